@@ -1,0 +1,259 @@
+"""Every byte offset of shared memory, in one place.
+
+The C++ twin is ``tfops/src/core/layout.h``; ``tests/house/test_layout_parity.py`` compiles it and
+compares each offset.  All integers are little-endian.  ``version`` is written last by the creator: a
+reader that sees 0 is early, one that sees another number refuses.
+
+Four kinds of memory:
+
+* the *session segment*: failure text and one bell per process (``SESSION``, ``BELL``);
+* a *ring segment* per stream: ``RING``, ``FRAME`` x MAX_FRAMES, ``RING_TABLE`` x tables, byte arena;
+* a *table segment* per table: ``TABLE``, entries, slots;
+* a *frame*, inside the arena: ``PART`` per table, ``SPEC`` per feature, then the arrays of each part.
+
+Who writes a field is said beside it: P pump, K key worker, T trainer (plan op), W table worker,
+S supervisor.
+"""
+import hashlib
+from typing import NamedTuple, Tuple
+
+import numpy as np
+
+from ascpipe.words import (  # noqa: F401  (part of the layout that C++ shares)
+    ANSWERED, ASKED, CLAIMED, CUT_RESET, DEDUPED, DONE, EVAL, FREE, NAMED, PLANNED, PLAN_OK, PLAN_TABLE_FULL,
+    RETIRED, SUBMITTED, TOUCHED, TRAIN, TRAINED, WAIT_BATCH, WAIT_CUT, WAIT_LEASE, WAIT_NONE, WAIT_PLAN,
+    WAIT_READ, WAIT_ROOM, WAIT_SENTENCES, WAIT_STEP, WORD_NAMES,
+)
+
+VERSION = 1  #: of this file; any change of a byte below raises it
+MAGIC = 0x41534350  #: "PCSA" read as little-endian text
+CACHE_LINE = 64
+PAGE = 4096
+
+MAX_FRAMES = 64  #: frames of one ring; also bits of a window mask
+MAX_KEY_WORKERS = 16
+MAX_TABLE_WORKERS = 16
+MAX_SPEC_RANK = 6
+
+# Bells: each belongs to one waiting thread, so a plain flag says whether it sleeps.
+BELL_TRAINER = 0  #: the trainer's waiter thread
+BELL_PUMP = 1  #: the trainer's pump thread
+BELL_KEY_WORKERS = 2
+BELL_TABLE_WORKERS = BELL_KEY_WORKERS + MAX_KEY_WORKERS
+BELLS = BELL_TABLE_WORKERS + MAX_TABLE_WORKERS
+
+FAILURE_TEXT_BYTES = 2048
+
+
+def _struct(itemsize: int, **fields: Tuple[str, int]) -> np.dtype:
+    return np.dtype({
+        "names": list(fields), "formats": [field[0] for field in fields.values()],
+        "offsets": [field[1] for field in fields.values()], "itemsize": itemsize,
+    })
+
+
+BELL = _struct(
+    64,
+    futex=("<u4", 0),  # bumped by whoever rings, after it has published
+    waiting=("<u4", 4),  # 1 while the owner sleeps or is about to
+    waits_for=("<i4", 8),  # WAIT_*, by the owner
+    waits_table=("<i4", 12),  # table number or -1
+    waits_ticket=("<i8", 16),
+    sleeps=("<u8", 24),  # times the owner went to sleep
+    late=("<u8", 32),  # sleeps that ended by slice although the condition was true: must stay 0
+    pid=("<i4", 40),
+)
+
+SESSION = _struct(
+    4096,
+    version=("<u4", 0),  # S, last
+    magic=("<u4", 4),
+    run=("<i8", 8),  # S: run number, upper 16 bits of every ticket
+    failed=("<u4", 16),  # S or W: 0, or the numeric part of the error code
+    failure_bytes=("<u4", 20),
+    failure_text=("S%d" % FAILURE_TEXT_BYTES, 64),  # UTF-8, written before `failed`
+)
+SESSION_BELLS_OFFSET = 4096
+SESSION_BYTES = 8192
+
+RING = _struct(
+    320,
+    version=("<u4", 0),  # S, last
+    magic=("<u4", 4),
+    stream=("<i4", 8),
+    channel=("<i4", 12),
+    frame_count=("<i4", 16),  # frames in use at most, 1 to MAX_FRAMES
+    table_count=("<i4", 20),
+    look_ahead=("<i4", 24),  # L
+    plan_ahead=("<i4", 28),  # P
+    arena_offset=("<i8", 32),
+    arena_bytes=("<i8", 40),
+    frames_offset=("<i8", 48),
+    tables_offset=("<i8", 56),
+    head=("<i8", 64),  # P: number of the oldest frame not given back
+    arena_head=("<i8", 72),  # P: ever-growing byte position of that frame
+    tail=("<i8", 128),  # P: number of the next frame
+    arena_tail=("<i8", 136),  # P
+    submitted=("<i8", 192),  # P: tickets taken
+    dropped=("<i8", 200),  # P: parked tickets closed before they got a frame
+    parked=("<i8", 208),  # P: tickets waiting for room
+    ids=("<i8", 216),  # P: ids copied into frames
+    trained=("<i8", 256),  # T: tickets claimed by some table
+)
+
+FRAME = _struct(
+    64,
+    number=("<i8", 0),  # P: frames are numbered without gaps; place = number % MAX_FRAMES
+    ticket=("<i8", 8),  # P
+    offset=("<i8", 16),  # P: bytes from the start of the segment
+    length=("<i8", 24),  # P
+    claim=("<u4", 32),  # K by CAS from 0: generation of the key worker at work; S clears it after the reap
+    closed=("<u4", 36),  # T: 1 = nobody can train this ticket any more
+    trained=("<u4", 40),  # T: 1 = some table claimed it
+)
+
+RING_TABLE = _struct(
+    64 + 4 * MAX_FRAMES,
+    finished=("<i8", 0),  # T before DONE, W before count-only DONE: last ticket this table finished
+    wanted=("<i8", 8),  # T: ticket a claim waits for, or 0
+    table=("<i4", 16),  # S: table number
+    worker=("<i4", 20),  # S: table worker that serves it
+    words=("(%d,)<u4" % MAX_FRAMES, 64),  # by place
+)
+
+TABLE = _struct(
+    512,
+    version=("<u4", 0),  # S, last
+    magic=("<u4", 4),
+    table=("<i4", 8),
+    dim=("<i4", 12),
+    device_rows=("<i8", 16),
+    entry_capacity=("<i8", 24),
+    entries_offset=("<i8", 32),
+    slots_offset=("<i8", 40),
+    rows=("<i8", 64),  # W: trained keys that have a row
+    retired=("<i8", 72),  # W: last ticket assigned to truth
+    hits=("<i8", 80),  # W: distinct keys found on the device, over trained batches
+    misses=("<i8", 88),  # W: distinct keys that were not
+    ids=("<i8", 96),  # W: ids of trained batches
+    batches=("<i8", 104),  # W: trained batches of this table
+    cut_asked=("<i8", 128),  # T: id of the request, last
+    cut_kind=("<i4", 136),  # T
+    cut_argument=("<i8", 144),  # T
+    cut_committed=("<i8", 192),  # W
+    cut_applied=("<i8", 200),  # W
+)
+
+ENTRY = _struct(
+    48,
+    key=("<i8", 0),
+    count=("<i8", 8),  # occurrences in trained batches
+    timestamp=("<i8", 16),
+    last=("<i8", 24),  # last ticket that used it
+    slot=("<i4", 32),  # device slot or -1
+    state=("<i4", 36),  # FREE, NAMED, TRAINED; written last
+    frequency=("<i4", 40),  # trained batches that used it, halved now and then
+    home=("<i4", 44),  # home row or -1
+)
+
+SPEC = _struct(
+    64,
+    count=("<i8", 0),  # ids of this feature
+    rank=("<i8", 8),
+    shape=("(%d,)<i8" % MAX_SPEC_RANK, 16),
+)
+
+PART = _struct(
+    256,
+    id_count=("<i8", 0),  # P
+    spec_count=("<i8", 8),  # P
+    specs=("<i8", 16),  # P: offsets from the start of the frame, here and below
+    ids=("<i8", 24),  # int64[id_count]; P
+    unique=("<i8", 32),  # int64[unique_count]; K
+    restore=("<i8", 40),  # int32[id_count]; K
+    occurrences=("<i8", 48),  # int32[unique_count]; K
+    entries=("<i8", 56),  # int32[unique_count]; W touch
+    slots=("<i8", 64),  # int32[unique_count], -1 = no row; W plan
+    counts=("<i8", 72),  # int64[unique_count], absolute; W plan
+    frequencies=("<i8", 80),  # int32[unique_count], absolute; W plan
+    move_in=("<i8", 88),  # int32[fresh_count + load_count], indexes into unique; W plan
+    out_slots=("<i8", 96),  # int32[out_count]; W plan
+    out_entries=("<i8", 104),  # int32[out_count]; W plan
+    unique_count=("<i8", 128),  # K
+    touched=("<i8", 136),  # W: 1 = entries hold names; 0 = they did not fit
+    base=("<i8", 144),  # W plan: last ticket this table finished when the plan's turn comes
+    horizon=("<i8", 152),  # W plan: last ticket touched
+    status=("<i8", 160),  # W plan: PLAN_*
+    need=("<i8", 168),  # W plan: rows the batch needs in all, for the error text
+    fresh_count=("<i8", 176),  # W plan: first in move_in, rows that get their initial value
+    load_count=("<i8", 184),  # W plan: then rows that come from home
+    out_count=("<i8", 192),  # W plan
+    rows=("<i8", 200),  # W plan: absolute TABLE.rows after this ticket
+    full=("<i8", 208),  # W plan: 1 = claimed plan, 0 = count-only record
+)
+
+STRUCTS = {
+    "Bell": BELL, "Session": SESSION, "Ring": RING, "Frame": FRAME, "RingTable": RING_TABLE, "Table": TABLE,
+    "Entry": ENTRY, "Spec": SPEC, "Part": PART,
+}
+
+
+def layout_hash() -> int:
+    """63-bit digest of every offset above; both sides exchange it before they map anything."""
+    text = repr([(name, struct.itemsize, sorted((field, str(kind[0]), kind[1]) for field, kind in struct.fields.items()))
+                 for name, struct in sorted(STRUCTS.items())]) + str(VERSION)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+
+
+def align(size: int, unit: int = CACHE_LINE) -> int:
+    """The smallest multiple of ``unit`` (a power of two) that is at least ``size``."""
+    return (size + unit - 1) & ~(unit - 1)
+
+
+#: arrays of a part in the order in which they lie in a frame: name of the offset field, bytes per id
+PART_ARRAYS = (
+    ("ids", 8), ("unique", 8), ("restore", 4), ("occurrences", 4), ("entries", 4), ("slots", 4), ("counts", 8),
+    ("frequencies", 4), ("move_in", 4), ("out_slots", 4), ("out_entries", 4),
+)
+
+
+def part_bytes(id_count: int, spec_count: int) -> int:
+    """Bytes that the specs and arrays of one part take in a frame (without its PART)."""
+    return spec_count * SPEC.itemsize + sum(align(size * id_count) for _, size in PART_ARRAYS)
+
+
+def frame_bytes(parts: Tuple[Tuple[int, int], ...]) -> int:
+    """Bytes of a frame whose parts are (id_count, spec_count)."""
+    return len(parts) * PART.itemsize + sum(part_bytes(*part) for part in parts)
+
+
+class RingShape(NamedTuple):
+    """Where the pieces of a ring segment lie, all in bytes."""
+
+    frames_offset: int
+    tables_offset: int
+    arena_offset: int
+    total_bytes: int
+
+
+def ring_shape(table_count: int, arena_bytes: int) -> RingShape:
+    """Offsets of a ring segment for ``table_count`` tables and an arena of ``arena_bytes``."""
+    frames = align(RING.itemsize)
+    tables = frames + MAX_FRAMES * FRAME.itemsize
+    arena = align(tables + table_count * RING_TABLE.itemsize, PAGE)
+    return RingShape(frames, tables, arena, align(arena + arena_bytes, PAGE))
+
+
+class TableShape(NamedTuple):
+    """Where the pieces of a table segment lie, all in bytes."""
+
+    entries_offset: int
+    slots_offset: int
+    total_bytes: int
+
+
+def table_shape(device_rows: int, entry_capacity: int) -> TableShape:
+    """Offsets of a table segment for ``device_rows`` slots and ``entry_capacity`` entries."""
+    entries = align(TABLE.itemsize)
+    slots = align(entries + entry_capacity * ENTRY.itemsize)
+    return TableShape(entries, slots, align(slots + 4 * device_rows, PAGE))

@@ -1,0 +1,47 @@
+"""The states that processes agree on: of a frame's table, an entry, a record, a wait.
+
+Constants only, no imports: every layer may use them.  What each state means and who may change it
+stands in ``docs/protocol.md``; where the words lie in memory, in ``ascpipe/shm/layout.py``.
+"""
+
+# Word per (frame, table).  One writer per transition; the trainer and the table worker both use CAS to
+# leave PLANNED.
+SUBMITTED = 0  # pump -> key worker
+DEDUPED = 1  # key worker; also the table worker, when a cut gives up entry numbers
+TOUCHED = 2  # table worker; also by CAS from PLANNED: revoked
+PLANNED = 3  # table worker
+CLAIMED = 4  # trainer by CAS
+DONE = 5  # trainer; table worker for a count-only ticket
+RETIRED = 6  # table worker
+ASKED = 8  # trainer by CAS, evaluation only: resolve these keys
+ANSWERED = 9  # table worker, evaluation only
+WORD_NAMES = {
+    SUBMITTED: "SUBMITTED", DEDUPED: "DEDUPED", TOUCHED: "TOUCHED", PLANNED: "PLANNED", CLAIMED: "CLAIMED",
+    DONE: "DONE", RETIRED: "RETIRED", ASKED: "ASKED", ANSWERED: "ANSWERED",
+}
+
+# Channels of a stream.
+TRAIN, EVAL = 0, 1
+
+# States of an entry: no key; a key without trained state, held by frames of the window only; a key with
+# trained state.
+FREE, NAMED, TRAINED = 0, 1, 2
+
+# Status of a record; everything but PLAN_OK is an error of the step that wants the plan.
+PLAN_OK, PLAN_TABLE_FULL = 0, 1
+
+# Kinds of cuts.
+CUT_RESET = 1
+
+# What a thread waits for, shown by `ascpipe status`.
+WAIT_NONE, WAIT_BATCH, WAIT_ROOM, WAIT_PLAN, WAIT_STEP, WAIT_LEASE, WAIT_READ, WAIT_CUT = range(8)
+WAIT_SENTENCES = {
+    WAIT_NONE: "nothing",
+    WAIT_BATCH: "the next batch",
+    WAIT_ROOM: "room in the ring",
+    WAIT_PLAN: "a plan of the table worker",
+    WAIT_STEP: "an earlier batch to be trained or dropped",
+    WAIT_LEASE: "another step to end",
+    WAIT_READ: "the table worker to answer an evaluation",
+    WAIT_CUT: "the table worker to apply a change",
+}
