@@ -180,7 +180,7 @@ PART = _struct(
     out_slots=("<i8", 96),  # int32[out_count]; W plan
     out_entries=("<i8", 104),  # int32[out_count]; W plan
     unique_count=("<i8", 128),  # K
-    touched=("<i8", 136),  # W: 1 = entries hold names; 0 = they did not fit
+    held=("<i8", 136),  # W: entries stored; unique_count, or fewer when the table had no room
     base=("<i8", 144),  # W plan: last ticket this table finished when the plan's turn comes
     horizon=("<i8", 152),  # W plan: last ticket touched
     status=("<i8", 160),  # W plan: PLAN_*

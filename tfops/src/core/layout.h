@@ -190,7 +190,7 @@ struct Part {
   std::int64_t out_entries;
   std::uint8_t unused1[16];
   std::int64_t unique_count;
-  std::int64_t touched;
+  std::int64_t held;
   std::int64_t base;
   std::int64_t horizon;
   std::int64_t status;
