@@ -1,0 +1,166 @@
+"""The one door to memory order: atomic loads, stores, exchange, compare-exchange and add.
+
+Arguments are ``(array, index, ...)``; the array is uint32[:] or int64[:], contiguous or not, over shared
+memory and aligned.  Callable from Python and from compiled code (where they are inlined).  An ordinary
+``array[index]`` in a compiled loop is hoisted out of it and never seen to change.
+
+``exchange``, ``compare_exchange`` and ``add`` are sequentially consistent: a full fence.
+
+With NUMBA_DISABLE_JIT the twins below take over; they are atomic within one process only (tests).
+"""
+from typing import Any
+
+from numba import config, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_BYTES = {types.uint32: 4, types.int64: 8}
+
+
+def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Address of ``array[index]``, no wrap-around and no bounds check."""
+    array_type = signature.args[0]
+    array = context.make_array(array_type)(context, builder, args[0])
+    return cgutils.get_item_pointer(context, builder, array_type, array, [args[1]], wraparound=False)
+
+
+def _is_word_array(array: Any) -> bool:
+    return isinstance(array, types.Array) and array.ndim == 1 and array.dtype in _BYTES
+
+
+@intrinsic
+def _load_acquire(typing_context, array, index):  # type: ignore[no-untyped-def]
+    if not _is_word_array(array):
+        return None
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.load_atomic(_pointer(context, builder, signature, args), "acquire", _BYTES[array.dtype])
+
+    return array.dtype(array, types.intp), generate
+
+
+@intrinsic
+def _store_release(typing_context, array, index, value):  # type: ignore[no-untyped-def]
+    if not _is_word_array(array):
+        return None
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        builder.store_atomic(args[2], _pointer(context, builder, signature, args), "release", _BYTES[array.dtype])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, array.dtype), generate
+
+
+@intrinsic
+def _exchange(typing_context, array, index, value):  # type: ignore[no-untyped-def]
+    if not _is_word_array(array):
+        return None
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.atomic_rmw("xchg", _pointer(context, builder, signature, args), args[2], "seq_cst")
+
+    return array.dtype(array, types.intp, array.dtype), generate
+
+
+@intrinsic
+def _add(typing_context, array, index, value):  # type: ignore[no-untyped-def]
+    if not _is_word_array(array):
+        return None
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.atomic_rmw("add", _pointer(context, builder, signature, args), args[2], "seq_cst")
+
+    return array.dtype(array, types.intp, array.dtype), generate
+
+
+@intrinsic
+def _compare_exchange(typing_context, array, index, expected, desired):  # type: ignore[no-untyped-def]
+    if not _is_word_array(array):
+        return None
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        pair = builder.cmpxchg(_pointer(context, builder, signature, args), args[2], args[3], "seq_cst", "seq_cst")
+        return builder.extract_value(pair, 1)
+
+    return types.boolean(array, types.intp, array.dtype, array.dtype), generate
+
+
+_LOAD_U32 = ["uint32(uint32[::1], int64)", "uint32(uint32[:], int64)"]
+_STORE_U32 = ["void(uint32[::1], int64, uint32)", "void(uint32[:], int64, uint32)"]
+_SWAP_U32 = ["uint32(uint32[::1], int64, uint32)", "uint32(uint32[:], int64, uint32)"]
+_CAS_U32 = ["boolean(uint32[::1], int64, uint32, uint32)", "boolean(uint32[:], int64, uint32, uint32)"]
+_LOAD_I64 = ["int64(int64[::1], int64)", "int64(int64[:], int64)"]
+_STORE_I64 = ["void(int64[::1], int64, int64)", "void(int64[:], int64, int64)"]
+_SWAP_I64 = ["int64(int64[::1], int64, int64)", "int64(int64[:], int64, int64)"]
+
+if config.DISABLE_JIT:
+
+    def _load_acquire(array, index):  # type: ignore[no-untyped-def]
+        return array[index]
+
+    def _store_release(array, index, value):  # type: ignore[no-untyped-def]
+        array[index] = value
+
+    def _exchange(array, index, value):  # type: ignore[no-untyped-def]
+        old = array[index]
+        array[index] = value
+        return old
+
+    def _add(array, index, value):  # type: ignore[no-untyped-def]
+        old = array[index]
+        array[index] = (int(old) + int(value)) & 0xFFFFFFFF
+        return old
+
+    def _compare_exchange(array, index, expected, desired):  # type: ignore[no-untyped-def]
+        if array[index] != expected:
+            return False
+        array[index] = desired
+        return True
+
+
+@njit(_LOAD_U32, cache=True)
+def load_acquire_u32(array, index):  # type: ignore[no-untyped-def]
+    """``array[index]``, and all that its writer wrote before its release store."""
+    return _load_acquire(array, index)
+
+
+@njit(_STORE_U32, cache=True)
+def store_release_u32(array, index, value):  # type: ignore[no-untyped-def]
+    """Publish ``value`` after everything written before.  Not a full fence: a bell needs ``exchange_u32``."""
+    _store_release(array, index, value)
+
+
+@njit(_SWAP_U32, cache=True)
+def exchange_u32(array, index, value):  # type: ignore[no-untyped-def]
+    """Store ``value``; what was there before."""
+    return _exchange(array, index, value)
+
+
+@njit(_SWAP_U32, cache=True)
+def add_u32(array, index, value):  # type: ignore[no-untyped-def]
+    """Add ``value`` modulo 2**32; what was there before."""
+    return _add(array, index, value)
+
+
+@njit(_CAS_U32, cache=True)
+def compare_exchange_u32(array, index, expected, desired):  # type: ignore[no-untyped-def]
+    """Store ``desired`` if ``expected`` is there; whether it was."""
+    return _compare_exchange(array, index, expected, desired)
+
+
+@njit(_LOAD_I64, cache=True)
+def load_acquire_i64(array, index):  # type: ignore[no-untyped-def]
+    """``array[index]``, and all that its writer wrote before its release store."""
+    return _load_acquire(array, index)
+
+
+@njit(_STORE_I64, cache=True)
+def store_release_i64(array, index, value):  # type: ignore[no-untyped-def]
+    """Publish ``value`` after everything written before.  Not a full fence: a bell needs ``exchange_i64``."""
+    _store_release(array, index, value)
+
+
+@njit(_SWAP_I64, cache=True)
+def exchange_i64(array, index, value):  # type: ignore[no-untyped-def]
+    """Store ``value``; what was there before."""
+    return _exchange(array, index, value)

@@ -1,0 +1,118 @@
+"""Waiting for another process, and waking it.
+
+A bell belongs to one waiting thread.  Who publishes something calls ``ring()`` on the bell of everybody
+who may care, *after* it has published by a full fence (``exchange``, ``compare_exchange``).  The owner
+sets `waiting` by a full fence before its last look.  So either the publisher sees `waiting`, or the owner
+sees what was published (``# SYNC bell``).  The futex is a word of its own: it is bumped before the wake,
+so a ring between the owner's look and its sleep makes the sleep end at once.
+
+The C++ twin is ``tfops/src/core/bell.h``.
+"""
+import time
+from typing import Any, Callable
+
+import numpy as np
+
+from ascpipe.shm import layout, syscalls
+
+SLICE_S = 0.05  #: longest sleep without a look at `stop`
+_GRACE_S = 0.02  # a publisher may have been preempted between publishing and ringing
+
+_FUTEX = layout.BELL.fields["futex"][1] // 4
+_WAITING = layout.BELL.fields["waiting"][1] // 4
+
+
+def _bell_words(session: "np.ndarray[Any, Any]", index: int) -> "np.ndarray[Any, Any]":
+    """uint32[16]: the bell with number ``index`` of a session segment (uint8[session bytes])."""
+    if not 0 <= index < layout.BELLS:
+        raise IndexError("bell {} is outside [0, {})".format(index, layout.BELLS))
+    start = layout.SESSION_BELLS_OFFSET + index * layout.BELL.itemsize
+    return session[start:start + layout.BELL.itemsize].view(np.uint32)
+
+
+def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
+    """Ring without compiled atomics and without looking whether anybody waits; for the supervisor.
+
+    The kernel bumps the word atomically, which is a full fence after whatever was published before.
+    """
+    words = _bell_words(session, index)
+    syscalls.futex_bump_and_wake(words.ctypes.data + 4 * _FUTEX)
+
+
+class Bell:
+    """One bell of a session segment, for its owner (``wait``, ``says``) or for others (``ring``).
+
+    Args:
+        session_buffer: uint8[layout.SESSION_BYTES], the mapped session segment.
+        index: ``layout.BELL_*``.
+        spin_us: how long ``wait`` looks again and again before it sleeps, in microseconds.
+    """
+
+    def __init__(self, session_buffer: "np.ndarray[Any, Any]", index: int, spin_us: int = 0) -> None:
+        # Imported here because the supervisor uses this file and must not load numba.
+        from ascpipe.shm import atomics
+
+        self._atomics = atomics
+        self._words = _bell_words(session_buffer, index)
+        self._fields = self._words.view(layout.BELL)[0]
+        self._futex_address = self._words.ctypes.data + 4 * _FUTEX
+        self._spin_ns = spin_us * 1000
+
+    def ring(self) -> None:
+        """Wake the owner if it sleeps.  What it should see must be published before, by a full fence."""
+        if self._atomics.load_acquire_u32(self._words, _WAITING):  # SYNC bell
+            self._atomics.add_u32(self._words, _FUTEX, 1)
+            syscalls.futex_wake(self._futex_address)
+
+    def says(self, waits_for: int, table: int = -1, ticket: int = 0) -> None:
+        """Tell ``ascpipe status`` what the owner waits for: ``layout.WAIT_*``, table number, ticket."""
+        self._fields["waits_table"] = table
+        self._fields["waits_ticket"] = ticket
+        self._fields["waits_for"] = waits_for
+
+    def wait(self, ready: Callable[[], bool], stop: Callable[[], bool], timeout_s: float) -> bool:
+        """Block until ``ready()``, ``stop()`` or the time is over.
+
+        Both are called often and must be cheap.  ``stop`` is looked at at least every ``SLICE_S``.
+
+        Returns:
+            What ``ready()`` said last.
+        """
+        if ready():
+            return True
+        deadline = time.monotonic() + timeout_s
+        if self._spin_ns:
+            spin_until = time.perf_counter_ns() + self._spin_ns
+            while time.perf_counter_ns() < spin_until:
+                if ready():
+                    return True
+        while True:
+            if stop():
+                return ready()
+            if self._sleep_once(ready, stop, max(0.0, min(SLICE_S, deadline - time.monotonic()))):
+                return True
+            if time.monotonic() >= deadline:
+                return ready()
+
+    def _sleep_once(self, ready: Callable[[], bool], stop: Callable[[], bool], longest_s: float) -> bool:
+        """One sleep; whether the condition holds afterwards."""
+        words, load = self._words, self._atomics.load_acquire_u32
+        self._atomics.exchange_u32(words, _WAITING, 1)  # SYNC bell
+        try:
+            seen = load(words, _FUTEX)
+            if ready():
+                return True
+            if stop():
+                return False
+            self._fields["sleeps"] += 1
+            woken = syscalls.futex_wait(self._futex_address, seen, longest_s)
+            if not ready():
+                return False
+            if not woken and load(words, _FUTEX) == seen:
+                # Published, and nobody rang: a lost wake-up, unless the publisher is just about to ring.
+                syscalls.futex_wait(self._futex_address, seen, _GRACE_S)
+                if load(words, _FUTEX) == seen:
+                    self._fields["late"] += 1
+            return True
+        finally:
+            words[_WAITING] = 0

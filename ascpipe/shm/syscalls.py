@@ -1,0 +1,151 @@
+"""System calls that Python 3.7 does not wrap: futex, memfd, pidfd, prctl, madvise.
+
+Numbers are those of x86_64 and aarch64.  Everything here is a thin door to the kernel: arguments are
+plain integers, a failure is an ``OSError``.  ctypes releases the interpreter lock during a call, so a
+sleeping futex does not hold up other threads.
+"""
+import ctypes
+import errno
+import fcntl
+import os
+import platform
+
+_NUMBERS = {
+    "x86_64": {"futex": 202, "memfd_create": 319, "pidfd_open": 434},
+    "aarch64": {"futex": 98, "memfd_create": 279, "pidfd_open": 434},
+}
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+# Never FUTEX_PRIVATE_FLAG: the word lies in memory of several processes.
+_FUTEX_WAIT = 0
+_FUTEX_WAKE = 1
+_FUTEX_WAKE_OP = 5
+_FUTEX_OP_ADD_ONE = (1 << 28) | (1 << 12)  # *word += 1; the comparison (equal to 0) only concerns a second wake of 0
+_EVERYBODY = 0x7FFFFFFF
+
+_MFD_CLOEXEC = 1
+_MFD_ALLOW_SEALING = 2
+_F_ADD_SEALS = 1033
+_F_GET_SEALS = 1034
+SEALS = 1 | 2 | 4  #: F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW
+
+_PR_SET_PDEATHSIG = 1
+MADV_DONTFORK = 10
+MADV_POPULATE_WRITE = 23
+MADV_HUGEPAGE = 14
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+
+
+def _number(name: str) -> int:
+    machine = platform.machine()
+    if machine not in _NUMBERS:
+        raise OSError(errno.ENOSYS, "ascpipe knows system calls of x86_64 and aarch64, not of " + machine)
+    return _NUMBERS[machine][name]
+
+
+_FUTEX = _NUMBERS.get(platform.machine(), {}).get("futex", -1)  # looked up once: it is on the path of every wait
+
+
+def _raise(what: str) -> None:
+    number = ctypes.get_errno()
+    raise OSError(number, "{}: {}".format(what, os.strerror(number)))
+
+
+def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
+    """Sleep while the 32-bit word at ``address`` is ``expected``, at most ``timeout_s`` (monotonic).
+
+    Returns:
+        False if the time is over; True for a wake-up, a spurious one, or a word that differs already.
+    """
+    whole = int(timeout_s)
+    limit = _Timespec(whole, int((timeout_s - whole) * 1e9))
+    result = _libc.syscall(
+        ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAIT), ctypes.c_uint32(expected),
+        ctypes.byref(limit), None, ctypes.c_int(0))
+    if result == 0:
+        return True
+    number = ctypes.get_errno()
+    if number == errno.ETIMEDOUT:
+        return False
+    if number in (errno.EAGAIN, errno.EINTR):
+        return True
+    raise OSError(number, "futex wait: " + os.strerror(number))
+
+
+def futex_wake(address: int) -> int:
+    """Wake everybody who sleeps on the word at ``address``; how many there were."""
+    result = int(_libc.syscall(
+        ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE), ctypes.c_int(_EVERYBODY),
+        None, None, ctypes.c_int(0)))
+    if result < 0:
+        _raise("futex wake")
+    return result
+
+
+def futex_bump_and_wake(address: int) -> int:
+    """Add 1 to the word at ``address`` atomically, in the kernel, then wake everybody who sleeps on it.
+
+    The way to ring without compiled atomics (the supervisor loads no numba).
+    """
+    result = int(_libc.syscall(
+        ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE_OP), ctypes.c_int(_EVERYBODY),
+        ctypes.c_long(0), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_OP_ADD_ONE)))
+    if result < 0:
+        _raise("futex wake-op")
+    return result
+
+
+def memfd_create(name: str) -> int:
+    """An anonymous memory file that may be sealed; its descriptor (closed by exec)."""
+    fd = int(_libc.syscall(
+        ctypes.c_long(_number("memfd_create")), ctypes.c_char_p(name.encode()),
+        ctypes.c_uint(_MFD_CLOEXEC | _MFD_ALLOW_SEALING)))
+    if fd < 0:
+        _raise("memfd_create")
+    return fd
+
+
+def add_seals(fd: int) -> None:
+    """Nobody can change the size of this memory file any more, nor undo that."""
+    fcntl.fcntl(fd, _F_ADD_SEALS, SEALS)
+
+
+def seals_of(fd: int) -> int:
+    """Seals of a memory file; -1 if ``fd`` is another kind of file."""
+    try:
+        return fcntl.fcntl(fd, _F_GET_SEALS)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return -1
+        raise
+
+
+def pidfd_open(pid: int) -> int:
+    """A descriptor that gets readable when the process ends.
+
+    Raises:
+        ProcessLookupError: no such process.
+        OSError: ENOSYS on kernels before 5.3.
+    """
+    fd = int(_libc.syscall(ctypes.c_long(_number("pidfd_open")), ctypes.c_int(pid), ctypes.c_uint(0)))
+    if fd < 0:
+        _raise("pidfd_open")
+    os.set_inheritable(fd, False)
+    return fd
+
+
+def set_parent_death_signal(signal_number: int) -> None:
+    """Get ``signal_number`` when the *thread* that started us ends; check getppid() afterwards."""
+    if _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal_number), 0, 0, 0) != 0:
+        _raise("prctl(PR_SET_PDEATHSIG)")
+
+
+def advise(address: int, length: int, advice: int) -> None:
+    """madvise(2); raises OSError."""
+    if _libc.madvise(address, length, advice) != 0:
+        _raise("madvise({})".format(advice))

@@ -1,0 +1,116 @@
+"""Two processes ring each other: nobody oversleeps."""
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from ascpipe.shm import bell, layout, segment, syscalls
+
+MANY, SOME = 20_000, 3_000
+
+PARTNER = """
+import sys
+import numpy as np
+from ascpipe.shm import atomics, bell, layout, segment
+fd, spin_us, plain, rounds = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "plain", int(sys.argv[4])
+memory = segment.map(fd, layout.SESSION_BYTES + 4096)
+words = memory[layout.SESSION_BYTES:].view(np.uint32)
+mine, other = bell.Bell(memory, 1, spin_us), bell.Bell(memory, 0, spin_us)
+for turn in range(1, rounds + 1):
+    ready = lambda: atomics.load_acquire_u32(words, 0) == turn
+    if not mine.wait(ready, lambda: False, 20.0):
+        sys.exit("round {} never came".format(turn))
+    atomics.exchange_u32(words, 16, turn)
+    bell.ring_plain(memory, 0) if plain else other.ring()
+"""
+
+
+@pytest.fixture
+def memory():
+    fd = syscalls.memfd_create("bells")
+    try:
+        os.ftruncate(fd, layout.SESSION_BYTES + 4096)
+        syscalls.add_seals(fd)
+        yield fd, segment.map(fd, layout.SESSION_BYTES + 4096)
+    finally:
+        os.close(fd)
+
+
+def counters(memory, index):
+    words = memory[layout.SESSION_BELLS_OFFSET:layout.SESSION_BYTES].view(layout.BELL)[index]
+    return int(words["sleeps"]), int(words["late"])
+
+
+@pytest.mark.parametrize("spin_us, way, rounds", [(0, "compiled", MANY), (20, "compiled", SOME), (0, "plain", SOME)])
+def test_two_processes_ring_each_other_without_a_lost_wake_up(memory, spin_us, way, rounds):
+    from ascpipe.shm import atomics
+
+    fd, array = memory
+    words = array[layout.SESSION_BYTES:].view(np.uint32)
+    arguments = [str(fd), str(spin_us), way, str(rounds)]
+    partner = subprocess.Popen([sys.executable, "-c", PARTNER, *arguments], pass_fds=[fd])
+    try:
+        mine, other = bell.Bell(array, 0, spin_us), bell.Bell(array, 1, spin_us)
+        for turn in range(1, rounds + 1):
+            atomics.exchange_u32(words, 0, turn)
+            other.ring()
+            assert mine.wait(lambda t=turn: atomics.load_acquire_u32(words, 16) == t, lambda: False, 20.0), turn
+        assert partner.wait(20) == 0
+    finally:
+        partner.kill()
+        partner.wait()
+    (sleeps, late), (partner_sleeps, partner_late) = counters(array, 0), counters(array, 1)
+    assert sleeps + partner_sleeps > rounds / 100, "nobody ever slept, so nothing was tried"
+    assert (late, partner_late) == (0, 0)
+
+
+def test_publishing_without_ringing_is_counted_as_late(memory):
+    _, array = memory
+    mine = bell.Bell(array, 0)
+    flag = []
+    timer = threading.Timer(0.01, flag.append, [1])
+    timer.start()
+    assert mine.wait(lambda: bool(flag), lambda: False, 5.0)
+    timer.join()
+    assert counters(array, 0)[1] == 1
+
+
+def test_waiting_ends_with_its_time(memory):
+    _, array = memory
+    mine = bell.Bell(array, 0)
+    start = time.monotonic()
+    assert not mine.wait(lambda: False, lambda: False, 0.12)
+    assert time.monotonic() - start >= 0.12
+    assert counters(array, 0)[1] == 0
+
+
+def test_a_stop_is_seen_without_a_ring(memory):
+    _, array = memory
+    mine = bell.Bell(array, 0)
+    stop = threading.Event()
+    timer = threading.Timer(0.02, stop.set)
+    timer.start()
+    assert not mine.wait(lambda: False, stop.is_set, 60.0)
+    timer.join()
+
+
+def test_what_the_owner_waits_for_can_be_read_by_others(memory):
+    _, array = memory
+    bell.Bell(array, 3).says(layout.WAIT_PLAN, 2, 41)
+    told = array[layout.SESSION_BELLS_OFFSET:layout.SESSION_BYTES].view(layout.BELL)[3]
+    assert (told["waits_for"], told["waits_table"], told["waits_ticket"]) == (layout.WAIT_PLAN, 2, 41)
+
+
+@pytest.mark.parametrize("index", [-1, layout.BELLS])
+def test_there_is_no_bell_outside_the_session(memory, index):
+    with pytest.raises(IndexError):
+        bell.ring_plain(memory[1], index)
+
+
+def test_a_plain_ring_loads_no_numba():
+    code = "import sys; import ascpipe.shm.bell, ascpipe.shm.segment; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
