@@ -1,0 +1,1 @@
+"""The TensorFlow ops: sources, build and load."""

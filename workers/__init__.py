@@ -1,0 +1,1 @@
+"""Worker processes of the daemon, one module each; started with ``python -m``."""
