@@ -1,0 +1,40 @@
+"""Two operations on uint64 words that must mean the same with the JIT on and off.
+
+The readable version is ``tests/reference/bits.py``.
+"""
+from typing import Any, Tuple
+
+import numpy as np
+from llvmlite import ir
+from numba import config, njit, types
+from numba.extending import intrinsic
+
+if config.DISABLE_JIT:
+
+    def multiply_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
+        """The lower 64 bits of a * b."""
+        return np.uint64((int(a) * int(b)) & 0xFFFFFFFFFFFFFFFF)  # numpy's own product warns of overflow
+
+    def lowest_bit(word: np.uint64) -> np.uint64:
+        """Number of the lowest bit that is set in ``word``, 0 to 63; ``word`` is not 0."""
+        value = int(word)
+        return np.uint64((value & -value).bit_length() - 1)
+
+else:
+
+    @intrinsic
+    def _count_trailing_zeros(typing_context: Any, word: Any) -> Tuple[Any, Any]:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))  # 1: word is never 0
+
+        return types.uint64(types.uint64), generate
+
+    @njit("uint64(uint64, uint64)", cache=True, nogil=True)
+    def multiply_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
+        """The lower 64 bits of a * b."""
+        return a * b
+
+    @njit("uint64(uint64)", cache=True, nogil=True)
+    def lowest_bit(word: np.uint64) -> np.uint64:
+        """Number of the lowest bit that is set in ``word``, 0 to 63; ``word`` is not 0."""
+        return _count_trailing_zeros(word)

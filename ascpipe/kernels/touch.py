@@ -1,0 +1,116 @@
+"""Entries of a frame's keys: found in the index or newly named, and kept while the frame is in the window.
+
+The readable version is ``tests/reference/touch.py``.
+"""
+import numpy as np
+from numba import njit
+
+from ascpipe.kernels.entry import COUNT, FREQUENCY, HOME, KEY, LAST, SLOT, STATE, TIMESTAMP
+from ascpipe.kernels.index import find_keys, insert_key
+from ascpipe.words import FREE, NAMED
+
+
+@njit("int64(int64[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1], int64[:, ::1], int32[:, ::1])",
+      cache=True, nogil=True)
+def touch_keys(unique, out_entries, index_keys, index_entries, free_stack, free_count, entries, entries32):
+    """Write the entry number of each distinct key; keys without an entry get one, as a name only.
+
+    Args:
+        unique: int64[n]; distinct keys.
+        out_entries: int32[n]; receives the entry numbers.
+        index_keys, index_entries: int64[cells], int32[cells]; the key index.
+        free_stack: int32[capacity]; entry numbers without a key, the top ones are taken.
+        free_count: int64[1]; how many of them there are.
+        entries, entries32: the table's entries (see ``entry``).
+
+    Returns:
+        How many entries were named, or -(how many are needed) if fewer are free; then nothing changed.
+    """
+    n = unique.shape[0]
+    missing = find_keys(unique, n, index_keys, index_entries, out_entries)
+    if missing > free_count[0]:
+        return -missing
+    top = free_count[0]
+    for i in range(n):
+        if out_entries[i] < 0:
+            top -= 1
+            entry = free_stack[top]
+            entries[entry, KEY] = unique[i]
+            entries[entry, COUNT] = 0
+            entries[entry, TIMESTAMP] = 0
+            entries[entry, LAST] = 0
+            entries32[entry, SLOT] = -1
+            entries32[entry, FREQUENCY] = 0
+            entries32[entry, HOME] = -1
+            entries32[entry, STATE] = NAMED  # last: a restart believes what is not FREE
+            insert_key(unique[i], entry, index_keys, index_entries)
+            out_entries[i] = entry
+    free_count[0] = top
+    return missing
+
+
+@njit("void(int32[::1], uint64[::1], uint64)", cache=True, nogil=True)
+def mark_window(held, masks, bit):
+    """Set a frame's bit in the window mask of each of its entries.
+
+    Args:
+        held: int32[n]; entry numbers of the frame.
+        masks: uint64[capacity]; one bit per place of the ring.
+        bit: the frame's bit.
+    """
+    for i in range(held.shape[0]):
+        masks[held[i]] |= bit
+
+
+@njit("int64(int32[::1], uint64[::1], uint64, int64[:, ::1], int32[:, ::1], int64[::1], int32[::1], int64[::1])",
+      cache=True, nogil=True)
+def leave_window(held, masks, bit, entries, entries32, out_keys, free_stack, free_count):
+    """Clear a frame's bit; entries that are only a name and that no frame holds any more are freed.
+
+    Args:
+        held: int32[n]; entry numbers of the frame.
+        masks: uint64[capacity].
+        bit: the frame's bit.
+        entries, entries32: the table's entries.
+        out_keys: int64[>= n]; receives the keys whose entries were freed, to be removed from the index.
+        free_stack, free_count: the free entry numbers, to which they are added.
+
+    Returns:
+        How many entries were freed.
+    """
+    freed = 0
+    keep = ~bit
+    for i in range(held.shape[0]):
+        entry = held[i]
+        masks[entry] &= keep
+        if masks[entry] == np.uint64(0) and entries32[entry, STATE] == NAMED:
+            out_keys[freed] = entries[entry, KEY]
+            entries32[entry, STATE] = FREE
+            free_stack[free_count[0]] = entry
+            free_count[0] += 1
+            freed += 1
+    return freed
+
+
+@njit("int64(uint64[::1], int32[:, ::1], int32[::1])", cache=True, nogil=True)
+def collect_free(masks, entries32, free_stack):
+    """Rebuild the stack of free entries after a restart; names that no frame holds are freed.
+
+    Args:
+        masks: uint64[capacity]; window masks, complete.
+        entries32: the table's entries.
+        free_stack: int32[capacity]; receives the free entry numbers, the lowest on top.
+
+    Returns:
+        How many entries are free.
+    """
+    free = 0
+    for i in range(masks.shape[0]):
+        entry = masks.shape[0] - 1 - i
+        if masks[entry] == np.uint64(0):
+            if entries32[entry, STATE] == NAMED:
+                entries32[entry, STATE] = FREE
+            if entries32[entry, STATE] == FREE:
+                free_stack[free] = entry
+                free += 1
+    return free

@@ -1,0 +1,9 @@
+"""What the kernels of ``ascpipe/kernels/bits.py`` must compute."""
+
+
+def multiply_wrapping(a, b):
+    return (a * b) % 2**64
+
+
+def lowest_bit(word):
+    return min(bit for bit in range(64) if word >> bit & 1)
