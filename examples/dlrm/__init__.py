@@ -1,0 +1,1 @@
+"""A click model in the Criteo format, trained through ascpipe; see README.md beside this file."""

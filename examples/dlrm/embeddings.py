@@ -1,0 +1,165 @@
+"""Where the model's embeddings come from: ascpipe's tables, or plain variables as the thing to compare with.
+
+Both classes have the same five methods, so ``loop.py`` is written once:
+
+    insert(dataset, training)    what must happen to the dataset before ``prefetch``
+    lookup(batch, training)      float32[B, dim] per field
+    variables()                  (dense, sparse) variables to compute gradients for
+    optimizer(name, rate)        an optimizer for the sparse ones
+    start() and close()          around the session
+"""
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from examples.dlrm import criteo
+from examples.dlrm.quiet import tf
+from examples.dlrm.reader import Batch
+
+INITIAL_RANGE = .05  #: rows start uniformly distributed in +- this
+INITIAL_ACCUMULATOR = .1  #: of Adagrad and Ftrl
+
+#: (table name, int64[n] keys) -> float32[n, dim], the rows with which a plain table starts
+InitialRows = Callable[[str, np.ndarray], np.ndarray]
+
+
+class TableShape(NamedTuple):
+    """What all tables of a run have in common."""
+
+    dim: int
+    rows: int  #: of each table
+    shared: bool  #: one table for all fields
+    seed: int
+
+    def table_of(self, field: str) -> str:
+        """Name of the table that holds the keys of ``field``."""
+        return "all_fields" if self.shared else field
+
+    def tables(self) -> List[str]:
+        """Names of the tables in the order of the fields, each once."""
+        return list(dict.fromkeys(self.table_of(field) for field in criteo.FIELDS))
+
+
+class PipelineTables:
+    """Tables of ascpipe, through the public ``mx_rec`` API."""
+
+    def __init__(self, shape: TableShape, *, dynamic: bool, batch_size: int, eval_batch_size: int, steps: int) -> None:
+        from mx_rec.core.asc.feature_spec import FeatureSpec
+        from mx_rec.core.embedding import create_table
+        from mx_rec.util.initialize import init
+
+        init(max_steps=steps, use_dynamic=dynamic)
+        self._shape = shape
+        # Distinct keys of one lookup cannot exceed its ids.
+        self._send_counts = {True: None if dynamic else batch_size, False: None if dynamic else eval_batch_size}
+        self._tables = {
+            name: create_table(
+                key_dtype=tf.int64, dim=tf.TensorShape([shape.dim]), name=name,
+                emb_initializer=tf.compat.v1.random_uniform_initializer(-INITIAL_RANGE, INITIAL_RANGE, seed=shape.seed),
+                device_vocabulary_size=shape.rows)
+            for name in shape.tables()}
+        self._specs = {training: [FeatureSpec(field, table_name=shape.table_of(field), index_key=field)
+                                  for field in criteo.FIELDS] for training in (True, False)}
+
+    def insert(self, dataset: tf.data.Dataset, training: bool) -> tf.data.Dataset:
+        from mx_rec.core.asc.helper import get_asc_insert_func
+
+        return dataset.map(get_asc_insert_func(tgt_key_specs=self._specs[training], is_training=training))
+
+    def lookup(self, batch: Batch, training: bool) -> List[tf.Tensor]:
+        from mx_rec.core.embedding import sparse_lookup
+
+        return [sparse_lookup(self._tables[self._shape.table_of(field)], spec, self._send_counts[training],
+                              is_train=training, name="{}_lookup".format(field), batch=batch)
+                for field, spec in zip(criteo.FIELDS, self._specs[training])]
+
+    def variables(self) -> Tuple[List[tf.Variable], List[tf.Variable]]:
+        from mx_rec.util.variable import get_dense_and_sparse_variable
+
+        dense, sparse = get_dense_and_sparse_variable()
+        return list(dense), list(sparse)
+
+    def optimizer(self, name: str, rate: float) -> tf.compat.v1.train.Optimizer:
+        from mx_rec.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
+
+        if name == "adagrad":
+            return adagrad.create_hash_optimizer(rate, initial_accumulator_value=INITIAL_ACCUMULATOR)
+        if name == "ftrl":
+            return ftrl.create_hash_optimizer(rate, initial_accumulator_value=INITIAL_ACCUMULATOR)
+        module = {"lazy_adam": lazy_adam, "gradient_descent": gradient_descent}[name]
+        return module.create_hash_optimizer(rate)
+
+    def start(self) -> None:
+        from mx_rec.core.asc.manager import start_asc_pipeline
+
+        start_asc_pipeline()
+
+    def close(self) -> None:
+        from mx_rec.util.initialize import terminate_config_initializer
+
+        terminate_config_initializer()
+
+
+class PlainTables:
+    """The same on ``tf.Variable``: one row per known key, found by binary search.
+
+    Keys that are not known are zeros in evaluation; training must not meet one.
+    """
+
+    def __init__(self, shape: TableShape, vocabulary: Dict[str, np.ndarray],
+                 initial_rows: Optional[InitialRows] = None) -> None:
+        """``vocabulary``: sorted distinct int64 keys by field; ``initial_rows``: None for random ones."""
+        self._shape = shape
+        self._keys = {name: np.concatenate([vocabulary[field] for field in criteo.FIELDS if shape.table_of(field) == name])
+                      for name in shape.tables()}  # sorted too: a field's number is in the upper bits
+        self._variables = {name: self._variable(name, initial_rows) for name in shape.tables()}
+
+    def _variable(self, name: str, initial_rows: Optional[InitialRows]) -> tf.Variable:
+        keys = self._keys[name]
+        if initial_rows is None:
+            random = np.random.RandomState(self._shape.seed)
+            values = random.uniform(-INITIAL_RANGE, INITIAL_RANGE, size=(len(keys), self._shape.dim)).astype(np.float32)
+        else:
+            values = initial_rows(name, keys)
+        return tf.compat.v1.get_variable(name, initializer=tf.constant(values), trainable=False)
+
+    def insert(self, dataset: tf.data.Dataset, training: bool) -> tf.data.Dataset:
+        return dataset
+
+    def lookup(self, batch: Batch, training: bool) -> List[tf.Tensor]:
+        return [self._embeddings(self._shape.table_of(field), batch[field], training) for field in criteo.FIELDS]
+
+    def _embeddings(self, name: str, keys: tf.Tensor, training: bool) -> tf.Tensor:
+        known = tf.constant(self._keys[name])
+        rows = tf.minimum(tf.searchsorted(known, keys), len(self._keys[name]) - 1)
+        is_known = tf.equal(tf.gather(known, rows), keys)
+        if not training:
+            embeddings = tf.nn.embedding_lookup(self._variables[name], rows)
+            return embeddings * tf.cast(is_known, tf.float32)[:, tf.newaxis]
+        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(is_known), ["a trained key is not known"])]):
+            return tf.nn.embedding_lookup(self._variables[name], tf.identity(rows))
+
+    def variables(self) -> Tuple[List[tf.Variable], List[tf.Variable]]:
+        return list(tf.compat.v1.trainable_variables()), list(self._variables.values())
+
+    def optimizer(self, name: str, rate: float) -> tf.compat.v1.train.Optimizer:
+        return plain_optimizer(name, rate)
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def plain_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
+    """TensorFlow's own optimizer of that name; for Adam the lazy one when rows are sparse."""
+    train = tf.compat.v1.train
+    if name == "adagrad":
+        return train.AdagradOptimizer(rate, initial_accumulator_value=INITIAL_ACCUMULATOR)
+    if name == "ftrl":
+        return train.FtrlOptimizer(rate, initial_accumulator_value=INITIAL_ACCUMULATOR)
+    if name == "gradient_descent":
+        return train.GradientDescentOptimizer(rate)
+    from tensorflow.contrib.opt import LazyAdamOptimizer  # contrib takes a second to import
+    return LazyAdamOptimizer(rate)

@@ -1,0 +1,162 @@
+"""The training program: build the graph, train, evaluate, report."""
+import sys
+import time
+from dataclasses import dataclass
+from typing import Callable, Dict, List, Optional, Union
+
+import numpy as np
+
+from examples.dlrm import auc, criteo, reader
+from examples.dlrm.embeddings import InitialRows, PipelineTables, PlainTables, TableShape, plain_optimizer
+from examples.dlrm.model import click_logits, click_loss, train_op
+from examples.dlrm.options import Options
+from examples.dlrm.quiet import tf
+
+#: more rows than this are never reserved unasked
+MOST_ROWS = 1 << 18
+#: first steps, which build caches, are left out of the rates
+WARM_UP_STEPS = 5
+
+Source = Union[PipelineTables, PlainTables]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to; ``auc`` and ``loss`` (nats) are those of the held-out rows."""
+
+    steps: int
+    auc: float
+    loss: float
+    examples_per_s: float
+    ids_per_s: float
+    losses: List[float]  #: training loss of each step
+
+    def __str__(self) -> str:
+        return "demo: ok steps={} auc={:.4f} loss={:.4f} examples_per_s={:.0f} ids_per_s={:.0f}".format(
+            self.steps, self.auc, self.loss, self.examples_per_s, self.ids_per_s)
+
+
+def run(options: Options, path: str, line_count: int, initial_rows: Optional[InitialRows] = None,
+        report: Callable[[str], None] = print) -> Outcome:
+    """Train on ``path`` as ``options`` say, in a graph and session of its own.
+
+    Args:
+        options: see ``options.py``; ``options.data`` is not looked at.
+        path: a file that ``criteo.count_lines`` accepted.
+        line_count: what it returned.
+        initial_rows: for ``options.plain`` only, the rows to start with.
+        report: takes one progress line at a time.
+
+    Raises:
+        tf.errors.OpError: a step failed.
+    """
+    with tf.Graph().as_default():
+        tf.compat.v1.set_random_seed(options.seed)
+        source = _source(options, path, line_count, initial_rows)
+        try:
+            return _Program(options, path, source, report).run()
+        finally:
+            source.close()
+
+
+def _source(options: Options, path: str, line_count: int, initial_rows: Optional[InitialRows]) -> Source:
+    rows = options.device_rows
+    if rows is None:
+        lookups_of_a_table = criteo.FIELD_COUNT if options.shared_table else 1
+        rows = min(criteo.training_rows(line_count) * lookups_of_a_table, MOST_ROWS)
+    shape = TableShape(options.dim, rows, options.shared_table, options.seed)
+    if options.plain:
+        return PlainTables(shape, trained_keys(path), initial_rows)
+    return PipelineTables(shape, dynamic=options.dynamic, batch_size=options.batch_size,
+                          eval_batch_size=options.eval_batch_size, steps=options.steps)
+
+
+def trained_keys(path: str) -> Dict[str, np.ndarray]:
+    """Sorted distinct int64 keys by field of the training rows of a file."""
+    found: Dict[str, List[np.ndarray]] = {field: [np.zeros(0, np.int64)] for field in criteo.FIELDS}
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        rows = reader.dataset(path, held_out=False, batch_size=4096)
+        batch = tf.compat.v1.data.make_one_shot_iterator(rows).get_next()
+        keys = {field: batch[field] for field in criteo.FIELDS}
+        for values in _until_the_end(session, keys):
+            for field, part in values.items():
+                found[field].append(np.unique(part))
+    return {field: np.unique(np.concatenate(parts)) for field, parts in found.items()}
+
+
+def _until_the_end(session, fetches):
+    """Yield ``session.run(fetches)`` until the data ends."""
+    while True:
+        try:
+            yield session.run(fetches)
+        except tf.errors.OutOfRangeError:
+            return
+
+
+class _Program:
+    def __init__(self, options: Options, path: str, source: Source, report: Callable[[str], None]) -> None:
+        self._options = options
+        self._report = report
+        self._source = source
+        self._iterator, batch = self._batches(path, training=True)
+        self._loss = click_loss(batch[criteo.LABEL], self._logits(batch, training=True))
+        self._eval_iterator, batch = self._batches(path, training=False)
+        self._scored = (batch[criteo.LABEL], self._logits(batch, training=False))
+        dense, sparse = source.variables()
+        self._step = train_op(self._loss, dense, sparse, plain_optimizer(options.optimizer, options.rate),
+                              source.optimizer(options.optimizer, options.rate))
+        source.start()
+        self._initial = tf.compat.v1.global_variables_initializer()
+
+    def _batches(self, path: str, *, training: bool):
+        options = self._options
+        rows = reader.dataset(
+            path, held_out=not training, epochs=-1 if training else 1, drop_remainder=training or not options.dynamic,
+            batch_size=options.batch_size if training else options.eval_batch_size)
+        rows = self._source.insert(rows, training)
+        if options.prefetch:
+            rows = rows.prefetch(options.prefetch)
+        iterator = tf.compat.v1.data.make_initializable_iterator(rows)
+        return iterator, iterator.get_next()
+
+    def _logits(self, batch: reader.Batch, *, training: bool) -> tf.Tensor:
+        options = self._options
+        return click_logits(batch[criteo.DENSE], self._source.lookup(batch, training), bottom=options.bottom,
+                            top=options.top, seed=options.seed)
+
+    def run(self) -> Outcome:
+        options = self._options
+        config = tf.compat.v1.ConfigProto(
+            inter_op_parallelism_threads=options.threads, intra_op_parallelism_threads=options.threads)
+        losses: List[float] = []
+        seconds: List[float] = []
+        with tf.compat.v1.Session(config=config) as session:
+            session.run(self._initial)
+            session.run(self._iterator.initializer)
+            for step in range(1, options.steps + 1):
+                started = time.perf_counter()
+                losses.append(float(session.run((self._loss, self._step))[0]))
+                seconds.append(time.perf_counter() - started)
+                if step % options.progress_every == 0:
+                    recent = options.progress_every
+                    self._report("step {}/{} loss {:.4f} {:.0f} examples/s".format(
+                        step, options.steps, np.mean(losses[-recent:]), options.batch_size * recent / sum(seconds[-recent:])))
+                if options.eval_every and step % options.eval_every == 0 and step < options.steps:
+                    self._report("step {}/{} held-out auc {:.4f} loss {:.4f}".format(
+                        step, options.steps, *self._evaluate(session)))
+            area, loss = self._evaluate(session)
+        steady = seconds[WARM_UP_STEPS:] or seconds
+        rate = options.batch_size * len(steady) / sum(steady)
+        return Outcome(options.steps, area, loss, rate, rate * criteo.FIELD_COUNT, losses)
+
+    def _evaluate(self, session: tf.compat.v1.Session):
+        session.run(self._eval_iterator.initializer)
+        labels, logits = zip(*_until_the_end(session, self._scored))
+        labels, logits = np.concatenate(labels), np.concatenate(logits)
+        return auc.area_under_curve(labels, logits), auc.log_loss(labels, logits)
+
+
+def report_to_stdout(line: str) -> None:
+    """Print at once, also into a pipe."""
+    print(line)
+    sys.stdout.flush()

@@ -1,0 +1,60 @@
+"""The click model: numbers through a bottom MLP, joined with one embedding per field, through a top MLP to one logit.
+
+It does not know where embeddings come from; ``embeddings.py`` has the two sources.
+"""
+from typing import List, Sequence
+
+from examples.dlrm.quiet import tf
+
+
+def click_logits(
+        dense: tf.Tensor, embeddings: Sequence[tf.Tensor], *, bottom: Sequence[int], top: Sequence[int], seed: int) -> tf.Tensor:
+    """Logit of a click for each row.
+
+    Args:
+        dense: float32[B, D], the numeric columns.
+        embeddings: float32[B, dim] per field.
+        bottom: units of the layers that see the numbers only.
+        top: units of the hidden layers that see everything.
+        seed: of the initial weights; the same seed gives the same weights whatever else the graph holds.
+
+    Returns:
+        float32[B].  A second call (evaluation) shares the variables of the first.
+    """
+    with tf.compat.v1.variable_scope("click_model", reuse=tf.compat.v1.AUTO_REUSE):
+        numbers = _layers(dense, bottom, "bottom", seed)
+        joined = _layers(tf.concat([numbers] + list(embeddings), axis=1), top, "top", seed + len(bottom))
+        logits = _layer(joined, 1, "logit", seed + len(bottom) + len(top))
+    return tf.squeeze(logits, axis=1)
+
+
+def click_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Mean cross entropy of a batch: float32 scalar."""
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
+
+
+def train_op(
+        loss: tf.Tensor, dense_variables: List[tf.Variable], sparse_variables: List[tf.Variable],
+        dense_optimizer: tf.compat.v1.train.Optimizer, sparse_optimizer: tf.compat.v1.train.Optimizer) -> tf.Operation:
+    """One step: every gradient first, then every update.
+
+    GATE_GRAPH matters: variables of TensorFlow 1 are references, so an update may otherwise overwrite a weight that
+    the gradient of another one is still reading.
+    """
+    pairs = dense_optimizer.compute_gradients(
+        loss, dense_variables + sparse_variables, gate_gradients=tf.compat.v1.train.Optimizer.GATE_GRAPH)
+    split = len(dense_variables)
+    return tf.group(dense_optimizer.apply_gradients(pairs[:split]), sparse_optimizer.apply_gradients(pairs[split:]))
+
+
+def _layers(inputs: tf.Tensor, units: Sequence[int], name: str, seed: int) -> tf.Tensor:
+    for number, width in enumerate(units):
+        inputs = tf.nn.relu(_layer(inputs, width, "{}_{}".format(name, number), seed + number))
+    return inputs
+
+
+def _layer(inputs: tf.Tensor, width: int, name: str, seed: int) -> tf.Tensor:
+    weights = tf.compat.v1.get_variable(
+        name + "_weights", [inputs.shape[1], width], initializer=tf.compat.v1.glorot_uniform_initializer(seed=seed))
+    bias = tf.compat.v1.get_variable(name + "_bias", [width], initializer=tf.compat.v1.zeros_initializer())
+    return tf.nn.bias_add(tf.matmul(inputs, weights), bias)

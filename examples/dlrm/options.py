@@ -1,0 +1,95 @@
+"""What the demo can be told on its command line."""
+import argparse
+from dataclasses import dataclass
+from typing import List, Optional, Tuple
+
+#: learning rate of each optimizer when none is given
+LEARNING_RATES = {"adagrad": .05, "lazy_adam": .001, "gradient_descent": .1, "ftrl": .05}
+
+
+@dataclass(frozen=True)
+class Options:
+    """One run of the demo.  Steps, rows and batch sizes count; rates are per step."""
+
+    data: Optional[str] = None  #: a Criteo file, or None: generate one
+    generate_rows: int = 60000
+    steps: int = 600
+    batch_size: int = 256
+    eval_batch_size: int = 1000
+    eval_every: int = 0  #: steps between evaluations; 0 means only at the end
+    progress_every: int = 50
+    optimizer: str = "adagrad"
+    learning_rate: Optional[float] = None
+    dim: int = 16
+    bottom: Tuple[int, ...] = (32,)
+    top: Tuple[int, ...] = (64, 32)
+    dynamic: bool = True
+    shared_table: bool = False
+    device_rows: Optional[int] = None  #: rows of each table; None: as many as the file can need
+    prefetch: int = 10
+    plain: bool = False
+    seed: int = 1
+    threads: int = 0  #: TensorFlow's two thread pools; 0 leaves them to TensorFlow
+    losses: Optional[str] = None  #: file that receives the loss of every step
+
+    @property
+    def rate(self) -> float:
+        """The learning rate in force."""
+        return LEARNING_RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
+
+
+def parse(arguments: Optional[List[str]] = None) -> Options:
+    """Options from a command line; prints usage and exits with code 2 when they make no sense."""
+    default = Options()
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.dlrm.train", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Train a click model on rows in the Criteo format and evaluate it on held-out ones.")
+    add = parser.add_argument
+    add("--data", metavar="FILE", help="TAB-separated file: label, I1..I13, C1..C26; without it rows are generated")
+    add("--generate-rows", type=_count, default=default.generate_rows, help="rows to generate when there is no --data")
+    add("--steps", type=_count, default=default.steps, help="training steps; the file is repeated as often as needed")
+    add("--batch-size", type=_count, default=default.batch_size)
+    add("--eval-batch-size", type=_count, default=default.eval_batch_size)
+    add("--eval-every", type=_count_or_0, default=default.eval_every, help="steps between evaluations; 0: only at the end")
+    add("--progress-every", type=_count, default=default.progress_every, help="steps between progress lines")
+    add("--optimizer", choices=sorted(LEARNING_RATES), default=default.optimizer)
+    add("--learning-rate", type=float, help="in (0, 10]; without it one that suits the optimizer")
+    add("--dim", type=_count, default=default.dim, help="length of an embedding")
+    add("--bottom", type=_units, default=default.bottom, metavar="N[,N...]", help="units of the bottom MLP")
+    add("--top", type=_units, default=default.top, metavar="N[,N...]", help="hidden units of the top MLP")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--dynamic", dest="dynamic", action="store_true", default=default.dynamic,
+                       help="as many distinct keys per batch as it has (the default)")
+    shape.add_argument("--static", dest="dynamic", action="store_false", help="a fixed number of distinct keys per batch")
+    add("--shared-table", action="store_true", help="one table for all fields instead of one each")
+    add("--device-rows", type=_count, help="rows of each table; without it as many as the file can need")
+    add("--prefetch", type=_count_or_0, default=default.prefetch, help="batches that tf.data keeps ready")
+    add("--plain", action="store_true", help="the same model on tf.Variable and embedding_lookup, for comparison")
+    add("--seed", type=_count_or_0, default=default.seed)
+    add("--threads", type=_count_or_0, default=default.threads, help="TensorFlow threads of each pool; 0: its own choice")
+    add("--losses", metavar="FILE", help="write the loss of every step to this file, one per line")
+    options = Options(**vars(parser.parse_args(arguments)))
+    if not 0 < options.rate <= 10:
+        parser.error("--learning-rate must lie in (0, 10], not {}".format(options.rate))
+    if options.dim > 8192:
+        parser.error("--dim must lie in [1, 8192], not {}".format(options.dim))
+    return options
+
+
+def _count(text: str) -> int:
+    return _at_least(1, text)
+
+
+def _count_or_0(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    value = int(text)
+    if not least <= value < 2 ** 31:
+        raise argparse.ArgumentTypeError("{} is outside [{}, 2**31)".format(value, least))
+    return value
+
+
+def _units(text: str) -> Tuple[int, ...]:
+    return tuple(_count(part) for part in text.split(","))

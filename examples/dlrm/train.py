@@ -1,0 +1,61 @@
+"""The demo's command line.
+
+    python -m examples.dlrm.train [--data FILE] [--steps N] [--optimizer adagrad] ...
+
+Prints progress lines and, last, ``demo: ok steps=N auc=X loss=Y examples_per_s=E ids_per_s=I``.  Exit codes: 0 done,
+1 the data or the run failed (the reason is on stderr), 2 usage, 130 interrupted.
+"""
+import os
+import sys
+import tempfile
+from typing import List, Optional
+
+from examples.dlrm import criteo, generator, options
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    chosen = options.parse(arguments)
+    try:
+        if chosen.data is not None:
+            return _train(chosen, chosen.data)
+        with tempfile.TemporaryDirectory(prefix="dlrm-demo-") as folder:
+            path = os.path.join(folder, "rows.tsv")
+            print("generating {} rows (seed {})".format(chosen.generate_rows, chosen.seed), flush=True)
+            generator.write_file(path, chosen.generate_rows, chosen.seed)
+            return _train(chosen, path)
+    except criteo.BadFileError as error:
+        return _failed(str(error))
+    except KeyboardInterrupt:
+        print("demo: interrupted", file=sys.stderr)
+        return 130
+
+
+def _train(chosen: options.Options, path: str) -> int:
+    line_count = criteo.count_lines(path)
+    if criteo.training_rows(line_count) < chosen.batch_size:
+        raise criteo.BadFileError(path, 0, "{} rows to train, fewer than one batch of {}".format(
+            criteo.training_rows(line_count), chosen.batch_size))
+
+    from examples.dlrm import loop  # TensorFlow takes seconds to import: bad files are refused before
+    from examples.dlrm.quiet import tf
+    try:
+        outcome = loop.run(chosen, path, line_count, report=loop.report_to_stdout)
+    except tf.errors.InvalidArgumentError as error:
+        criteo.explain(path)  # raises if it is a value in the file
+        return _failed(error.message)
+    except tf.errors.OpError as error:
+        return _failed(error.message)
+    if chosen.losses is not None:
+        with open(chosen.losses, "w") as out:
+            out.writelines("{!r}\n".format(loss) for loss in outcome.losses)
+    print(outcome, flush=True)
+    return 0
+
+
+def _failed(reason: str) -> int:
+    print("demo: error: {}".format(reason), file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
