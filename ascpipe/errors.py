@@ -6,7 +6,7 @@
     +-- ConfigError            E402  a setting has a value we refuse
     |   `-- ConfigFileError    E403  the settings file cannot be read
     +-- NameRefusedError       E215  a name of a run that we refuse
-    +-- DaemonError                  (anything between a trainer, the CLI and a daemon)
+    +-- DaemonError            E112  anything else between a trainer, the CLI and a daemon
     |   +-- NotRunningError    E212  no daemon of that name
     |   +-- AlreadyRunsError   E211  a daemon of that name runs already
     |   +-- BusyError          E210  the daemon serves another trainer
@@ -19,10 +19,11 @@
     |   +-- VersionError       E220  trainer and daemon were built from different layouts
     |   `-- SupervisorGoneError E110 the daemon died
     +-- MessageError           E230  a control message that is not in the schema
-    |   `-- ConnectionClosedError E231 the other end of a socket is gone
+    |   +-- ConnectionClosedError E231 the other end of a socket is gone
+    |   `-- MessageTimeoutError E232 no whole message in time
     +-- SegmentError           E302  shared memory that is not what it should be
     |   `-- OutOfSharedMemoryError E401 too little memory, found out at start
-    +-- WorkerError                  (a worker process ended)
+    +-- WorkerError            E120  a worker process ended
     |   +-- TableWorkerDiedError E122  its state cannot be trusted
     |   +-- KeyWorkerDiedError E130  by anything but SIGKILL
     |   `-- CrashLoopError     E140  restarted too often
@@ -211,6 +212,14 @@ class ConnectionClosedError(MessageError):
     code = "E231"
     fields = ("peer",)
     template = "{peer} closed the connection"
+
+
+class MessageTimeoutError(MessageError):
+    """No whole message in time; nothing was taken from the stream if none had begun."""
+
+    code = "E232"
+    fields = ("peer", "reason")
+    template = "{peer} {reason}"
 
 
 class SegmentError(AscpipeError):

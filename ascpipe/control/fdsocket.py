@@ -1,0 +1,111 @@
+"""Messages with descriptors over a unix stream socket.
+
+A message is its length (u32, little-endian) and a msgpack map; descriptors travel with its first byte.
+The same socket is the lifeline between two processes: its end of file says that the other one is gone.
+"""
+import array
+import os
+import select
+import socket
+import struct
+import time
+from typing import Any, Dict, List, Sequence, Tuple
+
+from ascpipe.control import codec
+from ascpipe.errors import ConnectionClosedError, MessageError, MessageTimeoutError
+
+MAX_FDS = 250  #: with one message; the kernel takes 253
+
+_LENGTH = struct.Struct("<I")
+_FD_BYTES = array.array("i").itemsize
+_SEND_TIMEOUT_S = 10.0
+
+
+def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> None:
+    """Send one message; descriptors stay open on our side.  Blocks at most 10 s, when the other side reads nothing.
+
+    Raises:
+        ConnectionClosedError: the other side is gone.
+        MessageTimeoutError: it does not read.
+        MessageError: too long, or too many descriptors.
+    """
+    if len(fds) > MAX_FDS:
+        raise MessageError("{} descriptors with one message, at most {} are sent".format(len(fds), MAX_FDS))
+    data = codec.pack(body)
+    data = _LENGTH.pack(len(data)) + data
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    deadline = time.monotonic() + _SEND_TIMEOUT_S
+    try:
+        while data:
+            _wait(sock, deadline, for_reading=False)
+            try:
+                sent = sock.sendmsg([data], ancillary, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                continue
+            data, ancillary = data[sent:], []
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise ConnectionClosedError("the other process") from error
+
+
+def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List[int]]:
+    """One message and its descriptors, which are the caller's to close (not inheritable).
+
+    After any error but MessageTimeoutError before the first byte the stream is useless: close it.
+
+    Raises:
+        ConnectionClosedError: end of file.
+        MessageTimeoutError: no whole message within ``timeout_s``.
+        MessageError: not a message as we send it.
+    """
+    fds: List[int] = []
+    deadline = time.monotonic() + timeout_s
+    try:
+        (length,) = _LENGTH.unpack(_read(sock, _LENGTH.size, deadline, fds))
+        if length > codec.MESSAGE_BYTES:
+            raise MessageError("it announces {} bytes, at most {} are read".format(length, codec.MESSAGE_BYTES))
+        return codec.unpack(_read(sock, length, deadline, fds)), fds
+    except BaseException:
+        for fd in fds:
+            os.close(fd)
+        raise
+
+
+def is_closed(sock: socket.socket) -> bool:
+    """Has the other side gone?  Never blocks and takes nothing from the stream."""
+    try:
+        return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except (BlockingIOError, InterruptedError):
+        return False
+    except (ConnectionResetError, BrokenPipeError):
+        return True
+
+
+def _read(sock: socket.socket, size: int, deadline: float, fds: List[int]) -> bytes:
+    data = b""
+    while len(data) < size:
+        _wait(sock, deadline, for_reading=True)
+        try:
+            piece, ancillary, flags, _ = sock.recvmsg(
+                size - len(data), socket.CMSG_SPACE(MAX_FDS * _FD_BYTES), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+        except (BlockingIOError, InterruptedError):
+            continue
+        except ConnectionResetError as error:
+            raise ConnectionClosedError("the other process") from error
+        for level, kind, content in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                received = array.array("i")
+                received.frombytes(content[:len(content) - len(content) % _FD_BYTES])
+                fds.extend(received)
+        if flags & socket.MSG_CTRUNC:
+            raise MessageError("descriptors were lost (limit of open files?)")
+        if not piece:
+            raise ConnectionClosedError("the other process")
+        data += piece
+    return data
+
+
+def _wait(sock: socket.socket, deadline: float, *, for_reading: bool) -> None:
+    poll = select.poll()
+    poll.register(sock, select.POLLIN if for_reading else select.POLLOUT)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000.0):
+        raise MessageTimeoutError("the other process", "neither sent nor took a message in time")
