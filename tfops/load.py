@@ -1,0 +1,113 @@
+"""Loads the compiled ops once, after checking that they fit this TensorFlow and this Python side."""
+import ctypes
+import json
+import threading
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from ascpipe.errors import AscpipeError
+from ascpipe.shm import layout
+
+HERE = Path(__file__).resolve().parent
+LIBRARY = HERE / "libascpipe_ops.so"
+INFO = HERE / "build_info.json"
+
+
+class OpsMissingError(AscpipeError):
+    """The op library has not been built.
+
+    Attributes:
+        path: where it should be.
+    """
+
+    code = "E221"
+    fields = ("path",)
+    template = "{path} does not exist: the TensorFlow ops have not been built. Run: make build"
+
+
+class OpsMismatchError(AscpipeError):
+    """The op library was built for something else than what runs here.
+
+    Attributes:
+        what: what differs.
+        built: its value when the library was built.
+        here: its value now.
+    """
+
+    code = "E222"
+    fields = ("what", "built", "here")
+    template = "libascpipe_ops.so was built for {what} {built}, but this process has {here}. Run: make build"
+
+
+_lock = threading.Lock()
+_module: Optional[Any] = None
+_library: Optional[ctypes.CDLL] = None
+
+
+def read_info(path: Path = INFO) -> Dict[str, Any]:
+    """``build_info.json``, or an error that says how to build.
+
+    Raises:
+        OpsMissingError: if there is no readable build_info.json.
+    """
+    try:
+        info = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise OpsMissingError(str(path)) from error
+    if not isinstance(info, dict):
+        raise OpsMissingError(str(path))
+    return info
+
+
+def check_info(info: Dict[str, Any], version: str, abi: int) -> None:
+    """Compare what the library was built for with what runs here.
+
+    Args:
+        info: content of build_info.json.
+        version: ``tf.__version__``.
+        abi: ``tf.sysconfig.CXX11_ABI_FLAG``.
+
+    Raises:
+        OpsMismatchError: naming the first difference.
+    """
+    for what, key, here in (("TensorFlow", "tensorflow", version), ("C++ ABI flag", "cxx11_abi", abi),
+                            ("shared-memory layout", "layout", layout.layout_hash())):
+        if info.get(key) != here:
+            raise OpsMismatchError(what, info.get(key), here)
+
+
+def load() -> Any:
+    """The module with a Python function per op (``asc_submit`` and so on).
+
+    Raises:
+        OpsMissingError: if it has not been built.
+        OpsMismatchError: if it was built for another TensorFlow, ABI or layout.
+    """
+    global _module, _library
+    with _lock:
+        if _module is None:
+            import tensorflow as tf
+
+            check_info(read_info(), tf.__version__, tf.sysconfig.CXX11_ABI_FLAG)
+            if not LIBRARY.exists():
+                raise OpsMissingError(str(LIBRARY))
+            module = tf.load_op_library(str(LIBRARY))
+            library = ctypes.CDLL(str(LIBRARY))  # the same mapping: the loader knows the file already
+            built = ctypes.c_int64()
+            library.asc_layout_hash(ctypes.byref(built))
+            if built.value != layout.layout_hash():  # build_info.json belongs to another library
+                raise OpsMismatchError("shared-memory layout", built.value, layout.layout_hash())
+            _module, _library = module, library
+        return _module
+
+
+def library() -> ctypes.CDLL:
+    """The C interface of the same library; loads it if need be.
+
+    Raises:
+        OpsMissingError, OpsMismatchError: as of ``load``.
+    """
+    load()
+    if _library is None:
+        raise OpsMissingError(str(LIBRARY))
+    return _library
