@@ -1,1 +1,1 @@
-"""Worker processes of the daemon, one module each; started with ``python -m``."""
+"""The worker processes of the daemon, one module each; imported as ``ascpipe.workers``."""

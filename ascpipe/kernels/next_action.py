@@ -31,7 +31,7 @@ def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahea
         frame_count: frames in the ring, 0 to 64.
         look_ahead: L; a frame is planned when the L-th frame after it is touched.
         plan_ahead: P; plans that may stand unclaimed.
-        wanted: index of the frame that a claim waits for, or -1.
+        wanted: index of the newest frame that a claim waits for, or -1.
         cut_asked: a change waits to be applied.
         touch_blocked: the last touch found too few free entries, and none was freed since.
 
@@ -86,7 +86,7 @@ def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahea
     for i in range(frame_count):
         word = words[i]
         if word == TOUCHED and closed[i] == 0:
-            seen_enough = not unfinished_input or last_touched >= i + look_ahead or wanted == i
+            seen_enough = not unfinished_input or last_touched >= i + look_ahead or wanted >= i
             if seen_enough:
                 return PLAN, i
             return NOTHING, -1

@@ -1,0 +1,186 @@
+"""Ring segments and table segments as numpy views, for the workers.
+
+A ring is a byte arena with up to ``MAX_FRAMES`` frames, numbered without gaps; the pump of the trainer
+fills it, key and table workers work in the frames in place.  Nothing here waits or decides.
+"""
+from typing import List, Tuple
+
+import numpy as np
+from numba import njit
+
+from ascpipe.shm import layout
+from ascpipe.shm.atomics import load_acquire_i64, load_acquire_u32
+
+_HEAD = layout.RING.fields["head"][1] // 8
+_TAIL = layout.RING.fields["tail"][1] // 8
+_CLOSED = layout.FRAME.fields["closed"][1] // 4
+_TRAINED = layout.FRAME.fields["trained"][1] // 4
+_CLAIM = layout.FRAME.fields["claim"][1] // 4
+_WORDS = layout.RING_TABLE.fields["words"][1] // 4
+_FRAME_WORDS = layout.FRAME.itemsize // 4
+_PLACES = layout.MAX_FRAMES
+
+
+@njit("UniTuple(int64, 2)(int64[::1], uint32[::1], int64, int64, int64[::1], int64[::1], int64[::1])", cache=True)
+def read_frames(longs, words, frames_at, words_at, out_words, out_closed, out_trained):
+    """Take a consistent look at all frames of a ring, for one table.
+
+    Args:
+        longs, words: int64, uint32 views of the ring segment.
+        frames_at: index of the first FRAME in ``words``.
+        words_at: index of the table's state words in ``words``.
+        out_words, out_closed, out_trained: int64[MAX_FRAMES]; receive the states, oldest frame first.
+
+    Returns:
+        (number of the oldest frame, how many frames there are).
+    """
+    while True:
+        head = load_acquire_i64(longs, _HEAD)
+        tail = load_acquire_i64(longs, _TAIL)
+        for i in range(tail - head):
+            place = (head + i) % _PLACES
+            frame = frames_at + place * _FRAME_WORDS
+            # closed before the others: once a ticket is closed, nobody claims it and `trained` is final
+            out_closed[i] = load_acquire_u32(words, frame + _CLOSED)
+            out_words[i] = load_acquire_u32(words, words_at + place)
+            out_trained[i] = load_acquire_u32(words, frame + _TRAINED)
+        # the pump moves the head before it fills a place anew, so an unmoved head proves the look
+        if load_acquire_i64(longs, _HEAD) == head:
+            return head, tail - head
+
+
+@njit("int64(int64[::1], uint32[::1], int64)", cache=True)
+def unclaimed_frame(longs, words, frames_at):
+    """The number of the oldest frame that no key worker has claimed.
+
+    Args:
+        longs, words: int64, uint32 views of the ring segment.
+        frames_at: index of the first FRAME in ``words``.
+
+    Returns:
+        Its number, or -1.  The claim itself is a CAS of the caller: the pump clears the claim last, so
+        whoever wins the CAS finds a complete frame.
+    """
+    head = load_acquire_i64(longs, _HEAD)
+    tail = load_acquire_i64(longs, _TAIL)
+    for number in range(head, tail):
+        if load_acquire_u32(words, frames_at + (number % _PLACES) * _FRAME_WORDS + _CLAIM) == 0:
+            return number
+    return -1
+
+
+class PartView:
+    """The part of one table in one frame: the fields of PART and the arrays behind it."""
+
+    def __init__(self, longs: np.ndarray, words: np.ndarray, frame_offset: int, table_index: int) -> None:
+        start = frame_offset + table_index * layout.PART.itemsize
+        self.fields = longs[start // 8:(start + layout.PART.itemsize) // 8]
+        self._longs, self._words, self._frame = longs, words, frame_offset
+
+    def __getitem__(self, field: str) -> int:
+        return int(self.fields[_PART_INDEX[field]])
+
+    def __setitem__(self, field: str, value: int) -> None:
+        self.fields[_PART_INDEX[field]] = value
+
+    def array(self, field: str, count: int) -> np.ndarray:
+        """The first ``count`` cells of a part's array: int64 for ids, unique, counts; else int32."""
+        start = self._frame + int(self.fields[_PART_INDEX[field]])
+        if field in _LONG_ARRAYS:
+            return self._longs[start // 8:start // 8 + count]
+        return self._words[start // 4:start // 4 + count]
+
+    def index(self, field: str) -> int:
+        """Where a part's array begins, in its own cells from the start of the segment."""
+        start = self._frame + int(self.fields[_PART_INDEX[field]])
+        return start // 8 if field in _LONG_ARRAYS else start // 4
+
+
+_PART_INDEX = {field: place[1] // 8 for field, place in layout.PART.fields.items()}
+_LONG_ARRAYS = frozenset(field for field, size in layout.PART_ARRAYS if size == 8)
+
+
+class RingView:
+    """A mapped ring segment.
+
+    Attributes:
+        header: the RING fields, readable by name.
+        frames: FRAME[MAX_FRAMES].
+        tables: RING_TABLE[table_count].
+        longs, words, ints: the whole segment as int64, uint32, int32.
+        frames_at: index of the first FRAME in ``words``.
+    """
+
+    def __init__(self, memory: np.ndarray) -> None:
+        """Args: memory: uint8[bytes of the segment], writable."""
+        self.header = memory[:layout.RING.itemsize].view(layout.RING)[0]
+        frames, tables = int(self.header["frames_offset"]), int(self.header["tables_offset"])
+        count = int(self.header["table_count"])
+        self.frames = memory[frames:frames + _PLACES * layout.FRAME.itemsize].view(layout.FRAME)
+        self.tables = memory[tables:tables + count * layout.RING_TABLE.itemsize].view(layout.RING_TABLE)
+        self.longs, self.words, self.ints = memory.view("<i8"), memory.view("<u4"), memory.view("<i4")
+        self.frames_at = frames // 4
+        self._tables_at = tables // 4
+        self._states = [np.zeros(_PLACES, np.int64) for _ in range(3)]
+
+    @property
+    def stream(self) -> int:
+        return int(self.header["stream"])
+
+    @property
+    def channel(self) -> int:
+        return int(self.header["channel"])
+
+    @property
+    def table_count(self) -> int:
+        return len(self.tables)
+
+    def word_index(self, table_index: int, number: int) -> int:
+        """Index in ``words`` of the state word of frame ``number`` for a table."""
+        return self._words_at(table_index) + number % _PLACES
+
+    def table_field_index(self, table_index: int, field: str) -> int:
+        """Index in ``longs`` of a field of the table's RING_TABLE."""
+        start = self._tables_at * 4 + table_index * layout.RING_TABLE.itemsize
+        return (start + layout.RING_TABLE.fields[field][1]) // 8
+
+    def claim_index(self, number: int) -> int:
+        """Index in ``words`` of the key workers' claim of frame ``number``."""
+        return self.frames_at + (number % _PLACES) * _FRAME_WORDS + _CLAIM
+
+    def look(self, table_index: int) -> Tuple[int, int, List[np.ndarray]]:
+        """(oldest frame number, frame count, [words, closed, trained]) for one table.
+
+        The arrays are int64[MAX_FRAMES], valid until the next look at this ring.
+        """
+        head, count = read_frames(self.longs, self.words, self.frames_at, self._words_at(table_index), *self._states)
+        return head, count, self._states
+
+    def part(self, number: int, table_index: int) -> PartView:
+        """The part of a table in frame ``number``."""
+        return PartView(self.longs, self.ints, int(self.frames[number % _PLACES]["offset"]), table_index)
+
+    def _words_at(self, table_index: int) -> int:
+        return self._tables_at + table_index * (layout.RING_TABLE.itemsize // 4) + _WORDS
+
+
+class TableView:
+    """A mapped table segment.
+
+    Attributes:
+        header: the TABLE fields, readable and writable by name.
+        longs: the whole segment as int64.
+        entries, entries32: the entries as int64[capacity, 6] and int32[capacity, 12].
+        slot_entries: int32[device rows]; entry of each slot, -1 = empty.
+    """
+
+    def __init__(self, memory: np.ndarray) -> None:
+        """Args: memory: uint8[bytes of the segment], writable."""
+        self.header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
+        self.longs = memory.view("<i8")
+        start, capacity = int(self.header["entries_offset"]), int(self.header["entry_capacity"])
+        entries = memory[start:start + capacity * layout.ENTRY.itemsize]
+        self.entries = entries.view("<i8").reshape(capacity, layout.ENTRY.itemsize // 8)
+        self.entries32 = entries.view("<i4").reshape(capacity, layout.ENTRY.itemsize // 4)
+        slots = int(self.header["slots_offset"])
+        self.slot_entries = memory[slots:slots + 4 * int(self.header["device_rows"])].view("<i4")

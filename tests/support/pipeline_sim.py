@@ -1,0 +1,280 @@
+"""A ring and its tables in ordinary memory, with the pump and the trainer played in plain Python.
+
+The workers' stages are the real ones.  ``Sim`` checks the contracts at every step: a claimed plan uses the
+row of each key and no other, a batch is counted once, an unclaimed batch leaves no trace.
+"""
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ascpipe.shm import layout
+from ascpipe.shm.ring import RingView, TableView
+from ascpipe.words import (
+    CLAIMED, CUT_RESET, DONE, PLAN_OK, PLANNED, RETIRED, SUBMITTED, TRAIN, TRAINED,
+)
+from ascpipe.workers.key_worker import KeyStage
+from ascpipe.workers.table_stage import Bells, Place, TableStage
+
+
+def aligned(size: int) -> np.ndarray:
+    """uint8[size], zeroed, on a cache line."""
+    memory = np.zeros(size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start:start + size]
+
+
+def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, plan_ahead: int = 2,
+              channel: int = TRAIN) -> RingView:
+    """An empty ring as the supervisor makes it."""
+    shape = layout.ring_shape(tables, arena_bytes)
+    memory = aligned(shape.total_bytes)
+    header = memory[:layout.RING.itemsize].view(layout.RING)[0]
+    for name, value in (("channel", channel), ("frame_count", frames), ("table_count", tables),
+                        ("look_ahead", look_ahead), ("plan_ahead", plan_ahead), ("arena_offset", shape.arena_offset),
+                        ("arena_bytes", arena_bytes), ("frames_offset", shape.frames_offset),
+                        ("tables_offset", shape.tables_offset)):
+        header[name] = value
+    ring = RingView(memory)
+    ring.tables["table"] = np.arange(tables)
+    ring.frames["claim"] = 1
+    return ring
+
+
+def make_table(device_rows: int, capacity: int) -> TableView:
+    """An empty table as the supervisor makes it."""
+    shape = layout.table_shape(device_rows, capacity)
+    memory = aligned(shape.total_bytes)
+    header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
+    header["device_rows"], header["entry_capacity"] = device_rows, capacity
+    header["entries_offset"], header["slots_offset"] = shape.entries_offset, shape.slots_offset
+    table = TableView(memory)
+    table.slot_entries[:] = -1
+    return table
+
+
+class Open(NamedTuple):
+    """A submitted batch that the trainer knows."""
+
+    ticket: int
+    number: int
+    keys: Tuple[Tuple[int, ...], ...]
+
+
+class PlanError(Exception):
+    """A plan that says why it is none."""
+
+    def __init__(self, status: int, need: int) -> None:
+        super().__init__(status, need)
+        self.status, self.need = status, need
+
+
+class Sim:
+    """One training stream over some tables.
+
+    Args:
+        device_rows: per table.
+        capacity: entries per table.
+        frames: of the ring.
+        arena_bytes: of the ring.
+    """
+
+    def __init__(self, device_rows: Sequence[int], capacity: int = 64, frames: int = 4, arena_bytes: int = 1 << 16,
+                 look_ahead: int = 32, plan_ahead: int = 2) -> None:
+        self.ring = make_ring(len(device_rows), frames, arena_bytes, look_ahead, plan_ahead)
+        self.tables = [make_table(rows, capacity) for rows in device_rows]
+        self.keys = KeyStage(self.ring, 7, [])
+        self.rung: List[str] = []
+        self.stages = [self._stage(i, restart=False) for i in range(len(device_rows))]
+        self.open: List[Open] = []
+        self.next_ticket = 1
+        self.device: List[Dict[int, Tuple[int, int]]] = [{} for _ in device_rows]  # slot -> (key, updates)
+        self.updates: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> updates of its row
+        self.counts: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> occurrences
+
+    def _stage(self, index: int, restart: bool) -> TableStage:
+        bells = Bells(lambda: self.rung.append("trainer"), lambda: self.rung.append("pump"))
+        return TableStage(self.tables[index], Place(self.ring, index), None, bells, restart)
+
+    def kill(self, index: int) -> None:
+        """Forget everything private of a table worker and start another one."""
+        self.stages[index] = self._stage(index, restart=True)
+
+    # ---- pump
+
+    def submit(self, *keys: Sequence[int]) -> Optional[Open]:
+        """Put one batch into a frame; None if there is no room."""
+        self.free_frames()
+        header = self.ring.header
+        need = layout.frame_bytes(tuple((len(k), 1) for k in keys))
+        start, size = int(header["arena_tail"]), int(header["arena_bytes"])
+        if start % size + need > size:
+            start += size - start % size
+        if header["tail"] - header["head"] >= header["frame_count"] or start + need - header["arena_head"] > size:
+            return None
+        number = int(header["tail"])
+        frame = self.ring.frames[number % layout.MAX_FRAMES]
+        offset = int(header["arena_offset"]) + start % size
+        frame["number"], frame["ticket"], frame["offset"], frame["length"] = number, self.next_ticket, offset, need
+        frame["closed"] = frame["trained"] = 0
+        place = len(keys) * layout.PART.itemsize
+        for index, part_keys in enumerate(keys):
+            part = self.ring.part(number, index)
+            part.fields[:] = 0
+            part["id_count"], part["spec_count"], part["specs"] = len(part_keys), 1, place
+            place += layout.SPEC.itemsize
+            for name, width in layout.PART_ARRAYS:
+                part[name] = place
+                place += layout.align(width * len(part_keys))
+            part.array("ids", len(part_keys))[:] = part_keys
+            self.ring.words[self.ring.word_index(index, number)] = SUBMITTED
+        frame["claim"] = 0
+        header["arena_tail"] = start + need
+        header["tail"] = number + 1
+        batch = Open(self.next_ticket, number, tuple(tuple(k) for k in keys))
+        self.open.append(batch)
+        self.next_ticket += 1
+        return batch
+
+    def free_frames(self) -> None:
+        header = self.ring.header
+        while header["head"] < header["tail"]:
+            number = int(header["head"])
+            frame = self.ring.frames[number % layout.MAX_FRAMES]
+            if not frame["closed"] or any(self.word(number, i) != RETIRED for i in range(len(self.tables))):
+                return
+            header["head"] = number + 1
+            header["arena_head"] = self._arena_position(number + 1)
+
+    def _arena_position(self, number: int) -> int:
+        """Ever-growing position of a frame, or of the next one if it does not exist yet."""
+        header = self.ring.header
+        if number == header["tail"]:
+            return int(header["arena_tail"])
+        size = int(header["arena_bytes"])
+        here = int(self.ring.frames[number % layout.MAX_FRAMES]["offset"] - header["arena_offset"])
+        tail = int(header["arena_tail"])
+        return tail - (tail - here) % size
+
+    # ---- trainer
+
+    def word(self, number: int, index: int) -> int:
+        return int(self.ring.words[self.ring.word_index(index, number)])
+
+    def claim(self, batch: Open, index: int) -> bool:
+        """Claim a batch for a table and finish it; False if that must wait."""
+        if self.word(batch.number, index) != PLANNED:
+            self.ring.longs[self.ring.table_field_index(index, "wanted")] = batch.ticket
+            return False
+        part = self.ring.part(batch.number, index)
+        finished = self.ring.table_field_index(index, "finished")
+        if part["base"] != self.ring.longs[finished]:
+            return False
+        head = int(self.ring.header["head"])
+        for number in range(head, batch.number):
+            closed = self.ring.frames[number % layout.MAX_FRAMES]["closed"]
+            if not closed and self.word(number, index) < DONE:
+                return False
+        if part["status"] != PLAN_OK:
+            raise PlanError(part["status"], part["need"])
+        self.ring.words[self.ring.word_index(index, batch.number)] = CLAIMED
+        self.ring.frames[batch.number % layout.MAX_FRAMES]["trained"] = 1
+        self._move(batch, index, part)
+        self.ring.longs[finished] = batch.ticket
+        self.ring.words[self.ring.word_index(index, batch.number)] = DONE
+        return True
+
+    def _move(self, batch: Open, index: int, part: object) -> None:
+        n = part["unique_count"]  # type: ignore[index]
+        unique, slots = part.array("unique", n), part.array("slots", n)  # type: ignore[attr-defined]
+        device, updates = self.device[index], self.updates[index]
+        for at in part.array("move_in", part["fresh_count"]):  # type: ignore[attr-defined,index]
+            key = int(unique[at])
+            if key in updates:
+                raise AssertionError("the row of key {} is made anew".format(key))
+            old = device.get(int(slots[at]))
+            if old is not None and old[0] in updates:
+                raise AssertionError("the row of key {} is overwritten".format(old[0]))
+            device[int(slots[at])] = (key, 0)
+            updates[key] = 0
+        seen = set()
+        for key, slot in zip(unique.tolist(), slots.tolist()):
+            if device.get(slot) != (key, updates.get(key)):
+                raise AssertionError("slot {} of key {} holds {}".format(slot, key, device.get(slot)))
+            device[slot] = (key, updates[key] + 1)
+            updates[key] += 1
+            seen.add(slot)
+        if len(seen) != n or sorted(set(batch.keys[index])) != sorted(unique.tolist()):
+            raise AssertionError("batch {} got keys {} slots {}".format(batch, unique, slots))
+        self._count(batch.keys[index], index)
+
+    def _count(self, keys: Tuple[int, ...], index: int) -> None:
+        for key in keys:
+            if key in self.updates[index]:
+                self.counts[index][key] = self.counts[index].get(key, 0) + 1
+
+    def close(self, batch: Open) -> None:
+        """Nobody can train the batch any more; tables that did not claim it count it if another one did."""
+        frame = self.ring.frames[batch.number % layout.MAX_FRAMES]
+        if frame["trained"]:
+            for index in range(len(self.tables)):
+                if self.word(batch.number, index) < CLAIMED:
+                    self._count(batch.keys[index], index)
+        frame["closed"] = 1
+        self.open.remove(batch)
+
+    def ask_reset(self, index: int) -> None:
+        """Ask for a reset; the table is empty for the oracle from here on."""
+        header = self.tables[index].header
+        header["cut_kind"] = CUT_RESET
+        header["cut_asked"] = header["cut_asked"] + 1
+        self.updates[index].clear()
+        self.counts[index].clear()
+
+    def reset_is_applied(self, index: int) -> bool:
+        return bool(self.tables[index].header["cut_applied"] == self.tables[index].header["cut_asked"])
+
+    # ---- workers
+
+    def work(self) -> None:
+        """Let every worker do all it can."""
+        while self.keys.step() or any(stage.step() for stage in self.stages):
+            pass
+
+    def train(self, *keys: Sequence[int]) -> Open:
+        """Submit, claim for every table, close, retire."""
+        batch = self.submit(*keys)
+        if batch is None:
+            raise AssertionError("no room")
+        self.work()
+        for index in range(len(self.tables)):
+            if not self.claim(batch, index):
+                raise AssertionError("table {} has no plan of {}".format(index, batch))
+        self.close(batch)
+        self.work()
+        return batch
+
+    def trained_state(self, index: int) -> Dict[int, Tuple[int, int]]:
+        """key -> (count, slot) as the truth says."""
+        view = self.tables[index]
+        state = {}
+        for entry in range(len(view.entries)):
+            if view.entries32[entry, 9] == TRAINED:
+                key, slot = int(view.entries[entry, 0]), int(view.entries32[entry, 8])
+                if key in state or view.slot_entries[slot] != entry:
+                    raise AssertionError("key {} stands twice, or its slot {} is not its own".format(key, slot))
+                state[key] = (int(view.entries[entry, 1]), slot)
+        return state
+
+    def check(self, index: int) -> None:
+        """Truth equals the oracle; only when everything is closed and retired."""
+        state = self.trained_state(index)
+        if {key: count for key, (count, _) in state.items()} != self.counts[index]:
+            raise AssertionError("truth counts {}, oracle {}".format(state, self.counts[index]))
+        for key, (_, slot) in state.items():
+            if self.device[index][slot] != (key, self.updates[index][key]):
+                raise AssertionError("row of key {} is {}".format(key, self.device[index][slot]))
+        if self.tables[index].header["rows"] != len(state):
+            raise AssertionError("rows {} of {}".format(self.tables[index].header["rows"], len(state)))
+        used = self.tables[index].slot_entries
+        if int((used >= 0).sum()) != len(state):
+            raise AssertionError("slots in use {} of {}".format(used, len(state)))

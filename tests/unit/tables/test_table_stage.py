@@ -1,0 +1,175 @@
+"""The stages of the workers over a simulated ring: contracts under any order of events."""
+import random
+
+import pytest
+
+from ascpipe.shm import layout
+from ascpipe.words import PLAN_TABLE_FULL, PLANNED, RETIRED, TOUCHED
+from tests.support.pipeline_sim import PlanError, Sim
+
+
+def test_one_batch_gets_rows_and_is_retired():
+    sim = Sim([8])
+    sim.train([5, 7, 5])
+    assert sim.trained_state(0) == {5: (2, 0), 7: (1, 1)}
+    sim.check(0)
+
+
+def test_known_keys_keep_their_slots_and_new_ones_get_the_lowest_free():
+    sim = Sim([8])
+    sim.train([5, 7])
+    sim.train([7, 9])
+    assert sim.trained_state(0) == {5: (1, 0), 7: (2, 1), 9: (1, 2)}
+
+
+def test_a_batch_that_nobody_trains_leaves_no_trace():
+    sim = Sim([8])
+    batch = sim.submit([1, 2])
+    sim.work()
+    assert sim.word(batch.number, 0) == PLANNED
+    sim.close(batch)
+    sim.work()
+    assert sim.word(batch.number, 0) == RETIRED
+    sim.train([3])
+    assert sim.trained_state(0) == {3: (1, 0)}
+    sim.check(0)
+
+
+def test_a_table_that_a_step_does_not_fetch_counts_its_known_keys_only():
+    sim = Sim([8, 8])
+    sim.train([1, 2], [1, 2])
+    batch = sim.submit([1, 3], [1, 3])
+    sim.work()
+    assert sim.claim(batch, 0)
+    sim.close(batch)
+    sim.work()
+    assert sim.trained_state(1) == {1: (2, 0), 2: (1, 1)}
+    sim.train([3], [3])
+    for index in range(2):
+        sim.check(index)
+
+
+def test_a_plan_that_stood_upon_a_dropped_batch_is_made_again():
+    sim = Sim([8])
+    first, second = sim.submit([1]), sim.submit([2])
+    sim.work()
+    sim.close(first)
+    assert not sim.claim(second, 0)  # it stands upon the first
+    sim.work()
+    assert sim.claim(second, 0)
+    sim.close(second)
+    sim.work()
+    assert sim.trained_state(0) == {2: (1, 0)}
+
+
+def test_a_full_table_says_how_many_rows_are_needed_and_loses_nothing():
+    sim = Sim([2])
+    sim.train([1, 2])
+    batch = sim.submit([2, 3, 4])
+    sim.work()
+    with pytest.raises(PlanError) as full:
+        sim.claim(batch, 0)
+    assert (full.value.status, full.value.need) == (PLAN_TABLE_FULL, 4)
+    sim.close(batch)
+    sim.train([1])
+    assert sim.trained_state(0) == {1: (2, 0), 2: (1, 1)}
+    sim.check(0)
+
+
+def test_a_batch_with_more_new_keys_than_entries_waits_and_then_says_that_the_table_is_full():
+    sim = Sim([4], capacity=6)
+    first, second = sim.submit([1, 2, 3]), sim.submit([4, 5, 6, 7])
+    sim.work()
+    assert sim.word(second.number, 0) < TOUCHED
+    assert sim.claim(first, 0)
+    sim.close(first)
+    sim.work()
+    with pytest.raises(PlanError) as full:
+        sim.claim(second, 0)
+    assert full.value.need == 7
+    sim.close(second)
+    sim.train([3, 8])
+    sim.check(0)
+
+
+def test_a_reset_forgets_every_key_and_touches_the_window_again():
+    sim = Sim([4])
+    sim.train([1, 2])
+    ahead = sim.submit([2, 3])
+    sim.work()
+    sim.ask_reset(0)
+    sim.work()
+    assert sim.reset_is_applied(0)
+    sim.device[0].clear()
+    assert sim.trained_state(0) == {}
+    assert sim.claim(ahead, 0)
+    sim.close(ahead)
+    sim.work()
+    assert sim.trained_state(0) == {2: (1, 0), 3: (1, 1)}
+
+
+def test_plans_stop_at_the_plan_ahead_limit():
+    sim = Sim([8], plan_ahead=2)
+    batches = [sim.submit([key]) for key in range(4)]
+    sim.work()
+    assert [sim.word(batch.number, 0) for batch in batches] == [PLANNED, PLANNED, TOUCHED, TOUCHED]
+
+
+def test_an_empty_batch_passes_through():
+    sim = Sim([4])
+    sim.train([])
+    sim.train([1])
+    assert sim.trained_state(0) == {1: (1, 0)}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed):
+    rng = random.Random(seed)
+    tables = rng.choice([1, 2, 3])
+    sim = Sim([30] * tables, capacity=40, frames=rng.choice([1, 2, 3, 8]), plan_ahead=rng.choice([1, 2]),
+              look_ahead=rng.choice([0, 1, 32]), arena_bytes=rng.choice([8192, 1 << 16]))
+    wanted = {}  # batch -> tables that its step still has to claim
+
+    def submit():
+        keys = [[rng.randrange(25) for _ in range(rng.randrange(7))] for _ in range(tables)]
+        batch = sim.submit(*keys)
+        if batch is not None:
+            wanted[batch] = set(rng.choice([range(tables), range(1), ()]))
+
+    def step():
+        if not sim.open:
+            return
+        batch = sim.open[0] if rng.random() < 0.8 else rng.choice(sim.open)
+        if wanted[batch] and rng.random() < 0.95:
+            index = rng.choice(sorted(wanted[batch]))
+            if sim.claim(batch, index):
+                wanted[batch].discard(index)
+        elif batch is sim.open[0] or not sim.ring.frames[batch.number % layout.MAX_FRAMES]["trained"]:
+            sim.close(batch)
+
+    def one_worker():
+        rng.choice([sim.keys] + sim.stages).step()
+
+    def one_action():
+        stage = rng.choice(sim.stages)
+        stage._train_action()
+
+    def kill():
+        sim.kill(rng.randrange(tables))
+
+    for _ in range(600):
+        rng.choices([submit, step, one_worker, one_action, kill], [3, 4, 4, 6, 0.4])[0]()
+    for _ in range(1000):
+        if not sim.open:
+            break
+        sim.work()
+        batch = sim.open[0]
+        if all(sim.claim(batch, index) for index in sorted(wanted[batch])
+               if sim.word(batch.number, index) <= PLANNED):
+            sim.close(batch)
+    sim.work()
+    sim.free_frames()
+    assert not sim.open
+    assert sim.ring.header["head"] == sim.ring.header["tail"]
+    for index in range(tables):
+        sim.check(index)

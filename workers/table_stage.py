@@ -1,0 +1,287 @@
+"""What a table worker does with one table: carry out the next action until there is none.
+
+The decision is ``ascpipe.kernels.next_action``, the arithmetic ``ascpipe.tables.table``; here stand the
+loads and stores of shared memory, and their order.  A worker may be killed between any two of them.
+"""
+from collections import deque
+from typing import Callable, Deque, Dict, NamedTuple, Optional
+
+import numpy as np
+
+from ascpipe.kernels import next_action
+from ascpipe.shm import layout
+from ascpipe.shm.atomics import compare_exchange_u32, exchange_i64, exchange_u32, load_acquire_i64, store_release_i64
+from ascpipe.shm.ring import PartView, RingView, TableView
+from ascpipe.tables.table import Batch, Record, Table
+from ascpipe.words import (
+    ANSWERED, CUT_RESET, DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED,
+)
+
+_NO_FRAME = -1
+
+
+class Place(NamedTuple):
+    """A table's column in a ring."""
+
+    ring: RingView
+    index: int
+
+
+class Pending(NamedTuple):
+    """A frame whose record is not retired: planned, claimed or done."""
+
+    number: int
+    record: Record
+
+
+class Bells(NamedTuple):
+    """Whom a table worker wakes."""
+
+    trainer: Callable[[], None]
+    pump: Callable[[], None]
+
+
+class TableStage:
+    """One table, its training stream and its evaluation stream.
+
+    Args:
+        view: the table's segment.
+        train, evaluation: where the table stands in its streams, if it is in one of that channel.
+        bells: whom to wake.
+        restart: an earlier worker served this table and died.
+    """
+
+    def __init__(self, view: TableView, train: Optional[Place], evaluation: Optional[Place], bells: Bells,
+                 restart: bool) -> None:
+        self._view, self._train, self._eval, self._bells = view, train, evaluation, bells
+        self._table = Table(view.entries, view.entries32, view.slot_entries)
+        self._pending: Deque[Pending] = deque()
+        self._touch_blocked = False
+        self._actions: Dict[int, Callable[[int], None]] = {
+            next_action.RETIRE: self._retire, next_action.REVOKE: self._revoke, next_action.SKIP: self._skip,
+            next_action.COUNT_ONLY: self._count_only, next_action.TOUCH: self._touch, next_action.PLAN: self._plan,
+        }
+        if restart:
+            self._restart()
+
+    def step(self) -> int:
+        """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
+        done = 0
+        if self._train is None and self._cut_is_asked():
+            self._apply_cut(0, 0, np.zeros(0, np.int64))
+            done += 1
+        while self._train is not None and self._train_action():
+            done += 1
+        while self._eval is not None and self._eval_action():
+            done += 1
+        return done
+
+    # ---- training
+
+    def _train_action(self) -> bool:
+        ring, index = self._train
+        head, count, (words, closed, trained) = ring.look(index)
+        action, at = next_action.next_train_action(
+            words, closed, trained, count, int(ring.header["look_ahead"]), int(ring.header["plan_ahead"]),
+            self._wanted(head, count), self._cut_is_asked(), self._touch_blocked)
+        if action == next_action.NOTHING:
+            return False
+        if action == next_action.APPLY_CUT:
+            self._apply_cut(head, count, words)
+        else:
+            self._actions[action](head + at)
+        # a touch that did not fit is no progress: it is tried again after a retirement
+        return not (action == next_action.TOUCH and self._touch_blocked)
+
+    def _touch(self, number: int) -> None:
+        ring, index = self._train
+        part = ring.part(number, index)
+        n = part["unique_count"]
+        fits = self._table.touch(part.array("unique", n), number % layout.MAX_FRAMES, part.array("entries", n))
+        if not fits and not self._is_first_unfinished(number):
+            self._touch_blocked = True
+            return
+        part["held"] = n if fits else 0
+        self._store_word(number, TOUCHED)
+
+    def _plan(self, number: int) -> None:
+        ring, index = self._train
+        head, count, (words, closed, trained) = ring.look(index)
+        stands_on = next_action.base_frame(words, closed, trained, number - head, _NO_FRAME)
+        # without an earlier frame that counts, the plan stands upon the last finished ticket
+        base = self._finished() if stands_on == _NO_FRAME else self._ticket(head + stands_on)
+        part = ring.part(number, index)
+        record = self._table.plan(_batch(part), part["held"])
+        part["base"], part["horizon"] = base, self._ticket(head + count - 1)
+        part["status"], part["full"] = record.status, 1
+        part["need"] = part["rows"] = record.rows
+        part["fresh_count"], part["load_count"], part["out_count"] = len(record.taken), 0, 0
+        self._pending.append(Pending(number, record))
+        self._store_word(number, PLANNED)  # SYNC plan
+        self._bells.trainer()
+
+    def _revoke(self, number: int) -> None:
+        ring, index = self._train
+        if not compare_exchange_u32(ring.words, ring.word_index(index, number), PLANNED, TOUCHED):
+            return  # the trainer was faster: it is claimed
+        revoked = self._pending.pop()
+        self._table.take_back(revoked.record, [pending.record for pending in self._pending])
+
+    def _retire(self, number: int) -> None:
+        ring, index = self._train
+        part = ring.part(number, index)
+        record = self._pending.popleft().record
+        ticket = self._ticket(number)
+        self._table.retire(record, ticket)
+        header = self._view.header
+        if header["retired"] < ticket:
+            header["batches"] += 1
+            header["ids"] += part["id_count"]
+            header["misses"] += part["fresh_count"] + part["load_count"]
+            header["hits"] += part["unique_count"] - part["fresh_count"] - part["load_count"] if part["full"] else 0
+        header["rows"], header["retired"] = record.rows, ticket
+        self._leave(number, part)
+
+    def _skip(self, number: int) -> None:
+        ring, index = self._train
+        part = ring.part(number, index)
+        if ring.words[ring.word_index(index, number)] != TOUCHED:
+            part["held"] = 0
+        self._leave(number, part)
+
+    def _leave(self, number: int, part: PartView) -> None:
+        """Acknowledge a frame, then let go of its entries; the frame may be reused from the first on."""
+        held = part.array("entries", part["held"]).copy()
+        self._store_word(number, RETIRED)
+        self._bells.trainer()
+        self._bells.pump()
+        self._table.leave(held, number % layout.MAX_FRAMES)
+        self._touch_blocked = False
+
+    def _count_only(self, number: int) -> None:
+        ring, index = self._train
+        part = ring.part(number, index)
+        record = self._table.count_only(_batch(part), part["held"])
+        part["held"], part["rows"], part["full"] = len(record.held), record.rows, 0
+        part["fresh_count"] = part["load_count"] = part["out_count"] = 0
+        self._pending.append(Pending(number, record))
+        store_release_i64(ring.longs, self._field("finished"), self._ticket(number))
+        self._store_word(number, DONE)
+
+    # ---- cuts
+
+    def _apply_cut(self, head: int, count: int, words: np.ndarray) -> None:
+        header = self._view.header
+        asked = int(header["cut_asked"])
+        header["cut_committed"] = asked
+        if header["cut_kind"] == CUT_RESET:
+            self._table.reset()
+            header["rows"] = 0
+            # entry numbers are given up, so every frame is touched again
+            for i in range(count):
+                if words[i] == TOUCHED:
+                    self._store_word(head + i, DEDUPED)
+        self._touch_blocked = False
+        exchange_i64(self._view.longs, _TABLE_FIELD["cut_applied"], asked)
+        self._bells.trainer()
+
+    def _cut_is_asked(self) -> bool:
+        return bool(load_acquire_i64(self._view.longs, _TABLE_FIELD["cut_asked"])
+                    > self._view.longs[_TABLE_FIELD["cut_applied"]])
+
+    # ---- evaluation
+
+    def _eval_action(self) -> bool:
+        ring, index = self._eval
+        head, count, (words, closed, _) = ring.look(index)
+        # the readers' rule is looked at after the question was seen
+        action, at = next_action.next_eval_action(words, closed, count, self._is_readable())
+        if action == next_action.NOTHING:
+            return False
+        number = head + at
+        if action == next_action.ANSWER:
+            part = ring.part(number, index)
+            n = part["unique_count"]
+            self._table.resolve(part.array("unique", n), part.array("slots", n))
+            part["status"] = PLAN_OK
+        exchange_u32(ring.words, ring.word_index(index, number),
+                     ANSWERED if action == next_action.ANSWER else RETIRED)
+        (self._bells.trainer if action == next_action.ANSWER else self._bells.pump)()
+        return True
+
+    def _is_readable(self) -> bool:
+        if self._train is None:
+            return True
+        _, count, (words, closed, trained) = self._train.ring.look(self._train.index)
+        return bool(next_action.is_readable(words, closed, trained, count))
+
+    # ---- restart
+
+    def _restart(self) -> None:
+        """Take over from a worker that was killed: trust the truth, the words and published records only."""
+        if self._train is None:
+            return
+        ring, index = self._train
+        header = self._view.header
+        head, count, (words, _, _) = ring.look(index)
+        if header["cut_committed"] > header["cut_applied"]:
+            self._apply_cut(head, count, words)
+        for i in range(count - 1, -1, -1):  # newest first, for they stand upon each other
+            if words[i] == PLANNED:
+                compare_exchange_u32(ring.words, ring.word_index(index, head + i), PLANNED, TOUCHED)
+        head, count, (words, _, _) = ring.look(index)
+        window = []
+        for i in range(count):
+            if TOUCHED <= words[i] <= DONE:
+                part = ring.part(head + i, index)
+                window.append((part.array("entries", part["held"]), (head + i) % layout.MAX_FRAMES))
+                if words[i] > PLANNED:
+                    self._pending.append(Pending(head + i, _published_record(part)))
+        self._table.rebuild(window, [pending.record for pending in self._pending])
+
+    # ---- places in memory
+
+    def _store_word(self, number: int, word: int) -> None:
+        ring, index = self._train
+        exchange_u32(ring.words, ring.word_index(index, number), word)
+
+    def _ticket(self, number: int) -> int:
+        return int(self._train.ring.frames[number % layout.MAX_FRAMES]["ticket"])
+
+    def _field(self, name: str) -> int:
+        return self._train.ring.table_field_index(self._train.index, name)
+
+    def _finished(self) -> int:
+        return int(load_acquire_i64(self._train.ring.longs, self._field("finished")))
+
+    def _wanted(self, head: int, count: int) -> int:
+        """Index of the frame that a claim waits for, or -1."""
+        wanted = load_acquire_i64(self._train.ring.longs, self._field("wanted"))
+        if wanted <= self._finished():
+            return -1
+        places = np.arange(head, head + count) % layout.MAX_FRAMES
+        hits = np.flatnonzero(self._train.ring.frames["ticket"][places] == wanted)
+        return int(hits[0]) if len(hits) else -1
+
+    def _is_first_unfinished(self, number: int) -> bool:
+        ring, index = self._train
+        head, count, (words, _, _) = ring.look(index)
+        return bool((words[:number - head] == RETIRED).all())
+
+
+def _batch(part: PartView) -> Batch:
+    n = part["unique_count"]
+    return Batch(*(part.array(name, n) for name in (
+        "unique", "occurrences", "entries", "slots", "counts", "frequencies", "move_in")))
+
+
+def _published_record(part: PartView) -> Record:
+    """The record of a claimed or finished frame, as an earlier worker published it."""
+    n = part["held"]
+    slots = part.array("slots", n)
+    taken = slots[part.array("move_in", part["fresh_count"] + part["load_count"])]
+    return Record(part.array("entries", n), slots, part.array("counts", n), part.array("frequencies", n), taken,
+                  PLAN_OK, part["rows"])
+
+
+_TABLE_FIELD = {name: place[1] // 8 for name, place in layout.TABLE.fields.items()}
