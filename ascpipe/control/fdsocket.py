@@ -19,6 +19,7 @@ MAX_FDS = 250  #: with one message; the kernel takes 253
 _LENGTH = struct.Struct("<I")
 _FD_BYTES = array.array("i").itemsize
 _SEND_TIMEOUT_S = 10.0
+_LONGEST_POLL_S = 3600.0  # the kernel counts milliseconds in 32 bits
 
 
 def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> None:
@@ -107,5 +108,6 @@ def _read(sock: socket.socket, size: int, deadline: float, fds: List[int]) -> by
 def _wait(sock: socket.socket, deadline: float, *, for_reading: bool) -> None:
     poll = select.poll()
     poll.register(sock, select.POLLIN if for_reading else select.POLLOUT)
-    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000.0):
-        raise MessageTimeoutError("the other process", "neither sent nor took a message in time")
+    while not poll.poll(1000.0 * max(0.0, min(_LONGEST_POLL_S, deadline - time.monotonic()))):
+        if time.monotonic() >= deadline:
+            raise MessageTimeoutError("the other process", "neither sent nor took a message in time")

@@ -1,21 +1,86 @@
 """Shared memory: made by the supervisor, handed over as a descriptor, mapped by everybody.
 
 A segment has no name that outlives its creation: it is unlinked at once, so it is gone with the last
-process that holds it.
+process that holds it.  All its pages are there from the start: running out of memory is an error with
+numbers in ``create`` or before, in ``memory.preflight``, never a SIGBUS later.
 """
 import errno
+import fcntl
 import mmap
 import os
+import re
+import secrets
 import stat
-from typing import Any
+from typing import Any, List
 
 import numpy as np
+import posix_ipc
 
-from ascpipe.errors import SegmentError
+from ascpipe.errors import OutOfSharedMemoryError, SegmentError
 from ascpipe.shm import syscalls
+
+SHM_DIR = "/dev/shm"  # noqa: S108  (the kernel's place for POSIX shared memory, not a temporary file)
 
 _NO_SEALS = -1  # not memory of the kernel's tmpfs
 _PLAIN_TMPFS = 1  # what the kernel answers for files of /dev/shm: they cannot be sealed
+_NAME = re.compile(r"ascpipe\.[0-9a-f]{32}")
+
+
+def create(size: int, what: str, *, use_memfd: bool) -> int:
+    """A new segment of ``size`` bytes, zeroed, all pages present; its descriptor.
+
+    Only after ``memory.preflight``: nothing bounds a memfd, allocating one past what the machine has gets
+    this process killed.
+
+    Args:
+        size: bytes, more than 0.
+        what: whom it is for, for the error text.
+        use_memfd: what ``memory.preflight`` chose.
+
+    Raises:
+        OutOfSharedMemoryError: the kernel has no room although the preflight saw some.
+    """
+    fd = syscalls.memfd_create("ascpipe") if use_memfd else _open_unlinked()
+    try:
+        os.posix_fallocate(fd, 0, size)
+        if use_memfd:
+            syscalls.add_seals(fd)
+    except OSError as error:
+        os.close(fd)
+        if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
+            raise
+        raise OutOfSharedMemoryError(what, size, "the kernel says {}".format(os.strerror(error.errno))) from error
+    return fd
+
+
+def _open_unlinked() -> int:
+    """An exclusive new POSIX segment, 0600, that has lost its name already."""
+    name = "/ascpipe.{}".format(secrets.token_hex(16))
+    memory = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600)
+    try:
+        posix_ipc.unlink_shared_memory(name)
+    except posix_ipc.ExistentialError:
+        pass  # somebody swept it between the two calls; we hold the descriptor
+    fcntl.fcntl(memory.fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+    return int(memory.fd)
+
+
+def sweep(shm_dir: str = SHM_DIR) -> List[str]:
+    """Unlink segments of this user whose creator died between creating and unlinking; their names.
+
+    Harmless to one that is being created right now: nobody needs the name.
+    """
+    removed = []
+    for name in sorted(os.listdir(shm_dir)):
+        path = os.path.join(shm_dir, name)
+        try:
+            status = os.lstat(path)
+            if _NAME.fullmatch(name) and stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                os.unlink(path)
+                removed.append(name)
+        except FileNotFoundError:
+            continue
+    return removed
 
 
 def map(fd: int, size: int) -> "np.ndarray[Any, Any]":  # noqa: A001  (read as segment.map)
@@ -29,11 +94,7 @@ def map(fd: int, size: int) -> "np.ndarray[Any, Any]":  # noqa: A001  (read as s
     check(fd, size)
     buffer = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
     array = np.frombuffer(buffer, dtype=np.uint8)
-    try:
-        syscalls.advise(array.ctypes.data, size, syscalls.MADV_DONTFORK)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a kernel without it: a forked child then shares the memory, no more
-            raise
+    syscalls.advise(array.ctypes.data, size, syscalls.MADV_DONTFORK)
     return array
 
 

@@ -1,4 +1,5 @@
 """Messages and descriptors between two ends of a socket pair."""
+import array
 import os
 import socket
 import threading
@@ -77,8 +78,6 @@ def test_looking_for_the_end_of_file_takes_nothing_away(ends):
 
 def test_an_end_of_file_in_the_middle_closes_the_descriptors_that_came(ends):
     fds = make_files(1)
-    import array
-
     ends[0].sendmsg([b"\x10\x00"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
     ends[0].close()
     open_before = set(os.listdir("/proc/self/fd"))
@@ -104,3 +103,10 @@ def test_an_announced_length_is_checked_before_reading(ends):
 def test_too_many_descriptors_are_refused(ends):
     with pytest.raises(MessageError, match="251 descriptors"):
         fdsocket.send(ends[0], {}, [0] * 251)
+
+
+def test_a_receiver_may_wait_for_years(ends):
+    timer = threading.Timer(0.02, fdsocket.send, (ends[0], {"n": 1}))
+    timer.start()
+    assert fdsocket.receive(ends[1], 1e9)[0] == {"n": 1}
+    timer.join()

@@ -1,0 +1,123 @@
+"""How much shared memory there is, and which kind to take.
+
+Three limits count: the size of /dev/shm (64 MiB in a Docker container), the memory limits of the control
+groups we are in, and what the machine has left.  A process that allocates past a group's limit is killed,
+so all are looked at before the first byte is allocated.
+"""
+import os
+from typing import List, NamedTuple, Optional, Tuple
+
+from ascpipe.errors import OutOfSharedMemoryError
+from ascpipe.shm import segment
+
+MARGIN_BYTES = 16 << 20  #: left to everybody else in each limit
+
+_GIB = float(1 << 30)
+_NO_LIMIT = 1 << 62  # version 1 groups write a number near 2**63 for "no limit"
+
+
+class Places(NamedTuple):
+    """Where the kernel tells of memory; tests put files of their own there."""
+
+    shm_dir: str = segment.SHM_DIR
+    meminfo: str = "/proc/meminfo"
+    own_groups: str = "/proc/self/cgroup"
+    group_root: str = "/sys/fs/cgroup"
+
+
+class Room(NamedTuple):
+    """What one limit leaves.
+
+    Attributes:
+        free_bytes: what may still be allocated.
+        text: a sentence with the numbers.
+    """
+
+    free_bytes: int
+    text: str
+
+
+def preflight(need_bytes: int, what: str, places: Places = Places()) -> bool:  # noqa: B008  (immutable)
+    """Choose the kind of memory for segments of ``need_bytes`` in all.
+
+    Returns:
+        True: take memfds, /dev/shm is too small.  False: take POSIX shared memory.
+
+    Raises:
+        OutOfSharedMemoryError: no kind has so much; names every limit.
+    """
+    shm = shm_room(places.shm_dir)
+    limits = [room for room in group_rooms(places) + [machine_room(places.meminfo)] if room is not None]
+    if any(room.free_bytes < need_bytes + MARGIN_BYTES for room in limits):
+        raise OutOfSharedMemoryError(what, need_bytes, ", ".join(room.text for room in [shm] + limits))
+    return shm.free_bytes < need_bytes + MARGIN_BYTES
+
+
+def shm_room(shm_dir: str) -> Room:
+    """Room in /dev/shm; 0 where it is missing."""
+    try:
+        status = os.statvfs(shm_dir)
+    except OSError as error:
+        return Room(0, "{}: {}".format(shm_dir, error.strerror))
+    free, total = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
+    return Room(free, "{} has {:.2f} of {:.2f} GiB free".format(shm_dir, free / _GIB, total / _GIB))
+
+
+def machine_room(meminfo: str) -> Optional[Room]:
+    """What the machine has left, page cache included."""
+    text = _read(meminfo)
+    for line in text.splitlines() if text else []:
+        if line.startswith("MemAvailable:"):
+            free = int(line.split()[1]) * 1024
+            return Room(free, "the machine has {:.2f} GiB available".format(free / _GIB))
+    return None
+
+
+def group_rooms(places: Places) -> List[Optional[Room]]:
+    """Room under each memory limit of our control groups (version 1 and 2) and of their parents."""
+    rooms: List[Optional[Room]] = []
+    for line in (_read(places.own_groups) or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            names, roots = ("memory.max", "memory.current"), [places.group_root, places.group_root + "/unified"]
+        elif "memory" in controllers.split(","):
+            names, roots = ("memory.limit_in_bytes", "memory.usage_in_bytes"), [places.group_root + "/memory"]
+        else:
+            continue
+        for root in roots:
+            for directory in _upwards(root, path):
+                rooms.append(_group_room(directory, names))
+    return rooms
+
+
+def _upwards(root: str, path: str) -> List[str]:
+    """The folder of a group and those of its parents.  In a container the path may not exist: then the root is ours."""
+    parts = [part for part in path.split("/") if part and part != ".."]
+    return ["/".join([root] + parts[:n]) for n in range(len(parts), -1, -1)]
+
+
+def _group_room(directory: str, names: Tuple[str, str]) -> Optional[Room]:
+    limit_text, used_text = (_read("{}/{}".format(directory, name)) for name in names)
+    if not limit_text or not used_text or limit_text.strip() == "max":
+        return None
+    limit, used = int(limit_text), int(used_text)
+    if limit >= _NO_LIMIT:
+        return None
+    used = max(0, used - _reclaimable(directory))
+    return Room(limit - used, "the memory limit of the control group is {:.2f} GiB, used {:.2f} GiB ({})".format(
+        limit / _GIB, used / _GIB, directory))
+
+
+def _reclaimable(directory: str) -> int:
+    """Bytes of page cache that the kernel would give up first."""
+    stat = _read(directory + "/memory.stat") or ""
+    fields = dict(line.split() for line in stat.splitlines() if len(line.split()) == 2)
+    return int(fields.get("total_inactive_file", fields.get("inactive_file", "0")))
+
+
+def _read(path: str) -> Optional[str]:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None
