@@ -99,7 +99,7 @@ def test_claims_fill_the_table_to_its_last_entry_and_no_further():
 
 def test_no_entry_is_given_twice():
     pair = Pair(64)
-    pair.claim(list(range(0, 40)))
+    pair.claim(list(range(40)))
     pair.remove(list(range(0, 40, 3)))
     pair.claim(list(range(100, 130)))
     pair.check()

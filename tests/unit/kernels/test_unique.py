@@ -1,0 +1,118 @@
+"""Distinct keys of a batch."""
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ascpipe.kernels import unique
+from tests.reference import unique as reference
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+BATCHES = st.lists(st.one_of(INT64, st.integers(-2, 5)), max_size=200)  # few values: many duplicates
+EXTREMES = [-(2**63), 2**63 - 1, -1, 0, -1, -(2**63)]
+
+
+def run_kernel(keys, garbage=-1):
+    """Outputs and scratch hold ``garbage`` on entry."""
+    n = len(keys)
+    out_unique, cells = np.full(n, garbage, np.int64), np.full(unique.scratch_cells(n), garbage, np.int32)
+    restore, occurrences = np.full(n, garbage, np.int32), np.full(n, garbage, np.int32)
+    count = unique.unique_keys(np.array(keys, np.int64), out_unique, restore, occurrences, cells)
+    return out_unique[:count].tolist(), restore.tolist(), occurrences[:count].tolist()
+
+
+@settings(deadline=None)
+@given(BATCHES)
+@example([])
+@example([7])
+@example([5] * 100)
+@example(EXTREMES)
+def test_equals_the_reference(keys):
+    assert run_kernel(keys) == reference.unique_keys(keys)
+
+
+@settings(deadline=None)
+@given(BATCHES)
+def test_restore_index_rebuilds_the_batch(keys):
+    distinct, restore, _ = run_kernel(keys)
+    assert [distinct[place] for place in restore] == keys
+
+
+@settings(deadline=None)
+@given(BATCHES)
+def test_occurrences_sum_to_the_batch_and_none_is_zero(keys):
+    distinct, _, occurrences = run_kernel(keys)
+    assert sum(occurrences) == len(keys)
+    assert all(occurrences)
+    assert len(set(distinct)) == len(distinct)
+
+
+@settings(deadline=None)
+@given(BATCHES, st.sampled_from([0, 1, 12345, -(2**31), 2**31 - 1]))
+def test_what_the_scratch_held_before_changes_nothing(keys, garbage):
+    assert run_kernel(keys, garbage) == run_kernel(keys)
+
+
+def growing_batches():
+    """Batches for which the cells in use must grow: at once, late, more than once, up to their end."""
+    rng = np.random.RandomState(0)
+    return {
+        "all_different": rng.permutation(5000),
+        "different_after_a_long_calm": np.concatenate([np.zeros(4000, int), np.arange(1000)]),
+        "calm_after_a_rush": np.concatenate([np.arange(1000), np.zeros(4000, int)]),
+        "different_but_for_the_last": np.concatenate([np.arange(4999), [0]]),
+        "skewed": rng.zipf(1.2, 6000) % 2**40,
+        "one_cell_more_than_half": np.arange(129),
+        "exactly_half": np.arange(128),
+    }
+
+
+@pytest.mark.parametrize("name", sorted(growing_batches()))
+def test_cells_that_grow_lose_no_key(name):
+    keys = growing_batches()[name].tolist()
+    assert run_kernel(keys, garbage=1) == reference.unique_keys(keys)
+
+
+@pytest.mark.parametrize("n", [0, 1, 127, 128, 129, 4096, 4097, 212992])
+def test_scratch_is_a_power_of_two_of_at_least_twice_the_batch(n):
+    cells = unique.scratch_cells(n)
+    assert cells & cells - 1 == 0
+    assert 2 * n <= cells <= max(256, 4 * n)
+
+
+def run_parts(batches, scratch_for=None):
+    """One memory holds all arrays of all parts, with a guard of 8 bytes after each; it must stay as it is."""
+    guard, position, guards = 0x5A5A5A5A5A5A5A5A, 0, []
+    parts = np.zeros((len(batches), unique.PART_COLUMNS), np.int64)
+    sizes = {unique.IDS: 8, unique.UNIQUE: 8, unique.RESTORE: 4, unique.OCCURRENCES: 4}
+    for part, keys in zip(parts, batches):
+        part[unique.ID_COUNT] = len(keys)
+        for column, size in sizes.items():
+            part[column] = position // size
+            guards.append(position // 8 + (len(keys) * size + 7) // 8)
+            position = 8 * guards[-1] + 8
+    i64 = np.zeros(position // 8, np.int64)
+    i32 = i64.view(np.int32)
+    i64[guards] = guard
+    for part, keys in zip(parts, batches):
+        i64[part[unique.IDS]:part[unique.IDS] + len(keys)] = keys
+    largest = max([len(keys) for keys in batches], default=0)
+    total = unique.dedup_parts(i64, i32, parts, np.zeros(unique.scratch_cells(largest), np.int32))
+    assert (i64[guards] == guard).all()
+    assert total == parts[:, unique.UNIQUE_COUNT].sum()
+    results = []
+    for part, keys in zip(parts, batches):
+        n, count = len(keys), part[unique.UNIQUE_COUNT]
+        assert i64[part[unique.IDS]:][:n].tolist() == keys
+        results.append((i64[part[unique.UNIQUE]:][:count].tolist(), i32[part[unique.RESTORE]:][:n].tolist(),
+                        i32[part[unique.OCCURRENCES]:][:count].tolist()))
+    return results
+
+
+@settings(deadline=None)
+@given(st.lists(BATCHES, max_size=4))
+@example([])
+@example([[], [1], []])
+@example([[3] * 9, EXTREMES, list(range(100))])
+def test_parts_of_a_frame_are_deduplicated_each_for_itself(batches):
+    assert run_parts(batches) == reference.dedup_parts(batches)
