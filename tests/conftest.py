@@ -1,0 +1,175 @@
+"""Equipment of every test: leak gate, hard timeout, private run directory, seeds, times per file.
+
+A test that hangs is failed with the stacks of all threads; if the main thread cannot be interrupted (it sits in
+compiled code) the whole run ends a little later, with the stacks too.
+"""
+import collections
+import faulthandler
+import hashlib
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.support import leaks
+
+ROOT = Path(__file__).resolve().parent.parent
+TIMEOUT_S = 60.0
+GRACE_S = 20.0  #: between the failure of a test that hangs and the end of the run
+BASE_SEED = int(os.environ.get("TEST_SEED", "1"))
+
+_outcome = pytest.StashKey()
+_times = collections.OrderedDict()
+
+
+class TookTooLongError(BaseException):
+    """A test did not end in time; no handler of ``Exception`` may swallow it."""
+
+
+def _kernel_cache() -> Path:
+    """numba's cache does not notice a change of another file, so each state of the sources has its own."""
+    digest = hashlib.sha256()
+    for folder in ("ascpipe", "workers"):
+        for source in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(str(source.relative_to(ROOT)).encode() + b"\0" + source.read_bytes())
+    mode = "bounds" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "plain"
+    return ROOT / "build" / "numba" / "{}-{}".format(mode, digest.hexdigest()[:16])
+
+
+def pytest_configure(config):
+    run_home = Path(tempfile.mkdtemp(prefix="asc-", dir="/tmp"))  # short: a socket path has 107 bytes at most
+    config.stash[_run_home_key] = run_home
+    os.environ["XDG_RUNTIME_DIR"] = str(run_home)
+    for name in [name for name in os.environ if name.startswith("ASCPIPE_")]:
+        del os.environ[name]
+    cache = Path(os.environ.setdefault("NUMBA_CACHE_DIR", str(_kernel_cache())))
+    cache.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    config.stash[_stderr_key] = os.dup(2)  # fd 2 itself is captured while tests run
+    signal.signal(signal.SIGALRM, _too_long(config))
+    _hypothesis_profile()
+
+
+def pytest_unconfigure(config):
+    shutil.rmtree(str(config.stash[_run_home_key]), ignore_errors=True)
+    os.close(config.stash[_stderr_key])
+
+
+def _hypothesis_profile():
+    try:
+        import hypothesis
+    except ImportError:
+        return
+    hypothesis.settings.register_profile("ours", deadline=None, derandomize=True, print_blob=True, database=None)
+    hypothesis.settings.load_profile("ours")
+
+
+_run_home_key = pytest.StashKey()
+_stderr_key = pytest.StashKey()
+
+
+# ---- timeout ---------------------------------------------------------------------------------------------
+
+def _too_long(config):
+    def handler(signum, frame):
+        faulthandler.dump_traceback(file=config.stash[_stderr_key], all_threads=True)
+        raise TookTooLongError("not done within its limit of seconds; the stacks of all threads are on stderr")
+
+    return handler
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    marker = item.get_closest_marker("timeout_s")
+    limit_s = float(marker.args[0]) if marker else TIMEOUT_S
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True, file=item.config.stash[_stderr_key])
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+        file = item.nodeid.split("::")[0]
+        seconds, tests = _times.get(file, (0.0, 0))
+        _times[file] = (seconds + time.monotonic() - started, tests + 1)
+
+
+# ---- leak gate -------------------------------------------------------------------------------------------
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    if call.excinfo is not None and outcome.get_result().failed:
+        item.stash[_outcome] = "failed"
+    outcome.get_result().sections.append(("seed", "{} (TEST_SEED={})".format(_seed_of(item), BASE_SEED)))
+
+
+def _gate(request, item):
+    """Compare before and after.  Instantiated before all other fixtures of its scope, so it ends after them."""
+    run_home = request.config.stash[_run_home_key]
+    before = leaks.snapshot(run_home)
+    yield
+    failed = item is not None and _outcome in item.stash
+    if item is not None:
+        item.funcargs.clear()  # pytest would keep the values of the fixtures, and their memory, a little longer
+    found = leaks.left_behind(before, run_home, in_process=not failed)
+    if found:
+        leaks.end_processes(run_home, before.processes)
+        pytest.fail("left behind:\n  " + "\n  ".join(found), pytrace=False)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _module_leaves_nothing_behind(request, run_home):
+    yield from _gate(request, None)
+
+
+@pytest.fixture(autouse=True)
+def _test_leaves_nothing_behind(request, run_home):
+    yield from _gate(request, request.node)
+
+
+@pytest.fixture(scope="session")
+def run_home(request):
+    """The XDG_RUNTIME_DIR of this session: 0700, short, empty at the start and end of every test."""
+    return request.config.stash[_run_home_key]
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(_test_leaves_nothing_behind):
+    """A test that sets variables or changes the folder does it for itself only."""
+    environment, folder = dict(os.environ), os.getcwd()
+    yield
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+# ---- seeds and times -------------------------------------------------------------------------------------
+
+def _seed_of(item):
+    return zlib.crc32("{}:{}".format(BASE_SEED, item.nodeid).encode())
+
+
+@pytest.fixture
+def seed(request):
+    """A number that depends on the test and on TEST_SEED only; shown when the test fails."""
+    return _seed_of(request.node)
+
+
+def pytest_report_header(config):
+    return "seed: TEST_SEED={}  kernel cache: {}".format(BASE_SEED, os.path.relpath(os.environ["NUMBA_CACHE_DIR"]))
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not _times:
+        return
+    terminalreporter.section("seconds per file")
+    for file, (seconds, tests) in sorted(_times.items(), key=lambda row: -row[1][0]):
+        terminalreporter.write_line("{:8.2f}  {:4d} tests  {}".format(seconds, tests, file))

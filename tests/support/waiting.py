@@ -1,0 +1,39 @@
+"""Wait for a condition, never for a duration."""
+import time
+from typing import Callable, TypeVar
+
+Answer = TypeVar("Answer")
+
+PAUSE_S = 0.005
+
+
+class NeverHappenedError(AssertionError):
+    """What a test waited for did not become true."""
+
+
+def wait_until(condition: Callable[[], Answer], timeout_s: float = 20.0, what: str = "") -> Answer:
+    """Call ``condition`` until it answers something true, and return that.
+
+    Args:
+        condition: looks and answers at once; what it raises goes up.
+        timeout_s: generous: it only bounds how long a failing test takes.
+        what: said when it never happened; by default the source of the condition's name.
+
+    Raises:
+        NeverHappenedError: not true within ``timeout_s``.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise NeverHappenedError("not within {} s: {}".format(timeout_s, what or _name(condition)))
+        time.sleep(PAUSE_S)
+
+
+def _name(condition: Callable[[], object]) -> str:
+    code = getattr(condition, "__code__", None)
+    if code is None:
+        return repr(condition)
+    return "{} ({}:{})".format(condition.__name__, code.co_filename, code.co_firstlineno)
