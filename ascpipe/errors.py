@@ -32,7 +32,7 @@
 Codes and attributes are stable; texts are for people and may get better.  An error that was received
 as a message (``received``) has its class, code and text, and ``None`` for the other attributes.
 """
-from typing import Any, ClassVar, Dict, Iterator, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, Iterator, Optional, Tuple, Type
 
 _GIB = float(1 << 30)
 
@@ -49,6 +49,10 @@ class AscpipeError(Exception):
     template: ClassVar[str] = "{text}"
 
     _received: Optional[str] = None
+
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Any:
+            """The attributes named in ``fields``."""
 
     def __init__(self, *values: Any) -> None:
         if len(values) != len(self.fields):
@@ -78,7 +82,7 @@ class ConfigError(AscpipeError):
     """
 
     code = "E402"
-    fields = ("setting", "origin", "value", "reason")
+    fields: ClassVar[Tuple[str, ...]] = ("setting", "origin", "value", "reason")
     template = "setting {setting!r} from {origin} has the value {value!r}: {reason}"
 
 
@@ -93,7 +97,7 @@ class NameRefusedError(AscpipeError):
     """A name of a run that could not be a file name everywhere."""
 
     code = "E215"
-    fields = ("name",)
+    fields: ClassVar[Tuple[str, ...]] = ("name",)
     template = ("{name!r} cannot name a daemon: use 1 to 48 of the characters A-Z a-z 0-9 _ . -, "
                 "not starting with a dot or a dash")
 
@@ -108,7 +112,7 @@ class NotRunningError(DaemonError):
     """No daemon of that name."""
 
     code = "E212"
-    fields = ("name", "run_dir")
+    fields: ClassVar[Tuple[str, ...]] = ("name", "run_dir")
     template = "no ascpipe daemon named {name!r} is running ({run_dir}). Start one with: ascpipe start --name {name}"
 
 
@@ -116,7 +120,7 @@ class AlreadyRunsError(DaemonError):
     """A daemon of that name runs already; it was not disturbed."""
 
     code = "E211"
-    fields = ("name", "pid", "uid", "started", "run_dir")
+    fields: ClassVar[Tuple[str, ...]] = ("name", "pid", "uid", "started", "run_dir")
     template = ("another ascpipe daemon (pid {pid}, uid {uid}, started {started}) owns {run_dir}. "
                 "It was not disturbed. End it with: ascpipe stop --name {name}, or choose another --name")
 
@@ -125,7 +129,7 @@ class BusyError(DaemonError):
     """The daemon serves another trainer; one at a time."""
 
     code = "E210"
-    fields = ("name", "pid", "since")
+    fields: ClassVar[Tuple[str, ...]] = ("name", "pid", "since")
     template = ("daemon {name!r} already serves the trainer with pid {pid} since {since}. "
                 "Wait for it to end, or start another: ascpipe start --name OTHER and set ASCPIPE_NAME=OTHER")
 
@@ -134,7 +138,7 @@ class RunDirError(DaemonError):
     """The run directory is not safely ours."""
 
     code = "E214"
-    fields = ("path", "reason")
+    fields: ClassVar[Tuple[str, ...]] = ("path", "reason")
     template = "will not use {path}: {reason}. Remove it, or set XDG_RUNTIME_DIR to a private directory"
 
 
@@ -142,7 +146,7 @@ class EndpointTooLongError(DaemonError):
     """A unix socket path is limited to 107 bytes."""
 
     code = "E216"
-    fields = ("path", "length", "limit")
+    fields: ClassVar[Tuple[str, ...]] = ("path", "length", "limit")
     template = ("socket path {path} has {length} bytes, at most {limit} are possible. "
                 "Use a shorter --name or XDG_RUNTIME_DIR")
 
@@ -151,7 +155,7 @@ class NoAnswerError(DaemonError):
     """The daemon did not answer in time."""
 
     code = "E218"
-    fields = ("name", "verb", "timeout_s")
+    fields: ClassVar[Tuple[str, ...]] = ("name", "verb", "timeout_s")
     template = ("daemon {name!r} did not answer {verb!r} within {timeout_s:g} s. "
                 "If it is stopped by a signal, continue it with kill -CONT")
 
@@ -160,7 +164,7 @@ class NotStartedError(DaemonError):
     """A daemon or its workers did not get ready."""
 
     code = "E213"
-    fields = ("what", "reason")
+    fields: ClassVar[Tuple[str, ...]] = ("what", "reason")
     template = "{what} did not start: {reason}"
 
 
@@ -168,7 +172,7 @@ class WrongStateError(DaemonError):
     """A verb at the wrong time."""
 
     code = "E219"
-    fields = ("verb", "state", "reason")
+    fields: ClassVar[Tuple[str, ...]] = ("verb", "state", "reason")
     template = "cannot {verb} now, the daemon is {state}: {reason}"
 
 
@@ -176,7 +180,7 @@ class PeerRefusedError(DaemonError):
     """Who registers is not who is connected."""
 
     code = "E217"
-    fields = ("reason",)
+    fields: ClassVar[Tuple[str, ...]] = ("reason",)
     template = "connection refused: {reason}"
 
 
@@ -184,7 +188,7 @@ class VersionError(DaemonError):
     """Trainer and daemon were built from different layouts."""
 
     code = "E220"
-    fields = ("trainer_version", "trainer_layout", "daemon_version", "daemon_layout")
+    fields: ClassVar[Tuple[str, ...]] = ("trainer_version", "trainer_layout", "daemon_version", "daemon_layout")
     template = ("trainer {trainer_version} (layout {trainer_layout:x}) cannot talk to daemon {daemon_version} "
                 "(layout {daemon_layout:x}). Install matching versions and restart the daemon")
 
@@ -193,7 +197,7 @@ class SupervisorGoneError(DaemonError):
     """The daemon died; so the run is over."""
 
     code = "E110"
-    fields = ("pid", "run_dir")
+    fields: ClassVar[Tuple[str, ...]] = ("pid", "run_dir")
     template = ("ascpipe supervisor (pid {pid}) is gone. What was trained since the last checkpoint is lost. "
                 "Restart the program. Cause, if known: {run_dir}/daemon.log")
 
@@ -202,7 +206,7 @@ class MessageError(AscpipeError):
     """A control message that is not in the schema; it was dropped."""
 
     code = "E230"
-    fields = ("reason",)
+    fields: ClassVar[Tuple[str, ...]] = ("reason",)
     template = "message refused: {reason}"
 
 
@@ -210,7 +214,7 @@ class ConnectionClosedError(MessageError):
     """The other end of a socket is gone (end of file)."""
 
     code = "E231"
-    fields = ("peer",)
+    fields: ClassVar[Tuple[str, ...]] = ("peer",)
     template = "{peer} closed the connection"
 
 
@@ -218,7 +222,7 @@ class MessageTimeoutError(MessageError):
     """No whole message in time; nothing was taken from the stream if none had begun."""
 
     code = "E232"
-    fields = ("peer", "reason")
+    fields: ClassVar[Tuple[str, ...]] = ("peer", "reason")
     template = "{peer} {reason}"
 
 
@@ -226,7 +230,7 @@ class SegmentError(AscpipeError):
     """Shared memory that is not what it should be; it was not mapped."""
 
     code = "E302"
-    fields = ("what", "reason")
+    fields: ClassVar[Tuple[str, ...]] = ("what", "reason")
     template = "shared memory {what} refused: {reason}"
 
 
@@ -239,7 +243,7 @@ class OutOfSharedMemoryError(SegmentError):
     """
 
     code = "E401"
-    fields = ("what", "need_bytes", "have")
+    fields: ClassVar[Tuple[str, ...]] = ("what", "need_bytes", "have")
 
     def sentence(self) -> str:
         if self._received is not None:
@@ -248,16 +252,12 @@ class OutOfSharedMemoryError(SegmentError):
                 "Use a smaller --ring-bytes or smaller tables, or raise the limit").format(
                     self.need_bytes / _GIB, self.need_bytes, self.what, self.have)
 
-    need_bytes: int
-    what: str
-    have: str
-
 
 class WorkerError(AscpipeError):
     """A worker process ended and could not simply be replaced."""
 
     code = "E120"
-    fields = ("worker", "pid", "cause")
+    fields: ClassVar[Tuple[str, ...]] = ("worker", "pid", "cause")
     template = "{worker} (pid {pid}) ended: {cause}"
 
 
@@ -285,7 +285,7 @@ class CrashLoopError(WorkerError):
     """
 
     code = "E140"
-    fields = ("worker", "restarts", "window_s", "causes")
+    fields: ClassVar[Tuple[str, ...]] = ("worker", "restarts", "window_s", "causes")
     template = ("{worker} was restarted {restarts} times in {window_s:g} s, giving up. Last causes: {causes}. "
                 "Restart the program from its last checkpoint")
 

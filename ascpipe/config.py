@@ -1,0 +1,103 @@
+"""Settings: defaults, a file, the environment and the command line, each over the one before.
+
+The list with units and meanings is ``defaults.toml``.
+"""
+import os
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+import pydantic
+import tomli
+
+from ascpipe.errors import ConfigError, ConfigFileError
+
+DEFAULTS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "defaults.toml")
+ENVIRONMENT_PREFIX = "ASCPIPE_"
+FILE_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
+#: variables of ours that are not settings
+OTHER_VARIABLES = frozenset({FILE_VARIABLE, ENVIRONMENT_PREFIX + "NAME"})
+
+
+class Settings(pydantic.BaseModel):
+    """All settings of a daemon and of the trainer beside it; immutable."""
+
+    workers: int = pydantic.Field(ge=1, le=16)
+    table_workers: int = pydantic.Field(ge=1, le=16)
+    ring_bytes: int = pydantic.Field(ge=1 << 16, le=1 << 42)
+    ring_frames: int = pydantic.Field(ge=1, le=64)
+    look_ahead: int = pydantic.Field(ge=1, le=60)
+    plan_ahead: int = pydantic.Field(ge=1, le=8)
+    spin_us: int = pydantic.Field(ge=0, le=10_000)
+    wait_timeout_s: float = pydantic.Field(gt=0, le=7 * 24 * 3600)
+    cache_dir: str
+
+    class Config:
+        extra = "forbid"
+        allow_mutation = False
+
+
+def load_settings(options: Optional[Mapping[str, Any]] = None,
+                  environment: Optional[Mapping[str, str]] = None) -> Settings:
+    """The settings in force.
+
+    Args:
+        options: from the command line; a value of None is not given.
+        environment: ``os.environ`` by default.
+
+    Raises:
+        ConfigFileError: the file of $ASCPIPE_CONFIG is missing or not TOML.
+        ConfigError: a value or a name of a setting that does not exist; says where it came from.
+    """
+    environment = os.environ if environment is None else environment
+    values: Dict[str, Any] = {}
+    origins: Dict[str, str] = {}
+
+    def add(new: Mapping[str, Any], origin: str) -> None:
+        values.update(new)
+        origins.update(dict.fromkeys(new, origin))
+
+    add(_read_toml(DEFAULTS_FILE), "the defaults")
+    if environment.get(FILE_VARIABLE):
+        add(_read_toml(environment[FILE_VARIABLE]), environment[FILE_VARIABLE])
+    for name in Settings.__fields__:
+        variable = ENVIRONMENT_PREFIX + name.upper()
+        if variable in environment:
+            add({name: environment[variable]}, "the environment ({})".format(variable))
+    add({name: value for name, value in (options or {}).items() if value is not None}, "the command line")
+    return _checked(values, origins)
+
+
+def variables_for(options: Mapping[str, Any]) -> Dict[str, str]:
+    """Command-line options as environment variables, to hand them to another process."""
+    return {ENVIRONMENT_PREFIX + name.upper(): str(value) for name, value in options.items() if value is not None}
+
+
+def _read_toml(path: str) -> Dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomli.load(file)
+    except OSError as error:
+        raise ConfigFileError("", path, "", error.strerror or str(error)) from error
+    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigFileError("", path, "", "it is not TOML: {}".format(error)) from error
+
+
+def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:
+    for name, value in values.items():
+        # pydantic would take True for 1 and 1.9 for 1
+        if isinstance(value, bool) or (isinstance(value, float) and name != "wait_timeout_s"):
+            raise ConfigError(name, origins[name], value, "a {} was not expected".format(type(value).__name__))
+    try:
+        return Settings(**values)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        reason = "there is no such setting" if first["type"] == "value_error.extra" else first["msg"]
+        raise ConfigError(name, origins[name], values[name], reason + _limits(name)) from error
+
+
+def _limits(name: str) -> str:
+    if name not in Settings.__fields__:
+        return ""
+    field = Settings.__fields__[name].field_info
+    limits: Tuple[Any, Any] = (field.gt if field.ge is None else field.ge, field.le)
+    return "" if limits[1] is None else " (allowed: {} to {})".format(*limits)

@@ -1,0 +1,30 @@
+"""One log format for all processes: time, process role, level, text.  One line per event."""
+import logging
+import sys
+from typing import IO, Optional
+
+FORMAT = "%(asctime)s.%(msecs)03d {role} %(process)d %(levelname)s %(message)s"
+
+
+class _OneLine(logging.Formatter):
+    """Control characters in names cannot forge a line; a traceback follows on lines that start with a space."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (name of the base class)
+        text = super().formatMessage(record)
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+    def formatException(self, ei: object) -> str:  # noqa: N802
+        return "\n".join("  " + line for line in super().formatException(ei).splitlines())  # type: ignore[arg-type]
+
+
+def open_log(role: str, stream: Optional[IO[str]] = None) -> logging.Logger:
+    """The logger of this process; writes to ``stream`` (stderr).  Called once, by the process's main."""
+    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler.setFormatter(_OneLine(FORMAT.format(role=role.replace("%", "%%")), "%Y-%m-%dT%H:%M:%S"))
+    logger = logging.getLogger("ascpipe." + role)
+    for old in list(logger.handlers):
+        logger.removeHandler(old)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    return logger

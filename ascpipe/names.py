@@ -1,0 +1,144 @@
+"""Makes and parses the name of every file that a daemon has: run directory, sockets, lock, logs.
+
+The run directory is ``$XDG_RUNTIME_DIR/ascpipe/<name>``, or ``/tmp/ascpipe-<uid>/<name>`` where there is no
+runtime directory.  It is ours alone (0700), and so is its parent.
+"""
+import os
+import re
+import secrets
+import stat
+from typing import List, NamedTuple, Optional
+
+from ascpipe.errors import EndpointTooLongError, NameRefusedError, RunDirError
+
+DEFAULT_NAME = "default"
+NAME_VARIABLE = "ASCPIPE_NAME"
+ENDPOINT_BYTES = 107  #: of a unix socket path, without its final NUL
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,47}")
+_PRIVATE = re.compile(r"private-[0-9]+-[0-9a-f]{12}")
+_WORKER_LOG = re.compile(r"(key|table)-[0-9]+\.log")
+
+
+class RunDir(NamedTuple):
+    """The files of one daemon.
+
+    Attributes:
+        name: of the daemon.
+        path: the directory.
+    """
+
+    name: str
+    path: str
+
+    @property
+    def lock(self) -> str:
+        """Held (flock) as long as the daemon lives."""
+        return os.path.join(self.path, "lock")
+
+    @property
+    def control(self) -> str:
+        """Socket of the control plane."""
+        return os.path.join(self.path, "control.sock")
+
+    @property
+    def lifeline(self) -> str:
+        """Socket that tells the death of the other side and passes descriptors."""
+        return os.path.join(self.path, "lifeline.sock")
+
+    @property
+    def owner(self) -> str:
+        """JSON: who holds the lock."""
+        return os.path.join(self.path, "owner.json")
+
+    @property
+    def log(self) -> str:
+        """Log of the daemon."""
+        return os.path.join(self.path, "daemon.log")
+
+    def worker_log(self, worker: str) -> str:
+        """What a worker (``"key-0"``) wrote to stderr since its start."""
+        return os.path.join(self.path, worker + ".log")
+
+    @property
+    def control_endpoint(self) -> str:
+        """The control socket as zmq writes it."""
+        return "ipc://" + self.control
+
+    def files(self) -> List[str]:
+        """Names of files in the directory that are of our making; other files are nobody's to delete."""
+        own = {os.path.basename(path) for path in (self.lock, self.control, self.lifeline, self.owner, self.log)}
+        return [name for name in sorted(os.listdir(self.path)) if name in own or _WORKER_LOG.fullmatch(name)]
+
+
+def run_dir(name: str) -> RunDir:
+    """The run directory of the daemon ``name``; nothing is made or looked at.
+
+    Raises:
+        NameRefusedError: not a name.
+        EndpointTooLongError: its sockets would have too long a path.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise NameRefusedError(name)
+    found = RunDir(name, os.path.join(base_dir(), name))
+    for path in (found.control, found.lifeline):
+        length = len(os.fsencode(path))
+        if length > ENDPOINT_BYTES:
+            raise EndpointTooLongError(path, length, ENDPOINT_BYTES)
+    return found
+
+
+def base_dir() -> str:
+    """The parent of all run directories of this user."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime):
+        return os.path.join(runtime, "ascpipe")
+    return "/tmp/ascpipe-{}".format(os.geteuid())  # noqa: S108  (checked: ours, 0700, no link)
+
+
+def private_name(pid: int) -> str:
+    """A random name for the daemon of one trainer."""
+    return "private-{}-{}".format(pid, secrets.token_hex(6))
+
+
+def is_private_name(name: str) -> bool:
+    """Was ``name`` made by ``private_name``?"""
+    return _PRIVATE.fullmatch(name) is not None
+
+
+def daemon_name(name: Optional[str] = None) -> str:
+    """``name``, else $ASCPIPE_NAME, else ``"default"``."""
+    return name or os.environ.get(NAME_VARIABLE) or DEFAULT_NAME
+
+
+def make_private_dir(path: str) -> None:
+    """Make a directory for us alone, or check that it is one.
+
+    Raises:
+        RunDirError: somebody else's, open to others, or not a directory; it is left alone.
+    """
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise RunDirError(path, error.strerror or str(error)) from error
+    check_private_dir(path)
+
+
+def check_private_dir(path: str) -> None:
+    """Refuse a directory that others could have made or could change.
+
+    Raises:
+        FileNotFoundError: it does not exist.
+        RunDirError: it is not ours alone.
+    """
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode):
+        raise RunDirError(path, "it is a symbolic link")
+    if not stat.S_ISDIR(status.st_mode):
+        raise RunDirError(path, "it is not a directory")
+    if status.st_uid != os.geteuid():
+        raise RunDirError(path, "it belongs to uid {}, we are {}".format(status.st_uid, os.geteuid()))
+    if status.st_mode & 0o077:
+        raise RunDirError(path, "others may use it (mode {:o}, expected 700)".format(stat.S_IMODE(status.st_mode)))

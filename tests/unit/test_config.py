@@ -1,0 +1,67 @@
+"""Where a setting comes from, and what is said about a bad one."""
+import pytest
+
+from ascpipe import config
+from ascpipe.errors import ConfigError, ConfigFileError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(text):
+        (tmp_path / "settings.toml").write_text(text)
+        return {"ASCPIPE_CONFIG": str(tmp_path / "settings.toml")}
+
+    return write_file
+
+
+def test_the_defaults_are_valid_and_complete():
+    assert config.load_settings({}, {}).ring_bytes == 256 << 20
+
+
+def test_each_origin_is_over_the_one_before(write):
+    environment = write("workers = 2\nspin_us = 3\nlook_ahead = 4\n")
+    environment.update({"ASCPIPE_SPIN_US": "5", "ASCPIPE_LOOK_AHEAD": "6"})
+    settings = config.load_settings({"look_ahead": 7, "plan_ahead": None}, environment)
+    assert (settings.workers, settings.spin_us, settings.look_ahead, settings.plan_ahead) == (2, 5, 7, 2)
+
+
+@pytest.mark.parametrize("options, environment, words", [
+    ({"workers": 17}, {}, ["E402", "workers", "the command line", "17", "1 to 16"]),
+    ({}, {"ASCPIPE_WORKERS": "many"}, ["workers", "ASCPIPE_WORKERS", "many", "integer"]),
+    ({}, {"ASCPIPE_RING_BYTES": "10"}, ["ring_bytes", "65536"]),
+    ({"workers": True}, {}, ["workers", "bool"]),
+    ({"workers": 1.5}, {}, ["workers", "float"]),
+    ({}, {"ASCPIPE_WAIT_TIMEOUT_S": "0"}, ["wait_timeout_s"]),
+])
+def test_a_bad_value_is_named_with_its_origin_and_limits(options, environment, words):
+    with pytest.raises(ConfigError) as caught:
+        config.load_settings(options, environment)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_misspelt_setting_in_the_file_is_an_error(write):
+    with pytest.raises(ConfigError, match=r"'worker' from .*settings.toml.*no such setting"):
+        config.load_settings({}, write("worker = 2\n"))
+
+
+@pytest.mark.parametrize("text", ["workers 2", "\x00"])
+def test_a_file_that_is_not_toml_is_an_error(write, text):
+    with pytest.raises(ConfigFileError, match="not TOML"):
+        config.load_settings({}, write(text))
+
+
+def test_a_missing_file_is_an_error_and_not_ignored():
+    with pytest.raises(ConfigFileError, match="/none.toml"):
+        config.load_settings({}, {"ASCPIPE_CONFIG": "/none.toml"})
+
+
+def test_options_travel_to_another_process_as_variables():
+    given = {"workers": 3, "ring_bytes": 1 << 20, "spin_us": None}
+    settings = config.load_settings({}, config.variables_for(given))
+    assert (settings.workers, settings.ring_bytes) == (3, 1 << 20)
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(TypeError):
+        config.load_settings({}, {}).workers = 3
