@@ -61,8 +61,10 @@ class TableStage:
             next_action.RETIRE: self._retire, next_action.REVOKE: self._revoke, next_action.SKIP: self._skip,
             next_action.COUNT_ONLY: self._count_only, next_action.TOUCH: self._touch, next_action.PLAN: self._plan,
         }
-        if restart:
+        if restart and train is not None:
             self._restart()
+        else:
+            self._table.rebuild((), ())
 
     def step(self) -> int:
         """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
@@ -90,8 +92,7 @@ class TableStage:
             self._apply_cut(head, count, words)
         else:
             self._actions[action](head + at)
-        # a touch that did not fit is no progress: it is tried again after a retirement
-        return not (action == next_action.TOUCH and self._touch_blocked)
+        return True
 
     def _touch(self, number: int) -> None:
         ring, index = self._train
@@ -99,7 +100,7 @@ class TableStage:
         n = part["unique_count"]
         fits = self._table.touch(part.array("unique", n), number % layout.MAX_FRAMES, part.array("entries", n))
         if not fits and not self._is_first_unfinished(number):
-            self._touch_blocked = True
+            self._touch_blocked = True  # until a retirement frees entries
             return
         part["held"] = n if fits else 0
         self._store_word(number, TOUCHED)
@@ -219,8 +220,6 @@ class TableStage:
 
     def _restart(self) -> None:
         """Take over from a worker that was killed: trust the truth, the words and published records only."""
-        if self._train is None:
-            return
         ring, index = self._train
         header = self._view.header
         head, count, (words, _, _) = ring.look(index)

@@ -86,7 +86,7 @@ def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahea
     for i in range(frame_count):
         word = words[i]
         if word == TOUCHED and closed[i] == 0:
-            seen_enough = not unfinished_input or last_touched >= i + look_ahead or wanted >= i
+            seen_enough = not unfinished_input or touch_blocked or last_touched >= i + look_ahead or wanted >= i
             if seen_enough:
                 return PLAN, i
             return NOTHING, -1

@@ -64,7 +64,7 @@ _NO_COUNTS = np.zeros(0, np.int64)
 
 
 class Table:
-    """Keys, slots and window of one table.
+    """Keys, slots and window of one table; ``rebuild`` comes before anything else.
 
     Args:
         entries: int64[capacity, 6]; truth, owned by the caller.
@@ -88,7 +88,6 @@ class Table:
         self._scratch = np.zeros(0, np.int32)
         self._freed_keys = np.zeros(0, np.int64)
         self.rows = 0  #: of the view: keys that have a row
-        self.rebuild((), ())
 
     @property
     def device_rows(self) -> int:

@@ -43,7 +43,7 @@ def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahea
             return NOTHING, -1
     all_touched = not any(w in (SUBMITTED, DEDUPED) and not d for (w, _, _), d in zip(frames, dead))
     last_touched = max(i for i, (w, _, _) in enumerate(frames) if TOUCHED <= w < RETIRED)
-    if all_touched or last_touched >= to_plan + look_ahead or wanted >= to_plan:
+    if all_touched or touch_blocked or last_touched >= to_plan + look_ahead or wanted >= to_plan:
         return PLAN, to_plan
     return NOTHING, -1
 
