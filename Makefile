@@ -1,0 +1,61 @@
+# One verb per job; .ci/run calls the same ones.  Every verb does the set-up it needs (`make setup`), which takes
+# no time when nothing changed.
+#
+#   make demo [DATA=file.tsv] [ARGS="..."]   the main job: trains the example through the pipeline
+#   make test                                every test but the long sweeps; make test-long runs those
+#   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
+#
+# PYTHON=/path/to/python3.7 names the interpreter for .venv.
+
+PY := .venv/bin/python
+PYTEST := $(PY) -m pytest -q
+MAKEFLAGS += --no-print-directory
+SUITES := test-unit test-unit-nojit test-unit-bounds test-conformance test-cpp test-tf test-integration test-fault \
+	test-house test-model
+
+.PHONY: setup build fmt lint types test test-long demo bench clean $(SUITES)
+.DEFAULT_GOAL := test
+
+setup build:
+	@scripts/setup.sh
+
+lint: setup
+	$(PY) -m ruff check .
+
+fmt: setup
+	$(PY) -m ruff check --fix .
+
+# workers/ and tfops/ are packages of ascpipe: mypy sees them where a wheel puts them.
+types: setup
+	@rm -rf build/tree
+	@$(PY) -W ignore setup.py -q build_py --build-lib build/tree 2>/dev/null
+	cd build/tree && ../../$(PY) -m mypy --config-file ../../pyproject.toml --cache-dir ../mypy -p ascpipe -p mx_rec
+
+test: $(SUITES)
+
+test-unit: setup
+	$(PYTEST) tests/unit $(ARGS)
+
+# What only works by luck of compilation shows without it; so do indexes outside an array with bounds checks.
+test-unit-nojit: setup
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -W "ignore:overflow encountered:RuntimeWarning" tests/unit $(ARGS)
+
+test-unit-bounds: setup
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) tests/unit $(ARGS)
+
+test-conformance test-cpp test-tf test-integration test-fault test-house test-model: test-%: setup
+	$(PYTEST) tests/$* $(ARGS)
+
+test-long: setup
+	$(PYTEST) -m long tests $(ARGS)
+
+demo: setup
+	@$(PY) -m examples.dlrm.train $(if $(DATA),--data $(DATA)) $(ARGS)
+
+bench: setup
+	@$(PY) -m bench $(ARGS)
+
+clean:
+	rm -rf build .hypothesis .ruff_cache .pytest_cache .mypy_cache *.egg-info .venv
+	find ascpipe workers tfops mx_rec tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -f tfops/*.so tfops/build_info.json
