@@ -1,0 +1,201 @@
+"""``init`` and its end: the one process-wide object, and what a program told us in it.
+
+Everything that lives longer than a graph hangs on the ``Configuration``; ``terminate_config_initializer``
+drops it, and the pipeline with it.
+"""
+import atexit
+import contextlib
+import logging
+import os
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Optional, Tuple
+
+import tensorflow as tf
+
+from ascpipe.tf import ranks
+from ascpipe.tf.graph_state import GraphState
+from ascpipe.tf.not_built import NotBuiltYetError
+from ascpipe.tf.validation import Integer, Rule, Text, boolean, check_all
+
+if TYPE_CHECKING:
+    from ascpipe.tf.pipeline import Pipeline
+
+_log = logging.getLogger(__name__)
+
+_STATE_OF_GRAPH = "_ascpipe_state"
+DEFAULT_HASHTABLE_COLLECTION = "ASCEND_GLOBAL_HASHTABLE_COLLECTION"
+
+_STEPS = Integer(-1)
+_RULES: Dict[str, Rule] = {
+    "max_steps": _STEPS, "train_steps": _STEPS, "eval_steps": _STEPS, "save_steps": _STEPS,
+    "if_load": boolean(), "use_dynamic": boolean(), "use_dynamic_expansion": boolean(), "bind_cpu": boolean(),
+    "use_lccl": boolean(), "is_incremental_checkpoint": boolean(),
+    "save_checkpoint_due_time": Integer(1, optional=True), "save_delta_checkpoints_secs": Integer(1, optional=True),
+    "restore_model_version": Integer(0, optional=True), "recent_key_count_threshold": Integer(0),
+    # names of older versions
+    "train_interval": _STEPS, "use_mpi": boolean(), "use_hot": boolean(), "prefetch_batch_number": Integer(1),
+    "rank_id": Integer(0), "rank_size": Integer(1, 4095),
+    # ours
+    "daemon": Text(1, 48, optional=True),
+}
+
+#: Accepted because they only pace or speed up the incumbent; nothing here depends on them.
+_WITHOUT_EFFECT = ("max_steps", "train_steps", "eval_steps", "save_steps", "train_interval", "bind_cpu", "use_lccl",
+                   "use_mpi", "use_hot", "prefetch_batch_number", "rank_id", "rank_size", "use_shm_swap")
+
+
+class Configuration:
+    """What ``init`` was told, and the end of everything that was started since.
+
+    Attributes:
+        max_steps, train_steps, eval_steps, save_steps: as given; nothing is paced by them.
+        if_load: whether the program means to restore a checkpoint.
+        use_static: tables are looked up with a ``send_count``.
+        daemon: name of the daemon to use, or None for the usual choice.
+        rank_id, rank_size: which process of how many.
+        hashtable_collection: the graph collection that holds table variables.
+        pipeline: the running one, or None.
+    """
+
+    _current: ClassVar[Optional["Configuration"]] = None
+
+    def __init__(self, arguments: Dict[str, Any]) -> None:
+        self.max_steps: int = arguments.get("max_steps", -1)
+        self.train_steps: int = arguments.get("train_steps", arguments.get("train_interval", -1))
+        self.eval_steps: int = arguments.get("eval_steps", -1)
+        self.save_steps: int = arguments.get("save_steps", -1)
+        self.if_load: bool = arguments.get("if_load", False)
+        self.use_static: bool = not arguments.get("use_dynamic", True)
+        self.use_lccl: bool = arguments.get("use_lccl", False)
+        self.use_hot: bool = arguments.get("use_hot", True)
+        self.restore_model_version: Optional[int] = arguments.get("restore_model_version")
+        self.daemon: Optional[str] = arguments.get("daemon")
+        self.rank_id, self.rank_size = _ranks(arguments)
+        self.hashtable_collection = DEFAULT_HASHTABLE_COLLECTION
+        self.pipeline: Optional[Pipeline] = None
+        self._at_end: List[Callable[[], None]] = []
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the pipeline runs; tables and training lookups are then complete."""
+        return self.pipeline is not None
+
+    use_dynamic_expansion = False
+    is_incremental_checkpoint = False
+    modify_graph = False
+
+    @staticmethod
+    def get_instance() -> "Configuration":
+        """The configuration that ``init`` made. Raises ``EnvironmentError`` before ``init``."""
+        if Configuration._current is None:
+            raise OSError("ascpipe is not initialised: call init() first")
+        return Configuration._current
+
+    @staticmethod
+    def set_instance(**kwargs: Any) -> None:
+        """What ``init`` does."""
+        init(**kwargs)
+
+    @staticmethod
+    def is_initialised() -> bool:
+        """Whether ``get_instance`` has one to give."""
+        return Configuration._current is not None
+
+    def of_graph(self, graph: tf.Graph) -> GraphState:
+        """What is known of a graph; empty the first time."""
+        owner, state = getattr(graph, _STATE_OF_GRAPH, (None, None))
+        if owner is not self or state is None:
+            # On the graph itself, not in a dictionary here: the state refers to the graph, which would never go.
+            state = GraphState()
+            setattr(graph, _STATE_OF_GRAPH, (self, state))
+        return state
+
+    def running_pipeline(self) -> "Pipeline":
+        """The pipeline. Raises ``RuntimeError`` before ``start_asc_pipeline``."""
+        if self.pipeline is None:
+            raise RuntimeError("the pipeline does not run: call start_asc_pipeline() first")
+        return self.pipeline
+
+    def at_end(self, end: Callable[[], None]) -> None:
+        """Have ``end`` called by ``terminate_config_initializer``, the last one first."""
+        self._at_end.append(end)
+
+    def close(self) -> None:
+        """Call what ``at_end`` was given, all of it whatever fails; the first error goes up."""
+        with contextlib.ExitStack() as ends:
+            for end in self._at_end:
+                ends.callback(end)
+            self._at_end = []
+        self.pipeline = None
+
+
+def init(**kwargs: Any) -> None:
+    """Start using ascpipe in this process.
+
+    The keyword arguments are those of the incumbent, of its newer and older versions; step counts and
+    performance hints are accepted without effect, others that it does not know are ignored with a warning.
+
+    Args:
+        use_dynamic: bool, True: batches of any shape; False: each lookup names a ``send_count``.
+        if_load: bool, False: whether a checkpoint will be restored.
+        max_steps, train_steps, eval_steps, save_steps: int in [-1, 2147483647], -1; need not be right.
+        daemon: str: name of the daemon to use, which must run; else ``$ASCPIPE_NAME``, else the one named
+            ``default`` if it is free, else a private one.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range; max, train and eval steps all 0.
+        EnvironmentError: ``init`` was called before, and not ended.
+        NotBuiltYetError: several ranks, dynamic expansion, incremental checkpoints.
+    """
+    check_all(_RULES, kwargs)
+    if all(kwargs.get(name, -1) == 0 for name in ("max_steps", "train_steps", "eval_steps")):
+        raise ValueError("max_steps, train_steps and eval_steps are all 0: nothing would be done")
+    if Configuration.is_initialised():
+        raise OSError("init() was called before; call terminate_config_initializer() first")
+    _refuse_not_built(kwargs)
+    unknown = [name for name in kwargs if name not in _RULES and name not in _WITHOUT_EFFECT]
+    if unknown:
+        _log.warning("init: unknown arguments are ignored: %s", ", ".join(sorted(unknown)))
+    configuration = Configuration(kwargs)
+    _export_rank(configuration)
+    Configuration._current = configuration
+    atexit.register(terminate_config_initializer)
+
+
+def terminate_config_initializer() -> None:
+    """End what ``init`` and ``start_asc_pipeline`` began; ``init`` may be called again. May be called twice."""
+    configuration, Configuration._current = Configuration._current, None
+    atexit.unregister(terminate_config_initializer)
+    if configuration is None:
+        _log.warning("terminate_config_initializer: nothing to end, init() was not called")
+        return
+    configuration.close()
+
+
+def _refuse_not_built(arguments: Dict[str, Any]) -> None:
+    if arguments.get("use_dynamic_expansion", False):
+        raise NotBuiltYetError("init(use_dynamic_expansion=True)", "leave it False and give create_table a "
+                               "device_vocabulary_size that holds every key")
+    if arguments.get("is_incremental_checkpoint", False):
+        raise NotBuiltYetError("init(is_incremental_checkpoint=True)", "leave it False")
+
+
+def _ranks(arguments: Dict[str, Any]) -> Tuple[int, int]:
+    if ranks.launched_by_mpi():
+        rank, size = ranks.get_rank_id(), ranks.get_rank_size()
+    else:
+        rank, size = arguments.get("rank_id", 0), arguments.get("rank_size", 1)
+    if size > 1:
+        raise NotBuiltYetError("training with {} ranks".format(size), "start one process")
+    if rank >= size:
+        raise ValueError("rank {} is not below the number of ranks, {}".format(rank, size))
+    return rank, size
+
+
+def _export_rank(configuration: Configuration) -> None:
+    """Tell the program what the incumbent's ``init`` tells it, where the environment does not say otherwise."""
+    rank = str(configuration.rank_id)
+    for variable, value in (("RANK_ID", rank), ("DEVICE_ID", rank), ("ASCEND_DEVICE_ID", rank),
+                            ("DEVICE_INDEX", rank), ("JOB_ID", "10086")):
+        os.environ.setdefault(variable, value)
+
+

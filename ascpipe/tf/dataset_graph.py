@@ -1,0 +1,238 @@
+"""Where a stream's ticket comes out of an iterator, read from the graph's structure.
+
+The walk goes from ``IteratorGetNext`` over the iterator to the dataset ops behind it (for a one-shot
+iterator, to those in its factory function), and through the functions of ``map``.  It answers which output
+carries the ticket of which stream, and refuses stages between the submission and the step that would
+reorder, batch or repeat tickets.
+"""
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+import tensorflow as tf
+
+#: Which output of a dataset or iterator carries the ticket of which stream.
+Tickets = Dict[int, int]
+
+GET_NEXT = ("IteratorGetNext", "IteratorGetNextSync")
+
+_ITERATORS = ("Iterator", "IteratorV2", "AnonymousIterator", "AnonymousIteratorV2", "OneShotIterator")
+
+#: Stages that hand on each element as it is, all or some of them, in order.
+_IN_ORDER = frozenset((
+    "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset", "FilterDataset", "FilterByLastComponentDataset",
+    "OptimizeDataset", "ModelDataset", "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset",
+    "ThreadPoolDataset", "LatencyStatsDataset", "BytesProducedStatsDataset", "SetStatsAggregatorDataset",
+    "AssertNextDataset", "NonSerializableDataset", "IgnoreErrorsDataset", "TakeWhileDataset", "ShardDataset",
+    "AssertCardinalityDataset", "OptionsDataset", "Identity", "WrapDatasetVariant", "UnwrapDatasetVariant",
+))
+_IN_ORDER_PREFIXES = ("Experimental",)
+
+_PARALLEL_MAPS = ("ParallelMapDataset", "ParallelMapDatasetV2", "MapAndBatchDataset", "MapAndBatchDatasetV2",
+                  "NumaMapAndBatchDataset", "ChooseFastestBranchDataset")
+
+
+class Marker(NamedTuple):
+    """How to know the op that submits a batch.
+
+    Attributes:
+        op: its type.
+        attribute: the attribute that holds the number of its stream.
+    """
+
+    op: str
+    attribute: str
+
+
+ASC_SUBMIT = Marker("AscSubmit", "stream")
+
+
+class _Node(NamedTuple):
+    """A node of a graph or of a function: its definition, and the nodes of its data inputs."""
+
+    definition: Any
+    inputs: Callable[[], List["_Node"]]
+
+    @property
+    def kind(self) -> str:
+        kind: str = self.definition.op
+        for prefix in _IN_ORDER_PREFIXES:
+            if kind.startswith(prefix):
+                return kind[len(prefix):]
+        return kind
+
+
+class DatasetGraph:
+    """The datasets of one graph.
+
+    Args:
+        graph: where the iterators are.
+        marker: the op that submits.
+    """
+
+    def __init__(self, graph: tf.Graph, marker: Marker = ASC_SUBMIT) -> None:
+        self._graph = graph
+        self._marker = marker
+
+    def get_nexts(self) -> List[tf.Operation]:
+        """Every op of the graph that takes an element out of an iterator."""
+        return [op for op in self._graph.get_operations() if op.type in GET_NEXT]
+
+    def tickets(self, get_next: tf.Operation) -> Tickets:
+        """Which outputs of a ``get_next`` carry tickets.
+
+        Raises:
+            ValueError: a stage that would reorder tickets, named; an iterator whose datasets disagree.
+        """
+        found = [self._dataset_tickets(dataset) for dataset in self._datasets(self.iterator(get_next))]
+        for other in found[1:]:
+            if other != found[0]:
+                raise ValueError("iterator {!r} is initialised from datasets that carry different streams; make an "
+                                 "iterator for each".format(self.iterator(get_next).name))
+        return found[0] if found else {}
+
+    def iterator(self, get_next: tf.Operation) -> tf.Operation:
+        """The op that owns the iterator of a ``get_next``."""
+        source = get_next.inputs[0].op
+        while source.type == "Identity":
+            source = source.inputs[0].op
+        return source
+
+    def ticket_of(self, stream: int, get_next: tf.Operation) -> Optional[tf.Tensor]:
+        """The ticket of a stream among the outputs of a ``get_next``, or None. Raises as ``tickets``."""
+        for output, carried in self.tickets(get_next).items():
+            if carried == stream:
+                return get_next.outputs[output]
+        return None
+
+    def _datasets(self, iterator: tf.Operation) -> List[_Node]:
+        if iterator.type == "OneShotIterator":
+            factory = self._function(iterator.get_attr("dataset_factory").name)
+            return [_FunctionNodes(factory).node(returned) for returned in factory.ret.values()]
+        if iterator.type not in _ITERATORS or not iterator.outputs:
+            return []
+        return [_graph_node(consumer.inputs[0].op) for consumer in iterator.outputs[0].consumers()
+                if consumer.type == "MakeIterator"]
+
+    def _dataset_tickets(self, node: _Node) -> Tickets:
+        kind = node.kind
+        if kind == "MapDataset":
+            return self._mapped(node)
+        if kind in _PARALLEL_MAPS and self._submits(node):
+            raise ValueError("stage {}: map(insert_fn) must be sequential, without num_parallel_calls and not fused "
+                             "with batch, since batches are trained in the order of their tickets".format(_name(node)))
+        if kind == "ParallelMapDataset" or kind == "ParallelMapDatasetV2":
+            return self._mapped(node)
+        if kind == "ZipDataset":
+            return self._zipped(node)
+        inputs = [self._dataset_tickets(source) for source in node.inputs() if _is_dataset(source)]
+        if kind == "ConcatenateDataset" and all(tickets == inputs[0] for tickets in inputs):
+            return inputs[0]
+        if kind in _IN_ORDER:
+            return inputs[0] if inputs else {}
+        if any(inputs) or self._submits(node):
+            raise ValueError("stage {} comes after, or around, map(insert_fn): it does not hand on each batch once and "
+                             "in order. Make map(insert_fn) the last stage before prefetch".format(_name(node)))
+        return {}
+
+    def _mapped(self, node: _Node) -> Tickets:
+        source = node.inputs()[0]
+        before = self._dataset_tickets(source)
+        function = self._function(node.definition.attr["f"].func.name)
+        nodes = _FunctionNodes(function)
+        after: Tickets = {}
+        for output, result in enumerate(function.signature.output_arg):
+            origin = self._origin(nodes, function.ret[result.name])
+            if isinstance(origin, tf.compat.v1.NodeDef):
+                after[output] = origin.attr[self._marker.attribute].i
+            elif origin in before:
+                after[output] = before[origin]
+        lost = sorted(set(before.values()) - set(after.values()))
+        if lost:
+            raise ValueError("stage {} drops the ticket of the batch (the extra tensor of map(insert_fn)). Return it "
+                             "too, or make map(insert_fn) the last stage before prefetch".format(_name(node)))
+        if self._submits(node) and not set(after.values()) - set(before.values()):
+            raise ValueError("stage {} calls insert_fn but does not return the extra tensor of its result; return "
+                             "what insert_fn returns".format(_name(node)))
+        return after
+
+    def _zipped(self, node: _Node) -> Tickets:
+        tickets: Tickets = {}
+        offset = 0
+        for source in node.inputs():
+            tickets.update({offset + output: stream for output, stream in self._dataset_tickets(source).items()})
+            offset += len(source.definition.attr["output_types"].list.type)
+        return tickets
+
+    def _origin(self, nodes: "_FunctionNodes", reference: str) -> Any:
+        """What a value of a function is: the NodeDef that submits, the number of an argument, or None."""
+        argument = nodes.argument(reference)
+        if argument is not None:
+            return argument
+        node, output = nodes.producer(reference)
+        if node.op == self._marker.op:
+            return node
+        if node.op == "Identity":
+            return self._origin(nodes, node.input[0])
+        if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
+            called = self._function(node.attr["f"].func.name)
+            inner = self._origin(_FunctionNodes(called), called.ret[called.signature.output_arg[output].name])
+            return self._origin(nodes, node.input[inner]) if isinstance(inner, int) else inner
+        return None
+
+    def _submits(self, node: _Node) -> bool:
+        """Whether a function of a stage submits batches, at any depth."""
+        names = [value.func.name for value in node.definition.attr.values() if value.HasField("func")]
+        seen = set()
+        while names:
+            name = names.pop()
+            if not name or name in seen:
+                continue
+            seen.add(name)
+            for inner in self._function(name).node_def:
+                if inner.op == self._marker.op:
+                    return True
+                names.extend(value.func.name for value in inner.attr.values() if value.HasField("func"))
+        return False
+
+    def _function(self, name: str) -> Any:
+        """FunctionDef of a function in the graph's library."""
+        function = self._graph._get_function(name)
+        if function is None:
+            raise ValueError("the graph has no function {!r}".format(name))
+        return function.definition
+
+
+class _FunctionNodes:
+    """The nodes of a FunctionDef, by name."""
+
+    def __init__(self, function: Any) -> None:
+        self._nodes = {node.name: node for node in function.node_def}
+        self._arguments = {argument.name: place for place, argument in enumerate(function.signature.input_arg)}
+
+    def argument(self, reference: str) -> Optional[int]:
+        """Place of the argument that a reference means, or None."""
+        return self._arguments.get(reference.split(":")[0]) if reference.split(":")[0] not in self._nodes else None
+
+    def producer(self, reference: str) -> Tuple[Any, int]:
+        """Node and place of the output that ``name:output:place`` means."""
+        parts = reference.split(":")
+        return self._nodes[parts[0]], int(parts[2]) if len(parts) == 3 else 0
+
+    def node(self, reference: str) -> _Node:
+        """The node behind a reference, for the walk."""
+        definition = self._nodes[reference.split(":")[0]]
+        return _Node(definition, lambda: [
+            self.node(source) for source in definition.input
+            if not source.startswith("^") and self.argument(source) is None])
+
+
+def _graph_node(op: tf.Operation) -> _Node:
+    return _Node(op.node_def, lambda: [_graph_node(tensor.op) for tensor in op.inputs])
+
+
+def _is_dataset(node: _Node) -> bool:
+    return "Dataset" in node.definition.op or (node.definition.op == "Identity" and
+                                               node.definition.attr["T"].type == tf.variant.as_datatype_enum)
+
+
+def _name(node: _Node) -> str:
+    return "{} ({})".format(node.definition.op, node.definition.name)

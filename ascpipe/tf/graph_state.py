@@ -1,0 +1,140 @@
+"""What ascpipe knows of one graph: its tables, streams and lookups.
+
+TensorFlow programs build several graphs in a process (an Estimator one per mode), so nothing of this
+is kept per process; ``Configuration.of_graph`` holds one ``GraphState`` per graph.
+"""
+import collections
+import dataclasses
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+
+import tensorflow as tf
+from tensorflow.python.framework import func_graph
+from tensorflow.python.framework import function as legacy_function
+
+from ascpipe.tf.feature_spec import FeatureSpec
+from ascpipe.words import EVAL, TRAIN
+
+if TYPE_CHECKING:
+    from ascpipe.tf.lookup import TableLookup
+    from ascpipe.tf.table import Table
+
+CHANNEL_NAMES = {TRAIN: "training", EVAL: "evaluation"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One input of a stream's AscSubmit.
+
+    Attributes:
+        spec: the feature, as the program declared it.
+        shape: static shape of its ids.
+    """
+
+    spec: FeatureSpec
+    shape: tf.TensorShape
+
+
+@dataclasses.dataclass
+class Stream:
+    """One insert function in one graph.
+
+    Attributes:
+        number: of the stream, from 0 in each graph; an attribute of its ops.
+        channel: TRAIN or EVAL.
+        features: inputs of its AscSubmit, in their order: by table, then by name.
+    """
+
+    number: int
+    channel: int
+    features: List[Feature] = dataclasses.field(default_factory=list)
+
+    def table_names(self) -> List[str]:
+        """Tables of the stream, in the order of their parts in a frame."""
+        return sorted({feature.spec.table_name for feature in self.features})
+
+    def features_of(self, table_name: str) -> List[Feature]:
+        """The features that look into a table, in the order of the lookups' restore indexes."""
+        return [feature for feature in self.features if feature.spec.table_name == table_name]
+
+
+class GraphState:
+    """Tables, streams and lookups of one graph.
+
+    Attributes:
+        tables: by name, in order of creation; a table's number is its place.
+        lookups: per (table name, channel), what was looked up.
+        optimizer_counts: how many optimizers of a name there are.
+        started: whether ``start_asc_pipeline`` has completed this graph.
+    """
+
+    def __init__(self) -> None:
+        self.tables: Dict[str, Table] = {}
+        self.lookups: Dict[Tuple[str, int], TableLookup] = {}
+        self.optimizer_counts: Dict[str, int] = collections.Counter()
+        self.started = False
+        self._streams: Dict[Any, Stream] = {}
+
+    def streams(self) -> List[Stream]:
+        """All streams, by number."""
+        return list(self._streams.values())
+
+    def enter_stream(self, insert_function: Any, channel: int, features: List[Feature]) -> Stream:
+        """The stream of an insert function that is being traced into this graph."""
+        if self.started and insert_function not in self._streams:
+            raise RuntimeError("start_asc_pipeline() has completed this graph: map the insert function before it")
+        stream = self._streams.setdefault(insert_function, Stream(len(self._streams), channel))
+        if not stream.features:
+            stream.features = features
+        elif [feature.spec for feature in stream.features] != [feature.spec for feature in features]:
+            raise ValueError("one insert function was mapped over two datasets with different features: {} and {}. "
+                             "Make one with get_asc_insert_func() for each".format(
+                                 _names(stream.features), _names(features)))
+        else:
+            stream.features = [Feature(old.spec, _common_shape(old.shape, new.shape))
+                               for old, new in zip(stream.features, features)]
+        self._require_one_timestamp(channel)
+        return stream
+
+    def stream_of(self, spec: FeatureSpec, channel: int) -> Stream:
+        """The stream that carries a feature. Raises ``ValueError`` when there is none, or more than one."""
+        found = [stream for stream in self.streams() if stream.channel == channel
+                 and any(feature.spec is spec for feature in stream.features)]
+        if len(found) == 1:
+            return found[0]
+        name = CHANNEL_NAMES[channel]
+        if found:
+            raise ValueError("FeatureSpec {!r} is carried by {} insert functions of the {} channel; use it in one"
+                             .format(spec.name, len(found), name))
+        raise ValueError(
+            "FeatureSpec {!r} (index_key {!r}) reaches no {} lookup: map get_asc_insert_func(tgt_key_specs=[...], "
+            "is_training={}) with this spec over the dataset, whose batches hold that key, before sparse_lookup"
+            .format(spec.name, spec.index_key, name, channel == TRAIN))
+
+    def _require_one_timestamp(self, channel: int) -> None:
+        stamps = [feature.spec.name for stream in self.streams() if stream.channel == channel
+                  for feature in stream.features if feature.spec.is_timestamp]
+        if len(stamps) > 1:
+            raise OSError("several timestamp features of the {} channel: {}; there may be one".format(
+                CHANNEL_NAMES[channel], ", ".join(stamps)))
+
+
+def outermost_graph(graph: tf.Graph) -> tf.Graph:
+    """The graph that a function under construction (of ``dataset.map``, for instance) belongs to."""
+    while True:
+        if isinstance(graph, func_graph.FuncGraph):
+            outer: Optional[tf.Graph] = graph.outer_graph
+        elif isinstance(graph, legacy_function._FuncGraph):
+            outer = graph._outer_graph
+        else:
+            return graph
+        if outer is None:
+            return graph
+        graph = outer
+
+
+def _common_shape(first: tf.TensorShape, second: tf.TensorShape) -> tf.TensorShape:
+    return first.most_specific_compatible_shape(second)
+
+
+def _names(features: List[Feature]) -> List[str]:
+    return [feature.spec.name for feature in features]

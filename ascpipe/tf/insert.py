@@ -1,0 +1,157 @@
+"""``get_asc_insert_func``: the function for ``dataset.map`` that hands a batch's ids to the pipeline."""
+import logging
+import os
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+
+import tensorflow as tf
+
+from ascpipe.tf import native
+from ascpipe.tf.batch import add_ticket, describe, find_ids, tensors_of
+from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.feature_spec import FeatureSpec
+from ascpipe.tf.graph_state import Feature, outermost_graph
+from ascpipe.tf.not_built import NotBuiltYetError
+from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, check_all
+from ascpipe.words import EVAL, TRAIN
+
+_log = logging.getLogger(__name__)
+
+#: Ids of one feature and whose they are.
+Found = Tuple[FeatureSpec, tf.Tensor]
+
+
+def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec], None] = None,
+                        args_index_list: Optional[Sequence[int]] = None,
+                        table_names: Optional[Sequence[str]] = None, **kwargs: Any) -> Callable[..., Any]:
+    """A function for ``dataset.map`` that takes the ids of each batch and returns the batch with one more tensor.
+
+    Map it sequentially (without ``num_parallel_calls``), as the last stage before ``prefetch``.
+
+    Args:
+        tgt_key_specs: form A: a FeatureSpec, or a non-empty list or tuple of them.
+        args_index_list: form B: places among the flattened tensors of the batch.
+        table_names: form B: the table of each place.
+        is_training: bool, True: for the training channel, else for evaluation.
+        dump_graph: bool, False: write the graph of the map function to ``./export_graph/pipeline_graph.pb``.
+
+    Raises:
+        ValueError: neither or both forms; an argument of the wrong type; thresholds that differ within a table.
+        RuntimeError: ``table_names`` with form A, or form B without it.
+        EnvironmentError: two timestamp features.
+        NotBuiltYetError: thresholds that would change what is trained.
+    """
+    check_all({"is_training": boolean(), "dump_graph": boolean()}, kwargs)
+    channel = TRAIN if kwargs.get("is_training", True) else EVAL
+    dump_graph = kwargs.get("dump_graph", False)
+    if (tgt_key_specs is None) == (args_index_list is None):
+        raise ValueError("give either tgt_key_specs or args_index_list with table_names, not {}".format(
+            "neither" if tgt_key_specs is None else "both"))
+    if args_index_list is None:
+        if table_names is not None:
+            raise RuntimeError("table_names goes with args_index_list; the specs in tgt_key_specs name their tables")
+        specs = _require_specs(tgt_key_specs)
+        return _insert_function(channel, dump_graph, lambda batch: _find_by_spec(batch, specs))
+    if table_names is None:
+        raise RuntimeError("args_index_list needs table_names")
+    check_all({"args_index_list": ListOf(Integer(0)), "table_names": ListOf(Text(1, 255))},
+              {"args_index_list": args_index_list, "table_names": table_names})
+    if len(args_index_list) != len(table_names):
+        raise ValueError("args_index_list has {} elements, table_names {}".format(
+            len(args_index_list), len(table_names)))
+    places = [(FeatureSpec("{}_{}".format(table, place), table_name=table), place)
+              for place, table in zip(args_index_list, table_names)]
+    return _insert_function(channel, dump_graph, lambda batch: _find_by_place(batch, places))
+
+
+def _require_specs(specs: Any) -> List[FeatureSpec]:
+    if isinstance(specs, FeatureSpec):
+        specs = [specs]
+    ListOf(Instance(FeatureSpec)).check("tgt_key_specs", specs)
+    if len(set(map(id, specs))) != len(specs):
+        raise ValueError("tgt_key_specs holds the same FeatureSpec twice")
+    stamps = [spec.name for spec in specs if spec.is_timestamp]
+    if len(stamps) > 1:
+        raise OSError("several timestamp features: {}; there may be one".format(", ".join(stamps)))
+    for spec in specs:
+        for other in specs:
+            _require_same_thresholds(spec, other)
+        refuse_thresholds("FeatureSpec {!r}".format(spec.name), spec.access_threshold, spec.eviction_threshold)
+    return list(specs)
+
+
+def _require_same_thresholds(spec: FeatureSpec, other: FeatureSpec) -> None:
+    ours, theirs = ((s.access_threshold, s.eviction_threshold) for s in (spec, other))
+    if spec.table_name == other.table_name and ours != theirs:
+        raise ValueError("features {!r} and {!r} of table {!r} have different thresholds: {} and {}".format(
+            spec.name, other.name, spec.table_name, ours, theirs))
+
+
+def refuse_thresholds(what: str, access: Optional[int], eviction: Optional[int]) -> None:
+    """Refuse admission and eviction where they would change anything: at 1 every key that occurs is admitted."""
+    if access is not None and access > 1:
+        raise NotBuiltYetError("{} with access_threshold={}".format(what, access), "leave it out, or give -1, 0 or 1")
+    if eviction is not None and eviction >= 0:
+        raise NotBuiltYetError("{} with eviction_threshold={}".format(what, eviction), "leave it out, or give -1")
+
+
+def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[Found]]) -> Callable[..., Any]:
+
+    @tf.autograph.experimental.do_not_convert
+    def insert(*args: Any) -> Any:
+        batch = args[0] if len(args) == 1 else args
+        extended = add_ticket(batch, _submit(insert, channel, find(batch)))
+        if dump_graph:
+            _dump(tf.get_default_graph())
+        return extended
+
+    return insert  # type: ignore
+
+
+def _submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
+    """Make the op that hands over the ids; tensors of one table lie together, in the order of names."""
+    configuration = Configuration.get_instance()
+    found = sorted(found, key=lambda pair: (pair[0].table_name, pair[0].name))
+    for spec, ids in found:
+        spec.require_timestamp(ids)
+        if spec.is_timestamp:
+            raise NotBuiltYetError("the timestamp FeatureSpec {!r}".format(spec.name), "leave it out")
+        if configuration.use_static:
+            spec.set_static_shape(ids)
+    state = configuration.of_graph(outermost_graph(tf.get_default_graph()))
+    stream = state.enter_stream(insert, channel, [Feature(spec, ids.shape) for spec, ids in found])
+    ids_of_all = [ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int64) for _, ids in found]
+    with tf.device("/device:CPU:0"):
+        return native.ops().asc_submit(ids=ids_of_all, stream=stream.number)
+
+
+def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
+    found = []
+    for spec in specs:
+        ids = find_ids(batch, spec)
+        if ids is None:
+            _log.info("FeatureSpec %r skipped: the batch is %s, without %r", spec.name, describe(batch),
+                      spec.index_key)
+        else:
+            found.append((spec, ids))
+    if not found:
+        raise ValueError("the batch is {}; it has none of the features {}".format(
+            describe(batch), ", ".join("{!r} (index_key {!r})".format(s.name, s.index_key) for s in specs)))
+    return found
+
+
+def _find_by_place(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Found]:
+    tensors = tensors_of(batch)
+    found = []
+    for spec, place in places:
+        if place >= len(tensors):
+            raise ValueError("args_index_list: place {} is beyond the end, the batch has {} tensors".format(
+                place, len(tensors)))
+        if not tensors[place].dtype.is_integer:
+            raise TypeError("args_index_list: tensor {} of the batch has dtype {}, ids are integers".format(
+                place, tensors[place].dtype.name))
+        found.append((spec, tensors[place]))
+    return found
+
+
+def _dump(graph: tf.Graph) -> None:
+    tf.io.write_graph(graph.as_graph_def(), os.path.join(".", "export_graph"), "pipeline_graph.pb", as_text=False)

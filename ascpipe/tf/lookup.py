@@ -1,0 +1,274 @@
+"""``sparse_lookup``: the rows of a feature's ids, and their gradient.
+
+All lookups of a table in one channel are outputs of ONE op, so that its gradient is one sum per row.  The
+op is built with the first of them; which rows it reads comes from a provisional plan op, in whose place
+``start_asc_pipeline`` puts the real one.
+"""
+import logging
+from typing import Any, Dict, List, Mapping, Optional, Set
+
+import tensorflow as tf
+
+from ascpipe.tf import native
+from ascpipe.tf.batch import describe, tensors_of
+from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.dataset_graph import GET_NEXT, DatasetGraph
+from ascpipe.tf.feature_spec import FeatureSpec
+from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState, Stream
+from ascpipe.tf.insert import refuse_thresholds
+from ascpipe.tf.not_built import NotBuiltYetError
+from ascpipe.tf.table import Table, outside_scopes
+from ascpipe.tf.validation import Instance, Integer, Text, boolean, check_all, checked
+from ascpipe.words import EVAL, TRAIN
+
+_log = logging.getLogger(__name__)
+
+MAX_LOOKUPS = 128  #: of one table in one channel
+
+
+class TableLookup:
+    """All lookups of one table in one channel of one graph.
+
+    Attributes:
+        table: the table.
+        channel: TRAIN or EVAL.
+        stream: the stream that carries its features.
+        ticket: int64 scalar.
+        specs: its features, in the order of the op's outputs.
+        plan: outputs of the provisional plan op: slots, then a restore index for each feature.
+        default_row: what a key without a row gives.
+        ops: the lookup ops: the one of all features, and one for each default row of an evaluation.
+        with_gradient: outputs in the order in which they were first looked up with a gradient.
+        calls: how many lookups there were.
+        send_count: largest that was given, or None.
+    """
+
+    def __init__(self, table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> None:
+        self.table = table
+        self.channel = channel
+        self.stream = stream
+        self.ticket = ticket
+        features = stream.features_of(table.table_name)
+        self.specs: List[FeatureSpec] = [feature.spec for feature in features]
+        self.with_gradient: List[int] = []
+        self.calls = 0
+        self.send_count: Optional[int] = None
+        graph = table.variable.graph
+        scope = "ascpipe/{}_{}".format(table.variable.op.name, CHANNEL_NAMES[channel])
+        with outside_scopes(graph), graph.name_scope(scope):
+            slots, restore = native.ops().asc_provisional_plan(
+                ticket=ticket, table=table.shape.number, stream=stream.number, k=len(features))
+            self.plan: List[tf.Tensor] = [slots, *restore]
+            for index, feature in zip(restore, features):
+                index.set_shape(feature.shape)
+            self.ops: List[tf.Operation] = []
+            self._embeddings: List[tf.Tensor] = self._look_up(restore, tf.zeros([]))
+
+    def embedding(self, spec: FeatureSpec, default_row: Optional[tf.Tensor]) -> tf.Tensor:
+        """Rows of a feature's ids, float of its shape followed by dim."""
+        place = self.specs.index(spec)
+        # A training step looks up nothing but keys that have a row.
+        if default_row is None or self.channel == TRAIN:
+            return self._embeddings[place]
+        graph = self.table.variable.graph
+        with outside_scopes(graph), graph.name_scope("ascpipe/{}_default".format(self.table.variable.op.name)):
+            return self._look_up([self.plan[1 + place]], default_row)[0]
+
+    def note_gradient(self, spec: FeatureSpec) -> None:
+        """Remember that a feature's rows shall be trained through this lookup."""
+        place = self.specs.index(spec)
+        if place not in self.with_gradient:
+            self.with_gradient.append(place)
+
+    def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
+        # The variable itself, not a read of it: the gradient is asked for with respect to it.
+        embeddings = native.ops().asc_lookup(
+            rows=self.table.variable._ref(), slots=self.plan[0], restore=restore, default_row=default_row)
+        self.ops.append(embeddings[0].op)
+        return list(embeddings)
+
+
+@checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor), send_count=Integer(1, optional=True),
+         is_train=boolean(), name=Text(1, 255, optional=True), modify_graph=boolean(),
+         access_and_evict_config=Instance(dict, optional=True), is_grad=boolean())
+def sparse_lookup(hashtable: Table, ids: FeatureSpec, send_count: Optional[int] = None, is_train: bool = True,
+                  name: Optional[str] = None, modify_graph: bool = False, batch: Any = None,
+                  access_and_evict_config: Optional[Dict[str, int]] = None, is_grad: bool = True,
+                  serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
+    """Look up the rows of a feature's ids.
+
+    Args:
+        hashtable: from ``create_table``.
+        ids: a FeatureSpec of this table that an insert function of this channel submits.
+        send_count: int in [1, 2147483647]: distinct keys of a batch at most, times the features of the table.
+            Needed with static shapes (``init(use_dynamic=False)``).
+        is_train: the channel.
+        name: of the returned tensor, 1 to 255 characters.
+        batch: what ``iterator.get_next()`` returned, or the features of it. Needed with dynamic shapes.
+        is_grad: whether this lookup trains the rows.
+        serving_default_value: float, scalar or [dim]: what a key without a row gives in evaluation; else zeros.
+
+    Returns:
+        float32 of the shape of the ids followed by dim.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range; a tensor as ids without ``modify_graph``; a
+            FeatureSpec of another table, or that no dataset carries; no ``send_count`` with static shapes; a
+            dataset that would reorder batches.
+        RuntimeError: no ``batch`` with dynamic shapes; the 129th lookup of a table; a new lookup after the
+            pipeline was started.
+        KeyError: ``batch`` does not have the feature.
+        NotBuiltYetError: ``modify_graph``; thresholds that would change something.
+    """
+    configuration = Configuration.get_instance()
+    _require_feature(hashtable, ids, modify_graph=modify_graph)
+    check_all({"access_threshold": Integer(-1), "eviction_threshold": Integer(-1), "faae_coefficient": Integer(1)},
+              access_and_evict_config or {})
+    refuse_thresholds("sparse_lookup of table {!r}".format(hashtable.table_name),
+                      *((access_and_evict_config or {}).get(key) for key in ("access_threshold", "eviction_threshold")))
+    if configuration.use_static and send_count is None:
+        raise ValueError("table {!r}: static shapes (use_dynamic=False) need a send_count".format(hashtable.table_name))
+    if not configuration.use_static:
+        _require_in_batch(ids, batch)
+    graph = tf.compat.v1.get_default_graph()
+    channel = TRAIN if is_train else EVAL
+    default_row = _default_row(hashtable, serving_default_value)
+    lookup = _table_lookup(configuration.of_graph(graph), graph, hashtable, ids, channel, batch)
+    _count_call(lookup, send_count)
+    embedding = lookup.embedding(ids, default_row)
+    name = name or "sparse_lookup_{}".format(lookup.calls)
+    if not is_grad:
+        return tf.stop_gradient(embedding, name=name)
+    lookup.note_gradient(ids)
+    return tf.identity(embedding, name=name)
+
+
+def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:
+    if isinstance(ids, tf.Tensor):
+        if not modify_graph:
+            raise ValueError("table {!r}: a tensor of ids needs modify_graph=True; without it give a FeatureSpec"
+                             .format(table.table_name))
+        raise NotBuiltYetError("sparse_lookup(modify_graph=True)", "declare the ids with a FeatureSpec")
+    if modify_graph:
+        raise ValueError("table {!r}: modify_graph=True goes with a tensor of ids, not with a FeatureSpec".format(
+            table.table_name))
+    if ids.table_name != table.table_name:
+        raise ValueError("FeatureSpec {!r} looks into table {!r}, not into {!r}".format(
+            ids.name, ids.table_name, table.table_name))
+
+
+def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
+    if batch is None:
+        raise RuntimeError("FeatureSpec {!r}: dynamic shapes need batch=, what iterator.get_next() returned".format(
+            spec.name))
+    if isinstance(batch, Mapping) and not any(key in batch for key in spec.index_keys):
+        raise KeyError("FeatureSpec {!r}: batch is {}, without {!r}".format(
+            spec.name, describe(batch), spec.index_key))
+
+
+def _default_row(table: Table, value: Any) -> Optional[tf.Tensor]:
+    if value is None:
+        return None
+    row = tf.convert_to_tensor(value, tf.float32)
+    dim = table.shape.dim
+    if row.shape.rank is None or row.shape.num_elements() not in (1, dim):
+        raise ValueError("table {!r}: serving_default_value has the shape {}, expected a scalar or [{}]".format(
+            table.table_name, row.shape, dim))
+    return tf.reshape(row, [] if row.shape.num_elements() == 1 else [dim])
+
+
+def _table_lookup(state: GraphState, graph: tf.Graph, table: Table, spec: FeatureSpec, channel: int,
+                  batch: Any) -> TableLookup:
+    if table.variable.graph is not graph or state.tables.get(table.table_name) is not table:
+        raise ValueError("table {!r} was created in another graph, or before init()".format(table.table_name))
+    if state.started and channel == TRAIN:
+        raise RuntimeError("table {!r}: the pipeline was started, training lookups come before it".format(
+            table.table_name))
+    stream = state.stream_of(spec, channel)
+    key = (table.table_name, channel)
+    ticket = _ticket(graph, stream, batch)
+    if key not in state.lookups:
+        if state.started:
+            raise RuntimeError("table {!r}: the pipeline was started, the first evaluation lookup comes before it"
+                               .format(table.table_name))
+        state.lookups[key] = TableLookup(table, channel, stream, ticket)
+    lookup = state.lookups[key]
+    if lookup.stream is not stream or lookup.ticket is not ticket:
+        raise ValueError("table {!r}: the lookups of the {} channel come from several get_next(); they are all of one "
+                         "batch".format(table.table_name, CHANNEL_NAMES[channel]))
+    return lookup
+
+
+def _count_call(lookup: TableLookup, send_count: Optional[int]) -> None:
+    if lookup.calls >= MAX_LOOKUPS:
+        raise RuntimeError("table {!r} is looked up more than {} times in the {} channel".format(
+            lookup.table.table_name, MAX_LOOKUPS, CHANNEL_NAMES[lookup.channel]))
+    lookup.calls += 1
+    if send_count is not None:
+        lookup.send_count = max(send_count, lookup.send_count or 0)
+
+
+def _ticket(graph: tf.Graph, stream: Stream, batch: Any) -> tf.Tensor:
+    """The ticket that travels with a batch: another output of the same ``get_next``."""
+    datasets = DatasetGraph(graph)
+    sources = datasets.get_nexts() if batch is None else _get_nexts_of(tensors_of(batch))
+    tickets = [ticket for ticket in (datasets.ticket_of(stream.number, source) for source in sources)
+               if ticket is not None]
+    if len(tickets) == 1:
+        return tickets[0]
+    if batch is None:
+        raise ValueError("{} get_next() take batches of this insert function; say which with batch=".format(
+            len(tickets) or "no"))
+    raise ValueError("batch= comes from {} get_next() whose dataset was mapped with the insert function of this "
+                     "FeatureSpec; give what one iterator.get_next() returned, and make the iterator's initializer "
+                     "before sparse_lookup".format(len(tickets) or "no"))
+
+
+def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
+    """The ``get_next`` ops that tensors come from, however they were changed since."""
+    found: List[tf.Operation] = []
+    seen: Set[tf.Operation] = set()
+    waiting = [tensor.op for tensor in tensors]
+    while waiting:
+        op = waiting.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if op.type in GET_NEXT:
+            found.append(op)
+        else:
+            waiting.extend(tensor.op for tensor in op.inputs)
+    return found
+
+
+@tf.RegisterGradient("AscLookup")
+def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
+    """One sum per row, over the lookups in the order in which the program made them."""
+    count = op.get_attr("k")
+    restore = op.inputs[2:2 + count]
+    order = _creation_order(op, count)
+    trained = [place for place in order if not _is_untouched(op, place, gradients[place])]
+    nothing: List[Any] = [None] * (1 + count + 1)
+    if not trained:
+        return [None, *nothing]
+    rows = op.inputs[0]
+    values, indices = native.ops().asc_lookup_grad(
+        slots=op.inputs[1], restore=[restore[place] for place in trained],
+        grads=[tf.convert_to_tensor(gradients[place]) for place in trained], dim=rows.shape[1].value)
+    return [tf.IndexedSlices(values, indices, tf.constant(rows.shape.as_list(), tf.int32)), *nothing]
+
+
+def _creation_order(op: tf.Operation, count: int) -> List[int]:
+    if Configuration.is_initialised():
+        for lookup in Configuration.get_instance().of_graph(op.graph).lookups.values():
+            if lookup.ops[0] is op:
+                return lookup.with_gradient
+    return list(range(count))  # a graph that was imported: the order of the features
+
+
+def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:
+    """Whether TensorFlow only filled in zeros, as no loss depends on this output; its keys are then not trained."""
+    if gradient is None:
+        return True
+    return isinstance(gradient, tf.Tensor) and gradient.op.type == "ZerosLike" and \
+        gradient.op.inputs[0] is op.outputs[place]

@@ -1,0 +1,145 @@
+"""The compiled half: the ops as Python functions, and the C interface of the running pipeline."""
+import ctypes
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import tensorflow as tf
+
+from ascpipe.tfops import load
+
+_ERROR_BYTES = 4096
+
+_CODES = {
+    kind(None, None, "").error_code: kind
+    for kind in (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError, tf.errors.ResourceExhaustedError,
+                 tf.errors.DataLossError, tf.errors.InternalError, tf.errors.CancelledError)
+}
+
+
+def ops() -> Any:
+    """The module with a function per op. Raises an error that says how to build it where it is missing."""
+    return load.load()
+
+
+class TableShape(NamedTuple):
+    """What the native side must know of a table.
+
+    Attributes:
+        number: of the table, from 0.
+        name: for error texts and the status.
+        dim: length of a row.
+        device_rows: rows of the table variable.
+        seed: of the initial rows, 64 bits.
+        kind: of the initial rows: 0 constant a, 1 uniform [a, b), 2 normal (mean a, stddev b), 3 truncated normal.
+        a, b: see ``kind``.
+        scale: multiplies each initial value.
+    """
+
+    number: int
+    name: str
+    dim: int
+    device_rows: int
+    seed: int
+    kind: int
+    a: float
+    b: float
+    scale: float
+
+
+class StreamShape(NamedTuple):
+    """What the native side must know of a stream.
+
+    Attributes:
+        number: of the stream, an attribute of its ops.
+        channel: 0 training, 1 evaluation.
+        tables: numbers of its tables, in ring order.
+        parts: for each input of its AscSubmit, which of ``tables`` it looks into.
+        names: name of each input, for error texts.
+    """
+
+    number: int
+    channel: int
+    tables: Tuple[int, ...]
+    parts: Tuple[int, ...]
+    names: Tuple[str, ...]
+
+
+class Memory(NamedTuple):
+    """A segment: its descriptor, which the native side duplicates, and its size."""
+
+    fd: int
+    bytes: int
+
+
+class NativePipeline:
+    """The trainer's end of a running pipeline; there is one at a time in a process.
+
+    Args:
+        run: upper bits of every ticket, from the daemon.
+        session_fd: the session segment.
+        lifeline_fd: socket whose end of file means that the daemon is gone.
+        spin_us: how long the waiter spins before it sleeps.
+        wait_timeout_s: when a wait becomes an error.
+
+    Raises (every method): the ``tf.errors`` class that the native side names.
+    """
+
+    def __init__(self, run: int, session_fd: int, lifeline_fd: int, spin_us: int, wait_timeout_s: float) -> None:
+        self._library = _declared(load.library())
+        self._call("asc_pipeline_new", run, session_fd, lifeline_fd, spin_us, wait_timeout_s)
+
+    def add_table(self, table: TableShape, memory: Memory) -> None:
+        """Map a table's segment."""
+        self._call("asc_pipeline_add_table", table.number, table.name.encode(), table.dim, table.device_rows,
+                   table.seed, table.kind, table.a, table.b, table.scale, memory.fd, memory.bytes)
+
+    def add_stream(self, stream: StreamShape, memory: Memory) -> None:
+        """Map a stream's ring."""
+        tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
+        parts = (ctypes.c_int * len(stream.parts))(*stream.parts)
+        names = (ctypes.c_char_p * len(stream.names))(*(name.encode() for name in stream.names))
+        self._call("asc_pipeline_add_stream", stream.number, stream.channel, memory.fd, memory.bytes,
+                   len(stream.tables), tables, len(stream.parts), parts, names)
+
+    def start(self) -> None:
+        """Let the ops of the graph see the pipeline."""
+        self._call("asc_pipeline_start")
+
+    def stop(self) -> None:
+        """Cancel every wait and unmap everything. May be called twice."""
+        self._call("asc_pipeline_stop")
+
+    def table_size(self, table: int) -> int:
+        """Trained keys that have a row, after the last trained step."""
+        rows = ctypes.c_int64()
+        self._call("asc_table_size", table, ctypes.byref(rows))
+        return rows.value
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        text = ctypes.create_string_buffer(_ERROR_BYTES)
+        code = getattr(self._library, name)(*arguments, text, _ERROR_BYTES)
+        if code != 0:
+            message = text.value.decode("utf-8", "replace")
+            raise _CODES.get(code, tf.errors.InternalError)(None, None, message)
+
+
+_ERROR: List[Any] = [ctypes.c_char_p, ctypes.c_int]
+_ARGUMENTS: Dict[str, Sequence[Any]] = {
+    "asc_pipeline_new": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_double],
+    "asc_pipeline_add_table": [
+        ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint64, ctypes.c_int, ctypes.c_double,
+        ctypes.c_double, ctypes.c_double, ctypes.c_int, ctypes.c_int64],
+    "asc_pipeline_add_stream": [
+        ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
+        ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_char_p)],
+    "asc_pipeline_start": [],
+    "asc_pipeline_stop": [],
+    "asc_table_size": [ctypes.c_int, ctypes.POINTER(ctypes.c_int64)],
+}
+
+
+def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    for name, arguments in _ARGUMENTS.items():
+        function = getattr(library, name)
+        function.argtypes = [*arguments, *_ERROR]
+        function.restype = ctypes.c_int
+    return library

@@ -1,0 +1,1 @@
+"""Optimizers for tables: TensorFlow's own formulas, on gradients whose indices are unique already."""

@@ -1,0 +1,101 @@
+"""What the optimizers for tables have in common."""
+import contextlib
+from typing import Any, Iterator, List
+
+import tensorflow as tf
+from tensorflow.python.ops import variable_scope
+
+from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.validation import Float, Rule
+
+#: Ops that hand on their first input as it is.
+_PASSING = ("Identity", "StopGradient", "PreventGradient")
+
+
+class LearningRate(Rule):
+    """A float in [0, 10], or a tensor or variable, which is read when gradients are applied."""
+
+    def _check(self, name: str, value: Any) -> None:
+        if not isinstance(value, (tf.Tensor, tf.Variable)):
+            Float(0.0, 10.0).check(name, value)
+
+
+class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
+    """Base of the optimizers for tables; stands before one of TensorFlow's own in a class's bases.
+
+    The gradient of a table's lookups has each row once, so TensorFlow's summing of duplicates is skipped for
+    it; other gradients are summed as usual.  Programs may subclass an optimizer and override
+    ``_apply_sparse_duplicate_indices(grad, var)``: ``tf.gather(var, grad.indices)`` are the rows, and
+    ``tf.scatter_nd_add(var, grad.indices[:, None], delta)`` changes them.
+
+    State lives in slot variables of the table, so that it moves with the rows.
+    """
+
+    def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
+        if has_unique_indices(grad):
+            return self._apply_sparse(grad, var)
+        return super()._apply_sparse_duplicate_indices(grad, var)
+
+    def _create_slots(self, var_list: List[tf.Variable]) -> None:
+        others = [var for var in var_list if not is_table_variable(var)]
+        if others:
+            super()._create_slots(others)
+        for table in var_list:
+            if is_table_variable(table):
+                with _root_variable_scope():
+                    self._create_table_slots(table)
+
+    def _create_table_slots(self, table: tf.Variable) -> None:
+        """Make the slot variables of one table with ``_table_slot``; an optimizer with state overrides this."""
+
+    def _table_slot(self, table: tf.Variable, initial: float, slot_name: str, op_name: str) -> tf.Variable:
+        """A slot variable whose rows begin with one value, that of the rows of new keys, too."""
+        if self.get_slot(table, slot_name) is None and _is_started(table.graph):
+            raise RuntimeError("optimizer {!r}: the pipeline was started, so table {!r} cannot get the slot variable "
+                               "{!r} any more; apply gradients before start_asc_pipeline()".format(
+                                   self._name, table.op.name, slot_name))
+        with tf.control_dependencies(None):
+            # Fill rather than a constant: it takes no memory in the graph, and says that all values are equal.
+            value = tf.fill(table.shape.as_list(), tf.constant(initial, tf.float32))
+        return self._get_or_make_slot(table, value, slot_name, op_name)
+
+
+def unique_name(name: str) -> str:
+    """``<name>_<count>``: the count is that of the optimizers of this name in the graph before."""
+    counts = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph()).optimizer_counts
+    numbered = "{}_{}".format(name, counts[name])
+    counts[name] += 1
+    return numbered
+
+
+def refuse_outside_expansion(function: str) -> ValueError:
+    """The error of the by-address optimizers, which update rows of tables in expansion mode."""
+    return ValueError("{} is not compatible with this mode: it needs dynamic expansion mode, "
+                      "init(use_dynamic_expansion=True), which is not built yet; use create_hash_optimizer".format(
+                          function))
+
+
+def is_table_variable(variable: Any) -> bool:
+    """Whether a variable holds the device rows of a table."""
+    initial = getattr(variable, "initial_value", None)
+    return isinstance(initial, tf.Tensor) and initial.op.type == "AscTableInit"
+
+
+def has_unique_indices(grad: tf.IndexedSlices) -> bool:
+    """Whether a gradient is that of a table's lookups, gated or with changed values, but of the same rows."""
+    source = grad.indices
+    while source.op.type in _PASSING:
+        source = source.op.inputs[0]
+    return bool(source.op.type == "AscLookupGrad")
+
+
+@contextlib.contextmanager
+def _root_variable_scope() -> Iterator[None]:
+    """Where no scope, reuse, partitioner or custom getter of the program reaches."""
+    scope = variable_scope.VariableScope(reuse=False)
+    with variable_scope.variable_scope(scope, auxiliary_name_scope=False):
+        yield
+
+
+def _is_started(graph: tf.Graph) -> bool:
+    return Configuration.is_initialised() and Configuration.get_instance().of_graph(graph).started

@@ -1,0 +1,52 @@
+"""FTRL for the rows of a batch, with TensorFlow's formulas and signs."""
+import logging
+from typing import Any
+
+import tensorflow as tf
+
+from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, unique_name
+from ascpipe.tf.validation import MAX_INT32, Number, Text, boolean, checked
+
+_log = logging.getLogger(__name__)
+
+_REGULARIZATION = Number(0.0, 1e4)
+_OPTIONS = {
+    "learning_rate_power": Number(-MAX_INT32, 0.0), "initial_accumulator_value": Number(0.0, 1.0, open_low=True),
+    "l1_regularization_strength": _REGULARIZATION, "l2_regularization_strength": _REGULARIZATION,
+    "l2_shrinkage_regularization_strength": _REGULARIZATION, "accum_name": Text(1, 255, optional=True),
+    "linear_name": Text(1, 255, optional=True),
+}
+
+
+class CustomizedFtrl(CustomizedOptimizer, tf.compat.v1.train.FtrlOptimizer):
+    """TensorFlow's FTRL for tables; slots ``accum`` and ``linear``."""
+
+    def _create_table_slots(self, table: tf.Variable) -> None:
+        self._table_slot(table, self._initial_accumulator_value, "accum", self._accum_name or self._name + "/accum")
+        self._table_slot(table, 0.0, "linear", self._linear_name or self._name + "/linear")
+
+
+@checked(learning_rate=LearningRate(), use_locking=boolean(), name=Text(1, 200), **_OPTIONS)
+def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: str = "Ftrl",
+                          **kwargs: Any) -> CustomizedFtrl:
+    """FTRL.
+
+    Args:
+        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
+        use_locking: whether updates of a variable exclude each other.
+        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
+        learning_rate_power: in [-2147483647, 0], -0.5.
+        initial_accumulator_value: in (0, 1], 0.1.
+        l1_regularization_strength, l2_regularization_strength, l2_shrinkage_regularization_strength: in
+            [0, 1e4], 0.
+        accum_name, linear_name: names of the slot variables, 1 to 255 characters.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range.
+    """
+    unknown = [option for option in kwargs if option not in _OPTIONS]
+    if unknown:
+        _log.warning("ftrl.create_hash_optimizer: unknown arguments are ignored: %s", ", ".join(sorted(unknown)))
+    options = {option: float(value) if isinstance(value, int) else value
+               for option, value in kwargs.items() if option in _OPTIONS}
+    return CustomizedFtrl(learning_rate, use_locking=use_locking, name=unique_name(name), **options)

@@ -1,0 +1,67 @@
+"""Gradient descent: ``w -= lr * (g + weight_decay * w)`` for the rows of a batch."""
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, refuse_outside_expansion, unique_name
+from ascpipe.tf.validation import Float, Text, boolean, checked
+
+
+class CustomizedGradientDescent(CustomizedOptimizer, tf.compat.v1.train.GradientDescentOptimizer):
+    """TensorFlow's gradient descent for tables; no slot.
+
+    Args:
+        learning_rate, use_locking, name: as of TensorFlow's optimizer.
+        weight_decay: how much of a row of the batch is added to its gradient, or None.
+    """
+
+    def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent",
+                 weight_decay: Optional[float] = None) -> None:
+        super().__init__(learning_rate, use_locking=use_locking, name=name)
+        self._weight_decay = weight_decay
+
+    def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
+        if self._weight_decay is not None:
+            return super()._apply_sparse_duplicate_indices(grad, var)  # a row decays once
+        return tf.compat.v1.train.GradientDescentOptimizer._apply_sparse_duplicate_indices(self, grad, var)
+
+    def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
+        values = grad.values
+        if self._weight_decay is not None:
+            values += self._weight_decay * tf.gather(var, grad.indices)
+        rate = tf.cast(self._learning_rate_tensor, var.dtype.base_dtype)
+        return var.scatter_sub(tf.IndexedSlices(values * rate, grad.indices, grad.dense_shape),
+                               use_locking=self._use_locking)
+
+    def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
+        if self._weight_decay is not None:
+            grad += self._weight_decay * var
+        return super()._apply_dense(grad, var)
+
+
+@checked(learning_rate=LearningRate(), use_locking=boolean(), name=Text(1, 200), use_fusion_optim=boolean(),
+         weight_decay=Float(1e-5, 1e-2, optional=True))
+def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent",
+                          use_fusion_optim: bool = False,
+                          weight_decay: Optional[float] = None) -> CustomizedGradientDescent:
+    """Gradient descent.
+
+    Args:
+        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
+        use_locking: whether updates of a variable exclude each other.
+        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
+        use_fusion_optim: a performance hint, without effect.
+        weight_decay: in [1e-5, 1e-2], or None.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range.
+    """
+    return CustomizedGradientDescent(learning_rate, use_locking=use_locking, name=unique_name(name),
+                                     weight_decay=weight_decay)
+
+
+@checked(learning_rate=LearningRate(), weight_decay=Float(0.0, 1.0), use_locking=boolean(), name=Text(1, 200))
+def create_hash_optimizer_by_addr(learning_rate: Any, weight_decay: float = 0.0001, use_locking: bool = False,
+                                  name: str = "GradientDescentByAddr") -> CustomizedGradientDescent:
+    """Gradient descent by row address: ``ValueError``, as its mode is not built yet."""
+    raise refuse_outside_expansion("gradient_descent_by_addr.create_hash_optimizer_by_addr")

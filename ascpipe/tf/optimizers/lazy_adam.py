@@ -1,0 +1,82 @@
+"""Lazy Adam: Adam that moves the rows of a batch only, with TensorFlow's formulas.
+
+``m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= lr * sqrt(1-b2^t)/(1-b1^t) * m / (sqrt(v) + epsilon)``
+"""
+from typing import Any
+
+import tensorflow as tf
+
+from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, refuse_outside_expansion, unique_name
+from ascpipe.tf.validation import Float, Text, boolean, checked
+
+#: The incumbent's words for the state, beside TensorFlow's.
+_OTHER_NAMES = {"momentum": "m", "velocity": "v"}
+
+
+class CustomizedLazyAdam(CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
+    """Lazy Adam for tables; slots ``m`` (momentum) and ``v`` (velocity).
+
+    Equal bit by bit to ``tf.contrib.opt.LazyAdamOptimizer``, without loading tf.contrib.
+    """
+
+    def get_slot(self, var: tf.Variable, name: str) -> tf.Variable:
+        """A slot variable; ``momentum`` is another word for ``m``, ``velocity`` for ``v``."""
+        return super().get_slot(var, _OTHER_NAMES.get(name, name))
+
+    def _create_table_slots(self, table: tf.Variable) -> None:
+        self._create_powers(table)
+        self._table_slot(table, 0.0, "m", self._name + "/momentum")
+        self._table_slot(table, 0.0, "v", self._name + "/velocity")
+
+    def _create_powers(self, table: tf.Variable) -> None:
+        """``beta1^t`` and ``beta2^t``: TensorFlow makes them with the first variable, here it is a table."""
+        self._create_non_slot_variable(initial_value=self._beta1, name="beta1_power", colocate_with=table)
+        self._create_non_slot_variable(initial_value=self._beta2, name="beta2_power", colocate_with=table)
+
+    def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
+        dtype = var.dtype.base_dtype
+        beta1_power, beta2_power = (tf.cast(power, dtype) for power in self._get_beta_accumulators())
+        rate, beta1, beta2, epsilon = (tf.cast(value, dtype) for value in (
+            self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t))
+        rate = rate * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        new_m = tf.compat.v1.scatter_update(
+            m, grad.indices, beta1 * tf.gather(m, grad.indices) + (1 - beta1) * grad.values,
+            use_locking=self._use_locking)
+        new_v = tf.compat.v1.scatter_update(
+            v, grad.indices, beta2 * tf.gather(v, grad.indices) + (1 - beta2) * tf.square(grad.values),
+            use_locking=self._use_locking)
+        step = rate * tf.gather(new_m, grad.indices) / (tf.sqrt(tf.gather(new_v, grad.indices)) + epsilon)
+        return tf.group(tf.compat.v1.scatter_sub(var, grad.indices, step, use_locking=self._use_locking), new_m, new_v)
+
+
+_RULES = {
+    "learning_rate": LearningRate(), "beta1": Float(0.0, 1.0, open_low=True, open_high=True), "beta2": Float(0.0, 1.0),
+    "epsilon": Float(0.0, 1.0, open_low=True), "name": Text(1, 200),
+}
+
+
+@checked(use_fusion_optim=boolean(), **_RULES)
+def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
+                          name: str = "LazyAdam", use_fusion_optim: bool = False) -> CustomizedLazyAdam:
+    """Lazy Adam.
+
+    Args:
+        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
+        beta1: in (0, 1), decay of the momentum.
+        beta2: in [0, 1], decay of the velocity.
+        epsilon: in (0, 1].
+        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
+        use_fusion_optim: a performance hint, without effect.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range.
+    """
+    return CustomizedLazyAdam(learning_rate, beta1, beta2, epsilon, name=unique_name(name))
+
+
+@checked(**_RULES)
+def create_hash_optimizer_by_address(learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
+                                     epsilon: float = 1e-8, name: str = "LazyAdamByAddress") -> CustomizedLazyAdam:
+    """Lazy Adam by row address: ``ValueError``, as its mode is not built yet."""
+    raise refuse_outside_expansion("lazy_adam_by_addr.create_hash_optimizer_by_address")

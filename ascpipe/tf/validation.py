@@ -1,0 +1,209 @@
+"""Declarative checks of arguments: a table of rules above each public function.
+
+Whatever is wrong with an argument (its type, range, length or class), the error is a ``ValueError``
+that names the parameter, its value and the limit.  Only arguments that were passed are checked, so a
+default may lie outside its own rule (``None`` for "not given").
+"""
+import functools
+import inspect
+from typing import Any, Callable, Dict, Mapping, TypeVar, Union
+
+import numpy as np
+
+MAX_INT32 = 2147483647
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Rule:
+    """What one parameter must be."""
+
+    def __init__(self, *, optional: bool = False) -> None:
+        self._optional = optional
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ``ValueError`` unless ``value`` may be given for parameter ``name``."""
+        if value is None and self._optional:
+            return
+        self._check(name, value)
+
+    def _check(self, name: str, value: Any) -> None:
+        raise NotImplementedError
+
+
+class Integer(Rule):
+    """An int (not a bool) in [low, high]."""
+
+    def __init__(self, low: int, high: int = MAX_INT32, *, optional: bool = False) -> None:
+        super().__init__(optional=optional)
+        self._low, self._high = low, high
+
+    def _check(self, name: str, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise ValueError("para {}: {!r} is not int".format(name, value))
+        check_range(name, value, self._low, self._high)
+
+
+class Float(Rule):
+    """A float in [low, high]; with ``open_low`` or ``open_high`` the end itself is not allowed."""
+
+    def __init__(self, low: float, high: float, *, open_low: bool = False, open_high: bool = False,
+                 optional: bool = False) -> None:
+        super().__init__(optional=optional)
+        self._low, self._high = low, high
+        self._open_low, self._open_high = open_low, open_high
+
+    def _check(self, name: str, value: Any) -> None:
+        if not isinstance(value, (float, np.floating)):
+            raise ValueError("para {}: {!r} is not float".format(name, value))
+        check_range(name, value, self._low, self._high, open_low=self._open_low, open_high=self._open_high)
+
+
+class Number(Float):
+    """As ``Float``, and an int will do."""
+
+    def _check(self, name: str, value: Any) -> None:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        super()._check(name, value)
+
+
+class Text(Rule):
+    """A str of low to high characters."""
+
+    def __init__(self, low: int, high: int, *, optional: bool = False) -> None:
+        super().__init__(optional=optional)
+        self._low, self._high = low, high
+
+    def _check(self, name: str, value: Any) -> None:
+        if not isinstance(value, str):
+            raise ValueError("para {}: {!r} is not str".format(name, value))
+        if len(value) < self._low:
+            raise ValueError("para {}: {!r}: length is less than {}".format(name, value, self._low))
+        if len(value) > self._high:
+            raise ValueError("para {}: {!r}: length is bigger than {}".format(name, value, self._high))
+
+
+class Instance(Rule):
+    """An object of one of some classes."""
+
+    def __init__(self, *classes: type, optional: bool = False) -> None:
+        super().__init__(optional=optional)
+        self._classes = classes
+
+    def _check(self, name: str, value: Any) -> None:
+        if not isinstance(value, self._classes):
+            raise ValueError("Invalid parameter type of para {}: {!r} is {}, expected {}".format(
+                name, value, type(value).__name__, " or ".join(kind.__name__ for kind in self._classes)))
+
+
+class Choice(Rule):
+    """One of some values."""
+
+    def __init__(self, *values: Any, optional: bool = False) -> None:
+        super().__init__(optional=optional)
+        self._values = values
+
+    def _check(self, name: str, value: Any) -> None:
+        # Compared one by one: TF's DType raises when it is compared with what is no dtype.
+        for allowed in self._values:
+            if type(allowed) is type(value) and allowed == value:
+                return
+        raise ValueError("para {}: {!r} is not one of {}".format(
+            name, value, ", ".join(repr(allowed) for allowed in self._values)))
+
+
+class ListOf(Rule):
+    """A non-empty list or tuple whose elements each satisfy a rule."""
+
+    def __init__(self, element: Rule, *, optional: bool = False) -> None:
+        super().__init__(optional=optional)
+        self._element = element
+
+    def _check(self, name: str, value: Any) -> None:
+        if not isinstance(value, (list, tuple)):
+            raise ValueError("Invalid parameter type of para {}: {!r} is {}, expected list or tuple".format(
+                name, value, type(value).__name__))
+        if not value:
+            raise ValueError("para {}: length is less than 1".format(name))
+        for index, element in enumerate(value):
+            self._element.check("{}[{}]".format(name, index), element)
+
+
+class AnyOf(Rule):
+    """What satisfies one of several rules; the error is that of the first rule."""
+
+    def __init__(self, *rules: Rule, optional: bool = False) -> None:
+        super().__init__(optional=optional)
+        self._rules = rules
+
+    def _check(self, name: str, value: Any) -> None:
+        errors = []
+        for rule in self._rules:
+            try:
+                rule.check(name, value)
+                return
+            except ValueError as error:
+                errors.append(str(error))
+        raise ValueError("; or ".join(errors))
+
+
+def boolean(*, optional: bool = False) -> Rule:
+    """The rule of a flag."""
+    return Instance(bool, optional=optional)
+
+
+def check_range(name: str, value: Union[int, float], low: float, high: float, *, open_low: bool = False,
+                open_high: bool = False) -> None:
+    """Raise ``ValueError`` unless ``value`` lies between the two ends; NaN lies nowhere."""
+    if value != value:
+        raise ValueError("para {}: nan is less than {} or is bigger than {}".format(name, low, high))
+    if value < low or (open_low and value == low):
+        equal = " or equal to it" if open_low else ""
+        raise ValueError("para {}: {} is less than {}{}".format(name, value, low, equal))
+    if value > high or (open_high and value == high):
+        equal = " or equal to it" if open_high else ""
+        raise ValueError("para {}: {} is bigger than {}{}".format(name, value, high, equal))
+
+
+def check_all(rules: Mapping[str, Rule], arguments: Mapping[str, Any]) -> None:
+    """Check those of ``arguments`` that have a rule."""
+    for name, rule in rules.items():
+        if name in arguments:
+            rule.check(name, arguments[name])
+
+
+def checked(**rules: Rule) -> Callable[[Function], Function]:
+    """Decorate a function so that the arguments passed to it satisfy ``rules`` before it runs."""
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+        _require_known(signature, rules)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            check_all(rules, _named(signature, bound.arguments))
+            return function(*args, **kwargs)
+
+        return call  # type: ignore
+
+    return decorate
+
+
+def _require_known(signature: inspect.Signature, rules: Mapping[str, Rule]) -> None:
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
+    unknown = [name for name in rules if name not in signature.parameters]
+    if unknown and not takes_any:
+        raise TypeError("rules for parameters that do not exist: {}".format(", ".join(unknown)))
+
+
+def _named(signature: inspect.Signature, arguments: Mapping[str, Any]) -> Dict[str, Any]:
+    """Arguments by name, those that went into ``**kwargs`` included."""
+    named: Dict[str, Any] = {}
+    for name, value in arguments.items():
+        if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            named.update(value)
+        else:
+            named[name] = value
+    return named
