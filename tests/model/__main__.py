@@ -1,0 +1,71 @@
+"""Run the model by hand: ``python -m tests.model [short | long | flaws | leases | NAME ...]``.
+
+NAME is a flaw or (part of) the name of a scenario.  What is wrong is shown with a shortest trace.
+"""
+
+import sys
+from typing import Iterator, List, Tuple
+
+from .explore import HOLDS, explore
+from .flaws import FLAWS
+from .lease import deadlocks
+from .protocol import Protocol
+from .scenario import Scenario
+from .scenarios import FLAWED, LONG, SHORT, planted
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _chosen(words: List[str]) -> Iterator[Tuple[str, Scenario, bool]]:
+    """(name, scenario, is a flaw planted) of everything the words ask for."""
+    for word in words or ["short", "flaws"]:
+        for group, scenarios in (("short", SHORT), ("long", LONG)):
+            for name, scenario in scenarios.items():
+                if word == group or (word not in FLAWED and word in name):
+                    yield name, scenario, False
+        for flaw in FLAWED:
+            if word in ("flaws", flaw):
+                yield "%s (%s)" % (flaw, FLAWS[flaw]), planted(flaw), True
+
+
+def _show_leases() -> None:
+    for per_table in (True, False):
+        for gives_up in (False, True):
+            found = deadlocks(per_table, gives_up)
+            _say(
+                "lease per %s, a waiting trainer %s its share: %d of 225 pairs of runs can get stuck"
+                % ("table" if per_table else "process", "gives up" if gives_up else "keeps", len(found))
+            )
+            for programs, trace in sorted(found, key=lambda item: sum(map(len, item[0])))[:1]:
+                _say("    for instance %s" % [sorted(program) for program in programs])
+                _say("\n".join("%4d  %s" % step for step in enumerate(trace, 1)))
+
+
+def main(words: List[str]) -> int:
+    """0 if everything that was asked for went as it must, 1 if not, 2 for a word that means nothing."""
+    if words == ["leases"]:
+        _show_leases()
+        return 0
+    wrong = chosen = 0
+    for name, scenario, flawed in _chosen(words):
+        report = explore(Protocol(scenario))
+        chosen += 1
+        good = (report.verdict != HOLDS) if flawed else (report.verdict == HOLDS)
+        wrong += not good
+        _say(
+            "%s: %s (%d states, %d moves, %.1f s)" % (name, report.verdict, report.states, report.moves, report.seconds)
+        )
+        if report.verdict != HOLDS:
+            _say(report.text())
+    if not chosen:
+        sys.stderr.write("nothing is called %s; flaws: %s\n" % (" ".join(words), ", ".join(FLAWED)))
+        return 2
+    _say("%d runs, %d not as they must be" % (chosen, wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,107 @@
+"""Cuts: a change of a table made exactly between two trained steps.
+
+Asked by the trainer (who holds the lease), then all by the table worker: revoke what is planned, wait as a
+reader waits, commit (the request becomes a record that a restart repeats), apply, APPLIED.
+"""
+
+from typing import Iterator, List, Optional, Tuple
+
+from . import oracle
+from .explore import Move
+from .scenario import Scenario
+from .state import CLAIMED, DEDUPED, DONE, NOWHERE, TOUCHED, Entry, Part, World, replaced, with_table, words_of
+from .stores import collect
+
+CLEARS, APPLIED = "clears slots", "stores APPLIED"
+STEPS = (CLEARS, APPLIED)  #: program counters that belong to a cut
+
+
+def moves(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
+    """The next move of a cut that is asked or committed."""
+    state = world.tables[table]
+    if state.cut is None:
+        return
+    what = "%s: the %s: " % (name, state.cut.kind)
+    if not state.cut.committed:
+        if _may_commit(sc, world, table):
+            yield Move(what + "commits", commit, (sc, world, table))
+    elif state.doing is None:
+        yield Move(what + "changes entries", change_entries, (sc, world, table))
+    elif state.doing[0] == CLEARS:
+        yield Move(what + CLEARS, clear_slots, (world, table))
+    else:
+        yield Move(what + APPLIED, applied, (sc, world, table))
+
+
+def _may_commit(sc: Scenario, world: World, table: int) -> bool:
+    if "cut_waits_for_done_only" in sc.flaws:
+        return not any(word in (CLAIMED, DONE) for word in words_of(world, table))
+    return oracle.may_read(world, table)
+
+
+def _hit_keys(sc: Scenario, kind: str, argument: int) -> Tuple[int, ...]:
+    if kind == "threshold":
+        return ()
+    return (argument,) if kind == "evict" else tuple(range(sc.keys))
+
+
+def commit(sc: Scenario, world: World, table: int) -> World:
+    """From here on the change will happen, whoever dies; so the oracle notes it now."""
+    state = world.tables[table]
+    assert state.cut is not None
+    kind, argument = state.cut.kind, state.cut.argument
+    oracle.check_reader(sc, world, table, planned=False)
+    counts, rows = list(state.oracle.counts), list(state.oracle.rows)
+    keys = _hit_keys(sc, kind, argument)
+    for key in keys:
+        generation, updates = rows[key]
+        counts[key] = (0, False)
+        rows[key] = (generation + (updates is not None), None)
+    hit = tuple(number for number, entry in enumerate(state.entries) if entry is not None and entry.key in keys)
+    threshold = argument if kind == "threshold" else state.oracle.threshold
+    notes = state.oracle._replace(counts=tuple(counts), rows=tuple(rows), threshold=threshold)
+    return with_table(world, table, cut=state.cut._replace(committed=True, entries=hit), oracle=notes)
+
+
+def change_entries(sc: Scenario, world: World, table: int) -> World:
+    """First store of the application; a restart begins with it again."""
+    state = world.tables[table]
+    assert state.cut is not None
+    if state.cut.kind == "threshold":
+        return with_table(world, table, threshold=state.cut.argument, doing=(CLEARS,))
+    if state.cut.kind == "evict":  # the entries stay as names: frames may hold their numbers
+        entries: List[Optional[Entry]] = list(state.entries)
+        for number in state.cut.entries:
+            entry = entries[number]
+            entries[number] = entry and Entry(entry.key, 0, False, NOWHERE)
+        return with_table(world, table, entries=tuple(entries), doing=(CLEARS,))
+    # A reset gives the entry numbers up, so what the frames hold is worth nothing: they are touched again.
+    world = with_table(world, table, entries=(None,) * sc.keys, doing=(CLEARS,))
+    if "reset_keeps_touch" in sc.flaws:
+        return world
+    ring = tuple(
+        frame._replace(parts=replaced(frame.parts, table, Part(DEDUPED)))
+        if frame.parts[table].word == TOUCHED
+        else frame
+        for frame in world.ring
+    )
+    return with_table(world._replace(ring=ring), table, masks=(0,) * sc.keys)
+
+
+def clear_slots(world: World, table: int) -> World:
+    """Second store: slots of what was thrown away are empty."""
+    state = world.tables[table]
+    assert state.cut is not None
+    kind, hit = state.cut.kind, state.cut.entries
+    slots = tuple(
+        NOWHERE if kind == "reset" or (kind == "evict" and number in hit) else number for number in state.slots
+    )
+    return with_table(world, table, slots=slots, doing=(APPLIED,))
+
+
+def applied(sc: Scenario, world: World, table: int) -> World:
+    """The trainer may go on."""
+    world = collect(with_table(world, table, cut=None, doing=None), table)
+    oracle.check_truth(sc, world, table, "after the cut")
+    oracle.check_rows(world, table, "after the cut")
+    return world

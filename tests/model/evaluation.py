@@ -1,0 +1,190 @@
+"""Readers of the truth: ``size()`` or a save (they wait for themselves) and evaluation frames.
+
+An evaluation frame lies in a ring of its own.  A run that holds a share of the lease asks (DEDUPED -> ASKED
+by CAS), the table worker answers as a reader (ASKED -> ANSWERED), the run copies the answer (DONE) and
+closes the ticket.  The table worker acknowledges a closed frame by RETIRED; nothing of the table changes.
+"""
+
+from typing import Iterator, List, Optional, Tuple
+
+from . import lease, oracle, pump
+from .explore import Move, Violation
+from .scenario import Scenario
+from .state import (
+    ANSWERED,
+    ASKED,
+    DEDUPED,
+    DONE,
+    PLANNED,
+    RETIRED,
+    TABLE_NAMES,
+    EvalFrame,
+    Evaluation,
+    World,
+    replaced,
+    with_table,
+)
+
+
+def _with_word(world: World, index: int, table: int, word: int) -> World:
+    frame = world.eval_ring[index]
+    return world._replace(
+        eval_ring=replaced(world.eval_ring, index, frame._replace(words=replaced(frame.words, table, word)))
+    )
+
+
+# ---------------------------------------------------------------- the table worker's side
+
+
+def worker_moves(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
+    """Acknowledge what is closed, answer what is asked."""
+    for index, frame in enumerate(world.eval_ring):
+        word = frame.words[table]
+        if frame.closed and word != RETIRED:
+            yield Move(
+                "%s: RETIRED in evaluation frame %d" % (name, frame.ticket), acknowledge, (sc, world, table, index)
+            )
+        elif word == ASKED and ("answer_at_once" in sc.flaws or oracle.may_read(world, table)):
+            yield Move("%s: resolves evaluation %d" % (name, frame.ticket), resolve, (sc, world, table, index))
+
+
+def acknowledge(sc: Scenario, world: World, table: int, index: int) -> World:
+    """Nobody can want it any more; the place may go to another batch."""
+    frame = world.eval_ring[index]
+    frame = frame._replace(words=replaced(frame.words, table, RETIRED), answers=replaced(frame.answers, table, None))
+    return pump.give_back(sc, world._replace(eval_ring=replaced(world.eval_ring, index, frame)))
+
+
+def resolve(sc: Scenario, world: World, table: int, index: int) -> World:
+    """Entry and slot per key that has a row, else None; ANSWERED is stored by the next move."""
+    ticket = world.eval_ring[index].ticket
+    entries = (
+        oracle.state_after(world, table, PLANNED)[0] if "answer_plans" in sc.flaws else world.tables[table].entries
+    )
+    where = {
+        entry.key: (number, entry.slot) for number, entry in enumerate(entries) if entry is not None and entry.has_row
+    }
+    answer = tuple(where.get(key) for key in sc.evals[ticket - 1])
+    return with_table(world, table, doing=("answers", ticket, ticket % sc.eval_frames, answer))
+
+
+def publish_answer(world: World, table: int) -> World:
+    """The answer into the place it was asked in, whoever lies there now."""
+    _, ticket, _, answer = world.tables[table].doing or (None, 0, 0, ())
+    world = with_table(world, table, doing=None)
+    for index, frame in enumerate(world.eval_ring):
+        if frame.ticket == ticket:
+            if frame.words[table] != ASKED:
+                raise Violation("an answer is stored over word %d" % frame.words[table])
+            frame = frame._replace(
+                words=replaced(frame.words, table, ANSWERED), answers=replaced(frame.answers, table, answer)
+            )
+            return world._replace(eval_ring=replaced(world.eval_ring, index, frame))
+    raise Violation("the answer to evaluation %d is written into a frame that was given away" % ticket)
+
+
+# ---------------------------------------------------------------- the trainer's side
+
+
+def begins(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
+    """An idle thread may read the truth, and gets evaluation tickets in their order."""
+    everything = (1 << len(sc.batches)) - 1
+    if world.budget.reads:
+        budget = world.budget._replace(reads=world.budget.reads - 1)
+        yield Move(
+            "thread %d: wants to read" % thread,
+            _begin,
+            (world._replace(budget=budget), thread, Evaluation(0, everything)),
+            True,
+        )
+    for frame in world.eval_ring:
+        if frame.ticket == world.eval_fetch:
+            after = world._replace(eval_fetch=world.eval_fetch + 1)
+            yield Move(
+                "thread %d: gets evaluation ticket %d" % (thread, frame.ticket),
+                _begin,
+                (after, thread, Evaluation(frame.ticket, everything)),
+            )
+
+
+def _begin(world: World, thread: int, doing: Evaluation) -> World:
+    return world._replace(threads=replaced(world.threads, thread, doing))
+
+
+def thread_moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
+    """Moves of a thread that evaluates or reads."""
+    doing: Evaluation = world.threads[thread]
+    who = "thread %d" % thread
+    if not doing.todo:
+        if doing.ticket and not doing.closed:
+            yield Move("%s: closes evaluation ticket %d" % (who, doing.ticket), close, (sc, world, thread))
+        else:
+            yield Move("%s: ends its reading" % who, lease.end, (world, thread))
+        return
+    index = next((i for i, frame in enumerate(world.eval_ring) if frame.ticket == doing.ticket), None)
+    for table in sc.tables:
+        if not doing.todo >> table & 1:
+            continue
+        locks = lease.taken(sc, world, table, thread, shared=True)
+        if locks is None:
+            continue
+        if locks != world.lease:
+            yield Move("%s: takes a share of the lease" % who, lease.take, (world, locks))
+        elif index is not None:
+            yield from _ring_moves(sc, world, thread, table, index)
+        elif "answer_at_once" in sc.flaws or oracle.may_read(world, table):
+            yield Move("%s: reads the truth of %s" % (who, TABLE_NAMES[table]), read, (sc, world, thread, table))
+    if world.budget.fails and doing.ticket:
+        yield Move("%s: evaluation of %d fails" % (who, doing.ticket), fail, (world, thread), True)
+
+
+def _ring_moves(sc: Scenario, world: World, thread: int, table: int, index: int) -> Iterator[Move]:
+    frame = world.eval_ring[index]
+    what = "thread %d: %%s evaluation %d of %s" % (thread, frame.ticket, TABLE_NAMES[table])
+    if frame.words[table] == DEDUPED:
+        yield Move(what % "asks for", _with_word, (world, index, table, ASKED))
+    elif frame.words[table] == ANSWERED:
+        yield Move(what % "copies", copy_answer, (sc, world, thread, table, index))
+
+
+def copy_answer(sc: Scenario, world: World, thread: int, table: int, index: int) -> World:
+    """Rows come straight from the device and from home; DONE says that the frame is not needed any more."""
+    frame: EvalFrame = world.eval_ring[index]
+    state = world.tables[table]
+    oracle.check_reader(sc, world, table, planned=False)
+    found: List[Optional[Tuple[int, int, int]]] = []
+    for place in frame.answers[table] or ():
+        found.append(oracle.row_at(state, *place) if place is not None else None)
+    due = [
+        (key,) + state.oracle.rows[key] if state.oracle.rows[key][1] is not None else None
+        for key in sc.evals[frame.ticket - 1]
+    ]
+    if found != due:
+        raise Violation("evaluation of %s finds rows %s, should be %s" % (TABLE_NAMES[table], found, due))
+    return _did(_with_word(world, index, table, DONE), thread, table)
+
+
+def read(sc: Scenario, world: World, thread: int, table: int) -> World:
+    """All of the truth."""
+    oracle.check_reader(sc, world, table, planned="read_plans" in sc.flaws)
+    return _did(world, thread, table)
+
+
+def _did(world: World, thread: int, table: int) -> World:
+    doing: Evaluation = world.threads[thread]
+    return world._replace(threads=replaced(world.threads, thread, doing._replace(todo=doing.todo & ~(1 << table))))
+
+
+def fail(world: World, thread: int) -> World:
+    """Cancelled; perhaps while the worker is about to answer."""
+    doing: Evaluation = world.threads[thread]
+    budget = world.budget._replace(fails=world.budget.fails - 1)
+    return world._replace(threads=replaced(world.threads, thread, doing._replace(todo=0)), budget=budget)
+
+
+def close(sc: Scenario, world: World, thread: int) -> World:
+    """The ticket's tensor is gone."""
+    doing: Evaluation = world.threads[thread]
+    ring = tuple(frame._replace(closed=True) if frame.ticket == doing.ticket else frame for frame in world.eval_ring)
+    after = world._replace(eval_ring=ring, threads=replaced(world.threads, thread, doing._replace(closed=True)))
+    return pump.give_back(sc, after)

@@ -1,0 +1,167 @@
+"""Visit every state that a small concurrent system can reach.
+
+A system answers three questions: where does it start, which moves are possible in a state, and may it
+stop there.  The search is breadth first, so the first bad thing it meets comes with a shortest path.
+It ends early when
+
+* a move breaks an invariant (its effect raises ``Violation``);
+* a state is *stuck*: it is not final and every move out of it is a mere possibility (a kill, a failing
+  step), which nobody may have to hope for.
+
+When it has seen everything it also looks for a *cycle*.  A finite graph without stuck states and without
+cycles leaves only one way to behave: each run, whatever the scheduler does, arrives in a final state.
+"""
+
+import array
+import time
+from collections import deque
+from typing import Any, Callable, Deque, Dict, Generic, Hashable, Iterator, List, NamedTuple, Optional, Tuple, TypeVar
+
+State = TypeVar("State", bound=Hashable)
+
+
+class Violation(Exception):
+    """An invariant does not hold; the text says which one and shows the values."""
+
+
+class Move(NamedTuple):
+    """One atomic step: ``effect(*args)`` is the state it leads to.
+
+    ``optional`` marks what may happen but need not: progress must not depend on it.
+    """
+
+    label: str
+    effect: Callable[..., Any]
+    args: Tuple[Any, ...]
+    optional: bool = False
+
+
+class System(Generic[State]):
+    """What ``explore`` needs to know; see the module's text."""
+
+    def start(self) -> State:
+        """The state in which every run begins."""
+        raise NotImplementedError
+
+    def moves(self, state: State) -> Iterator[Move]:
+        """Every step that is possible in ``state``."""
+        raise NotImplementedError
+
+    def may_stop(self, state: State) -> bool:
+        """True if a run may end in ``state``."""
+        raise NotImplementedError
+
+
+HOLDS, BROKEN, STUCK, CYCLE, TOO_LARGE = "holds", "broken", "stuck", "cycle", "too large"
+
+
+class Report(NamedTuple):
+    """What a search found.
+
+    Attributes:
+        verdict: HOLDS, BROKEN (an invariant), STUCK, CYCLE or TOO_LARGE (``limit`` was reached).
+        reason: text of the broken invariant, else an explanation of the verdict.
+        trace: labels of a shortest path to the problem; empty when there is none.
+        states, moves: size of what was visited.
+        seconds: wall clock.
+    """
+
+    verdict: str
+    reason: str
+    trace: Tuple[str, ...]
+    states: int
+    moves: int
+    seconds: float
+
+    def text(self) -> str:
+        """The trace, one numbered step a line, and the verdict below it."""
+        lines = ["%4d  %s" % step for step in enumerate(self.trace, 1)]
+        return "\n".join(lines + ["=> %s: %s" % (self.verdict, self.reason)])
+
+
+class _Seen(Generic[State]):
+    """States found so far, each with the step that found it first."""
+
+    def __init__(self, first: State) -> None:
+        self.number: Dict[State, int] = {first: 0}
+        self.came_from = array.array("q", [-1])
+        self.label_of: List[str] = [""]
+        self._labels: Dict[str, str] = {}
+
+    def add(self, state: State, came_from: int, label: str) -> int:
+        number = len(self.label_of)
+        self.number[state] = number
+        self.came_from.append(came_from)
+        self.label_of.append(self._labels.setdefault(label, label))
+        return number
+
+    def path(self, node: int) -> List[str]:
+        labels = []
+        while node > 0:
+            labels.append(self.label_of[node])
+            node = self.came_from[node]
+        return labels[::-1]
+
+
+def explore(system: "System[State]", limit: int = 3000000) -> Report:
+    """Search ``system`` until something is wrong, all is seen, or ``limit`` states are known."""
+    began = time.monotonic()
+    first = system.start()
+    seen = _Seen(first)
+    number = seen.number
+    waiting: Deque[State] = deque([first])
+    # Moves of state n: targets[first_move[n]:first_move[n + 1]]; states are expanded in number order.
+    first_move, targets = array.array("q"), array.array("q")
+    node = 0
+
+    def report(verdict: str, reason: str, trace: Tuple[str, ...] = ()) -> Report:
+        return Report(verdict, reason, trace, len(number), len(targets), time.monotonic() - began)
+
+    while waiting:
+        state = waiting.popleft()
+        first_move.append(len(targets))
+        goes_on = False
+        doing: Tuple[str, ...] = ()
+        try:
+            for label, effect, args, optional in system.moves(state):
+                goes_on = goes_on or not optional
+                doing = (label,)
+                after = effect(*args)
+                doing = ()  # a violation from here on is found while the next move is looked for
+                target = number.get(after)
+                if target is None:
+                    target = seen.add(after, node, label)
+                    waiting.append(after)
+                targets.append(target)
+        except Violation as broken:
+            return report(BROKEN, str(broken), tuple(seen.path(node)) + doing)
+        if not goes_on and not system.may_stop(state):
+            return report(STUCK, "nobody can go on, and this is no end", tuple(seen.path(node)))
+        if len(number) > limit:
+            return report(TOO_LARGE, "more than %d states" % limit)
+        node += 1
+    first_move.append(len(targets))
+    on_cycle = _state_on_a_cycle(first_move, targets)
+    if on_cycle is not None:
+        return report(CYCLE, "it can go round for ever, beginning here", tuple(seen.path(on_cycle)))
+    return report(HOLDS, "every run ends well")
+
+
+def _state_on_a_cycle(first_move: "array.array[int]", targets: "array.array[int]") -> Optional[int]:
+    """Take away states nobody leads to, again and again; the smallest that stays lies on or behind a cycle."""
+    count = len(first_move) - 1
+    ways_in = array.array("q", bytes(8 * count))
+    for target in targets:
+        ways_in[target] += 1
+    free = [node for node in range(count) if not ways_in[node]]
+    taken = 0
+    while free:
+        node = free.pop()
+        taken += 1
+        for target in targets[first_move[node] : first_move[node + 1]]:
+            ways_in[target] -= 1
+            if not ways_in[target]:
+                free.append(target)
+    if taken == count:
+        return None
+    return next(node for node in range(count) if ways_in[node])

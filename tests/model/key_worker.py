@@ -1,0 +1,148 @@
+"""Key workers and their supervisor.
+
+A key worker looks for a frame with a SUBMITTED word and a free claim word, takes it by CAS, dedups table
+by table, and leaves the claim as it is.  A killed one may get a last store out until it is reaped; only
+then does the supervisor free its claims, and only those of frames that still have a SUBMITTED word: all
+other frames may change hands under the supervisor's fingers.
+"""
+
+from typing import Iterator, Optional
+
+from .explore import Move, Violation
+from .scenario import Scenario
+from .state import DEDUPED, FREE, SUBMITTED, TABLE_NAMES, Frame, KeyWorker, World, replaced, with_part
+
+
+def moves(sc: Scenario, world: World) -> Iterator[Move]:
+    """Moves of every key worker, of the supervisor, and of who kills."""
+    for index, worker in enumerate(world.key_workers):
+        name = "key worker %d" % worker.generation
+        if worker.doing is None:
+            frame = _next_frame(sc, world)
+            if frame is not None and not worker.dying:
+                yield Move("%s: looks at frame %d" % (name, frame.number), look, (world, index, frame.number))
+            continue
+        step, number = worker.doing[:2]
+        if step == "gone":
+            continue
+        if step == "looked":
+            yield Move("%s: CAS on the claim of frame %d" % (name, number), take, (sc, world, index), worker.dying)
+        else:
+            table = TABLE_NAMES[worker.doing[2]]
+            yield Move(
+                "%s: DEDUPED in frame %d for %s" % (name, number, table), dedup, (sc, world, index), worker.dying
+            )
+        if world.budget.key_kills and not worker.dying and world.supervisor is None:
+            yield Move("%s: SIGKILL" % name, kill, (sc, world, index), True)
+    if world.supervisor is not None:
+        yield _supervisor(sc, world)
+
+
+def _place(sc: Scenario, number: int) -> int:
+    return number % sc.places
+
+
+def _next_frame(sc: Scenario, world: World) -> Optional[Frame]:
+    for frame in world.ring:
+        if world.claims[_place(sc, frame.number)] == FREE and any(part.word == SUBMITTED for part in frame.parts):
+            return frame
+    return None
+
+
+def _next_table(sc: Scenario, frame: Frame, start: int) -> Optional[int]:
+    for table in range(start, len(frame.parts)):
+        if frame.parts[table].word == SUBMITTED or "dedup_every_part" in sc.flaws:
+            return table
+    return None
+
+
+def _with_worker(world: World, index: int, worker: KeyWorker) -> World:
+    return world._replace(key_workers=replaced(world.key_workers, index, worker))
+
+
+def look(world: World, index: int, number: int) -> World:
+    """A plain read; whatever it saw may be over when the CAS comes."""
+    return _with_worker(world, index, world.key_workers[index]._replace(doing=("looked", number)))
+
+
+def take(sc: Scenario, world: World, index: int) -> World:
+    """CAS of the claim word from 0 to the own generation.  What lies in the place is read after it, not before."""
+    worker = world.key_workers[index]
+    place = _place(sc, (worker.doing or ())[1])
+    if world.claims[place] != FREE:
+        return _with_worker(world, index, worker._replace(doing=None))
+    world = world._replace(claims=replaced(world.claims, place, worker.generation))
+    frame = next((frame for frame in world.ring if _place(sc, frame.number) == place), None)
+    if frame is None:
+        raise Violation("key worker %d takes a place whose frame is not published" % worker.generation)
+    return _goes_on(sc, world, index, frame, 0)
+
+
+def _goes_on(sc: Scenario, world: World, index: int, frame: Frame, start: int) -> World:
+    table = _next_table(sc, frame, start)
+    doing = None if table is None else ("took", frame.number, table)
+    return _with_worker(world, index, world.key_workers[index]._replace(doing=doing))
+
+
+def dedup(sc: Scenario, world: World, index: int) -> World:
+    """Distinct keys and restore index of one table are written; its word is exchanged."""
+    _, number, table = world.key_workers[index].doing or (None, 0, 0)
+    where = next((i for i, frame in enumerate(world.ring) if frame.number == number), None)
+    if where is None:
+        raise Violation("a key worker writes into frame %d, which was given away" % number)
+    part = world.ring[where].parts[table]
+    if part.word != SUBMITTED:
+        raise Violation("a key worker stores DEDUPED over word %d of table %s" % (part.word, TABLE_NAMES[table]))
+    world = with_part(world, where, table, part._replace(word=DEDUPED))
+    return _goes_on(sc, world, index, world.ring[where], table + 1)
+
+
+def kill(sc: Scenario, world: World, index: int) -> World:
+    """SIGKILL is sent; the supervisor notices."""
+    worker = world.key_workers[index]
+    world = _with_worker(world, index, worker._replace(dying=True))
+    first = "clears" if "clear_before_reap" in sc.flaws else "reaps"
+    return world._replace(
+        supervisor=(first, index, None), budget=world.budget._replace(key_kills=world.budget.key_kills - 1)
+    )
+
+
+def _supervisor(sc: Scenario, world: World) -> Move:
+    step, index, place = world.supervisor or ("", 0, None)
+    dead = world.key_workers[index]
+    if step == "reaps":
+        return Move("supervisor: reaps key worker %d" % dead.generation, reap, (world, index))
+    if place is not None:
+        return Move("supervisor: clears the claim of place %d" % place, clear, (world, index, place))
+    for frame in world.ring:
+        held = world.claims[_place(sc, frame.number)] == dead.generation
+        if held and ("clear_finished" in sc.flaws or any(part.word == SUBMITTED for part in frame.parts)):
+            place = _place(sc, frame.number)
+            return Move("supervisor: finds place %d held by %d" % (place, dead.generation), find, (world, index, place))
+    return Move("supervisor: starts a key worker for %d" % dead.generation, respawn, (world, index))
+
+
+def reap(world: World, index: int) -> World:
+    """From here on the dead worker cannot write."""
+    worker = world.key_workers[index]
+    gone = worker._replace(doing=("gone", 0), dying=False)
+    return _with_worker(world, index, gone)._replace(supervisor=("clears", index, None))
+
+
+def find(world: World, index: int, place: int) -> World:
+    """A read of the word and of the claim; the store comes later."""
+    return world._replace(supervisor=("clears", index, place))
+
+
+def clear(world: World, index: int, place: int) -> World:
+    """A plain store: it must be the dead worker's claim still."""
+    dead = world.key_workers[index].generation
+    if world.claims[place] != dead:
+        raise Violation("the supervisor clears claim %d, meaning %d" % (world.claims[place], dead))
+    return world._replace(claims=replaced(world.claims, place, FREE), supervisor=("clears", index, None))
+
+
+def respawn(world: World, index: int) -> World:
+    """A generation is never used twice."""
+    generation = 1 + max(worker.generation for worker in world.key_workers)
+    return _with_worker(world, index, KeyWorker(generation))._replace(supervisor=None)

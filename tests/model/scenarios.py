@@ -1,0 +1,178 @@
+"""Which scenarios must hold, and which scenario shows each flaw.
+
+The two key patterns below make both tables miss and swap with a single slot.  ``SHORT`` runs in every
+``make test``, ``LONG`` in ``make test-long``.
+"""
+
+import dataclasses
+from typing import Dict
+
+from .scenario import BOTH, LOOK_AHEAD, NO_TABLE, ONLY_A, ONLY_B, Scenario
+
+_A, _B = ((0,), (1,), (0,), (1,)), ((0,), (0,), (1,), (0,))
+TWO = (_A[:2], _B[:2])  #: two tables, two tickets
+THREE = (_A[:3], _B[:3])
+FOUR = (_A, _B)
+ONE_TABLE = (_A,)  #: one table, four tickets
+FIVE = (_A + ((0,),),)
+WIDE = (((0, 1), (1, 2), (0, 2)), ((0,), (0,), (0,)))
+
+SHORT: Dict[str, Scenario] = {
+    "one table, ring of two, kill": Scenario(ONE_TABLE, frames=2, kills=1, kinds=(ONLY_A,)),
+    "one table, ring of three, two plans, peeks": Scenario(
+        (_A[:3],), frames=3, plans=2, kills=1, kinds=(ONLY_A, NO_TABLE)
+    ),
+    "two tables, ring of one, kill": Scenario(TWO, frames=1, kills=1),
+    "claim in three moves, kill": Scenario((_A[:3],), frames=2, plans=2, kills=1, kinds=(ONLY_A,), fine_claim=True),
+    "re-initialised, one table": Scenario(
+        (_A[:3],), frames=2, plans=2, kinds=(ONLY_A, NO_TABLE), restarts=1, drops=(0, 1)
+    ),
+    "batches fetched while they are parked": Scenario(
+        (_A[:3],), frames=1, threads=2, kinds=(ONLY_A, NO_TABLE), fetch_parked=True
+    ),
+    "more places than frames": Scenario(
+        (_A[:3],), frames=1, places=2, kinds=(ONLY_A,), kills=1, restarts=1, drops=(1,)
+    ),
+    "key worker killed": Scenario(TWO, frames=1, key_workers=1, key_kills=1, kinds=(BOTH,), planning=LOOK_AHEAD),
+    "two key workers": Scenario((((0,), (1,), (0,)),), frames=1, key_workers=2, key_kills=1, kinds=(ONLY_A,)),
+    "evaluation ring": Scenario(
+        (_A[:2],), frames=2, kinds=(ONLY_A,), kills=1, evals=((0,), (0, 1)), threads=1, fails=1
+    ),
+    "cut: reset": Scenario((_A[:3],), frames=2, plans=2, kinds=(ONLY_A,), kills=1, cuts=((0, "reset", 0),)),
+    "cut: evict": Scenario((_A[:3],), frames=2, plans=2, kinds=(ONLY_A,), kills=1, cuts=((0, "evict", 0),)),
+}
+
+LONG: Dict[str, Scenario] = {
+    "ring of one, every kind of fetch": Scenario(
+        THREE, frames=1, kills=2, kinds=(BOTH, ONLY_B, ONLY_A, NO_TABLE), fails=1, planning=LOOK_AHEAD
+    ),
+    "ring of two": Scenario(THREE, frames=2, kills=2),
+    "ring of two, look ahead, peeks": Scenario(
+        THREE, frames=2, kills=1, kinds=(BOTH, ONLY_A, NO_TABLE), planning=LOOK_AHEAD
+    ),
+    "ring of three": Scenario(THREE, frames=3, kills=1),
+    "ring of three, two plans": Scenario(THREE, frames=3, plans=2, kills=1),
+    "ring of three, four tickets, look ahead": Scenario(FOUR, frames=3, planning=LOOK_AHEAD),
+    "table B is never fetched": Scenario(FOUR, frames=3, kinds=(ONLY_A,)),
+    "B fetched in some steps, A in others": Scenario(THREE, frames=2, kills=1, kinds=(ONLY_A, ONLY_B)),
+    "re-initialised, parked tickets dropped": Scenario(FOUR, frames=2, restarts=1, drops=(0, 1)),
+    "re-initialised, kill": Scenario(THREE, frames=2, kills=1, restarts=1, drops=(0, 1)),
+    "failing step": Scenario(THREE, frames=2, kills=1, kinds=(BOTH,), fails=1),
+    "two threads": Scenario(THREE, frames=3, threads=2),
+    "two threads, a reader, kill": Scenario(TWO, frames=2, kills=1, threads=2, reads=1),
+    "batches fetched while they are parked, two tables": Scenario(
+        THREE, frames=1, threads=2, kinds=(BOTH, ONLY_B, NO_TABLE), fetch_parked=True, fails=1
+    ),
+    "admission from the second time on, a reader": Scenario(THREE, frames=2, kills=1, threshold=2, reads=1),
+    "cut: threshold 2 becomes 1": Scenario(THREE, frames=2, kills=1, threshold=2, cuts=((1, "threshold", 1),)),
+    "cut: a key of B is evicted": Scenario(THREE, frames=2, kills=1, cuts=((1, "evict", 0),)),
+    "cut: B is reset": Scenario(THREE, frames=2, kills=1, cuts=((1, "reset", 0),)),
+    "two cuts, two threads": Scenario(TWO, frames=2, threads=2, cuts=((0, "evict", 0), (1, "reset", 0))),
+    "one table, four tickets, two kills, every event": Scenario(
+        ONE_TABLE,
+        frames=3,
+        plans=2,
+        kills=2,
+        kinds=(ONLY_A, NO_TABLE),
+        restarts=1,
+        drops=(0, 1),
+        reads=1,
+        fails=1,
+        cuts=((0, "evict", 0),),
+    ),
+    "one table, five tickets, two kills": Scenario(
+        FIVE, frames=3, plans=2, kills=2, kinds=(ONLY_A, NO_TABLE), restarts=1, drops=(0, 1)
+    ),
+    "one table, four tickets, two threads, two cuts": Scenario(
+        ONE_TABLE,
+        frames=3,
+        plans=2,
+        kills=1,
+        kinds=(ONLY_A,),
+        threads=2,
+        reads=1,
+        cuts=((0, "evict", 0), (0, "reset", 0)),
+    ),
+    "claim in three moves": Scenario(THREE, frames=2, kills=1, fine_claim=True),
+    "claim in three moves, two threads, a cut that does not hold the lease": Scenario(
+        ONE_TABLE,
+        frames=3,
+        plans=2,
+        kills=1,
+        kinds=(ONLY_A, NO_TABLE),
+        threads=2,
+        fine_claim=True,
+        cuts=((0, "evict", 0),),
+        flaws=frozenset(["cut_without_lease"]),
+    ),
+    "two slots, three keys, victims to choose": Scenario(WIDE, keys=3, slots=2, frames=2, kills=1),
+    "more places than frames, two tables": Scenario(FOUR, frames=1, places=3, restarts=1, drops=(0, 1)),
+    "key workers, two tables, both kinds of kill": Scenario(
+        TWO, frames=2, kills=1, key_workers=1, key_kills=1, planning=LOOK_AHEAD
+    ),
+    "two key workers, ring of one": Scenario(
+        THREE, frames=1, key_workers=2, key_kills=1, kinds=(BOTH,), planning=LOOK_AHEAD
+    ),
+    "two key workers, parked tickets closed": Scenario(
+        (_A[:3],), frames=2, places=3, key_workers=2, key_kills=1, kinds=(ONLY_A, NO_TABLE), restarts=1, drops=(0, 1)
+    ),
+    "evaluation ring, two tables, two threads": Scenario(
+        TWO, frames=1, kinds=(BOTH,), kills=1, threads=2, evals=((0,), (0, 1))
+    ),
+    "evaluation ring of two, failing steps, a cut": Scenario(
+        (_A[:3],),
+        frames=2,
+        kinds=(ONLY_A,),
+        kills=1,
+        threads=2,
+        fails=1,
+        evals=((0,), (0, 1)),
+        eval_frames=2,
+        cuts=((0, "reset", 0),),
+    ),
+}
+
+#: flaw -> the scenario in which it must be caught
+FLAWED: Dict[str, Scenario] = {
+    "reuse_when_done": Scenario(TWO, frames=1, kinds=(BOTH,)),
+    "reuse_dead": Scenario((((0,), (0,), (1,)),), frames=1, restarts=1, kinds=(ONLY_A,)),
+    "reuse_open": Scenario((_A[:2],), frames=1, kinds=(ONLY_A,)),
+    "mask_by_ticket": Scenario(
+        (((0,), (0,), (0,), (0,), (1,), (0,)),), frames=2, kinds=(ONLY_A, NO_TABLE), restarts=2, drops=(0, 1)
+    ),
+    "publish_then_fill": Scenario((_A[:2],), frames=2, kinds=(ONLY_A,)),
+    "ignore_base": Scenario((_A[:3],), frames=3, plans=2, kinds=(ONLY_A, NO_TABLE)),
+    "reuse_entry": Scenario((_A[:2],), frames=2, kinds=(ONLY_A,)),
+    "finished_after_done": Scenario(TWO, frames=2, kills=1, planning=LOOK_AHEAD),
+    "trained_before_cas": Scenario((_A[:2],), frames=2, kills=1, fails=1, kinds=(ONLY_A,)),
+    "revoke_by_store": Scenario((_A[:2],), frames=2, kills=1, kinds=(ONLY_A,)),
+    "retire_adds": Scenario((_A[:2],), frames=2, kills=1, kinds=(ONLY_A,)),
+    "retired_then_assign": Scenario((_A[:2],), frames=2, kills=1, kinds=(ONLY_A,)),
+    "skip_unfetched": Scenario(TWO, frames=1),
+    "leave_unfetched": Scenario(TWO, frames=1),
+    "count_in_place": Scenario(TWO, frames=1, kills=1),
+    "skip_then_revoke": Scenario((_A[:2], _A[:2]), frames=2, plans=2),
+    "revoke_everything": Scenario((_A[:3],), frames=2, kinds=(ONLY_A, NO_TABLE)),
+    "ignore_lease": Scenario((_A[:3],), frames=3, threads=2, kinds=(ONLY_A,)),
+    "lease_per_table": Scenario((_A[:1], _B[:1]), frames=1, threads=2, reads=1, kinds=(BOTH,)),
+    "end_before_close": Scenario(TWO, frames=2, reads=1),
+    "cut_keeps_plans": Scenario((_A[:3],), frames=2, threshold=2, kinds=(ONLY_A,), cuts=((0, "threshold", 1),)),
+    "cut_waits_for_done_only": Scenario(TWO, frames=1, cuts=((1, "evict", 0),)),
+    "cut_without_lease": Scenario((_A[:3],), frames=2, threads=2, kinds=(ONLY_A,), cuts=((0, "evict", 0),), reads=1),
+    "reset_keeps_touch": Scenario((_A[:3],), frames=3, kinds=(ONLY_A,), cuts=((0, "reset", 0),)),
+    "read_plans": Scenario((_A[:3],), frames=2, reads=1, kinds=(ONLY_A,)),
+    "clear_before_reap": Scenario((_A[:2],), frames=1, key_workers=2, key_kills=1, kinds=(ONLY_A,)),
+    "clear_finished": Scenario((_A[:3],), frames=1, key_workers=2, key_kills=1, kinds=(ONLY_A,)),
+    "open_before_publish": Scenario((_A[:2],), frames=1, key_workers=2, kinds=(ONLY_A,)),
+    "dedup_every_part": Scenario(TWO, frames=1, key_workers=1, key_kills=1, kinds=(BOTH,)),
+    "skip_submitted": Scenario((_A[:2],), frames=1, key_workers=1, kinds=(NO_TABLE,)),
+    "reuse_unacknowledged": Scenario((_A[:1],), frames=1, kinds=(ONLY_A,), evals=((0,), (1,)), fails=1),
+    "answer_at_once": Scenario((_A[:2],), frames=1, kinds=(ONLY_A,), evals=((0,),)),
+    "answer_plans": Scenario((_A[:3],), frames=2, kinds=(ONLY_A,), evals=((0, 1),)),
+}
+
+
+def planted(flaw: str) -> Scenario:
+    """The scenario of a flaw, with the flaw in it."""
+    scenario = FLAWED[flaw]
+    return dataclasses.replace(scenario, flaws=scenario.flaws | {flaw})
