@@ -1,0 +1,56 @@
+"""The lock of a run directory: who holds it is the daemon, and the kernel drops it when that dies."""
+import fcntl
+import os
+import time
+from typing import Optional
+
+from ascpipe.names import RunDir
+
+_PATIENCE_S = 1.0  # a look of somebody else (``is_held``) takes the lock for a moment
+_PAUSE_S = 0.01
+
+
+def try_acquire(run: RunDir) -> Optional[int]:
+    """Take the lock for the life of the returned descriptor, which is not inherited; None if a daemon has it.
+
+    Raises:
+        OSError: the directory is missing, or the file cannot be opened (a link, for instance).
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        fd = os.open(run.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_current(fd, run):
+                return fd
+        except BlockingIOError:
+            pass
+        os.close(fd)
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(_PAUSE_S)
+
+
+def is_held(run: RunDir) -> bool:
+    """Does a daemon live there?"""
+    try:
+        fd = os.open(run.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _is_current(fd: int, run: RunDir) -> bool:
+    """Is this still the file at the path?  A sweep may have removed it between open and flock."""
+    try:
+        there = os.stat(run.lock)
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(fd)
+    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)

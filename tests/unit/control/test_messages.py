@@ -1,0 +1,110 @@
+"""Requests are exactly what the schema says; anything else names the field."""
+import copy
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascpipe.control import codec, messages
+from ascpipe.errors import BusyError, MessageError
+
+GOOD = {
+    "status": {}, "stop": {}, "bye": {},
+    "register": {"pid": 5, "layout": 2**62, "version": "1", "token": b"x" * 16},
+    "start": {
+        "streams": [{"stream": 0, "channel": 0, "tables": [1, 0]}, {"stream": 7, "channel": 1, "tables": [1]}],
+        "tables": [{"table": 0, "name": "user", "dim": 8, "device_rows": 100},
+                   {"table": 1, "name": "item", "dim": 16, "device_rows": 7}],
+    },
+}
+
+
+def request(verb, body, changes=None):
+    return codec.pack({"v": 1, "id": 3, "verb": verb, "body": body, **(changes or {})})
+
+
+@pytest.mark.parametrize("verb", sorted(GOOD))
+def test_a_good_request_comes_through_both_ways(verb):
+    parsed = messages.parse_request(request(verb, GOOD[verb]))
+    assert (parsed.id, parsed.verb) == (3, verb)
+    assert messages.parse_request(messages.request_bytes(3, parsed.body)) == parsed
+
+
+def test_a_start_is_read_into_its_parts():
+    body = messages.parse_request(request("start", GOOD["start"])).body
+    assert body.streams[1] == messages.Stream(7, 1, (1,))
+    assert body.tables[0] == messages.Table(0, "user", 8, 100)
+
+
+def changed(path, value):
+    body = copy.deepcopy(GOOD)
+    place = body
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return path[0], body[path[0]]
+
+
+@pytest.mark.parametrize("path, value, words", [
+    (("register", "pid"), True, "pid is a bool"),
+    (("register", "pid"), 0, "allowed are 1"),
+    (("register", "pid"), 1.0, "float"),
+    (("register", "layout"), 2**63, "layout"),
+    (("register", "token"), b"short", "16"),
+    (("register", "token"), "x" * 16, "str"),
+    (("register", "version"), "a\nb", "control characters"),
+    (("status", "extra"), 1, "fields"),
+    (("start", "streams"), [], "0 items"),
+    (("start", "streams", 0, "channel"), 2, "0 to 1"),
+    (("start", "streams", 0, "tables"), [0, 0], "two streams of channel 0"),
+    (("start", "streams", 0, "tables"), [2], "there are 2"),
+    (("start", "streams", 1, "stream"), 0, "twice"),
+    (("start", "tables", 0, "table"), 1, "numbered"),
+    (("start", "tables", 0, "name"), "\x1b[31m", "control characters"),
+    (("start", "tables", 0, "dim"), 0, "dim"),
+    (("start", "tables", 0, "device_rows"), 2**31, "device_rows"),
+    (("start", "tables", 1), None, r"tables\[1\] is a NoneType"),
+])
+def test_a_bad_field_is_named(path, value, words):
+    with pytest.raises(MessageError, match=words):
+        messages.parse_request(request(*changed(path, value)))
+
+
+@pytest.mark.parametrize("changes", [{"v": 2}, {"id": -1}, {"verb": "fly"}, {"body": []}, {"more": 0}, {"verb": ""}])
+def test_a_bad_envelope_is_refused(changes):
+    with pytest.raises(MessageError):
+        messages.parse_request(request("status", {}, changes))
+
+
+def test_a_bad_request_is_found_out_before_it_is_sent():
+    with pytest.raises(MessageError, match="token"):
+        messages.request_bytes(1, messages.Register(5, 1, "1", b""))
+
+
+ATOMS = st.one_of(st.none(), st.booleans(), st.integers(-5, 2**63), st.text(max_size=3), st.binary(max_size=3))
+JUNK = st.recursive(ATOMS, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(
+                        st.sampled_from(["v", "id", "verb", "body", "streams", "tables", "pid"]), inner, max_size=4)))
+
+
+@given(st.dictionaries(st.sampled_from(["v", "id", "verb", "body"]), JUNK), st.sampled_from(sorted(GOOD)), JUNK)
+def test_whatever_a_map_holds_it_is_a_request_or_a_message_error(envelope, verb, body):
+    for message in (envelope, {"v": 1, "id": 1, "verb": verb, "body": body}):
+        try:
+            messages.parse_request(msgpack.packb(message))
+        except MessageError:
+            pass
+
+
+def test_answers_come_back_with_their_class():
+    assert messages.parse_reply(messages.reply_bytes(4, {"run": (1, 2)})).body == {"run": [1, 2]}
+    reply = messages.parse_reply(messages.error_bytes(4, BusyError("a", 12, "noon")))
+    assert isinstance(reply.error, BusyError)
+    assert "pid 12" in str(reply.error)
+
+
+@pytest.mark.parametrize("body", [{}, {"v": 1, "id": 1, "ok": 1, "body": {}}, {"v": 1, "id": 1, "ok": False},
+                                  {"v": 1, "id": 1, "ok": False, "error": {"code": 5, "text": "x"}}])
+def test_what_is_no_answer_is_a_message_error(body):
+    with pytest.raises(MessageError):
+        messages.parse_reply(codec.pack(body))
