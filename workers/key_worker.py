@@ -6,7 +6,7 @@ A frame is claimed by a CAS of this worker's generation.  If the worker dies, th
 claim after the reap, and another worker repeats what was not published: the result is a pure function of
 the ids.
 """
-from typing import Callable, List, Tuple
+from typing import Callable, List
 
 import numpy as np
 

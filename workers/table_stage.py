@@ -13,9 +13,7 @@ from ascpipe.shm import layout
 from ascpipe.shm.atomics import compare_exchange_u32, exchange_i64, exchange_u32, load_acquire_i64, store_release_i64
 from ascpipe.shm.ring import PartView, RingView, TableView
 from ascpipe.tables.table import Batch, Record, Table
-from ascpipe.words import (
-    ANSWERED, CUT_RESET, DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED,
-)
+from ascpipe.words import ANSWERED, CUT_RESET, DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
 
 _NO_FRAME = -1
 

@@ -9,8 +9,9 @@ from ascpipe.kernels.entry import COUNT, FREQUENCY, SLOT, STATE
 from ascpipe.words import TRAINED
 
 
-@njit("int64(int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1])",
-      cache=True, nogil=True)
+@njit(
+    "int64(int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1])",
+    cache=True, nogil=True)
 def draft_record(held, occurrences, view_slots, view_counts, view_frequencies,
                  out_slots, out_counts, out_frequencies, out_missing):
     """Fill a record from the view, except the slots of keys that are not on the device.
@@ -50,7 +51,8 @@ def place_missing(missing, free_slots, out_slots):
         out_slots[missing[i]] = free_slots[i]
 
 
-@njit("void(int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1], int32[::1])", cache=True, nogil=True)
+@njit("void(int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1], int32[::1])",
+      cache=True, nogil=True)
 def assign_to_view(held, slots, counts, frequencies, view_slots, view_counts, view_frequencies):
     """Assign a record to the view.
 

@@ -10,7 +10,19 @@ import numpy as np
 from ascpipe.shm import layout
 from ascpipe.shm.ring import RingView, TableView
 from ascpipe.words import (
-    CLAIMED, CUT_RESET, DONE, PLAN_OK, PLANNED, RETIRED, SUBMITTED, TRAIN, TRAINED,
+    ANSWERED,
+    ASKED,
+    CLAIMED,
+    CUT_RESET,
+    DEDUPED,
+    DONE,
+    EVAL,
+    PLAN_OK,
+    PLANNED,
+    RETIRED,
+    SUBMITTED,
+    TRAIN,
+    TRAINED,
 )
 from ascpipe.workers.key_worker import KeyStage
 from ascpipe.workers.table_stage import Bells, Place, TableStage
@@ -36,7 +48,6 @@ def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, 
         header[name] = value
     ring = RingView(memory)
     ring.tables["table"] = np.arange(tables)
-    ring.frames["claim"] = 1
     return ring
 
 
@@ -50,6 +61,9 @@ def make_table(device_rows: int, capacity: int) -> TableView:
     table = TableView(memory)
     table.slot_entries[:] = -1
     return table
+
+
+FILLING = 0xFFFFFFFF  #: claim of a frame that the pump is filling
 
 
 class Open(NamedTuple):
@@ -68,38 +82,18 @@ class PlanError(Exception):
         self.status, self.need = status, need
 
 
-class Sim:
-    """One training stream over some tables.
+class SimRing:
+    """The pump's end of one ring.
 
     Args:
-        device_rows: per table.
-        capacity: entries per table.
-        frames: of the ring.
-        arena_bytes: of the ring.
+        tables: how many tables it has.
+        frames, arena_bytes, look_ahead, plan_ahead, channel: of the ring.
     """
 
-    def __init__(self, device_rows: Sequence[int], capacity: int = 64, frames: int = 4, arena_bytes: int = 1 << 16,
-                 look_ahead: int = 32, plan_ahead: int = 2) -> None:
-        self.ring = make_ring(len(device_rows), frames, arena_bytes, look_ahead, plan_ahead)
-        self.tables = [make_table(rows, capacity) for rows in device_rows]
-        self.keys = KeyStage(self.ring, 7, [])
-        self.rung: List[str] = []
-        self.stages = [self._stage(i, restart=False) for i in range(len(device_rows))]
-        self.open: List[Open] = []
+    def __init__(self, tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, plan_ahead: int = 2,
+                 channel: int = TRAIN) -> None:
+        self.ring = make_ring(tables, frames, arena_bytes, look_ahead, plan_ahead, channel)
         self.next_ticket = 1
-        self.device: List[Dict[int, Tuple[int, int]]] = [{} for _ in device_rows]  # slot -> (key, updates)
-        self.updates: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> updates of its row
-        self.counts: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> occurrences
-
-    def _stage(self, index: int, restart: bool) -> TableStage:
-        bells = Bells(lambda: self.rung.append("trainer"), lambda: self.rung.append("pump"))
-        return TableStage(self.tables[index], Place(self.ring, index), None, bells, restart)
-
-    def kill(self, index: int) -> None:
-        """Forget everything private of a table worker and start another one."""
-        self.stages[index] = self._stage(index, restart=True)
-
-    # ---- pump
 
     def submit(self, *keys: Sequence[int]) -> Optional[Open]:
         """Put one batch into a frame; None if there is no room."""
@@ -112,8 +106,9 @@ class Sim:
         if header["tail"] - header["head"] >= header["frame_count"] or start + need - header["arena_head"] > size:
             return None
         number = int(header["tail"])
-        frame = self.ring.frames[number % layout.MAX_FRAMES]
+        frame = self.frame(number)
         offset = int(header["arena_offset"]) + start % size
+        frame["claim"] = FILLING
         frame["number"], frame["ticket"], frame["offset"], frame["length"] = number, self.next_ticket, offset, need
         frame["closed"] = frame["trained"] = 0
         place = len(keys) * layout.PART.itemsize
@@ -130,35 +125,88 @@ class Sim:
         frame["claim"] = 0
         header["arena_tail"] = start + need
         header["tail"] = number + 1
-        batch = Open(self.next_ticket, number, tuple(tuple(k) for k in keys))
-        self.open.append(batch)
         self.next_ticket += 1
-        return batch
+        return Open(int(frame["ticket"]), number, tuple(tuple(k) for k in keys))
 
     def free_frames(self) -> None:
+        """Give back the closed frames at the head that every table has acknowledged."""
         header = self.ring.header
         while header["head"] < header["tail"]:
             number = int(header["head"])
-            frame = self.ring.frames[number % layout.MAX_FRAMES]
-            if not frame["closed"] or any(self.word(number, i) != RETIRED for i in range(len(self.tables))):
+            if not self.frame(number)["closed"]:
                 return
-            header["head"] = number + 1
+            if any(self.word(number, index) != RETIRED for index in range(self.ring.table_count)):
+                return
             header["arena_head"] = self._arena_position(number + 1)
+            header["head"] = number + 1
+
+    def clear_claims(self, generation: int) -> None:
+        """What the supervisor does after it has reaped a key worker."""
+        claims = self.ring.frames["claim"]
+        claims[claims == generation] = 0
+
+    def frame(self, number: int) -> np.ndarray:
+        return self.ring.frames[number % layout.MAX_FRAMES]
+
+    def word(self, number: int, index: int) -> int:
+        return int(self.ring.words[self.ring.word_index(index, number)])
 
     def _arena_position(self, number: int) -> int:
         """Ever-growing position of a frame, or of the next one if it does not exist yet."""
         header = self.ring.header
-        if number == header["tail"]:
-            return int(header["arena_tail"])
-        size = int(header["arena_bytes"])
-        here = int(self.ring.frames[number % layout.MAX_FRAMES]["offset"] - header["arena_offset"])
         tail = int(header["arena_tail"])
-        return tail - (tail - here) % size
+        if number == header["tail"]:
+            return tail
+        here = int(self.frame(number)["offset"] - header["arena_offset"])
+        return tail - (tail - here) % int(header["arena_bytes"])
 
-    # ---- trainer
+
+class Sim:
+    """A training stream and an evaluation stream over some tables.
+
+    Args:
+        device_rows: per table.
+        capacity: entries per table.
+        frames: of each ring.
+        arena_bytes: of each ring.
+        look_ahead, plan_ahead: L and P.
+    """
+
+    def __init__(self, device_rows: Sequence[int], capacity: int = 64, frames: int = 4, arena_bytes: int = 1 << 16,
+                 look_ahead: int = 32, plan_ahead: int = 2) -> None:
+        count = len(device_rows)
+        self.pump = SimRing(count, frames, arena_bytes, look_ahead, plan_ahead)
+        self.eval_pump = SimRing(count, frames, arena_bytes, channel=EVAL)
+        self.ring = self.pump.ring
+        self.tables = [make_table(rows, capacity) for rows in device_rows]
+        self.keys = KeyStage(self.ring, 7, [])
+        self.eval_keys = KeyStage(self.eval_pump.ring, 7, [])
+        self.stages = [self._stage(index, restart=False) for index in range(count)]
+        self.open: List[Open] = []
+        self.device: List[Dict[int, Tuple[int, int]]] = [{} for _ in device_rows]  # slot -> (key, updates)
+        self.updates: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> updates of its row
+        self.counts: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> occurrences
+
+    def _stage(self, index: int, restart: bool) -> TableStage:
+        bells = Bells(lambda: None, lambda: None)
+        return TableStage(self.tables[index], Place(self.ring, index), Place(self.eval_pump.ring, index), bells,
+                          restart)
+
+    def submit(self, *keys: Sequence[int]) -> Optional[Open]:
+        """Put one training batch into a frame; None if there is no room."""
+        batch = self.pump.submit(*keys)
+        if batch is not None:
+            self.open.append(batch)
+        return batch
 
     def word(self, number: int, index: int) -> int:
-        return int(self.ring.words[self.ring.word_index(index, number)])
+        return self.pump.word(number, index)
+
+    def kill(self, index: int) -> None:
+        """Forget everything private of a table worker and start another one."""
+        self.stages[index] = self._stage(index, restart=True)
+
+    # ---- trainer
 
     def claim(self, batch: Open, index: int) -> bool:
         """Claim a batch for a table and finish it; False if that must wait."""
@@ -222,6 +270,49 @@ class Sim:
         frame["closed"] = 1
         self.open.remove(batch)
 
+    # ---- evaluation
+
+    def evaluate(self, *keys: Sequence[int]) -> List[Dict[int, int]]:
+        """Slots of the keys per table as an evaluation between two steps sees them; -1 = no row."""
+        self.work()  # acknowledges the frames of earlier ones
+        batch = self.eval_pump.submit(*keys)
+        if batch is None:
+            raise AssertionError("no room")
+        self.work()
+        answers = []
+        for index in range(len(self.tables)):
+            self._set_eval_word(batch, index, DEDUPED, ASKED)
+        self.work()
+        for index in range(len(self.tables)):
+            part = self.eval_pump.ring.part(batch.number, index)
+            n = part["unique_count"]
+            self._set_eval_word(batch, index, ANSWERED, DONE)
+            answers.append(dict(zip(part.array("unique", n).tolist(), part.array("slots", n).tolist())))
+        self.close_eval(batch)
+        return answers
+
+    def ask(self, *keys: Sequence[int]) -> Open:
+        """Submit an evaluation batch and ask for every table, without waiting for the answer."""
+        batch = self.eval_pump.submit(*keys)
+        if batch is None:
+            raise AssertionError("no room")
+        while self.eval_keys.step():
+            pass
+        for index in range(len(self.tables)):
+            self._set_eval_word(batch, index, DEDUPED, ASKED)
+        return batch
+
+    def close_eval(self, batch: Open) -> None:
+        self.eval_pump.frame(batch.number)["closed"] = 1
+
+    def _set_eval_word(self, batch: Open, index: int, expected: int, word: int) -> None:
+        at = self.eval_pump.ring.word_index(index, batch.number)
+        if self.eval_pump.ring.words[at] != expected:
+            raise AssertionError("word {} instead of {}".format(self.eval_pump.ring.words[at], expected))
+        self.eval_pump.ring.words[at] = word
+
+    # ---- cuts
+
     def ask_reset(self, index: int) -> None:
         """Ask for a reset; the table is empty for the oracle from here on."""
         header = self.tables[index].header
@@ -237,7 +328,7 @@ class Sim:
 
     def work(self) -> None:
         """Let every worker do all it can."""
-        while self.keys.step() or any(stage.step() for stage in self.stages):
+        while self.keys.step() or self.eval_keys.step() or any(stage.step() for stage in self.stages):
             pass
 
     def train(self, *keys: Sequence[int]) -> Open:

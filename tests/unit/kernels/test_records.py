@@ -131,7 +131,8 @@ def test_a_count_only_record_counts_known_keys(rows, batch):
     held, occurrences = int32(h for h, _ in batch), int32(o for _, o in batch)
     out = np.zeros(len(batch), np.int32), np.zeros(len(batch), np.int64), np.zeros(len(batch), np.int32)
     plan.draft_count_only(held, occurrences, entries32, entries, *out)
-    expected = plan_reference.draft_count_only(held.tolist(), occurrences.tolist(), [(s, c, f, t) for s, c, f, _, t in rows])
+    truth = [(slot, count, frequency, state) for slot, count, frequency, _, state in rows]
+    expected = plan_reference.draft_count_only(held.tolist(), occurrences.tolist(), truth)
     assert tuple(column.tolist() for column in out) == expected
 
 

@@ -4,7 +4,8 @@ import random
 import pytest
 
 from ascpipe.shm import layout
-from ascpipe.words import PLAN_TABLE_FULL, PLANNED, RETIRED, TOUCHED
+from ascpipe.words import ANSWERED, ASKED, DEDUPED, PLAN_TABLE_FULL, PLANNED, RETIRED, SUBMITTED, TOUCHED
+from ascpipe.workers.key_worker import KeyStage
 from tests.support.pipeline_sim import PlanError, Sim
 
 
@@ -122,6 +123,89 @@ def test_an_empty_batch_passes_through():
     assert sim.trained_state(0) == {1: (1, 0)}
 
 
+def test_an_evaluation_sees_trained_keys_only_and_allocates_nothing():
+    sim = Sim([8])
+    sim.train([1, 2])
+    ahead = sim.submit([3])
+    sim.work()
+    assert sim.evaluate([2, 3, 9, 2]) == [{2: 1, 3: -1, 9: -1}]
+    assert sim.trained_state(0) == {1: (1, 0), 2: (1, 1)}
+    assert sim.claim(ahead, 0)
+    sim.close(ahead)
+    sim.work()
+    assert sim.trained_state(0) == {1: (1, 0), 2: (1, 1), 3: (1, 2)}
+
+
+def test_an_evaluation_waits_until_the_last_step_is_retired():
+    sim = Sim([8])
+    batch = sim.submit([1])
+    sim.work()
+    assert sim.claim(batch, 0)  # DONE, not retired
+    question = sim.ask([1])
+    assert sim.stages[0]._eval_action() is False
+    assert sim.eval_pump.word(question.number, 0) == ASKED
+    sim.close(batch)
+    sim.work()
+    assert sim.eval_pump.word(question.number, 0) == ANSWERED
+    part = sim.eval_pump.ring.part(question.number, 0)
+    assert part.array("slots", 1).tolist() == [0]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_dropped_evaluation_frame_is_reused_after_its_acknowledgement(asked):
+    sim = Sim([8], frames=1)
+    question = sim.ask([1]) if asked else sim.eval_pump.submit([1])
+    while sim.eval_keys.step():
+        pass
+    sim.close_eval(question)
+    assert sim.eval_pump.submit([2]) is None
+    sim.work()
+    assert sim.evaluate([5]) == [{5: -1}]
+
+
+def test_a_dropped_frame_is_not_acknowledged_before_the_key_worker_is_through_with_it():
+    sim = Sim([8])
+    batch = sim.submit([1])
+    sim.close(batch)
+    for stage in sim.stages:
+        assert stage.step() == 0
+    assert sim.word(batch.number, 0) == SUBMITTED
+    sim.work()
+    assert sim.word(batch.number, 0) == RETIRED
+
+
+def test_a_killed_key_workers_frame_is_deduped_by_another_one_after_the_reap():
+    sim = Sim([8, 8])
+    batch = sim.submit([1, 1, 2], [3])
+    place = sim.ring.claim_index(batch.number)
+    sim.ring.words[place] = 9  # killed after its claim
+    other = KeyStage(sim.ring, 10, [])
+    assert other.step() == 0
+    sim.pump.clear_claims(9)
+    assert other.step() == 1
+    assert [sim.word(batch.number, index) for index in range(2)] == [DEDUPED, DEDUPED]
+    sim.work()
+    for index in range(2):
+        assert sim.claim(batch, index)
+    sim.close(batch)
+    sim.work()
+    assert sim.trained_state(0) == {1: (2, 0), 2: (1, 1)}
+
+
+def test_another_key_worker_leaves_alone_what_was_published_before_the_kill():
+    sim = Sim([8, 8])
+    batch = sim.submit([1, 1, 2], [3])
+    other = KeyStage(sim.ring, 10, [])
+    other.step()
+    part = sim.ring.part(batch.number, 0)
+    part.array("unique", 2)[:] = (50, 60)  # would be written again
+    sim.ring.words[sim.ring.word_index(1, batch.number)] = SUBMITTED
+    sim.pump.clear_claims(10)
+    assert KeyStage(sim.ring, 11, []).step() == 1
+    assert part.array("unique", 2).tolist() == [50, 60]
+    assert sim.word(batch.number, 1) == DEDUPED
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed):
     rng = random.Random(seed)
@@ -157,8 +241,16 @@ def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed):
     def kill():
         sim.kill(rng.randrange(tables))
 
+    def evaluate():
+        keys = [rng.randrange(25) for _ in range(5)]
+        for index, slots in enumerate(sim.evaluate(*[keys] * tables)):
+            for key, slot in slots.items():
+                has_row = key in sim.updates[index]
+                assert (slot >= 0) == has_row
+                assert not has_row or sim.device[index][slot] == (key, sim.updates[index][key])
+
     for _ in range(600):
-        rng.choices([submit, step, one_worker, one_action, kill], [3, 4, 4, 6, 0.4])[0]()
+        rng.choices([submit, step, one_worker, one_action, kill, evaluate], [3, 4, 4, 6, 0.4, 0.2])[0]()
     for _ in range(1000):
         if not sim.open:
             break
@@ -168,7 +260,7 @@ def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed):
                if sim.word(batch.number, index) <= PLANNED):
             sim.close(batch)
     sim.work()
-    sim.free_frames()
+    sim.pump.free_frames()
     assert not sim.open
     assert sim.ring.header["head"] == sim.ring.header["tail"]
     for index in range(tables):
