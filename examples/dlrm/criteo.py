@@ -67,7 +67,7 @@ def count_lines(path: str) -> int:
     except OSError as error:
         raise BadFileError(path, 0, "cannot be read: {}".format(error.strerror)) from error
     if number < HELD_OUT_EVERY:
-        raise BadFileError(path, 0, "{} rows; at least {} are needed, since every {}th is held out for evaluation".format(
+        raise BadFileError(path, 0, "{} rows; at least {} are needed, since every {}th one is held out".format(
             number, HELD_OUT_EVERY, HELD_OUT_EVERY))
     return number
 

@@ -17,7 +17,7 @@ from examples.dlrm.quiet import tf
 from examples.dlrm.reader import Batch
 
 INITIAL_RANGE = .05  #: rows start uniformly distributed in +- this
-INITIAL_ACCUMULATOR = .1  #: of Adagrad and Ftrl
+INITIAL_ACCUMULATOR = 0.0001  #: of Adagrad and Ftrl
 
 #: (table name, int64[n] keys) -> float32[n, dim], the rows with which a plain table starts
 InitialRows = Callable[[str, np.ndarray], np.ndarray]
@@ -110,8 +110,9 @@ class PlainTables:
                  initial_rows: Optional[InitialRows] = None) -> None:
         """``vocabulary``: sorted distinct int64 keys by field; ``initial_rows``: None for random ones."""
         self._shape = shape
-        self._keys = {name: np.concatenate([vocabulary[field] for field in criteo.FIELDS if shape.table_of(field) == name])
-                      for name in shape.tables()}  # sorted too: a field's number is in the upper bits
+        self._keys = {  # sorted too: a field's number is in the upper bits
+            name: np.concatenate([vocabulary[field] for field in criteo.FIELDS if shape.table_of(field) == name])
+            for name in shape.tables()}
         self._variables = {name: self._variable(name, initial_rows) for name in shape.tables()}
 
     def _variable(self, name: str, initial_rows: Optional[InitialRows]) -> tf.Variable:

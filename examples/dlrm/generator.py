@@ -90,7 +90,8 @@ def write_file(path: str, rows: int, seed: int) -> None:
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m examples.dlrm.generator", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.dlrm.generator", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("path", help="file to write")
     parser.add_argument("--rows", type=int, default=60000)
     parser.add_argument("--seed", type=int, default=1, help="0 to 2**32 - 1")

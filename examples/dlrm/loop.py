@@ -2,7 +2,7 @@
 import sys
 import time
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 
@@ -52,23 +52,25 @@ def run(options: Options, path: str, line_count: int, initial_rows: Optional[Ini
     """
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(options.seed)
-        source = _source(options, path, line_count, initial_rows)
+        rows = criteo.training_rows(line_count)
+        steps = options.step_count(rows)
+        source = _source(options, path, rows, steps, initial_rows)
         try:
-            return _Program(options, path, source, report).run()
+            return _Program(options, path, source, report).run(steps)
         finally:
             source.close()
 
 
-def _source(options: Options, path: str, line_count: int, initial_rows: Optional[InitialRows]) -> Source:
-    rows = options.device_rows
-    if rows is None:
+def _source(options: Options, path: str, training_rows: int, steps: int, initial_rows: Optional[InitialRows]) -> Source:
+    device_rows = options.device_rows
+    if device_rows is None:
         lookups_of_a_table = criteo.FIELD_COUNT if options.shared_table else 1
-        rows = min(criteo.training_rows(line_count) * lookups_of_a_table, MOST_ROWS)
-    shape = TableShape(options.dim, rows, options.shared_table, options.seed)
+        device_rows = min(training_rows * lookups_of_a_table, MOST_ROWS)
+    shape = TableShape(options.dim, device_rows, options.shared_table, options.seed)
     if options.plain:
         return PlainTables(shape, trained_keys(path), initial_rows)
     return PipelineTables(shape, dynamic=options.dynamic, batch_size=options.batch_size,
-                          eval_batch_size=options.eval_batch_size, steps=options.steps)
+                          eval_batch_size=options.eval_batch_size, steps=steps)
 
 
 def trained_keys(path: str) -> Dict[str, np.ndarray]:
@@ -84,7 +86,7 @@ def trained_keys(path: str) -> Dict[str, np.ndarray]:
     return {field: np.unique(np.concatenate(parts)) for field, parts in found.items()}
 
 
-def _until_the_end(session, fetches):
+def _until_the_end(session: tf.compat.v1.Session, fetches: Any) -> Iterator[Any]:
     """Yield ``session.run(fetches)`` until the data ends."""
     while True:
         try:
@@ -108,7 +110,7 @@ class _Program:
         source.start()
         self._initial = tf.compat.v1.global_variables_initializer()
 
-    def _batches(self, path: str, *, training: bool):
+    def _batches(self, path: str, *, training: bool) -> Tuple[tf.data.Iterator, reader.Batch]:
         options = self._options
         rows = reader.dataset(
             path, held_out=not training, epochs=-1 if training else 1, drop_remainder=training or not options.dynamic,
@@ -124,7 +126,7 @@ class _Program:
         return click_logits(batch[criteo.DENSE], self._source.lookup(batch, training), bottom=options.bottom,
                             top=options.top, seed=options.seed)
 
-    def run(self) -> Outcome:
+    def run(self, steps: int) -> Outcome:
         options = self._options
         config = tf.compat.v1.ConfigProto(
             inter_op_parallelism_threads=options.threads, intra_op_parallelism_threads=options.threads)
@@ -133,23 +135,23 @@ class _Program:
         with tf.compat.v1.Session(config=config) as session:
             session.run(self._initial)
             session.run(self._iterator.initializer)
-            for step in range(1, options.steps + 1):
+            for step in range(1, steps + 1):
                 started = time.perf_counter()
                 losses.append(float(session.run((self._loss, self._step))[0]))
                 seconds.append(time.perf_counter() - started)
                 if step % options.progress_every == 0:
                     recent = options.progress_every
                     self._report("step {}/{} loss {:.4f} {:.0f} examples/s".format(
-                        step, options.steps, np.mean(losses[-recent:]), options.batch_size * recent / sum(seconds[-recent:])))
-                if options.eval_every and step % options.eval_every == 0 and step < options.steps:
+                        step, steps, np.mean(losses[-recent:]), options.batch_size * recent / sum(seconds[-recent:])))
+                if options.eval_every and step % options.eval_every == 0 and step < steps:
                     self._report("step {}/{} held-out auc {:.4f} loss {:.4f}".format(
-                        step, options.steps, *self._evaluate(session)))
+                        step, steps, *self._evaluate(session)))
             area, loss = self._evaluate(session)
         steady = seconds[WARM_UP_STEPS:] or seconds
         rate = options.batch_size * len(steady) / sum(steady)
-        return Outcome(options.steps, area, loss, rate, rate * criteo.FIELD_COUNT, losses)
+        return Outcome(steps, area, loss, rate, rate * criteo.FIELD_COUNT, losses)
 
-    def _evaluate(self, session: tf.compat.v1.Session):
+    def _evaluate(self, session: tf.compat.v1.Session) -> Tuple[float, float]:
         session.run(self._eval_iterator.initializer)
         labels, logits = zip(*_until_the_end(session, self._scored))
         labels, logits = np.concatenate(labels), np.concatenate(logits)

@@ -8,7 +8,8 @@ from examples.dlrm.quiet import tf
 
 
 def click_logits(
-        dense: tf.Tensor, embeddings: Sequence[tf.Tensor], *, bottom: Sequence[int], top: Sequence[int], seed: int) -> tf.Tensor:
+        dense: tf.Tensor, embeddings: Sequence[tf.Tensor], *, bottom: Sequence[int], top: Sequence[int],
+        seed: int) -> tf.Tensor:
     """Logit of a click for each row.
 
     Args:

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
 #: learning rate of each optimizer when none is given
-LEARNING_RATES = {"adagrad": .05, "lazy_adam": .001, "gradient_descent": .1, "ftrl": .05}
+LEARNING_RATES = {"adagrad": .05, "lazy_adam": .001, "gradient_descent": 1.0, "ftrl": .05}
+
+
+#: without --steps: this many passes over the training rows, but never more than MOST_STEPS
+EPOCHS = 5
+MOST_STEPS = 600
 
 
 @dataclass(frozen=True)
@@ -13,7 +18,7 @@ class Options:
 
     data: Optional[str] = None  #: a Criteo file, or None: generate one
     generate_rows: int = 60000
-    steps: int = 600
+    steps: Optional[int] = None  #: None: see ``step_count``
     batch_size: int = 256
     eval_batch_size: int = 1000
     eval_every: int = 0  #: steps between evaluations; 0 means only at the end
@@ -37,6 +42,12 @@ class Options:
         """The learning rate in force."""
         return LEARNING_RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
 
+    def step_count(self, training_rows: int) -> int:
+        """Steps to train when there are that many rows to train on."""
+        if self.steps is not None:
+            return self.steps
+        return max(1, min(MOST_STEPS, EPOCHS * training_rows // self.batch_size))
+
 
 def parse(arguments: Optional[List[str]] = None) -> Options:
     """Options from a command line; prints usage and exits with code 2 when they make no sense."""
@@ -47,10 +58,11 @@ def parse(arguments: Optional[List[str]] = None) -> Options:
     add = parser.add_argument
     add("--data", metavar="FILE", help="TAB-separated file: label, I1..I13, C1..C26; without it rows are generated")
     add("--generate-rows", type=_count, default=default.generate_rows, help="rows to generate when there is no --data")
-    add("--steps", type=_count, default=default.steps, help="training steps; the file is repeated as often as needed")
+    add("--steps", type=_count, help="training steps, the file being repeated as often as needed; without it {} "
+        "passes, at most {} steps".format(EPOCHS, MOST_STEPS))
     add("--batch-size", type=_count, default=default.batch_size)
     add("--eval-batch-size", type=_count, default=default.eval_batch_size)
-    add("--eval-every", type=_count_or_0, default=default.eval_every, help="steps between evaluations; 0: only at the end")
+    add("--eval-every", type=_count_or_0, default=default.eval_every, help="steps between evaluations; 0: only one")
     add("--progress-every", type=_count, default=default.progress_every, help="steps between progress lines")
     add("--optimizer", choices=sorted(LEARNING_RATES), default=default.optimizer)
     add("--learning-rate", type=float, help="in (0, 10]; without it one that suits the optimizer")
@@ -60,13 +72,13 @@ def parse(arguments: Optional[List[str]] = None) -> Options:
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--dynamic", dest="dynamic", action="store_true", default=default.dynamic,
                        help="as many distinct keys per batch as it has (the default)")
-    shape.add_argument("--static", dest="dynamic", action="store_false", help="a fixed number of distinct keys per batch")
+    shape.add_argument("--static", dest="dynamic", action="store_false", help="a fixed number of keys per batch")
     add("--shared-table", action="store_true", help="one table for all fields instead of one each")
     add("--device-rows", type=_count, help="rows of each table; without it as many as the file can need")
     add("--prefetch", type=_count_or_0, default=default.prefetch, help="batches that tf.data keeps ready")
     add("--plain", action="store_true", help="the same model on tf.Variable and embedding_lookup, for comparison")
     add("--seed", type=_count_or_0, default=default.seed)
-    add("--threads", type=_count_or_0, default=default.threads, help="TensorFlow threads of each pool; 0: its own choice")
+    add("--threads", type=_count_or_0, default=default.threads, help="of each pool of TensorFlow; 0: its own choice")
     add("--losses", metavar="FILE", help="write the loss of every step to this file, one per line")
     options = Options(**vars(parser.parse_args(arguments)))
     if not 0 < options.rate <= 10:

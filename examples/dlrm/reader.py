@@ -31,7 +31,9 @@ def _digit_values() -> np.ndarray:
     return values
 
 
-def dataset(path: str, *, held_out: bool, batch_size: int, epochs: int = 1, drop_remainder: bool = False) -> tf.data.Dataset:
+def dataset(
+        path: str, *, held_out: bool, batch_size: int, epochs: int = 1,
+        drop_remainder: bool = False) -> tf.data.Dataset:
     """Batches of the training rows of a file, or of its held-out rows.
 
     Args:

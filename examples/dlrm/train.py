@@ -10,6 +10,7 @@ import sys
 import tempfile
 from typing import List, Optional
 
+from ascpipe.errors import AscpipeError
 from examples.dlrm import criteo, generator, options
 
 
@@ -23,7 +24,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
             print("generating {} rows (seed {})".format(chosen.generate_rows, chosen.seed), flush=True)
             generator.write_file(path, chosen.generate_rows, chosen.seed)
             return _train(chosen, path)
-    except criteo.BadFileError as error:
+    except (criteo.BadFileError, AscpipeError) as error:
         return _failed(str(error))
     except KeyboardInterrupt:
         print("demo: interrupted", file=sys.stderr)

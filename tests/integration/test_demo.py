@@ -1,0 +1,75 @@
+"""The demo as a user runs it: its last line, its exit codes, what it learns."""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples.dlrm import criteo, generator, train
+
+ROOT = Path(__file__).resolve().parents[2]
+LAST_LINE = re.compile(
+    r"demo: ok steps=(?P<steps>\d+) auc=(?P<auc>[\d.]+) loss=(?P<loss>[\d.]+) "
+    r"examples_per_s=(?P<examples>\d+) ids_per_s=(?P<ids>\d+)")
+
+
+def run_demo(*arguments, timeout_s=50.0):
+    return subprocess.run([sys.executable, "-m", "examples.dlrm.train"] + [str(argument) for argument in arguments],
+                          capture_output=True, cwd=str(ROOT), timeout=timeout_s, text=True)
+
+
+def last_line(done):
+    assert done.returncode == 0, done.stderr
+    return LAST_LINE.fullmatch(done.stdout.splitlines()[-1]).groupdict()
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("rows") / "rows.tsv")
+    generator.write_file(path, rows=20000, seed=1)
+    return path
+
+
+@pytest.mark.parametrize("content, reason", [
+    (None, "no such file"),
+    ("1\t2\t3\n" * 20, "line 1: 3 columns, want 40"),
+    ("", "0 rows; at least 10"),
+    (("0" + "\t" * 39 + "\n") * 20, "18 rows to train, fewer than one batch of 256"),
+])
+def test_a_bad_file_ends_the_demo_with_code_1_and_the_reason(tmp_path, capsys, content, reason):
+    path = tmp_path / "rows.tsv"
+    if content is not None:
+        path.write_text(content)
+    assert train.main(["--data", str(path)]) == 1
+    assert capsys.readouterr().err.startswith("demo: error: {}: {}".format(path, reason))
+
+
+@pytest.mark.parametrize("arguments, reason", [
+    (["--batch-size", "0"], "0 is outside"), (["--learning-rate", "11"], "must lie in (0, 10]"),
+    (["--optimizer", "magic"], "invalid choice"), (["--static", "--dynamic"], "not allowed with"),
+])
+def test_a_wrong_argument_is_a_usage_error(capsys, arguments, reason):
+    with pytest.raises(SystemExit) as stopped:
+        train.main(arguments)
+    assert stopped.value.code == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_a_bad_value_found_while_training_is_reported_with_its_line(tmp_path, rows):
+    path = tmp_path / "rows.tsv"
+    lines = Path(rows).read_bytes().splitlines(keepends=True)[:600]
+    lines[412] = lines[412].replace(lines[412].split(b"\t")[14], b"not a hex", 1)
+    path.write_bytes(b"".join(lines))
+    done = run_demo("--plain", "--data", path, "--batch-size", 64, "--steps", 20)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "demo: error: {}: line 413: column 15 (C1) is 'not a hex', want 8 hexadecimal digits or nothing\n".format(path))
+
+
+def test_the_plain_model_learns_the_generators_signal(rows):
+    done = last_line(run_demo("--plain", "--data", rows, "--steps", 150, "--batch-size", 256))
+    assert done["steps"] == "150"
+    assert float(done["auc"]) > .65
+    assert float(done["loss"]) < .66
+    assert int(done["ids"]) == pytest.approx(int(done["examples"]) * criteo.FIELD_COUNT, rel=.01)
