@@ -1,0 +1,49 @@
+// Access to words that two processes share; nothing else reads or writes them.
+//
+// std::atomic does not promise to work on memory that another language maps, so these are the compiler's
+// own operations on plain words.
+#ifndef ASCPIPE_CORE_ATOMICS_H_
+#define ASCPIPE_CORE_ATOMICS_H_
+
+#include <cstdint>
+
+namespace ascpipe {
+
+template <typename T>
+T LoadAcquire(const T* word) {
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+template <typename T>
+void StoreRelease(T* word, T value) {
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+// Publishes: a full fence, so that what is read afterwards (who waits?) is not read too early.
+template <typename T>
+T Exchange(T* word, T value) {
+  return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
+}
+
+// True if the word was `expected` and is now `desired`; a full fence either way.
+template <typename T>
+bool CompareExchange(T* word, T expected, T desired) {
+  return __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+template <typename T>
+T FetchAdd(T* word, T value) {
+  return __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST);
+}
+
+// A counter with one writer, shown by `ascpipe status`.
+template <typename T>
+void Count(T* counter, T by) {
+  __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
+}
+
+inline void FullFence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_ATOMICS_H_

@@ -1,0 +1,54 @@
+#include "core/bell.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+namespace ascpipe {
+
+namespace {
+constexpr std::int64_t kRungWithinNs = 2000000;  // a publisher may lose its core between its two stores
+}  // namespace
+
+std::int64_t NowNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
+}
+
+void FutexBumpAndWake(std::uint32_t* futex) {
+  FetchAdd(futex, 1u);
+  syscall(SYS_futex, futex, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms) {
+  timespec slice;
+  slice.tv_sec = slice_ms / 1000;
+  slice.tv_nsec = (slice_ms % 1000) * 1000000L;
+  const long result = syscall(SYS_futex, futex, FUTEX_WAIT, seen, &slice, nullptr, 0);
+  return !(result != 0 && errno == ETIMEDOUT);
+}
+
+BellOwner::BellOwner(layout::Bell* bell, int spin_us) : bell_(bell), spin_ns_(std::int64_t{1000} * spin_us) {
+  StoreRelease(&bell_->pid, static_cast<std::int32_t>(getpid()));
+}
+
+void BellOwner::Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_t ticket) {
+  StoreRelease(&bell_->waits_table, table);
+  StoreRelease(&bell_->waits_ticket, ticket);
+  StoreRelease(&bell_->waits_for, static_cast<std::int32_t>(waits_for));
+}
+
+bool BellOwner::WasRung(std::uint32_t seen) const {
+  const std::int64_t until = NowNs() + kRungWithinNs;
+  do {
+    if (LoadAcquire(&bell_->futex) != seen) return true;
+  } while (NowNs() < until);
+  return false;
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,70 @@
+// Sleeping until another process or thread has published something.
+//
+// Who publishes stores the state word by Exchange or CompareExchange and then rings; who waits announces
+// itself, looks at the state once more, and sleeps.  Each bell has one owner, so a flag says if it sleeps.
+#ifndef ASCPIPE_CORE_BELL_H_
+#define ASCPIPE_CORE_BELL_H_
+
+#include <cstdint>
+
+#include "core/atomics.h"
+#include "core/layout.h"
+
+namespace ascpipe {
+
+constexpr int kSliceMs = 50;  // longest sleep: a stop, a dead supervisor and Ctrl-C are seen between two
+
+// Adds one to the futex word and wakes its sleepers.  Not FUTEX_PRIVATE: the sleeper is another process.
+void FutexBumpAndWake(std::uint32_t* futex);
+
+// Sleeps while *futex is `seen`; returns false if `slice_ms` have passed.
+bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms);
+
+std::int64_t NowNs();  // monotonic
+
+// Wakes the owner if it sleeps or is about to.
+inline void Ring(layout::Bell* bell) {
+  FullFence();  // SYNC bell: what was published before is seen by who announces itself after
+  if (LoadAcquire(&bell->waiting) != 0) FutexBumpAndWake(&bell->futex);
+}
+
+// The owner's side.
+class BellOwner {
+ public:
+  BellOwner(layout::Bell* bell, int spin_us);
+
+  // Returns when `ready()` is true, or after one slice; the caller looks at its stop flags in between.
+  // `ready` may do work: it is called until it says true once.
+  template <typename Ready>
+  bool WaitSlice(Ready ready, int slice_ms = kSliceMs) {
+    const std::int64_t until = NowNs() + spin_ns_;
+    do {
+      if (ready()) return true;
+    } while (NowNs() < until);
+    Exchange(&bell_->waiting, 1u);  // SYNC bell
+    const std::uint32_t seen = LoadAcquire(&bell_->futex);
+    bool is_ready = ready();
+    if (!is_ready) {
+      const bool rung = FutexSleep(&bell_->futex, seen, slice_ms);
+      Count(&bell_->sleeps, std::uint64_t{1});
+      is_ready = ready();
+      if (is_ready && !rung && !WasRung(seen)) Count(&bell_->late, std::uint64_t{1});
+    }
+    StoreRelease(&bell_->waiting, 0u);
+    return is_ready;
+  }
+
+  // Shown by `ascpipe status`.
+  void Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_t ticket);
+
+ private:
+  // Whether the bell is rung shortly after a slice ended: then the publisher was between its two stores.
+  bool WasRung(std::uint32_t seen) const;
+
+  layout::Bell* bell_;
+  std::int64_t spin_ns_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_BELL_H_

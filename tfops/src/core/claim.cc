@@ -1,0 +1,128 @@
+#include "core/claim.h"
+
+#include "core/atomics.h"
+
+namespace ascpipe {
+
+namespace {
+
+// What holds for both channels before a ticket has a frame.  True: *verdict is the answer.
+bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
+  if (words.state == Ticket::kClosed) {
+    *verdict = ClaimVerdict::Refuse(
+        Error(Code::kFailedPrecondition, "ticket ", SequenceOf(words.ticket), " of table '", words.table,
+              "' was closed before it was used: its batch was trained, skipped or dropped. A batch is fetched and "
+              "trained in one run call; do not feed a fetched batch back through a placeholder"));
+    return true;
+  }
+  if (words.state == Ticket::kFailed) {
+    *verdict = ClaimVerdict::Refuse(
+        Error(Code::kResourceExhausted, "the batch of ticket ", SequenceOf(words.ticket), " needs ",
+              words.needed_bytes, " bytes in the ring, which has ", words.arena_bytes,
+              ". Nothing was lost. Use a smaller batch or a larger ring: ring_bytes in the settings, or "
+              "ascpipe start --ring-bytes"));
+    return true;
+  }
+  if (words.state == Ticket::kParked) {
+    *verdict = ClaimVerdict::Wait(layout::kWaitRoom, false);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+ClaimVerdict DecideClaim(const ClaimWords& words) {
+  ClaimVerdict verdict = ClaimVerdict::Ready();
+  // Before the state: the ticket of a batch that was trained out of order may be closed as well.
+  if (words.ticket <= words.finished) {
+    return ClaimVerdict::Refuse(
+        Error(Code::kInvalidArgument, "table '", words.table, "' has finished ticket ", SequenceOf(words.finished),
+              " and cannot go back to ticket ", SequenceOf(words.ticket),
+              ": batches reached the training step in another order than they were submitted, or one batch twice. "
+              "Make map(insert_fn) sequential (no num_parallel_calls) and the last stage before prefetch"));
+  }
+  if (DecideTicket(words, &verdict)) return verdict;
+  if (words.word == layout::kClaimed) {
+    return ClaimVerdict::Refuse(Error(Code::kInvalidArgument, "ticket ", SequenceOf(words.ticket),
+                                      " is being trained by table '", words.table,
+                                      "' already: one plan of a table per step"));
+  }
+  if (words.word != layout::kPlanned) return ClaimVerdict::Wait(layout::kWaitPlan, true);
+  if (words.base != words.finished) return ClaimVerdict::Wait(layout::kWaitPlan, true);
+  if (words.earlier_open) return ClaimVerdict::Wait(layout::kWaitStep, false);
+  if (words.status == layout::kPlanTableFull) {
+    return ClaimVerdict::Refuse(
+        Error(Code::kResourceExhausted, "table '", words.table, "' needs ", words.need, " device rows for ticket ",
+              SequenceOf(words.ticket), ", but has ", words.device_rows,
+              ". Raise device_vocabulary_size of the table to ", words.need,
+              " or more. Nothing was lost: this batch was not trained, and the table is as after the last step"));
+  }
+  if (words.status != layout::kPlanOk) {
+    return ClaimVerdict::Refuse(Error(Code::kInternal, "table '", words.table, "': the plan of ticket ",
+                                      SequenceOf(words.ticket), " has the unknown status ", words.status));
+  }
+  return verdict;
+}
+
+ClaimVerdict DecideRead(const ClaimWords& words) {
+  ClaimVerdict verdict = ClaimVerdict::Ready();
+  if (DecideTicket(words, &verdict)) return verdict;
+  switch (words.word) {
+    case layout::kDeduped:
+    case layout::kAnswered:
+      return verdict;
+    case layout::kSubmitted:
+      return ClaimVerdict::Wait(layout::kWaitPlan, false);
+    case layout::kAsked:
+      return ClaimVerdict::Wait(layout::kWaitRead, false);
+    default:
+      return ClaimVerdict::Refuse(Error(Code::kInvalidArgument, "ticket ", SequenceOf(words.ticket),
+                                        " was read by table '", words.table,
+                                        "' already: a batch is fetched and used in one run call"));
+  }
+}
+
+void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket, ClaimWords* words) {
+  const layout::RingTable* table = ring.table(table_index);
+  words->ticket = ticket.number();
+  words->arena_bytes = ring.header()->arena_bytes;
+  words->finished = LoadAcquire(&table->finished);
+  words->state = ticket.state();
+  if (words->state == Ticket::kFailed) words->needed_bytes = ticket.needed_bytes();
+  if (words->state < 0) return;
+  const std::int64_t number = words->state;
+  words->word = LoadAcquire(ring.word(table_index, number));
+  if (words->word != layout::kPlanned) return;
+  // The worker may revoke and plan anew meanwhile: then the CAS fails or, when it has planned again on the
+  // same base, claims the newer plan.  What the plan says besides is read after the CAS.
+  const layout::Part* part = ring.part(number, table_index);
+  words->base = LoadAcquire(&part->base);
+  words->status = LoadAcquire(&part->status);
+  words->need = LoadAcquire(&part->need);
+  words->earlier_open = false;
+  const layout::Ring* header = ring.header();
+  for (std::int64_t earlier = LoadAcquire(&header->head); earlier < number; ++earlier) {
+    const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&
+                      LoadAcquire(ring.word(table_index, earlier)) < layout::kDone;
+    // A frame given back meanwhile may hold another ticket already.
+    if (open && LoadAcquire(&header->head) <= earlier) words->earlier_open = true;
+  }
+}
+
+bool ReadersMayRead(const RingView& ring, int table_index) {
+  const layout::Ring* header = ring.header();
+  const std::int64_t tail = LoadAcquire(&header->tail);
+  for (std::int64_t number = LoadAcquire(&header->head); number < tail; ++number) {
+    // Closed before trained: once a ticket is closed, nobody claims it and `trained` is final.
+    const bool closed = LoadAcquire(&ring.frame(number)->closed) != 0;
+    const std::uint32_t word = LoadAcquire(ring.word(table_index, number));
+    const bool trained = LoadAcquire(&ring.frame(number)->trained) != 0;
+    if (LoadAcquire(&header->head) > number) continue;
+    if (word == layout::kClaimed || word == layout::kDone) return false;
+    if (word < layout::kClaimed && closed && trained) return false;
+  }
+  return true;
+}
+
+}  // namespace ascpipe

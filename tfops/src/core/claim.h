@@ -1,0 +1,59 @@
+// May this step claim this ticket for this table now?  Decisions only: words in, verdict out.
+#ifndef ASCPIPE_CORE_CLAIM_H_
+#define ASCPIPE_CORE_CLAIM_H_
+
+#include <cstdint>
+#include <string>
+
+#include "core/core_status.h"
+#include "core/layout.h"
+#include "core/ring.h"
+#include "core/ticket.h"
+
+namespace ascpipe {
+
+// What a claim looks at.
+struct ClaimWords {
+  std::string table;               // name, for texts
+  std::int64_t ticket = 0;
+  std::int64_t state = 0;          // of the ticket: Ticket::kParked, kClosed, kFailed, or a frame number
+  std::int64_t needed_bytes = 0;   // of a ticket that failed
+  std::int64_t arena_bytes = 0;
+  std::uint32_t word = 0;          // of (frame, table)
+  std::int64_t finished = 0;       // last ticket that the table finished
+  std::int64_t base = 0;           // of the plan, where there is one; so below
+  std::int64_t status = layout::kPlanOk;
+  std::int64_t need = 0;
+  std::int64_t device_rows = 0;
+  bool earlier_open = false;       // an earlier ticket may still be trained
+};
+
+struct ClaimVerdict {
+  enum Kind { kWait, kError, kReady };
+  Kind kind;
+  layout::WaitsFor waits_for;  // of kWait
+  bool wants;                  // kWait: tell the table worker which ticket is wanted
+  CoreStatus error;            // of kError
+
+  static ClaimVerdict Wait(layout::WaitsFor reason, bool wants) { return {kWait, reason, wants, CoreStatus()}; }
+  static ClaimVerdict Refuse(CoreStatus error) { return {kError, layout::kWaitNone, false, std::move(error)}; }
+  static ClaimVerdict Ready() { return {kReady, layout::kWaitNone, false, CoreStatus()}; }
+};
+
+// Training: ready means that the plan stands on what the table has finished and that nothing earlier is open;
+// what is left is the lease and the CAS from PLANNED to CLAIMED.
+ClaimVerdict DecideClaim(const ClaimWords& words);
+
+// Evaluation: ready means that the keys may be asked for (DEDUPED), or that they are answered (ANSWERED).
+ClaimVerdict DecideRead(const ClaimWords& words);
+
+// Reads the words of `table_index` for a ticket; `base`, `status` and `need` only of a plan.
+void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket, ClaimWords* words);
+
+// Whether the truth of a table is the state after its last finished step: every ticket that it claimed, and
+// every closed one that was trained, is retired.
+bool ReadersMayRead(const RingView& ring, int table_index);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_CLAIM_H_

@@ -1,0 +1,59 @@
+// The result of something that can fail: the core throws nothing.
+#ifndef ASCPIPE_CORE_CORE_STATUS_H_
+#define ASCPIPE_CORE_CORE_STATUS_H_
+
+#include <sstream>
+#include <string>
+#include <utility>
+
+namespace ascpipe {
+
+// The numbers are TensorFlow's, and these are all that an op of ours returns: MonitoredSession retries
+// ABORTED and UNAVAILABLE for ever, and takes OUT_OF_RANGE for the end of the data.
+enum class Code : int {
+  kOk = 0,
+  kCancelled = 1,
+  kInvalidArgument = 3,
+  kResourceExhausted = 8,
+  kFailedPrecondition = 9,
+  kInternal = 13,
+  kDataLoss = 15,
+};
+
+class CoreStatus {
+ public:
+  CoreStatus() : code_(Code::kOk) {}
+  CoreStatus(Code code, std::string text) : code_(code), text_(std::move(text)) {}
+
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  Code code_;
+  std::string text_;
+};
+
+inline void AppendTo(std::ostringstream*) {}
+template <typename First, typename... Rest>
+void AppendTo(std::ostringstream* out, const First& first, const Rest&... rest) {
+  *out << first;
+  AppendTo(out, rest...);
+}
+
+// Its arguments as one text.
+template <typename... Parts>
+std::string Text(const Parts&... parts) {
+  std::ostringstream out;
+  AppendTo(&out, parts...);
+  return out.str();
+}
+
+template <typename... Parts>
+CoreStatus Error(Code code, const Parts&... parts) {
+  return CoreStatus(code, Text(parts...));
+}
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_CORE_STATUS_H_

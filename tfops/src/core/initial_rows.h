@@ -1,0 +1,39 @@
+// Initial rows: a pure function of (table seed, key), on every machine the same bits.
+//
+// Integer arithmetic, then fixed polynomials in double, rounded to float once; no libm, whose last bits
+// differ from version to version.  The plain version is tests/reference/initial_rows.py.
+#ifndef ASCPIPE_CORE_INITIAL_ROWS_H_
+#define ASCPIPE_CORE_INITIAL_ROWS_H_
+
+#include <cstdint>
+
+namespace ascpipe {
+
+enum class InitialKind : int {
+  kConstant = 0,         // a
+  kUniform = 1,          // [a, b)
+  kNormal = 2,           // mean a, standard deviation b
+  kTruncatedNormal = 3,  // the same, without what lies beyond two standard deviations
+};
+
+struct InitialRows {
+  std::uint64_t seed = 0;
+  InitialKind kind = InitialKind::kConstant;
+  double a = 0.0;
+  double b = 0.0;
+  double scale = 1.0;  // of the result, before it is rounded
+
+  // row: float[dim].
+  void Fill(std::int64_t key, std::int64_t dim, float* row) const;
+};
+
+// Element `column` of the generator of (seed, key), all 64 bits.
+std::uint64_t InitialBits(std::uint64_t seed, std::int64_t key, std::int64_t column);
+// Inverse of the normal distribution function, 0 < p < 1.
+double InverseNormal(double p);
+// Natural logarithm of a positive normal number.
+double Log(double x);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_INITIAL_ROWS_H_

@@ -1,0 +1,53 @@
+#include "core/interrupt.h"
+
+#include <signal.h>
+
+#include <atomic>
+
+namespace ascpipe {
+
+namespace {
+
+std::atomic<std::uint64_t> interrupts{0};
+struct sigaction before;
+bool chained = false;
+
+void OnInterrupt(int signal_number, siginfo_t* info, void* context) {
+  interrupts.fetch_add(1);
+  if ((before.sa_flags & SA_SIGINFO) != 0) {
+    before.sa_sigaction(signal_number, info, context);
+  } else if (before.sa_handler == SIG_DFL) {
+    sigaction(signal_number, &before, nullptr);
+    raise(signal_number);
+  } else if (before.sa_handler != SIG_IGN) {
+    before.sa_handler(signal_number);
+  }
+}
+
+bool IsOurs(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == OnInterrupt;
+}
+
+}  // namespace
+
+std::uint64_t InterruptCount() { return interrupts.load(); }
+
+void ChainInterrupt() {
+  struct sigaction current;
+  if (sigaction(SIGINT, nullptr, &current) != 0 || IsOurs(current)) return;
+  if (current.sa_handler == SIG_IGN && (current.sa_flags & SA_SIGINFO) == 0) return;  // as in a background job
+  before = current;
+  struct sigaction ours = current;
+  ours.sa_sigaction = OnInterrupt;
+  ours.sa_flags = current.sa_flags | SA_SIGINFO;
+  chained = sigaction(SIGINT, &ours, nullptr) == 0;
+}
+
+void UnchainInterrupt() {
+  struct sigaction current;
+  if (!chained || sigaction(SIGINT, nullptr, &current) != 0 || !IsOurs(current)) return;
+  sigaction(SIGINT, &before, nullptr);
+  chained = false;
+}
+
+}  // namespace ascpipe

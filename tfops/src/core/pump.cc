@@ -1,0 +1,47 @@
+#include "core/pump.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <utility>
+
+namespace ascpipe {
+
+Pump::Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams)
+    : session_(session), spin_us_(spin_us), streams_(std::move(streams)) {}
+
+void Pump::Start() {
+  // Signals are for the threads of the user's program.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { Run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Pump::Stop() {
+  stop_.store(true);
+  Ring(session_.bells + layout::kBellPump);
+  if (thread_.joinable()) thread_.join();
+}
+
+bool Pump::Round() {
+  bool any = false;
+  for (Stream* stream : streams_) any = stream->Pump() || any;
+  return any;
+}
+
+void Pump::Run() {
+  BellOwner bell(session_.bells + layout::kBellPump, spin_us_);
+  while (!stop_.load()) {
+    while (!stop_.load() && Round()) {
+    }
+    std::int64_t parked = 0;
+    for (Stream* stream : streams_) parked = parked != 0 ? parked : stream->FirstParked();
+    bell.Says(parked != 0 ? layout::kWaitRoom : layout::kWaitBatch, -1, parked);
+    bell.WaitSlice([this] { return stop_.load() || Round(); });
+  }
+  bell.Says(layout::kWaitNone, -1, 0);
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,38 @@
+// One thread that moves parked batches of all streams into their rings.
+#ifndef ASCPIPE_CORE_PUMP_H_
+#define ASCPIPE_CORE_PUMP_H_
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "core/bell.h"
+#include "core/segment.h"
+#include "core/stream.h"
+
+namespace ascpipe {
+
+class Pump {
+ public:
+  // The streams outlive the pump.
+  Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams);
+  ~Pump() { Stop(); }
+
+  void Start();
+  void Stop();  // idempotent; returns when the thread has ended
+
+ private:
+  void Run();
+  bool Round();
+
+  const SessionView session_;
+  const int spin_us_;
+  const std::vector<Stream*> streams_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_PUMP_H_

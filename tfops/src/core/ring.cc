@@ -1,0 +1,74 @@
+#include "core/ring.h"
+
+#include "core/atomics.h"
+
+namespace ascpipe {
+
+bool Arena::Find(std::int64_t length, std::int64_t* position) const {
+  if (length > bytes_) return false;
+  std::int64_t at = tail_;
+  if (at % bytes_ + length > bytes_) at += bytes_ - at % bytes_;
+  // An empty arena is free as a whole, wherever its next frame has to start.
+  if (!starts_.empty() && at + length - head_ > bytes_) return false;
+  *position = at;
+  return true;
+}
+
+void Arena::Take(std::int64_t position, std::int64_t length) {
+  if (starts_.empty()) head_ = position;
+  starts_.push_back(position);
+  tail_ = position + length;
+}
+
+void Arena::Free() {
+  starts_.pop_front();
+  head_ = starts_.empty() ? tail_ : starts_.front();
+}
+
+CoreStatus RingView::Open(const Segment& segment, int stream, int channel, const std::vector<int>& tables,
+                          RingView* view) {
+  const auto refuse = [stream](const char* what, std::int64_t got, std::int64_t wanted) {
+    return Error(Code::kInternal, "ring of stream ", stream, ": ", what, " is ", got, ", expected ", wanted);
+  };
+  const std::int64_t count = static_cast<std::int64_t>(tables.size());
+  if (segment.bytes() < static_cast<std::int64_t>(sizeof(layout::Ring))) {
+    return refuse("its size", segment.bytes(), sizeof(layout::Ring));
+  }
+  view->base_ = segment.base();
+  view->ring_ = reinterpret_cast<layout::Ring*>(segment.base());
+  const layout::Ring& ring = *view->ring_;
+  if (ring.stream != stream) return refuse("its stream", ring.stream, stream);
+  if (ring.channel != channel) return refuse("its channel", ring.channel, channel);
+  if (ring.table_count != count) return refuse("its number of tables", ring.table_count, count);
+  if (ring.frame_count < 1 || ring.frame_count > layout::kMaxFrames) {
+    return refuse("its number of frames", ring.frame_count, layout::kMaxFrames);
+  }
+  const std::int64_t frames_end =
+      ring.frames_offset + layout::kMaxFrames * static_cast<std::int64_t>(sizeof(layout::Frame));
+  const std::int64_t tables_end = ring.tables_offset + count * static_cast<std::int64_t>(sizeof(layout::RingTable));
+  const std::int64_t arena_end = ring.arena_offset + ring.arena_bytes;
+  if (ring.frames_offset < static_cast<std::int64_t>(sizeof(layout::Ring)) || frames_end > ring.tables_offset ||
+      tables_end > ring.arena_offset || ring.arena_bytes < layout::kCacheLine || arena_end > segment.bytes() ||
+      ring.arena_offset % layout::kCacheLine != 0) {
+    return refuse("the end of its arena", arena_end, segment.bytes());
+  }
+  view->frames_ = reinterpret_cast<layout::Frame*>(segment.base() + ring.frames_offset);
+  view->tables_ = reinterpret_cast<layout::RingTable*>(segment.base() + ring.tables_offset);
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    if (view->tables_[i].table != tables[i]) return refuse("a table", view->tables_[i].table, tables[i]);
+    if (view->tables_[i].worker < 0 || view->tables_[i].worker >= layout::kMaxTableWorkers) {
+      return refuse("a table worker", view->tables_[i].worker, layout::kMaxTableWorkers - 1);
+    }
+  }
+  return CoreStatus();
+}
+
+bool RingView::IsFree(std::int64_t number) const {
+  if (LoadAcquire(&frame(number)->closed) == 0) return false;
+  for (int index = 0; index < tables(); ++index) {
+    if (LoadAcquire(word(index, number)) != layout::kRetired) return false;
+  }
+  return true;
+}
+
+}  // namespace ascpipe

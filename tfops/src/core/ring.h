@@ -1,0 +1,81 @@
+// A ring segment as the trainer sees it: frames, state words, and the arena in which frames lie.
+#ifndef ASCPIPE_CORE_RING_H_
+#define ASCPIPE_CORE_RING_H_
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "core/core_status.h"
+#include "core/layout.h"
+#include "core/segment.h"
+
+namespace ascpipe {
+
+// Where frames lie in a ring's arena: one after the other, each in one piece, oldest first.
+//
+// Positions ever grow; a frame lies at position % bytes.  What does not fit before the end of the arena
+// starts at its beginning again, and the rest at the end is skipped.
+class Arena {
+ public:
+  explicit Arena(std::int64_t bytes) : bytes_(bytes & ~(layout::kCacheLine - 1)) {}
+
+  std::int64_t bytes() const { return bytes_; }
+  std::int64_t head() const { return head_; }
+  std::int64_t tail() const { return tail_; }
+
+  // Finds a place for `length` bytes behind the newest frame.  False: no room now (never, if length > bytes()).
+  bool Find(std::int64_t length, std::int64_t* position) const;
+  // Takes the place that Find returned.
+  void Take(std::int64_t position, std::int64_t length);
+  // Gives the oldest frame back.
+  void Free();
+
+  // For tests: an empty arena whose next frame starts at `position`.
+  void StartAt(std::int64_t position) { head_ = tail_ = position; }
+
+ private:
+  std::int64_t bytes_;
+  std::int64_t head_ = 0;
+  std::int64_t tail_ = 0;
+  std::deque<std::int64_t> starts_;
+};
+
+// Typed access to a ring segment.  Holds no state but pointers.
+class RingView {
+ public:
+  RingView() = default;
+  // Checks the header against the bytes of the segment and what the trainer declared.
+  static CoreStatus Open(const Segment& segment, int stream, int channel, const std::vector<int>& tables,
+                         RingView* view);
+
+  layout::Ring* header() const { return ring_; }
+  int tables() const { return ring_->table_count; }
+  layout::RingTable* table(int index) const { return tables_ + index; }
+  layout::Frame* frame(std::int64_t number) const { return frames_ + number % layout::kMaxFrames; }
+  std::uint32_t* word(int index, std::int64_t number) const {
+    return &tables_[index].words[number % layout::kMaxFrames];
+  }
+  std::uint8_t* frame_base(std::int64_t number) const { return base_ + frame(number)->offset; }
+  layout::Part* part(std::int64_t number, int index) const {
+    return reinterpret_cast<layout::Part*>(frame_base(number)) + index;
+  }
+  // An array of a part.
+  template <typename T>
+  T* array(std::int64_t number, std::int64_t offset) const {
+    return reinterpret_cast<T*>(frame_base(number) + offset);
+  }
+
+  // Whether the frame may be given back: closed, and retired by every table.
+  bool IsFree(std::int64_t number) const;
+
+ private:
+  std::uint8_t* base_ = nullptr;
+  layout::Ring* ring_ = nullptr;
+  layout::Frame* frames_ = nullptr;
+  layout::RingTable* tables_ = nullptr;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_RING_H_

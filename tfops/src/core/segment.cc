@@ -1,0 +1,58 @@
+#include "core/segment.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/atomics.h"
+
+namespace ascpipe {
+
+CoreStatus Segment::Map(int fd, std::int64_t bytes, const std::string& what, std::unique_ptr<Segment>* segment) {
+  if (bytes < layout::kCacheLine) {
+    return Error(Code::kInvalidArgument, what, " has ", bytes, " bytes, at least ", layout::kCacheLine, " are needed");
+  }
+  struct stat status;
+  if (fstat(fd, &status) != 0) {
+    return Error(Code::kInternal, what, ": descriptor ", fd, " cannot be examined: ", std::strerror(errno));
+  }
+  if (status.st_size < bytes) {
+    return Error(Code::kInternal, what, " has ", status.st_size, " bytes instead of ", bytes);
+  }
+  void* base = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) {
+    return Error(Code::kInternal, what, ": ", bytes, " bytes cannot be mapped: ", std::strerror(errno));
+  }
+  segment->reset(new Segment(static_cast<std::uint8_t*>(base), bytes));
+  // A child of the user's program must not keep the segments alive, or write into them.
+  if (madvise(base, static_cast<std::size_t>(bytes), MADV_DONTFORK) != 0) {
+    return Error(Code::kInternal, what, ": madvise(MADV_DONTFORK): ", std::strerror(errno));
+  }
+  // Every segment begins with its version, written last, and the magic number.
+  const std::uint32_t* words = reinterpret_cast<const std::uint32_t*>(base);
+  const std::uint32_t version = LoadAcquire(words);
+  if (version != layout::kVersion || words[1] != layout::kMagic) {
+    return Error(Code::kFailedPrecondition, what, " has layout version ", version, " (magic ", words[1],
+                 "), this library has version ", layout::kVersion, " (magic ", layout::kMagic,
+                 "). Install matching versions of daemon and trainer");
+  }
+  return CoreStatus();
+}
+
+Segment::~Segment() { munmap(base_, static_cast<std::size_t>(bytes_)); }
+
+CoreStatus CheckTable(const Segment& segment, int table, std::int64_t dim, std::int64_t device_rows) {
+  if (segment.bytes() < static_cast<std::int64_t>(sizeof(layout::Table))) {
+    return Error(Code::kInternal, "segment of table ", table, " has only ", segment.bytes(), " bytes");
+  }
+  const layout::Table* header = reinterpret_cast<const layout::Table*>(segment.base());
+  if (header->table != table || header->dim != dim || header->device_rows != device_rows) {
+    return Error(Code::kInternal, "segment of table ", table, " is of table ", header->table, " with ",
+                 header->device_rows, " rows of ", header->dim, ", expected ", device_rows, " rows of ", dim);
+  }
+  return CoreStatus();
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,51 @@
+// Shared memory that the supervisor made and passed as a descriptor.
+#ifndef ASCPIPE_CORE_SEGMENT_H_
+#define ASCPIPE_CORE_SEGMENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/core_status.h"
+#include "core/layout.h"
+
+namespace ascpipe {
+
+// A mapping, unmapped with the object.  A forked child does not have it (MADV_DONTFORK).
+class Segment {
+ public:
+  // Maps `bytes` of `fd`, which stays the caller's.  `what` names the segment in error texts.  Refuses a file
+  // that is shorter (touching what is missing would be a SIGBUS) and a header of another layout.
+  static CoreStatus Map(int fd, std::int64_t bytes, const std::string& what, std::unique_ptr<Segment>* segment);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  std::uint8_t* base() const { return base_; }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  Segment(std::uint8_t* base, std::int64_t bytes) : base_(base), bytes_(bytes) {}
+
+  std::uint8_t* base_;
+  std::int64_t bytes_;
+};
+
+// The session segment.
+struct SessionView {
+  explicit SessionView(std::uint8_t* base)
+      : session(reinterpret_cast<layout::Session*>(base)),
+        bells(reinterpret_cast<layout::Bell*>(base + layout::kSessionBellsOffset)) {}
+
+  layout::Bell* TableWorkerBell(int worker) const { return bells + layout::kBellTableWorkers + worker; }
+
+  layout::Session* session;
+  layout::Bell* bells;
+};
+
+// Checks that the header of a table segment describes `dim` columns and `device_rows` rows and fits its bytes.
+CoreStatus CheckTable(const Segment& segment, int table, std::int64_t dim, std::int64_t device_rows);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_SEGMENT_H_

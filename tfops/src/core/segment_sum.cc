@@ -1,0 +1,58 @@
+#include "core/segment_sum.h"
+
+namespace ascpipe {
+
+namespace {
+
+constexpr std::int64_t kAhead = 16;
+
+template <std::int64_t constant_dim>
+std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const std::int32_t* restore,
+                 const float* grads, std::int64_t n, std::int64_t any_dim, float* sums) {
+  const std::int64_t dim = constant_dim != 0 ? constant_dim : any_dim;
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (i + kAhead < n) {
+      const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
+      if (ahead < static_cast<std::uint64_t>(place_count) && places[ahead] >= 0) {
+        __builtin_prefetch(sums + places[ahead] * dim, 1);
+      }
+    }
+    const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);
+    if (index >= static_cast<std::uint64_t>(place_count)) return i;
+    if (places[index] < 0) continue;
+    float* __restrict__ sum = sums + places[index] * dim;
+    const float* __restrict__ grad = grads + i * dim;
+    for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places,
+                              std::int32_t* indices) {
+  std::int32_t valid = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    places[i] = slots[i] < 0 ? -1 : valid;
+    if (slots[i] >= 0) indices[valid++] = slots[i];
+  }
+  return valid;
+}
+
+std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const std::int32_t* restore,
+                          const float* grads, std::int64_t n, std::int64_t dim, float* sums) {
+  switch (dim) {
+    case 8:
+      return Add<8>(places, place_count, restore, grads, n, dim, sums);
+    case 16:
+      return Add<16>(places, place_count, restore, grads, n, dim, sums);
+    case 32:
+      return Add<32>(places, place_count, restore, grads, n, dim, sums);
+    case 64:
+      return Add<64>(places, place_count, restore, grads, n, dim, sums);
+    default:
+      return Add<0>(places, place_count, restore, grads, n, dim, sums);
+  }
+}
+
+}  // namespace ascpipe

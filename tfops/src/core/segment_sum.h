@@ -1,0 +1,25 @@
+// The gradient of a lookup: sums of gradient rows per distinct id, in canonical order.
+#ifndef ASCPIPE_CORE_SEGMENT_SUM_H_
+#define ASCPIPE_CORE_SEGMENT_SUM_H_
+
+#include <cstdint>
+
+namespace ascpipe {
+
+// Numbers the slots that are not -1.
+//   slots  int32[n]   places  int32[n], receives the number or -1   indices  int32[n], receives these slots
+// Returns how many there are.
+std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places,
+                              std::int32_t* indices);
+
+// sums[places[restore[i]]] += grads[i] for i = 0, 1, ..., n-1 in this order; place -1 is left out.
+//   places  int32[place_count]   restore  int32[n]   grads  float[n, dim]   sums  float[valid, dim]
+// Returns the first i whose restore index is outside [0, place_count), or -1.
+//
+// One thread and in input order, so that the additions of a row are those of unsorted_segment_sum.
+std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const std::int32_t* restore,
+                          const float* grads, std::int64_t n, std::int64_t dim, float* sums);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_SEGMENT_SUM_H_

@@ -1,0 +1,99 @@
+// The trainer's end of one ring: takes batches without waiting, and puts them into frames as room appears.
+#ifndef ASCPIPE_CORE_STREAM_H_
+#define ASCPIPE_CORE_STREAM_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/core_status.h"
+#include "core/ring.h"
+#include "core/segment.h"
+#include "core/ticket.h"
+
+namespace ascpipe {
+
+// Ids of one feature.
+struct FeatureIds {
+  const void* data;  // int32 or int64, `count` of them, as long as the Batch lives
+  bool is_int32;
+  std::int64_t count;
+  std::vector<std::int64_t> shape;  // at most kMaxSpecRank
+};
+
+// A submitted batch; its owner keeps the ids alive with it.
+class Batch {
+ public:
+  virtual ~Batch() = default;
+  std::vector<FeatureIds> features;  // as declared, one per input of AscSubmit
+};
+
+class Stream {
+ public:
+  // `feature_tables[i]`: ring-table index of feature i.  `run`: upper bits of every ticket.
+  Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
+         const SessionView& session, std::vector<int> feature_tables, std::vector<std::string> feature_names);
+  ~Stream();
+
+  int number() const { return number_; }
+  bool training() const { return ring_.header()->channel == layout::kTrain; }
+  const RingView& ring() const { return ring_; }
+  const TicketGate& gate() const { return *gate_; }
+  std::size_t features() const { return feature_tables_.size(); }
+  const std::string& feature_name(std::size_t index) const { return feature_names_[index]; }
+  int TableIndex(int table) const;  // -1: not in this stream
+
+  // Takes the batch and gives it the next ticket.  The caller has the ticket's first hold and reference.
+  // Fails only if the stream was stopped.  Never waits for room.
+  CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
+
+  // A hold on an open ticket, or the reason why there is none.
+  CoreStatus Hold(std::int64_t number, TicketHold* hold);
+
+  // One round of the pump: gives frames back, drops closed tickets, fills frames.  True if anything was done.
+  // Called by one thread.
+  bool Pump();
+  // Tickets that wait for room, and the first of them (0: none).
+  std::int64_t FirstParked() const;
+
+  // Refuses further batches, closes every ticket and waits for closes under way; the ring may go then.
+  void Stop();
+
+ private:
+  struct Parked {
+    Ticket* ticket;
+    std::unique_ptr<Batch> batch;
+  };
+
+  bool GiveBack();
+  bool Collect();
+  bool FillOne(Parked* next);
+  std::int64_t FrameBytes(const Batch& batch) const;
+  std::int64_t Fill(const Batch& batch, std::int64_t number, std::int64_t ticket, std::int64_t position,
+                    std::int64_t length);
+  void FillPart(const Batch& batch, int index, std::uint8_t* base, layout::Part* part) const;
+
+  const std::int64_t run_;
+  const int number_;
+  const std::unique_ptr<Segment> segment_;
+  const RingView ring_;
+  const SessionView session_;
+  const std::shared_ptr<TicketGate> gate_;
+  const std::vector<int> feature_tables_;
+  const std::vector<std::string> feature_names_;
+  Arena arena_;  // the pump's
+
+  mutable std::mutex mutex_;
+  bool stopped_ = false;
+  std::int64_t sequence_ = 0;
+  std::deque<Parked> parked_;
+  std::unordered_map<std::int64_t, Ticket*> live_;  // one reference each, until closed
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_STREAM_H_

@@ -1,0 +1,63 @@
+#include "core/ticket.h"
+
+#include <pthread.h>
+
+#include "core/atomics.h"
+#include "core/bell.h"
+
+namespace ascpipe {
+
+constexpr std::int64_t Ticket::kParked;
+constexpr std::int64_t Ticket::kClosed;
+constexpr std::int64_t Ticket::kFailed;
+
+namespace {
+std::atomic<bool> forked{false};
+void MarkChild() { forked.store(true); }
+}  // namespace
+
+bool InForkedChild() { return forked.load(std::memory_order_relaxed); }
+
+void WatchForks() {
+  static const int registered = pthread_atfork(nullptr, nullptr, MarkChild);
+  (void)registered;
+}
+
+void TicketGate::Closed(std::int64_t state) {
+  if (state >= 0) {
+    Exchange(&ring_.frame(state)->closed, 1u);
+    RingTableWorkers();
+  }
+  Ring(session_.bells + layout::kBellPump);
+  Ring(session_.bells + layout::kBellTrainer);
+}
+
+void TicketGate::RingTableWorkers() const {
+  for (int index = 0; index < ring_.tables(); ++index) Ring(session_.TableWorkerBell(ring_.table(index)->worker));
+}
+
+bool Ticket::TryHold() {
+  int holders = holders_.load();
+  while (holders > 0) {
+    if (holders_.compare_exchange_weak(holders, holders + 1)) {
+      Ref();
+      return true;
+    }
+  }
+  return false;
+}
+
+void Ticket::DropHold() {
+  if (holders_.fetch_sub(1) == 1) Close();
+  Unref();
+}
+
+void Ticket::Close() {
+  if (InForkedChild()) return;  // the mapping is not there, and the ticket is the parent's
+  gate_->Enter();  // before the exchange: the ring is let go when every ticket is closed and nobody is inside
+  const std::int64_t before = state_.exchange(kClosed);
+  if (before != kClosed) gate_->Closed(before);
+  gate_->Leave();
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,121 @@
+// The life of a ticket between AscSubmit and the end of the step that trained it.
+#ifndef ASCPIPE_CORE_TICKET_H_
+#define ASCPIPE_CORE_TICKET_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "core/ring.h"
+#include "core/segment.h"
+
+namespace ascpipe {
+
+// True in a child that a fork of the trainer made: it has none of our threads and none of our mappings.
+bool InForkedChild();
+// Registers the fork handler; the first call counts.
+void WatchForks();
+
+// What closing a ticket touches: the ring and the bells of those who care.  Shared by all tickets of a stream.
+// A ticket tensor may outlive the ring, so the ring is let go only when all tickets are closed and nobody is inside.
+class TicketGate {
+ public:
+  TicketGate(const RingView& ring, const SessionView& session) : ring_(ring), session_(session) {}
+
+  void Enter() { inside_.fetch_add(1); }
+  void Leave() { inside_.fetch_sub(1); }
+  bool Empty() const { return inside_.load() == 0; }
+
+  void Closed(std::int64_t state);
+  // Rings every table worker of the stream.
+  void RingTableWorkers() const;
+
+ private:
+  RingView ring_;
+  SessionView session_;
+  std::atomic<int> inside_{0};
+};
+
+// Control block of one ticket.
+//
+// State: kParked -> frame number (>= 0) or kFailed, by the pump; anything -> kClosed, by whoever is first:
+// the last holder, the end of the step, or the stop of the pipeline.
+class Ticket {
+ public:
+  static constexpr std::int64_t kParked = -1;
+  static constexpr std::int64_t kClosed = -2;
+  static constexpr std::int64_t kFailed = -3;
+
+  // Starts with one holder and one reference (the ticket tensor's, which go with DropHold).
+  Ticket(std::int64_t number, std::shared_ptr<TicketGate> gate) : number_(number), gate_(std::move(gate)) {}
+
+  std::int64_t number() const { return number_; }
+  std::int64_t state() const { return state_.load(); }
+
+  // A holder keeps the ticket from closing by itself, for instance while a claim of it waits although
+  // its tensor was copied through Python.  False: nobody held it any more.
+  bool TryHold();
+  void DropHold();
+
+  // Idempotent; safe at any time, from any thread.
+  void Close();
+
+  // The pump: from kParked to a frame, or to failed.  False: it was closed meanwhile.
+  bool Enframe(std::int64_t frame) { return Leave(frame); }
+  bool Fail(std::int64_t needed_bytes) {
+    needed_bytes_ = needed_bytes;
+    return Leave(kFailed);
+  }
+  std::int64_t needed_bytes() const { return needed_bytes_; }
+
+  void Ref() { references_.fetch_add(1); }
+  void Unref() {
+    if (references_.fetch_sub(1) == 1) delete this;
+  }
+
+ private:
+  ~Ticket() = default;
+  bool Leave(std::int64_t state) {
+    std::int64_t parked = kParked;
+    return state_.compare_exchange_strong(parked, state);
+  }
+
+  const std::int64_t number_;
+  const std::shared_ptr<TicketGate> gate_;
+  std::atomic<std::int64_t> state_{kParked};
+  std::atomic<int> holders_{1};
+  std::atomic<int> references_{1};
+  std::int64_t needed_bytes_ = 0;  // written before the state is kFailed
+};
+
+// One holder of a ticket, by scope.
+class TicketHold {
+ public:
+  TicketHold() = default;
+  explicit TicketHold(Ticket* held) : ticket_(held) {}  // takes over one hold
+  TicketHold(TicketHold&& other) noexcept : ticket_(other.ticket_) { other.ticket_ = nullptr; }
+  TicketHold& operator=(TicketHold&& other) noexcept {
+    std::swap(ticket_, other.ticket_);
+    return *this;
+  }
+  ~TicketHold() {
+    if (ticket_ != nullptr) ticket_->DropHold();
+  }
+  Ticket* get() const { return ticket_; }
+  Ticket* operator->() const { return ticket_; }
+
+ private:
+  Ticket* ticket_ = nullptr;
+};
+
+// Run and sequence number in one ticket.
+constexpr int kRunShift = 48;
+inline std::int64_t TicketNumber(std::int64_t run, std::int64_t sequence) {
+  return (run & 0x7fff) << kRunShift | sequence;
+}
+inline std::int64_t RunOf(std::int64_t ticket) { return ticket >> kRunShift; }
+inline std::int64_t SequenceOf(std::int64_t ticket) { return ticket & ((std::int64_t{1} << kRunShift) - 1); }
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_TICKET_H_

@@ -1,0 +1,192 @@
+#include "core/waiter.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/interrupt.h"
+#include "core/ticket.h"
+
+namespace ascpipe {
+
+namespace {
+
+constexpr std::int64_t kLookAroundNs = 50000000;  // between two looks at the lifeline
+
+const char* Sentence(layout::WaitsFor waits_for) {
+  switch (waits_for) {
+    case layout::kWaitRoom:
+      return "for room in the ring";
+    case layout::kWaitPlan:
+      return "for the table worker to plan it";
+    case layout::kWaitStep:
+      return "for an earlier batch to be trained or dropped";
+    case layout::kWaitLease:
+      return "for another step to end";
+    case layout::kWaitRead:
+      return "for the table worker to answer an evaluation";
+    case layout::kWaitCut:
+      return "for the table worker to apply a change";
+    default:
+      return "for its turn";
+  }
+}
+
+}  // namespace
+
+Waiter::Waiter(const SessionView& session, const Settings& settings) : session_(session), settings_(settings) {
+  ucred peer;
+  socklen_t length = sizeof(peer);
+  if (getsockopt(settings_.lifeline_fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) supervisor_pid_ = peer.pid;
+}
+
+Waiter::~Waiter() {
+  Stop();
+  if (settings_.lifeline_fd >= 0) close(settings_.lifeline_fd);
+}
+
+void Waiter::Start() {
+  ChainInterrupt();
+  sigset_t all, before;  // signals are for the threads of the user's program
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { Run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Waiter::Stop() {
+  stop_.store(true);
+  Wake();
+  if (!thread_.joinable()) return;
+  thread_.join();
+  UnchainInterrupt();
+}
+
+void Waiter::Add(std::shared_ptr<Wait> wait) {
+  wait->interrupts_ = InterruptCount();
+  wait->until_ns_ = NowNs() + static_cast<std::int64_t>(settings_.wait_timeout_s * 1e9);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!stop_.load()) {
+      new_.push_back(std::move(wait));
+      wait = nullptr;
+    }
+  }
+  if (wait != nullptr) {
+    wait->Finish(Error(Code::kCancelled, "the pipeline was stopped"));
+    return;
+  }
+  Wake();
+}
+
+void Waiter::Fail(const CoreStatus& status) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (failure_.ok()) failure_ = status;
+}
+
+void Waiter::Run() {
+  BellOwner bell(session_.bells + layout::kBellTrainer, settings_.spin_us);
+  while (!stop_.load()) {
+    LookAround();
+    expired_ = false;
+    while (!stop_.load() && Round()) {
+    }
+    SaysFirst(&bell);
+    // What the look-around finds is not published by a bell, so it must not pass for a lost wake-up.
+    bell.WaitSlice([this] { return stop_.load() || (Round() && !expired_); });
+  }
+  TakeNew();
+  for (const auto& wait : waits_) wait->Finish(Error(Code::kCancelled, "the pipeline was stopped"));
+  waits_.clear();
+  bell.Says(layout::kWaitNone, -1, 0);
+}
+
+bool Waiter::TakeNew() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (new_.empty()) return false;
+  std::move(new_.begin(), new_.end(), std::back_inserter(waits_));
+  new_.clear();
+  return true;
+}
+
+bool Waiter::Round() {
+  bool any = TakeNew();
+  for (auto at = waits_.begin(); at != waits_.end();) {
+    CoreStatus status;
+    if (!End(at->get(), &status)) {
+      ++at;
+      continue;
+    }
+    const std::shared_ptr<Wait> over = *at;
+    at = waits_.erase(at);
+    over->Finish(status);
+    any = true;
+  }
+  return any;
+}
+
+bool Waiter::End(Wait* wait, CoreStatus* status) {
+  CoreStatus failure;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    failure = failure_;
+  }
+  if (!failure.ok()) {
+    *status = failure;
+  } else if (wait->cancelled_.load()) {
+    *status = Error(Code::kCancelled, "the step was cancelled");
+  } else if (InterruptCount() != wait->interrupts_) {
+    *status = Error(Code::kCancelled, "interrupted by Ctrl-C while waiting ", Sentence(wait->waits_for));
+  } else if (wait->Poll(status)) {
+    return true;
+  } else if (NowNs() > wait->until_ns_) {
+    *status = TimedOut(*wait);
+  } else {
+    return false;
+  }
+  expired_ = true;
+  return true;
+}
+
+CoreStatus Waiter::TimedOut(const Wait& wait) const {
+  const std::string ticket = wait.ticket != 0 ? Text(", ticket ", SequenceOf(wait.ticket)) : "";
+  return Error(Code::kInternal, "table '", wait.table_name, "'", ticket, ": waited ", settings_.wait_timeout_s, " s (wait_timeout_s) ", Sentence(wait.waits_for),
+               ". Nothing was lost; `ascpipe status` shows who waits for whom");
+}
+
+void Waiter::LookAround() {
+  const std::int64_t now = NowNs();
+  if (now - looked_ns_ < kLookAroundNs) return;
+  looked_ns_ = now;
+  const layout::Session* session = session_.session;
+  const std::uint32_t failed = LoadAcquire(&session->failed);
+  if (failed != 0) {
+    const std::size_t bytes = std::min<std::size_t>(session->failure_bytes, layout::kFailureTextBytes);
+    const std::string text(session->failure_text, bytes);
+    const std::string code = Text("E", failed);
+    Fail(CoreStatus(failed >= 300 && failed < 400 ? Code::kDataLoss : Code::kInternal,
+                    text.compare(0, code.size(), code) == 0 ? text : Text(code, ": ", text)));
+    return;
+  }
+  pollfd lifeline = {settings_.lifeline_fd, POLLRDHUP, 0};
+  if (settings_.lifeline_fd >= 0 && poll(&lifeline, 1, 0) > 0 &&
+      (lifeline.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0) {
+    Fail(Error(Code::kFailedPrecondition, "E110: ascpipe supervisor (pid ", supervisor_pid_,
+               ") is gone (its lifeline closed). No batch was half-applied. Restart the program and restore from the "
+               "last checkpoint"));
+  }
+}
+
+void Waiter::SaysFirst(BellOwner* bell) {
+  if (waits_.empty()) {
+    bell->Says(layout::kWaitNone, -1, 0);
+  } else {
+    bell->Says(waits_.front()->waits_for, waits_.front()->table, waits_.front()->ticket);
+  }
+}
+
+}  // namespace ascpipe

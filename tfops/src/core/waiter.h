@@ -1,0 +1,97 @@
+// One thread on which every wait of the trainer stands, so that no op sleeps on a thread of TensorFlow.
+#ifndef ASCPIPE_CORE_WAITER_H_
+#define ASCPIPE_CORE_WAITER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/bell.h"
+#include "core/core_status.h"
+#include "core/segment.h"
+
+namespace ascpipe {
+
+// Something that is waited for.  `Poll` and `Finish` run on the waiter thread and never sleep.
+class Wait {
+ public:
+  virtual ~Wait() = default;
+
+  // True: the wait is over, with *status.  False: it goes on, and `waits_for` says for what.
+  virtual bool Poll(CoreStatus* status) = 0;
+  // Called once, after the wait is over; `status` is what Poll said, or why the wait was ended.
+  virtual void Finish(const CoreStatus& status) = 0;
+
+  // Any thread: the step was cancelled.
+  void Cancel() { cancelled_.store(true); }
+
+  layout::WaitsFor waits_for = layout::kWaitNone;
+  int table = -1;
+  std::string table_name;
+  std::int64_t ticket = 0;
+
+ private:
+  friend class Waiter;
+  std::atomic<bool> cancelled_{false};
+  std::int64_t until_ns_ = 0;
+  std::uint64_t interrupts_ = 0;  // Ctrl-C's before it began
+};
+
+class Waiter {
+ public:
+  struct Settings {
+    int spin_us;
+    double wait_timeout_s;
+    int lifeline_fd;  // its hang-up means that the supervisor is gone; the waiter's to close
+  };
+
+  Waiter(const SessionView& session, const Settings& settings);
+  ~Waiter();
+
+  // Starts the thread, and chains a handler to SIGINT that counts and then does what was done before.
+  void Start();
+  // Ends every wait with CANCELLED and the thread; idempotent.
+  void Stop();
+
+  // Any thread.  `Finish` is called on the waiter thread, never before Add returns to a caller that is it.
+  void Add(std::shared_ptr<Wait> wait);
+  // Looks at the waits again: something of this process has changed.
+  void Wake() { Ring(session_.bells + layout::kBellTrainer); }
+
+  // Ends all waits with `status`, now and from now on.
+  void Fail(const CoreStatus& status);
+
+  double wait_timeout_s() const { return settings_.wait_timeout_s; }
+
+ private:
+  void Run();
+  bool Round();
+  bool TakeNew();
+  bool End(Wait* wait, CoreStatus* status);
+  void LookAround();
+  void SaysFirst(BellOwner* bell);
+  CoreStatus TimedOut(const Wait& wait) const;
+
+  const SessionView session_;
+  const Settings settings_;
+  int supervisor_pid_ = 0;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+  std::list<std::shared_ptr<Wait>> waits_;  // the thread's; oldest first
+  std::int64_t looked_ns_ = 0;
+  bool expired_ = false;  // a round ended a wait because of time or a stop, not because of a word
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Wait>> new_;
+  CoreStatus failure_;
+};
+
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_WAITER_H_
