@@ -11,7 +11,7 @@ import stat
 import threading
 import time
 from pathlib import Path
-from typing import Dict, FrozenSet, List, NamedTuple
+from typing import Dict, FrozenSet, List, NamedTuple, Set
 
 SETTLE_S = 5.0  #: how long what is on its way out may take
 SHM = Path("/dev/shm")
@@ -63,11 +63,11 @@ def left_behind(before: Snapshot, run_home: Path, *, in_process: bool = True, se
     """
     deadline = time.monotonic() + settle_s
     while True:
-        if in_process:
-            gc.collect()
         found = _difference(before, snapshot(run_home), in_process)
         if not found or time.monotonic() > deadline:
             return found
+        if in_process:
+            gc.collect()  # takes long with TensorFlow loaded, so only when something is there
         time.sleep(0.02)
 
 
@@ -86,14 +86,10 @@ def end_processes(run_home: Path, spare: FrozenSet[str]) -> None:
 def our_processes(run_home: Path) -> List[int]:
     """Pids of the descendants of this process, and of every process with our run directory in its environment."""
     me = os.getpid()
-    parents = _parents()
-    ours = []
-    for pid in parents:
-        if pid == me:
-            continue
-        if _descends(pid, me, parents) or _carries(pid, run_home):
-            ours.append(pid)
-    return sorted(ours)
+    listed = _pids()
+    _STRANGERS.intersection_update(listed)  # a number may come back for another process
+    parents = {pid: parent for pid, parent in ((pid, _parent(pid)) for pid in listed - _STRANGERS) if parent}
+    return sorted(pid for pid in parents if pid != me and (_descends(pid, me, parents) or _carries(pid, run_home)))
 
 
 def _difference(before: Snapshot, now: Snapshot, in_process: bool) -> List[str]:
@@ -146,16 +142,14 @@ def _threads() -> List[str]:
     return found
 
 
-def _parents() -> Dict[int, int]:
-    parents = {}
-    for name in _names(Path("/proc")):
-        if not name.isdigit():
-            continue
-        # "pid (command) state parent ...": the command may hold spaces and brackets
-        fields = _read("/proc/{}/stat".format(name)).rpartition(")")[2].split()
-        if fields:
-            parents[int(name)] = int(fields[1])
-    return parents
+def _pids() -> Set[int]:
+    return {int(name) for name in _names(Path("/proc")) if name.isdigit()}
+
+
+def _parent(pid: int) -> int:
+    # "pid (command) state parent ...": the command may hold spaces and brackets
+    fields = _read("/proc/{}/stat".format(pid)).rpartition(")")[2].split()
+    return int(fields[1]) if fields else 0
 
 
 def _descends(pid: int, ancestor: int, parents: Dict[int, int]) -> bool:
@@ -182,3 +176,7 @@ def _read(path: str) -> str:
             return file.read()
     except OSError:
         return ""  # the process ended meanwhile, or belongs to another user
+
+
+#: processes that were there before we were: not ours, and never looked at again
+_STRANGERS = _pids() - {os.getpid()}

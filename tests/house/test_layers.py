@@ -1,0 +1,139 @@
+"""Folders are layers: imports go one way, and heavy packages are met where they belong only."""
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import tree
+
+BASE = {"errors", "config", "names", "logs", "words"}  # modules of ascpipe/ itself: constants, settings, errors
+
+# layer -> layers it may import; BASE and the layer itself always
+MAY_IMPORT = {
+    "mx_rec": {"ascpipe.tf"},
+    "ascpipe.tf": {"ascpipe.tfops", "ascpipe.control", "ascpipe.shm"},
+    "ascpipe.tfops": {"ascpipe.control", "ascpipe.shm"},
+    "ascpipe.__main__": {"ascpipe.cli"},
+    "ascpipe.cli": {"ascpipe.daemon", "ascpipe.control", "ascpipe.shm"},
+    "ascpipe.daemon": {"ascpipe.control", "ascpipe.shm"},
+    "ascpipe.workers": {"ascpipe.tables", "ascpipe.kernels", "ascpipe.shm", "ascpipe.control"},
+    "ascpipe.tables": {"ascpipe.kernels"},
+    "ascpipe.kernels": set(),
+    "ascpipe.shm": set(),
+    "ascpipe.control": set(),
+    "ascpipe": set(),
+}
+MEETS_TENSORFLOW = {"mx_rec", "ascpipe.tf", "ascpipe.tfops"}
+MEETS_NUMBA = {"ascpipe.kernels", "ascpipe.tables", "ascpipe.workers"}
+# The one door to memory order, and what the workers scan compiled; the supervisor and the CLI import neither.
+MEETS_NUMBA_TOO = {"ascpipe.shm.atomics", "ascpipe.shm.ring"}
+
+HEAVY = re.compile(r"^(numba|llvmlite|tensorflow)(\.|$)")
+
+
+def layer(module):
+    """The layer of a module of ours; None for other people's."""
+    parts = module.split(".")
+    if parts[0] == "mx_rec":
+        return "mx_rec"
+    if parts[0] != "ascpipe":
+        return None
+    if len(parts) == 1 or parts[1] in BASE or ".".join(parts[:2]) not in MAY_IMPORT:
+        return "ascpipe"
+    return ".".join(parts[:2])
+
+
+def product_imports():
+    for path in tree.python_files(*tree.PRODUCT):
+        module = tree.module_name(path)
+        for imported, line in tree.imports(path).items():
+            yield module, imported, "{}:{} imports {}".format(tree.name(path), line, imported)
+
+
+def test_imports_go_one_way():
+    wrong = []
+    for module, imported, where in product_imports():
+        mine, theirs = layer(module), layer(imported)
+        if theirs not in (None, mine, "ascpipe") and theirs not in MAY_IMPORT[mine]:
+            wrong.append(where)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_of_the_product_imports_tests_benches_or_examples():
+    assert not [where for _, imported, where in product_imports()
+                if imported.split(".")[0] in ("tests", "bench", "examples")]
+
+
+def test_mapped_packages_are_imported_by_their_full_names():
+    assert not [where for _, imported, where in product_imports() if imported.split(".")[0] in ("workers", "tfops")]
+
+
+def test_tensorflow_is_met_only_in_the_trainer_s_layers():
+    assert not [where for module, imported, where in product_imports()
+                if imported.split(".")[0] == "tensorflow" and layer(module) not in MEETS_TENSORFLOW]
+
+
+def test_numba_is_met_only_where_kernels_run():
+    assert not [where for module, imported, where in product_imports()
+                if imported.split(".")[0] in ("numba", "llvmlite")
+                and layer(module) not in MEETS_NUMBA and module not in MEETS_NUMBA_TOO]
+
+
+def test_worker_processes_do_not_import_each_other():
+    processes = {module for module in map(tree.module_name, tree.python_files("workers")) if module.endswith("_worker")}
+    assert not [where for module, imported, where in product_imports()
+                if module in processes and imported.rpartition(".")[0] in processes - {module}]
+
+
+INCLUDES = {  # folder of tfops/src -> what the path of an include may begin with
+    "core": ("core/",),
+    "bridge": ("core/", "bridge/", "tensorflow/"),
+    "ops": ("core/", "bridge/", "ops/", "tensorflow/"),
+}
+
+
+@pytest.mark.parametrize("folder", sorted(INCLUDES))
+def test_cpp_folders_include_downwards_only(folder):
+    wrong = []
+    for path in sorted((tree.ROOT / "tfops/src" / folder).rglob("*")):
+        if path.suffix not in (".h", ".cc"):
+            continue
+        for line in path.read_text().splitlines():
+            found = re.match(r'\s*#\s*include\s+["<]([^">]+)[">]', line)
+            if found and ("/" in found.group(1) or '"' in line):
+                target = found.group(1)
+                if not target.startswith(INCLUDES[folder] + ("sys/", "linux/", "bits/")):
+                    wrong.append("{} includes {}".format(tree.name(path), target))
+    assert not wrong, "\n".join(wrong)
+
+
+def loaded_after(program, *arguments):
+    """Heavy modules that are loaded when a Python program has ended, in a process of its own."""
+    script = ("import atexit, sys\n"
+              "atexit.register(lambda: sys.stderr.write('LOADED ' + ' '.join(sys.modules) + '\\n'))\n" + program)
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True,
+                          timeout=30)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("LOADED ")]
+    assert lines and "Traceback" not in done.stderr, "exit {}: {}".format(done.returncode, done.stderr)
+    modules = lines[-1].split()[1:]
+    assert "ascpipe" in modules
+    return sorted({module.split(".")[0] for module in modules if HEAVY.match(module)})
+
+
+def test_importing_ascpipe_loads_neither_numba_nor_tensorflow():
+    assert loaded_after("import ascpipe") == []
+
+
+def test_the_check_for_heavy_modules_sees_one():
+    assert loaded_after("import ascpipe, numba") == ["llvmlite", "numba"]
+
+
+VERBS = [["--help"], ["start", "--help"], ["status"], ["status", "--json"], ["status", "--name", "nobody"],
+         ["stop"], ["stop", "--name", "nobody"]]
+
+
+@pytest.mark.parametrize("arguments", VERBS, ids=" ".join)
+def test_no_verb_loads_numba_or_tensorflow(arguments):
+    program = "from ascpipe.cli.main import main\nmain()"
+    assert loaded_after(program, *arguments) == []

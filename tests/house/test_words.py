@@ -1,0 +1,86 @@
+"""What the tree must not contain: vague file names, unsafe loaders, paths of one machine, private talk."""
+import ast
+import re
+
+import pytest
+
+from tests.support import tree
+
+LONGEST = 400
+SELF = "tests/house/test_words.py"
+TEXT = (".py", ".cc", ".h", ".md", ".toml", ".sh", ".txt", ".lock", ".cfg", "")
+
+
+def tree_lines(*suffixes):
+    for path in tree.text_files(*suffixes):
+        if tree.name(path) in (SELF, "LICENSE") or "__pycache__" in path.parts:
+            continue
+        try:
+            lines = path.read_text().splitlines()
+        except UnicodeDecodeError:
+            continue  # a compiled product
+        for number, line in enumerate(lines, 1):
+            yield path, number, line
+
+
+def matches(pattern, *suffixes, spare=()):
+    found = re.compile(pattern)
+    return ["{}:{} {}".format(tree.name(path), number, line.strip()[:100])
+            for path, number, line in tree_lines(*suffixes)
+            if found.search(line) and not tree.name(path).startswith(tuple(spare))]
+
+
+def test_files_are_named_after_what_they_do():
+    vague = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
+    assert not [tree.name(path) for path in tree.python_files(*tree.EVERYTHING)
+                if path.stem in vague and not tree.name(path).startswith("mx_rec/")]
+
+
+@pytest.mark.parametrize("pattern", [
+    r"\b(c?[Pp]ickle|cloudpickle|marshal|shelve|dill)\b(?=\s*(\.|import|$))|import\s+(pickle|marshal|shelve|dill)\b",
+    r"allow_pickle\s*=\s*True", r"yaml\.load\(", r"(?<![\w.])eval\(", r"(?<![\w.])exec\(", r"shell\s*=\s*True",
+    r"os\.system\(",
+    r"multiprocessing\.(Queue|Manager|Pool)",
+])
+def test_nothing_runs_data_as_code(pattern):
+    assert not matches(pattern, ".py")
+
+
+@pytest.mark.parametrize("pattern", [r"\bTODO\b", r"\bFIXME\b", r"\bXXX\b"])
+def test_no_marks_of_unfinished_work(pattern):
+    assert not matches(pattern, *TEXT)
+
+
+def test_no_paths_of_one_machine():
+    assert not matches(r"(?<![\w.])/(root|work|home/\w+)/|/opt/pypi|\.pyenv/versions/3\.7\.\d+/", *TEXT)
+
+
+def test_no_issue_numbers_and_no_hosts_of_packages():
+    assert not matches(r"\bissues? #?\d|(?<![\w&])#\d+\b(?![-.;:]?\w*;)", ".md", ".py", ".toml", ".sh")
+    assert not matches(r"https?://[\w.]*(pypi|pythonhosted|mirror)", *TEXT)
+
+
+def test_conditions_are_waited_for_and_durations_are_not():
+    assert not matches(r"\btime\.sleep\(", ".py", spare=tree.PRODUCT + ("tests/support/waiting", "tests/support/leaks"))
+
+
+def test_input_is_not_validated_by_assert():
+    wrong = ["{}:{}".format(tree.name(path), node.lineno) for path in tree.python_files(*tree.PRODUCT)
+             for node in ast.walk(tree.parse(path)) if isinstance(node, ast.Assert)]
+    assert not wrong, "assert in\n" + "\n".join(wrong)
+
+
+def test_no_handler_swallows_everything():
+    wrong = []
+    for path in tree.python_files(*tree.EVERYTHING):
+        for node in ast.walk(tree.parse(path)):
+            if isinstance(node, ast.ExceptHandler) and node.type is None:
+                wrong.append("{}:{}".format(tree.name(path), node.lineno))
+    assert not wrong, "bare except in\n" + "\n".join(wrong)
+
+
+def test_files_are_short_enough_to_read():
+    sources = [path for path in tree.text_files(".py", ".cc", ".h") if "__pycache__" not in path.parts]
+    long = {tree.name(path): len(path.read_text().splitlines()) for path in sources}
+    too_long = {name: lines for name, lines in long.items() if lines > LONGEST}
+    assert not too_long, "over {} lines: {}".format(LONGEST, too_long)

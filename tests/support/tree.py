@@ -1,0 +1,69 @@
+"""The project's own files, as the house tests read them."""
+import ast
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PRODUCT = ("ascpipe", "workers", "tfops", "mx_rec")
+EVERYTHING = PRODUCT + ("bench", "examples", "tests", "scripts", "docs")
+_MAPPED = {"workers": "ascpipe.workers", "tfops": "ascpipe.tfops"}
+
+
+def python_files(*folders: str) -> List[Path]:
+    """Every Python file below the folders, in order."""
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py") if "build" not in path.parts)
+
+
+def text_files(*suffixes: str) -> Iterator[Path]:
+    """Every file of ours with one of the suffixes, the files at the top included."""
+    places = [path for folder in EVERYTHING for path in (ROOT / folder).rglob("*")] + list(ROOT.glob("*"))
+    for path in sorted(places):
+        if path.is_file() and path.suffix in suffixes:
+            yield path
+
+
+def name(path: Path) -> str:
+    """The path from the top of the tree, for messages."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def module_name(path: Path) -> str:
+    """How a file is imported: ``workers/runner.py`` is ``ascpipe.workers.runner``."""
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    if parts[-1] == "__init__":
+        parts.pop()
+    return ".".join([_MAPPED.get(parts[0], parts[0])] + parts[1:])
+
+
+def parse(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text(), str(path))
+
+
+def imports(path: Path) -> Dict[str, int]:
+    """Modules that a file imports anywhere in it, also inside functions, with a line of each.
+
+    ``from a import b`` counts as ``a.b``, since b may be a module; a relative import is resolved.
+    """
+    package = module_name(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    found: Dict[str, int] = {}
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                found[alias.name] = node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = package[:len(package) - node.level + 1] if node.level else []
+            source = ".".join(base + ([node.module] if node.module else []))
+            for alias in node.names:
+                found["{}.{}".format(source, alias.name)] = node.lineno
+    return found
+
+
+def assigned_list(path: Path, variable: str) -> Optional[List[str]]:
+    """The list or tuple of texts that a module assigns to a variable; None if it does not."""
+    for node in parse(path).body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == variable for t in node.targets):
+            return list(ast.literal_eval(node.value))
+    return None
