@@ -25,11 +25,11 @@ class Worker(NamedTuple):
     """Who this process is.
 
     Attributes:
-        index: number among the workers of its kind.
+        number: among the workers of its kind.
         generation: unique per process start, at least 1; marks the frames a key worker has claimed.
     """
 
-    index: int
+    number: int
     generation: int
 
 

@@ -2,27 +2,51 @@
 
     python -m ascpipe.workers.table_worker --channel FD --index I --generation G
 """
-from typing import Callable, Optional
+from typing import Callable, List, Optional, Union
 
 from ascpipe.shm import layout
+from ascpipe.shm.ring import Place
+from ascpipe.tables.table import Table
 from ascpipe.words import EVAL, TRAIN
+from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.runner import Attachment, Worker, command
-from ascpipe.workers.table_stage import Bells, Place, TableStage
+from ascpipe.workers.train_stage import Bells, TrainStage
+
+Stage = Union[TrainStage, EvalStage]
 
 
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     """The step of a table worker over the tables it serves."""
-    bells = Bells(attachment.bell(layout.BELL_TRAINER).ring, attachment.bell(layout.BELL_PUMP).ring)
-    stages = [
-        TableStage(attachment.tables[number], _place(attachment, number, TRAIN), _place(attachment, number, EVAL),
-                   bells, attachment.restart)
-        for number, serving in sorted(attachment.workers.items()) if serving == worker.index
-    ]
+    stages = [stage for number, serving in sorted(attachment.workers.items()) if serving == worker.number
+              for stage in _stages(attachment, number)]
 
     def step() -> int:
         return sum(stage.step() for stage in stages)
 
     return step
+
+
+def _stages(attachment: Attachment, number: int) -> List[Stage]:
+    """The stages of one table, one per channel that it is in."""
+    bells = Bells(attachment.bell(layout.BELL_TRAINER).ring, attachment.bell(layout.BELL_PUMP).ring)
+    view = attachment.tables[number]
+    table = Table(view.entries, view.entries32, view.slot_entries)
+    train, evaluation = _place(attachment, number, TRAIN), _place(attachment, number, EVAL)
+    stages: List[Stage] = []
+    is_readable = _always
+    if train is None:
+        table.rebuild((), ())
+    else:
+        train_stage = TrainStage(view, table, train, bells, restart=attachment.restart)
+        is_readable = train_stage.is_readable
+        stages.append(train_stage)
+    if evaluation is not None:
+        stages.append(EvalStage(table, evaluation, is_readable, bells))
+    return stages
+
+
+def _always() -> bool:
+    return True
 
 
 def _place(attachment: Attachment, table: int, channel: int) -> Optional[Place]:

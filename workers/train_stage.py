@@ -1,28 +1,21 @@
-"""What a table worker does with one table: carry out the next action until there is none.
+"""What a table worker does with the training stream of one table: the next action until there is none.
 
 The decision is ``ascpipe.kernels.next_action``, the arithmetic ``ascpipe.tables.table``; here stand the
 loads and stores of shared memory, and their order.  A worker may be killed between any two of them.
 """
 from collections import deque
-from typing import Callable, Deque, Dict, NamedTuple, Optional
+from typing import Callable, Deque, Dict, NamedTuple
 
 import numpy as np
 
 from ascpipe.kernels import next_action
 from ascpipe.shm import layout
 from ascpipe.shm.atomics import compare_exchange_u32, exchange_i64, exchange_u32, load_acquire_i64, store_release_i64
-from ascpipe.shm.ring import PartView, RingView, TableView
+from ascpipe.shm.ring import PartView, Place, TableView
 from ascpipe.tables.table import Batch, Record, Table
-from ascpipe.words import ANSWERED, CUT_RESET, DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
+from ascpipe.words import CUT_RESET, DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
 
 _NO_FRAME = -1
-
-
-class Place(NamedTuple):
-    """A table's column in a ring."""
-
-    ring: RingView
-    index: int
 
 
 class Pending(NamedTuple):
@@ -39,48 +32,42 @@ class Bells(NamedTuple):
     pump: Callable[[], None]
 
 
-class TableStage:
-    """One table, its training stream and its evaluation stream.
+class TrainStage:
+    """One table in its training stream.
 
     Args:
         view: the table's segment.
-        train, evaluation: where the table stands in its streams, if it is in one of that channel.
+        table: its keys and slots; not rebuilt yet.
+        place: the table's column in the ring of the stream.
         bells: whom to wake.
         restart: an earlier worker served this table and died.
     """
 
-    def __init__(self, view: TableView, train: Optional[Place], evaluation: Optional[Place], bells: Bells,
-                 restart: bool) -> None:
-        self._view, self._train, self._eval, self._bells = view, train, evaluation, bells
-        self._table = Table(view.entries, view.entries32, view.slot_entries)
+    def __init__(self, view: TableView, table: Table, place: Place, bells: Bells, *, restart: bool) -> None:
+        self._view, self._table, self._bells = view, table, bells
+        self._ring, self._column = place
         self._pending: Deque[Pending] = deque()
         self._touch_blocked = False
         self._actions: Dict[int, Callable[[int], None]] = {
             next_action.RETIRE: self._retire, next_action.REVOKE: self._revoke, next_action.SKIP: self._skip,
             next_action.COUNT_ONLY: self._count_only, next_action.TOUCH: self._touch, next_action.PLAN: self._plan,
         }
-        if restart and train is not None:
+        if restart:
             self._restart()
         else:
-            self._table.rebuild((), ())
+            table.rebuild((), ())
 
     def step(self) -> int:
         """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
         done = 0
-        if self._train is None and self._cut_is_asked():
-            self._apply_cut(0, 0, np.zeros(0, np.int64))
-            done += 1
-        while self._train is not None and self._train_action():
-            done += 1
-        while self._eval is not None and self._eval_action():
+        while self.act():
             done += 1
         return done
 
-    # ---- training
-
-    def _train_action(self) -> bool:
-        ring, index = self._train
-        head, count, (words, closed, trained) = ring.look(index)
+    def act(self) -> bool:
+        """Carry out the next action; False if there is none."""
+        ring = self._ring
+        head, count, (words, closed, trained) = ring.look(self._column)
         action, at = next_action.next_train_action(
             words, closed, trained, count, int(ring.header["look_ahead"]), int(ring.header["plan_ahead"]),
             self._wanted(head, count), self._cut_is_asked(), self._touch_blocked)
@@ -92,9 +79,15 @@ class TableStage:
             self._actions[action](head + at)
         return True
 
+    def is_readable(self) -> bool:
+        """Is the truth the state after the last trained step?"""
+        _, count, (words, closed, trained) = self._ring.look(self._column)
+        return bool(next_action.is_readable(words, closed, trained, count))
+
+    # ---- actions
+
     def _touch(self, number: int) -> None:
-        ring, index = self._train
-        part = ring.part(number, index)
+        part = self._ring.part(number, self._column)
         n = part["unique_count"]
         fits = self._table.touch(part.array("unique", n), number % layout.MAX_FRAMES, part.array("entries", n))
         if not fits and not self._is_first_unfinished(number):
@@ -104,12 +97,11 @@ class TableStage:
         self._store_word(number, TOUCHED)
 
     def _plan(self, number: int) -> None:
-        ring, index = self._train
-        head, count, (words, closed, trained) = ring.look(index)
+        head, count, (words, closed, trained) = self._ring.look(self._column)
         stands_on = next_action.base_frame(words, closed, trained, number - head, _NO_FRAME)
         # without an earlier frame that counts, the plan stands upon the last finished ticket
         base = self._finished() if stands_on == _NO_FRAME else self._ticket(head + stands_on)
-        part = ring.part(number, index)
+        part = self._ring.part(number, self._column)
         record = self._table.plan(_batch(part), part["held"])
         part["base"], part["horizon"] = base, self._ticket(head + count - 1)
         part["status"], part["full"] = record.status, 1
@@ -120,15 +112,13 @@ class TableStage:
         self._bells.trainer()
 
     def _revoke(self, number: int) -> None:
-        ring, index = self._train
-        if not compare_exchange_u32(ring.words, ring.word_index(index, number), PLANNED, TOUCHED):
+        if not compare_exchange_u32(self._ring.words, self._ring.word_index(self._column, number), PLANNED, TOUCHED):
             return  # the trainer was faster: it is claimed
         revoked = self._pending.pop()
         self._table.take_back(revoked.record, [pending.record for pending in self._pending])
 
     def _retire(self, number: int) -> None:
-        ring, index = self._train
-        part = ring.part(number, index)
+        part = self._ring.part(number, self._column)
         record = self._pending.popleft().record
         ticket = self._ticket(number)
         self._table.retire(record, ticket)
@@ -142,9 +132,8 @@ class TableStage:
         self._leave(number, part)
 
     def _skip(self, number: int) -> None:
-        ring, index = self._train
-        part = ring.part(number, index)
-        if ring.words[ring.word_index(index, number)] != TOUCHED:
+        part = self._ring.part(number, self._column)
+        if self._ring.words[self._ring.word_index(self._column, number)] != TOUCHED:
             part["held"] = 0
         self._leave(number, part)
 
@@ -158,13 +147,12 @@ class TableStage:
         self._touch_blocked = False
 
     def _count_only(self, number: int) -> None:
-        ring, index = self._train
-        part = ring.part(number, index)
+        part = self._ring.part(number, self._column)
         record = self._table.count_only(_batch(part), part["held"])
         part["held"], part["rows"], part["full"] = len(record.held), record.rows, 0
         part["fresh_count"] = part["load_count"] = part["out_count"] = 0
         self._pending.append(Pending(number, record))
-        store_release_i64(ring.longs, self._field("finished"), self._ticket(number))
+        store_release_i64(self._ring.longs, self._field("finished"), self._ticket(number))
         self._store_word(number, DONE)
 
     # ---- cuts
@@ -188,49 +176,22 @@ class TableStage:
         return bool(load_acquire_i64(self._view.longs, _TABLE_FIELD["cut_asked"])
                     > self._view.longs[_TABLE_FIELD["cut_applied"]])
 
-    # ---- evaluation
-
-    def _eval_action(self) -> bool:
-        ring, index = self._eval
-        head, count, (words, closed, _) = ring.look(index)
-        # the readers' rule is looked at after the question was seen
-        action, at = next_action.next_eval_action(words, closed, count, self._is_readable())
-        if action == next_action.NOTHING:
-            return False
-        number = head + at
-        if action == next_action.ANSWER:
-            part = ring.part(number, index)
-            n = part["unique_count"]
-            self._table.resolve(part.array("unique", n), part.array("slots", n))
-            part["status"] = PLAN_OK
-        exchange_u32(ring.words, ring.word_index(index, number),
-                     ANSWERED if action == next_action.ANSWER else RETIRED)
-        (self._bells.trainer if action == next_action.ANSWER else self._bells.pump)()
-        return True
-
-    def _is_readable(self) -> bool:
-        if self._train is None:
-            return True
-        _, count, (words, closed, trained) = self._train.ring.look(self._train.index)
-        return bool(next_action.is_readable(words, closed, trained, count))
-
     # ---- restart
 
     def _restart(self) -> None:
         """Take over from a worker that was killed: trust the truth, the words and published records only."""
-        ring, index = self._train
         header = self._view.header
-        head, count, (words, _, _) = ring.look(index)
+        head, count, (words, _, _) = self._ring.look(self._column)
         if header["cut_committed"] > header["cut_applied"]:
             self._apply_cut(head, count, words)
         for i in range(count - 1, -1, -1):  # newest first, for they stand upon each other
             if words[i] == PLANNED:
-                compare_exchange_u32(ring.words, ring.word_index(index, head + i), PLANNED, TOUCHED)
-        head, count, (words, _, _) = ring.look(index)
+                compare_exchange_u32(self._ring.words, self._ring.word_index(self._column, head + i), PLANNED, TOUCHED)
+        head, count, (words, _, _) = self._ring.look(self._column)
         window = []
         for i in range(count):
             if TOUCHED <= words[i] <= DONE:
-                part = ring.part(head + i, index)
+                part = self._ring.part(head + i, self._column)
                 window.append((part.array("entries", part["held"]), (head + i) % layout.MAX_FRAMES))
                 if words[i] > PLANNED:
                     self._pending.append(Pending(head + i, _published_record(part)))
@@ -239,30 +200,28 @@ class TableStage:
     # ---- places in memory
 
     def _store_word(self, number: int, word: int) -> None:
-        ring, index = self._train
-        exchange_u32(ring.words, ring.word_index(index, number), word)
+        exchange_u32(self._ring.words, self._ring.word_index(self._column, number), word)
 
     def _ticket(self, number: int) -> int:
-        return int(self._train.ring.frames[number % layout.MAX_FRAMES]["ticket"])
+        return int(self._ring.frames[number % layout.MAX_FRAMES]["ticket"])
 
     def _field(self, name: str) -> int:
-        return self._train.ring.table_field_index(self._train.index, name)
+        return self._ring.table_field_index(self._column, name)
 
     def _finished(self) -> int:
-        return int(load_acquire_i64(self._train.ring.longs, self._field("finished")))
+        return int(load_acquire_i64(self._ring.longs, self._field("finished")))
 
     def _wanted(self, head: int, count: int) -> int:
         """Index of the frame that a claim waits for, or -1."""
-        wanted = load_acquire_i64(self._train.ring.longs, self._field("wanted"))
+        wanted = load_acquire_i64(self._ring.longs, self._field("wanted"))
         if wanted <= self._finished():
             return -1
         places = np.arange(head, head + count) % layout.MAX_FRAMES
-        hits = np.flatnonzero(self._train.ring.frames["ticket"][places] == wanted)
+        hits = np.flatnonzero(self._ring.frames["ticket"][places] == wanted)
         return int(hits[0]) if len(hits) else -1
 
     def _is_first_unfinished(self, number: int) -> bool:
-        ring, index = self._train
-        head, count, (words, _, _) = ring.look(index)
+        head, count, (words, _, _) = self._ring.look(self._column)
         return bool((words[:number - head] == RETIRED).all())
 
 

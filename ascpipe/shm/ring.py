@@ -3,7 +3,7 @@
 A ring is a byte arena with up to ``MAX_FRAMES`` frames, numbered without gaps; the pump of the trainer
 fills it, key and table workers work in the frames in place.  Nothing here waits or decides.
 """
-from typing import List, Tuple
+from typing import List, NamedTuple, Tuple
 
 import numpy as np
 from numba import njit
@@ -22,7 +22,8 @@ _PLACES = layout.MAX_FRAMES
 
 
 @njit("UniTuple(int64, 2)(int64[::1], uint32[::1], int64, int64, int64[::1], int64[::1], int64[::1])", cache=True)
-def read_frames(longs, words, frames_at, words_at, out_words, out_closed, out_trained):
+def read_frames(longs: np.ndarray, words: np.ndarray, frames_at: int, words_at: int, out_words: np.ndarray,
+                out_closed: np.ndarray, out_trained: np.ndarray) -> Tuple[int, int]:
     """Take a consistent look at all frames of a ring, for one table.
 
     Args:
@@ -50,7 +51,7 @@ def read_frames(longs, words, frames_at, words_at, out_words, out_closed, out_tr
 
 
 @njit("int64(int64[::1], uint32[::1], int64)", cache=True)
-def unclaimed_frame(longs, words, frames_at):
+def unclaimed_frame(longs: np.ndarray, words: np.ndarray, frames_at: int) -> int:
     """The number of the oldest frame that no key worker has claimed.
 
     Args:
@@ -162,6 +163,13 @@ class RingView:
 
     def _words_at(self, table_index: int) -> int:
         return self._tables_at + table_index * (layout.RING_TABLE.itemsize // 4) + _WORDS
+
+
+class Place(NamedTuple):
+    """Where a table stands in a stream: its column in the stream's ring."""
+
+    ring: RingView
+    column: int
 
 
 class TableView:

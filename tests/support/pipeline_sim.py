@@ -8,7 +8,8 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ascpipe.shm import layout
-from ascpipe.shm.ring import RingView, TableView
+from ascpipe.shm.ring import PartView, Place, RingView, TableView
+from ascpipe.tables.table import Table
 from ascpipe.words import (
     ANSWERED,
     ASKED,
@@ -24,8 +25,9 @@ from ascpipe.words import (
     TRAIN,
     TRAINED,
 )
+from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
-from ascpipe.workers.table_stage import Bells, Place, TableStage
+from ascpipe.workers.train_stage import Bells, TrainStage
 
 
 def aligned(size: int) -> np.ndarray:
@@ -181,16 +183,23 @@ class Sim:
         self.tables = [make_table(rows, capacity) for rows in device_rows]
         self.keys = KeyStage(self.ring, 7, [])
         self.eval_keys = KeyStage(self.eval_pump.ring, 7, [])
-        self.stages = [self._stage(index, restart=False) for index in range(count)]
+        self.stages: Dict[int, TrainStage] = {}
+        self.eval_stages: Dict[int, EvalStage] = {}
+        for index in range(count):
+            self._start(index, restart=False)
         self.open: List[Open] = []
         self.device: List[Dict[int, Tuple[int, int]]] = [{} for _ in device_rows]  # slot -> (key, updates)
         self.updates: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> updates of its row
         self.counts: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> occurrences
 
-    def _stage(self, index: int, restart: bool) -> TableStage:
+    def _start(self, index: int, restart: bool) -> None:
+        """Start a table worker's stages for one table."""
         bells = Bells(lambda: None, lambda: None)
-        return TableStage(self.tables[index], Place(self.ring, index), Place(self.eval_pump.ring, index), bells,
-                          restart)
+        view = self.tables[index]
+        table = Table(view.entries, view.entries32, view.slot_entries)
+        train = TrainStage(view, table, Place(self.ring, index), bells, restart=restart)
+        self.stages[index] = train
+        self.eval_stages[index] = EvalStage(table, Place(self.eval_pump.ring, index), train.is_readable, bells)
 
     def submit(self, *keys: Sequence[int]) -> Optional[Open]:
         """Put one training batch into a frame; None if there is no room."""
@@ -204,7 +213,7 @@ class Sim:
 
     def kill(self, index: int) -> None:
         """Forget everything private of a table worker and start another one."""
-        self.stages[index] = self._stage(index, restart=True)
+        self._start(index, restart=True)
 
     # ---- trainer
 
@@ -231,11 +240,11 @@ class Sim:
         self.ring.words[self.ring.word_index(index, batch.number)] = DONE
         return True
 
-    def _move(self, batch: Open, index: int, part: object) -> None:
-        n = part["unique_count"]  # type: ignore[index]
-        unique, slots = part.array("unique", n), part.array("slots", n)  # type: ignore[attr-defined]
+    def _move(self, batch: Open, index: int, part: PartView) -> None:
+        n = part["unique_count"]
+        unique, slots = part.array("unique", n), part.array("slots", n)
         device, updates = self.device[index], self.updates[index]
-        for at in part.array("move_in", part["fresh_count"]):  # type: ignore[attr-defined,index]
+        for at in part.array("move_in", part["fresh_count"]):
             key = int(unique[at])
             if key in updates:
                 raise AssertionError("the row of key {} is made anew".format(key))
@@ -328,7 +337,8 @@ class Sim:
 
     def work(self) -> None:
         """Let every worker do all it can."""
-        while self.keys.step() or self.eval_keys.step() or any(stage.step() for stage in self.stages):
+        stages = (self.keys, self.eval_keys, *self.stages.values(), *self.eval_stages.values())
+        while any(stage.step() for stage in stages):
             pass
 
     def train(self, *keys: Sequence[int]) -> Open:

@@ -142,7 +142,7 @@ def test_an_evaluation_waits_until_the_last_step_is_retired():
     sim.work()
     assert sim.claim(batch, 0)  # DONE, not retired
     question = sim.ask([1])
-    assert sim.stages[0]._eval_action() is False
+    assert sim.eval_stages[0].act() is False
     assert sim.eval_pump.word(question.number, 0) == ASKED
     sim.close(batch)
     sim.work()
@@ -167,8 +167,7 @@ def test_a_dropped_frame_is_not_acknowledged_before_the_key_worker_is_through_wi
     sim = Sim([8])
     batch = sim.submit([1])
     sim.close(batch)
-    for stage in sim.stages:
-        assert stage.step() == 0
+    assert sim.stages[0].step() == 0
     assert sim.word(batch.number, 0) == SUBMITTED
     sim.work()
     assert sim.word(batch.number, 0) == RETIRED
@@ -232,11 +231,10 @@ def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed):
             sim.close(batch)
 
     def one_worker():
-        rng.choice([sim.keys] + sim.stages).step()
+        rng.choice([sim.keys, *sim.stages.values()]).step()
 
     def one_action():
-        stage = rng.choice(sim.stages)
-        stage._train_action()
+        rng.choice(sim.stages).act()
 
     def kill():
         sim.kill(rng.randrange(tables))

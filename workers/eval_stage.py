@@ -1,0 +1,57 @@
+"""What a table worker does with the evaluation stream of one table: answer with slots, change nothing."""
+from typing import Callable
+
+from ascpipe.kernels import next_action
+from ascpipe.shm.atomics import exchange_u32
+from ascpipe.shm.ring import Place
+from ascpipe.tables.table import Table
+from ascpipe.words import ANSWERED, PLAN_OK, RETIRED
+from ascpipe.workers.train_stage import Bells
+
+
+class EvalStage:
+    """One table in its evaluation stream.
+
+    Args:
+        table: its keys and slots.
+        place: the table's column in the ring of the stream.
+        is_readable: says whether the truth is the state after the last trained step.
+        bells: whom to wake.
+    """
+
+    def __init__(self, table: Table, place: Place, is_readable: Callable[[], bool], bells: Bells) -> None:
+        self._table, self._is_readable, self._bells = table, is_readable, bells
+        self._ring, self._column = place
+
+    def step(self) -> int:
+        """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
+        done = 0
+        while self.act():
+            done += 1
+        return done
+
+    def act(self) -> bool:
+        """Carry out the next action; False if there is none."""
+        head, count, (words, closed, _) = self._ring.look(self._column)
+        # the readers' rule is looked at after the question was seen
+        action, at = next_action.next_eval_action(words, closed, count, self._is_readable())
+        if action == next_action.NOTHING:
+            return False
+        number = head + at
+        if action == next_action.ANSWER:
+            self._answer(number)
+            self._bells.trainer()
+        else:
+            self._store_word(number, RETIRED)
+            self._bells.pump()
+        return True
+
+    def _answer(self, number: int) -> None:
+        part = self._ring.part(number, self._column)
+        n = part["unique_count"]
+        self._table.resolve(part.array("unique", n), part.array("slots", n))
+        part["status"] = PLAN_OK
+        self._store_word(number, ANSWERED)
+
+    def _store_word(self, number: int, word: int) -> None:
+        exchange_u32(self._ring.words, self._ring.word_index(self._column, number), word)
