@@ -87,6 +87,15 @@ def test_highest_slot_of_a_table_with_four_levels_is_found_alone():
     assert not words.any()
 
 
+@pytest.mark.parametrize("rows", [64, 4096, 4097])
+def test_taking_the_last_slot_of_a_word_is_said_in_the_words_above(rows):
+    pair = Pair(rows)
+    slots = np.random.RandomState(2).permutation(64).astype(np.int32)
+    assert free_slots.take_slots(slots, rows, pair.words) == reference.take_slots(slots.tolist(), pair.twin) == 64
+    pair.check()
+    pair.lowest(1)
+
+
 def test_what_is_taken_next_depends_on_the_set_alone():
     first, second = Pair(200), Pair(200)
     first.lowest(150)
