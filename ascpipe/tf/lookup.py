@@ -40,7 +40,7 @@ class TableLookup:
         ops: the lookup ops: the one of all features, and one for each default row of an evaluation.
         with_gradient: outputs in the order in which they were first looked up with a gradient.
         calls: how many lookups there were.
-        send_count: largest that was given, or None.
+        send_count: largest that was given, with static shapes; else None.
     """
 
     def __init__(self, table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> None:
@@ -134,13 +134,18 @@ def sparse_lookup(hashtable: Table, ids: FeatureSpec, send_count: Optional[int] 
     channel = TRAIN if is_train else EVAL
     default_row = _default_row(hashtable, serving_default_value)
     lookup = _table_lookup(configuration.of_graph(graph), graph, hashtable, ids, channel, batch)
-    _count_call(lookup, send_count)
+    _count_call(lookup, send_count if configuration.use_static else None)
     embedding = lookup.embedding(ids, default_row)
     name = name or "sparse_lookup_{}".format(lookup.calls)
     if not is_grad:
         return tf.stop_gradient(embedding, name=name)
     lookup.note_gradient(ids)
     return tf.identity(embedding, name=name)
+
+
+def do_merge_lookup(is_train: bool = True) -> None:
+    """Nothing, as the lookups of a table are one op; kept for programs that call it before ``tf.gradients``."""
+    boolean().check("is_train", is_train)
 
 
 def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:

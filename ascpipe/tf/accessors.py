@@ -1,0 +1,120 @@
+"""Small questions and settings that programs ask one function each; the answers are in the ``Configuration``."""
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.table import Table
+from ascpipe.tf.validation import Integer, Text, boolean, checked
+
+
+def get_rank_id() -> int:
+    """Number of this process among all. This and all below: ``EnvironmentError`` before ``init``."""
+    return Configuration.get_instance().rank_id
+
+
+def get_rank_size() -> int:
+    """How many processes train together."""
+    return Configuration.get_instance().rank_size
+
+
+def get_device_id() -> int:
+    """Number of this process's device."""
+    return Configuration.get_instance().rank_id
+
+
+def get_use_static() -> bool:
+    """Whether lookups name a ``send_count``."""
+    return Configuration.get_instance().use_static
+
+
+def get_use_dynamic_expansion() -> bool:
+    """Whether tables grow; not built yet, so False."""
+    return Configuration.get_instance().use_dynamic_expansion
+
+
+def get_use_hot() -> bool:
+    """As ``init`` was told; without effect."""
+    return Configuration.get_instance().use_hot
+
+
+def get_if_load() -> bool:
+    """Whether a checkpoint will be restored."""
+    return Configuration.get_instance().if_load
+
+
+@checked(if_load=boolean())
+def set_if_load(if_load: bool) -> None:
+    """Say whether a checkpoint will be restored."""
+    Configuration.get_instance().if_load = if_load
+
+
+def get_train_interval() -> int:
+    """Steps between evaluations, as ``init`` was told; without effect."""
+    return Configuration.get_instance().train_steps
+
+
+@checked(interval=Integer(-1))
+def set_train_interval(interval: int) -> None:
+    """Note the steps between evaluations; without effect."""
+    Configuration.get_instance().train_steps = interval
+
+
+def get_eval_steps() -> int:
+    """Steps of an evaluation, as ``init`` was told; without effect."""
+    return Configuration.get_instance().eval_steps
+
+
+@checked(steps=Integer(-1))
+def set_eval_steps(steps: int) -> None:
+    """Note the steps of an evaluation; without effect."""
+    Configuration.get_instance().eval_steps = steps
+
+
+def get_ascend_global_hashtable_collection() -> str:
+    """Name of the collection that holds table variables."""
+    return Configuration.get_instance().hashtable_collection
+
+
+@checked(name=Text(1, 255))
+def set_ascend_global_hashtable_collection(name: str) -> None:
+    """Choose the collection that holds the variables of tables created from now on; 1 to 255 characters."""
+    Configuration.get_instance().hashtable_collection = name
+
+
+def is_asc_manager_initialized() -> bool:
+    """Whether the pipeline runs."""
+    return Configuration.is_initialised() and Configuration.get_instance().frozen
+
+
+@checked(is_training=boolean())
+def get_initializer(is_training: bool) -> Optional[tf.Operation]:
+    """The initializer of an iterator that graph modification has rebuilt; that is not built yet, so None."""
+    return None
+
+
+@checked(is_train_channel=boolean())
+def clear_channel(is_train_channel: bool = False) -> tf.Operation:
+    """An op that does nothing: tickets need no counter that could be reset."""
+    return tf.no_op(name="clear_channel_{}".format(int(not is_train_channel)))
+
+
+def get_table_instance(variable: Any) -> Table:
+    """The table of a table variable of the default graph. Raises ``KeyError``."""
+    for table in _tables().values():
+        if table.variable is variable:
+            return table
+    raise KeyError("{!r} is the variable of no table of the default graph".format(getattr(variable, "name", variable)))
+
+
+def get_table_instance_by_name(table_name: str) -> Table:
+    """A table of the default graph. Raises ``KeyError``."""
+    tables = _tables()
+    if table_name not in tables:
+        raise KeyError("the default graph has no table {!r}; there are {}".format(
+            table_name, ", ".join(sorted(map(repr, tables))) or "none"))
+    return tables[table_name]
+
+
+def _tables() -> Any:
+    return Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph()).tables

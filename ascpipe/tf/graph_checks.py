@@ -1,0 +1,58 @@
+"""What must be true of a graph before its pipeline can start."""
+from typing import Dict, List, Tuple
+
+import tensorflow as tf
+
+from ascpipe.tf.dataset_graph import DatasetGraph
+from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState, Stream
+from ascpipe.words import TRAIN
+
+
+def require_startable(graph: tf.Graph, state: GraphState) -> None:
+    """Raise ``RuntimeError`` or ``ValueError``, saying what to do, unless the graph is complete and consistent."""
+    if not state.tables:
+        raise RuntimeError("the default graph has no table: call create_table() before start_asc_pipeline()")
+    if not state.streams():
+        raise RuntimeError("no dataset of the default graph submits ids: dataset.map(get_asc_insert_func(...)) comes "
+                           "before start_asc_pipeline()")
+    _require_tables_exist(state)
+    _require_one_stream_per_channel(state)
+    _require_ordered_datasets(graph, state.streams())
+    _require_gradients(state)
+
+
+def _require_tables_exist(state: GraphState) -> None:
+    for stream in state.streams():
+        for feature in stream.features:
+            if feature.spec.table_name not in state.tables:
+                raise ValueError("FeatureSpec {!r} looks into table {!r}, which was not created; there are {}".format(
+                    feature.spec.name, feature.spec.table_name, ", ".join(sorted(map(repr, state.tables)))))
+
+
+def _require_one_stream_per_channel(state: GraphState) -> None:
+    carrier: Dict[Tuple[str, int], Stream] = {}
+    for stream in state.streams():
+        for name in stream.table_names():
+            other = carrier.setdefault((name, stream.channel), stream)
+            if other is not stream:
+                raise ValueError("table {!r} is in two streams of the {} channel: give all its features of this "
+                                 "channel to one get_asc_insert_func()".format(name, CHANNEL_NAMES[stream.channel]))
+
+
+def _require_ordered_datasets(graph: tf.Graph, streams: List[Stream]) -> None:
+    datasets = DatasetGraph(graph)
+    training = {stream.number for stream in streams if stream.channel == TRAIN}
+    readers: Dict[int, str] = {}
+    for get_next in datasets.get_nexts():
+        iterator = datasets.iterator(get_next).name
+        for number in set(datasets.tickets(get_next).values()) & training:
+            other = readers.setdefault(number, iterator)
+            if other != iterator:
+                raise ValueError("iterators {!r} and {!r} both take batches of one training insert function, which are "
+                                 "trained in order; make a get_asc_insert_func() for each".format(other, iterator))
+
+
+def _require_gradients(state: GraphState) -> None:
+    for (name, channel), lookup in state.lookups.items():
+        if channel == TRAIN and not lookup.with_gradient:
+            raise RuntimeError("table {!r} cannot be trained: all its training lookups have is_grad=False".format(name))

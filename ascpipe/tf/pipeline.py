@@ -1,0 +1,128 @@
+"""``start_asc_pipeline``: checks a graph, starts the daemon's side and ours, and completes the graph."""
+import contextlib
+import logging
+import os
+from typing import Any, Dict, List
+
+import tensorflow as tf
+
+from ascpipe.config import load_settings
+from ascpipe.control import trainer_link
+from ascpipe.tf import native
+from ascpipe.tf.completion import complete_graph, slots_of_training_tables
+from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.graph_checks import require_startable
+from ascpipe.tf.graph_state import GraphState, Stream
+from ascpipe.tf.not_built import NotBuiltYetError
+
+_log = logging.getLogger(__name__)
+
+
+class Pipeline:
+    """A running pipeline: the link to the daemon and the native side.
+
+    Args:
+        link: to the daemon; closed with the pipeline.
+        running: the native side; stopped with the pipeline.
+    """
+
+    def __init__(self, link: trainer_link.TrainerLink, running: native.NativePipeline) -> None:
+        self._link = link
+        self._native = running
+
+    def table_size(self, number: int) -> int:
+        """Trained keys of a table that have a row."""
+        return self._native.table_size(number)
+
+    def close(self) -> None:
+        """Cancel every wait, and end our part of the daemon; a private daemon has ended when this returns."""
+        try:
+            self._native.stop()
+        finally:
+            self._link.close()
+
+
+def start_asc_pipeline() -> None:
+    """Start the pipeline of the default graph: after the optimizers' ``apply_gradients``, before the session.
+
+    Afterwards tables and training lookups are complete.  ``terminate_config_initializer`` ends it.
+
+    Raises:
+        EnvironmentError: ``init`` was not called.
+        RuntimeError: the graph has no table, or no dataset with an insert function; it was started before; a
+            training table whose lookups all have ``is_grad=False``.
+        ValueError: a dataset that would reorder batches; a feature of a table that does not exist; a table in
+            two streams of one channel; a slot variable whose rows cannot be begun.
+        NotBuiltYetError: the pipeline of another graph runs.
+        AscpipeError: the daemon did not start, is busy, or there is too little memory.
+    """
+    configuration = Configuration.get_instance()
+    graph = tf.compat.v1.get_default_graph()
+    state = configuration.of_graph(graph)
+    if state.started:
+        raise RuntimeError("start_asc_pipeline() was called before for this graph")
+    if configuration.frozen:
+        raise NotBuiltYetError("start_asc_pipeline() for a second graph while the pipeline of the first one runs",
+                               "call terminate_config_initializer() and init() between them; trained rows go with it")
+    if graph.finalized:
+        raise RuntimeError("the graph is finalized: call start_asc_pipeline() before the session, in a hook in begin()")
+    require_startable(graph, state)
+    slots = slots_of_training_tables(state)
+    pipeline = _start(configuration, state)
+    try:
+        complete_graph(state, slots)
+    except BaseException:
+        pipeline.close()
+        raise
+    configuration.pipeline = pipeline
+    configuration.at_end(pipeline.close)
+    state.started = True
+
+
+def _start(configuration: Configuration, state: GraphState) -> Pipeline:
+    settings = load_settings()
+    native.ops()  # a missing library is found before a daemon is started
+    with contextlib.ExitStack() as undo:
+        link = trainer_link.connect(configuration.daemon)
+        undo.callback(link.close)
+        streams = [_stream_shape(state, stream) for stream in state.streams()]
+        tables = [table.shape for table in state.tables.values()]
+        segments = link.start(
+            [{"stream": s.number, "channel": s.channel, "tables": list(s.tables)} for s in streams],
+            [{"table": t.number, "name": t.name, "dim": t.dim, "device_rows": t.device_rows} for t in tables])
+        with _closing(segments):
+            running = native.NativePipeline(link.run, segments.session[0], link.lifeline_fd, settings.spin_us,
+                                            settings.wait_timeout_s)
+            undo.callback(running.stop)
+            for table in tables:
+                running.add_table(table, native.Memory(*segments.tables[table.number]))
+            for stream in streams:
+                running.add_stream(stream, native.Memory(*segments.streams[stream.number]))
+            running.start()
+        undo.pop_all()
+    _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
+              link.daemon_pid)
+    return Pipeline(link, running)
+
+
+@contextlib.contextmanager
+def _closing(segments: Any) -> Any:
+    """The native side maps what it is given; our descriptors are closed whatever happens."""
+    descriptors: List[int] = [segments.session[0]]
+    for group in (segments.streams, segments.tables):
+        descriptors.extend(memory[0] for memory in group.values())
+    try:
+        yield
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _stream_shape(state: GraphState, stream: Stream) -> native.StreamShape:
+    names = stream.table_names()
+    places: Dict[str, int] = {name: place for place, name in enumerate(names)}
+    return native.StreamShape(
+        number=stream.number, channel=stream.channel,
+        tables=tuple(state.tables[name].shape.number for name in names),
+        parts=tuple(places[feature.spec.table_name] for feature in stream.features),
+        names=tuple(feature.spec.name for feature in stream.features))

@@ -1,0 +1,96 @@
+"""The optimizer slot variables of a table: found by name, with the value that new rows of them get."""
+from typing import Any, Iterable, List, NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.ops import variables
+
+from ascpipe.tf.table import Table
+
+
+class SlotVariable(NamedTuple):
+    """State of an optimizer beside a table.
+
+    Attributes:
+        variable: float[device rows, width], a ref variable.
+        initial: what each element begins with.
+    """
+
+    variable: tf.Variable
+    initial: float
+
+
+def slot_variables(table: Table) -> List[SlotVariable]:
+    """The slot variables of a table, of any optimizer, in order of creation.
+
+    An optimizer names them ``<name of the table's variable>/<its own name>``, below the program's variable
+    scope, if any; they have as many rows as the table.
+
+    Raises:
+        ValueError: one whose initial value is not the same known number everywhere, so that rows of new keys
+            could not begin with it; one that is a resource variable.
+    """
+    rows = table.shape.device_rows
+    found = []
+    for variable in _candidates(table.variable.graph):
+        if variable is table.variable or not _named_below(variable.op.name, table.variable.op.name):
+            continue
+        shape = variable.shape
+        if shape.rank != 2 or shape[0].value != rows or variable.dtype.base_dtype != tf.float32:
+            continue
+        if not isinstance(variable, variables.RefVariable):
+            raise ValueError("slot variable {!r} of table {!r} is a resource variable, its rows cannot move with the "
+                             "table's; make the optimizer without resource variables".format(
+                                 variable.name, table.table_name))
+        found.append(SlotVariable(variable, _initial_value(variable, table)))
+    return found
+
+
+def _candidates(graph: tf.Graph) -> Iterable[tf.Variable]:
+    keys = (tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, tf.compat.v1.GraphKeys.LOCAL_VARIABLES)
+    seen = set()
+    for variable in graph.get_collection(keys[0]) + graph.get_collection(keys[1]):
+        if id(variable) not in seen and not getattr(variable, "trainable", False):
+            seen.add(id(variable))
+            yield variable
+
+
+def _named_below(name: str, parent: str) -> bool:
+    """Whether ``parent`` stands whole among the scopes of ``name``."""
+    return "/{}/".format(parent) in "/" + name
+
+
+def _initial_value(variable: tf.Variable, table: Table) -> float:
+    value = _uniform_value(variable.initial_value)
+    if value is None:
+        raise ValueError("slot variable {!r} of table {!r}: rows of new keys shall begin as its initializer says, "
+                         "which must be one constant (zeros, ones, a constant or Fill), not {}".format(
+                             variable.name, table.table_name, variable.initial_value.op.type))
+    return value
+
+
+def _uniform_value(tensor: tf.Tensor) -> Optional[float]:
+    """The one value of all elements of a tensor, where the graph's structure says so; never computes the tensor."""
+    op = tensor.op
+    if op.type in ("Identity", "Reshape"):
+        return _uniform_value(op.inputs[0])
+    if op.type == "Fill":
+        return _uniform_value(op.inputs[1])
+    if op.type == "ZerosLike":
+        return 0.0
+    if op.type == "OnesLike":
+        return 1.0
+    if op.type == "Const":
+        return _constant(op.get_attr("value"))
+    return None
+
+
+def _constant(proto: Any) -> Optional[float]:
+    """A TensorProto holds one value for all elements, or a value each."""
+    if proto.tensor_content:
+        values = np.frombuffer(proto.tensor_content, np.float32)
+    else:
+        values = np.asarray(proto.float_val, np.float32)
+    if values.size == 0:
+        return 0.0  # no value stands for zeros
+    return float(values[0]) if (values == values[0]).all() else None

@@ -1,0 +1,1 @@
+"""Tables, lookups, features."""

@@ -1,0 +1,4 @@
+"""Features."""
+from ascpipe.tf.feature_spec import FeatureSpec
+
+__all__ = ["FeatureSpec"]

@@ -1,0 +1,4 @@
+"""Feature eviction."""
+from ascpipe.tf.later import EvictHook
+
+__all__ = ["EvictHook"]

@@ -1,0 +1,4 @@
+"""CustomizedAdagrad."""
+from ascpipe.tf.optimizers.adagrad import CustomizedAdagrad, create_hash_optimizer
+
+__all__ = ["CustomizedAdagrad", "create_hash_optimizer"]

@@ -1,0 +1,4 @@
+"""Base of the optimizers for tables."""
+from ascpipe.tf.optimizers.base import CustomizedOptimizer
+
+__all__ = ["CustomizedOptimizer"]

@@ -1,0 +1,4 @@
+"""CustomizedFtrl."""
+from ascpipe.tf.optimizers.ftrl import CustomizedFtrl, create_hash_optimizer
+
+__all__ = ["CustomizedFtrl", "create_hash_optimizer"]

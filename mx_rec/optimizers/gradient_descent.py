@@ -1,0 +1,4 @@
+"""CustomizedGradientDescent."""
+from ascpipe.tf.optimizers.gradient_descent import CustomizedGradientDescent, create_hash_optimizer
+
+__all__ = ["CustomizedGradientDescent", "create_hash_optimizer"]

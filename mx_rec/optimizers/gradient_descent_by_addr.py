@@ -1,0 +1,4 @@
+"""By row address, for dynamic expansion mode."""
+from ascpipe.tf.optimizers.gradient_descent import create_hash_optimizer_by_addr
+
+__all__ = ["create_hash_optimizer_by_addr"]

@@ -1,0 +1,1 @@
+"""Start and end, variables, log, ranks."""

@@ -1,0 +1,56 @@
+"""Start and end, and what programs ask in between."""
+from typing import NoReturn
+
+from ascpipe.tf.accessors import (
+    clear_channel,
+    get_ascend_global_hashtable_collection,
+    get_device_id,
+    get_eval_steps,
+    get_if_load,
+    get_initializer,
+    get_rank_id,
+    get_rank_size,
+    get_table_instance,
+    get_table_instance_by_name,
+    get_train_interval,
+    get_use_dynamic_expansion,
+    get_use_hot,
+    get_use_static,
+    is_asc_manager_initialized,
+    set_ascend_global_hashtable_collection,
+    set_eval_steps,
+    set_if_load,
+    set_train_interval,
+)
+from ascpipe.tf.configuration import Configuration as ConfigInitializer
+from ascpipe.tf.configuration import init, terminate_config_initializer
+from mx_rec import _missing
+
+__all__ = [
+    "ConfigInitializer",
+    "clear_channel",
+    "get_ascend_global_hashtable_collection",
+    "get_device_id",
+    "get_eval_steps",
+    "get_if_load",
+    "get_initializer",
+    "get_rank_id",
+    "get_rank_size",
+    "get_table_instance",
+    "get_table_instance_by_name",
+    "get_train_interval",
+    "get_use_dynamic_expansion",
+    "get_use_hot",
+    "get_use_static",
+    "init",
+    "is_asc_manager_initialized",
+    "set_ascend_global_hashtable_collection",
+    "set_eval_steps",
+    "set_if_load",
+    "set_train_interval",
+    "terminate_config_initializer",
+]
+
+
+def __getattr__(name: str) -> NoReturn:
+    _missing.refuse(__name__, name)
