@@ -43,8 +43,9 @@ test-unit-nojit: setup
 test-unit-bounds: setup
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) tests/unit $(ARGS)
 
+# A suite without a test yet is no failure.
 test-conformance test-cpp test-tf test-integration test-fault test-house test-model: test-%: setup
-	$(PYTEST) tests/$* $(ARGS)
+	@test -z "$$(find tests/$* -name 'test_*.py' 2>/dev/null)" || (set -x; $(PYTEST) tests/$* $(ARGS))
 
 test-long: setup
 	$(PYTEST) -m long tests $(ARGS)

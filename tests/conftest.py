@@ -24,7 +24,7 @@ TIMEOUT_S = 60.0
 GRACE_S = 20.0  #: between the failure of a test that hangs and the end of the run
 BASE_SEED = int(os.environ.get("TEST_SEED", "1"))
 
-_outcome = pytest.StashKey()
+_failed = pytest.StashKey()
 _times = collections.OrderedDict()
 
 
@@ -107,19 +107,17 @@ def pytest_runtest_protocol(item):
 def pytest_runtest_makereport(item, call):
     outcome = yield
     if call.excinfo is not None and outcome.get_result().failed:
-        item.stash[_outcome] = "failed"
+        item.stash[_failed] = item.getparent(pytest.Module).stash[_failed] = True
     outcome.get_result().sections.append(("seed", "{} (TEST_SEED={})".format(_seed_of(item), BASE_SEED)))
 
 
-def _gate(request, item):
+def _gate(node, run_home):
     """Compare before and after.  Instantiated before all other fixtures of its scope, so it ends after them."""
-    run_home = request.config.stash[_run_home_key]
     before = leaks.snapshot(run_home)
     yield
-    failed = item is not None and _outcome in item.stash
-    if item is not None:
-        item.funcargs.clear()  # pytest would keep the values of the fixtures, and their memory, a little longer
-    found = leaks.left_behind(before, run_home, in_process=not failed)
+    if isinstance(node, pytest.Function):
+        node.funcargs.clear()  # pytest would keep the values of the fixtures, and their memory, a little longer
+    found = leaks.left_behind(before, run_home, in_process=_failed not in node.stash)
     if found:
         leaks.end_processes(run_home, before.processes)
         pytest.fail("left behind:\n  " + "\n  ".join(found), pytrace=False)
@@ -127,12 +125,12 @@ def _gate(request, item):
 
 @pytest.fixture(autouse=True, scope="module")
 def _module_leaves_nothing_behind(request, run_home):
-    yield from _gate(request, None)
+    yield from _gate(request.node, run_home)
 
 
 @pytest.fixture(autouse=True)
 def _test_leaves_nothing_behind(request, run_home):
-    yield from _gate(request, request.node)
+    yield from _gate(request.node, run_home)
 
 
 @pytest.fixture(scope="session")

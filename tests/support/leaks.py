@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Dict, FrozenSet, List, NamedTuple, Set
 
-SETTLE_S = 5.0  #: how long what is on its way out may take
+SETTLE_S = float(os.environ.get("TEST_SETTLE_S", "5"))  #: how long what is on its way out may take
 SHM = Path("/dev/shm")
 
 #: native threads that we start: ours, and those of zmq (its context was not ended)
