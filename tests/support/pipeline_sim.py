@@ -3,11 +3,12 @@
 The workers' stages are the real ones.  ``Sim`` checks the contracts at every step: a claimed plan uses the
 row of each key and no other, a batch is counted once, an unclaimed batch leaves no trace.
 """
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ascpipe.shm import layout
+from ascpipe.shm.atomics import compare_exchange_u32, exchange_i64, exchange_u32
 from ascpipe.shm.ring import PartView, Place, RingView, TableView
 from ascpipe.tables.table import Table
 from ascpipe.words import (
@@ -29,6 +30,8 @@ from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
 from ascpipe.workers.train_stage import Bells, TrainStage
 
+Allocate = Callable[[int], np.ndarray]
+
 
 def aligned(size: int) -> np.ndarray:
     """uint8[size], zeroed, on a cache line."""
@@ -38,10 +41,10 @@ def aligned(size: int) -> np.ndarray:
 
 
 def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, plan_ahead: int = 2,
-              channel: int = TRAIN) -> RingView:
+              channel: int = TRAIN, allocate: Allocate = aligned) -> RingView:
     """An empty ring as the supervisor makes it."""
     shape = layout.ring_shape(tables, arena_bytes)
-    memory = aligned(shape.total_bytes)
+    memory = allocate(shape.total_bytes)
     header = memory[:layout.RING.itemsize].view(layout.RING)[0]
     for name, value in (("channel", channel), ("frame_count", frames), ("table_count", tables),
                         ("look_ahead", look_ahead), ("plan_ahead", plan_ahead), ("arena_offset", shape.arena_offset),
@@ -53,10 +56,10 @@ def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, 
     return ring
 
 
-def make_table(device_rows: int, capacity: int) -> TableView:
+def make_table(device_rows: int, capacity: int, allocate: Allocate = aligned) -> TableView:
     """An empty table as the supervisor makes it."""
     shape = layout.table_shape(device_rows, capacity)
-    memory = aligned(shape.total_bytes)
+    memory = allocate(shape.total_bytes)
     header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
     header["device_rows"], header["entry_capacity"] = device_rows, capacity
     header["entries_offset"], header["slots_offset"] = shape.entries_offset, shape.slots_offset
@@ -93,8 +96,8 @@ class SimRing:
     """
 
     def __init__(self, tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, plan_ahead: int = 2,
-                 channel: int = TRAIN) -> None:
-        self.ring = make_ring(tables, frames, arena_bytes, look_ahead, plan_ahead, channel)
+                 channel: int = TRAIN, allocate: Allocate = aligned) -> None:
+        self.ring = make_ring(tables, frames, arena_bytes, look_ahead, plan_ahead, channel, allocate)
         self.next_ticket = 1
 
     def submit(self, *keys: Sequence[int]) -> Optional[Open]:
@@ -126,7 +129,7 @@ class SimRing:
             self.ring.words[self.ring.word_index(index, number)] = SUBMITTED
         frame["claim"] = 0
         header["arena_tail"] = start + need
-        header["tail"] = number + 1
+        exchange_i64(self.ring.longs, layout.RING.fields["tail"][1] // 8, number + 1)
         self.next_ticket += 1
         return Open(int(frame["ticket"]), number, tuple(tuple(k) for k in keys))
 
@@ -175,22 +178,17 @@ class Sim:
     """
 
     def __init__(self, device_rows: Sequence[int], capacity: int = 64, frames: int = 4, arena_bytes: int = 1 << 16,
-                 look_ahead: int = 32, plan_ahead: int = 2) -> None:
+                 look_ahead: int = 32, plan_ahead: int = 2, allocate: Allocate = aligned) -> None:
         count = len(device_rows)
-        self.pump = SimRing(count, frames, arena_bytes, look_ahead, plan_ahead)
-        self.eval_pump = SimRing(count, frames, arena_bytes, channel=EVAL)
+        self.pump = SimRing(count, frames, arena_bytes, look_ahead, plan_ahead, allocate=allocate)
+        self.eval_pump = SimRing(count, frames, arena_bytes, channel=EVAL, allocate=allocate)
         self.ring = self.pump.ring
-        self.tables = [make_table(rows, capacity) for rows in device_rows]
-        self.keys = KeyStage(self.ring, 7, [])
-        self.eval_keys = KeyStage(self.eval_pump.ring, 7, [])
-        self.stages: Dict[int, TrainStage] = {}
-        self.eval_stages: Dict[int, EvalStage] = {}
-        for index in range(count):
-            self._start(index, restart=False)
+        self.tables = [make_table(rows, capacity, allocate) for rows in device_rows]
         self.open: List[Open] = []
         self.device: List[Dict[int, Tuple[int, int]]] = [{} for _ in device_rows]  # slot -> (key, updates)
         self.updates: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> updates of its row
         self.counts: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> occurrences
+        self.start_workers()
 
     def _start(self, index: int, restart: bool) -> None:
         """Start a table worker's stages for one table."""
@@ -200,6 +198,15 @@ class Sim:
         train = TrainStage(view, table, Place(self.ring, index), bells, restart=restart)
         self.stages[index] = train
         self.eval_stages[index] = EvalStage(table, Place(self.eval_pump.ring, index), train.is_readable, bells)
+
+    def start_workers(self) -> None:
+        """Start the stages that play the workers, in this process."""
+        self.keys = KeyStage(self.ring, 7, [])
+        self.eval_keys = KeyStage(self.eval_pump.ring, 7, [])
+        self.stages: Dict[int, TrainStage] = {}
+        self.eval_stages: Dict[int, EvalStage] = {}
+        for index in range(len(self.tables)):
+            self._start(index, restart=False)
 
     def submit(self, *keys: Sequence[int]) -> Optional[Open]:
         """Put one training batch into a frame; None if there is no room."""
@@ -233,11 +240,13 @@ class Sim:
                 return False
         if part["status"] != PLAN_OK:
             raise PlanError(part["status"], part["need"])
-        self.ring.words[self.ring.word_index(index, batch.number)] = CLAIMED
+        word = self.ring.word_index(index, batch.number)
+        if not compare_exchange_u32(self.ring.words, word, PLANNED, CLAIMED):
+            return False
         self.ring.frames[batch.number % layout.MAX_FRAMES]["trained"] = 1
         self._move(batch, index, part)
         self.ring.longs[finished] = batch.ticket
-        self.ring.words[self.ring.word_index(index, batch.number)] = DONE
+        exchange_u32(self.ring.words, word, DONE)
         return True
 
     def _move(self, batch: Open, index: int, part: PartView) -> None:

@@ -1,0 +1,49 @@
+"""Key and table workers as processes: the same contracts as in ``tests/unit/workers``."""
+import random
+
+import pytest
+
+from tests.support.worker_processes import KEY, TABLE, ProcessSim
+
+
+@pytest.mark.parametrize(("key_workers", "table_workers"), [(1, 1), (3, 2)])
+def test_batches_pass_through_the_workers_in_order(key_workers, table_workers):
+    rng = random.Random(5)
+    with ProcessSim([200, 200, 200], key_workers, table_workers, capacity=300) as sim:
+        for _ in range(60):
+            sim.train(*[[rng.randrange(150) for _ in range(20)] for _ in sim.tables])
+        sim.drain()
+        for index in range(3):
+            sim.check(index)
+        assert sim.late_wakeups() == 0
+
+
+def test_workers_that_are_killed_again_and_again_lose_and_repeat_nothing():
+    rng = random.Random(6)
+    with ProcessSim([200, 200], 1, 1, capacity=300, frames=8) as sim:
+        for step in range(40):
+            while len(sim.open) < 5 and sim.submit(*[[rng.randrange(150) for _ in range(9)] for _ in sim.tables]):
+                pass
+            batch = sim.open[0]
+            if step % 10 == 4:
+                sim.claim_soon(batch, 0)  # claimed by one table, planned for the other
+            if step % 10 == 9:
+                sim.close(sim.open[2])  # dropped with a plan upon it
+            if step % 5 == 4:
+                sim.kill_worker(rng.choice([KEY, TABLE, TABLE]), 0)
+            for index in range(2):
+                if step % 10 != 4 or index:
+                    sim.claim_soon(batch, index)
+            sim.close(batch)
+            sim.ring_all()
+        while sim.open:
+            sim.finish(sim.open[0])
+        sim.drain()
+        for index in range(2):
+            sim.check(index)
+
+
+def test_an_idle_worker_leaves_when_its_supervisor_is_gone():
+    with ProcessSim([10]) as sim:
+        sim.train([1, 2])
+        assert [worker.leave() for worker in sim.workers] == [0, 0]
