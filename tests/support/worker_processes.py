@@ -49,7 +49,8 @@ class WorkerProcess:
 class ProcessSim(Sim):
     """``Sim`` with workers as processes."""
 
-    def __init__(self, device_rows: Sequence[int], key_workers: int = 1, table_workers: int = 1, **settings: Any) -> None:
+    def __init__(self, device_rows: Sequence[int], key_workers: int = 1, table_workers: int = 1,
+                 **settings: Any) -> None:
         self._fds: List[int] = []
         self._sizes: List[int] = []
         self.session = self._segment(layout.SESSION_BYTES)
