@@ -1,0 +1,54 @@
+"""Distinct keys of one batch with the index that undoes it."""
+import contextlib
+from typing import Callable, Iterator
+
+import numpy as np
+
+from bench import workloads
+from bench.harness import Case, Contenders
+
+KEYS = 10 ** 7  #: keys that ids are drawn from
+BATCHES = 4  #: different ones, so that no contender profits from the caches of its last call
+
+
+@contextlib.contextmanager
+def prepare(variant: str) -> Iterator[Contenders]:
+    """One call dedups every batch once."""
+    batches = workloads.batches(variant, keys=KEYS, count=BATCHES, ids=workloads.BATCH_IDS)
+    with _tf_unique(batches) as tf_unique:
+        yield Contenders(batches.size, {
+            "ascpipe.kernels.unique": _kernel(batches),
+            "tf.unique in a graph": tf_unique,
+            "np.unique with inverse": lambda: [np.unique(batch, return_inverse=True) for batch in batches],
+        })
+
+
+def _kernel(batches: np.ndarray) -> Callable[[], object]:
+    from ascpipe.kernels import unique
+
+    n = batches.shape[1]
+    out_unique = np.empty(n, np.int64)
+    out_restore, out_occurrences = np.empty(n, np.int32), np.empty(n, np.int32)
+    cells = np.empty(unique.scratch_cells(n), np.int32)
+    return lambda: [unique.unique_keys(batch, out_unique, out_restore, out_occurrences, cells) for batch in batches]
+
+
+@contextlib.contextmanager
+def _tf_unique(batches: np.ndarray) -> Iterator[Callable[[], object]]:
+    """tf.unique over batches that TensorFlow holds already: one run for all of them, nothing is fed."""
+    from bench.sessions import tf, unoptimised_session
+
+    with tf.Graph().as_default(), unoptimised_session(threads=1) as session:
+        held = [tf.Variable(tf.zeros(batch.shape, tf.int64), trainable=False) for batch in batches]
+        feed = tf.placeholder(tf.int64, batches.shape)
+        fill = tf.group([tf.assign(variable, feed[number]) for number, variable in enumerate(held)])
+        session.run(tf.global_variables_initializer())
+        session.run(fill, {feed: batches})
+        # A value of each output is consumed: an op that only control edges need is pruned.
+        found = [tf.unique(variable) for variable in held]
+        last = tf.add_n([pair.y[-1] + tf.cast(pair.idx[-1], tf.int64) for pair in found])
+        yield session.make_callable(last)
+
+
+CASE = Case("dedup", "id", "one_thread", tuple(workloads.DISTRIBUTIONS), prepare,
+            "distinct keys, restore index and counts of batches of {:,} ids".format(workloads.BATCH_IDS))

@@ -1,0 +1,55 @@
+"""Streams of ids: seeded, so that every run and every contender sees the same ones."""
+import numpy as np
+
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
+#: ids of a batch of 8,192 rows with 26 features
+BATCH_ROWS = 8192
+FEATURES = 26
+BATCH_IDS = BATCH_ROWS * FEATURES
+
+
+def scramble(numbers: np.ndarray) -> np.ndarray:
+    """A bijection of 64 bits, so that neighbours are strangers: int64[n] -> int64[n]."""
+    mixed = numbers.astype(np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX_1
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX_2
+    return (mixed ^ (mixed >> np.uint64(31))).view(np.int64)
+
+
+class Zipf:
+    """Ranks 0 to ``keys`` - 1, rank r drawn in proportion to (r + 1) ** -exponent.
+
+    Exponent 0 is uniform.  Needs 8 bytes per key.
+    """
+
+    def __init__(self, keys: int, exponent: float, seed: int) -> None:
+        if keys < 1:
+            raise ValueError("keys must be at least 1, not {}".format(keys))
+        self._keys = keys
+        self._exponent = exponent
+        self._random = np.random.RandomState(seed)
+        if exponent:
+            self._cuts = np.cumsum(np.arange(1, keys + 1, dtype=np.float64) ** -exponent)
+
+    def ranks(self, n: int) -> np.ndarray:
+        """The next n ranks: int64[n]."""
+        if not self._exponent:
+            return self._random.randint(0, self._keys, size=n, dtype=np.int64)
+        drawn = np.searchsorted(self._cuts, self._random.random_sample(n) * self._cuts[-1], side="right")
+        return np.minimum(drawn, self._keys - 1).astype(np.int64)
+
+    def keys(self, n: int) -> np.ndarray:
+        """The next n ranks, scrambled over 64 bits: int64[n]."""
+        return scramble(self.ranks(n))
+
+
+#: by name: exponent of the distribution
+DISTRIBUTIONS = {"zipf-1.05": 1.05, "zipf-1.2": 1.2, "uniform": 0.0}
+
+
+def batches(distribution: str, *, keys: int, count: int, ids: int, seed: int = 1) -> np.ndarray:
+    """Some batches of scrambled keys: int64[count, ids]."""
+    stream = Zipf(keys, DISTRIBUTIONS[distribution], seed)
+    return stream.keys(count * ids).reshape(count, ids)
