@@ -1,13 +1,12 @@
 """``start_asc_pipeline``: checks a graph, starts the daemon's side and ours, and completes the graph."""
 import contextlib
 import logging
-import os
-from typing import Any, Dict, List
+from typing import Dict
 
 import tensorflow as tf
 
-from ascpipe.config import load_settings
-from ascpipe.control import trainer_link
+from ascpipe.control import messages, trainer_link
+from ascpipe.shm import layout
 from ascpipe.tf import native
 from ascpipe.tf.completion import complete_graph, slots_of_training_tables
 from ascpipe.tf.configuration import Configuration
@@ -80,42 +79,26 @@ def start_asc_pipeline() -> None:
 
 
 def _start(configuration: Configuration, state: GraphState) -> Pipeline:
-    settings = load_settings()
     native.ops()  # a missing library is found before a daemon is started
     with contextlib.ExitStack() as undo:
-        link = trainer_link.connect(configuration.daemon)
+        link = trainer_link.connect(configuration.daemon, layout=layout.layout_hash())
         undo.callback(link.close)
         streams = [_stream_shape(state, stream) for stream in state.streams()]
         tables = [table.shape for table in state.tables.values()]
-        segments = link.start(
-            [{"stream": s.number, "channel": s.channel, "tables": list(s.tables)} for s in streams],
-            [{"table": t.number, "name": t.name, "dim": t.dim, "device_rows": t.device_rows} for t in tables])
-        with _closing(segments):
-            running = native.NativePipeline(link.run, segments.session[0], link.lifeline_fd, settings.spin_us,
-                                            settings.wait_timeout_s)
-            undo.callback(running.stop)
-            for table in tables:
-                running.add_table(table, native.Memory(*segments.tables[table.number]))
-            for stream in streams:
-                running.add_stream(stream, native.Memory(*segments.streams[stream.number]))
-            running.start()
+        segments = link.start([messages.Stream(s.number, s.channel, s.tables) for s in streams],
+                              [messages.Table(t.number, t.name, t.dim, t.device_rows) for t in tables])
+        running = native.NativePipeline(link.run, segments.session[0], link.lifeline_fd, link.settings.spin_us,
+                                        link.settings.wait_timeout_s)
+        undo.callback(running.stop)
+        for table in tables:
+            running.add_table(table, native.Memory(*segments.tables[table.number]))
+        for stream in streams:
+            running.add_stream(stream, native.Memory(*segments.streams[stream.number]))
+        running.start()
         undo.pop_all()
     _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
               link.daemon_pid)
     return Pipeline(link, running)
-
-
-@contextlib.contextmanager
-def _closing(segments: Any) -> Any:
-    """The native side maps what it is given; our descriptors are closed whatever happens."""
-    descriptors: List[int] = [segments.session[0]]
-    for group in (segments.streams, segments.tables):
-        descriptors.extend(memory[0] for memory in group.values())
-    try:
-        yield
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
 
 
 def _stream_shape(state: GraphState, stream: Stream) -> native.StreamShape:

@@ -3,7 +3,13 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, refuse_outside_expansion, unique_name
+from ascpipe.tf.optimizers.base import (
+    CustomizedOptimizer,
+    LearningRate,
+    has_unique_indices,
+    refuse_outside_expansion,
+    unique_name,
+)
 from ascpipe.tf.validation import Float, Text, boolean, checked
 
 
@@ -21,14 +27,15 @@ class CustomizedGradientDescent(CustomizedOptimizer, tf.compat.v1.train.Gradient
         self._weight_decay = weight_decay
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        if self._weight_decay is not None:
-            return super()._apply_sparse_duplicate_indices(grad, var)  # a row decays once
-        return tf.compat.v1.train.GradientDescentOptimizer._apply_sparse_duplicate_indices(self, grad, var)
+        if self._weight_decay is None:
+            return tf.compat.v1.train.GradientDescentOptimizer._apply_sparse_duplicate_indices(self, grad, var)
+        if has_unique_indices(grad):
+            return self._apply_sparse(grad, var)
+        # Sums repeated rows first, so that a row decays once.
+        return tf.compat.v1.train.Optimizer._apply_sparse_duplicate_indices(self, grad, var)
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        values = grad.values
-        if self._weight_decay is not None:
-            values += self._weight_decay * tf.gather(var, grad.indices)
+        values = grad.values + self._weight_decay * tf.gather(var, grad.indices)
         rate = tf.cast(self._learning_rate_tensor, var.dtype.base_dtype)
         return var.scatter_sub(tf.IndexedSlices(values * rate, grad.indices, grad.dense_shape),
                                use_locking=self._use_locking)
