@@ -3,9 +3,11 @@ import argparse
 import fnmatch
 import importlib
 import json
+import os
 import sys
 from typing import List, Optional, Tuple
 
+from ascpipe.daemon import kernel_cache
 from bench import harness
 from bench.cases import MODULES
 
@@ -46,6 +48,7 @@ def run(chosen: List[Tuple[harness.Case, str]], repeats: int, json_path: Optiona
     print("{date}  commit {commit}  {machine[processor]}, {machine[cores]} cores, load {machine[load]:.1f}".format(
         **around))
     harness.steady_malloc()
+    os.environ.setdefault("NUMBA_CACHE_DIR", kernel_cache.prepare(""))
     results = []
     for case, variant in chosen:
         result = harness.run_variant(case, variant, repeats=repeats)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import warnings
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Sequence
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, NamedTuple, Sequence
 
 LEAST_REPEATS = 9  #: rounds below which a median says little
 
@@ -29,10 +29,12 @@ class Contenders(NamedTuple):
     Attributes:
         units: units of work in one call, the same for all.
         calls: by name, ours first; each call does the whole work and returns when it is done.
+        before: by name, what is done before each call of that name, not timed; for those that need it.
     """
 
     units: int
     calls: Dict[str, Callable[[], object]]
+    before: Mapping[str, Callable[[], object]] = {}
 
 
 class Timing(NamedTuple):
@@ -105,26 +107,33 @@ def median(values: Sequence[float]) -> float:
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-def measure(calls: Dict[str, Callable[[], object]], *, warm_up: int = 2, repeats: int = LEAST_REPEATS,
+def measure(contenders: Contenders, *, warm_up: int = 2, repeats: int = LEAST_REPEATS,
             clock: Callable[[], float] = time.perf_counter) -> Dict[str, List[float]]:
     """Seconds of each call, by name, in the order of the rounds.
 
     Args:
-        calls: what to time; A B C, A B C, ...
-        warm_up: calls of each before, not timed.
+        contenders: whose calls to time; A B C, A B C, ...
+        warm_up: calls of each before the first round, not timed.
         repeats: rounds.
         clock: seconds, ever growing.
     """
-    for call in calls.values():
+    for call in contenders.calls.values():
         for _ in range(warm_up):
             call()
-    seconds: Dict[str, List[float]] = {name: [] for name in calls}
+    seconds: Dict[str, List[float]] = {name: [] for name in contenders.calls}
     for _ in range(repeats):
-        for name, call in calls.items():
+        for name, call in contenders.calls.items():
+            if name in contenders.before:
+                contenders.before[name]()
             started = clock()
             call()
             seconds[name].append(clock() - started)
     return seconds
+
+
+def repeated(step: Callable[[], object], times: int) -> Callable[[], object]:
+    """Several steps in one call."""
+    return lambda: [step() for _ in range(times)]
 
 
 def compare(ours: Sequence[float], other: Sequence[float]) -> Compared:
@@ -139,7 +148,7 @@ def run_variant(case: Case, variant: str, *, warm_up: int = 2, repeats: int = LE
         if contenders.units < 1 or not contenders.calls:
             raise ValueError("{}/{}: {} units of work in {} calls".format(
                 case.name, variant, contenders.units, len(contenders.calls)))
-        seconds = measure(contenders.calls, warm_up=warm_up, repeats=repeats)
+        seconds = measure(contenders, warm_up=warm_up, repeats=repeats)
     ours = next(iter(contenders.calls))
     baselines = {name: compare(seconds[ours], times) for name, times in seconds.items() if name != ours}
     return Result("{}/{}".format(case.name, variant), case.unit, case.topology, contenders.units, ours,

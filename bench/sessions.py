@@ -1,16 +1,30 @@
 """TensorFlow sessions for measurements."""
+import contextlib
 import os
 import warnings
-from typing import Any
+from typing import Any, Iterator
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of numpy's, about how this wheel spells dtypes
     import tensorflow.compat.v1 as tf
+    from tensorflow.python.ops.lookup_ops import DenseHashTable
 
 tf.logging.set_verbosity(tf.logging.ERROR)
 
-__all__ = ["session", "tf", "unoptimised_session"]
+__all__ = ["DenseHashTable", "running_pipeline", "session", "tf", "unoptimised_session"]
+
+
+@contextlib.contextmanager
+def running_pipeline() -> Iterator[None]:
+    """What lies between ``init`` and its end, with a private daemon."""
+    from mx_rec.util.initialize import init, terminate_config_initializer
+
+    init()
+    try:
+        yield
+    finally:
+        terminate_config_initializer()
 
 
 def unoptimised_session(*, threads: int) -> Any:

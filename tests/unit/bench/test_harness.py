@@ -39,14 +39,24 @@ def case(contenders, variants=("one",)):
 
 def test_contenders_take_turns_after_their_warm_up():
     clock = Clock()
-    harness.measure({"a": clock.call("a", 1), "b": clock.call("b", 1)}, warm_up=1, repeats=3, clock=clock)
+    contenders = harness.Contenders(1, {"a": clock.call("a", 1), "b": clock.call("b", 1)})
+    harness.measure(contenders, warm_up=1, repeats=3, clock=clock)
     assert clock.log == ["a", "b", "a", "b", "a", "b", "a", "b"]
 
 
 def test_warm_up_calls_are_not_timed():
     clock = Clock()
-    seconds = harness.measure({"a": clock.call("a", 100, 100, 1, 2, 3)}, warm_up=2, repeats=3, clock=clock)
-    assert seconds == {"a": [1, 2, 3]}
+    contenders = harness.Contenders(1, {"a": clock.call("a", 100, 100, 1, 2, 3)})
+    assert harness.measure(contenders, warm_up=2, repeats=3, clock=clock) == {"a": [1, 2, 3]}
+
+
+def test_what_is_done_before_a_call_is_not_timed():
+    clock = Clock()
+    calls = {"a": clock.call("a", 1), "b": clock.call("b", 2)}
+    contenders = harness.Contenders(1, calls, {"b": clock.call("lead", 50)})
+    seconds = harness.measure(contenders, warm_up=0, repeats=2, clock=clock)
+    assert seconds == {"a": [1, 1], "b": [2, 2]}
+    assert clock.log == ["a", "lead", "b"] * 2
 
 
 def test_a_summary_has_least_median_and_most():
