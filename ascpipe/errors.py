@@ -17,7 +17,8 @@
     |   +-- WrongStateError    E219  a verb at the wrong time
     |   +-- PeerRefusedError   E217  who registers is not who is connected
     |   +-- VersionError       E220  trainer and daemon were built from different layouts
-    |   `-- SupervisorGoneError E110 the daemon died
+    |   +-- SupervisorGoneError E110 the daemon died
+    |   `-- DaemonStoppedError E113  somebody ended the daemon while it served
     +-- MessageError           E230  a control message that is not in the schema
     |   +-- ConnectionClosedError E231 the other end of a socket is gone
     |   `-- MessageTimeoutError E232 no whole message in time
@@ -200,6 +201,15 @@ class SupervisorGoneError(DaemonError):
     fields: ClassVar[Tuple[str, ...]] = ("pid", "run_dir")
     template = ("ascpipe supervisor (pid {pid}) is gone. What was trained since the last checkpoint is lost. "
                 "Restart the program. Cause, if known: {run_dir}/daemon.log")
+
+
+class DaemonStoppedError(DaemonError):
+    """Somebody ended the daemon while it served."""
+
+    code = "E113"
+    fields: ClassVar[Tuple[str, ...]] = ("reason",)
+    template = ("the ascpipe daemon was ended ({reason}). What was trained since the last checkpoint is lost. "
+                "Start a daemon and restart the program")
 
 
 class MessageError(AscpipeError):

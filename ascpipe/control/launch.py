@@ -1,0 +1,103 @@
+"""Starts a daemon as a process of its own and waits until it is ready.
+
+Used by ``ascpipe start`` and by a trainer that needs a private daemon.
+"""
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from typing import Any, Dict, Mapping, NamedTuple, Optional
+
+from ascpipe.config import ENVIRONMENT_PREFIX, variables_for
+from ascpipe.errors import NotStartedError, received
+
+MODULE = "ascpipe.daemon.main"  #: what is run
+READY_TIMEOUT_S = 30.0
+
+_PASSED_ON = frozenset({
+    "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE",
+    "VIRTUAL_ENV", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK",
+})
+
+
+class Launched(NamedTuple):
+    """A daemon that is ready.
+
+    Attributes:
+        process: our child, to be waited for or left.
+        pid: of the daemon.
+        name: of the daemon.
+    """
+
+    process: "subprocess.Popen[bytes]"
+    pid: int
+    name: str
+
+
+def child_environment(environment: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
+    """What a daemon and its workers see of our environment: nothing but a list, LC_* and ASCPIPE_*."""
+    environment = os.environ if environment is None else environment
+    kept = {name: value for name, value in environment.items()
+            if name in _PASSED_ON or name.startswith(("LC_", ENVIRONMENT_PREFIX))}
+    if "PYTHONPATH" in kept:  # a relative folder would mean another one in the daemon
+        parts = [part for part in kept["PYTHONPATH"].split(os.pathsep) if part]
+        kept["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in parts)
+    return kept
+
+
+def launch(name: str, *, private: bool = False, options: Optional[Mapping[str, Any]] = None,
+           timeout_s: float = READY_TIMEOUT_S) -> Launched:
+    """Start a daemon in a session of its own and return when it is ready.
+
+    Args:
+        name: of the daemon.
+        private: it ends with the trainer that registers.
+        options: settings from the command line.
+        timeout_s: how long it may take.
+
+    Raises:
+        AscpipeError: why it refused to start, by the class of its code.
+        NotStartedError: it died without a word, or took too long; it has ended.
+    """
+    read, write = os.pipe()
+    command = [sys.executable, "-m", MODULE, "--name", name, "--ready-fd", str(write)] + ["--private"] * private
+    environment = {**child_environment(), **variables_for(options or {})}
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[write], start_new_session=True,
+                                   cwd="/", env=environment)
+    except BaseException:
+        os.close(read)
+        raise
+    finally:
+        os.close(write)
+    try:
+        told = _read_all(read, timeout_s)
+    finally:
+        os.close(read)
+    if not told.get("ready"):
+        process.kill()
+        process.wait()
+        if "code" in told:
+            raise received(told["code"], told["text"])
+        raise NotStartedError("daemon {!r}".format(name), told.get("text") or "exit code {}".format(process.returncode))
+    return Launched(process, told["pid"], name)
+
+
+def _read_all(fd: int, timeout_s: float) -> Dict[str, Any]:
+    """The JSON object that the daemon writes once it knows; ``{}`` if it ends before, a text if it is late."""
+    deadline, data = time.monotonic() + timeout_s, b""
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or not select.select([fd], [], [], left_s)[0]:
+            return {"text": "not ready within {:g} s".format(timeout_s)}
+        piece = os.read(fd, 65536)
+        if not piece:
+            break
+        data += piece
+    try:
+        told = json.loads(data.decode())
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}

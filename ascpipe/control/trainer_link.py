@@ -1,0 +1,204 @@
+"""The trainer's link to its daemon: finds or starts one, registers, gets the segments.
+
+The daemon sees the trainer's death by the lifeline's end of file, and the other way round:
+``lifeline_fd`` gets POLLHUP when the supervisor is gone.
+"""
+import os
+import secrets
+import socket
+import subprocess
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from ascpipe import __version__, names
+from ascpipe.config import Settings, load_settings
+from ascpipe.control import fdsocket, launch, messages
+from ascpipe.control.client import ask
+from ascpipe.errors import (
+    AscpipeError,
+    BusyError,
+    MessageError,
+    NotRunningError,
+    PeerRefusedError,
+    RunDirError,
+    SupervisorGoneError,
+    WrongStateError,
+)
+from ascpipe.names import RunDir
+
+_START_TIMEOUT_S = 120.0  # allocating large segments takes its time
+_END_TIMEOUT_S = 20.0
+_LIFELINE_TIMEOUT_S = 10.0
+
+#: descriptor and bytes of a segment
+Piece = Tuple[int, int]
+
+
+class Segments(NamedTuple):
+    """What a start gave us; the descriptors are closed with the link.
+
+    Attributes:
+        session: the session segment.
+        streams: stream number -> its ring.
+        tables: table number -> its segment.
+    """
+
+    session: Piece
+    streams: Dict[int, Piece]
+    tables: Dict[int, Piece]
+
+
+class TrainerLink:
+    """A registered trainer.  Made by ``connect``.
+
+    Attributes:
+        run: run number, 1 to 32767; the upper 16 bits of every ticket.
+        daemon_pid: of the supervisor.
+        lifeline_fd: poll it for POLLHUP; owned by the link.
+        name: of the daemon.
+        private: the daemon ends with us.
+        settings: in force in this process; a named daemon may have others.
+    """
+
+    def __init__(self, run_dir: RunDir, sock: socket.socket, answer: Dict[str, Any], settings: Settings,
+                 process: "Optional[subprocess.Popen[bytes]]") -> None:
+        self._run_dir, self._sock, self._process = run_dir, sock, process
+        self._fds: List[int] = []
+        self._closed = False
+        self.run: int = answer["run"]
+        self.daemon_pid: int = answer["pid"]
+        self.name, self.private, self.settings = run_dir.name, process is not None, settings
+        self.lifeline_fd = sock.fileno()
+
+    def start(self, streams: Sequence[messages.Stream], tables: Sequence[messages.Table]) -> Segments:
+        """Have the segments made and the workers attached; once per link.
+
+        Raises:
+            OutOfSharedMemoryError: too little memory, with numbers; the link stays usable.
+            WorkerError: the workers cannot run.
+            MessageError: an argument out of range.
+            SupervisorGoneError: the daemon died.
+            WrongStateError: started before, or closed.
+        """
+        if self._closed or self._fds:
+            raise WrongStateError("start", "closed" if self._closed else "serving", "a link starts once")
+        body = messages.Start(tuple(streams), tuple(tables))
+        try:
+            sizes = ask(self._run_dir, body, _START_TIMEOUT_S)
+            message, self._fds = fdsocket.receive(self._sock, _LIFELINE_TIMEOUT_S)
+        except (NotRunningError, MessageError) as error:
+            if isinstance(error, NotRunningError) or fdsocket.is_closed(self._sock):
+                raise SupervisorGoneError(self.daemon_pid, self._run_dir.path) from error
+            raise
+        wanted = 1 + len(streams) + len(tables)
+        if message.get("verb") != "segments" or len(self._fds) != wanted:
+            raise MessageError("the daemon sent {} descriptors, expected {}".format(len(self._fds), wanted))
+        return _pieces(sizes, self._fds)
+
+    def status(self) -> Dict[str, Any]:
+        """What ``ascpipe status --json`` prints."""
+        return ask(self._run_dir, messages.Status())
+
+    def close(self) -> None:
+        """Say bye and give everything back.  Idempotent; a private daemon has ended when this returns."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if not fdsocket.is_closed(self._sock):
+                ask(self._run_dir, messages.Bye())
+        except AscpipeError:
+            pass  # it is gone, or will see the lifeline close
+        self._sock.close()
+        self.lifeline_fd = -1
+        for fd in self._fds:
+            os.close(fd)
+        self._fds = []
+        if self._process is not None:
+            _end(self._process)
+
+
+def connect(daemon: Optional[str] = None, *, layout: int) -> TrainerLink:
+    """Find a daemon and register with it.
+
+    Args:
+        daemon: name of the daemon; else $ASCPIPE_NAME.  Without either: the one named ``default`` if it runs,
+            is ours and is free, else a private one that ends with this process.
+        layout: ``ascpipe.shm.layout.layout_hash()``.
+
+    Raises:
+        NotRunningError: the daemon that was named is not there.
+        BusyError: it serves another trainer.
+        VersionError: it was built from another layout.
+        AscpipeError: any other reason, such as a private daemon that cannot start.
+    """
+    settings = load_settings()
+    named = daemon or os.environ.get(names.NAME_VARIABLE)
+    if named:
+        return _register(names.run_dir(named), layout, settings, None)
+    try:
+        return _register(names.run_dir(names.DEFAULT_NAME), layout, settings, None)
+    except (NotRunningError, BusyError, RunDirError):
+        pass  # no free default daemon of ours: the usual case
+    launched = launch.launch(names.private_name(os.getpid()), private=True)
+    try:
+        return _register(names.run_dir(launched.name), layout, settings, launched.process)
+    except BaseException:
+        _end(launched.process, at_once=True)
+        raise
+
+
+def _register(run: RunDir, layout: int, settings: Settings,
+              process: "Optional[subprocess.Popen[bytes]]") -> TrainerLink:
+    _check_there(run)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        token = secrets.token_bytes(messages.TOKEN_BYTES)
+        sock.settimeout(_LIFELINE_TIMEOUT_S)
+        try:
+            sock.connect(run.lifeline)
+        except (FileNotFoundError, ConnectionRefusedError):
+            raise NotRunningError(run.name, run.path) from None
+        sock.setblocking(True)
+        _expect(sock, "hello")
+        fdsocket.send(sock, {"verb": "trainer", "token": token})
+        _expect(sock, "known")
+        answer = ask(run, messages.Register(os.getpid(), layout, __version__, token))
+        return TrainerLink(run, sock, answer, settings, process)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _check_there(run: RunDir) -> None:
+    try:
+        names.check_private_dir(run.path)
+    except FileNotFoundError:
+        raise NotRunningError(run.name, run.path) from None
+
+
+def _expect(sock: socket.socket, verb: str) -> None:
+    body, fds = fdsocket.receive(sock, _LIFELINE_TIMEOUT_S)
+    for fd in fds:
+        os.close(fd)
+    if body.get("verb") != verb:
+        raise PeerRefusedError("the daemon said {!r}, expected {!r}".format(body.get("verb"), verb))
+
+
+def _pieces(sizes: Dict[str, Any], fds: Sequence[int]) -> Segments:
+    streams, tables = sizes["streams"], sizes["tables"]
+    session, rings, rest = fds[0], fds[1:1 + len(streams)], fds[1 + len(streams):]
+    return Segments(
+        (session, sizes["session_bytes"]),
+        {stream["stream"]: (fd, stream["bytes"]) for stream, fd in zip(streams, rings)},
+        {table["table"]: (fd, table["bytes"]) for table, fd in zip(tables, rest)})
+
+
+def _end(process: "subprocess.Popen[bytes]", *, at_once: bool = False) -> None:
+    """Wait for a private daemon; it is our child, so it can be killed if it does not end by itself."""
+    if at_once:
+        process.terminate()
+    try:
+        process.wait(_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,33 @@
+"""Becomes a worker: sets what only the process itself can set, then replaces itself by the command.
+
+    python -I -S exec_worker.py SUPERVISOR_PID OOM_SCORE_ADJ COMMAND...
+
+A program of its own because the supervisor has threads of zmq, and running Python code between its fork
+and exec would not be safe.  Imports nothing of ours.
+"""
+import ctypes
+import os
+import resource
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Never returns."""
+    supervisor, oom_score_adj, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != supervisor:  # it died before the line above took effect
+        sys.exit(1)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold rows
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write(oom_score_adj)
+    except OSError:
+        pass  # some containers forbid it; then the kernel chooses by size
+    os.execv(command[0], command)  # noqa: S606  (a fixed command of the supervisor)
+
+
+if __name__ == "__main__":
+    main()

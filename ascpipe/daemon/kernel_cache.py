@@ -1,0 +1,73 @@
+"""The folder of compiled kernels.
+
+numba decides by the time stamp of one source file whether a compiled function is current, so a change in a
+file that it calls goes unnoticed.  Here each state of the sources has a folder of its own.  What lies there
+is executed: the folder must be ours alone.
+"""
+import hashlib
+import importlib.util
+import os
+import shutil
+from typing import Iterator, List
+
+from ascpipe.names import make_private_dir
+
+KEPT = 4  #: folders of other states of the sources that may stay
+_PREFIX = "kernels-"
+
+
+def base_dir(setting: str) -> str:
+    """Where all of them lie: the setting, else in the user's cache."""
+    if setting:
+        return os.path.abspath(setting)
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    return os.path.join(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "ascpipe")
+
+
+def prepare(setting: str) -> str:
+    """The folder for the sources as they are; made if it is missing, old ones removed.
+
+    Raises:
+        RunDirError: it is not ours alone.
+    """
+    base = base_dir(setting)
+    os.makedirs(os.path.dirname(base), mode=0o700, exist_ok=True)
+    make_private_dir(base)
+    path = os.path.join(base, _PREFIX + sources_digest())
+    make_private_dir(path)
+    os.utime(path)
+    others = [os.path.join(base, name) for name in os.listdir(base) if name.startswith(_PREFIX)]
+    for old in sorted(others, key=os.path.getmtime)[:-KEPT - 1]:
+        shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+def clear(path: str) -> None:
+    """Forget what is compiled: a killed process can leave half a file, which every later one would choke on."""
+    for entry in os.listdir(path):
+        inside = os.path.join(path, entry)
+        if os.path.isdir(inside) and not os.path.islink(inside):
+            shutil.rmtree(inside, ignore_errors=True)
+        else:
+            os.unlink(inside)
+
+
+def sources_digest() -> str:
+    """16 hexadecimal digits over every source that workers compile."""
+    digest = hashlib.sha256()
+    for path in _sources():
+        with open(path, "rb") as file:
+            digest.update(os.path.basename(path).encode() + b"\0" + file.read() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _sources() -> Iterator[str]:
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folders: List[str] = [os.path.join(package, part) for part in ("kernels", "tables", "shm")]
+    spec = importlib.util.find_spec("ascpipe.workers")
+    if spec is not None and spec.origin is not None:
+        folders.append(os.path.dirname(spec.origin))
+    for folder in folders:
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            if name.endswith(".py"):
+                yield os.path.join(folder, name)

@@ -1,0 +1,291 @@
+"""What a daemon does when something happens: events in, actions out.  No processes, sockets or clocks.
+
+Killed workers (SIGKILL, which is also how the kernel ends one when memory runs out) are replaced: all
+truth is in shared memory that the supervisor holds.  A worker that ends in any other way may have
+scribbled on it, so the session fails.
+"""
+import signal
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional, Tuple, Union
+
+from ascpipe.daemon import states
+from ascpipe.errors import AscpipeError, CrashLoopError, DaemonStoppedError, KeyWorkerDiedError, TableWorkerDiedError
+
+KEY, TABLE = "key", "table"
+
+BACKOFF_S = (0.0, 0.1, 0.5, 2.0)  #: before the first, second, ... restart within the window
+RESTARTS = 5  #: allowed within the window
+WINDOW_S = 60.0
+PRIVATE_PATIENCE_S = 30.0  #: how long a private daemon waits for its trainer to register
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One place for a worker process.
+
+    Attributes:
+        kind: ``KEY`` or ``TABLE``.
+        index: number among those of its kind.
+    """
+
+    kind: str
+    index: int
+
+    def __str__(self) -> str:
+        return "{}-{}".format(self.kind, self.index)
+
+    @property
+    def sentence(self) -> str:
+        """For people: ``"key worker 0"``."""
+        return "{} worker {}".format(self.kind, self.index)
+
+
+# ---- events
+
+@dataclass(frozen=True)
+class TrainerRegistered:
+    """A trainer has this daemon from now on."""
+
+
+@dataclass(frozen=True)
+class SessionStarted:
+    """The segments are there."""
+
+
+@dataclass(frozen=True)
+class TrainerGone:
+    """It said ``bye``, or died."""
+
+
+@dataclass(frozen=True)
+class StopAsked:
+    """By ``ascpipe stop`` or a signal; ``reason`` says which."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class WorkerEnded:
+    """A worker was reaped.
+
+    Attributes:
+        generation: of the process.
+        signal_number: that ended it, or 0.
+        cause: sentence for people.
+        report: what it said of itself before it ended, or None.
+        unborn: it had not got as far as working on segments.
+        retry: what it stumbled on has been removed.
+    """
+
+    worker: Worker
+    pid: int
+    generation: int
+    signal_number: int
+    cause: str
+    report: Optional[AscpipeError] = None
+    unborn: bool = False
+    retry: bool = False
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+Event = Union[TrainerRegistered, SessionStarted, TrainerGone, StopAsked, WorkerEnded, Tick]
+
+
+# ---- actions
+
+@dataclass(frozen=True)
+class StartWorker:
+    """Spawn it, and attach it if there are segments."""
+
+    worker: Worker
+    generation: int
+    restart: bool
+
+
+@dataclass(frozen=True)
+class AttachWorkers:
+    """Hand the new segments to all workers that run."""
+
+
+@dataclass(frozen=True)
+class ClearClaim:
+    """Nobody of this generation lives any more: its frames are free to be claimed."""
+
+    generation: int
+
+
+@dataclass(frozen=True)
+class FailSession:
+    """Tell the trainer, in shared memory."""
+
+    error: AscpipeError
+
+
+@dataclass(frozen=True)
+class EndWorkers:
+    """Kill and reap all."""
+
+
+@dataclass(frozen=True)
+class CloseSession:
+    """Give the segments back."""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """Leave the loop."""
+
+
+Action = Union[StartWorker, AttachWorkers, ClearClaim, FailSession, EndWorkers, CloseSession, Exit]
+
+
+@dataclass
+class _Place:
+    """History of one worker place."""
+
+    restarts_at: List[float] = field(default_factory=list)  # within the window
+    causes: List[str] = field(default_factory=list)
+    restart_count: int = 0  # in all
+    start_at: Optional[float] = None  # a start that is due then
+    restart: bool = False  # whether it replaces one that had segments
+    generation: int = 0  # of the process that runs, 0 if none
+
+
+class Lifecycle:
+    """Decides.  Invariant: a generation is used once; a claim is cleared after its worker was reaped.
+
+    Args:
+        workers: all places.
+        private: the daemon ends with its trainer.
+        now: seconds, monotonic; so is ``now`` of every call.
+    """
+
+    def __init__(self, workers: Tuple[Worker, ...], private: bool, now: float) -> None:
+        self.state = states.IDLE
+        self.error: Optional[AscpipeError] = None  #: why the session failed
+        self._private = private
+        self._born = now
+        self._generations = 0
+        self._places: Dict[Worker, _Place] = {worker: _Place() for worker in workers}
+        self._broken: Optional[AscpipeError] = None  # an idle worker that cannot run
+        self._all_due(now)
+
+    def restarts(self, worker: Worker) -> int:
+        """How often this place got a new process after the first, in this session."""
+        return self._places[worker].restart_count
+
+    def next_look(self) -> Optional[float]:
+        """When a ``Tick`` is due."""
+        times = [place.start_at for place in self._places.values() if place.start_at is not None]
+        if self._private and self.state == states.IDLE:
+            times.append(self._born + PRIVATE_PATIENCE_S)
+        return min(times) if times else None
+
+    def handle(self, event: Event, now: float) -> List[Action]:
+        """What to do now, in this order."""
+        if self.state == states.STOPPED:
+            return []
+        if isinstance(event, Tick):
+            return self._tick(now)
+        if isinstance(event, WorkerEnded):
+            return self._worker_ended(event, now)
+        if isinstance(event, TrainerRegistered):
+            self.state = states.REGISTERED
+            return []
+        if isinstance(event, SessionStarted):
+            self.state = states.SERVING
+            return [AttachWorkers()] if self._broken is None else self._fail(self._broken)
+        if isinstance(event, TrainerGone):
+            return self._trainer_gone(now)
+        return self._stop(event)
+
+    def _tick(self, now: float) -> List[Action]:
+        actions: List[Action] = []
+        for worker, place in self._places.items():
+            if place.start_at is not None and place.start_at <= now:
+                place.start_at = None
+                self._generations += 1
+                place.generation = self._generations
+                actions.append(StartWorker(worker, place.generation, place.restart))
+        if self._private and self.state == states.IDLE and now >= self._born + PRIVATE_PATIENCE_S:
+            return actions + self._leave()
+        return actions
+
+    def _worker_ended(self, event: WorkerEnded, now: float) -> List[Action]:
+        place = self._places[event.worker]
+        if place.generation != event.generation:
+            return []  # we ended it ourselves
+        place.generation = 0
+        if self.state == states.FAILED:
+            return []
+        actions: List[Action] = []
+        if self.state == states.SERVING and event.worker.kind == KEY:
+            actions.append(ClearClaim(event.generation))
+        error = self._verdict(event, place, now)
+        if error is not None:
+            if self.state == states.SERVING:
+                return self._fail(error)
+            self._broken = error  # said when a trainer starts
+            return actions
+        self._schedule(place, now)
+        return actions
+
+    def _verdict(self, event: WorkerEnded, place: _Place, now: float) -> Optional[AscpipeError]:
+        """None: replace it."""
+        if event.signal_number != signal.SIGKILL and not event.retry:
+            kind = KeyWorkerDiedError if event.worker.kind == KEY else TableWorkerDiedError
+            return event.report or kind(event.worker.sentence, event.pid, event.cause)
+        place.causes.append("pid {}: {}".format(event.pid, event.cause))
+        place.restarts_at = [at for at in place.restarts_at if at > now - WINDOW_S]
+        if len(place.restarts_at) >= RESTARTS:
+            return CrashLoopError(event.worker.sentence, RESTARTS, WINDOW_S, "; ".join(place.causes[-3:]))
+        return None
+
+    def _schedule(self, place: _Place, now: float) -> None:
+        place.start_at = now + BACKOFF_S[min(len(place.restarts_at), len(BACKOFF_S) - 1)]
+        place.restarts_at.append(now)
+        place.restart_count += 1
+        place.restart = self.state == states.SERVING
+
+    def _fail(self, error: AscpipeError) -> List[Action]:
+        self.state = states.FAILED
+        self.error = error
+        self._nothing_runs()
+        return [FailSession(error), EndWorkers()]
+
+    def _trainer_gone(self, now: float) -> List[Action]:
+        if self.state not in states.HAS_TRAINER:
+            return []
+        had_segments = self.state in states.HAS_SEGMENTS
+        if self._private:
+            return self._leave()
+        self.state, self.error = states.IDLE, None
+        if not had_segments:
+            return []
+        self._nothing_runs()
+        self._broken = None
+        self._all_due(now)
+        return [EndWorkers(), CloseSession()]
+
+    def _stop(self, event: StopAsked) -> List[Action]:
+        actions: List[Action] = []
+        if self.state == states.SERVING:
+            actions.append(FailSession(DaemonStoppedError(event.reason)))
+        return actions + self._leave()
+
+    def _leave(self) -> List[Action]:
+        self.state = states.STOPPED
+        self._nothing_runs()
+        return [EndWorkers(), CloseSession(), Exit()]
+
+    def _nothing_runs(self) -> None:
+        for place in self._places.values():
+            place.generation, place.start_at = 0, None
+
+    def _all_due(self, now: float) -> None:
+        for worker in self._places:
+            self._places[worker] = _Place(start_at=now)

@@ -1,0 +1,152 @@
+"""Lifelines of trainers: a unix stream socket each, whose end of file says that the trainer is gone.
+
+A forked child of the trainer can keep the socket open, so a pidfd of the process that connected is watched
+too.  Order: the trainer connects; we open the pidfd of the peer the kernel names and greet; only then the
+trainer sends its token.  So the pidfd is that of the process which sent the token, never of a later one
+with its number.
+"""
+import errno
+import os
+import socket
+import struct
+import time
+from typing import Dict, List, Optional, Sequence
+
+from ascpipe.control import fdsocket
+from ascpipe.control.messages import TOKEN_BYTES
+from ascpipe.errors import MessageError, PeerRefusedError
+from ascpipe.shm import syscalls
+
+MAX_WAITING = 16  #: connections that have not registered yet
+PATIENCE_S = 10.0  #: for a connection to register
+_READ_S = 0.2
+_CREDENTIALS = struct.Struct("3i")
+
+
+class Lifeline:
+    """One connection.
+
+    Attributes:
+        sock: ours.
+        pid: of the peer; 0 if it lives where we cannot see it (another pid namespace).
+        token: what it sent, or None.
+        pidfd: readable when the peer has ended; -1 where the kernel cannot tell.
+    """
+
+    def __init__(self, sock: socket.socket, pid: int, now: float) -> None:
+        self.sock, self.pid, self.since = sock, pid, now
+        self.token: Optional[bytes] = None
+        self.pidfd = -1
+        if pid:
+            try:
+                self.pidfd = syscalls.pidfd_open(pid)
+            except ProcessLookupError:
+                raise PeerRefusedError("process {} has ended".format(pid)) from None
+            except OSError as error:
+                if error.errno != errno.ENOSYS:
+                    raise
+
+    def fds(self) -> List[int]:
+        """What to poll."""
+        return [self.sock.fileno()] + ([self.pidfd] if self.pidfd >= 0 else [])
+
+    def close(self) -> None:
+        """Idempotent."""
+        self.sock.close()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+
+class Lifelines:
+    """The listening socket and the connections that have not registered yet.
+
+    Args:
+        path: of the socket; its directory is ours alone and locked.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(path)
+        self._listener.listen(MAX_WAITING)
+        self._listener.setblocking(False)
+        self._waiting: Dict[int, Lifeline] = {}
+
+    def fds(self) -> List[int]:
+        """What to poll."""
+        return [self._listener.fileno()] + [fd for line in self._waiting.values() for fd in line.fds()]
+
+    def serve(self, ready: Sequence[int]) -> None:
+        """Accept, read tokens, drop who is late; ``ready`` are descriptors that poll named."""
+        now = time.monotonic()
+        for fd, line in list(self._waiting.items()):
+            if line.pidfd in ready or now - line.since > PATIENCE_S or (fd in ready and not _read_token(line)):
+                self._drop(fd)
+        if self._listener.fileno() in ready:
+            self._accept(now)
+
+    def take(self, pid: int, token: bytes) -> Lifeline:
+        """The connection that sent ``token``; it is the caller's from now on.
+
+        Raises:
+            PeerRefusedError: none did, or not from that process.
+        """
+        for fd, line in self._waiting.items():
+            if line.token == token:
+                if line.pid not in (0, pid):
+                    raise PeerRefusedError("it says pid {}, the kernel says {}".format(pid, line.pid))
+                return self._waiting.pop(fd)
+        raise PeerRefusedError("no lifeline with this token; connect {} first".format(self._path))
+
+    def close(self) -> None:
+        """Close all and remove the socket file."""
+        for fd in list(self._waiting):
+            self._drop(fd)
+        self._listener.close()
+        try:
+            os.unlink(self._path)
+        except FileNotFoundError:
+            pass
+
+    def _accept(self, now: float) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        if uid != os.geteuid() or len(self._waiting) >= MAX_WAITING:
+            sock.close()
+            return
+        try:
+            line = Lifeline(sock, pid, now)
+        except PeerRefusedError:
+            sock.close()
+            return
+        try:
+            fdsocket.send(sock, {"verb": "hello", "pid": os.getpid()})
+        except MessageError:
+            line.close()
+            return
+        self._waiting[sock.fileno()] = line
+
+    def _drop(self, fd: int) -> None:
+        self._waiting.pop(fd).close()
+
+
+def _read_token(line: Lifeline) -> bool:
+    """False: this is no trainer of ours."""
+    try:
+        body, fds = fdsocket.receive(line.sock, _READ_S)
+        for fd in fds:
+            os.close(fd)
+        token = body.get("token")
+        if line.token is not None or set(body) != {"verb", "token"} or body["verb"] != "trainer":
+            return False
+        if not isinstance(token, bytes) or len(token) != TOKEN_BYTES:
+            return False
+        line.token = token
+        fdsocket.send(line.sock, {"verb": "known"})
+    except MessageError:
+        return False
+    return True

@@ -1,0 +1,264 @@
+"""The shell around the decisions: sockets, children and signals become events, actions become I/O."""
+import dataclasses
+import datetime
+import logging
+import os
+import secrets
+import signal
+import socket
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+import zmq
+
+from ascpipe import __version__
+from ascpipe.config import Settings
+from ascpipe.control import fdsocket, messages
+from ascpipe.control.server import Server
+from ascpipe.daemon import kernel_cache, lifecycle, states, statistics
+from ascpipe.daemon.lifecycle import KEY, TABLE, Lifecycle, Worker
+from ascpipe.daemon.lifelines import Lifeline, Lifelines
+from ascpipe.daemon.session_memory import SessionMemory
+from ascpipe.daemon.supervisor import Supervisor
+from ascpipe.errors import (
+    AscpipeError,
+    BusyError,
+    KeyWorkerDiedError,
+    MessageError,
+    TableWorkerDiedError,
+    VersionError,
+    WrongStateError,
+)
+from ascpipe.names import RunDir
+from ascpipe.shm import layout
+from ascpipe.shm.memory import Places
+from ascpipe.shm.segment import SHM_DIR
+
+_LONGEST_POLL_S = 1.0
+_FLUSH_S = 0.5  # for the answer to `stop`
+_RUNS = 2**15 - 1  # the run number is the upper part of a positive 64-bit ticket
+_BROKEN_CACHE = ("UnpicklingError", "EOFError")
+
+
+class Daemon:
+    """One daemon, from the moment its directory is owned until it leaves.
+
+    Args:
+        run: its directory, owned.
+        settings: in force.
+        private: ends with its trainer.
+        supervisor: of its workers.
+        cache_dir: compiled kernels; cleared once if a worker chokes on it.
+        places: where memory limits are read.
+    """
+
+    def __init__(self, run: RunDir, settings: Settings, *, private: bool, supervisor: Supervisor, cache_dir: str,
+                 places: Places = Places()) -> None:  # noqa: B008  (immutable)
+        self._log = logging.getLogger("ascpipe.daemon")
+        self._run, self._settings, self._private, self._places = run, settings, private, places
+        self._supervisor, self._cache_dir = supervisor, cache_dir
+        workers = tuple([Worker(KEY, i) for i in range(settings.workers)]
+                        + [Worker(TABLE, i) for i in range(settings.table_workers)])
+        self._life = Lifecycle(workers, private, time.monotonic())
+        self._started = time.monotonic()
+        self._trainer: Optional[Lifeline] = None
+        self._trainer_pid, self._trainer_since = 0, ""
+        self._run_number = secrets.randbelow(_RUNS)
+        self._memory: Optional[SessionMemory] = None
+        self._stop_reasons: List[str] = []
+        self._is_over = False
+        self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
+            "status": self._status, "stop": self._stop, "register": self._register, "start": self._start,
+            "bye": self._bye}
+        self._waker, self._wake_end = socket.socketpair()
+        self._lifelines = Lifelines(run.lifeline)
+        self._server = Server(run.control_endpoint)
+
+    def serve(self, ready: Callable[[], None]) -> None:
+        """Work until told to end.
+
+        Args:
+            ready: called once, when requests are answered.
+        """
+        self._catch_signals()
+        self._handle(lifecycle.Tick())
+        ready()
+        while not self._is_over:
+            fds = self._poll()
+            self._drain_signals(fds)
+            for reason in self._stop_reasons[:1]:
+                self._handle(lifecycle.StopAsked(reason))
+            self._lifelines.serve(fds)
+            if self._trainer is not None and any(fd in fds for fd in self._trainer.fds()):
+                self._trainer_gone("died or closed its lifeline")
+            self._watch_workers()
+            for peer, request in self._server.requests():
+                self._answer(peer, request)
+            self._handle(lifecycle.Tick())
+
+    def close(self) -> None:
+        """Give everything back; also after an exception in ``serve``."""
+        self._supervisor.end_all()
+        if self._trainer is not None:
+            self._trainer.close()
+        if self._memory is not None:
+            self._memory.close()
+        self._lifelines.close()
+        self._server.flush(_FLUSH_S)
+        signal.set_wakeup_fd(-1)
+        self._waker.close()
+        self._wake_end.close()
+
+    # ---- waiting
+
+    def _poll(self) -> List[int]:
+        poller = zmq.Poller()
+        poller.register(self._server.socket, zmq.POLLIN)
+        fds = [self._waker.fileno(), *self._lifelines.fds(), *self._supervisor.channels()]
+        for fd in fds + (self._trainer.fds() if self._trainer is not None else []):
+            poller.register(fd, zmq.POLLIN)
+        look = self._life.next_look()
+        wait_s = _LONGEST_POLL_S if look is None else min(_LONGEST_POLL_S, max(0.0, look - time.monotonic()))
+        return [thing for thing, _ in poller.poll(1 + int(1000 * wait_s)) if isinstance(thing, int)]
+
+    def _catch_signals(self) -> None:
+        """A signal becomes a byte on a socket; SIGCHLD only wakes the loop."""
+        self._wake_end.setblocking(False)
+        self._waker.setblocking(False)
+        signal.set_wakeup_fd(self._wake_end.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def _drain_signals(self, fds: List[int]) -> None:
+        if self._waker.fileno() in fds:
+            for number in self._waker.recv(4096):
+                if number in (signal.SIGTERM, signal.SIGINT):
+                    self._stop_reasons.append(signal.Signals(number).name)
+
+    # ---- events
+
+    def _watch_workers(self) -> None:
+        self._supervisor.read()
+        for ended in self._supervisor.reap():
+            self._log.warning("%s (pid %d) ended: %s", ended.worker.sentence, ended.pid, ended.cause)
+            if ended.unborn and any(word in ended.cause for word in _BROKEN_CACHE):
+                self._log.warning("compiled kernels in %s are broken and will be made again", self._cache_dir)
+                kernel_cache.clear(self._cache_dir)
+                ended = dataclasses.replace(ended, retry=True)
+            self._handle(ended)
+
+    def _trainer_gone(self, how: str) -> None:
+        self._log.info("trainer (pid %d) %s", self._trainer_pid, how)
+        if self._trainer is not None:
+            self._trainer.close()
+            self._trainer = None
+        self._handle(lifecycle.TrainerGone())
+
+    def _handle(self, event: lifecycle.Event) -> None:
+        for action in self._life.handle(event, time.monotonic()):
+            self._do(action)
+
+    def _do(self, action: lifecycle.Action) -> None:
+        if isinstance(action, lifecycle.StartWorker):
+            self._supervisor.start(action.worker, action.generation)
+            if self._memory is not None:
+                self._attach(action.worker, restart=action.restart)
+        elif isinstance(action, lifecycle.AttachWorkers):
+            for worker in self._supervisor.running():
+                self._attach(worker, restart=False)
+        elif isinstance(action, lifecycle.ClearClaim) and self._memory is not None:
+            self._memory.clear_claims(action.generation)
+        elif isinstance(action, lifecycle.FailSession):
+            self._log.error("session failed: %s", action.error)
+            if self._memory is not None:
+                self._memory.fail(action.error)
+        elif isinstance(action, lifecycle.EndWorkers):
+            self._supervisor.end_all()
+        elif isinstance(action, lifecycle.CloseSession) and self._memory is not None:
+            self._memory.close()
+            self._memory = None
+        elif isinstance(action, lifecycle.Exit):
+            self._is_over = True
+
+    def _attach(self, worker: Worker, *, restart: bool) -> None:
+        memory = self._memory
+        if memory is None:
+            return
+        base = layout.BELL_KEY_WORKERS if worker.kind == KEY else layout.BELL_TABLE_WORKERS
+        memory.set_pid(base + worker.index, self._supervisor.pid(worker))
+        self._supervisor.attach(worker, memory.attach_body(self._settings, restart=restart), memory.fds())
+
+    # ---- verbs
+
+    def _answer(self, peer: bytes, request: messages.Request) -> None:
+        try:
+            self._server.reply(peer, request.id, self._verbs[request.verb](request.body))
+        except AscpipeError as error:
+            self._server.refuse(peer, request.id, error)
+
+    def _register(self, body: messages.Register) -> Dict[str, Any]:
+        if body.layout != layout.layout_hash():
+            raise VersionError(body.version, body.layout, __version__, layout.layout_hash())
+        if self._life.state in states.HAS_TRAINER:
+            raise BusyError(self._run.name, self._trainer_pid, self._trainer_since)
+        self._trainer = self._lifelines.take(body.pid, body.token)
+        self._trainer_pid, self._trainer_since = body.pid, _now()
+        self._run_number = self._run_number % _RUNS + 1
+        self._handle(lifecycle.TrainerRegistered())
+        self._log.info("trainer (pid %d) registered as run %d", body.pid, self._run_number)
+        return {"run": self._run_number, "pid": os.getpid(), "name": self._run.name}
+
+    def _start(self, body: messages.Start) -> Dict[str, Any]:
+        if self._life.state != states.REGISTERED or self._trainer is None:
+            raise WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
+        self._memory = SessionMemory(body, self._settings, self._run_number, self._places)
+        self._memory.set_pid(layout.BELL_TRAINER, self._trainer_pid)
+        self._memory.set_pid(layout.BELL_PUMP, self._trainer_pid)
+        sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
+        try:
+            fdsocket.send(self._trainer.sock, {"verb": "segments"}, self._memory.fds())
+        except MessageError:
+            self._memory.close()
+            self._memory = None
+            raise
+        self._handle(lifecycle.SessionStarted())
+        self._log.info("session of %d streams and %d tables started, segments in %s", len(body.streams),
+                       len(body.tables), "memfds (too little in {})".format(SHM_DIR) if uses_memfd else SHM_DIR)
+        if isinstance(self._life.error, (KeyWorkerDiedError, TableWorkerDiedError)):
+            raise self._life.error
+        return sizes
+
+    def _bye(self, body: messages.Bye) -> Dict[str, Any]:
+        if self._trainer is not None:
+            self._trainer_gone("said bye")
+        return {}
+
+    def _stop(self, body: messages.Stop) -> Dict[str, Any]:
+        self._stop_reasons.append("ascpipe stop")
+        self._handle(lifecycle.StopAsked("ascpipe stop"))
+        return {"pid": os.getpid()}
+
+    def _status(self, body: messages.Status) -> Dict[str, Any]:
+        trainer = None
+        if self._trainer is not None:
+            trainer = {"pid": self._trainer_pid, "since": self._trainer_since, "run": self._run_number}
+        workers = []
+        for kind, count in ((KEY, self._settings.workers), (TABLE, self._settings.table_workers)):
+            for index in range(count):
+                worker = Worker(kind, index)
+                workers.append({
+                    "kind": kind, "index": index, "pid": self._supervisor.pid(worker),
+                    "generation": self._supervisor.generation(worker),
+                    "restarts": self._life.restarts(worker), "attached": self._supervisor.is_attached(worker)})
+        return {
+            "name": self._run.name, "pid": os.getpid(), "version": __version__, "state": self._life.state,
+            "private": self._private, "uptime_s": time.monotonic() - self._started, "trainer": trainer,
+            "failure": None if self._life.error is None else str(self._life.error)[:1000], "workers": workers,
+            "messages": {"refused": self._server.refused, "dropped": self._server.dropped},
+            **statistics.describe_memory(self._memory, self._settings.workers, self._settings.table_workers),
+        }
+
+
+def _now() -> str:
+    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")

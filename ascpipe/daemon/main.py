@@ -1,0 +1,120 @@
+"""A daemon process, from its first to its last line.
+
+    python -m ascpipe.daemon.main --name NAME [--private] [--ready-fd FD]
+
+Settings come from the environment and the file of $ASCPIPE_CONFIG; see ``ascpipe start`` for people.
+"""
+import json
+import os
+import sys
+from typing import Any, Callable, Dict, Mapping, Sequence
+
+import click
+
+from ascpipe.config import Settings, load_settings
+from ascpipe.control.launch import child_environment
+from ascpipe.daemon import kernel_cache, run_directory, supervisor
+from ascpipe.daemon.loop import Daemon
+from ascpipe.errors import AscpipeError
+from ascpipe.logs import open_log
+from ascpipe.names import is_private_name
+from ascpipe.shm.memory import Places
+
+FAILED = 1  #: exit code for every refusal and every bug
+
+
+def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], None], log_to_file: bool,
+        commands: Mapping[str, Sequence[str]] = supervisor.COMMANDS,
+        places: Places = Places()) -> None:  # noqa: B008  (immutable)
+    """Be the daemon ``name`` until told to end.
+
+    Args:
+        name: of the daemon.
+        settings: in force.
+        private: end with the trainer that registers.
+        ready: called with the name once requests are answered.
+        log_to_file: send stdout and stderr to the log in the run directory.
+        commands: how workers are started.
+        places: where memory limits are read.
+
+    Raises:
+        AscpipeError: why it did not start; nothing is left then.
+    """
+    os.umask(0o077)
+    cache_dir = kernel_cache.prepare(settings.cache_dir)
+    owned = run_directory.OwnedRunDir(name)
+    ended_well = False
+    try:
+        if log_to_file:
+            _redirect(owned.run.log)
+        log = open_log("daemon")
+        for left in owned.swept:
+            log.info("removed %s", left)
+        environment = {**child_environment(), "NUMBA_CACHE_DIR": cache_dir, "PYTHONFAULTHANDLER": "1"}
+        daemon = Daemon(owned.run, settings, private=private, cache_dir=cache_dir, places=places,
+                        supervisor=supervisor.Supervisor(owned.run, environment, commands))
+        try:
+            log.info("started, pid %d", os.getpid())
+            daemon.serve(lambda: ready(name))
+            ended_well = True
+        except Exception:
+            log.exception("ended by a bug")
+            raise
+        finally:
+            daemon.close()
+        log.info("ended")
+    finally:
+        owned.leave(keep_log=not (ended_well and (private or is_private_name(name))) and log_to_file)
+
+
+def _redirect(path: str) -> None:
+    """From here on everything that is printed, also by C libraries, goes to the log."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+
+
+def tell(fd: int, told: Dict[str, Any]) -> None:
+    """Tell the process that launched us; it may be gone."""
+    if fd < 0:
+        return
+    try:
+        os.write(fd, json.dumps(told).encode())
+        os.close(fd)
+    except BrokenPipeError:
+        pass
+
+
+def serve(name: str, *, private: bool, ready_fd: int, **replaced: Any) -> None:
+    """``run`` for a launcher that listens on ``ready_fd``; exits the process."""
+    told = []
+
+    def ready(daemon: str) -> None:
+        told.append(daemon)
+        tell(ready_fd, {"ready": True, "pid": os.getpid(), "name": daemon})
+
+    if ready_fd >= 0:
+        os.set_inheritable(ready_fd, False)
+    try:
+        run(name, load_settings(), private=private, ready=ready, log_to_file=True, **replaced)
+    except AscpipeError as error:
+        if not told:
+            tell(ready_fd, {"ready": False, "code": error.code, "text": error.sentence()})
+        sys.exit(FAILED)
+    sys.exit(0)
+
+
+@click.command("ascpipe-daemon")
+@click.option("--name", required=True, help="Name of the daemon.")
+@click.option("--private", is_flag=True, help="End with the trainer that registers.")
+@click.option("--ready-fd", type=int, default=-1, help="Descriptor to write one JSON object to.")
+def main(name: str, private: bool, ready_fd: int) -> None:
+    """Be a daemon."""
+    serve(name, private=private, ready_fd=ready_fd)
+
+
+if __name__ == "__main__":
+    main()

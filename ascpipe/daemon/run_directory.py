@@ -1,0 +1,151 @@
+"""Taking and leaving a run directory: lock first, then look at what the dead left, then own it."""
+import datetime
+import json
+import logging
+import os
+import stat
+from typing import Any, Dict, List
+
+from ascpipe import names
+from ascpipe.control import lock
+from ascpipe.errors import AlreadyRunsError, RunDirError
+from ascpipe.names import RunDir
+from ascpipe.shm import segment
+
+
+class OwnedRunDir:
+    """A run directory that is ours as long as this object is open.
+
+    Args:
+        name: of the daemon.
+
+    Attributes:
+        run: its paths.
+        swept: what the dead had left, as sentences for the log.
+
+    Raises:
+        AlreadyRunsError: a daemon of that name lives; nothing was touched.
+        RunDirError: the directory, or a file in it, is not safely ours.
+        NameRefusedError, EndpointTooLongError
+    """
+
+    def __init__(self, name: str) -> None:
+        self.run = names.run_dir(name)
+        names.make_private_dir(names.base_dir())
+        fd = _lock(self.run)
+        self._lock_fd = fd
+        try:
+            self.swept = sweep_dead_runs(name) + ["shared memory " + left for left in _sweep_shm()]
+            for path in (self.run.control, self.run.lifeline):
+                _remove_stale_socket(path, self.swept)
+            _write_owner(self.run)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def leave(self, *, keep_log: bool) -> None:
+        """Remove what is ours and free the lock.
+
+        Args:
+            keep_log: a log that somebody may want to read stays, and so does the directory.
+        """
+        for name in self.run.files():
+            if not (keep_log and name.endswith(".log")):
+                os.unlink(os.path.join(self.run.path, name))
+        try:
+            os.rmdir(self.run.path)
+        except OSError:
+            pass  # a log, or somebody else's file
+        os.close(self._lock_fd)
+
+
+def owner_of(run: RunDir) -> Dict[str, Any]:
+    """Who wrote the owner file: name, pid, uid, started; with question marks where it cannot be read."""
+    unknown = {"pid": "?", "uid": "?", "started": "?"}
+    try:
+        with open(run.owner, encoding="utf-8") as file:
+            owner = json.load(file)
+    except (OSError, ValueError):
+        return unknown
+    return {**unknown, **owner} if isinstance(owner, dict) else unknown
+
+
+def sweep_dead_runs(own_name: str) -> List[str]:
+    """Remove what dead daemons of this user left: sockets, owner files, and all of a private one's directory.
+
+    Only directories that are ours alone, only under their lock, only files of our making.
+    """
+    swept = []
+    base = names.base_dir()
+    for name in sorted(os.listdir(base)):
+        run = RunDir(name, os.path.join(base, name))
+        if name == own_name or not _is_dead(run):
+            continue
+        fd = lock.try_acquire(run)
+        if fd is None:
+            continue
+        try:
+            keep_log = not names.is_private_name(name)
+            for file in run.files():
+                if not (keep_log and file.endswith(".log")):
+                    os.unlink(os.path.join(run.path, file))
+            if not os.listdir(run.path):
+                os.rmdir(run.path)
+            swept.append("files of the dead daemon {!r}".format(name))
+        except OSError as error:
+            logging.getLogger("ascpipe.daemon").warning("cannot sweep %s: %s", run.path, error)
+        finally:
+            os.close(fd)
+    return swept
+
+
+def _is_dead(run: RunDir) -> bool:
+    """A run directory of ours with a lock file that nobody holds."""
+    try:
+        names.check_private_dir(run.path)
+        return stat.S_ISREG(os.lstat(run.lock).st_mode) and not lock.is_held(run)
+    except (OSError, RunDirError):
+        return False
+
+
+def _lock(run: RunDir) -> int:
+    for _ in range(100):  # a sweep of another daemon may remove the directory between the two steps
+        names.make_private_dir(run.path)
+        try:
+            fd = lock.try_acquire(run)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise RunDirError(run.lock, error.strerror or str(error)) from error
+        if fd is not None:
+            return fd
+        owner = owner_of(run)
+        raise AlreadyRunsError(run.name, owner["pid"], owner["uid"], owner["started"], run.path)
+    raise RunDirError(run.path, "it disappears again and again")
+
+
+def _sweep_shm() -> List[str]:
+    try:
+        return segment.sweep()
+    except OSError:
+        return []  # no /dev/shm: nothing can have been left there
+
+
+def _remove_stale_socket(path: str, swept: List[str]) -> None:
+    """Only under the lock, and only what is a socket and ours: bind would take any of them over silently."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.geteuid():
+        raise RunDirError(path, "it is not a socket of ours")
+    os.unlink(path)
+    swept.append("socket " + path)
+
+
+def _write_owner(run: RunDir) -> None:
+    owner = {"name": run.name, "pid": os.getpid(), "uid": os.geteuid(),
+             "started": datetime.datetime.now().astimezone().isoformat(timespec="seconds")}
+    fd = os.open(run.owner, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:
+        json.dump(owner, file)

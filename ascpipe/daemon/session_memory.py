@@ -1,0 +1,198 @@
+"""The segments of one trainer: made, headers written, handed out, given back.
+
+The supervisor writes headers, the failure text and cleared claims, reads counters, and nothing else.
+"""
+import os
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+
+from ascpipe.config import Settings
+from ascpipe.control import messages
+from ascpipe.errors import AscpipeError, number_of
+from ascpipe.shm import bell, layout, memory, segment
+
+Array = "np.ndarray[Any, Any]"
+
+
+class Segment(NamedTuple):
+    """A mapped segment.
+
+    Attributes:
+        fd: descriptor, ours.
+        size: bytes.
+        array: uint8[size].
+    """
+
+    fd: int
+    size: int
+    array: Any
+
+    def view(self, struct: np.dtype, offset: int = 0, count: int = 1) -> Any:
+        """``count`` records of ``struct`` at ``offset`` bytes, writable."""
+        return self.array[offset:offset + count * struct.itemsize].view(struct)
+
+
+def entry_capacity(device_rows: int) -> int:
+    """Entries of a table: its rows, and names of keys in the window that have none yet."""
+    return device_rows + max(65536, device_rows // 8)
+
+
+class SessionMemory:
+    """All segments of a session.
+
+    Args:
+        start: what the trainer wants.
+        settings: sizes.
+        run: run number, upper bits of each ticket.
+        places: where limits are read; tests put their own.
+
+    Raises:
+        OutOfSharedMemoryError: nothing was allocated.
+    """
+
+    def __init__(self, start: messages.Start, settings: Settings, run: int,
+                 places: memory.Places = memory.Places()) -> None:  # noqa: B008  (immutable)
+        self.start, self.run = start, run
+        rings = [layout.ring_shape(len(stream.tables), settings.ring_bytes) for stream in start.streams]
+        tables = [layout.table_shape(table.device_rows, entry_capacity(table.device_rows)) for table in start.tables]
+        need = layout.SESSION_BYTES + sum(shape.total_bytes for shape in rings) + sum(s.total_bytes for s in tables)
+        what = "{} rings and {} tables".format(len(rings), len(tables))
+        self.use_memfd = memory.preflight(need, what, places)
+        self._segments: List[Segment] = []
+        try:
+            self.session = self._make(layout.SESSION_BYTES, "the session")
+            self.rings = [self._make(shape.total_bytes, "the ring of stream {}".format(stream.stream))
+                          for shape, stream in zip(rings, start.streams)]
+            self.tables = [self._make(shape.total_bytes, "table {!r}".format(table.name))
+                           for shape, table in zip(tables, start.tables)]
+            for ring, ring_shape, stream in zip(self.rings, rings, start.streams):
+                _write_ring(ring, ring_shape, stream, settings)
+            for made, table_shape, table in zip(self.tables, tables, start.tables):
+                _write_table(made, table_shape, table)
+            _write_session(self.session, run)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make(self, size: int, what: str) -> Segment:
+        fd = segment.create(size, what, use_memfd=self.use_memfd)
+        try:
+            made = Segment(fd, size, segment.map(fd, size))
+        except BaseException:
+            os.close(fd)
+            raise
+        self._segments.append(made)
+        return made
+
+    def fds(self) -> List[int]:
+        """Descriptors in the order in which they are handed out: session, rings, tables."""
+        return [made.fd for made in self._segments]
+
+    def sizes(self) -> Dict[str, Any]:
+        """The answer to ``start``."""
+        return {
+            "session_bytes": self.session.size,
+            "streams": [{"stream": stream.stream, "bytes": ring.size}
+                        for stream, ring in zip(self.start.streams, self.rings)],
+            "tables": [{"table": table.table, "bytes": made.size}
+                       for table, made in zip(self.start.tables, self.tables)],
+        }
+
+    def attach_body(self, settings: Settings, *, restart: bool) -> Dict[str, Any]:
+        """What a worker is told beside the descriptors."""
+        return {
+            "verb": "attach", "restart": restart, "session_bytes": self.session.size,
+            "look_ahead": settings.look_ahead, "spin_us": settings.spin_us,
+            "streams": [
+                {"stream": stream.stream, "channel": stream.channel, "tables": list(stream.tables), "bytes": ring.size}
+                for stream, ring in zip(self.start.streams, self.rings)],
+            "tables": [
+                {"table": table.table, "name": table.name, "dim": table.dim, "device_rows": table.device_rows,
+                 "worker": table.table % settings.table_workers, "bytes": made.size}
+                for table, made in zip(self.start.tables, self.tables)],
+        }
+
+    def set_pid(self, bell_index: int, pid: int) -> None:
+        """Who owns a bell."""
+        self._bell(bell_index)["pid"] = pid
+
+    def fail(self, error: AscpipeError) -> None:
+        """Tell everybody that the session is over; the first failure stays."""
+        header = self.session.view(layout.SESSION)[0]
+        if header["failed"]:
+            return
+        text = _cut(str(error), layout.FAILURE_TEXT_BYTES)
+        header["failure_text"] = text
+        header["failure_bytes"] = len(text)
+        header["failed"] = number_of(error.code)
+        self.ring_all()
+
+    def clear_claims(self, generation: int) -> None:
+        """Frames that a key worker claimed and did not finish may be claimed again; only after it was reaped."""
+        for ring in self.rings:
+            header = ring.view(layout.RING)[0]
+            claims = ring.view(layout.FRAME, int(header["frames_offset"]), layout.MAX_FRAMES)["claim"]
+            claims[claims == generation] = 0
+        for index in range(layout.BELL_KEY_WORKERS, layout.BELL_TABLE_WORKERS):
+            bell.ring_plain(self.session.array, index)
+
+    def ring_all(self) -> None:
+        """Wake everybody."""
+        for index in range(layout.BELLS):
+            bell.ring_plain(self.session.array, index)
+
+    def close(self) -> None:
+        """Unmap and close; the memory is gone when the last process has done so.  Idempotent."""
+        fds = [made.fd for made in self._segments]
+        self._segments, self.rings, self.tables = [], [], []
+        self.session = Segment(-1, 0, None)
+        for fd in fds:
+            os.close(fd)
+
+    def _bell(self, index: int) -> Any:
+        return self.session.view(layout.BELL, layout.SESSION_BELLS_OFFSET + index * layout.BELL.itemsize)[0]
+
+
+def _cut(text: str, size: int) -> bytes:
+    """UTF-8 of at most ``size`` bytes, no character in halves."""
+    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").encode()
+
+
+def _write_session(made: Segment, run: int) -> None:
+    header = made.view(layout.SESSION)[0]
+    for record in made.view(layout.BELL, layout.SESSION_BELLS_OFFSET, layout.BELLS):
+        record["waits_table"] = -1
+    header["magic"], header["run"] = layout.MAGIC, run
+    header["version"] = layout.VERSION
+
+
+def _write_ring(made: Segment, shape: layout.RingShape, stream: messages.Stream, settings: Settings) -> None:
+    fields: List[Tuple[str, int]] = [
+        ("magic", layout.MAGIC), ("stream", stream.stream), ("channel", stream.channel),
+        ("frame_count", settings.ring_frames), ("table_count", len(stream.tables)),
+        ("look_ahead", settings.look_ahead), ("plan_ahead", settings.plan_ahead),
+        ("arena_offset", shape.arena_offset), ("arena_bytes", shape.total_bytes - shape.arena_offset),
+        ("frames_offset", shape.frames_offset), ("tables_offset", shape.tables_offset),
+    ]
+    places = made.view(layout.RING_TABLE, shape.tables_offset, len(stream.tables))
+    for place, table in zip(places, stream.tables):
+        place["table"] = table
+        place["worker"] = table % settings.table_workers
+    _write_header(made.view(layout.RING)[0], fields)
+
+
+def _write_table(made: Segment, shape: layout.TableShape, table: messages.Table) -> None:
+    slots = made.view(np.dtype("<i4"), shape.slots_offset, table.device_rows)
+    slots[:] = -1
+    _write_header(made.view(layout.TABLE)[0], [
+        ("magic", layout.MAGIC), ("table", table.table), ("dim", table.dim), ("device_rows", table.device_rows),
+        ("entry_capacity", entry_capacity(table.device_rows)), ("entries_offset", shape.entries_offset),
+        ("slots_offset", shape.slots_offset),
+    ])
+
+
+def _write_header(header: Any, fields: List[Tuple[str, int]]) -> None:
+    for name, value in fields:
+        header[name] = value
+    header["version"] = layout.VERSION  # last: whoever sees it may read the rest

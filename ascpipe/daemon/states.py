@@ -1,0 +1,11 @@
+"""The states of a daemon, and their groups.  Imports nothing of ours."""
+
+IDLE = "idle"  #: workers wait, no trainer
+REGISTERED = "registered"  #: a trainer is connected, it has not started yet
+SERVING = "serving"  #: segments are there, workers work
+FAILED = "failed"  #: the session is over, its trainer has not left yet
+STOPPED = "stopped"  #: on the way out
+
+ALL = (IDLE, REGISTERED, SERVING, FAILED, STOPPED)
+HAS_TRAINER = frozenset({REGISTERED, SERVING, FAILED})
+HAS_SEGMENTS = frozenset({SERVING, FAILED})

@@ -1,0 +1,62 @@
+"""The answer to ``status``: what the daemon knows, and the counters in shared memory."""
+from typing import Any, Dict, List, Optional
+
+from ascpipe.daemon.session_memory import SessionMemory
+from ascpipe.shm import layout
+
+CHANNEL_NAMES = {layout.TRAIN: "train", layout.EVAL: "eval"}
+
+
+def describe_memory(memory: Optional[SessionMemory], key_workers: int, table_workers: int) -> Dict[str, Any]:
+    """Tables, rings and waits of a session; empty lists without one."""
+    if memory is None:
+        return {"tables": [], "rings": [], "waits": []}
+    names = {table.table: table.name for table in memory.start.tables}
+    return {
+        "tables": [_table(made.view(layout.TABLE)[0], names) for made in memory.tables],
+        "rings": [_ring(made.view(layout.RING)[0]) for made in memory.rings],
+        "waits": _waits(memory, key_workers, table_workers, names),
+    }
+
+
+def hit_rate(table: Dict[str, Any]) -> Optional[float]:
+    """Share of distinct keys that were found on the device; None before the first batch."""
+    looked_up = table["hits"] + table["misses"]
+    return table["hits"] / looked_up if looked_up else None
+
+
+def _table(header: Any, names: Dict[int, str]) -> Dict[str, Any]:
+    fields: Dict[str, Any] = {name: int(header[name]) for name in (
+        "table", "dim", "device_rows", "hits", "misses", "ids", "batches")}
+    fields["name"] = names[fields["table"]]
+    fields["keys"] = fields["rows"] = int(header["rows"])  # a device-only table keeps no keys without a row
+    fields["hit_rate"] = hit_rate(fields)
+    return fields
+
+
+def _ring(header: Any) -> Dict[str, Any]:
+    fields: Dict[str, Any] = {name: int(header[name]) for name in (
+        "stream", "frame_count", "submitted", "dropped", "parked", "ids", "trained", "arena_bytes")}
+    fields["channel"] = CHANNEL_NAMES[int(header["channel"])]
+    fields["frames"] = int(header["tail"])
+    fields["depth"] = int(header["tail"]) - int(header["head"])
+    fields["used_bytes"] = int(header["arena_tail"]) - int(header["arena_head"])
+    return fields
+
+
+def _waits(memory: SessionMemory, key_workers: int, table_workers: int, names: Dict[int, str]) -> List[Dict[str, Any]]:
+    """One line per bell of somebody who is there."""
+    owners = [(layout.BELL_TRAINER, "trainer"), (layout.BELL_PUMP, "pump")]
+    owners += [(layout.BELL_KEY_WORKERS + i, "key worker {}".format(i)) for i in range(key_workers)]
+    owners += [(layout.BELL_TABLE_WORKERS + i, "table worker {}".format(i)) for i in range(table_workers)]
+    bells = memory.session.view(layout.BELL, layout.SESSION_BELLS_OFFSET, layout.BELLS)
+    lines = []
+    for index, who in owners:
+        bell = bells[index]
+        waits_for, table = int(bell["waits_for"]), int(bell["waits_table"])
+        lines.append({
+            "who": who, "asleep": bool(bell["waiting"]), "sleeps": int(bell["sleeps"]), "late": int(bell["late"]),
+            "waits_for": layout.WAIT_SENTENCES.get(waits_for, "?"), "table": names.get(table),
+            "ticket": int(bell["waits_ticket"]),
+        })
+    return lines

@@ -1,0 +1,260 @@
+"""A trainer finds a daemon, starts a session and leaves; workers are stand-ins."""
+import os
+import signal
+import socket
+
+import numpy as np
+import psutil
+import pytest
+
+from ascpipe import names
+from ascpipe.control import fdsocket, messages, trainer_link
+from ascpipe.control.client import ask
+from ascpipe.errors import (
+    AlreadyRunsError,
+    BusyError,
+    MessageError,
+    NotRunningError,
+    PeerRefusedError,
+    RunDirError,
+    VersionError,
+    WrongStateError,
+)
+from ascpipe.shm import layout, segment
+from tests.support.daemons import LAYOUT, RING_BYTES, DaemonProcess, is_alive, small_session, use_standins
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture(autouse=True)
+def _standins(monkeypatch):
+    use_standins(monkeypatch)
+
+
+@pytest.fixture
+def daemon():
+    process = DaemonProcess("unit", workers=2)
+    yield process
+    process.end()
+
+
+@pytest.fixture
+def connect():
+    links = []
+
+    def open_link(name=None):
+        links.append(trainer_link.connect(name, layout=LAYOUT))
+        return links[-1]
+
+    yield open_link
+    for link in links:
+        link.close()
+
+
+def header(piece, struct, offset=0, count=1):
+    return segment.map(*piece)[offset:offset + count * struct.itemsize].view(struct)
+
+
+def test_headers_say_what_the_trainer_asked_for(daemon, connect):
+    link = connect("unit")
+    pieces = link.start(*small_session("user", "item"))
+    session = header(pieces.session, layout.SESSION)[0]
+    assert (session["version"], session["magic"], session["run"]) == (layout.VERSION, layout.MAGIC, link.run)
+    ring = header(pieces.streams[0], layout.RING)[0]
+    assert (ring["version"], ring["stream"], ring["channel"], ring["table_count"]) == (layout.VERSION, 0, 0, 2)
+    assert (ring["frame_count"], ring["look_ahead"], ring["plan_ahead"]) == (64, 32, 2)
+    assert ring["arena_bytes"] >= RING_BYTES
+    assert ring["arena_offset"] + ring["arena_bytes"] == pieces.streams[0][1]
+    places = header(pieces.streams[0], layout.RING_TABLE, int(ring["tables_offset"]), 2)
+    assert places["table"].tolist() == [0, 1]
+    assert places["worker"].tolist() == [0, 0]
+    table = header(pieces.tables[1], layout.TABLE)[0]
+    assert (table["version"], table["table"], table["dim"], table["device_rows"]) == (layout.VERSION, 1, 4, 100)
+    assert table["entry_capacity"] == 100 + 65536
+    slots = header(pieces.tables[1], np.dtype("<i4"), int(table["slots_offset"]), 100)
+    assert (slots == -1).all()
+
+
+def test_status_shows_the_session_and_who_is_attached(daemon, connect):
+    idle = daemon.status()
+    assert (idle["state"], idle["tables"], idle["rings"], idle["waits"]) == ("idle", [], [], [])
+    link = connect("unit")
+    link.start(*small_session("user"))
+    daemon.wait_attached()
+    status = link.status()
+    assert (status["state"], status["trainer"]["pid"], status["trainer"]["run"]) == ("serving", os.getpid(), link.run)
+    assert [(worker["kind"], worker["index"]) for worker in status["workers"]] == [("key", 0), ("key", 1), ("table", 0)]
+    assert [(ring["stream"], ring["channel"], ring["depth"]) for ring in status["rings"]] == [
+        (0, "train", 0), (1, "eval", 0)]
+    assert [(table["name"], table["rows"], table["hit_rate"]) for table in status["tables"]] == [("user", 0, None)]
+    assert [wait["who"] for wait in status["waits"]] == [
+        "trainer", "pump", "key worker 0", "key worker 1", "table worker 0"]
+
+
+def test_one_trainer_after_the_other_is_served_with_fresh_workers(daemon, connect):
+    first = connect("unit")
+    first.start(*small_session())
+    before = {key: worker["pid"] for key, worker in daemon.wait_attached().items()}
+    first.close()
+    assert daemon.status()["state"] == "idle"
+    assert not any(is_alive(pid) for pid in before.values())
+    second = connect("unit")
+    assert second.run != first.run
+    second.start(*small_session("other"))
+    daemon.wait_attached()
+    assert [table["name"] for table in second.status()["tables"]] == ["other"]
+
+
+def test_a_second_trainer_of_a_named_daemon_is_refused_by_name_and_pid(daemon, connect):
+    connect("unit")
+    with pytest.raises(BusyError, match="E210.*pid {} ".format(os.getpid())):
+        connect("unit")
+
+
+def test_the_named_daemon_must_be_there(connect):
+    with pytest.raises(NotRunningError, match="E212.*'nobody'"):
+        connect("nobody")
+
+
+def test_the_environment_names_a_daemon_too(daemon, connect, monkeypatch):
+    monkeypatch.setenv("ASCPIPE_NAME", "unit")
+    assert connect().name == "unit"
+
+
+def test_without_a_name_a_private_daemon_comes_and_goes(connect):
+    link = connect()
+    assert link.private and names.is_private_name(link.name)
+    link.start(*small_session())
+    run, pid = names.run_dir(link.name), link.daemon_pid
+    assert is_alive(pid) and os.path.exists(run.lock)
+    link.close()
+    assert not is_alive(pid) and not os.path.exists(run.path)
+    link.close()
+
+
+def test_without_a_name_the_default_daemon_is_taken_if_it_is_free(connect):
+    default = DaemonProcess("default")
+    try:
+        first = connect()
+        assert (first.name, first.private) == ("default", False)
+        second = connect()
+        assert second.private
+    finally:
+        default.end()
+
+
+def test_a_default_directory_that_is_not_ours_alone_is_not_used(connect):
+    names.make_private_dir(names.base_dir())
+    run = names.run_dir("default")
+    os.mkdir(run.path, 0o755)
+    assert connect().private
+    with pytest.raises(RunDirError, match="mode 755"):
+        connect("default")
+    os.rmdir(run.path)
+
+
+def test_another_layout_is_refused_before_anything_is_mapped(daemon):
+    with pytest.raises(VersionError, match="E220.*layout 1f"):
+        trainer_link.connect("unit", layout=0x1F)
+    assert daemon.status()["state"] == "idle"
+
+
+def test_a_link_starts_once(daemon, connect):
+    link = connect("unit")
+    link.start(*small_session())
+    with pytest.raises(WrongStateError):
+        link.start(*small_session())
+    with pytest.raises(WrongStateError, match="serving"):
+        ask(daemon.run, messages.Start(*map(tuple, small_session())))
+
+
+def test_a_start_without_a_trainer_is_refused(daemon):
+    with pytest.raises(WrongStateError, match="idle"):
+        ask(daemon.run, messages.Start(*map(tuple, small_session())))
+
+
+def test_a_token_of_another_process_is_refused(daemon):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.connect(daemon.run.lifeline)
+        assert fdsocket.receive(line, 5.0)[0]["pid"] == daemon.pid
+        fdsocket.send(line, {"verb": "trainer", "token": b"t" * 16})
+        assert fdsocket.receive(line, 5.0)[0] == {"verb": "known"}
+        with pytest.raises(PeerRefusedError, match="the kernel says {}".format(os.getpid())):
+            ask(daemon.run, messages.Register(1, LAYOUT, "1", b"t" * 16))
+        with pytest.raises(PeerRefusedError, match="no lifeline"):
+            ask(daemon.run, messages.Register(os.getpid(), LAYOUT, "1", b"u" * 16))
+
+
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.0\r\n\r\n", b"\xff\xff\xff\xff", b"\x02\x00\x00\x00\xc1\xc1", b""])
+def test_whatever_a_lifeline_says_the_daemon_lives(daemon, connect, data):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.connect(daemon.run.lifeline)
+        line.sendall(data)
+        line.shutdown(socket.SHUT_WR)
+        fdsocket.receive(line, 5.0)
+        wait_until(lambda: fdsocket.is_closed(line))
+    connect("unit")
+
+
+def test_lifelines_that_never_register_are_bounded(daemon, connect):
+    lines = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(20)]
+    for line in lines:
+        line.connect(daemon.run.lifeline)
+    wait_until(lambda: sum(fdsocket.is_closed(line) for line in lines[16:]) == 4)
+    for line in lines:
+        line.close()
+    wait_until(lambda: connect("unit"))
+
+
+def test_sockets_lock_and_directory_are_ours_alone(daemon):
+    for path in (daemon.run.path, daemon.run.control, daemon.run.lifeline, daemon.run.lock, daemon.run.log):
+        assert os.lstat(path).st_mode & 0o077 == 0, path
+
+
+def test_a_second_daemon_of_a_name_is_refused_and_the_first_is_not_disturbed(daemon, connect):
+    link = connect("unit")
+    link.start(*small_session())
+    before = {key: worker["pid"] for key, worker in daemon.wait_attached().items()}
+    with pytest.raises(AlreadyRunsError, match=r"E211.*pid {}, uid {}".format(daemon.pid, os.geteuid())):
+        DaemonProcess("unit")
+    status = daemon.status()
+    assert (status["state"], status["trainer"]["pid"]) == ("serving", os.getpid())
+    assert {(worker["kind"], worker["index"]): worker["pid"] for worker in status["workers"]} == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_daemon_cleanly_and_tells_the_trainer(daemon, connect, number):
+    link = connect("unit")
+    pieces = link.start(*small_session())
+    session = segment.map(*pieces.session)
+    workers = [worker["pid"] for worker in daemon.wait_attached().values()]
+    os.kill(daemon.pid, number)
+    assert daemon.wait() == 0
+    assert not any(is_alive(pid) for pid in workers)
+    assert [name for name in os.listdir(daemon.run.path) if not name.endswith(".log")] == []
+    told = session[:layout.SESSION.itemsize].view(layout.SESSION)[0]
+    assert told["failed"] == 113
+    assert number.name.encode() in told["failure_text"]
+    assert fdsocket.is_closed(socket.socket(fileno=os.dup(link.lifeline_fd)))
+
+
+def test_a_daemon_opens_no_network_socket(daemon):
+    pids = [daemon.pid] + [worker["pid"] for worker in daemon.workers()]
+    assert [psutil.Process(pid).net_connections("inet") for pid in pids] == [[]] * len(pids)
+
+
+def test_a_worker_that_cannot_run_is_said_at_the_start(connect, monkeypatch):
+    monkeypatch.setenv("ASCPIPE_STANDIN_BROKEN", "key")
+    broken = DaemonProcess("unit")
+    try:
+        wait_until(lambda: broken.workers("key")[0]["pid"] == 0)
+        with pytest.raises(Exception, match="E130.*exit code 1 .ImportError: no module named 'something'"):
+            connect("unit").start(*small_session())
+    finally:
+        broken.end()
+
+
+def test_a_bad_argument_does_not_end_the_link(daemon, connect):
+    link = connect("unit")
+    with pytest.raises(MessageError, match="device_rows"):
+        link.start([messages.Stream(0, 0, (0,))], [messages.Table(0, "user", 4, 0)])
+    link.start(*small_session())

@@ -1,0 +1,30 @@
+"""The real daemon with stand-in workers.
+
+    python -m tests.support.standin_daemon --name NAME [--private] [--ready-fd FD]
+"""
+import os
+import sys
+
+import click
+
+from ascpipe.daemon import main
+from ascpipe.shm.memory import Places
+
+
+def commands():
+    return {kind: (sys.executable, "-m", "tests.support.standin_worker", kind) for kind in ("key", "table")}
+
+
+@click.command()
+@click.option("--name", required=True)
+@click.option("--private", is_flag=True)
+@click.option("--ready-fd", type=int, default=-1)
+def run(name, private, ready_fd):
+    folder = os.environ.get("ASCPIPE_STANDIN_PLACES")  # files that say how much memory there is
+    replaced = {} if folder is None else {"places": Places(
+        os.path.join(folder, "shm"), os.path.join(folder, "meminfo"), os.path.join(folder, "groups"), folder)}
+    main.serve(name, private=private, ready_fd=ready_fd, commands=commands(), **replaced)
+
+
+if __name__ == "__main__":
+    run()
