@@ -1,7 +1,88 @@
 // What ascpipe/tf/native.py calls through ctypes.
+//
+// Every call returns 0, or writes a UTF-8 text into err[err_bytes] and returns TensorFlow's code number.
+#include <unistd.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <condition_variable>
 #include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "bridge/pipeline.h"
+#include "core/claim.h"
+#include "core/ticket.h"
 
 #define ASC_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using ascpipe::Code;
+using ascpipe::CoreStatus;
+using ascpipe::Error;
+using ascpipe::Pipeline;
+
+int Answer(const CoreStatus& status, char* err, int err_bytes) {
+  if (err != nullptr && err_bytes > 0) {
+    const std::size_t bytes = std::min(status.text().size(), static_cast<std::size_t>(err_bytes - 1));
+    std::memcpy(err, status.text().data(), bytes);
+    err[bytes] = '\0';
+  }
+  return static_cast<int>(status.code());
+}
+
+CoreStatus Building(std::shared_ptr<Pipeline>* pipeline) {
+  *pipeline = ascpipe::OwnedPipeline();
+  if (*pipeline != nullptr) return CoreStatus();
+  return Error(Code::kFailedPrecondition, "asc_pipeline_new comes first");
+}
+
+// Waits until the truth of a table is the state after its last finished step, for a thread that may sleep.
+class SizeWait : public ascpipe::Wait {
+ public:
+  SizeWait(const ascpipe::Stream& stream, int index, const ascpipe::Table& of)
+      : stream_(stream), index_(index), header_(of.header()) {
+    table = of.number();
+    table_name = of.name();
+    waits_for = ascpipe::layout::kWaitRead;
+  }
+
+  bool Poll(CoreStatus*) override {
+    if (!ascpipe::ReadersMayRead(stream_.ring(), index_)) return false;
+    rows_ = ascpipe::LoadAcquire(&header_->rows);
+    return true;
+  }
+
+  void Finish(const CoreStatus& status) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    status_ = status;
+    finished_ = true;
+    changed_.notify_all();
+  }
+
+  CoreStatus Sleep(std::int64_t* rows) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return finished_; });  // the waiter ends every wait: by its timeout at last
+    *rows = rows_;
+    return status_;
+  }
+
+ private:
+  const ascpipe::Stream& stream_;
+  const int index_;
+  const ascpipe::layout::Table* const header_;
+  std::int64_t rows_ = 0;  // before finished_
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool finished_ = false;
+  CoreStatus status_;
+};
+
+}  // namespace
 
 ASC_EXPORT int asc_layout_hash(std::int64_t* hash) {
   *hash = ASC_LAYOUT_HASH;
@@ -9,3 +90,79 @@ ASC_EXPORT int asc_layout_hash(std::int64_t* hash) {
 }
 
 ASC_EXPORT const char* asc_build_info() { return ASC_BUILD_INFO; }
+
+ASC_EXPORT int asc_pipeline_new(std::int64_t run, int session_fd, int lifeline_fd, int spin_us,
+                                double wait_timeout_s, char* err, int err_bytes) {
+  if (ascpipe::InForkedChild() || ascpipe::OwnedPipeline() != nullptr) {
+    return Answer(Error(Code::kFailedPrecondition, "one pipeline per process: stop the one before"), err, err_bytes);
+  }
+  const int lifeline = lifeline_fd < 0 ? -1 : fcntl(lifeline_fd, F_DUPFD_CLOEXEC, 0);
+  std::shared_ptr<Pipeline> pipeline;
+  const CoreStatus status = Pipeline::Make(run, session_fd, {spin_us, wait_timeout_s, lifeline}, &pipeline);
+  if (status.ok()) ascpipe::OwnPipeline(std::move(pipeline));
+  return Answer(status, err, err_bytes);
+}
+
+ASC_EXPORT int asc_pipeline_add_table(int table, const char* name, std::int64_t dim, std::int64_t device_rows,
+                                      std::uint64_t seed, int init_kind, double a, double b, double scale, int fd,
+                                      std::int64_t bytes, char* err, int err_bytes) {
+  std::shared_ptr<Pipeline> pipeline;
+  CoreStatus status = Building(&pipeline);
+  if (status.ok() && (init_kind < 0 || init_kind > static_cast<int>(ascpipe::InitialKind::kTruncatedNormal))) {
+    status = Error(Code::kInvalidArgument, "table '", name, "': kind of initial rows ", init_kind, " is outside [0, 3]");
+  }
+  if (status.ok()) {
+    const ascpipe::InitialRows initial = {seed, static_cast<ascpipe::InitialKind>(init_kind), a, b, scale};
+    status = pipeline->AddTable(table, name, dim, device_rows, initial, fd, bytes);
+  }
+  return Answer(status, err, err_bytes);
+}
+
+ASC_EXPORT int asc_pipeline_add_stream(int stream, int channel, int fd, std::int64_t bytes, int n_tables,
+                                       const int* tables, int n_specs, const int* spec_part,
+                                       const char* const* spec_names, char* err, int err_bytes) {
+  std::shared_ptr<Pipeline> pipeline;
+  CoreStatus status = Building(&pipeline);
+  if (status.ok()) {
+    status = pipeline->AddStream(stream, channel, fd, bytes, std::vector<int>(tables, tables + n_tables),
+                                 std::vector<int>(spec_part, spec_part + n_specs),
+                                 std::vector<std::string>(spec_names, spec_names + n_specs));
+  }
+  return Answer(status, err, err_bytes);
+}
+
+ASC_EXPORT int asc_pipeline_start(char* err, int err_bytes) {
+  std::shared_ptr<Pipeline> pipeline;
+  const CoreStatus status = Building(&pipeline);
+  if (status.ok()) {
+    pipeline->Start();
+    ascpipe::PublishPipeline();
+  }
+  return Answer(status, err, err_bytes);
+}
+
+ASC_EXPORT int asc_pipeline_stop(char* err, int err_bytes) {
+  if (ascpipe::InForkedChild()) return Answer(CoreStatus(), err, err_bytes);  // the parent's to stop
+  const std::shared_ptr<Pipeline> pipeline = ascpipe::DisownPipeline();
+  if (pipeline != nullptr) pipeline->Stop();
+  return Answer(CoreStatus(), err, err_bytes);
+}
+
+ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_bytes) {
+  std::shared_ptr<Pipeline> pipeline;
+  CoreStatus status = ascpipe::CurrentPipeline(&pipeline);
+  if (!status.ok()) return Answer(status, err, err_bytes);
+  const ascpipe::Table* found = pipeline->table(table);
+  int index = -1;
+  const ascpipe::Stream* stream = pipeline->TrainingStream(table, &index);
+  if (found == nullptr) {
+    status = Error(Code::kInvalidArgument, "there is no table ", table);
+  } else if (stream == nullptr) {
+    *rows = 0;  // nothing trains it
+  } else {
+    const auto wait = std::make_shared<SizeWait>(*stream, index, *found);
+    pipeline->waiter().Add(wait);
+    status = wait->Sleep(rows);
+  }
+  return Answer(status, err, err_bytes);
+}

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -34,6 +35,10 @@ int Stream::TableIndex(int table) const {
     if (ring_.table(index)->table == table) return index;
   }
   return -1;
+}
+
+int Stream::FeaturesOf(int table_index) const {
+  return static_cast<int>(std::count(feature_tables_.begin(), feature_tables_.end(), table_index));
 }
 
 CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {

@@ -46,6 +46,7 @@ class Stream {
   std::size_t features() const { return feature_tables_.size(); }
   const std::string& feature_name(std::size_t index) const { return feature_names_[index]; }
   int TableIndex(int table) const;  // -1: not in this stream
+  int FeaturesOf(int table_index) const;
 
   // Takes the batch and gives it the next ticket.  The caller has the ticket's first hold and reference.
   // Fails only if the stream was stopped.  Never waits for room.

@@ -1,4 +1,9 @@
 // AscLookupGrad: the gradient of AscLookup with respect to the rows, summed per row.
+#include <algorithm>
+#include <vector>
+
+#include "bridge/status.h"
+#include "core/segment_sum.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -35,3 +40,58 @@ indices: int32[valid], their slots: no repeats, none negative.
 k: number of features.
 dim: length of a row.
 )doc");
+
+namespace ascpipe {
+
+class LookupGradOp : public tensorflow::OpKernel {
+ public:
+  explicit LookupGradOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("k", &k_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("dim", &dim_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    const tensorflow::Tensor& slots = ctx->input(0);
+    OP_REQUIRES(ctx, slots.dims() == 1, Refuse(Code::kInvalidArgument, "AscLookupGrad: slots have shape ",
+                                               slots.shape().DebugString(), ", expected a vector"));
+    const std::int64_t n = slots.NumElements();
+    const std::int32_t* slot = slots.flat<std::int32_t>().data();
+    const std::int64_t valid = n - std::count_if(slot, slot + n, [](std::int32_t one) { return one < 0; });
+    tensorflow::Tensor* values;
+    tensorflow::Tensor* indices;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({valid, dim_}), &values));
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, tensorflow::TensorShape({valid}), &indices));
+    std::vector<std::int32_t> places(static_cast<std::size_t>(n));
+    NumberValidSlots(slot, n, places.data(), indices->flat<std::int32_t>().data());
+    float* sums = values->flat<float>().data();
+    std::fill(sums, sums + valid * dim_, 0.0f);
+    for (int i = 0; i < k_; ++i) OP_REQUIRES_OK(ctx, AddLookup(ctx, i, places, sums));
+  }
+
+ private:
+  tensorflow::Status AddLookup(tensorflow::OpKernelContext* ctx, int which, const std::vector<std::int32_t>& places,
+                               float* sums) const {
+    const tensorflow::Tensor& restore = ctx->input(1 + which);
+    const tensorflow::Tensor& grads = ctx->input(1 + k_ + which);
+    tensorflow::TensorShape expected = restore.shape();
+    expected.AddDim(dim_);
+    if (grads.shape() != expected) {
+      return Refuse(Code::kInvalidArgument, "AscLookupGrad: gradient ", which, " has shape ",
+                    grads.shape().DebugString(), ", expected ", expected.DebugString());
+    }
+    const std::int32_t* indexes = restore.flat<std::int32_t>().data();
+    const std::int64_t place_count = static_cast<std::int64_t>(places.size());
+    const std::int64_t bad = AddGradients(places.data(), place_count, indexes, grads.flat<float>().data(),
+                                          restore.NumElements(), dim_, sums);
+    if (bad < 0) return tensorflow::Status::OK();
+    return Refuse(Code::kInvalidArgument, "AscLookupGrad: restore index ", indexes[bad], " at position ", bad,
+                  " of lookup ", which, " is outside [0, ", place_count, ")");
+  }
+
+  int k_;
+  tensorflow::int64 dim_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscLookupGrad").Device(tensorflow::DEVICE_CPU), LookupGradOp);
+
+}  // namespace ascpipe

@@ -1,7 +1,15 @@
 // AscLookup: the rows of all features of one table.
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <vector>
+
+#include "bridge/status.h"
+#include "core/gather.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/util/work_sharder.h"
 
 REGISTER_OP("AscLookup")
     .Input("rows: Ref(float)")
@@ -34,3 +42,70 @@ default_row: float[dim], or a float scalar for all columns.
 embeddings: float, the shape of restore_j followed by dim.
 k: number of features.
 )doc");
+
+namespace ascpipe {
+
+class LookupOp : public tensorflow::OpKernel {
+ public:
+  explicit LookupOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("k", &k_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    // Not under the variable's mutex: the plan op, whose slots this op needs, has moved the rows before, and
+    // the update comes after the gradients; so TensorFlow's own Gather does it too.
+    const tensorflow::Tensor rows = ctx->mutable_input(0, false);
+    const tensorflow::Tensor& slots = ctx->input(1);
+    const tensorflow::Tensor& default_row = ctx->input(2 + k_);
+    OP_REQUIRES(ctx, rows.dims() == 2, Refuse(Code::kInvalidArgument, "AscLookup: rows have shape ",
+                                              rows.shape().DebugString(), ", expected [device rows, dim]"));
+    const std::int64_t dim = rows.dim_size(1);
+    OP_REQUIRES(ctx, slots.dims() == 1, Refuse(Code::kInvalidArgument, "AscLookup: slots have shape ",
+                                               slots.shape().DebugString(), ", expected a vector"));
+    OP_REQUIRES(ctx, default_row.dims() <= 1 && (default_row.dims() == 0 || default_row.dim_size(0) == dim),
+                Refuse(Code::kInvalidArgument, "AscLookup: default_row has shape ",
+                       default_row.shape().DebugString(), ", expected [] or [", dim, "]"));
+    std::vector<float> fallback(static_cast<std::size_t>(dim));
+    for (std::int64_t column = 0; column < dim; ++column) {
+      fallback[column] = default_row.flat<float>()(default_row.dims() == 0 ? 0 : column);
+    }
+    const GatherSource source = {rows.flat<float>().data(), rows.dim_size(0),     dim,
+                                 slots.flat<std::int32_t>().data(), slots.NumElements(), fallback.data()};
+    const std::int64_t bad = FirstBadSlot(source);
+    OP_REQUIRES(ctx, bad < 0, Refuse(Code::kInvalidArgument, "AscLookup: slot ", source.slots[std::max<std::int64_t>(bad, 0)],
+                                     " at index ", bad, " is outside [0, ", source.row_count, ") and not -1"));
+    for (int i = 0; i < k_; ++i) OP_REQUIRES_OK(ctx, LookUp(ctx, source, i));
+  }
+
+ private:
+  tensorflow::Status LookUp(tensorflow::OpKernelContext* ctx, const GatherSource& source, int which) const {
+    const tensorflow::Tensor& restore = ctx->input(2 + which);
+    tensorflow::TensorShape shape = restore.shape();
+    shape.AddDim(source.dim);
+    tensorflow::Tensor* embeddings;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(which, shape, &embeddings));
+    const std::int32_t* indexes = restore.flat<std::int32_t>().data();
+    float* out = embeddings->flat<float>().data();
+    constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+    std::atomic<std::int64_t> first_bad{kNone};
+    const auto gather = [&](tensorflow::int64 begin, tensorflow::int64 end) {
+      const std::int64_t bad = GatherRows(source, indexes, begin, end, out);
+      std::int64_t known = first_bad.load();
+      while (bad >= 0 && bad < known && !first_bad.compare_exchange_weak(known, bad)) {
+      }
+    };
+    const auto& workers = *ctx->device()->tensorflow_cpu_worker_threads();
+    const std::int64_t cost_per_row = 20 + 2 * source.dim;  // about one miss of the cache per row
+    tensorflow::Shard(workers.num_threads, workers.workers, restore.NumElements(), cost_per_row, gather);
+    const std::int64_t bad = first_bad.load();
+    if (bad == kNone) return tensorflow::Status::OK();
+    return Refuse(Code::kInvalidArgument, "AscLookup: restore index ", indexes[bad], " at position ", bad,
+                  " of lookup ", which, " is outside [0, ", source.slot_count, ")");
+  }
+
+  int k_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscLookup").Device(tensorflow::DEVICE_CPU), LookupOp);
+
+}  // namespace ascpipe

@@ -1,4 +1,6 @@
 // AscNextPlan: claims the plan of a batch for one table and moves its rows.
+#include "bridge/plan_wait.h"
+#include "bridge/status.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -42,3 +44,79 @@ n_state: number of state variables.
 training: whether this is the training channel.
 slot_initial: initial value of each optimizer slot variable, n_state - 1 of them.
 )doc");
+
+namespace ascpipe {
+
+class NextPlanOp : public tensorflow::AsyncOpKernel {
+ public:
+  explicit NextPlanOp(tensorflow::OpKernelConstruction* construction) : AsyncOpKernel(construction) {
+    tensorflow::int32 states;
+    OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("stream", &stream_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("k", &features_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("n_state", &states));
+    OP_REQUIRES_OK(construction, construction->GetAttr("training", &training_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("slot_initial", &slot_initial_));
+    OP_REQUIRES(construction, static_cast<int>(slot_initial_.size()) == states - 1,
+                Refuse(Code::kInvalidArgument, "AscNextPlan: ", slot_initial_.size(), " values in slot_initial for ",
+                       states - 1, " optimizer slots"));
+  }
+
+  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
+    std::shared_ptr<Pipeline> pipeline;
+    OP_REQUIRES_OK_ASYNC(ctx, ToStatus(CurrentPipeline(&pipeline)), done);
+    PlanRequest request;
+    OP_REQUIRES_OK_ASYNC(ctx, Examine(ctx, *pipeline, &request), done);
+    if (training_) OP_REQUIRES_OK_ASYNC(ctx, request.table->Drive(ctx), done);
+    StepEnd* step;
+    OP_REQUIRES_OK_ASYNC(ctx, StepEnd::Of(ctx, pipeline, &step), done);
+    const tensorflow::Status single = step->Uses(*request.stream, *request.table, request.ticket->number());
+    if (!single.ok()) {
+      step->Unref();
+      OP_REQUIRES_OK_ASYNC(ctx, single, done);
+    }
+    BeginPlanWait(std::move(pipeline), step, std::move(request), ctx, std::move(done));
+  }
+
+ private:
+  tensorflow::Status Examine(tensorflow::OpKernelContext* ctx, const Pipeline& pipeline, PlanRequest* request) const {
+    request->table = pipeline.table(table_);
+    request->stream = pipeline.stream(stream_);
+    if (request->table == nullptr || request->stream == nullptr) {
+      return Refuse(Code::kFailedPrecondition, "AscNextPlan: table ", table_, " or stream ", stream_,
+                    " is not of this pipeline");
+    }
+    const std::string& name = request->table->name();
+    request->table_index = request->stream->TableIndex(table_);
+    if (request->table_index < 0) {
+      return Refuse(Code::kInvalidArgument, "AscNextPlan: table '", name, "' is not in stream ", stream_);
+    }
+    if (request->stream->training() != training_) {
+      return Refuse(Code::kInvalidArgument, "AscNextPlan: table '", name, "': stream ", stream_, " is the ",
+                    training_ ? "evaluation" : "training", " channel, the plan is for the other one");
+    }
+    const int features = request->stream->FeaturesOf(request->table_index);
+    if (features != features_) {
+      return Refuse(Code::kInvalidArgument, "AscNextPlan: table '", name, "' has ", features, " features in stream ",
+                    stream_, ", the plan has ", features_);
+    }
+    const tensorflow::Tensor& ticket = ctx->input(0);
+    if (ticket.dims() != 0) {
+      return Refuse(Code::kInvalidArgument, "AscNextPlan: the ticket has shape ", ticket.shape().DebugString(),
+                    ", expected a scalar: no stage after map(insert_fn) may batch its output");
+    }
+    request->features = features_;
+    request->slot_initial = slot_initial_;
+    return ToStatus(request->stream->Hold(ticket.scalar<tensorflow::int64>()(), &request->ticket));
+  }
+
+  int table_;
+  int stream_;
+  int features_;
+  bool training_;
+  std::vector<float> slot_initial_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscNextPlan").Device(tensorflow::DEVICE_CPU), NextPlanOp);
+
+}  // namespace ascpipe

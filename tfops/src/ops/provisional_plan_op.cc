@@ -1,4 +1,5 @@
 // AscProvisionalPlan: stands for AscNextPlan while a graph is being built.
+#include "bridge/status.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -31,3 +32,19 @@ table: number of the table.
 stream: number of the stream.
 k: features of the table in this stream.
 )doc");
+
+namespace ascpipe {
+
+class ProvisionalPlanOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    ctx->SetStatus(Refuse(Code::kFailedPrecondition,
+                          "call start_asc_pipeline() (or modify_graph_and_start_emb_cache()) before running"));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscProvisionalPlan").Device(tensorflow::DEVICE_CPU), ProvisionalPlanOp);
+
+}  // namespace ascpipe

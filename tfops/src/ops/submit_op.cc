@@ -1,4 +1,7 @@
 // AscSubmit: hands the ids of one batch to the pipeline.
+#include "bridge/pipeline.h"
+#include "bridge/status.h"
+#include "bridge/ticket_allocator.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -23,3 +26,65 @@ ids: one int32 or int64 tensor of at most 6 dimensions per feature, in the order
 ticket: int64 scalar; travels with the batch to the plan ops of the same step.
 stream: number of the stream, as declared when the pipeline was started.
 )doc");
+
+namespace ascpipe {
+
+namespace {
+
+// Keeps the id tensors, not copies of them.
+class TensorBatch : public Batch {
+ public:
+  void Add(const tensorflow::Tensor& ids) {
+    tensors_.push_back(ids);
+    FeatureIds feature;
+    feature.data = ids.tensor_data().data();
+    feature.is_int32 = ids.dtype() == tensorflow::DT_INT32;
+    feature.count = ids.NumElements();
+    for (int axis = 0; axis < ids.dims(); ++axis) feature.shape.push_back(ids.dim_size(axis));
+    features.push_back(std::move(feature));
+  }
+
+ private:
+  std::vector<tensorflow::Tensor> tensors_;
+};
+
+}  // namespace
+
+class SubmitOp : public tensorflow::OpKernel {
+ public:
+  explicit SubmitOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("stream", &stream_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    std::shared_ptr<Pipeline> pipeline;
+    OP_REQUIRES_OK(ctx, ToStatus(CurrentPipeline(&pipeline)));
+    Stream* stream = pipeline->stream(stream_);
+    OP_REQUIRES(ctx, stream != nullptr,
+                Refuse(Code::kFailedPrecondition, "AscSubmit: stream ", stream_, " is not of this pipeline; its graph "
+                       "was built before the pipeline was started, or for another one"));
+    const std::size_t inputs = static_cast<std::size_t>(ctx->num_inputs());
+    OP_REQUIRES(ctx, inputs == stream->features(),
+                Refuse(Code::kInvalidArgument, "AscSubmit: ", inputs, " features, but stream ", stream_, " has ",
+                       stream->features()));
+    std::unique_ptr<TensorBatch> batch(new TensorBatch);
+    for (int i = 0; i < ctx->num_inputs(); ++i) {
+      const tensorflow::Tensor& ids = ctx->input(i);
+      OP_REQUIRES(ctx, ids.dims() <= layout::kMaxSpecRank,
+                  Refuse(Code::kInvalidArgument, "AscSubmit: feature '", stream->feature_name(i), "' has ",
+                         ids.dims(), " dimensions (", ids.shape().DebugString(), "), at most ",
+                         layout::kMaxSpecRank, " are possible"));
+      batch->Add(ids);
+    }
+    Ticket* ticket;
+    OP_REQUIRES_OK(ctx, ToStatus(stream->Submit(std::move(batch), &ticket)));
+    ctx->set_output(0, TicketAllocator::Get()->MakeTensor(ticket));
+  }
+
+ private:
+  int stream_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscSubmit").Device(tensorflow::DEVICE_CPU), SubmitOp);
+
+}  // namespace ascpipe

@@ -1,0 +1,63 @@
+#include "bridge/async_wait.h"
+
+#include <utility>
+
+#include "bridge/status.h"
+#include "tensorflow/core/lib/core/threadpool.h"
+
+namespace ascpipe {
+
+using tensorflow::CancellationManager;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+
+AsyncWait::AsyncWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx,
+                     tensorflow::AsyncOpKernel::DoneCallback done)
+    : pipeline_(std::move(pipeline)), step_(step), ctx_(ctx), done_(std::move(done)) {}
+
+void AsyncWait::Begin() {
+  CancellationManager* manager = ctx_->cancellation_manager();
+  if (manager != nullptr) {
+    const std::shared_ptr<AsyncWait> self = shared_from_this();
+    const std::shared_ptr<Pipeline> pipeline = pipeline_;
+    token_ = manager->get_cancellation_token();
+    const bool registered = manager->RegisterCallback(token_, [self, pipeline] {
+      self->Cancel();  // no more than this: whoever ends the wait may wait for this callback to return
+      pipeline->waiter().Wake();
+    });
+    if (!registered) {
+      token_ = CancellationManager::kInvalidToken;
+      Finish(Error(Code::kCancelled, "the step was cancelled"));
+      return;
+    }
+  }
+  pipeline_->waiter().Add(shared_from_this());
+}
+
+void AsyncWait::Finish(const CoreStatus& status) {
+  Left();
+  if (!status.ok()) {
+    End(ToStatus(status));
+    return;
+  }
+  const std::shared_ptr<AsyncWait> self = shared_from_this();
+  ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule([self] { self->Proceed(); });
+}
+
+void AsyncWait::End(const Status& status) {
+  if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
+  // All of ours goes before the step may: its end must be the container's doing.
+  const std::shared_ptr<AsyncWait> self = shared_from_this();
+  tensorflow::AsyncOpKernel::DoneCallback done = std::move(done_);
+  if (!status.ok()) ctx_->SetStatus(status);
+  DropStep();
+  pipeline_.reset();
+  done();
+}
+
+void AsyncWait::DropStep() {
+  if (step_ != nullptr) step_->Unref();
+  step_ = nullptr;
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,55 @@
+// A wait of an asynchronous op: cancellable, and done is called once.
+#ifndef ASCPIPE_BRIDGE_ASYNC_WAIT_H_
+#define ASCPIPE_BRIDGE_ASYNC_WAIT_H_
+
+#include <functional>
+#include <memory>
+
+#include "bridge/pipeline.h"
+#include "bridge/step_end.h"
+#include "core/waiter.h"
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+// Subclasses say when the wait is over (Poll) and what to do then (Proceed, on a thread of TensorFlow's pool).
+class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
+ public:
+  // Takes over one reference to `step`.
+  AsyncWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx,
+            tensorflow::AsyncOpKernel::DoneCallback done);
+  ~AsyncWait() override { DropStep(); }
+
+  // Begins to wait, unless the step has been cancelled already.
+  void Begin();
+
+  void Finish(const CoreStatus& status) final;
+
+ protected:
+  // After a successful Poll.  Ends with exactly one call of End or Again.
+  virtual void Proceed() = 0;
+  // The wait is ending, well or badly; the waiter thread's, or that of Begin.
+  virtual void Left() {}
+
+  void End(const tensorflow::Status& status);
+  // Another thread was faster: waits on.
+  void Again() { pipeline_->waiter().Add(shared_from_this()); }
+
+  Pipeline& pipeline() { return *pipeline_; }
+  StepEnd& step() { return *step_; }
+  tensorflow::OpKernelContext* ctx() { return ctx_; }
+
+ private:
+  void DropStep();
+
+  std::shared_ptr<Pipeline> pipeline_;
+  StepEnd* step_;
+  tensorflow::OpKernelContext* const ctx_;
+  tensorflow::AsyncOpKernel::DoneCallback done_;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_ASYNC_WAIT_H_

@@ -1,0 +1,39 @@
+// Memory of table variables: every tensor it makes lies over the rows of one table instance.
+#ifndef ASCPIPE_BRIDGE_INSTANCE_ALLOCATOR_H_
+#define ASCPIPE_BRIDGE_INSTANCE_ALLOCATOR_H_
+
+#include <atomic>
+#include <memory>
+
+#include "core/table_instance.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace ascpipe {
+
+// Deletes itself when its owner and the last tensor have gone, and lets the rows go with it.
+class InstanceAllocator : public tensorflow::Allocator {
+ public:
+  static InstanceAllocator* Make(std::shared_ptr<DeviceTable> table) { return new InstanceAllocator(std::move(table)); }
+
+  std::string Name() override { return "ascpipe_table"; }
+  void* AllocateRaw(size_t alignment, size_t num_bytes) override;
+  void DeallocateRaw(void* ptr) override;
+
+  // float[rows, dim] over the rows of the table; nothing is copied.
+  tensorflow::Tensor MakeTensor();
+  // The owner's last call.
+  void Disown() { Unref(); }
+
+ private:
+  explicit InstanceAllocator(std::shared_ptr<DeviceTable> table) : table_(std::move(table)) {}
+  ~InstanceAllocator() override = default;
+  void Unref();
+
+  const std::shared_ptr<DeviceTable> table_;
+  std::atomic<int> references_{1};
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_INSTANCE_ALLOCATOR_H_

@@ -1,0 +1,164 @@
+#include "bridge/pipeline.h"
+
+#include <unistd.h>
+
+#include <mutex>
+#include <utility>
+
+#include "core/ticket.h"
+
+namespace ascpipe {
+
+namespace {
+
+// Never destroyed: at exit, threads and tensors may still use it.
+struct Holder {
+  std::mutex mutex;
+  std::shared_ptr<Pipeline> owned;
+  bool published = false;
+  bool was_stopped = false;
+  pid_t pid = getpid();
+};
+
+Holder& TheHolder() {
+  static Holder* const holder = new Holder;
+  return *holder;
+}
+
+}  // namespace
+
+CoreStatus Pipeline::Make(std::int64_t run, int session_fd, const Waiter::Settings& settings,
+                          std::shared_ptr<Pipeline>* pipeline) {
+  WatchForks();
+  std::unique_ptr<Segment> segment;
+  const CoreStatus status = Segment::Map(session_fd, layout::kSessionBytes, "session segment", &segment);
+  if (!status.ok()) {
+    if (settings.lifeline_fd >= 0) close(settings.lifeline_fd);
+    return status;
+  }
+  pipeline->reset(new Pipeline(run, std::move(segment), settings));
+  return CoreStatus();
+}
+
+Pipeline::Pipeline(std::int64_t run, std::unique_ptr<Segment> segment, const Waiter::Settings& settings)
+    : run_(run),
+      spin_us_(settings.spin_us),
+      segment_(std::move(segment)),
+      session_(segment_->base()),
+      waiter_(new Waiter(session_, settings)) {}
+
+CoreStatus Pipeline::AddTable(int number, const std::string& name, std::int64_t dim, std::int64_t device_rows,
+                              const InitialRows& initial, int fd, std::int64_t bytes) {
+  if (tables_.count(number) != 0) return Error(Code::kInvalidArgument, "table ", number, " was added already");
+  std::unique_ptr<Segment> segment;
+  CoreStatus status = Segment::Map(fd, bytes, Text("segment of table '", name, "'"), &segment);
+  if (status.ok()) status = CheckTable(*segment, number, dim, device_rows);
+  std::shared_ptr<DeviceTable> device;
+  if (status.ok()) status = HostDeviceTable::Make(name, device_rows, dim, &device);
+  if (!status.ok()) return status;
+  tables_[number].reset(new Table(number, name, initial, std::move(segment), std::move(device)));
+  return CoreStatus();
+}
+
+CoreStatus Pipeline::AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
+                               const std::vector<int>& feature_tables,
+                               const std::vector<std::string>& feature_names) {
+  if (streams_.count(number) != 0) return Error(Code::kInvalidArgument, "stream ", number, " was added already");
+  for (const int table : tables) {
+    if (tables_.count(table) == 0) {
+      return Error(Code::kInvalidArgument, "stream ", number, " names table ", table, ", which was not added");
+    }
+  }
+  for (std::size_t i = 0; i < feature_tables.size(); ++i) {
+    if (feature_tables[i] < 0 || static_cast<std::size_t>(feature_tables[i]) >= tables.size()) {
+      return Error(Code::kInvalidArgument, "stream ", number, ": feature '", feature_names[i], "' names table index ",
+                   feature_tables[i], " of ", tables.size());
+    }
+  }
+  std::unique_ptr<Segment> segment;
+  CoreStatus status = Segment::Map(fd, bytes, Text("ring of stream ", number), &segment);
+  RingView ring;
+  if (status.ok()) status = RingView::Open(*segment, number, channel, tables, &ring);
+  if (!status.ok()) return status;
+  streams_[number].reset(
+      new Stream(run_, number, std::move(segment), ring, session_, feature_tables, feature_names));
+  return CoreStatus();
+}
+
+void Pipeline::Start() {
+  std::vector<Stream*> streams;
+  for (const auto& entry : streams_) streams.push_back(entry.second.get());
+  pump_.reset(new Pump(session_, spin_us_, std::move(streams)));
+  pump_->Start();
+  waiter_->Start();
+}
+
+void Pipeline::Stop() {
+  if (InForkedChild()) return;
+  if (pump_ != nullptr) pump_->Stop();
+  waiter_->Stop();
+  for (const auto& entry : streams_) entry.second->Stop();
+}
+
+Table* Pipeline::table(int number) const {
+  const auto found = tables_.find(number);
+  return found == tables_.end() ? nullptr : found->second.get();
+}
+
+Stream* Pipeline::stream(int number) const {
+  const auto found = streams_.find(number);
+  return found == streams_.end() ? nullptr : found->second.get();
+}
+
+Stream* Pipeline::TrainingStream(int table, int* index) const {
+  for (const auto& entry : streams_) {
+    *index = entry.second->TableIndex(table);
+    if (entry.second->training() && *index >= 0) return entry.second.get();
+  }
+  return nullptr;
+}
+
+CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline) {
+  Holder& holder = TheHolder();
+  if (InForkedChild()) {  // before the lock: the fork may have happened while another thread had it
+    return Error(Code::kFailedPrecondition, "E204: process ", getpid(), " was forked from the trainer (pid ",
+                 holder.pid, "), and a pipeline cannot be used from both. Run this op in the trainer, or start the "
+                 "child with multiprocessing's 'spawn'");
+  }
+  std::lock_guard<std::mutex> lock(holder.mutex);
+  if (!holder.published) {
+    return holder.was_stopped
+               ? CoreStatus(Code::kFailedPrecondition,
+                            "the pipeline was stopped (terminate_config_initializer()); its graphs cannot run any more")
+               : CoreStatus(Code::kFailedPrecondition,
+                            "call start_asc_pipeline() (or modify_graph_and_start_emb_cache()) before running");
+  }
+  *pipeline = holder.owned;
+  return CoreStatus();
+}
+
+std::shared_ptr<Pipeline> OwnedPipeline() {
+  std::lock_guard<std::mutex> lock(TheHolder().mutex);
+  return TheHolder().owned;
+}
+
+void OwnPipeline(std::shared_ptr<Pipeline> pipeline) {
+  std::lock_guard<std::mutex> lock(TheHolder().mutex);
+  TheHolder().owned = std::move(pipeline);
+}
+
+void PublishPipeline() {
+  std::lock_guard<std::mutex> lock(TheHolder().mutex);
+  TheHolder().published = true;
+}
+
+std::shared_ptr<Pipeline> DisownPipeline() {
+  std::lock_guard<std::mutex> lock(TheHolder().mutex);
+  std::shared_ptr<Pipeline> owned = std::move(TheHolder().owned);
+  TheHolder().owned = nullptr;
+  TheHolder().was_stopped = TheHolder().was_stopped || TheHolder().published;
+  TheHolder().published = false;
+  return owned;
+}
+
+}  // namespace ascpipe

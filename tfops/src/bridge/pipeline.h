@@ -1,0 +1,72 @@
+// The one pipeline of the process: what ascpipe/tf/native.py sets up and the ops use.
+#ifndef ASCPIPE_BRIDGE_PIPELINE_H_
+#define ASCPIPE_BRIDGE_PIPELINE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bridge/table.h"
+#include "core/core_status.h"
+#include "core/lease.h"
+#include "core/pump.h"
+#include "core/segment.h"
+#include "core/stream.h"
+#include "core/waiter.h"
+
+namespace ascpipe {
+
+class Pipeline {
+ public:
+  static CoreStatus Make(std::int64_t run, int session_fd, const Waiter::Settings& settings,
+                         std::shared_ptr<Pipeline>* pipeline);
+  ~Pipeline() { Stop(); }
+
+  // Before Start only.
+  CoreStatus AddTable(int number, const std::string& name, std::int64_t dim, std::int64_t device_rows,
+                      const InitialRows& initial, int fd, std::int64_t bytes);
+  CoreStatus AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
+                       const std::vector<int>& feature_tables, const std::vector<std::string>& feature_names);
+
+  void Start();
+  // Ends every wait and both threads and closes all tickets.  Memory goes with the last op that still uses it.
+  void Stop();
+
+  Table* table(int number) const;    // null: there is none
+  Stream* stream(int number) const;  // null: there is none
+  // The training stream of a table and its place there; null: it is in none.
+  Stream* TrainingStream(int table, int* index) const;
+  Lease& lease() { return lease_; }
+  Waiter& waiter() { return *waiter_; }
+  layout::Bell* TableWorkerBell(const Stream& stream, int index) const {
+    return session_.TableWorkerBell(stream.ring().table(index)->worker);
+  }
+
+ private:
+  Pipeline(std::int64_t run, std::unique_ptr<Segment> segment, const Waiter::Settings& settings);
+
+  const std::int64_t run_;
+  const int spin_us_;
+  const std::unique_ptr<Segment> segment_;
+  const SessionView session_;
+  Lease lease_;
+  std::map<int, std::unique_ptr<Table>> tables_;
+  std::map<int, std::unique_ptr<Stream>> streams_;
+  std::unique_ptr<Waiter> waiter_;
+  std::unique_ptr<Pump> pump_;
+};
+
+// The pipeline that ops use, or the error that says why there is none.
+CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline);
+// The pipeline under construction or started; null: none.
+std::shared_ptr<Pipeline> OwnedPipeline();
+void OwnPipeline(std::shared_ptr<Pipeline> pipeline);
+// Lets ops see the owned pipeline.
+void PublishPipeline();
+// Takes it away from the ops and from its owner.
+std::shared_ptr<Pipeline> DisownPipeline();
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_PIPELINE_H_

@@ -1,0 +1,210 @@
+#include "bridge/plan_wait.h"
+
+#include <utility>
+
+#include "bridge/status.h"
+#include "core/atomics.h"
+#include "core/bell.h"
+#include "core/claim.h"
+#include "core/row_moves.h"
+
+namespace ascpipe {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+namespace {
+
+class PlanWait : public AsyncWait {
+ public:
+  PlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest wanted, OpKernelContext* ctx,
+           tensorflow::AsyncOpKernel::DoneCallback done)
+      : AsyncWait(std::move(pipeline), step, ctx, std::move(done)), request_(std::move(wanted)) {
+    table = request_.table->number();
+    table_name = request_.table->name();
+    ticket = request_.ticket->number();
+  }
+
+ protected:
+  const RingView& ring() const { return request_.stream->ring(); }
+  int index() const { return request_.table_index; }
+  std::int64_t frame() const { return request_.ticket->state(); }
+  std::uint32_t* word() const { return ring().word(index(), frame()); }
+  void RingWorker() { Ring(pipeline().TableWorkerBell(*request_.stream, index())); }
+
+  ClaimWords ReadWords() const {
+    ClaimWords words;
+    words.table = table_name;
+    words.device_rows = request_.table->device().row_count();
+    ReadClaimWords(ring(), index(), *request_.ticket.get(), &words);
+    return words;
+  }
+
+  // Makes the outputs: their sizes are known since the keys were deduplicated.
+  Status Allocate(PlanOutputs* outputs) {
+    const layout::Part* part = ring().part(frame(), index());
+    if (part->spec_count != request_.features || part->unique_count < 0 || part->unique_count > part->id_count) {
+      return Refuse(Code::kDataLoss, "E301: table '", table_name, "': the frame of ticket ", SequenceOf(ticket),
+                    " has ", part->spec_count, " features and ", part->unique_count, " distinct ids of ",
+                    part->id_count, ". Restore from the last checkpoint");
+    }
+    Tensor* out;
+    TF_RETURN_IF_ERROR(ctx()->allocate_output(0, TensorShape({part->unique_count}), &out));
+    outputs->slots = out->flat<tensorflow::int32>().data();
+    const layout::Spec* spec = ring().array<layout::Spec>(frame(), part->specs);
+    for (int feature = 0; feature < request_.features; ++feature) {
+      TensorShape shape;
+      for (std::int64_t axis = 0; axis < spec[feature].rank; ++axis) shape.AddDim(spec[feature].shape[axis]);
+      TF_RETURN_IF_ERROR(ctx()->allocate_output(1 + feature, shape, &out));
+      outputs->restores.push_back(out->flat<tensorflow::int32>().data());
+    }
+    return Status::OK();
+  }
+
+  Status Copy(const PlanOutputs& outputs) {
+    std::int64_t bad = -1;
+    if (CopyPlan(ring(), frame(), index(), request_.table->device().row_count(), outputs, &bad)) return Status::OK();
+    return Refuse(Code::kDataLoss, "E301: table '", table_name, "': slot ", bad, " of the plan of ticket ",
+                  SequenceOf(ticket), " is outside the table. Restore from the last checkpoint");
+  }
+
+  PlanRequest request_;
+};
+
+// Training: PLANNED -> CLAIMED by CAS, rows, DONE.
+class ClaimWait : public PlanWait {
+ public:
+  using PlanWait::PlanWait;
+
+  bool Poll(CoreStatus* status) override {
+    if (Decided(status)) return true;
+    if (!ready_) return false;
+    waits_for = layout::kWaitLease;
+    if (pipeline().lease().HoldsExclusive(step().id())) return true;
+    if (!pipeline().lease().TryExclusive(step().id())) return false;
+    // The step that had it may have closed this ticket, or finished it.
+    return Decided(status) || ready_;
+  }
+
+  void Left() override {
+    if (request_.table->wanter == this) request_.table->wanter = nullptr;
+  }
+
+ protected:
+  void Proceed() override {
+    PlanOutputs outputs;
+    std::vector<StateRows> state;
+    Status status = Allocate(&outputs);
+    if (status.ok()) status = request_.table->Attach(ctx(), 1, request_.slot_initial, &state);
+    if (!status.ok()) {
+      End(status);
+    } else if (!CompareExchange(word(), static_cast<std::uint32_t>(layout::kPlanned),
+                                static_cast<std::uint32_t>(layout::kClaimed))) {  // SYNC plan-claimed
+      Again();  // revoked in this moment
+    } else {
+      status = Claimed(outputs, state);
+      // A claimed plan that cannot be carried out leaves the table between two steps: the run is over.
+      if (!status.ok()) pipeline().waiter().Fail(CoreStatus(static_cast<Code>(status.code()), status.error_message()));
+      End(status);
+    }
+  }
+
+ private:
+  // True: *status is an error.  Else `ready_` says whether the claim could go through.
+  bool Decided(CoreStatus* status) {
+    const ClaimVerdict verdict = DecideClaim(ReadWords());
+    ready_ = verdict.kind == ClaimVerdict::kReady;
+    *status = verdict.error;
+    waits_for = verdict.waits_for;
+    if (verdict.kind == ClaimVerdict::kWait && verdict.wants) Want();
+    return verdict.kind == ClaimVerdict::kError;
+  }
+
+  // Of several waiting claims of a table the first ticket is the wanted one.
+  void Want() {
+    Wait*& wanter = request_.table->wanter;
+    if (wanter == this || (wanter != nullptr && wanter->ticket <= ticket)) return;
+    wanter = this;
+    Exchange(&ring().table(index())->wanted, ticket);
+    RingWorker();
+  }
+
+  // From here to DONE: no wait, nothing that may fail for want of memory, no early return.
+  Status Claimed(const PlanOutputs& outputs, const std::vector<StateRows>& state) {
+    const std::int64_t number = frame();
+    // After the CAS, never before: a trained ticket is counted by every table.
+    if (Exchange(&ring().frame(number)->trained, 1u) == 0) FetchAdd(&ring().header()->trained, std::int64_t{1});
+    RingWorker();
+    Status status = Copy(outputs);
+    if (status.ok()) {
+      status = ToStatus(MoveRows(ring(), number, index(), table_name, request_.table->initial(), outputs.slots, state));
+    }
+    if (status.ok()) {
+      StoreRelease(&ring().table(index())->finished, ticket);
+      Exchange(ring().word(index(), number), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done
+      RingWorker();
+    }
+    step().Claimed(std::move(request_.ticket));
+    pipeline().waiter().Wake();
+    return status;
+  }
+
+  bool ready_ = false;
+};
+
+// Evaluation: DEDUPED -> ASKED by CAS, the worker answers, DONE.  Changes no table.
+class ReadWait : public PlanWait {
+ public:
+  using PlanWait::PlanWait;
+
+  bool Poll(CoreStatus* status) override {
+    const ClaimWords words = ReadWords();
+    const ClaimVerdict verdict = DecideRead(words);
+    *status = verdict.error;
+    waits_for = verdict.waits_for;
+    if (verdict.kind == ClaimVerdict::kError) return true;
+    if (verdict.kind == ClaimVerdict::kWait) return false;
+    if (words.word == layout::kAnswered) {
+      if (!asked_) *status = Error(Code::kInvalidArgument, "ticket ", SequenceOf(ticket), " is being read by table '",
+                                   table_name, "' already: one plan of a table per step");
+      return true;
+    }
+    waits_for = layout::kWaitLease;
+    if (!pipeline().lease().TryShare(step().id())) return false;
+    waits_for = layout::kWaitRead;
+    asked_ = CompareExchange(word(), static_cast<std::uint32_t>(layout::kDeduped),
+                             static_cast<std::uint32_t>(layout::kAsked));
+    RingWorker();
+    return false;
+  }
+
+ protected:
+  void Proceed() override {
+    PlanOutputs outputs;
+    std::vector<StateRows> state;
+    Status status = request_.table->Attach(ctx(), 1, request_.slot_initial, &state);
+    if (status.ok()) status = Allocate(&outputs);
+    if (status.ok()) status = Copy(outputs);
+    if (status.ok()) Exchange(word(), static_cast<std::uint32_t>(layout::kDone));
+    step().Claimed(std::move(request_.ticket));
+    End(status);
+  }
+
+ private:
+  bool asked_ = false;
+};
+
+}  // namespace
+
+void BeginPlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request, OpKernelContext* ctx,
+                   tensorflow::AsyncOpKernel::DoneCallback done) {
+  if (request.stream->training()) {
+    std::make_shared<ClaimWait>(std::move(pipeline), step, std::move(request), ctx, std::move(done))->Begin();
+  } else {
+    std::make_shared<ReadWait>(std::move(pipeline), step, std::move(request), ctx, std::move(done))->Begin();
+  }
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,30 @@
+// The two ways in which AscNextPlan waits: a training step claims a plan, an evaluation asks and reads.
+#ifndef ASCPIPE_BRIDGE_PLAN_WAIT_H_
+#define ASCPIPE_BRIDGE_PLAN_WAIT_H_
+
+#include <memory>
+#include <vector>
+
+#include "bridge/async_wait.h"
+#include "bridge/pipeline.h"
+#include "bridge/step_end.h"
+
+namespace ascpipe {
+
+// What one run of AscNextPlan is about; all checked.
+struct PlanRequest {
+  Stream* stream = nullptr;
+  Table* table = nullptr;
+  int table_index = -1;  // in the stream's ring
+  int features = 0;
+  TicketHold ticket;
+  std::vector<float> slot_initial;
+};
+
+// Takes over one reference to `step`; calls `done` when the outputs are there, or with an error.
+void BeginPlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
+                   tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_PLAN_WAIT_H_

@@ -1,0 +1,40 @@
+#include "bridge/session_mark.h"
+
+#include <atomic>
+
+#include "tensorflow/core/framework/resource_mgr.h"
+
+namespace ascpipe {
+
+namespace {
+
+// An address would not do: a new session may get the memory of one that is closed.
+class SessionMark : public tensorflow::ResourceBase {
+ public:
+  SessionMark() : number_(next_.fetch_add(1)) {}
+  tensorflow::int64 number() const { return number_; }
+  std::string DebugString() const override { return "ascpipe session"; }
+
+ private:
+  static std::atomic<tensorflow::int64> next_;
+  const tensorflow::int64 number_;
+};
+
+std::atomic<tensorflow::int64> SessionMark::next_{1};
+
+}  // namespace
+
+tensorflow::Status SessionNumber(tensorflow::OpKernelContext* ctx, tensorflow::int64* number) {
+  tensorflow::ResourceMgr* manager = ctx->resource_manager();
+  SessionMark* mark = nullptr;
+  TF_RETURN_IF_ERROR(manager->LookupOrCreate<SessionMark>(manager->default_container(), "ascpipe_session", &mark,
+                                                          [](SessionMark** made) {
+                                                            *made = new SessionMark;
+                                                            return tensorflow::Status::OK();
+                                                          }));
+  tensorflow::core::ScopedUnref release(mark);
+  *number = mark->number();
+  return tensorflow::Status::OK();
+}
+
+}  // namespace ascpipe

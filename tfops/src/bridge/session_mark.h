@@ -1,0 +1,14 @@
+// Which session an op runs in: sessions have a resource manager each, and a number of ours lies in it.
+#ifndef ASCPIPE_BRIDGE_SESSION_MARK_H_
+#define ASCPIPE_BRIDGE_SESSION_MARK_H_
+
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+// Numbers grow: of two sessions, the one that used ascpipe first has the smaller one.
+tensorflow::Status SessionNumber(tensorflow::OpKernelContext* ctx, tensorflow::int64* number);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_SESSION_MARK_H_

@@ -1,0 +1,22 @@
+// From the core's results to TensorFlow's.
+#ifndef ASCPIPE_BRIDGE_STATUS_H_
+#define ASCPIPE_BRIDGE_STATUS_H_
+
+#include "core/core_status.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace ascpipe {
+
+inline tensorflow::Status ToStatus(const CoreStatus& status) {
+  if (status.ok()) return tensorflow::Status::OK();
+  return tensorflow::Status(static_cast<tensorflow::error::Code>(status.code()), status.text());
+}
+
+template <typename... Parts>
+tensorflow::Status Refuse(Code code, const Parts&... parts) {
+  return ToStatus(Error(code, parts...));
+}
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_STATUS_H_

@@ -1,0 +1,51 @@
+#include "bridge/step_end.h"
+
+#include <atomic>
+
+#include "bridge/status.h"
+
+namespace ascpipe {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+
+namespace {
+std::atomic<Lease::Step> next_step{1};
+}  // namespace
+
+StepEnd::StepEnd(std::shared_ptr<Pipeline> pipeline) : id_(next_step.fetch_add(1)), pipeline_(std::move(pipeline)) {}
+
+StepEnd::~StepEnd() {
+  if (InForkedChild()) return;
+  for (TicketHold& hold : claimed_) hold->Close();
+  claimed_.clear();
+  pipeline_->lease().Release(id_);
+  pipeline_->waiter().Wake();
+}
+
+Status StepEnd::Of(OpKernelContext* ctx, const std::shared_ptr<Pipeline>& pipeline, StepEnd** step) {
+  if (ctx->step_container() == nullptr) {
+    return Refuse(Code::kInternal, "ascpipe ops need a session: this run has no step container");
+  }
+  return ctx->resource_manager()->LookupOrCreate<StepEnd>(ctx->step_container()->name(), "ascpipe_step", step,
+                                                          [&pipeline](StepEnd** made) {
+                                                            *made = new StepEnd(pipeline);
+                                                            return Status::OK();
+                                                          });
+}
+
+Status StepEnd::Uses(const Stream& stream, const Table& table, std::int64_t ticket) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto added = tickets_.insert({{stream.number(), table.number()}, ticket});
+  if (added.second || added.first->second == ticket) return Status::OK();
+  return Refuse(Code::kInvalidArgument, "table '", table.name(), "' gets tickets ",
+                SequenceOf(added.first->second), " and ", SequenceOf(ticket),
+                " in one step: a step trains one batch; fetch one iterator once");
+}
+
+void StepEnd::Claimed(TicketHold hold) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  claimed_.push_back(std::move(hold));
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,89 @@
+#include "bridge/table.h"
+
+#include <utility>
+
+#include "bridge/session_mark.h"
+#include "bridge/status.h"
+
+namespace ascpipe {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+
+Table::Table(int number, std::string name, const InitialRows& initial, std::unique_ptr<Segment> segment,
+             std::shared_ptr<DeviceTable> device)
+    : number_(number),
+      name_(std::move(name)),
+      initial_(initial),
+      segment_(std::move(segment)),
+      device_(device),
+      allocator_(InstanceAllocator::Make(device)) {}
+
+Table::~Table() { allocator_->Disown(); }
+
+Status Table::Drive(OpKernelContext* ctx) {
+  tensorflow::int64 session;
+  TF_RETURN_IF_ERROR(SessionNumber(ctx, &session));
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (session < driver_) {
+    return Refuse(Code::kFailedPrecondition, "table '", name_,
+                  "' is trained by another session, which began later than this one. One session at a time trains a "
+                  "table: close this one, or open a new one to go on");
+  }
+  driver_ = session;
+  return Status::OK();
+}
+
+Status Table::Attach(OpKernelContext* ctx, int first, const std::vector<float>& slot_initial,
+                     std::vector<StateRows>* state) {
+  state->assign(slot_initial.size() + 1, StateRows());
+  TF_RETURN_IF_ERROR(AttachRows(ctx, first, &(*state)[0]));
+  for (std::size_t slot = 0; slot < slot_initial.size(); ++slot) {
+    StateRows* rows = &(*state)[slot + 1];
+    TF_RETURN_IF_ERROR(AttachSlot(ctx, first + 1 + static_cast<int>(slot), slot, rows));
+    rows->initial = slot_initial[slot];
+  }
+  return Status::OK();
+}
+
+Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
+  *rows = StateRows{device_->rows(), device_->dim(), 0.0f};
+  tensorflow::mutex_lock lock(*ctx->input_ref_mutex(input));
+  const Tensor variable = ctx->mutable_input(input, true);
+  if (!variable.IsInitialized()) {
+    ctx->replace_ref_input(input, RowsTensor(), true);
+    return Status::OK();
+  }
+  if (variable.flat<float>().data() != device_->rows()) {
+    return Refuse(Code::kFailedPrecondition, "the variable of table '", name_, "' (", variable.shape().DebugString(),
+                  ") holds other memory than the table's rows [", device_->row_count(), ", ", device_->dim(),
+                  "]: it was assigned by something else than its initializer. Run its initializer, or do not assign "
+                  "to it");
+  }
+  return Status::OK();
+}
+
+Status Table::AttachSlot(OpKernelContext* ctx, int input, std::size_t slot, StateRows* rows) {
+  tensorflow::mutex_lock lock(*ctx->input_ref_mutex(input));
+  Tensor variable = ctx->mutable_input(input, true);
+  std::lock_guard<std::mutex> own(mutex_);
+  if (slots_.size() <= slot) slots_.resize(slot + 1);
+  if (!variable.IsInitialized()) {
+    if (!slots_[slot].IsInitialized()) {
+      return Refuse(Code::kFailedPrecondition, "optimizer slot ", slot, " of table '", name_,
+                    "' is not initialised: run the initializers of the optimizer's variables");
+    }
+    ctx->replace_ref_input(input, slots_[slot], true);
+    variable = slots_[slot];
+  }
+  if (variable.dims() != 2 || variable.dim_size(0) != device_->row_count()) {
+    return Refuse(Code::kInvalidArgument, "optimizer slot ", slot, " of table '", name_, "' has shape ",
+                  variable.shape().DebugString(), ", expected [", device_->row_count(), ", width]");
+  }
+  slots_[slot] = variable;
+  *rows = StateRows{variable.flat<float>().data(), variable.dim_size(1), 0.0f};
+  return Status::OK();
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,65 @@
+// A table of the process: its rows, how new rows begin, and which session drives it.
+#ifndef ASCPIPE_BRIDGE_TABLE_H_
+#define ASCPIPE_BRIDGE_TABLE_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "bridge/instance_allocator.h"
+#include "core/initial_rows.h"
+#include "core/row_moves.h"
+#include "core/segment.h"
+#include "core/table_instance.h"
+#include "core/waiter.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+class Table {
+ public:
+  Table(int number, std::string name, const InitialRows& initial, std::unique_ptr<Segment> segment,
+        std::shared_ptr<DeviceTable> device);
+  ~Table();
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  int number() const { return number_; }
+  const std::string& name() const { return name_; }
+  const InitialRows& initial() const { return initial_; }
+  const DeviceTable& device() const { return *device_; }
+  layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
+
+  tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
+
+  // The session that has trained last drives the table; one that it superseded is refused.
+  tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
+
+  // Makes sure that input `first` is a variable over the rows of this table, and that the following inputs
+  // are its optimizer slots; attaches those that are not initialised.  `slot_initial` has a value per slot.
+  tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const std::vector<float>& slot_initial,
+                            std::vector<StateRows>* state);
+
+  // The wait that has told the table worker which ticket it wants; the waiter thread's.
+  Wait* wanter = nullptr;
+
+ private:
+  tensorflow::Status AttachRows(tensorflow::OpKernelContext* ctx, int input, StateRows* rows);
+  tensorflow::Status AttachSlot(tensorflow::OpKernelContext* ctx, int input, std::size_t slot, StateRows* rows);
+
+  const int number_;
+  const std::string name_;
+  const InitialRows initial_;
+  const std::unique_ptr<Segment> segment_;
+  const std::shared_ptr<DeviceTable> device_;
+  InstanceAllocator* const allocator_;
+
+  std::mutex mutex_;
+  tensorflow::int64 driver_ = 0;  // session that trains this table
+  std::vector<tensorflow::Tensor> slots_;  // optimizer slots as last seen: a session that is opened anew gets them
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_TABLE_H_

@@ -1,0 +1,48 @@
+#include "bridge/ticket_allocator.h"
+
+#include <cstdlib>
+
+#include "core/layout.h"
+
+namespace ascpipe {
+
+namespace {
+
+struct Header {
+  Ticket* ticket;  // null until the tensor has been made
+};
+constexpr std::size_t kHeaderBytes = 64;  // keeps the data aligned as TensorFlow wants it
+static_assert(sizeof(Header) <= kHeaderBytes, "the header stands before the data");
+
+Header* HeaderOf(void* data) { return reinterpret_cast<Header*>(static_cast<char*>(data) - kHeaderBytes); }
+
+}  // namespace
+
+TicketAllocator* TicketAllocator::Get() {
+  static TicketAllocator* const allocator = new TicketAllocator;
+  return allocator;
+}
+
+void* TicketAllocator::AllocateRaw(size_t, size_t num_bytes) {
+  void* block = nullptr;
+  const std::size_t bytes = kHeaderBytes + layout::Align(static_cast<std::int64_t>(num_bytes));
+  if (posix_memalign(&block, kHeaderBytes, bytes) != 0) return nullptr;
+  static_cast<Header*>(block)->ticket = nullptr;
+  return static_cast<char*>(block) + kHeaderBytes;
+}
+
+void TicketAllocator::DeallocateRaw(void* ptr) {
+  Header* header = HeaderOf(ptr);
+  if (header->ticket != nullptr) header->ticket->DropHold();
+  std::free(header);
+}
+
+tensorflow::Tensor TicketAllocator::MakeTensor(Ticket* ticket) {
+  tensorflow::Tensor tensor(this, tensorflow::DT_INT64, tensorflow::TensorShape({}));
+  tensorflow::int64* value = &tensor.scalar<tensorflow::int64>()();
+  *value = ticket->number();
+  HeaderOf(value)->ticket = ticket;
+  return tensor;
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,28 @@
+// Memory of ticket tensors: when the last reference to one goes, its ticket is closed.
+//
+// That is how the pipeline learns that nobody can train a batch any more, whatever became of it: trained,
+// skipped, filtered, or dropped with its iterator or session.
+#ifndef ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
+#define ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
+
+#include "core/ticket.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace ascpipe {
+
+class TicketAllocator : public tensorflow::Allocator {
+ public:
+  static TicketAllocator* Get();  // lives as long as the process: tensors may outlive everything else
+
+  std::string Name() override { return "ascpipe_ticket"; }
+  void* AllocateRaw(size_t alignment, size_t num_bytes) override;
+  void DeallocateRaw(void* ptr) override;
+
+  // An int64 scalar with the ticket's number; takes over one hold of the ticket.
+  tensorflow::Tensor MakeTensor(Ticket* ticket);
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
