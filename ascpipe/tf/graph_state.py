@@ -81,7 +81,7 @@ class GraphState:
     def enter_stream(self, insert_function: Any, channel: int, features: List[Feature]) -> Stream:
         """The stream of an insert function that is being traced into this graph."""
         if self.started and insert_function not in self._streams:
-            raise RuntimeError("start_asc_pipeline() has completed this graph: map the insert function before it")
+            raise RuntimeError("the pipeline was started: datasets are mapped with their insert functions before it")
         stream = self._streams.setdefault(insert_function, Stream(len(self._streams), channel))
         if not stream.features:
             stream.features = features
