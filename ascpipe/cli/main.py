@@ -1,0 +1,49 @@
+"""The command line: ``ascpipe VERB``; one file per verb, loaded when it is called.
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no such daemon runs.
+"""
+import importlib
+import sys
+from typing import Any, List, Optional
+
+import click
+
+from ascpipe import __version__
+from ascpipe.errors import AscpipeError, ConfigError, NameRefusedError, NotRunningError
+
+FAILED, USAGE, NOT_RUNNING = 1, 2, 3
+
+_VERBS = ("start", "status", "stop")
+
+
+class _Verbs(click.Group):
+    """Finds a verb's file by its name; turns our errors into one line and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> List[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
+        if cmd_name not in _VERBS:
+            return None
+        command = importlib.import_module("ascpipe.cli." + cmd_name).command
+        return command if isinstance(command, click.Command) else None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AscpipeError as error:
+            click.echo("ascpipe: {}".format(error), err=True)
+            sys.exit(exit_code(error))
+
+
+def exit_code(error: AscpipeError) -> int:
+    """What the shell gets for an error of ours."""
+    if isinstance(error, NotRunningError):
+        return NOT_RUNNING
+    return USAGE if isinstance(error, (ConfigError, NameRefusedError)) else FAILED
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ascpipe")
+def main() -> None:
+    """Daemon that prepares batches of sparse features ahead of training."""

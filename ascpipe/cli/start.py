@@ -1,0 +1,33 @@
+"""``ascpipe start``: a daemon, in the background or here."""
+from typing import Any, Dict, Optional
+
+import click
+
+
+@click.command("start", help="Start a daemon and return when it is ready.")
+@click.option("--name", default=None, help="Name of the daemon; $ASCPIPE_NAME or 'default' if it is not given.")
+@click.option("--workers", type=int, default=None, help="Key worker processes.")
+@click.option("--table-workers", type=int, default=None, help="Table worker processes.")
+@click.option("--ring-bytes", type=int, default=None, help="Bytes of the ring of each stream.")
+@click.option("--foreground", is_flag=True, help="Stay here, log to stderr, end with Ctrl-C.")
+def command(name: Optional[str], foreground: bool, **options: Any) -> None:
+    """Checks the settings first, so that a wrong one is wrong usage and not a daemon that ends."""
+    from ascpipe import names
+    from ascpipe.config import load_settings
+
+    settings = load_settings(options)
+    run = names.run_dir(names.daemon_name(name))
+    if foreground:
+        from ascpipe.daemon.main import run as run_daemon
+
+        run_daemon(run.name, settings, private=False, ready=lambda name: None, log_to_file=False)
+        return
+    _start_in_background(run.name, options)
+
+
+def _start_in_background(name: str, options: Dict[str, Any]) -> None:
+    from ascpipe.control.launch import launch
+
+    launched = launch(name, options=options)
+    click.echo("ascpipe: daemon {!r} started, pid {}".format(launched.name, launched.pid))
+    launched.process.returncode = 0  # it is meant to outlive us: no warning about a child that still runs

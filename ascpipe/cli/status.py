@@ -1,0 +1,85 @@
+"""``ascpipe status``: what a daemon does, as tables or as JSON.  Loads nothing that is not needed to ask."""
+import json
+import sys
+from typing import Any, Dict, List, Optional
+
+import click
+
+from ascpipe import names
+from ascpipe.control import messages
+from ascpipe.control.client import ask
+
+_WIDTH = 160  # of lines into a file or a pipe
+
+
+@click.command("status", help="Show what a daemon does.")
+@click.option("--name", default=None, help="Name of the daemon; $ASCPIPE_NAME or 'default' if it is not given.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+def command(name: Optional[str], as_json: bool) -> None:
+    """One question to the daemon; the workers and the trainer are not disturbed."""
+    status = ask(names.run_dir(names.daemon_name(name)), messages.Status())
+    if as_json:
+        click.echo(json.dumps(status, indent=2))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
+    for line in headlines(status):
+        console.print(line, markup=False)
+    for title, columns, rows in tables(status):
+        console.print(_rich_table(title, columns, rows))
+
+
+def headlines(status: Dict[str, Any]) -> List[str]:
+    """The lines above the tables."""
+    lines = ["daemon {!r}: {}, pid {}, ascpipe {}, up {:.0f} s{}".format(
+        status["name"], status["state"], status["pid"], status["version"], status["uptime_s"],
+        ", private" if status["private"] else "")]
+    trainer = status["trainer"]
+    lines.append("trainer: none" if trainer is None else "trainer: pid {}, run {}, since {}".format(
+        trainer["pid"], trainer["run"], trainer["since"]))
+    if status["failure"]:
+        lines.append("failed: {}".format(status["failure"]))
+    return lines
+
+
+def tables(status: Dict[str, Any]) -> List[Any]:
+    """(title, columns, rows of texts) of each table that is not empty."""
+    found = [
+        ("workers", ["worker", "pid", "restarts", "state"], [
+            ["{} {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"), str(worker["restarts"]),
+             "working" if worker["attached"] else "idle" if worker["pid"] else "not running"]
+            for worker in status["workers"]]),
+        ("tables", ["table", "keys", "rows", "of", "dim", "batches", "hit rate"], [
+            [table["name"], str(table["keys"]), str(table["rows"]), str(table["device_rows"]), str(table["dim"]),
+             str(table["batches"]), _percent(table["hit_rate"])]
+            for table in status["tables"]]),
+        ("rings", ["stream", "channel", "depth", "of", "frames", "parked", "submitted", "dropped", "trained", "MiB used"],
+         [
+            [str(ring["stream"]), ring["channel"], str(ring["depth"]), str(ring["frame_count"]), str(ring["frames"]),
+             str(ring["parked"]), str(ring["submitted"]), str(ring["dropped"]), str(ring["trained"]),
+             "{:.1f} of {:.1f}".format(ring["used_bytes"] / 2**20, ring["arena_bytes"] / 2**20)]
+            for ring in status["rings"]]),
+        ("waits", ["who", "", "waits for", "table", "ticket", "sleeps", "late"], [
+            [wait["who"], "asleep" if wait["asleep"] else "awake", wait["waits_for"], wait["table"] or "",
+             str(wait["ticket"] or ""), str(wait["sleeps"]), str(wait["late"])]
+            for wait in status["waits"]]),
+    ]
+    return [part for part in found if part[2]]
+
+
+def _percent(rate: Optional[float]) -> str:
+    return "-" if rate is None else "{:.1f} %".format(100.0 * rate)
+
+
+def _rich_table(title: str, columns: List[str], rows: List[List[str]]) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right")
+    for row in rows:
+        table.add_row(*[Text(cell) for cell in row])  # Text: a name may hold square brackets
+    return table

@@ -1,0 +1,37 @@
+"""``ascpipe stop``: ends a daemon and returns when it is gone."""
+import time
+from typing import Optional
+
+import click
+
+from ascpipe import names
+from ascpipe.control import messages
+from ascpipe.control.client import ask
+from ascpipe.control.lock import is_held
+from ascpipe.errors import NoAnswerError
+
+TIMEOUT_S = 30.0  # giving back large memory takes its time
+_PAUSE_S = 0.01
+
+
+@click.command("stop", help="End a daemon; returns when it is gone.")
+@click.option("--name", default=None, help="Name of the daemon; $ASCPIPE_NAME or 'default' if it is not given.")
+def command(name: Optional[str]) -> None:
+    """A trainer that it serves gets an error that says so."""
+    run = names.run_dir(names.daemon_name(name))
+    pid = ask(run, messages.Stop())["pid"]
+    deadline = time.monotonic() + TIMEOUT_S
+    while is_held(run) or _is_there(pid):
+        if time.monotonic() > deadline:
+            raise NoAnswerError(run.name, "stop", TIMEOUT_S)
+        time.sleep(_PAUSE_S)
+    click.echo("ascpipe: daemon {!r} stopped".format(run.name))
+
+
+def _is_there(pid: int) -> bool:
+    """A process that ended and waits for its parent to notice is gone."""
+    try:
+        with open("/proc/{}/stat".format(pid)) as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False

@@ -1,0 +1,89 @@
+"""``ascpipe start``, ``status``, ``stop`` as a shell sees them."""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ascpipe import names
+from ascpipe.control import client, messages
+from ascpipe.errors import NoAnswerError
+from tests.support.daemons import ROOT, DaemonProcess, is_alive, use_standins
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture(autouse=True)
+def _standins(monkeypatch):
+    use_standins(monkeypatch)
+
+
+def ascpipe(*arguments):
+    return subprocess.run([sys.executable, "-m", "ascpipe", *arguments], capture_output=True, text=True, cwd="/")
+
+
+def test_start_returns_when_it_is_ready_and_stop_when_it_is_gone(monkeypatch):
+    # the real workers: they are not needed before a trainer comes, and end with the daemon
+    started = ascpipe("start", "--name", "shell", "--workers", "2", "--ring-bytes", "1048576")
+    assert (started.returncode, started.stderr) == (0, "")
+    status = ascpipe("status", "--name", "shell", "--json")
+    body = json.loads(status.stdout)
+    assert started.stdout == "ascpipe: daemon 'shell' started, pid {}\n".format(body["pid"])
+    assert [worker["kind"] for worker in body["workers"]] == ["key", "key", "table"]
+    assert "daemon 'shell': idle" in ascpipe("status", "--name", "shell").stdout
+    again = ascpipe("start", "--name", "shell")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "E211" in again.stderr and "pid {}".format(body["pid"]) in again.stderr
+    stopped = ascpipe("stop", "--name", "shell")
+    assert (stopped.returncode, stopped.stdout) == (0, "ascpipe: daemon 'shell' stopped\n")
+    assert not is_alive(body["pid"])
+    assert not any(is_alive(worker["pid"]) for worker in body["workers"])
+    assert ascpipe("status", "--name", "shell").returncode == 3
+    run = names.run_dir("shell")
+    assert all(name.endswith(".log") for name in os.listdir(run.path))
+    for name in os.listdir(run.path):
+        os.unlink(os.path.join(run.path, name))
+    os.rmdir(run.path)
+
+
+def test_the_daemon_leaves_the_session_and_the_streams_of_its_starter():
+    daemon = DaemonProcess("detached")
+    try:
+        assert os.getsid(daemon.pid) != os.getsid(0)
+        targets = {os.readlink("/proc/{}/fd/{}".format(daemon.pid, fd)) for fd in (0, 1, 2)}
+        assert targets == {"/dev/null", daemon.run.log}
+        assert os.readlink("/proc/{}/cwd".format(daemon.pid)) == "/"
+    finally:
+        daemon.end()
+
+
+def test_a_daemon_in_the_foreground_logs_to_stderr_and_ends_with_ctrl_c():
+    process = subprocess.Popen([sys.executable, "-m", "ascpipe", "start", "--name", "front", "--foreground"],
+                               stderr=subprocess.PIPE, universal_newlines=True, cwd=ROOT)
+    try:
+        assert "started, pid {}".format(process.pid) in process.stderr.readline()
+        wait_until(lambda: ascpipe("status", "--name", "front").returncode == 0)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert "ended" in process.stderr.read()
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+    run = names.run_dir("front")
+    for name in os.listdir(run.path) if os.path.isdir(run.path) else []:
+        os.unlink(os.path.join(run.path, name))
+    if os.path.isdir(run.path):
+        os.rmdir(run.path)
+
+
+def test_a_stopped_daemon_is_an_error_that_says_how_to_go_on(monkeypatch):
+    daemon = DaemonProcess("frozen")
+    try:
+        os.kill(daemon.pid, signal.SIGSTOP)
+        with pytest.raises(NoAnswerError, match="kill -CONT"):
+            client.ask(daemon.run, messages.Status(), timeout_s=0.5)
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+        daemon.end()

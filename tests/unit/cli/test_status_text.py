@@ -1,0 +1,82 @@
+"""What ``ascpipe status`` shows, without a daemon."""
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from ascpipe.cli import main, status
+from ascpipe.errors import AlreadyRunsError, ConfigError, NameRefusedError, NotRunningError
+
+STATUS = {
+    "name": "unit", "state": "serving", "pid": 5, "version": "1", "uptime_s": 61.4, "private": True, "failure": None,
+    "trainer": {"pid": 9, "run": 3, "since": "noon"},
+    "workers": [{"kind": "key", "index": 0, "pid": 6, "restarts": 2, "attached": True},
+                {"kind": "table", "index": 0, "pid": 0, "restarts": 0, "attached": False}],
+    "tables": [{"name": "user[1]", "keys": 7, "rows": 7, "device_rows": 100, "dim": 8, "batches": 2,
+                "hit_rate": 0.954}],
+    "rings": [{"stream": 0, "channel": "train", "depth": 3, "frame_count": 64, "frames": 12, "parked": 1,
+               "submitted": 14, "dropped": 1, "trained": 9, "used_bytes": 2**20, "arena_bytes": 2**28}],
+    "waits": [{"who": "trainer", "asleep": True, "waits_for": "a plan of the table worker", "table": "user[1]",
+               "ticket": 77, "sleeps": 5, "late": 0}],
+}
+
+
+def shown(monkeypatch, body, *options):
+    monkeypatch.setattr(status, "ask", lambda run, message: body)
+    result = CliRunner().invoke(main.main, ["status", *options])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_each_number_stands_beside_its_name(monkeypatch):
+    text = shown(monkeypatch, STATUS)
+    for words in ("daemon 'unit': serving, pid 5, ascpipe 1, up 61 s, private", "trainer: pid 9, run 3, since noon",
+                  "user[1]", "95.4 %", "a plan of the table worker", "77", "not running", "1.0 of 256.0"):
+        assert words in text
+    (ring,) = [line.split() for line in text.splitlines() if " train " in line]
+    assert ring[:9] == ["0", "train", "3", "64", "12", "1", "14", "1", "9"]
+
+
+def test_an_idle_daemon_shows_no_empty_tables(monkeypatch):
+    text = shown(monkeypatch, {**STATUS, "trainer": None, "tables": [], "rings": [], "waits": [], "state": "idle"})
+    assert "trainer: none" in text
+    assert "hit rate" not in text
+
+
+def test_a_failure_is_shown(monkeypatch):
+    assert "failed: E122: torn" in shown(monkeypatch, {**STATUS, "failure": "E122: torn"})
+
+
+def test_json_is_the_answer_itself(monkeypatch):
+    assert json.loads(shown(monkeypatch, STATUS, "--json")) == STATUS
+
+
+@pytest.mark.parametrize("error, code", [
+    (NotRunningError("a", "b"), 3), (NameRefusedError("/"), 2), (ConfigError("a", "b", 1, "c"), 2),
+    (AlreadyRunsError("a", 1, 2, "noon", "b"), 1)])
+def test_each_kind_of_error_has_its_exit_code(error, code):
+    assert main.exit_code(error) == code
+
+
+@pytest.mark.parametrize("arguments, code, words", [
+    (["status", "--name", "nobody"], 3, "E212"), (["stop", "--name", "nobody"], 3, "E212"),
+    (["status", "--name", "../x"], 2, "E215"), (["fly"], 2, "No such command"),
+    (["status", "--fast"], 2, "No such option"),
+    (["start", "--workers", "0"], 2, "E402"), (["start", "--ring-bytes", "x"], 2, "not a valid integer"),
+    (["--version"], 0, "ascpipe"), (["--help"], 0, "status")])
+def test_wrong_usage_ends_with_its_code_and_one_sentence(arguments, code, words):
+    result = CliRunner().invoke(main.main, arguments)
+    assert (result.exit_code, words in result.output) == (code, True), result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "status"])
+def test_no_verb_loads_numba_or_tensorflow(verb):
+    code = ("import sys\nfrom ascpipe.cli.main import main\n"
+            "try:\n    main(['{}', '--name', 'nobody', '--ring-bytes', '1'][:3 + 2 * ('{}' == 'start')])\n"
+            "except SystemExit as end:\n    assert end.code in (2, 3), end.code\n"
+            "import ascpipe.daemon.main, ascpipe.control.trainer_link\n"
+            "sys.exit(any(name in sys.modules for name in ('numba', 'tensorflow')))\n").format(verb, verb)
+    assert subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL).returncode == 0
