@@ -90,3 +90,14 @@ if [ -f tfops/build.py ]; then
     stamp ops "$ops_digest"
   fi
 fi
+
+# Workers load compiled kernels from a cache; filled here, the first one starts as fast as the others.
+kernels_digest=$(find ascpipe workers -name '*.py' -print0 | sort -z | xargs -0 cat | digest -)
+if ! stamped kernels "$kernels_digest"; then
+  say "compiling the kernels"
+  NUMBA_CACHE_DIR=$($VENV/bin/python -c 'from ascpipe.config import load_settings
+from ascpipe.daemon import kernel_cache
+print(kernel_cache.prepare(load_settings().cache_dir))') \
+    $VENV/bin/python -c 'import ascpipe.workers.key_worker, ascpipe.workers.table_worker'
+  stamp kernels "$kernels_digest"
+fi

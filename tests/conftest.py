@@ -5,11 +5,9 @@ compiled code) the whole run ends a little later, with the stacks too.
 """
 import collections
 import faulthandler
-import hashlib
 import os
 import shutil
 import signal
-import stat
 import tempfile
 import time
 import zlib
@@ -17,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ascpipe.daemon import kernel_cache
 from tests.support import leaks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,14 +31,10 @@ class TookTooLongError(BaseException):
     """A test did not end in time; no handler of ``Exception`` may swallow it."""
 
 
-def _kernel_cache() -> Path:
-    """numba's cache does not notice a change of another file, so each state of the sources has its own."""
-    digest = hashlib.sha256()
-    for folder in ("ascpipe", "workers"):
-        for source in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(str(source.relative_to(ROOT)).encode() + b"\0" + source.read_bytes())
-    mode = "bounds" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "plain"
-    return ROOT / "build" / "numba" / "{}-{}".format(mode, digest.hexdigest()[:16])
+def _kernel_cache():
+    """Compiled kernels of the sources as they are: those of the daemons, or apart where they hold bounds checks."""
+    bounds = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
+    return kernel_cache.prepare(str(ROOT / "build" / "bounds-checked") if bounds else "")
 
 
 def pytest_configure(config):
@@ -48,8 +43,7 @@ def pytest_configure(config):
     os.environ["XDG_RUNTIME_DIR"] = str(run_home)
     for name in [name for name in os.environ if name.startswith("ASCPIPE_")]:
         del os.environ[name]
-    cache = Path(os.environ.setdefault("NUMBA_CACHE_DIR", str(_kernel_cache())))
-    cache.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+    os.environ["NUMBA_CACHE_DIR"] = _kernel_cache()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     config.stash[_stderr_key] = os.dup(2)  # fd 2 itself is captured while tests run
     signal.signal(signal.SIGALRM, _too_long(config))
@@ -162,7 +156,7 @@ def seed(request):
 
 
 def pytest_report_header(config):
-    return "seed: TEST_SEED={}  kernel cache: {}".format(BASE_SEED, os.path.relpath(os.environ["NUMBA_CACHE_DIR"]))
+    return "seed: TEST_SEED={}, compiled kernels: {}".format(BASE_SEED, os.environ["NUMBA_CACHE_DIR"])
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -109,9 +109,9 @@ def _names(folder: Path) -> List[str]:
 
 
 def _run_files(run_home: Path) -> List[str]:
-    """Sockets, locks and folders of daemons; the empty folder that holds them all may stay."""
-    root = run_home / "ascpipe"
-    return [str(path.relative_to(run_home)) for path in root.rglob("*")]
+    """Sockets, locks and other files of daemons; logs stay, for whoever wants to know why one ended."""
+    files = (path for path in (run_home / "ascpipe").rglob("*") if not path.is_dir() and path.suffix != ".log")
+    return [str(path.relative_to(run_home)) for path in files]
 
 
 def _descriptors() -> List[str]:

@@ -18,7 +18,7 @@ def text_files(*suffixes: str) -> Iterator[Path]:
     """Every file of ours with one of the suffixes, the files at the top included."""
     places = [path for folder in EVERYTHING for path in (ROOT / folder).rglob("*")] + list(ROOT.glob("*"))
     for path in sorted(places):
-        if path.is_file() and path.suffix in suffixes:
+        if path.is_file() and path.suffix in suffixes and not {"build", "__pycache__"} & set(path.parts):
             yield path
 
 

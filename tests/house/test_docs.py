@@ -1,0 +1,56 @@
+"""What the documents name exists: files, make verbs, commands, settings."""
+import re
+
+import pytest
+import tomli
+
+from tests.support import tree
+
+DOCS = sorted(path for path in tree.text_files(".md") if not tree.name(path).startswith("tests/house"))
+
+
+def name_of(path):
+    return tree.name(path)
+
+
+def test_the_documents_a_newcomer_needs_are_there():
+    for needed in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/ARCHITECTURE.md", "docs/glossary.md",
+                   "docs/shm_layout.md", "docs/protocol.md", "docs/failure_model.md", "docs/operations.md",
+                   "docs/testing.md", "workers/README.md"):
+        assert (tree.ROOT / needed).exists(), needed
+
+
+@pytest.mark.parametrize("path", DOCS, ids=name_of)
+def test_links_lead_somewhere(path):
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", path.read_text())
+    assert not [link for link in links if not (path.parent / link).exists()]
+
+
+@pytest.mark.parametrize("path", DOCS, ids=name_of)
+def test_files_that_are_named_exist(path):
+    names = re.findall(r"`((?:ascpipe|workers|tfops|mx_rec|tests|bench|examples|docs|scripts)/[\w./*-]+)`", path.read_text())
+    missing = [named for named in names if not list(tree.ROOT.glob(named.rstrip("/")))]
+    assert not missing
+
+
+@pytest.mark.parametrize("path", DOCS, ids=name_of)
+def test_make_verbs_that_are_named_exist(path):
+    verbs = set(re.findall(r"^([a-z-]+(?: [a-z-]+)*):", (tree.ROOT / "Makefile").read_text(), re.M))
+    verbs = {verb for group in verbs for verb in group.split()}
+    verbs |= set(re.search(r"^SUITES := ((?:.*\\\n)*.*)", (tree.ROOT / "Makefile").read_text(), re.M).group(1).split())
+    named = set(re.findall(r"(?:^|`|\$ )make ([a-z][a-z-]*)", path.read_text(), re.M))
+    assert named <= verbs
+
+
+def test_every_setting_is_explained_in_its_one_place():
+    text = (tree.ROOT / "ascpipe/defaults.toml").read_text()
+    for setting in tomli.loads(text):
+        assert re.search(r"^# .+\n(?:# .+\n)*{} = ".format(setting), text, re.M), "{} has no sentence".format(setting)
+
+
+def test_tests_that_the_failure_model_names_exist():
+    text = (tree.ROOT / "docs/failure_model.md").read_text()
+    named = re.findall(r"`(test_\w+)`", text)
+    defined = "\n".join(path.read_text() for path in tree.python_files("tests"))
+    missing = [test for test in named if not re.search(r"def {}\b".format(test), defined)]
+    assert named and not missing, missing

@@ -1,0 +1,64 @@
+"""What others may rely on is written down; a change of it is made on purpose, with a line in CHANGELOG.md.
+
+Public are the import paths of ``mx_rec``, what ``ascpipe`` exports, the settings, the codes of errors and the
+verbs of the command line.  ``tests/house/public_api.txt`` lists them; after a change on purpose:
+
+    python -m tests.house.test_public_api > tests/house/public_api.txt
+"""
+import importlib
+import inspect
+import sys
+
+import tomli
+
+from ascpipe import errors
+from tests.support import tree
+
+LISTED = tree.ROOT / "tests/house/public_api.txt"
+
+
+def exported():
+    for path in tree.python_files("ascpipe", "mx_rec"):
+        for name in tree.assigned_list(path, "__all__") or []:
+            yield "{}.{}".format(tree.module_name(path), name)
+
+
+def settings():
+    for name in tomli.loads((tree.ROOT / "ascpipe/defaults.toml").read_text()):
+        yield "setting {}".format(name)
+
+
+def error_codes():
+    for name, value in vars(errors).items():
+        if inspect.isclass(value) and issubclass(value, errors.AscpipeError):
+            yield "error {} {}".format(value.code, name)
+
+
+def verbs():
+    command = importlib.import_module("ascpipe.cli.main").main
+    for verb, described in sorted(getattr(command, "commands", {}).items()):
+        options = sorted(option for parameter in described.params for option in parameter.opts)
+        yield " ".join(["ascpipe", verb] + options)
+
+
+def public():
+    return sorted(exported()) + sorted(error_codes()) + sorted(settings()) + list(verbs())
+
+
+def test_public_names_are_those_of_the_list():
+    listed = LISTED.read_text().splitlines()
+    gone, new = sorted(set(listed) - set(public())), sorted(set(public()) - set(listed))
+    assert (gone, new) == ([], []), "if meant, say so in CHANGELOG.md and write the list anew (see the docstring)"
+
+
+def test_the_import_paths_of_the_rec_sdk_are_there():
+    names = set(exported())
+    for needed in ("mx_rec.core.embedding.create_table", "mx_rec.core.embedding.sparse_lookup",
+                   "mx_rec.core.asc.helper.get_asc_insert_func", "mx_rec.core.asc.feature_spec.FeatureSpec",
+                   "mx_rec.core.asc.manager.start_asc_pipeline", "mx_rec.util.initialize.init",
+                   "mx_rec.util.initialize.terminate_config_initializer"):
+        assert needed in names
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(public()) + "\n")
