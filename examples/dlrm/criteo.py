@@ -42,9 +42,14 @@ class BadFileError(ValueError):
         return "{}: {}".format(place, self.reason)
 
 
+def held_out_rows(line_count: int) -> int:
+    """How many of the first ``line_count`` lines are held out for evaluation."""
+    return line_count // HELD_OUT_EVERY
+
+
 def training_rows(line_count: int) -> int:
-    """How many of the first ``line_count`` lines are trained (the others are held out)."""
-    return line_count - line_count // HELD_OUT_EVERY
+    """How many of them are trained."""
+    return line_count - held_out_rows(line_count)
 
 
 def count_lines(path: str) -> int:

@@ -1,7 +1,7 @@
 """The training program: build the graph, train, evaluate, report."""
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
@@ -54,6 +54,8 @@ def run(options: Options, path: str, line_count: int, initial_rows: Optional[Ini
         tf.compat.v1.set_random_seed(options.seed)
         rows = criteo.training_rows(line_count)
         steps = options.step_count(rows)
+        # A static evaluation leaves a last batch out that is not full: there must be one that is.
+        options = replace(options, eval_batch_size=min(options.eval_batch_size, criteo.held_out_rows(line_count)))
         source = _source(options, path, rows, steps, initial_rows)
         try:
             return _Program(options, path, source, report).run(steps)

@@ -1,0 +1,143 @@
+"""The demo computes what plain TensorFlow computes, and the same whatever the pipeline is made of.
+
+Real clicks, 300 steps, gated gradients, one TensorFlow thread.  The file may not be copied into this tree; it lies
+beside it, or where ``CRITEO_SAMPLE`` says.
+"""
+import itertools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from examples.dlrm import criteo, options
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = Path(os.environ.get("CRITEO_SAMPLE", str(ROOT.parent / "shared/data/criteo/criteo_kaggle_8k.tsv")))
+STEPS = 300
+SETTINGS = ["--steps", str(STEPS), "--batch-size", "64", "--dim", "4", "--bottom", "8", "--top", "8",
+            "--threads", "1", "--progress-every", "1000", "--seed", "11"]
+TOLERANCE = 1e-5
+START_OF_RATES = re.compile(r" examples_per_s=.*")
+
+pytestmark = pytest.mark.skipif(not SAMPLE.exists(), reason="needs {}, which may not be copied here".format(
+    SAMPLE.name))
+
+
+class Run:
+    """One run of the demo in a process of its own, begun at once."""
+
+    def __init__(self, folder, optimizer, *arguments, **settings):
+        name = "-".join([optimizer, *arguments] + ["{}{}".format(*item) for item in sorted(settings.items())])
+        self._losses = folder / name
+        environment = dict(os.environ, ASCPIPE_RING_BYTES=str(16 << 20))
+        environment.update(("ASCPIPE_" + setting.upper(), str(value)) for setting, value in settings.items())
+        command = [sys.executable, "-m", "examples.dlrm.train", "--data", str(SAMPLE), "--optimizer", optimizer,
+                   "--losses", str(self._losses)]
+        self._process = subprocess.Popen(command + SETTINGS + list(arguments), env=environment, cwd=str(ROOT),
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def result(self):
+        """(float32[STEPS] losses, what the last line says but for rates)."""
+        out, errors = self._process.communicate(timeout=100)
+        assert self._process.returncode == 0, errors
+        losses = np.array([float(line) for line in self._losses.read_text().splitlines()], np.float32)
+        assert len(losses) == STEPS
+        return losses, START_OF_RATES.sub("", out.splitlines()[-1])
+
+    def end(self):
+        """Kill it if it runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("losses")
+
+
+@pytest.fixture
+def start(folder):
+    """Begins runs, and ends those that are left."""
+    begun = []
+
+    def begin(*arguments, **settings):
+        begun.append(Run(folder, *arguments, **settings))
+        return begun[-1]
+
+    yield begin
+    for run in begun:
+        run.end()
+
+
+@pytest.fixture(scope="module")
+def initial_rows():
+    """The rows with which ascpipe's tables start, by the plain twin of the native generator."""
+    from examples.dlrm import embeddings
+    from tests.reference.initial_rows import UNIFORM, initial_row
+
+    shape, found = settings(), {}
+
+    def rows_of(_table, keys):
+        for key in keys.tolist():
+            if key not in found:
+                found[key] = initial_row(seed=shape.seed, kind=UNIFORM, a=-embeddings.INITIAL_RANGE,
+                                         b=embeddings.INITIAL_RANGE, scale=1.0, key=key, dim=shape.dim)
+        return np.array([found[key] for key in keys.tolist()], np.float32)
+
+    return rows_of
+
+
+def settings(*arguments):
+    return options.parse(SETTINGS + list(arguments))
+
+
+def plain_losses(initial_rows, *arguments):
+    """The plain model's, in this process."""
+    from examples.dlrm import loop
+
+    lines = criteo.count_lines(str(SAMPLE))
+    outcome = loop.run(settings("--plain", *arguments), str(SAMPLE), lines, initial_rows, report=lambda line: None)
+    return np.array(outcome.losses, np.float32)
+
+
+@pytest.mark.timeout_s(150)
+@pytest.mark.parametrize("optimizer", sorted(options.LEARNING_RATES))
+def test_losses_are_those_of_plain_tensorflow(start, initial_rows, optimizer):
+    run = start(optimizer)
+    plain = plain_losses(initial_rows, "--optimizer", optimizer)
+    ours, _ = run.result()
+    assert plain[:50].mean() > plain[-50:].mean()  # it learns, so there is something to get wrong
+    np.testing.assert_allclose(ours, plain, rtol=TOLERANCE, atol=0)
+
+
+@pytest.mark.timeout_s(150)
+def test_losses_are_those_of_plain_tensorflow_when_all_fields_share_a_table(start, initial_rows):
+    run = start("adagrad", "--shared-table")
+    plain = plain_losses(initial_rows, "--optimizer", "adagrad", "--shared-table")
+    np.testing.assert_allclose(run.result()[0], plain, rtol=TOLERANCE, atol=0)
+
+
+@pytest.mark.timeout_s(150)
+def test_losses_are_bit_identical_for_any_workers_ring_and_shape(start):
+    usual = start("adagrad")
+    other = start("adagrad", "--static", workers=3, ring_frames=2)
+    assert_same(usual.result(), other.result())
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(400)
+@pytest.mark.parametrize("optimizer", sorted(options.LEARNING_RATES))
+def test_losses_are_bit_identical_for_every_combination_of_workers_ring_and_shape(start, optimizer):
+    expected = start(optimizer).result()
+    for workers, frames, shape in itertools.product((1, 3), (2, 64), ("--static", "--dynamic")):
+        assert_same(start(optimizer, shape, workers=workers, ring_frames=frames).result(), expected)
+
+
+def assert_same(one, other):
+    np.testing.assert_array_equal(one[0].view(np.uint32), other[0].view(np.uint32))
+    assert one[1] == other[1]
