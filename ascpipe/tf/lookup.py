@@ -259,7 +259,8 @@ def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
     rows = op.inputs[0]
     values, indices = native.ops().asc_lookup_grad(
         slots=op.inputs[1], restore=[restore[place] for place in trained],
-        grads=[tf.convert_to_tensor(gradients[place]) for place in trained], dim=rows.shape[1].value)
+        grads=[tf.convert_to_tensor(gradients[place]) for place in trained], dim=rows.shape[1].value,
+        partial=len(trained) < count)
     return [tf.IndexedSlices(values, indices, tf.constant(rows.shape.as_list(), tf.int32)), *nothing]
 
 

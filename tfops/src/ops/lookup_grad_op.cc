@@ -16,6 +16,7 @@ REGISTER_OP("AscLookupGrad")
     .Output("indices: int32")
     .Attr("k: int >= 1")
     .Attr("dim: int >= 1")
+    .Attr("partial: bool = false")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       tensorflow::shape_inference::ShapeHandle slots;
       tensorflow::int64 dim;
@@ -39,6 +40,8 @@ values: float[valid, dim], sums of the distinct ids whose slot is not -1, in the
 indices: int32[valid], their slots: no repeats, none negative.
 k: number of features.
 dim: length of a row.
+partial: whether slots holds ids of other features too; those that none of these features has are left out,
+  since a row without a gradient is not trained.
 )doc");
 
 namespace ascpipe {
@@ -48,6 +51,7 @@ class LookupGradOp : public tensorflow::OpKernel {
   explicit LookupGradOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("k", &k_));
     OP_REQUIRES_OK(construction, construction->GetAttr("dim", &dim_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("partial", &partial_));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
@@ -56,6 +60,11 @@ class LookupGradOp : public tensorflow::OpKernel {
                                                slots.shape().DebugString(), ", expected a vector"));
     const std::int64_t n = slots.NumElements();
     const std::int32_t* slot = slots.flat<std::int32_t>().data();
+    std::vector<std::int32_t> own_slots;
+    if (partial_) {
+      own_slots = OwnSlots(ctx, slot, n);
+      slot = own_slots.data();
+    }
     const std::int64_t valid = n - std::count_if(slot, slot + n, [](std::int32_t one) { return one < 0; });
     tensorflow::Tensor* values;
     tensorflow::Tensor* indices;
@@ -69,6 +78,19 @@ class LookupGradOp : public tensorflow::OpKernel {
   }
 
  private:
+  // The slots, with -1 for ids that none of the features has.  A bad restore index is found by AddLookup.
+  std::vector<std::int32_t> OwnSlots(tensorflow::OpKernelContext* ctx, const std::int32_t* slot, std::int64_t n) const {
+    std::vector<std::int32_t> own(static_cast<std::size_t>(n), -1);
+    for (int which = 0; which < k_; ++which) {
+      const auto indexes = ctx->input(1 + which).flat<std::int32_t>();
+      for (std::int64_t i = 0; i < indexes.size(); ++i) {
+        const std::int64_t index = indexes(i);
+        if (index >= 0 && index < n) own[index] = slot[index];
+      }
+    }
+    return own;
+  }
+
   tensorflow::Status AddLookup(tensorflow::OpKernelContext* ctx, int which, const std::vector<std::int32_t>& places,
                                float* sums) const {
     const tensorflow::Tensor& restore = ctx->input(1 + which);
@@ -90,6 +112,7 @@ class LookupGradOp : public tensorflow::OpKernel {
 
   int k_;
   tensorflow::int64 dim_;
+  bool partial_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscLookupGrad").Device(tensorflow::DEVICE_CPU), LookupGradOp);
