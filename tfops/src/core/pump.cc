@@ -15,7 +15,10 @@ void Pump::Start() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "asc-pump");
+    Run();
+  });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -54,7 +54,10 @@ void Waiter::Start() {
   sigset_t all, before;  // signals are for the threads of the user's program
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "asc-waiter");
+    Run();
+  });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
