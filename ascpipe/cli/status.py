@@ -10,6 +10,8 @@ from ascpipe.control import messages
 from ascpipe.control.client import ask
 
 _WIDTH = 160  # of lines into a file or a pipe
+_RING_COLUMNS = [
+    "stream", "channel", "depth", "of", "frames", "parked", "submitted", "dropped", "trained", "MiB used"]
 
 
 @click.command("status", help="Show what a daemon does.")
@@ -54,8 +56,7 @@ def tables(status: Dict[str, Any]) -> List[Any]:
             [table["name"], str(table["keys"]), str(table["rows"]), str(table["device_rows"]), str(table["dim"]),
              str(table["batches"]), _percent(table["hit_rate"])]
             for table in status["tables"]]),
-        ("rings", ["stream", "channel", "depth", "of", "frames", "parked", "submitted", "dropped", "trained", "MiB used"],
-         [
+        ("rings", _RING_COLUMNS, [
             [str(ring["stream"]), ring["channel"], str(ring["depth"]), str(ring["frame_count"]), str(ring["frames"]),
              str(ring["parked"]), str(ring["submitted"]), str(ring["dropped"]), str(ring["trained"]),
              "{:.1f} of {:.1f}".format(ring["used_bytes"] / 2**20, ring["arena_bytes"] / 2**20)]

@@ -64,7 +64,7 @@ class DaemonProcess:
         self.wait()
         for name in self.run.files() if os.path.isdir(self.run.path) else []:
             os.unlink(os.path.join(self.run.path, name))
-        if os.path.isdir(self.run.path):
+        if os.path.isdir(self.run.path) and not os.listdir(self.run.path):
             os.rmdir(self.run.path)
 
 
