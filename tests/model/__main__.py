@@ -8,7 +8,7 @@ from typing import Iterator, List, Tuple
 
 from .explore import HOLDS, explore
 from .flaws import FLAWS
-from .lease import deadlocks
+from .lease import AT_ONCE, NEVER, WHEN_READY, deadlocks
 from .protocol import Protocol
 from .scenario import Scenario
 from .scenarios import FLAWED, LONG, SHORT, planted
@@ -33,11 +33,11 @@ def _chosen(words: List[str]) -> Iterator[Tuple[str, Scenario, bool]]:
 
 def _show_leases() -> None:
     for per_table in (True, False):
-        for gives_up in (False, True):
+        for gives_up in (NEVER, WHEN_READY, AT_ONCE):
             found = deadlocks(per_table, gives_up)
             _say(
-                "lease per %s, a waiting trainer %s its share: %d of 225 pairs of runs can get stuck"
-                % ("table" if per_table else "process", "gives up" if gives_up else "keeps", len(found))
+                "lease per %s, a waiting trainer gives its share up %s: %d of 225 pairs of runs can get stuck"
+                % ("table" if per_table else "process", gives_up, len(found))
             )
             for programs, trace in sorted(found, key=lambda item: sum(map(len, item[0])))[:1]:
                 _say("    for instance %s" % [sorted(program) for program in programs])

@@ -9,10 +9,10 @@ from typing import Iterator, List, Optional, Tuple
 from . import oracle
 from .explore import Move
 from .scenario import Scenario
-from .state import CLAIMED, DEDUPED, DONE, NOWHERE, TOUCHED, Entry, Part, World, replaced, with_table, words_of
+from .state import CLAIMED, DEDUPED, DONE, NOWHERE, PLANNED, TOUCHED, Entry, Part, World, replaced, with_table, words_of
 from .stores import collect
 
-CLEARS, APPLIED = "clears slots", "stores APPLIED"
+CLEARS, APPLIED, LOOKED = "clears slots", "stores APPLIED", "has looked"
 STEPS = (CLEARS, APPLIED)  #: program counters that belong to a cut
 
 
@@ -22,6 +22,8 @@ def moves(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
     if state.cut is None:
         return
     what = "%s: the %s: " % (name, state.cut.kind)
+    if not state.cut.committed and "cut_request_read_late" in sc.flaws:
+        return  # see looks
     if not state.cut.committed:
         if _may_commit(sc, world, table):
             yield Move(what + "commits", commit, (sc, world, table))
@@ -31,6 +33,22 @@ def moves(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
         yield Move(what + CLEARS, clear_slots, (world, table))
     else:
         yield Move(what + APPLIED, applied, (sc, world, table))
+
+
+def looks(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
+    """Only with the flaw: the decision is made from a look that is older than the request."""
+    state = world.tables[table]
+    if state.doing is None and PLANNED not in words_of(world, table) and _may_commit(sc, world, table):
+        yield Move("%s: sees that nothing is pending" % name, with_doing, (world, table, (LOOKED,)))
+    elif state.doing == (LOOKED,) and state.cut is not None:
+        yield Move("%s: sees the request and commits" % name, commit, (sc, with_doing(world, table, None), table))
+    elif state.doing == (LOOKED,):
+        yield Move("%s: sees no request" % name, with_doing, (world, table, None))
+
+
+def with_doing(world: World, table: int, doing: Optional[Tuple[str, ...]]) -> World:
+    """The worker's program counter is set."""
+    return with_table(world, table, doing=doing)
 
 
 def _may_commit(sc: Scenario, world: World, table: int) -> bool:

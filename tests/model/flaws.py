@@ -15,6 +15,7 @@ FLAWS: Dict[str, str] = {
     # plans
     "publish_then_fill": "PLANNED is stored before the record is written",
     "ignore_base": "a claim does not look at what the plan stands upon",
+    "base_looked_up_again": "a plan's base is read at its end, when a ticket it stands upon may have been closed",
     "reuse_entry": "an entry number is reused as soon as it carries no trained state",
     "finished_after_done": "the count-only path stores DONE first and `finished` afterwards",
     "trained_before_cas": "the trainer marks the frame TRAINED before its CAS to CLAIMED went through",
@@ -34,6 +35,7 @@ FLAWS: Dict[str, str] = {
     "end_before_close": "a step may give its lease back before its ticket is closed",
     "cut_keeps_plans": "a cut does not revoke the plans that stand",
     "cut_waits_for_done_only": "a cut waits for DONE tickets, not for closed ones that must be counted",
+    "cut_request_read_late": "a worker looks whether a cut may be applied first, and whether one is asked for then",
     "cut_without_lease": "the thread that asks for a cut does not hold the lease",
     "reset_keeps_touch": "a table reset leaves TOUCHED words although entry numbers change hands",
     "read_plans": "a reader looks at the planned state",

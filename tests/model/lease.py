@@ -5,7 +5,8 @@ For the protocol: exclusive for a training step and a cut, shared for readers, o
 ``Leases`` is a system for two concurrent runs, each with any operations out of {train, evaluate} x {A, B},
 which TensorFlow's executor may start in any order.  A run's number is its ticket, and a claim waits until
 the earlier run has trained the table or ended.  It compares a lease per table with one for all, and runs
-that keep their share while they wait to train with runs that give it up first.
+that keep their share while they wait to train with runs that give it up: as soon as they want to train, or
+only when nothing but the lease keeps them from it (which is too late: an earlier run may wait for the share).
 """
 
 import itertools
@@ -59,6 +60,7 @@ def end(world: World, thread: int) -> World:
 
 # ---------------------------------------------------------------- the small model
 
+NEVER, WHEN_READY, AT_ONCE = "never", "when it could train", "at once"  #: when a waiting trainer gives its share up
 TRAIN, EVALUATE = "trains", "evaluates"
 Operation = Tuple[str, str]
 OPERATIONS: Tuple[Operation, ...] = tuple(itertools.product((TRAIN, EVALUATE), "AB"))
@@ -75,7 +77,7 @@ class Runs(NamedTuple):
 class Leases(System[Runs]):
     """Two runs; ``per_table`` and ``gives_up`` are the choices compared."""
 
-    def __init__(self, programs: Tuple[FrozenSet[Operation], ...], per_table: bool, gives_up: bool) -> None:
+    def __init__(self, programs: Tuple[FrozenSet[Operation], ...], per_table: bool, gives_up: str) -> None:
         self.programs, self.per_table, self.gives_up = programs, per_table, gives_up
 
     def start(self) -> Runs:
@@ -103,7 +105,9 @@ class Leases(System[Runs]):
             yield Move(label, self.did, (state, run, operation, lock, owner, sharers | {run}))
         elif not self.must_wait(state, run, table) and not sharers - {run}:
             yield Move(label, self.did, (state, run, operation, lock, run, sharers))
-        elif run in sharers and self.gives_up:
+        elif run in sharers and (
+            self.gives_up == AT_ONCE or (self.gives_up == WHEN_READY and not self.must_wait(state, run, table))
+        ):
             after = state._replace(sharers=replaced(state.sharers, lock, sharers - {run}))
             yield Move("run %d gives its share up" % run, lambda: after, ())
 
@@ -138,7 +142,7 @@ class Leases(System[Runs]):
         )
 
 
-def deadlocks(per_table: bool, gives_up: bool) -> List[Tuple[Tuple[FrozenSet[Operation], ...], Tuple[str, ...]]]:
+def deadlocks(per_table: bool, gives_up: str) -> List[Tuple[Tuple[FrozenSet[Operation], ...], Tuple[str, ...]]]:
     """Every pair of runs that can get stuck, with a shortest way there."""
     programs = [frozenset(chosen) for size in range(1, 5) for chosen in itertools.combinations(OPERATIONS, size)]
     found = []

@@ -96,7 +96,24 @@ def write_plan(sc: Scenario, world: World, table: int, index: int, record: Recor
 
 def store_planned(sc: Scenario, world: World, table: int) -> World:
     """One release store publishes the plan."""
+    if "base_looked_up_again" in sc.flaws:
+        world = _with_new_base(sc, world, table)
     return store_word(sc, world, table, PLANNED)
+
+
+def _with_new_base(sc: Scenario, world: World, table: int) -> World:
+    """Only with the flaw: what the frames say now, not what the plan was made from."""
+    _, index = locate(sc, world, table)
+    if index is None:
+        return world
+    base = world.tables[table].finished
+    for frame in world.ring[:index]:
+        word = frame.parts[table].word
+        if word in (CLAIMED, DONE) or (word == PLANNED and not frame.closed):
+            base = frame.ticket
+    part = world.ring[index].parts[table]
+    record = part.record and part.record._replace(base=base)
+    return with_part(world, index, table, part._replace(record=record))
 
 
 def fill_late(sc: Scenario, world: World, table: int) -> World:

@@ -43,6 +43,10 @@ def moves(sc: Scenario, world: World, table: int) -> Iterator[Move]:
             (sc, world, table),
             True,
         )
+    if "cut_request_read_late" in sc.flaws:
+        yield from cuts.looks(sc, world, table, name)
+        if state.doing == (cuts.LOOKED,):
+            return
     if state.doing is None:
         if state.cut is not None and state.cut.committed:
             yield from cuts.moves(sc, world, table, name)

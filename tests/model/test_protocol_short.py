@@ -8,6 +8,14 @@ from tests.model.flaws import FLAWS
 from tests.model.protocol import Protocol
 from tests.model.scenarios import FLAWED, LONG, SHORT, planted
 
+#: flaws that break no invariant but the promise that every run ends
+NOT_BROKEN = {
+    "finished_after_done": STUCK,
+    "leave_unfetched": STUCK,
+    "lease_per_table": STUCK,
+    "revoke_everything": CYCLE,
+}
+
 
 class Steps(System):
     """Numbers joined by arrows; an arrow to None breaks an invariant, a "?" marks what need not happen."""
@@ -68,7 +76,7 @@ def test_the_protocol_holds(name):
 @pytest.mark.parametrize("flaw", sorted(FLAWED))
 def test_a_planted_flaw_is_caught(flaw):
     report = explore(Protocol(planted(flaw)))
-    assert report.verdict in (BROKEN, STUCK, CYCLE)
+    assert report.verdict == NOT_BROKEN.get(flaw, BROKEN)
     assert report.trace
 
 
