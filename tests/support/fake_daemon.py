@@ -1,0 +1,343 @@
+"""An in-process stand-in for the daemon: one thread plays key worker and table worker, naively.
+
+It makes the segments by ``ascpipe.shm.layout`` and does what the protocol asks of workers, one thing after
+another, with dictionaries: enough to test the ops of the trainer without processes and without numba kernels.
+Device-only tables: every key is admitted and stays.
+"""
+import os
+import socket
+import threading
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ascpipe.shm import atomics, layout, segment
+from ascpipe.shm.bell import ring_plain
+from ascpipe.tf.native import Memory, NativePipeline, StreamShape, TableShape
+
+GENERATION = 1
+STEP_S = 0.001
+_FUTURE = 1 << 62
+
+
+class FakeRing:
+    """Views of one ring segment; ``places`` are frame numbers % MAX_FRAMES."""
+
+    def __init__(self, stream: StreamShape, frames: int, arena_bytes: int, session_run: int) -> None:
+        shape = layout.ring_shape(len(stream.tables), arena_bytes)
+        self.stream = stream
+        self.bytes = shape.total_bytes
+        self.fd = segment.create(self.bytes, "test ring", use_memfd=True)
+        self.memory = segment.map(self.fd, self.bytes)
+        self.header = self.memory[:layout.RING.itemsize].view(layout.RING)[0]
+        self.frames = self.memory[shape.frames_offset:shape.tables_offset].view(layout.FRAME)
+        end = shape.tables_offset + len(stream.tables) * layout.RING_TABLE.itemsize
+        self.tables = self.memory[shape.tables_offset:end].view(layout.RING_TABLE)
+        for name, value in (("magic", layout.MAGIC), ("stream", stream.number), ("channel", stream.channel),
+                            ("frame_count", frames), ("table_count", len(stream.tables)), ("look_ahead", 32),
+                            ("plan_ahead", 2), ("arena_offset", shape.arena_offset), ("arena_bytes", arena_bytes),
+                            ("frames_offset", shape.frames_offset), ("tables_offset", shape.tables_offset)):
+            self.header[name] = value
+        for index, table in enumerate(stream.tables):
+            self.tables[index]["table"] = table
+        self.header["version"] = layout.VERSION
+
+    def numbers(self) -> range:
+        return range(int(self.header["head"]), int(self.header["tail"]))
+
+    def frame(self, number: int) -> Any:
+        return self.frames[number % layout.MAX_FRAMES]
+
+    def words(self, index: int) -> np.ndarray:
+        return self.tables[index]["words"]
+
+    def word(self, number: int, index: int) -> int:
+        return int(self.words(index)[number % layout.MAX_FRAMES])
+
+    def store(self, number: int, index: int, word: int) -> None:
+        atomics.exchange_u32(self.words(index), number % layout.MAX_FRAMES, word)
+
+    def swap(self, number: int, index: int, expected: int, word: int) -> bool:
+        return bool(atomics.compare_exchange_u32(self.words(index), number % layout.MAX_FRAMES, expected, word))
+
+    def part(self, number: int, index: int) -> Any:
+        at = int(self.frame(number)["offset"]) + index * layout.PART.itemsize
+        return self.memory[at:at + layout.PART.itemsize].view(layout.PART)[0]
+
+    def array(self, number: int, index: int, name: str, count: Optional[int] = None) -> np.ndarray:
+        part = self.part(number, index)
+        size = dict(layout.PART_ARRAYS)[name]
+        at = int(self.frame(number)["offset"]) + int(part[name])
+        count = int(part["id_count"]) if count is None else count
+        return self.memory[at:at + count * size].view("<i8" if size == 8 else "<i4")
+
+
+class FakeTable:
+    """One table: its segment, and what the naive worker knows of it."""
+
+    def __init__(self, shape: TableShape) -> None:
+        capacity = shape.device_rows + 64
+        places = layout.table_shape(shape.device_rows, capacity)
+        self.shape = shape
+        self.bytes = places.total_bytes
+        self.fd = segment.create(self.bytes, "test table", use_memfd=True)
+        self.memory = segment.map(self.fd, self.bytes)
+        self.header = self.memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
+        for name, value in (("magic", layout.MAGIC), ("table", shape.number), ("dim", shape.dim),
+                            ("device_rows", shape.device_rows), ("entry_capacity", capacity),
+                            ("entries_offset", places.entries_offset), ("slots_offset", places.slots_offset)):
+            self.header[name] = value
+        self.header["version"] = layout.VERSION
+        self.slots: Dict[int, int] = {}  # truth
+        self.counts: Dict[int, int] = {}
+        self.plans: Dict[int, Dict[int, int]] = {}  # frame number -> key -> new slot
+
+
+class Words(NamedTuple):
+    """How a (frame, table) stands."""
+
+    number: int
+    word: int
+    closed: bool
+    trained: bool
+
+
+class FakeDaemon:
+    """Context manager: segments, the naive workers' thread, and the trainer's pipeline over them.
+
+    Args:
+        tables: shapes of the tables.
+        streams: shapes of the streams.
+        frames, arena_bytes: size of every ring.
+        wait_timeout_s: of the trainer.
+        run: number of the run.
+
+    Attributes:
+        paused: while set, the workers do nothing.
+    """
+
+    def __init__(self, tables: Sequence[TableShape], streams: Sequence[StreamShape], *, frames: int = 64,
+                 arena_bytes: int = 1 << 16, wait_timeout_s: float = 20.0, run: int = 3) -> None:
+        self.session_fd = segment.create(layout.SESSION_BYTES, "test session", use_memfd=True)
+        self.session = segment.map(self.session_fd, layout.SESSION_BYTES)
+        self.session_header = self.session[:layout.SESSION.itemsize].view(layout.SESSION)[0]
+        self.session_header["magic"], self.session_header["run"] = layout.MAGIC, run
+        self.session_header["version"] = layout.VERSION
+        end = layout.SESSION_BELLS_OFFSET + layout.BELLS * layout.BELL.itemsize
+        self.bells = self.session[layout.SESSION_BELLS_OFFSET:end].view(layout.BELL)
+        self.tables = {shape.number: FakeTable(shape) for shape in tables}
+        self.rings = [FakeRing(stream, frames, arena_bytes, run) for stream in streams]
+        self.lifeline, self.trainer_end = socket.socketpair()
+        self.paused = threading.Event()
+        self._resting = threading.Event()
+        self._stop = threading.Event()
+        self.error: Optional[BaseException] = None
+        self._thread = threading.Thread(target=self._run, name="fake daemon", daemon=True)
+        self.pipeline = NativePipeline(run, self.session_fd, self.trainer_end.fileno(), 20, wait_timeout_s)
+        try:
+            for table in self.tables.values():
+                self.pipeline.add_table(table.shape, Memory(table.fd, table.bytes))
+            for ring in self.rings:
+                self.pipeline.add_stream(ring.stream, Memory(ring.fd, ring.bytes))
+            self.pipeline.start()
+        except BaseException:
+            self.pipeline.stop()
+            raise
+
+    def __enter__(self) -> "FakeDaemon":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.pipeline.stop()
+        late = int(self.bells[layout.BELL_TRAINER]["late"]), int(self.bells[layout.BELL_PUMP]["late"])
+        self.lifeline.close()
+        self.trainer_end.close()
+        for fd in [self.session_fd] + [t.fd for t in self.tables.values()] + [ring.fd for ring in self.rings]:
+            os.close(fd)
+        if self.error is not None:
+            raise self.error
+        if late != (0, 0):
+            raise AssertionError("lost wake-ups of (trainer, pump): {}".format(late))
+
+    def pause(self) -> None:
+        """Let the workers rest; returns when they do."""
+        self._resting.clear()
+        self.paused.set()
+        self._resting.wait(10.0)
+
+    def fail(self, code: int, text: str) -> None:
+        """What the supervisor does when the session cannot go on."""
+        self.session_header["failure_text"] = text.encode()
+        self.session_header["failure_bytes"] = len(text.encode())
+        self.session_header["failed"] = code
+        self._ring()
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                if self.paused.is_set():
+                    self._resting.set()
+                elif self.step():
+                    self._ring()
+                    continue
+                self._stop.wait(STEP_S)
+        except BaseException as error:  # noqa: BLE001  (raised again by the main thread)
+            self.error = error
+
+    def _ring(self) -> None:
+        for bell in (layout.BELL_TRAINER, layout.BELL_PUMP):
+            ring_plain(self.session, bell)
+
+    def step(self) -> bool:
+        """One round of both workers; True if they did anything."""
+        any_done = False
+        for ring in self.rings:
+            any_done = self._deduplicate(ring) or any_done
+            for index, number in enumerate(ring.stream.tables):
+                table = self.tables[number]
+                work = self._train if ring.stream.channel == layout.TRAIN else self._evaluate
+                any_done = work(ring, index, table) or any_done
+        return any_done
+
+    def _deduplicate(self, ring: FakeRing) -> bool:
+        done = False
+        for number in ring.numbers():
+            frame = ring.frame(number)
+            if frame["claim"] != 0:
+                continue
+            frame["claim"] = GENERATION
+            for index in range(len(ring.stream.tables)):
+                ids = ring.array(number, index, "ids")
+                order: Dict[int, int] = {}
+                ring.array(number, index, "restore")[:] = [order.setdefault(int(key), len(order)) for key in ids]
+                ring.array(number, index, "unique", len(order))[:] = list(order)
+                ring.part(number, index)["unique_count"] = len(order)
+                ring.store(number, index, layout.DEDUPED)
+            done = True
+        return done
+
+    def _look(self, ring: FakeRing, index: int) -> List[Words]:
+        return [Words(number, ring.word(number, index), bool(ring.frame(number)["closed"]),
+                      bool(ring.frame(number)["trained"])) for number in ring.numbers()]
+
+    # ---- training
+
+    def _train(self, ring: FakeRing, index: int, table: FakeTable) -> bool:
+        frames = self._look(ring, index)
+        planned = [frame for frame in frames if frame.word == layout.PLANNED]
+        head = next((frame for frame in frames if frame.word != layout.RETIRED), None)
+        if head is not None and head.word == layout.DONE:
+            self._retire(ring, index, table, head)
+            return True
+        if head is not None and head.closed and layout.DEDUPED <= head.word < layout.CLAIMED:
+            if head.word == layout.PLANNED:
+                return self._revoke(ring, index, table, planned[-1])
+            if head.trained:
+                ring.tables[index]["finished"] = ring.frame(head.number)["ticket"]
+                ring.part(head.number, index)["full"] = 0
+                ring.store(head.number, index, layout.DONE)
+            else:
+                ring.store(head.number, index, layout.RETIRED)
+            return True
+        if table.header["cut_asked"] != table.header["cut_applied"]:
+            if planned:
+                return self._revoke(ring, index, table, planned[-1])
+            if not self.readers_may_read(frames):
+                return False
+            table.slots.clear()
+            table.counts.clear()
+            table.header["rows"] = 0
+            table.header["cut_committed"] = table.header["cut_asked"]
+            table.header["cut_applied"] = table.header["cut_asked"]
+            return True
+        return len(planned) < 2 and self._plan(ring, index, table, frames)
+
+    @staticmethod
+    def readers_may_read(frames: Sequence[Words]) -> bool:
+        return not any(frame.word in (layout.CLAIMED, layout.DONE)
+                       or (frame.word < layout.CLAIMED and frame.closed and frame.trained) for frame in frames)
+
+    def _plan(self, ring: FakeRing, index: int, table: FakeTable, frames: Sequence[Words]) -> bool:
+        base = int(ring.tables[index]["finished"])
+        slots = dict(table.slots)
+        for frame in frames:
+            if frame.word in (layout.DEDUPED, layout.TOUCHED) and not frame.closed:
+                return self._write_plan(ring, index, table, (frame.number, base, slots))
+            if frame.word in (layout.PLANNED, layout.CLAIMED, layout.DONE):
+                if frame.word == layout.PLANNED and frame.closed:
+                    return False
+                slots.update(table.plans.get(frame.number, {}))
+                base = int(ring.frame(frame.number)["ticket"])
+            elif frame.word != layout.RETIRED and not (frame.closed and not frame.trained):
+                return False
+        return False
+
+    def _write_plan(self, ring: FakeRing, index: int, table: FakeTable,
+                    where: Tuple[int, int, Dict[int, int]]) -> bool:
+        number, base, slots = where
+        part = ring.part(number, index)
+        unique = [int(key) for key in ring.array(number, index, "unique", int(part["unique_count"]))]
+        used = set(slots.values())
+        free = [slot for slot in range(table.shape.device_rows) if slot not in used]
+        fresh = [key for key in unique if key not in slots]
+        for name in ("load_count", "out_count"):
+            part[name] = 0
+        part["base"], part["full"], part["horizon"] = base, 1, ring.frame(number)["ticket"]
+        part["need"] = len(slots) + len(fresh)
+        part["status"] = layout.PLAN_OK if len(fresh) <= len(free) else layout.PLAN_TABLE_FULL
+        table.plans[number] = {}
+        if part["status"] == layout.PLAN_OK:
+            table.plans[number] = dict(zip(fresh, free))
+            slots.update(table.plans[number])
+            ring.array(number, index, "slots", len(unique))[:] = [slots[key] for key in unique]
+            ring.array(number, index, "move_in", len(fresh))[:] = [unique.index(key) for key in fresh]
+            part["fresh_count"], part["rows"] = len(fresh), len(slots)
+        ring.store(number, index, layout.PLANNED)
+        return True
+
+    @staticmethod
+    def _revoke(ring: FakeRing, index: int, table: FakeTable, frame: Words) -> bool:
+        if not ring.swap(frame.number, index, layout.PLANNED, layout.TOUCHED):
+            return True  # the trainer was faster: look again
+        table.plans.pop(frame.number, None)
+        return True
+
+    @staticmethod
+    def _retire(ring: FakeRing, index: int, table: FakeTable, frame: Words) -> None:
+        part = ring.part(frame.number, index)
+        unique = ring.array(frame.number, index, "unique", int(part["unique_count"]))
+        for key in unique.tolist():
+            table.counts[key] = table.counts.get(key, 0) + 1
+        if part["full"] == 1:
+            table.slots.update(table.plans.pop(frame.number, {}))
+        table.header["rows"] = len(table.slots)
+        table.header["retired"] = ring.frame(frame.number)["ticket"]
+        ring.store(frame.number, index, layout.RETIRED)
+
+    # ---- evaluation
+
+    def _evaluate(self, ring: FakeRing, index: int, table: FakeTable) -> bool:
+        done = False
+        for frame in self._look(ring, index):
+            if frame.word == layout.ASKED and self._may_answer(table):
+                part = ring.part(frame.number, index)
+                unique = ring.array(frame.number, index, "unique", int(part["unique_count"]))
+                out = ring.array(frame.number, index, "slots", int(part["unique_count"]))
+                out[:] = [table.slots.get(int(key), -1) for key in unique]
+                ring.store(frame.number, index, layout.ANSWERED)
+                done = True
+            elif frame.closed and frame.word in (layout.DEDUPED, layout.ANSWERED, layout.DONE):
+                ring.store(frame.number, index, layout.RETIRED)
+                done = True
+        return done
+
+    def _may_answer(self, table: FakeTable) -> bool:
+        for ring in self.rings:
+            if ring.stream.channel == layout.TRAIN and table.shape.number in ring.stream.tables:
+                return self.readers_may_read(self._look(ring, ring.stream.tables.index(table.shape.number)))
+        return True

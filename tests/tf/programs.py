@@ -1,0 +1,160 @@
+"""Small training programs, the same with tables and with plain variables, for the end-to-end tests."""
+import contextlib
+
+import numpy as np
+import tensorflow as tf
+
+from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
+from mx_rec.core.embedding import create_table, sparse_lookup
+from mx_rec.util.initialize import init, terminate_config_initializer
+
+KEYS = 40
+DIM = 4
+ONE_THREAD = {"inter_op_parallelism_threads": 1, "intra_op_parallelism_threads": 1}
+
+
+@contextlib.contextmanager
+def ascpipe(**kwargs):
+    """A graph of its own between ``init`` and its end, which comes whatever happens."""
+    with tf.Graph().as_default():
+        tf.compat.v1.set_random_seed(1)
+        init(**kwargs)
+        try:
+            yield
+        finally:
+            terminate_config_initializer()
+
+
+def session(**config):
+    return tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(**{**ONE_THREAD, **config}))
+
+
+def batches(count, seed=0, keys=KEYS, size=6):
+    """Dicts of numpy arrays: ``a`` int64[size, 3], ``b`` int32[size], ``c`` int64[size], ``label`` float32[size]."""
+    random = np.random.RandomState(seed)
+    return [{"a": random.randint(0, keys, (size, 3)).astype(np.int64),
+             "b": random.randint(0, keys, size).astype(np.int32),
+             "c": random.randint(-keys, 0, size), "label": random.rand(size).astype(np.float32)} for _ in range(count)]
+
+
+def dataset(source):
+    """A dataset over a list of batches."""
+    first = source[0]
+    return tf.data.Dataset.from_generator(
+        lambda: iter(source), {key: tf.as_dtype(value.dtype) for key, value in first.items()},
+        {key: [None, *value.shape[1:]] for key, value in first.items()})
+
+
+def table(name, rows=100, dim=DIM, initializer=None):
+    return create_table(tf.int64, dim, name, initializer or tf.compat.v1.random_normal_initializer(stddev=0.3, seed=11),
+                        device_vocabulary_size=rows)
+
+
+def specs():
+    return [FeatureSpec("a", table_name="user", index_key="a"), FeatureSpec("b", table_name="user", index_key="b"),
+            FeatureSpec("c", table_name="item", index_key="c")]
+
+
+def insert(source, features, training=True, stages=lambda data: data.prefetch(4)):
+    """An initializable iterator over batches, and its batch."""
+    data = stages(dataset(source).map(get_asc_insert_func(features, is_training=training)))
+    iterator = tf.compat.v1.data.make_initializable_iterator(data)
+    return iterator, iterator.get_next()
+
+
+def model(rows, label, reuse=None):
+    """Loss of the rows [size, 3, DIM], [size, DIM], [size, DIM] of a batch."""
+    with tf.compat.v1.variable_scope("dense", reuse=reuse):
+        inputs = tf.concat([tf.reduce_sum(rows[0], axis=1), rows[1], rows[2]], axis=1)
+        weights = tf.compat.v1.get_variable(
+            "weights", [3 * DIM, 1], initializer=tf.compat.v1.constant_initializer(0.1), use_resource=False)
+        logits = tf.squeeze(tf.matmul(inputs, weights), axis=1)
+        return tf.reduce_mean(tf.square(tf.sigmoid(logits) - label))
+
+
+def apply(loss, variables, sparse_optimizer, dense_optimizer=None):
+    """The training op: all gradients first, then all updates."""
+    dense = tf.compat.v1.trainable_variables("dense")
+    gradients = tf.gradients(loss, list(variables) + dense)
+    values = tf.tuple([g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients])
+    gated = [tf.IndexedSlices(v, g.indices, g.dense_shape) if isinstance(g, tf.IndexedSlices) else v
+             for v, g in zip(values, gradients)]
+    sparse = sparse_optimizer.apply_gradients(list(zip(gated, variables)))
+    dense_optimizer = dense_optimizer or tf.compat.v1.train.GradientDescentOptimizer(0.1)
+    return tf.group(sparse, dense_optimizer.apply_gradients(zip(gated[len(variables):], dense)))
+
+
+class Program:
+    """The model over two tables, ready to run: ``user`` with two lookups, ``item`` with one.
+
+    Attributes:
+        user, item: the tables.
+        iterator, batch, rows, loss, train: of the training channel.
+        eval_iterator, eval_rows, eval_loss: of the evaluation channel, if it has batches.
+    """
+
+    def __init__(self, source, optimizer, eval_source=None, stages=lambda data: data.prefetch(4), rows=100, start=True,
+                 send_count=None):
+        self.user, self.item = table("user", rows), table("item", rows)
+        features = specs()
+        self.iterator, self.batch = insert(source, features, stages=stages)
+        self.rows = self._look_up(features, self.batch, send_count, is_train=True)
+        self.loss = model(self.rows, self.batch["label"])
+        self.train = apply(self.loss, [self.user.variable, self.item.variable], optimizer())
+        if eval_source is not None:
+            features = specs()
+            self.eval_iterator, batch = insert(eval_source, features, training=False)
+            self.eval_rows = self._look_up(features, batch, send_count, is_train=False)
+            self.eval_loss = model(self.eval_rows, batch["label"], reuse=True)
+        if start:
+            start_asc_pipeline()
+
+    def _look_up(self, features, batch, send_count, is_train):
+        return [sparse_lookup(owner, spec, send_count, is_train=is_train, batch=batch)
+                for owner, spec in zip((self.user, self.user, self.item), features)]
+
+    def initialise(self, session):
+        session.run([self.iterator.initializer, tf.compat.v1.global_variables_initializer()])
+
+
+def first_rows(source):
+    """Initial rows of every key of some batches, by table: what the first lookup of each gives."""
+    found = {"user": {}, "item": {}}
+    with ascpipe():
+        program = Program(source, lambda: tf.compat.v1.train.GradientDescentOptimizer(0.0))
+        with session() as run:
+            program.initialise(run)
+            for batch in source:
+                rows = run.run(program.rows)
+                for name, key, value in zip(("user", "user", "item"), "abc", rows):
+                    found[name].update(zip(batch[key].reshape(-1).tolist(), value.reshape(-1, DIM)))
+    return found
+
+
+def plain_losses(source, optimizer, first):
+    """Losses of the same model over plain variables that begin with the same rows; keys shifted to be >= 0."""
+    with tf.Graph().as_default():
+        start = {name: np.zeros([2 * KEYS, DIM], np.float32) for name in first}
+        for name, rows in first.items():
+            for key, row in rows.items():
+                start[name][key + KEYS] = row
+        iterator = tf.compat.v1.data.make_initializable_iterator(dataset(source))
+        batch = iterator.get_next()
+        variables = [tf.Variable(start[name], use_resource=False, trainable=False) for name in ("user", "item")]
+        owners = (variables[0], variables[0], variables[1])
+        rows = [tf.nn.embedding_lookup(owner, batch[key] + KEYS) for owner, key in zip(owners, "abc")]
+        loss = model(rows, batch["label"])
+        train = apply(loss, variables, optimizer())
+        with session() as run:
+            run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
+            return [run.run([loss, train])[0] for _ in source]
+
+
+def our_losses(source, optimizer, **kwargs):
+    """Losses of the model over tables."""
+    init_arguments = {key: kwargs.pop(key) for key in ("use_dynamic",) if key in kwargs}
+    with ascpipe(**init_arguments):
+        program = Program(source, optimizer, **kwargs)
+        with session() as run:
+            program.initialise(run)
+            return [run.run([program.loss, program.train])[0] for _ in source]

@@ -1,0 +1,45 @@
+"""The op library is checked before it is used."""
+import json
+
+import pytest
+import tensorflow as tf
+
+from ascpipe.shm import layout
+from ascpipe.tfops import load
+
+GOOD = {"tensorflow": tf.__version__, "cxx11_abi": tf.sysconfig.CXX11_ABI_FLAG, "layout": layout.layout_hash()}
+
+
+def check(**changes):
+    load.check_info(dict(GOOD, **changes), tf.__version__, tf.sysconfig.CXX11_ABI_FLAG)
+
+
+def test_the_library_of_this_tree_fits():
+    check(**load.read_info())
+
+
+@pytest.mark.parametrize(("field", "value", "what"), [
+    ("tensorflow", "1.14.0", "TensorFlow 1.14.0"), ("cxx11_abi", 7, "C\\+\\+ ABI flag 7"), ("layout", 1, "layout 1,"),
+])
+def test_a_library_built_for_something_else_is_refused_by_name(field, value, what):
+    with pytest.raises(load.OpsMismatchError, match="built for (shared-memory )?{}.*Run: make build".format(what)):
+        check(**{field: value})
+
+
+def test_a_missing_library_says_how_to_build_it(tmp_path):
+    with pytest.raises(load.OpsMissingError, match="have not been built. Run: make build"):
+        load.read_info(tmp_path / "build_info.json")
+
+
+def test_the_library_itself_tells_what_it_was_built_for():
+    load.library().asc_build_info.restype = load.ctypes.c_char_p
+    assert json.loads(load.library().asc_build_info().decode()) == load.read_info()
+
+
+def test_every_op_is_documented():
+    load.load()
+    from tensorflow.python.framework import op_def_registry
+
+    ours = [op for op in op_def_registry.get_registered_ops() if op.startswith("Asc")]
+    assert sorted(ours) == ["AscLookup", "AscLookupGrad", "AscNextPlan", "AscProvisionalPlan", "AscSubmit",
+                            "AscTableInit"]

@@ -1,0 +1,133 @@
+"""AscLookup and its gradient, against TensorFlow's own ops."""
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ascpipe.tf import native
+
+ROWS = 50
+
+
+def run(build, threads=2):
+    """Evaluate what ``build`` makes in a graph of its own."""
+    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
+        fetches = build()
+        session.run(tf.compat.v1.global_variables_initializer())
+        return session.run(fetches)
+
+
+
+def lookup(values, slots, restores, default=0.0):
+    variable = tf.Variable(values, trainable=False, use_resource=False)
+    return native.ops().asc_lookup(variable, np.array(slots, np.int32), [np.array(r, np.int32) for r in restores],
+                                   np.array(default, np.float32))
+
+
+@pytest.mark.parametrize("dim", [1, 3, 8, 16, 32, 64, 100])
+def test_a_lookup_gathers_the_row_of_every_position(dim):
+    values = np.random.RandomState(1).randn(ROWS, dim).astype(np.float32)
+    slots = np.random.RandomState(2).permutation(ROWS)[:20]
+    restores = [np.random.RandomState(3).randint(0, 20, [7, 3]), np.random.RandomState(4).randint(0, 20, [11])]
+    found = run(lambda: lookup(values, slots, restores))
+    for embeddings, restore in zip(found, restores):
+        assert np.array_equal(embeddings, values[slots[restore]])
+
+
+def test_slot_minus_one_reads_the_default_row():
+    values = np.ones([4, 2], np.float32)
+    (by_row,) = run(lambda: lookup(values, [2, -1], [[0, 1]], [5.0, 6.0]))
+    (by_scalar,) = run(lambda: lookup(values, [2, -1], [[0, 1]], 7.0))
+    assert by_row.tolist() == [[1, 1], [5, 6]]
+    assert by_scalar.tolist() == [[1, 1], [7, 7]]
+
+
+def test_an_empty_batch_gives_empty_embeddings():
+    (embeddings,) = run(lambda: lookup(np.ones([4, 2], np.float32), [], [np.zeros([0, 3])]))
+    assert embeddings.shape == (0, 3, 2)
+
+
+def test_the_static_shape_is_that_of_the_restore_index_and_dim():
+    with tf.Graph().as_default():
+        variable = tf.Variable(np.zeros([4, 2], np.float32), trainable=False, use_resource=False)
+        restore = tf.compat.v1.placeholder(tf.int32, [None, 5])
+        (embeddings,) = native.ops().asc_lookup(variable, tf.zeros([3], tf.int32), [restore], 0.0)
+        assert embeddings.shape.as_list() == [None, 5, 2]
+
+
+@pytest.mark.parametrize(("slots", "restore", "text"), [
+    ([1, 4], [0, 1], r"slot 4 at index 1 is outside \[0, 4\)"),
+    ([1, -2], [0, 1], r"slot -2 at index 1"),
+    ([1, 2], [0, 1, 2], r"restore index 2 at position 2 of lookup 0 is outside \[0, 2\)"),
+    ([1, 2], [0, -1], r"restore index -1 at position 1"),
+])
+def test_a_bad_index_is_named_with_its_value_and_limit(slots, restore, text):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+        run(lambda: lookup(np.ones([4, 2], np.float32), slots, [restore]))
+
+
+def test_the_first_bad_restore_index_is_named_at_any_number_of_threads():
+    restore = np.zeros(200000, np.int32)
+    restore[[150, 199999]] = 9
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at position 150 "):
+        run(lambda: lookup(np.ones([4, 2], np.float32), [0], [restore]), threads=4)
+
+
+def test_a_default_row_of_another_length_is_refused():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"default_row has shape \[3\], expected \[\] or \[2\]"):
+        run(lambda: lookup(np.ones([4, 2], np.float32), [0], [[0]], [1.0, 2.0, 3.0]))
+
+
+def gradient(slots, restores, grads, dim):
+    return native.ops().asc_lookup_grad(np.array(slots, np.int32), [np.array(r, np.int32) for r in restores],
+                                        [np.array(g, np.float32) for g in grads], dim=dim)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("dim", [1, 5, 8, 16, 32, 64])
+def test_the_gradient_is_bit_equal_to_unsorted_segment_sum(dim, threads):
+    random = np.random.RandomState(dim)
+    distinct = 40
+    slots = random.permutation(ROWS)[:distinct]
+    restores = [random.randint(0, distinct, [300, 2]), random.randint(0, 3, [500]), random.randint(0, distinct, [0])]
+    grads = [random.randn(*(restore.shape + (dim,))).astype(np.float32) * 10.0 ** random.randint(-6, 6)
+             for restore in restores]
+
+    def both():
+        ours = gradient(slots, restores, grads, dim)
+        flat = np.concatenate([restore.reshape(-1) for restore in restores])
+        theirs = tf.math.unsorted_segment_sum(np.concatenate([g.reshape(-1, dim) for g in grads]), flat, distinct)
+        return ours.values, ours.indices, theirs
+
+    values, indices, expected = run(both, threads)
+    assert indices.tolist() == slots.tolist()
+    assert values.tobytes() == expected.tobytes()
+
+
+def test_ids_without_a_row_are_left_out_of_the_gradient():
+    found = run(lambda: gradient([3, -1, 0], [[0, 1, 2, 0]], [[[1], [2], [4], [8]]], 1))
+    assert found.indices.tolist() == [3, 0]
+    assert found.values.tolist() == [[9], [4]]
+
+
+def test_a_gradient_of_another_shape_is_refused():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"gradient 0 has shape \[2,3\], expected \[2,2\]"):
+        run(lambda: gradient([0], [[0, 0]], [np.zeros([2, 3])], 2))
+
+
+def test_a_bad_restore_index_of_the_gradient_is_refused():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"restore index 5 at position 1 of lookup 0"):
+        run(lambda: gradient([0], [[0, 5]], [np.zeros([2, 2])], 2))
+
+
+def test_a_plan_that_was_not_put_in_place_says_what_to_call():
+    def build():
+        return native.ops().asc_provisional_plan(np.int64(1), table=0, stream=0, k=1)
+
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"call start_asc_pipeline\(\)"):
+        run(build)
+
+
+def test_submitting_before_the_start_says_what_to_call():
+    with pytest.raises(tf.errors.FailedPreconditionError, match="start_asc_pipeline|was stopped"):
+        run(lambda: native.ops().asc_submit([np.array([1])], stream=0))

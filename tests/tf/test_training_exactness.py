@@ -1,0 +1,82 @@
+"""Training over tables computes what training over plain variables computes."""
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from mx_rec.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
+from tests.tf import programs
+
+SOURCE = programs.batches(40)
+
+
+def contrib_lazy_adam():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from tensorflow.contrib.opt import LazyAdamOptimizer
+    return LazyAdamOptimizer(0.05)
+
+
+PEERS = {
+    "adagrad": (lambda: adagrad.create_hash_optimizer(0.3, initial_accumulator_value=0.1),
+                lambda: tf.compat.v1.train.AdagradOptimizer(0.3, initial_accumulator_value=0.1)),
+    "lazy_adam": (lambda: lazy_adam.create_hash_optimizer(0.05), contrib_lazy_adam),
+    "ftrl": (lambda: ftrl.create_hash_optimizer(0.3, l2_regularization_strength=0.01),
+             lambda: tf.compat.v1.train.FtrlOptimizer(0.3, l2_regularization_strength=0.01)),
+    "gradient_descent": (lambda: gradient_descent.create_hash_optimizer(0.5),
+                         lambda: tf.compat.v1.train.GradientDescentOptimizer(0.5)),
+}
+
+
+@pytest.fixture(scope="module")
+def first():
+    return programs.first_rows(SOURCE)
+
+
+def test_first_rows_depend_on_seed_and_key_alone(first):
+    again = programs.first_rows(SOURCE[::-1])
+    for name in ("user", "item"):
+        assert sorted(again[name]) == sorted(first[name])
+        for key, row in first[name].items():
+            np.testing.assert_array_equal(again[name][key], row)
+    assert not np.array_equal(first["user"][0], first["user"][1])
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_losses_equal_those_of_plain_variables(name, first):
+    ours, theirs = PEERS[name]
+    expected = programs.plain_losses(SOURCE, theirs, first)
+    losses = programs.our_losses(SOURCE, ours)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    assert losses[-1] != losses[0]
+
+
+def test_tensorflows_own_optimizer_on_a_table_equals_it_on_a_variable(first):
+    def optimizer():
+        return tf.compat.v1.train.AdagradOptimizer(0.3)
+
+    np.testing.assert_allclose(programs.our_losses(SOURCE, optimizer), programs.plain_losses(SOURCE, optimizer, first),
+                               rtol=1e-5)
+
+
+def test_static_shapes_and_any_device_size_that_holds_the_keys_change_no_bit():
+    optimizer = PEERS["adagrad"][0]
+    expected = programs.our_losses(SOURCE, optimizer)
+    assert programs.our_losses(SOURCE, optimizer, use_dynamic=False, send_count=64) == expected
+    assert programs.our_losses(SOURCE, optimizer, rows=programs.KEYS) == expected
+
+
+def test_a_subclass_may_scatter_into_the_table():
+    class Nudge(gradient_descent.CustomizedGradientDescent):
+        def _apply_sparse_duplicate_indices(self, grad, var):
+            rows = tf.gather(var, grad.indices)
+            return tf.compat.v1.scatter_nd_add(var, grad.indices[:, None], -0.5 * (grad.values + 0.0 * rows))
+
+    expected = programs.our_losses(SOURCE, PEERS["gradient_descent"][0])
+    np.testing.assert_allclose(programs.our_losses(SOURCE, lambda: Nudge(0.1)), expected, rtol=1e-6)
+
+
+def test_more_distinct_keys_than_send_count_is_an_error_that_names_it():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="send_count"):
+        programs.our_losses(SOURCE, PEERS["adagrad"][0], use_dynamic=False, send_count=2)
