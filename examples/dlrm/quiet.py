@@ -4,9 +4,7 @@ import warnings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 with warnings.catch_warnings():
-    # np_resource and friends: numpy deprecated a dtype spelling after this wheel was built.
-    warnings.simplefilter("ignore", FutureWarning)
-    warnings.simplefilter("ignore", DeprecationWarning)
+    warnings.simplefilter("ignore")  # about dtypes and sizes that numpy changed after this wheel was built
     import tensorflow as tf
 
 tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)

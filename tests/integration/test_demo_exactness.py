@@ -23,8 +23,10 @@ SETTINGS = ["--steps", str(STEPS), "--batch-size", "64", "--dim", "4", "--bottom
 TOLERANCE = 1e-5
 START_OF_RATES = re.compile(r" examples_per_s=.*")
 
-pytestmark = pytest.mark.skipif(not SAMPLE.exists(), reason="needs {}, which may not be copied here".format(
-    SAMPLE.name))
+pytestmark = [
+    pytest.mark.skipif(not SAMPLE.exists(), reason="needs {}, which may not be copied here".format(SAMPLE.name)),
+    pytest.mark.filterwarnings("ignore:Using or importing the ABCs:DeprecationWarning"),  # by TensorFlow
+]
 
 
 class Run:
