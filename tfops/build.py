@@ -4,6 +4,7 @@ Every object is rebuilt when the content of its source, of a header of ours, or 
 second call only compares hashes.  The result is ``libascpipe_ops.so`` and, beside it, ``build_info.json``.
 """
 import argparse
+import fcntl
 import hashlib
 import importlib.util
 import json
@@ -172,6 +173,13 @@ def build(verbose: bool = True) -> Tuple[int, float]:
     """
     began = time.monotonic()
     OBJECTS.mkdir(exist_ok=True)
+    with (OBJECTS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another build of the same tree: wait for it, then find everything fresh
+        compiled = _build_locked(verbose)
+    return compiled, time.monotonic() - began
+
+
+def _build_locked(verbose: bool) -> int:
     tensorflow = tensorflow_flags()
     info = build_info(tensorflow)
     objects = _objects(tensorflow, info)
@@ -195,7 +203,7 @@ def build(verbose: bool = True) -> Tuple[int, float]:
         linked.write_text(json.dumps({"command": _hash(*link)}))
     if _read_json(INFO) != info:
         INFO.write_text(json.dumps(info, sort_keys=True) + "\n")
-    return len(stale), time.monotonic() - began
+    return len(stale)
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.shm import layout
+from ascpipe.tf import native
 from tests.reference import initial_rows
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import DIM, build, session, stream_shape, table_shape
@@ -88,9 +89,9 @@ def test_the_iterator_is_initialised_anew_while_the_ring_is_full(frames):
         with session(graph) as opened:
             for _ in range(5):
                 header = daemon.rings[0].header
-                wait_until(lambda header=header: int(header["tail"] - header["head"]) == frames)
                 label, _ = opened.run([graph.channels[0].label, graph.channels[0].plans[0].slots])
                 assert label == 0
+                wait_until(lambda header=header: int(header["tail"] - header["head"]) == frames)
                 opened.run(graph.channels[0].iterator.initializer)
             assert daemon.pipeline.table_size(0) == 1
         assert daemon.tables[0].counts == {0: 5}
@@ -215,12 +216,7 @@ def test_two_tickets_of_one_table_in_one_step_are_refused():
             first = graph.channels[0]
             with tf.control_dependencies([first.plans[0].slots]):
                 _, second = first.iterator.get_next()
-            op = first.plans[0].slots.op
-            again = type(first.plans[0])(*[None, None])  # keeps the generated tuple's type in sight
-            assert again.slots is None
-            from ascpipe.tf import native
-
-            other = native.ops().asc_next_plan(second, list(op.inputs)[1:], table=0, stream=0, k=1, training=True)
+            other = native.ops().asc_next_plan(second, graph.tables, table=0, stream=0, k=1, training=True)
         with session(graph) as opened:
             with pytest.raises(tf.errors.InvalidArgumentError, match="tickets 1 and 2 in one step"):
                 opened.run([first.plans[0].slots, other.slots])
@@ -262,8 +258,6 @@ def test_a_full_table_names_the_need_and_loses_nothing():
 
 def test_ids_of_seven_dimensions_are_refused_at_the_door():
     with FakeDaemon([TABLE], [TRAIN]):
-        from ascpipe.tf import native
-
         with tf.Graph().as_default(), tf.compat.v1.Session() as opened:
             ticket = native.ops().asc_submit([tf.zeros([1] * 7, tf.int64)], stream=0)
             with pytest.raises(tf.errors.InvalidArgumentError, match="feature 'f0' has 7 dimensions .* at most 6"):
@@ -273,10 +267,14 @@ def test_ids_of_seven_dimensions_are_refused_at_the_door():
 def test_a_closed_ticket_is_shown_in_shared_memory():
     with FakeDaemon([TABLE], [TRAIN]) as daemon:
         daemon.pause()
-        graph = build([[1], [2]], [TRAIN], [TABLE], prefetch=2)
-        with session(graph):
-            ring = daemon.rings[0]
-            wait_until(lambda: ring.header["tail"] == 2)
-            assert [int(ring.frame(number)["closed"]) for number in (0, 1)] == [0, 0]
-        wait_until(lambda: [int(ring.frame(number)["closed"]) for number in (0, 1)] == [1, 1])
-        assert [ring.word(number, 0) for number in (0, 1)] == [layout.SUBMITTED] * 2
+        graph = build([[1], [2], [3]], [TRAIN], [TABLE], prefetch=2)
+        ring = daemon.rings[0]
+
+        def closed():
+            return [int(ring.frame(number)["closed"]) for number in range(3)]
+
+        with session(graph) as opened:
+            opened.run(graph.channels[0].label)
+            wait_until(lambda: ring.header["tail"] == 3 and closed() == [1, 0, 0])
+        wait_until(lambda: closed() == [1, 1, 1])
+        assert [ring.word(number, 0) for number in range(3)] == [layout.SUBMITTED] * 3

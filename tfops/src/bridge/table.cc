@@ -1,5 +1,6 @@
 #include "bridge/table.h"
 
+#include <cstring>
 #include <utility>
 
 #include "bridge/session_mark.h"
@@ -55,12 +56,17 @@ Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
     ctx->replace_ref_input(input, RowsTensor(), true);
     return Status::OK();
   }
-  if (variable.flat<float>().data() != device_->rows()) {
+  if (variable.flat<float>().data() == device_->rows()) return Status::OK();
+  // Assign adopts the initializer's tensor only where it is told that nobody else will see the variable's memory
+  // (_grappler_relax_allocator_constraints); otherwise it has made a copy, which we do not need.
+  const std::size_t bytes = static_cast<std::size_t>(device_->row_count() * device_->dim()) * sizeof(float);
+  if (variable.TotalBytes() != bytes || std::memcmp(variable.flat<float>().data(), device_->rows(), bytes) != 0) {
     return Refuse(Code::kFailedPrecondition, "the variable of table '", name_, "' (", variable.shape().DebugString(),
                   ") holds other memory than the table's rows [", device_->row_count(), ", ", device_->dim(),
                   "]: it was assigned by something else than its initializer. Run its initializer, or do not assign "
                   "to it");
   }
+  ctx->replace_ref_input(input, RowsTensor(), true);
   return Status::OK();
 }
 

@@ -30,6 +30,18 @@ bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
   return false;
 }
 
+// Whether a ticket before frame `number` may still be trained by this table.
+bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
+  const layout::Ring* header = ring.header();
+  for (std::int64_t earlier = LoadAcquire(&header->head); earlier < number; ++earlier) {
+    const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&
+                      LoadAcquire(ring.word(table_index, earlier)) < layout::kDone;
+    // A frame given back meanwhile may hold another ticket already.
+    if (open && LoadAcquire(&header->head) <= earlier) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 ClaimVerdict DecideClaim(const ClaimWords& words) {
@@ -48,9 +60,9 @@ ClaimVerdict DecideClaim(const ClaimWords& words) {
                                       " is being trained by table '", words.table,
                                       "' already: one plan of a table per step"));
   }
-  if (words.word != layout::kPlanned) return ClaimVerdict::Wait(layout::kWaitPlan, true);
-  if (words.base != words.finished) return ClaimVerdict::Wait(layout::kWaitPlan, true);
-  if (words.earlier_open) return ClaimVerdict::Wait(layout::kWaitStep, false);
+  const bool planned = words.word == layout::kPlanned && words.base == words.finished;
+  if (words.earlier_open) return ClaimVerdict::Wait(layout::kWaitStep, !planned);
+  if (!planned) return ClaimVerdict::Wait(layout::kWaitPlan, true);
   if (words.status == layout::kPlanTableFull) {
     return ClaimVerdict::Refuse(
         Error(Code::kResourceExhausted, "table '", words.table, "' needs ", words.need, " device rows for ticket ",
@@ -93,6 +105,7 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
   if (words->state < 0) return;
   const std::int64_t number = words->state;
   words->word = LoadAcquire(ring.word(table_index, number));
+  words->earlier_open = EarlierIsOpen(ring, table_index, number);
   if (words->word != layout::kPlanned) return;
   // The worker may revoke and plan anew meanwhile: then the CAS fails or, when it has planned again on the
   // same base, claims the newer plan.  What the plan says besides is read after the CAS.
@@ -100,14 +113,6 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
   words->base = LoadAcquire(&part->base);
   words->status = LoadAcquire(&part->status);
   words->need = LoadAcquire(&part->need);
-  words->earlier_open = false;
-  const layout::Ring* header = ring.header();
-  for (std::int64_t earlier = LoadAcquire(&header->head); earlier < number; ++earlier) {
-    const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&
-                      LoadAcquire(ring.word(table_index, earlier)) < layout::kDone;
-    // A frame given back meanwhile may hold another ticket already.
-    if (open && LoadAcquire(&header->head) <= earlier) words->earlier_open = true;
-  }
 }
 
 bool ReadersMayRead(const RingView& ring, int table_index) {

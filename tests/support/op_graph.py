@@ -1,0 +1,120 @@
+"""A small graph over the ops alone: dataset, AscSubmit, AscNextPlan per table, AscLookup."""
+import contextlib
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+
+from ascpipe.tf import native
+from ascpipe.tf.native import StreamShape, TableShape
+
+DIM = 4
+UNIFORM = 1
+
+
+def table_shape(number: int = 0, rows: int = 100) -> TableShape:
+    return TableShape(number, "table{}".format(number), DIM, rows, 99 + number, UNIFORM, -1.0, 1.0, 1.0)
+
+
+def stream_shape(number: int = 0, channel: int = 0, tables: Sequence[int] = (0,), features: int = 1) -> StreamShape:
+    """``features`` features per table."""
+    parts = tuple(index for index in range(len(tables)) for _ in range(features))
+    return StreamShape(number, channel, tuple(tables), parts, tuple("f{}".format(i) for i in range(len(parts))))
+
+
+class Channel(NamedTuple):
+    """What a test runs of one channel.
+
+    Attributes:
+        iterator: initializable.
+        label: number of the batch, from 0.
+        ticket: of the batch.
+        plans: AscNextPlan per table.
+        embeddings: of the first feature, per table.
+    """
+
+    iterator: Any
+    label: Any
+    ticket: Any
+    plans: List[Any]
+    embeddings: List[Any]
+
+
+class Graph(NamedTuple):
+    """Variables and the channels over them; slot variables are [table] or empty."""
+
+    graph: Any
+    tables: List[Any]
+    slots: List[Any]
+    channels: List[Channel]
+
+
+def build(batches: Sequence[Sequence[int]], streams: Sequence[StreamShape], tables: Sequence[TableShape], *,
+          training: Optional[bool] = None, slots: bool = False, prefetch: int = 0, after: Any = None) -> Graph:
+    """Every feature of a batch has the same ids.
+
+    Args:
+        batches: ids of each batch.
+        streams: one channel each.
+        training: of the table variables; by default whether there is a training stream.
+        slots: also one optimizer slot per table, with initial value 0.25.
+        prefetch: batches; 0 for none.
+        after: function of the dataset behind AscSubmit.
+    """
+    graph = tf.Graph()
+    if training is None:
+        training = any(stream.channel == 0 for stream in streams)
+    with graph.as_default():
+        variables = [_variable(shape, training) for shape in tables]
+        slot_variables = [tf.Variable(tf.fill([shape.device_rows, DIM], 7.0), trainable=False, use_resource=False)
+                          for shape in tables if slots]
+        channels = [_channel(batches, stream, variables, slot_variables, prefetch, after) for stream in streams]
+    return Graph(graph, variables, slot_variables, channels)
+
+
+def _variable(shape: TableShape, training: bool) -> Any:
+    first = native.ops().asc_table_init(table=shape.number, rows=shape.device_rows, dim=DIM, training=training)
+    variable = tf.Variable(first, trainable=False, use_resource=False)
+    variable.initializer._set_attr("_grappler_relax_allocator_constraints", attr_value_pb2.AttrValue(b=True))
+    return variable
+
+
+def _channel(batches: Sequence[Sequence[int]], stream: StreamShape, variables: List[Any], slots: List[Any],
+             prefetch: int, after: Any) -> Channel:
+    def generate() -> Iterator[Any]:
+        for number, ids in enumerate(batches):
+            yield number, np.array(ids, np.int64)
+
+    def submit(label: Any, ids: Any) -> Any:
+        return label, native.ops().asc_submit([ids] * len(stream.parts), stream=stream.number)
+
+    data = tf.data.Dataset.from_generator(generate, (tf.int64, tf.int64), ([], [None])).map(submit)
+    if after is not None:
+        data = after(data)
+    if prefetch:
+        data = data.prefetch(prefetch)
+    iterator = tf.compat.v1.data.make_initializable_iterator(data)
+    label, ticket = iterator.get_next()
+    plans, embeddings = [], []
+    for index, table in enumerate(stream.tables):
+        state = [variables[table]] + ([slots[table]] if slots else [])
+        plan = native.ops().asc_next_plan(
+            ticket, state, table=table, stream=stream.number, k=stream.parts.count(index),
+            training=stream.channel == 0, slot_initial=[0.25] * (len(state) - 1))
+        plans.append(plan)
+        embeddings.append(native.ops().asc_lookup(variables[table], plan.slots, plan.restore, 0.0)[0])
+    return Channel(iterator, label, ticket, plans, embeddings)
+
+
+@contextlib.contextmanager
+def session(graph: Graph, threads: int = 2, initialize: bool = True) -> Iterator[Any]:
+    """A session whose variables and iterators are initialised."""
+    config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=threads)
+    with graph.graph.as_default():
+        init = tf.compat.v1.global_variables_initializer()
+    with tf.compat.v1.Session(graph=graph.graph, config=config) as opened:
+        if initialize:
+            opened.run(init)
+        opened.run([channel.iterator.initializer for channel in graph.channels])
+        yield opened
