@@ -140,7 +140,8 @@ class RunDirError(DaemonError):
 
     code = "E214"
     fields: ClassVar[Tuple[str, ...]] = ("path", "reason")
-    template = "will not use {path}: {reason}. Remove it, or set XDG_RUNTIME_DIR to a private directory"
+    template = ("will not use {path}: {reason}. Remove it, or choose a private directory of your own: "
+                "XDG_RUNTIME_DIR for sockets, ASCPIPE_CACHE_DIR for compiled kernels")
 
 
 class EndpointTooLongError(DaemonError):

@@ -1,7 +1,7 @@
 """Makes and parses the name of every file that a daemon has: run directory, sockets, lock, logs.
 
 The run directory is ``$XDG_RUNTIME_DIR/ascpipe/<name>``, or ``/tmp/ascpipe-<uid>/<name>`` where there is no
-runtime directory.  It is ours alone (0700), and so is its parent.
+such directory.  It is ours alone (0700), and so is its parent.
 """
 import os
 import re
@@ -91,7 +91,7 @@ def run_dir(name: str) -> RunDir:
 def base_dir() -> str:
     """The parent of all run directories of this user."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(runtime):
+    if os.path.isabs(runtime) and os.path.isdir(runtime):  # after su or in cron it often names none
         return os.path.join(runtime, "ascpipe")
     return "/tmp/ascpipe-{}".format(os.geteuid())  # noqa: S108  (checked: ours, 0700, no link)
 

@@ -10,11 +10,13 @@ import sys
 import time
 from typing import Any, Dict, Mapping, NamedTuple, Optional
 
+from ascpipe import names
 from ascpipe.config import ENVIRONMENT_PREFIX, variables_for
 from ascpipe.errors import NotStartedError, received
 
 MODULE = "ascpipe.daemon.main"  #: what is run
 READY_TIMEOUT_S = 30.0
+_LAST_WORDS_S = 5.0  # between the last word of a daemon and its end
 
 _PASSED_ON = frozenset({
     "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE",
@@ -77,12 +79,21 @@ def launch(name: str, *, private: bool = False, options: Optional[Mapping[str, A
     finally:
         os.close(read)
     if not told.get("ready"):
-        process.kill()
-        process.wait()
+        _end(process, patience_s=0.0 if "text" in told else _LAST_WORDS_S)
         if "code" in told:
             raise received(told["code"], told["text"])
-        raise NotStartedError("daemon {!r}".format(name), told.get("text") or "exit code {}".format(process.returncode))
+        raise NotStartedError("daemon {!r}".format(name), told.get("text") or "exit code {}, see {}".format(
+            process.returncode, names.run_dir(name).log))
     return Launched(process, told["pid"], name)
+
+
+def _end(process: "subprocess.Popen[bytes]", patience_s: float) -> None:
+    """Reap a daemon that is not ready; killed if it does not end by itself."""
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _read_all(fd: int, timeout_s: float) -> Dict[str, Any]:

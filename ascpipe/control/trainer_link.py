@@ -64,6 +64,7 @@ class TrainerLink:
         self._run_dir, self._sock, self._process = run_dir, sock, process
         self._fds: List[int] = []
         self._closed = False
+        self._owner = os.getpid()
         self.run: int = answer["run"]
         self.daemon_pid: int = answer["pid"]
         self.name, self.private, self.settings = run_dir.name, process is not None, settings
@@ -79,6 +80,8 @@ class TrainerLink:
             SupervisorGoneError: the daemon died.
             WrongStateError: started before, or closed.
         """
+        if os.getpid() != self._owner:
+            raise WrongStateError("start", "serving", "this is a forked child of the trainer")
         if self._closed or self._fds:
             raise WrongStateError("start", "closed" if self._closed else "serving", "a link starts once")
         body = messages.Start(tuple(streams), tuple(tables))
@@ -99,12 +102,16 @@ class TrainerLink:
         return ask(self._run_dir, messages.Status())
 
     def close(self) -> None:
-        """Say bye and give everything back.  Idempotent; a private daemon has ended when this returns."""
+        """Say bye and give everything back.  Idempotent; a private daemon has ended when this returns.
+
+        In a forked child it only closes the child's copies: the session is its parent's.
+        """
         if self._closed:
             return
         self._closed = True
+        is_ours = os.getpid() == self._owner
         try:
-            if not fdsocket.is_closed(self._sock):
+            if is_ours and not fdsocket.is_closed(self._sock):
                 ask(self._run_dir, messages.Bye())
         except AscpipeError:
             pass  # it is gone, or will see the lifeline close
@@ -113,7 +120,7 @@ class TrainerLink:
         for fd in self._fds:
             os.close(fd)
         self._fds = []
-        if self._process is not None:
+        if is_ours and self._process is not None:
             _end(self._process)
 
 

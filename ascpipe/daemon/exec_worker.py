@@ -18,6 +18,8 @@ def main() -> None:
     """Never returns."""
     supervisor, oom_score_adj, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    for number in (signal.SIGTERM, signal.SIGINT):  # sent to a whole group; only the supervisor ends a worker
+        signal.signal(number, signal.SIG_IGN)
     if os.getppid() != supervisor:  # it died before the line above took effect
         sys.exit(1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold rows

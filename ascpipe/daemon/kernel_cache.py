@@ -10,6 +10,7 @@ import os
 import shutil
 from typing import Iterator, List
 
+from ascpipe.errors import RunDirError
 from ascpipe.names import make_private_dir
 
 KEPT = 4  #: folders of other states of the sources that may stay
@@ -31,8 +32,11 @@ def prepare(setting: str) -> str:
         RunDirError: it is not ours alone.
     """
     base = base_dir(setting)
-    os.makedirs(os.path.dirname(base), mode=0o700, exist_ok=True)
-    make_private_dir(base)
+    try:
+        os.makedirs(os.path.dirname(base), mode=0o700, exist_ok=True)
+        make_private_dir(base)
+    except OSError as error:
+        raise RunDirError(base, error.strerror or str(error)) from error
     path = os.path.join(base, _PREFIX + sources_digest())
     make_private_dir(path)
     os.utime(path)

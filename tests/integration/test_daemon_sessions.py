@@ -258,3 +258,32 @@ def test_a_bad_argument_does_not_end_the_link(daemon, connect):
     with pytest.raises(MessageError, match="device_rows"):
         link.start([messages.Stream(0, 0, (0,))], [messages.Table(0, "user", 4, 0)])
     link.start(*small_session())
+
+
+def test_workers_are_fenced_in(daemon, connect):
+    connect("unit").start(*small_session())
+    for (kind, _), worker in daemon.wait_attached().items():
+        process = psutil.Process(worker["pid"])
+        assert (os.getpgid(worker["pid"]), os.getsid(worker["pid"])) == (worker["pid"], worker["pid"])
+        assert process.rlimit(psutil.RLIMIT_CORE) == (0, 0)
+        with open("/proc/{}/oom_score_adj".format(worker["pid"])) as file:
+            assert file.read().strip() == {"key": "500", "table": "100"}[kind]
+        names_seen = set(process.environ())
+        assert "NUMBA_CACHE_DIR" in names_seen and not {"PYTEST_CURRENT_TEST", "OLDPWD"} & names_seen
+        process.terminate()  # as a service manager does to the whole group
+    for worker in daemon.wait_attached().values():
+        assert (is_alive(worker["pid"]), worker["restarts"]) == (True, 0)
+
+
+def test_a_forked_child_cannot_end_the_session_of_its_parent(daemon, connect):
+    link = connect("unit")
+    link.start(*small_session())
+    pid = os.fork()
+    if pid == 0:
+        try:
+            link.close()
+        finally:
+            os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert link.status()["state"] == "serving"
+    assert not fdsocket.is_closed(link._sock)

@@ -9,7 +9,6 @@ import sys
 
 from ascpipe.control import fdsocket
 from ascpipe.errors import ConnectionClosedError
-from ascpipe.shm import segment
 
 
 def main():
@@ -21,6 +20,8 @@ def main():
     with socket.socket(fileno=int(arguments["--channel"])) as channel:
         try:
             body, fds = fdsocket.receive(channel, 1e9)
+            from ascpipe.shm import segment  # numpy only when it is needed: most stand-ins never attach
+
             names = {table["name"] for table in body["tables"]}
             sizes = [body["session_bytes"]] + [part["bytes"] for part in body["streams"] + body["tables"]]
             mapped = [segment.map(fd, size) for fd, size in zip(fds, sizes)]

@@ -20,13 +20,14 @@ def test_the_files_lie_in_the_runtime_directory(run_home):
     assert found.control_endpoint == "ipc://{}/ascpipe/a-1/control.sock".format(run_home)
 
 
-@pytest.mark.parametrize("value", ["", "relative/path"])
+@pytest.mark.parametrize("value", ["", "relative/path", "/run/user/none"])
 def test_without_a_runtime_directory_they_lie_in_tmp_under_our_uid(monkeypatch, value):
     monkeypatch.setenv("XDG_RUNTIME_DIR", value)
     assert names.run_dir("a").path == "/tmp/ascpipe-{}/a".format(os.geteuid())
 
 
 def test_a_socket_path_may_have_107_bytes_and_no_more(monkeypatch):
+    monkeypatch.setattr(os.path, "isdir", lambda path: True)
     rest = len("/ascpipe/a/lifeline.sock")
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/" + "x" * (names.ENDPOINT_BYTES - rest - 1))
     names.run_dir("a")

@@ -1,0 +1,66 @@
+"""Starting a daemon: what it sees of our environment, and what is said when it does not start."""
+import os
+
+import pytest
+
+from ascpipe.control import launch
+from ascpipe.errors import AlreadyRunsError, NotStartedError
+
+
+def test_the_environment_is_a_list_and_nothing_else():
+    given = {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "ASCPIPE_WORKERS": "2", "AWS_SECRET_ACCESS_KEY": "x",
+             "LD_PRELOAD": "x.so", "PYTHONSTARTUP": "x", "NUMBA_CACHE_DIR": "/shared"}
+    assert set(launch.child_environment(given)) == {"PATH", "HOME", "LC_ALL", "ASCPIPE_WORKERS"}
+
+
+def test_relative_import_folders_mean_the_same_in_the_daemon():
+    given = {"PYTHONPATH": os.pathsep.join(["a", "", "/b"])}
+    assert launch.child_environment(given)["PYTHONPATH"] == os.pathsep.join([os.path.abspath("a"), "/b"])
+
+
+@pytest.fixture
+def program(monkeypatch, tmp_path):
+    """The daemon is a program of the test's making."""
+
+    def write(text):
+        (tmp_path / "pretended_daemon.py").write_text("import json, os, sys, time\nfd = int(sys.argv[4])\n" + text)
+        monkeypatch.setattr(launch, "MODULE", "pretended_daemon")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    return write
+
+
+def test_a_daemon_that_is_ready_says_its_pid(program):
+    program("os.write(fd, json.dumps({'ready': True, 'pid': os.getpid(), 'name': 'a'}).encode())")
+    launched = launch.launch("a")
+    assert (launched.pid, launched.name, launched.process.wait()) == (launched.process.pid, "a", 0)
+
+
+def test_its_own_error_is_raised_by_its_class(program):
+    program("os.write(fd, json.dumps({'ready': False, 'code': 'E211', 'text': 'taken by pid 7'}).encode())")
+    with pytest.raises(AlreadyRunsError, match="taken by pid 7"):
+        launch.launch("a")
+
+
+@pytest.mark.parametrize("text, words", [
+    ("sys.exit(7)", "exit code 7, see .*/ascpipe/a/daemon.log"),
+    ("os.kill(os.getpid(), 9)", "exit code -9"),
+    ("os.write(fd, b'{half'); sys.exit(3)", "exit code 3"),
+    ("os.write(fd, b'[1]'); sys.exit(3)", "exit code 3"),
+])
+def test_a_daemon_that_dies_without_a_word_is_an_error_with_its_exit_code(program, text, words):
+    program(text)
+    with pytest.raises(NotStartedError, match=words):
+        launch.launch("a")
+
+
+def test_a_daemon_that_never_gets_ready_is_ended(program):
+    program("time.sleep(600)")
+    with pytest.raises(NotStartedError, match=r"not ready within 0\.3 s"):
+        launch.launch("a", timeout_s=0.3)
+
+
+def test_options_reach_it_as_variables(program):
+    program("time.sleep(600) if os.environ['ASCPIPE_WORKERS'] != '3' else sys.exit(33)")
+    with pytest.raises(NotStartedError, match="exit code 33"):
+        launch.launch("a", options={"workers": 3}, timeout_s=20.0)

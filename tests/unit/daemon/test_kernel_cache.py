@@ -1,0 +1,66 @@
+"""Each state of the kernel sources has a folder of compiled code that is ours alone."""
+import os
+
+import pytest
+
+from ascpipe.daemon import kernel_cache
+from ascpipe.errors import RunDirError
+
+
+def test_the_folder_is_ours_alone_and_the_same_for_the_same_sources(tmp_path):
+    path = kernel_cache.prepare(str(tmp_path / "cache"))
+    assert os.stat(path).st_mode & 0o777 == 0o700
+    assert kernel_cache.prepare(str(tmp_path / "cache")) == path
+
+
+def test_a_change_of_any_source_changes_the_folder(tmp_path, monkeypatch):
+    source = tmp_path / "kernel.py"
+    source.write_text("a = 1")
+    monkeypatch.setattr(kernel_cache, "_sources", lambda: iter([str(source)]))
+    before = kernel_cache.sources_digest()
+    source.write_text("a = 2")
+    assert kernel_cache.sources_digest() != before
+
+
+def test_kernels_tables_shared_memory_and_workers_count_as_sources():
+    folders = {os.path.basename(os.path.dirname(path)) for path in kernel_cache._sources()}
+    assert folders == {"kernels", "tables", "shm", "workers"}
+
+
+def test_old_folders_go_and_a_few_stay(tmp_path):
+    for age in range(10):
+        old = tmp_path / "kernels-{:016x}".format(age)
+        old.mkdir(mode=0o700)
+        (old / "f").write_text("")
+        os.utime(str(old), (age, age))
+    (tmp_path / "notes").mkdir()
+    tmp_path.chmod(0o700)
+    path = kernel_cache.prepare(str(tmp_path))
+    left = sorted(os.listdir(str(tmp_path)))
+    assert left == sorted([os.path.basename(path), "notes"] + ["kernels-{:016x}".format(age) for age in range(6, 10)])
+
+
+def test_clearing_leaves_the_folder_and_follows_no_link(tmp_path):
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "precious").write_text("x")
+    folder = tmp_path / "cache"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "file").write_text("")
+    (folder / "link").symlink_to(tmp_path / "target")
+    kernel_cache.clear(str(folder))
+    assert os.listdir(str(folder)) == []
+    assert (tmp_path / "target" / "precious").exists()
+
+
+def test_without_a_setting_it_lies_in_the_cache_of_the_user(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert kernel_cache.base_dir("") == "/somewhere/ascpipe"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/a")
+    assert kernel_cache.base_dir("") == "/home/a/.cache/ascpipe"
+
+
+def test_a_place_where_nothing_can_be_made_is_a_typed_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunDirError, match="ASCPIPE_CACHE_DIR"):
+        kernel_cache.prepare(str(tmp_path / "file" / "cache"))
