@@ -15,8 +15,6 @@ from ascpipe.shm.ring import PartView, Place, TableView
 from ascpipe.tables.table import Batch, Record, Table
 from ascpipe.words import CUT_RESET, DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
 
-_NO_FRAME = -1
-
 
 class Pending(NamedTuple):
     """A frame whose record is not retired: planned, claimed or done."""
@@ -67,10 +65,12 @@ class TrainStage:
     def act(self) -> bool:
         """Carry out the next action; False if there is none."""
         ring = self._ring
+        # before the look: who asks for a cut has closed the step before it, and the look must see that
+        cut_asked = self._cut_is_asked()
         head, count, (words, closed, trained) = ring.look(self._column)
         action, at = next_action.next_train_action(
             words, closed, trained, count, int(ring.header["look_ahead"]), int(ring.header["plan_ahead"]),
-            self._wanted(head, count), self._cut_is_asked(), self._touch_blocked)
+            self._wanted(head, count), cut_asked, self._touch_blocked)
         if action == next_action.NOTHING:
             return False
         if action == next_action.APPLY_CUT:
@@ -97,13 +97,11 @@ class TrainStage:
         self._store_word(number, TOUCHED)
 
     def _plan(self, number: int) -> None:
-        head, count, (words, closed, trained) = self._ring.look(self._column)
-        stands_on = next_action.base_frame(words, closed, trained, number - head, _NO_FRAME)
-        # without an earlier frame that counts, the plan stands upon the last finished ticket
-        base = self._finished() if stands_on == _NO_FRAME else self._ticket(head + stands_on)
+        # the view, upon which the plan stands, is the newest pending record's doing, whatever the words say now
+        base = self._ticket(self._pending[-1].number) if self._pending else self._finished()
         part = self._ring.part(number, self._column)
         record = self._table.plan(_batch(part), part["held"])
-        part["base"], part["horizon"] = base, self._ticket(head + count - 1)
+        part["base"], part["horizon"] = base, self._ticket(int(self._ring.header["tail"]) - 1)
         part["status"], part["full"] = record.status, 1
         part["need"] = part["rows"] = record.rows
         part["fresh_count"], part["load_count"], part["out_count"] = len(record.taken), 0, 0

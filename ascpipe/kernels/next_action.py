@@ -138,22 +138,3 @@ def is_readable(words, closed, trained, frame_count):
         if closed[i] != 0 and trained[i] != 0 and words[i] < RETIRED:
             return False
     return True
-
-
-@njit("int64(int64[::1], int64[::1], int64[::1], int64, int64)", cache=True, nogil=True)
-def base_frame(words, closed, trained, index, none):
-    """The frame that a plan of frame ``index`` stands upon.
-
-    Args:
-        words, closed, trained: as in ``next_train_action``.
-        index: the frame to plan.
-        none: returned when no earlier frame in the ring counts; the plan then stands upon the last ticket
-            this table finished.
-
-    Returns:
-        Index of the newest earlier frame that is claimed, done or planned and open, or ``none``.
-    """
-    for i in range(index - 1, -1, -1):
-        if words[i] == CLAIMED or words[i] == DONE or (words[i] == PLANNED and closed[i] == 0):
-            return i
-    return none

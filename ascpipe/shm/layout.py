@@ -20,9 +20,33 @@ from typing import NamedTuple, Tuple
 import numpy as np
 
 from ascpipe.words import (  # noqa: F401  (part of the layout that C++ shares)
-    ANSWERED, ASKED, CLAIMED, CUT_RESET, DEDUPED, DONE, EVAL, FREE, NAMED, PLANNED, PLAN_OK, PLAN_TABLE_FULL,
-    RETIRED, SUBMITTED, TOUCHED, TRAIN, TRAINED, WAIT_BATCH, WAIT_CUT, WAIT_LEASE, WAIT_NONE, WAIT_PLAN,
-    WAIT_READ, WAIT_ROOM, WAIT_SENTENCES, WAIT_STEP, WORD_NAMES,
+    ANSWERED,
+    ASKED,
+    CLAIMED,
+    CUT_RESET,
+    DEDUPED,
+    DONE,
+    EVAL,
+    FREE,
+    NAMED,
+    PLAN_OK,
+    PLAN_TABLE_FULL,
+    PLANNED,
+    RETIRED,
+    SUBMITTED,
+    TOUCHED,
+    TRAIN,
+    TRAINED,
+    WAIT_BATCH,
+    WAIT_CUT,
+    WAIT_LEASE,
+    WAIT_NONE,
+    WAIT_PLAN,
+    WAIT_READ,
+    WAIT_ROOM,
+    WAIT_SENTENCES,
+    WAIT_STEP,
+    WORD_NAMES,
 )
 
 VERSION = 1  #: of this file; any change of a byte below raises it
@@ -200,8 +224,9 @@ STRUCTS = {
 
 def layout_hash() -> int:
     """63-bit digest of every offset above; both sides exchange it before they map anything."""
-    text = repr([(name, struct.itemsize, sorted((field, str(kind[0]), kind[1]) for field, kind in struct.fields.items()))
-                 for name, struct in sorted(STRUCTS.items())]) + str(VERSION)
+    fields = [(name, struct.itemsize, sorted((field, str(kind[0]), kind[1]) for field, kind in struct.fields.items()))
+              for name, struct in sorted(STRUCTS.items())]
+    text = repr((fields, sorted(WORD_NAMES.items()), VERSION))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
 

@@ -36,9 +36,11 @@ def read_frames(longs: np.ndarray, words: np.ndarray, frames_at: int, words_at: 
         (number of the oldest frame, how many frames there are).
     """
     while True:
-        head = load_acquire_i64(longs, _HEAD)
+        # the tail first: the ring may move on in between, and the other way round would see too many frames
         tail = load_acquire_i64(longs, _TAIL)
-        for i in range(tail - head):
+        head = load_acquire_i64(longs, _HEAD)
+        count = min(tail - head, _PLACES)
+        for i in range(count):
             place = (head + i) % _PLACES
             frame = frames_at + place * _FRAME_WORDS
             # closed before the others: once a ticket is closed, nobody claims it and `trained` is final
@@ -46,8 +48,8 @@ def read_frames(longs: np.ndarray, words: np.ndarray, frames_at: int, words_at: 
             out_words[i] = load_acquire_u32(words, words_at + place)
             out_trained[i] = load_acquire_u32(words, frame + _TRAINED)
         # the pump moves the head before it fills a place anew, so an unmoved head proves the look
-        if load_acquire_i64(longs, _HEAD) == head:
-            return head, tail - head
+        if count >= 0 and load_acquire_i64(longs, _HEAD) == head:
+            return head, count
 
 
 @njit("int64(int64[::1], uint32[::1], int64)", cache=True)
@@ -62,9 +64,8 @@ def unclaimed_frame(longs: np.ndarray, words: np.ndarray, frames_at: int) -> int
         Its number, or -1.  The claim itself is a CAS of the caller: the pump clears the claim last, so
         whoever wins the CAS finds a complete frame.
     """
-    head = load_acquire_i64(longs, _HEAD)
     tail = load_acquire_i64(longs, _TAIL)
-    for number in range(head, tail):
+    for number in range(load_acquire_i64(longs, _HEAD), tail):
         if load_acquire_u32(words, frames_at + (number % _PLACES) * _FRAME_WORDS + _CLAIM) == 0:
             return number
     return -1

@@ -244,7 +244,8 @@ class Table:
         self._free_slots.rebuild(self._slot_entries)
         self.rows = int(np.count_nonzero((self._entries32[:, STATE] == TRAINED) & (self._entries32[:, SLOT] >= 0)))
         for record in records:
-            self._free_slots.take(record.taken)
+            # a worker that died while it retired may have given some of its slots to the truth already
+            self._free_slots.take(record.taken[self._slot_entries[record.taken] < 0])
             self._assign(record)
 
     # ----

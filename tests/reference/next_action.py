@@ -60,8 +60,3 @@ def next_eval_action(words, closed, frame_count, readable):
 def is_readable(words, closed, trained, frame_count):
     return not any(w in (CLAIMED, DONE) or (c and t and w < RETIRED)
                    for w, c, t in list(zip(words, closed, trained))[:frame_count])
-
-
-def base_frame(words, closed, trained, index, none):
-    counting = [i for i in range(index) if words[i] in (CLAIMED, DONE) or (words[i] == PLANNED and not closed[i])]
-    return counting[-1] if counting else none

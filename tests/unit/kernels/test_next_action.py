@@ -45,13 +45,6 @@ def test_readers_wait_exactly_as_the_reference_says(frames):
     assert kernel.is_readable(*arrays(frames), len(frames)) == reference.is_readable(*arrays(frames), len(frames))
 
 
-@settings(deadline=None)
-@given(FRAMES, st.integers(0, 9))
-def test_the_base_of_a_plan_is_the_references(frames, index):
-    index = min(index, len(frames))
-    assert kernel.base_frame(*arrays(frames), index, -1) == reference.base_frame(*arrays(frames), index, -1)
-
-
 OPEN, CLOSED = (False, False), (True, False)
 TRAINED_OPEN, TRAINED_CLOSED = (False, True), (True, True)
 
