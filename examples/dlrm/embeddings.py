@@ -128,17 +128,29 @@ class PlainTables:
         return dataset
 
     def lookup(self, batch: Batch, training: bool) -> List[tf.Tensor]:
-        return [self._embeddings(self._shape.table_of(field), batch[field], training) for field in criteo.FIELDS]
-
-    def _embeddings(self, name: str, keys: tf.Tensor, training: bool) -> tf.Tensor:
-        known = tf.constant(self._keys[name])
-        rows = tf.minimum(tf.searchsorted(known, keys), len(self._keys[name]) - 1)
-        is_known = tf.equal(tf.gather(known, rows), keys)
+        rows, known = self._find(tf.stack([batch[field] for field in criteo.FIELDS]))
+        tables = [self._variables[self._shape.table_of(field)] for field in criteo.FIELDS]
+        embeddings = [tf.nn.embedding_lookup(table, part) for table, part in zip(tables, tf.unstack(rows))]
         if not training:
-            embeddings = tf.nn.embedding_lookup(self._variables[name], rows)
-            return embeddings * tf.cast(is_known, tf.float32)[:, tf.newaxis]
-        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(is_known), ["a trained key is not known"])]):
-            return tf.nn.embedding_lookup(self._variables[name], tf.identity(rows))
+            return [part * tf.cast(is_known, tf.float32)[:, tf.newaxis]
+                    for part, is_known in zip(embeddings, tf.unstack(known))]
+        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(known), ["a trained key is not known"])]):
+            return [tf.identity(part) for part in embeddings]
+
+    def _find(self, keys: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+        """Row of each key in its field's table, and whether it is the key's: int32, bool; [fields, B] as the keys.
+
+        One search over the keys of all tables, which are sorted as a whole.
+        """
+        every = np.concatenate(list(self._keys.values()))
+        sizes = {name: len(known) for name, known in self._keys.items()}
+        starts = dict(zip(sizes, np.cumsum([0] + list(sizes.values()))))
+        names = [self._shape.table_of(field) for field in criteo.FIELDS]
+        first = tf.constant([[starts[name]] for name in names], tf.int32)
+        last = tf.constant([[starts[name] + sizes[name] - 1] for name in names], tf.int32)
+        places = tf.reshape(tf.searchsorted(tf.constant(every), tf.reshape(keys, [-1])), tf.shape(keys))
+        places = tf.clip_by_value(places, first, last)  # a key that is unknown may lie in a neighbour's range
+        return places - first, tf.equal(tf.gather(every, places), keys)
 
     def variables(self) -> Tuple[List[tf.Variable], List[tf.Variable]]:
         return list(tf.compat.v1.trainable_variables()), list(self._variables.values())

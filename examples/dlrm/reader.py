@@ -18,6 +18,9 @@ MISSING = 1 << 32
 
 BLOCK_LINES = 256 * criteo.HELD_OUT_EVERY  #: lines that are split into trained and held-out ones at a time
 
+#: these functions have no Python control flow; converting them would take tf.data seconds
+plain_graph = tf.autograph.experimental.do_not_convert
+
 _HEX_DIGITS = 8
 _NOT_HEX = -(1 << 40)  #: so negative that no sum of digits can hide it
 
@@ -43,6 +46,7 @@ def dataset(
         epochs: times the rows are read, -1 for without end.
         drop_remainder: leave out a last batch that is not full, so that shapes are static.
     """
+    @plain_graph
     def wanted(block: tf.Tensor) -> tf.Tensor:
         # A block starts at a multiple of HELD_OUT_EVERY lines, so the place in the block decides.
         last = tf.equal(tf.range(tf.size(block)) % criteo.HELD_OUT_EVERY, criteo.HELD_OUT_EVERY - 1)
@@ -53,6 +57,7 @@ def dataset(
     return lines.repeat(epochs).batch(batch_size, drop_remainder=drop_remainder).map(parse)
 
 
+@plain_graph
 def parse(lines: tf.Tensor) -> Batch:
     """Tensors of some lines.
 

@@ -117,6 +117,7 @@ def test_losses_are_those_of_plain_tensorflow(start, initial_rows, optimizer):
     np.testing.assert_allclose(ours, plain, rtol=TOLERANCE, atol=0)
 
 
+@pytest.mark.long
 @pytest.mark.timeout_s(150)
 def test_losses_are_those_of_plain_tensorflow_when_all_fields_share_a_table(start, initial_rows):
     run = start("adagrad", "--shared-table")
