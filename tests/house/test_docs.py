@@ -14,9 +14,9 @@ def name_of(path):
 
 
 def test_the_documents_a_newcomer_needs_are_there():
-    for needed in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/ARCHITECTURE.md", "docs/glossary.md",
-                   "docs/shm_layout.md", "docs/protocol.md", "docs/failure_model.md", "docs/operations.md",
-                   "docs/testing.md", "workers/README.md"):
+    for needed in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/ARCHITECTURE.md",
+                   "docs/glossary.md", "docs/shm_layout.md", "docs/protocol.md", "docs/failure_model.md",
+                   "docs/operations.md", "docs/testing.md", "workers/README.md"):
         assert (tree.ROOT / needed).exists(), needed
 
 
@@ -28,7 +28,8 @@ def test_links_lead_somewhere(path):
 
 @pytest.mark.parametrize("path", DOCS, ids=name_of)
 def test_files_that_are_named_exist(path):
-    names = re.findall(r"`((?:ascpipe|workers|tfops|mx_rec|tests|bench|examples|docs|scripts)/[\w./*-]+)`", path.read_text())
+    folders = "|".join(tree.EVERYTHING)
+    names = re.findall(r"`((?:{})/[\w./*-]+)`".format(folders), path.read_text())
     missing = [named for named in names if not list(tree.ROOT.glob(named.rstrip("/")))]
     assert not missing
 

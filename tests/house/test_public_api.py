@@ -9,6 +9,7 @@ import importlib
 import inspect
 import sys
 
+import click
 import tomli
 
 from ascpipe import errors
@@ -35,9 +36,10 @@ def error_codes():
 
 
 def verbs():
-    command = importlib.import_module("ascpipe.cli.main").main
-    for verb, described in sorted(getattr(command, "commands", {}).items()):
-        options = sorted(option for parameter in described.params for option in parameter.opts)
+    group = importlib.import_module("ascpipe.cli.main").main
+    context = click.Context(group)
+    for verb in group.list_commands(context):
+        options = sorted(option for parameter in group.get_command(context, verb).params for option in parameter.opts)
         yield " ".join(["ascpipe", verb] + options)
 
 
