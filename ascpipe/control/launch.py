@@ -99,9 +99,10 @@ def _end(process: "subprocess.Popen[bytes]", patience_s: float) -> None:
 def _read_all(fd: int, timeout_s: float) -> Dict[str, Any]:
     """The JSON object that the daemon writes once it knows; ``{}`` if it ends before, a text if it is late."""
     deadline, data = time.monotonic() + timeout_s, b""
+    poll = select.poll()  # not select(): the number of a descriptor may be large
+    poll.register(fd, select.POLLIN)
     while True:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0 or not select.select([fd], [], [], left_s)[0]:
+        if not poll.poll(1000.0 * max(0.0, deadline - time.monotonic())):
             return {"text": "not ready within {:g} s".format(timeout_s)}
         piece = os.read(fd, 65536)
         if not piece:

@@ -34,7 +34,7 @@ Piece = Tuple[int, int]
 
 
 class Segments(NamedTuple):
-    """What a start gave us; the descriptors are closed with the link.
+    """What a start gave us; the descriptors are closed by ``close_segments`` or with the link.
 
     Attributes:
         session: the session segment.
@@ -63,7 +63,7 @@ class TrainerLink:
                  process: "Optional[subprocess.Popen[bytes]]") -> None:
         self._run_dir, self._sock, self._process = run_dir, sock, process
         self._fds: List[int] = []
-        self._closed = False
+        self._closed = self._started = False
         self._owner = os.getpid()
         self.run: int = answer["run"]
         self.daemon_pid: int = answer["pid"]
@@ -82,7 +82,7 @@ class TrainerLink:
         """
         if os.getpid() != self._owner:
             raise WrongStateError("start", "serving", "this is a forked child of the trainer")
-        if self._closed or self._fds:
+        if self._closed or self._started:
             raise WrongStateError("start", "closed" if self._closed else "serving", "a link starts once")
         body = messages.Start(tuple(streams), tuple(tables))
         try:
@@ -92,10 +92,21 @@ class TrainerLink:
             if isinstance(error, NotRunningError) or fdsocket.is_closed(self._sock):
                 raise SupervisorGoneError(self.daemon_pid, self._run_dir.path) from error
             raise
+        self._started = True
         wanted = 1 + len(streams) + len(tables)
         if message.get("verb") != "segments" or len(self._fds) != wanted:
             raise MessageError("the daemon sent {} descriptors, expected {}".format(len(self._fds), wanted))
         return _pieces(sizes, self._fds)
+
+    def close_segments(self) -> None:
+        """Close the descriptors of the segments, once they are mapped.
+
+        Mappings are not inherited by forked children, descriptors are: a child that outlives us would keep
+        the memory.
+        """
+        for fd in self._fds:
+            os.close(fd)
+        self._fds = []
 
     def status(self) -> Dict[str, Any]:
         """What ``ascpipe status --json`` prints."""
@@ -117,9 +128,7 @@ class TrainerLink:
             pass  # it is gone, or will see the lifeline close
         self._sock.close()
         self.lifeline_fd = -1
-        for fd in self._fds:
-            os.close(fd)
-        self._fds = []
+        self.close_segments()
         if is_ours and self._process is not None:
             _end(self._process)
 

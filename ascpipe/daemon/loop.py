@@ -23,6 +23,7 @@ from ascpipe.daemon.supervisor import Supervisor
 from ascpipe.errors import (
     AscpipeError,
     BusyError,
+    DaemonError,
     KeyWorkerDiedError,
     MessageError,
     TableWorkerDiedError,
@@ -161,9 +162,7 @@ class Daemon:
 
     def _do(self, action: lifecycle.Action) -> None:
         if isinstance(action, lifecycle.StartWorker):
-            self._supervisor.start(action.worker, action.generation)
-            if self._memory is not None:
-                self._attach(action.worker, restart=action.restart)
+            self._start_worker(action)
         elif isinstance(action, lifecycle.AttachWorkers):
             for worker in self._supervisor.running():
                 self._attach(worker, restart=False)
@@ -181,6 +180,15 @@ class Daemon:
         elif isinstance(action, lifecycle.Exit):
             self._is_over = True
 
+    def _start_worker(self, action: lifecycle.StartWorker) -> None:
+        try:
+            self._supervisor.start(action.worker, action.generation)
+        except OSError as error:  # too many processes or files
+            cause = "it cannot be started: {}".format(error)
+            self._handle(lifecycle.WorkerEnded(action.worker, 0, action.generation, 0, cause))
+            return
+        self._attach(action.worker, restart=action.restart)
+
     def _attach(self, worker: Worker, *, restart: bool) -> None:
         memory = self._memory
         if memory is None:
@@ -196,6 +204,9 @@ class Daemon:
             self._server.reply(peer, request.id, self._verbs[request.verb](request.body))
         except AscpipeError as error:
             self._server.refuse(peer, request.id, error)
+        except OSError as error:  # a limit of this process or machine; nothing was changed
+            self._log.exception("cannot answer %r", request.verb)
+            self._server.refuse(peer, request.id, DaemonError("{}: {}".format(request.verb, error)))
 
     def _register(self, body: messages.Register) -> Dict[str, Any]:
         if body.layout != layout.layout_hash():
@@ -218,7 +229,7 @@ class Daemon:
         sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
         try:
             fdsocket.send(self._trainer.sock, {"verb": "segments"}, self._memory.fds())
-        except MessageError:
+        except (MessageError, OSError):
             self._memory.close()
             self._memory = None
             raise

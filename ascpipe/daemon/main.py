@@ -6,6 +6,7 @@ Settings come from the environment and the file of $ASCPIPE_CONFIG; see ``ascpip
 """
 import json
 import os
+import resource
 import sys
 from typing import Any, Callable, Dict, Mapping, Sequence
 
@@ -19,6 +20,8 @@ from ascpipe.errors import AscpipeError
 from ascpipe.logs import open_log
 from ascpipe.names import is_private_name
 from ascpipe.shm.memory import Places
+
+_FILES = 65536
 
 FAILED = 1  #: exit code for every refusal and every bug
 
@@ -41,6 +44,7 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
         AscpipeError: why it did not start; nothing is left then.
     """
     os.umask(0o077)
+    _allow_many_files()
     cache_dir = kernel_cache.prepare(settings.cache_dir)
     owned = run_directory.OwnedRunDir(name)
     ended_well = False
@@ -65,6 +69,14 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
         log.info("ended")
     finally:
         owned.leave(keep_log=not (ended_well and (private or is_private_name(name))) and log_to_file)
+
+
+def _allow_many_files() -> None:
+    """Each connection of a peer is a file, and so is each segment."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _redirect(path: str) -> None:

@@ -6,7 +6,6 @@ numbers in ``create`` or before, in ``memory.preflight``, never a SIGBUS later.
 """
 import errno
 import fcntl
-import mmap
 import os
 import re
 import secrets
@@ -56,7 +55,10 @@ def create(size: int, what: str, *, use_memfd: bool) -> int:
 def _open_unlinked() -> int:
     """An exclusive new POSIX segment, 0600, that has lost its name already."""
     name = "/ascpipe.{}".format(secrets.token_hex(16))
-    memory = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600)
+    try:
+        memory = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600)
+    except posix_ipc.Error as error:
+        raise SegmentError(name, "it cannot be made: {}".format(error)) from error
     try:
         posix_ipc.unlink_shared_memory(name)
     except posix_ipc.ExistentialError:
@@ -92,10 +94,21 @@ def map(fd: int, size: int) -> "np.ndarray[Any, Any]":  # noqa: A001  (read as s
         SegmentError: the descriptor is not a segment of ours of exactly ``size`` bytes.
     """
     check(fd, size)
-    buffer = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-    array = np.frombuffer(buffer, dtype=np.uint8)
-    syscalls.advise(array.ctypes.data, size, syscalls.MADV_DONTFORK)
-    return array
+    mapping = _Mapping(syscalls.map_shared(fd, size), size)
+    syscalls.advise(mapping.address, size, syscalls.MADV_DONTFORK)
+    return np.array(mapping, copy=False)
+
+
+class _Mapping:
+    """Lives as long as any array over it, which numpy sees to."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.address, self._size = address, size
+        self._unmap = syscalls.unmap  # the module may be gone when the process ends
+        self.__array_interface__ = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (address, False)}
+
+    def __del__(self) -> None:
+        self._unmap(self.address, self._size)
 
 
 def check(fd: int, size: int) -> None:

@@ -1,4 +1,4 @@
-"""System calls that Python 3.7 does not wrap: futex, memfd, pidfd, prctl, madvise.
+"""System calls that Python 3.7 does not wrap, or not as we need them: futex, memfd, pidfd, prctl, mmap, madvise.
 
 Numbers are those of x86_64 and aarch64.  Everything here is a thin door to the kernel: arguments are
 plain integers, a failure is an ``OSError``.  ctypes releases the interpreter lock during a call, so a
@@ -7,6 +7,7 @@ sleeping futex does not hold up other threads.
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import platform
 
@@ -17,6 +18,10 @@ _NUMBERS = {
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_MAP_FAILED = ctypes.c_void_p(-1).value
 
 # Never FUTEX_PRIVATE_FLAG: the word lies in memory of several processes.
 _FUTEX_WAIT = 0
@@ -143,6 +148,23 @@ def set_parent_death_signal(signal_number: int) -> None:
     """Get ``signal_number`` when the *thread* that started us ends; check getppid() afterwards."""
     if _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal_number), 0, 0, 0) != 0:
         _raise("prctl(PR_SET_PDEATHSIG)")
+
+
+def map_shared(fd: int, size: int) -> int:
+    """Address of ``size`` bytes of a file, shared and writable.
+
+    Python's own ``mmap`` duplicates the descriptor and keeps it, so that a forked child would hold the memory.
+    """
+    address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
+    if address == _MAP_FAILED:
+        _raise("mmap")
+    return int(address)
+
+
+def unmap(address: int, size: int) -> None:
+    """munmap(2); whoever still has the address must not use it."""
+    if _libc.munmap(address, size) != 0:
+        _raise("munmap")
 
 
 def advise(address: int, length: int, advice: int) -> None:

@@ -71,6 +71,7 @@ def test_a_killed_trainer_takes_its_private_daemon_and_everything_else_with_it(o
         wait_until(lambda: not os.path.exists(run.path), LEFT_WITHIN_S)
         if told["child"]:
             assert is_alive(told["child"]), "the child should have outlived it, or nothing was tried"
+            assert _shared_memory_of(told["child"]) == []
     finally:
         if told["child"]:
             os.kill(told["child"], signal.SIGKILL)
@@ -266,6 +267,15 @@ def test_a_cache_of_kernels_that_others_may_write_is_refused(monkeypatch, tmp_pa
     monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(Exception, match="E214.*mode 777"):
         DaemonProcess("unit")
+
+
+def _shared_memory_of(pid):
+    """Descriptors and mappings of segments that a process holds."""
+    folder = "/proc/{}/fd".format(pid)
+    held = [os.readlink(os.path.join(folder, name)) for name in os.listdir(folder)]
+    with open("/proc/{}/maps".format(pid)) as maps:
+        held += maps.read().splitlines()
+    return [line for line in held if "/dev/shm/ascpipe" in line or "memfd:ascpipe" in line]
 
 
 def _status(run):
