@@ -1,7 +1,7 @@
 """``start_asc_pipeline``: checks a graph, starts the daemon's side and ours, and completes the graph."""
 import contextlib
 import logging
-from typing import Dict
+from typing import Any, Dict
 
 import tensorflow as tf
 
@@ -32,6 +32,15 @@ class Pipeline:
     def table_size(self, number: int) -> int:
         """Trained keys of a table that have a row."""
         return self._native.table_size(number)
+
+    @property
+    def daemon_pid(self) -> int:
+        """Process id of the supervisor."""
+        return self._link.daemon_pid
+
+    def status(self) -> Dict[str, Any]:
+        """What ``ascpipe status --json`` prints."""
+        return self._link.status()
 
     def close(self) -> None:
         """Cancel every wait, and end our part of the daemon; a private daemon has ended when this returns."""
@@ -95,6 +104,7 @@ def _start(configuration: Configuration, state: GraphState) -> Pipeline:
         for stream in streams:
             running.add_stream(stream, native.Memory(*segments.streams[stream.number]))
         running.start()
+        link.close_segments()  # all are mapped; a forked child would keep the descriptors, and with them the memory
         undo.pop_all()
     _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
               link.daemon_pid)

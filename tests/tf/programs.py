@@ -90,7 +90,7 @@ class Program:
     Attributes:
         user, item: the tables.
         iterator, batch, rows, loss, train: of the training channel.
-        eval_iterator, eval_rows, eval_loss: of the evaluation channel, if it has batches.
+        eval_features, eval_iterator, eval_batch, eval_rows, eval_loss: of the evaluation channel, if it has batches.
     """
 
     def __init__(self, source, optimizer, eval_source=None, stages=lambda data: data.prefetch(4), rows=100, start=True,
@@ -102,10 +102,10 @@ class Program:
         self.loss = model(self.rows, self.batch["label"])
         self.train = apply(self.loss, [self.user.variable, self.item.variable], optimizer())
         if eval_source is not None:
-            features = specs()
-            self.eval_iterator, batch = insert(eval_source, features, training=False)
-            self.eval_rows = self._look_up(features, batch, send_count, is_train=False)
-            self.eval_loss = model(self.eval_rows, batch["label"], reuse=True)
+            self.eval_features = specs()
+            self.eval_iterator, self.eval_batch = insert(eval_source, self.eval_features, training=False)
+            self.eval_rows = self._look_up(self.eval_features, self.eval_batch, send_count, is_train=False)
+            self.eval_loss = model(self.eval_rows, self.eval_batch["label"], reuse=True)
         if start:
             start_asc_pipeline()
 

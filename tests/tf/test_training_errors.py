@@ -1,0 +1,206 @@
+"""What goes wrong in a step is an exception that says what to do, and nothing is lost."""
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ascpipe.tf.configuration import Configuration
+from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
+from mx_rec.core.embedding import sparse_lookup
+from mx_rec.optimizers import adagrad
+from mx_rec.util.initialize import init, terminate_config_initializer
+from tests.support.waiting import wait_until
+from tests.tf import programs
+
+SOURCE = programs.batches(30, keys=30)
+
+
+def optimizer():
+    return adagrad.create_hash_optimizer(0.3)
+
+
+def test_a_step_that_fails_after_its_plan_is_over_and_training_goes_on():
+    with programs.ascpipe():
+        program = programs.Program(SOURCE, optimizer, start=False)
+        poison = tf.compat.v1.placeholder_with_default(np.float32(0), [])
+        checked = tf.debugging.check_numerics(program.loss / (1 - poison), "poisoned")
+        with tf.control_dependencies([checked]):
+            train = tf.group(program.train)
+        start_asc_pipeline()
+        with programs.session() as run:
+            program.initialise(run)
+            for step in range(len(SOURCE)):
+                if step % 3 == 1:
+                    with pytest.raises(tf.errors.InvalidArgumentError, match="poisoned"):
+                        run.run([checked, *program.rows], {poison: 1})
+                else:
+                    run.run(train)
+            # A batch whose plan was claimed counts as trained, whether or not the step succeeded.
+            assert program.user.size() == len({int(k) for b in SOURCE for key in "ab" for k in b[key].reshape(-1)})
+
+
+def test_a_batch_that_was_fetched_and_is_fed_back_is_refused_with_the_reason():
+    with programs.ascpipe():
+        program = programs.Program(SOURCE, optimizer)
+        with programs.session() as run:
+            program.initialise(run)
+            fetched = run.run(program.batch)
+            with pytest.raises(tf.errors.FailedPreconditionError, match="one run"):
+                run.run(program.train, {program.batch[key]: fetched[key] for key in fetched})
+            run.run(program.train)
+
+
+def test_the_initializer_and_training_before_the_start_say_what_to_call():
+    with programs.ascpipe():
+        program = programs.Program(SOURCE, optimizer, start=False)
+        with programs.session() as run:
+            with pytest.raises(tf.errors.FailedPreconditionError, match="start_asc_pipeline"):
+                run.run(program.user.variable.initializer)
+
+
+def test_after_the_start_tables_lookups_and_slots_are_complete():
+    with programs.ascpipe():
+        program = programs.Program(SOURCE, optimizer)
+        with pytest.raises(EnvironmentError):
+            programs.table("late")
+        with pytest.raises(RuntimeError, match="started"):
+            programs.apply(program.loss, [program.user.variable, program.item.variable], optimizer())
+        with pytest.raises(RuntimeError, match="before"):
+            start_asc_pipeline()
+        assert program.user.capacity() == 100
+
+
+def test_ops_of_an_ended_pipeline_say_so_and_a_new_one_can_start():
+    with tf.Graph().as_default():
+        init()
+        program = programs.Program(SOURCE, optimizer)
+        with programs.session() as run:
+            program.initialise(run)
+            run.run(program.train)
+            terminate_config_initializer()
+            with pytest.raises(tf.errors.OpError):
+                run.run(program.train)
+    assert len(programs.our_losses(SOURCE[:3], optimizer)) == 3
+
+
+def full_table(name="user"):
+    return "{}.*device_vocabulary_size".format(name)
+
+
+def test_a_full_table_names_itself_and_the_setting_and_loses_nothing():
+    small = programs.batches(4, keys=5)
+    with programs.ascpipe():
+        program = programs.Program(small + SOURCE, optimizer, rows=9)
+        with programs.session() as run:
+            program.initialise(run)
+            for _ in small:
+                run.run(program.train)
+            rows = (program.user.size(), program.item.size())
+            with pytest.raises(tf.errors.ResourceExhaustedError, match=full_table()):
+                run.run(program.train)
+            assert (program.user.size(), program.item.size()) == rows
+
+
+@pytest.mark.parametrize("kind", ["session", "estimator"])
+def test_managed_sessions_raise_our_errors_instead_of_trying_again(kind, tmp_path):
+    def build():
+        program = programs.Program(SOURCE, optimizer, rows=9)
+        return program, tf.compat.v1.train.get_or_create_global_step()
+
+    started = time.monotonic()
+    if kind == "session":
+        with programs.ascpipe():
+            program, _ = build()
+            scaffold = tf.compat.v1.train.Scaffold(local_init_op=tf.group(
+                program.iterator.initializer, tf.compat.v1.local_variables_initializer()))
+            with pytest.raises(tf.errors.ResourceExhaustedError, match=full_table()):
+                with tf.compat.v1.train.MonitoredTrainingSession(scaffold=scaffold) as run:
+                    while not run.should_stop():
+                        run.run(program.train)
+    else:
+        _estimator(tmp_path)
+    assert time.monotonic() - started < 30
+
+
+def _estimator(tmp_path):
+    """An Estimator makes the graph itself; tables are created and the pipeline started in its model_fn."""
+    specs = programs.specs()
+
+    def input_fn():
+        return programs.dataset(SOURCE).map(get_asc_insert_func(specs)).map(
+            lambda batch: (batch, batch["label"])).prefetch(4)
+
+    def model_fn(features, labels, mode):
+        tables = [programs.table("user", rows=9), programs.table("item", rows=9)]
+        rows = [sparse_lookup(tables[place], spec, batch=features) for place, spec in zip((0, 0, 1), specs)]
+        loss = programs.model(rows, labels)
+        step = tf.compat.v1.train.get_global_step()
+        with tf.control_dependencies([programs.apply(loss, [t.variable for t in tables], optimizer())]):
+            train = tf.compat.v1.assign_add(step, 1)
+        start_asc_pipeline()
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    with programs.ascpipe():
+        config = tf.estimator.RunConfig(save_summary_steps=None, save_checkpoints_steps=None,
+                                        save_checkpoints_secs=None)
+        estimator = tf.estimator.Estimator(model_fn, str(tmp_path), config)
+        with pytest.raises(tf.errors.ResourceExhaustedError, match=full_table()):
+            estimator.train(input_fn)
+    tf.compat.v1.summary.FileWriterCache.clear()  # TensorFlow keeps its event files open
+
+
+def test_closing_a_session_ends_a_step_that_waits_for_its_plan():
+    """An earlier ticket is held open by a fetch that waits for a queue, so the next step waits for it."""
+    with programs.ascpipe():
+        program = programs.Program(SOURCE, optimizer, start=False)
+        arrived, never = (tf.queue.FIFOQueue(1, [tf.int64], shapes=[[]]) for _ in range(2))
+        ticket = tf.identity(program.batch["label_read_emb_key"])
+        with tf.control_dependencies([arrived.enqueue(ticket)]):
+            hold = [never.dequeue(), ticket]
+        arrival = arrived.dequeue()
+        start_asc_pipeline()
+        run = programs.session(inter_op_parallelism_threads=4)
+        program.initialise(run)
+        errors = []
+
+        def call(fetch):
+            try:
+                run.run(fetch)
+            except tf.errors.OpError as error:
+                errors.append(type(error))
+
+        holder = threading.Thread(target=call, args=(hold,))
+        holder.start()
+        run.run(arrival)
+        waiter = threading.Thread(target=call, args=(program.train,))
+        waiter.start()
+        wait_until(lambda: any(w["waits_for"].startswith("an earlier batch") for w in _waits()) or errors)
+        started = time.monotonic()
+        run.close()
+        holder.join()
+        waiter.join()
+        assert time.monotonic() - started < 5
+        assert len(errors) == 2
+
+
+def _waits():
+    return Configuration.get_instance().running_pipeline().status()["waits"]
+
+
+def test_the_daemons_death_is_an_error_within_seconds():
+    with programs.ascpipe():
+        program = programs.Program(SOURCE, optimizer, stages=lambda data: data.repeat().prefetch(4))
+        with programs.session() as run:
+            program.initialise(run)
+            run.run(program.train)
+            os.kill(Configuration.get_instance().running_pipeline().daemon_pid, signal.SIGKILL)
+            started = time.monotonic()
+            with pytest.raises(tf.errors.OpError, match="supervisor"):
+                while True:
+                    run.run(program.train)
+            assert time.monotonic() - started < 20
+    assert len(programs.our_losses(SOURCE[:3], optimizer)) == 3  # which also sweeps what the dead daemon left
