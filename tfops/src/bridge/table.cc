@@ -76,7 +76,7 @@ Status Table::AttachSlot(OpKernelContext* ctx, int input, std::size_t slot, Stat
   std::lock_guard<std::mutex> own(mutex_);
   if (slots_.size() <= slot) slots_.resize(slot + 1);
   if (!variable.IsInitialized()) {
-    if (!slots_[slot].IsInitialized()) {
+    if (slots_[slot].NumElements() == 0) {  // never seen
       return Refuse(Code::kFailedPrecondition, "optimizer slot ", slot, " of table '", name_,
                     "' is not initialised: run the initializers of the optimizer's variables");
     }

@@ -1,0 +1,92 @@
+// Placement of frames in the arena, with positions set by hand.
+#include "check.h"
+#include "core/ring.h"
+
+using ascpipe::Arena;
+
+namespace {
+
+// Position of a new frame, or -1.
+std::int64_t Place(Arena* arena, std::int64_t length) {
+  std::int64_t position;
+  if (!arena->Find(length, &position)) return -1;
+  arena->Take(position, length);
+  return position;
+}
+
+}  // namespace
+
+TEST(FramesLieOneAfterTheOther) {
+  Arena arena(1024);
+  CHECK_EQ(Place(&arena, 256), 0);
+  CHECK_EQ(Place(&arena, 512), 256);
+  CHECK_EQ(Place(&arena, 256), 768);
+  CHECK_EQ(Place(&arena, 64), -1);
+}
+
+TEST(AFrameThatDoesNotFitBeforeTheEndStartsAtTheBeginning) {
+  Arena arena(1024);
+  CHECK_EQ(Place(&arena, 512), 0);
+  CHECK_EQ(Place(&arena, 256), 512);
+  arena.Free();
+  CHECK_EQ(Place(&arena, 320), 1024);  // 768 to 1024 are skipped
+  CHECK_EQ(Place(&arena, 192), 1344);
+  CHECK_EQ(Place(&arena, 64), -1);     // the frame at 512 is still there
+  arena.Free();
+  CHECK_EQ(arena.head(), 1024);
+  CHECK_EQ(Place(&arena, 512), 1536);
+}
+
+TEST(AFrameAsLargeAsTheArenaFitsWheneverItIsEmpty) {
+  Arena arena(1024);
+  arena.StartAt(640);  // skipping to 1024 and 1024 bytes more would be too much for an arena in use
+  CHECK_EQ(Place(&arena, 1024), 1024);
+  CHECK_EQ(arena.head(), 1024);
+  arena.Free();
+  CHECK_EQ(Place(&arena, 1024), 2048);
+}
+
+TEST(AFrameLargerThanTheArenaNeverFits) {
+  Arena arena(1024);
+  CHECK_EQ(Place(&arena, 1088), -1);
+}
+
+TEST(AnOddSizeIsRoundedDownToCacheLines) {
+  Arena arena(1000);
+  CHECK_EQ(arena.bytes(), 960);
+}
+
+TEST(PositionsPastTwoToTheFortyKeepTheirPlace) {
+  Arena arena(1024);
+  const std::int64_t start = (std::int64_t{1} << 40) + 896;
+  arena.StartAt(start);
+  CHECK_EQ(Place(&arena, 128), start);
+  CHECK_EQ(Place(&arena, 896), start + 128);
+  CHECK_EQ(Place(&arena, 64), -1);
+}
+
+TEST(EveryOrderOfSizesKeepsFramesApart) {
+  Arena arena(1024);
+  std::int64_t starts[64], lengths[64];
+  int oldest = 0, newest = 0;
+  unsigned state = 1;
+  for (int round = 0; round < 20000; ++round) {
+    state = state * 1664525u + 1013904223u;
+    const std::int64_t length = 64 * (1 + (state >> 16) % 8);
+    const std::int64_t position = newest - oldest < 64 ? Place(&arena, length) : -1;
+    if (position < 0) {
+      arena.Free();
+      ++oldest;
+      continue;
+    }
+    CHECK(position % 1024 + length <= 1024);
+    for (int other = oldest; other < newest; ++other) {
+      const std::int64_t from = starts[other % 64] % 1024, at = position % 1024;
+      CHECK(at + length <= from || from + lengths[other % 64] <= at);
+    }
+    starts[newest % 64] = position;
+    lengths[newest % 64] = length;
+    ++newest;
+  }
+  CHECK(newest > 5000);
+}

@@ -1,0 +1,135 @@
+// The claim's decision, word by word.
+#include "check.h"
+#include "core/claim.h"
+
+using namespace ascpipe;
+
+namespace {
+
+// A plan that may be claimed.
+ClaimWords Good() {
+  ClaimWords words;
+  words.table = "user";
+  words.ticket = 5;
+  words.state = 7;
+  words.word = layout::kPlanned;
+  words.finished = 4;
+  words.base = 4;
+  words.device_rows = 10;
+  return words;
+}
+
+void CheckWaits(const ClaimWords& words, layout::WaitsFor reason, bool wants) {
+  const ClaimVerdict verdict = DecideClaim(words);
+  CHECK_EQ(verdict.kind, ClaimVerdict::kWait);
+  CHECK_EQ(verdict.waits_for, reason);
+  CHECK_EQ(verdict.wants, wants);
+}
+
+void CheckRefuses(const ClaimWords& words, Code code, const char* text) {
+  const ClaimVerdict verdict = DecideClaim(words);
+  CHECK_EQ(verdict.kind, ClaimVerdict::kError);
+  CHECK_EQ(static_cast<int>(verdict.error.code()), static_cast<int>(code));
+  CHECK(verdict.error.text().find(text) != std::string::npos);
+}
+
+}  // namespace
+
+TEST(APlanOnTheLastFinishedTicketIsReady) { CHECK_EQ(DecideClaim(Good()).kind, ClaimVerdict::kReady); }
+
+TEST(AParkedTicketWaitsForRoom) {
+  ClaimWords words = Good();
+  words.state = Ticket::kParked;
+  CheckWaits(words, layout::kWaitRoom, false);
+}
+
+TEST(WhatIsNotPlannedIsWanted) {
+  for (const std::uint32_t word : {layout::kSubmitted, layout::kDeduped, layout::kTouched}) {
+    ClaimWords words = Good();
+    words.word = word;
+    CheckWaits(words, layout::kWaitPlan, true);
+  }
+}
+
+TEST(APlanOnAnotherTicketIsWantedAnew) {
+  ClaimWords words = Good();
+  words.base = 3;
+  CheckWaits(words, layout::kWaitPlan, true);
+}
+
+TEST(AnEarlierOpenTicketGoesFirst) {
+  ClaimWords words = Good();
+  words.earlier_open = true;
+  CheckWaits(words, layout::kWaitStep, false);
+  words.word = layout::kTouched;
+  CheckWaits(words, layout::kWaitStep, true);
+}
+
+TEST(AFinishedTicketIsNotTrainedAgain) {
+  for (const std::int64_t finished : {5, 6}) {
+    ClaimWords words = Good();
+    words.finished = finished;
+    words.base = finished;
+    CheckRefuses(words, Code::kInvalidArgument, "sequential");
+  }
+}
+
+TEST(AClosedTicketIsRefused) {
+  ClaimWords words = Good();
+  words.state = Ticket::kClosed;
+  CheckRefuses(words, Code::kFailedPrecondition, "fetched and trained in one run");
+}
+
+TEST(ABatchThatCannotFitNamesBothSizes) {
+  ClaimWords words = Good();
+  words.state = Ticket::kFailed;
+  words.needed_bytes = 4711;
+  words.arena_bytes = 1024;
+  CheckRefuses(words, Code::kResourceExhausted, "needs 4711 bytes in the ring, which has 1024");
+}
+
+TEST(AFullTableNamesNeedAndLimit) {
+  ClaimWords words = Good();
+  words.status = layout::kPlanTableFull;
+  words.need = 12;
+  CheckRefuses(words, Code::kResourceExhausted, "'user' needs 12 device rows for ticket 5, but has 10");
+}
+
+TEST(AFullTableIsAnErrorOnlyOfAPlanThatHolds) {
+  ClaimWords words = Good();
+  words.status = layout::kPlanTableFull;
+  words.base = 3;
+  CheckWaits(words, layout::kWaitPlan, true);
+}
+
+TEST(AnUnknownStatusIsAnError) {
+  ClaimWords words = Good();
+  words.status = 9;
+  CheckRefuses(words, Code::kInternal, "status 9");
+}
+
+TEST(ATicketThatAnotherOpClaimsIsRefused) {
+  ClaimWords words = Good();
+  words.word = layout::kClaimed;
+  CheckRefuses(words, Code::kInvalidArgument, "one plan of a table per step");
+}
+
+TEST(AReadWaitsUntilItsKeysAreDistinctAndThenForTheAnswer) {
+  ClaimWords words = Good();
+  words.word = layout::kSubmitted;
+  CHECK_EQ(DecideRead(words).kind, ClaimVerdict::kWait);
+  words.word = layout::kDeduped;
+  CHECK_EQ(DecideRead(words).kind, ClaimVerdict::kReady);
+  words.word = layout::kAsked;
+  CHECK_EQ(DecideRead(words).waits_for, layout::kWaitRead);
+  words.word = layout::kAnswered;
+  CHECK_EQ(DecideRead(words).kind, ClaimVerdict::kReady);
+  words.word = layout::kDone;
+  CHECK_EQ(DecideRead(words).kind, ClaimVerdict::kError);
+}
+
+TEST(AReadOfAClosedTicketIsRefused) {
+  ClaimWords words = Good();
+  words.state = Ticket::kClosed;
+  CHECK_EQ(static_cast<int>(DecideRead(words).error.code()), static_cast<int>(Code::kFailedPrecondition));
+}

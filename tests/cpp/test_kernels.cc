@@ -1,0 +1,82 @@
+// Sums and gathers against the plain loops.
+#include <cstring>
+#include <vector>
+
+#include "check.h"
+#include "core/gather.h"
+#include "core/segment_sum.h"
+
+using namespace ascpipe;
+
+namespace {
+
+unsigned state = 12345;
+int Random(int limit) {
+  state = state * 1664525u + 1013904223u;
+  return static_cast<int>((state >> 8) % static_cast<unsigned>(limit));
+}
+float RandomFloat() { return static_cast<float>(Random(2000001) - 1000000) / 12345.0f; }
+
+const std::int64_t kDims[] = {1, 2, 7, 8, 16, 31, 32, 64, 65};
+
+}  // namespace
+
+TEST(SumsAreBitEqualToThePlainLoop) {
+  for (const std::int64_t dim : kDims) {
+    const std::int64_t n = 500, distinct = 60;
+    std::vector<std::int32_t> slots(distinct), restore(n), places(distinct), indices(distinct);
+    for (auto& slot : slots) slot = Random(5) == 0 ? -1 : Random(1000);
+    for (auto& index : restore) index = Random(distinct);
+    std::vector<float> grads(n * dim);
+    for (auto& grad : grads) grad = RandomFloat();
+    const std::int64_t valid = NumberValidSlots(slots.data(), distinct, places.data(), indices.data());
+    std::vector<float> sums(valid * dim, 0.0f), expected(distinct * dim, 0.0f);
+    CHECK_EQ(AddGradients(places.data(), distinct, restore.data(), grads.data(), n, dim, sums.data()), -1);
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t c = 0; c < dim; ++c) expected[restore[i] * dim + c] += grads[i * dim + c];
+    }
+    std::int64_t row = 0;
+    for (std::int64_t u = 0; u < distinct; ++u) {
+      if (slots[u] < 0) continue;
+      CHECK_EQ(indices[row], slots[u]);
+      CHECK_EQ(std::memcmp(&sums[row * dim], &expected[u * dim], dim * sizeof(float)), 0);
+      ++row;
+    }
+    CHECK_EQ(row, valid);
+  }
+}
+
+TEST(GathersCopyTheRowOrTheDefault) {
+  for (const std::int64_t dim : kDims) {
+    const std::int64_t rows = 40, distinct = 20, n = 300;
+    std::vector<float> table(rows * dim), fallback(dim, -7.0f), out(n * dim, 0.0f);
+    for (auto& value : table) value = RandomFloat();
+    std::vector<std::int32_t> slots(distinct), restore(n);
+    for (auto& slot : slots) slot = Random(rows + 1) - 1;
+    for (auto& index : restore) index = Random(distinct);
+    const GatherSource source = {table.data(), rows, dim, slots.data(), distinct, fallback.data()};
+    CHECK_EQ(FirstBadSlot(source), -1);
+    CHECK_EQ(GatherRows(source, restore.data(), 0, 100, out.data()), -1);
+    CHECK_EQ(GatherRows(source, restore.data(), 100, n, out.data()), -1);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int32_t slot = slots[restore[i]];
+      const float* row = slot < 0 ? fallback.data() : &table[slot * dim];
+      CHECK_EQ(std::memcmp(&out[i * dim], row, dim * sizeof(float)), 0);
+    }
+  }
+}
+
+TEST(TheFirstIndexOutsideIsNamed) {
+  const float table[] = {1, 2}, fallback[] = {0};
+  const std::int32_t slots[] = {0, 1, 2}, restore[] = {0, 1, -1, 9};
+  float out[4];
+  std::int32_t places[3], indices[3];
+  const GatherSource source = {table, 2, 1, slots, 3, fallback};
+  CHECK_EQ(FirstBadSlot(source), 2);
+  const GatherSource good = {table, 2, 1, slots, 2, fallback};
+  CHECK_EQ(GatherRows(good, restore, 0, 4, out), 2);
+  CHECK_EQ(GatherRows(good, restore, 3, 4, out), 3);
+  CHECK_EQ(NumberValidSlots(slots, 2, places, indices), 2);
+  float sums[2] = {0, 0};
+  CHECK_EQ(AddGradients(places, 2, restore, out, 4, 1, sums), 2);
+}

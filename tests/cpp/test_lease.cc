@@ -1,0 +1,67 @@
+// Who may have the lease with whom.
+#include "check.h"
+#include "core/lease.h"
+
+using ascpipe::Lease;
+
+TEST(OneStepTrainsAtATime) {
+  Lease lease;
+  CHECK(lease.TryExclusive(1));
+  CHECK(!lease.TryExclusive(2));
+  CHECK(lease.TryExclusive(1));
+  lease.Release(1);
+  CHECK(lease.TryExclusive(2));
+  CHECK_EQ(lease.holder(), 2);
+}
+
+TEST(EvaluationsShareAndKeepTrainingOut) {
+  Lease lease;
+  CHECK(lease.TryShare(1));
+  CHECK(lease.TryShare(2));
+  CHECK(!lease.TryExclusive(3));
+  lease.Release(1);
+  CHECK(!lease.TryExclusive(3));
+  lease.Release(2);
+  CHECK(lease.TryExclusive(3));
+}
+
+TEST(EvaluationWaitsForATrainingStepButNotForItsOwn) {
+  Lease lease;
+  CHECK(lease.TryExclusive(1));
+  CHECK(!lease.TryShare(2));
+  CHECK(lease.TryShare(1));
+}
+
+TEST(AStepThatWaitsToTrainHoldsNoShare) {
+  Lease lease;
+  CHECK(lease.TryShare(1));
+  CHECK(lease.TryShare(2));
+  CHECK(!lease.TryExclusive(1));
+  CHECK(lease.TryExclusive(2));  // 1 has given up what it shared, or both would wait for ever
+  lease.Release(2);
+  CHECK(lease.TryExclusive(1));
+}
+
+TEST(ALoneReaderBecomesTheTrainer) {
+  Lease lease;
+  CHECK(lease.TryShare(1));
+  CHECK(lease.TryExclusive(1));
+}
+
+TEST(NobodyNewReadsBeforeAStepThatWaitsToTrain) {
+  Lease lease;
+  CHECK(lease.TryShare(1));
+  CHECK(!lease.TryExclusive(2));
+  CHECK(!lease.TryShare(3));
+  CHECK(lease.TryShare(1));  // who reads may go on reading
+  lease.Release(2);          // the step that waited was cancelled
+  CHECK(lease.TryShare(3));
+}
+
+TEST(ReleasingNothingIsAllowed) {
+  Lease lease;
+  lease.Release(1);
+  CHECK(lease.TryExclusive(2));
+  lease.Release(1);
+  CHECK(!lease.TryExclusive(3));
+}

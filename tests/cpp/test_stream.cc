@@ -1,0 +1,224 @@
+// Tickets on their way: parked, framed, closed at every moment; frames wrap around.
+#include <thread>
+
+#include "check.h"
+#include "core/atomics.h"
+#include "core/claim.h"
+#include "core/pump.h"
+#include "segments.h"
+
+using namespace ascpipe;
+
+namespace {
+
+std::atomic<int> alive{0};  // batches whose ids are still kept
+
+Ticket* Submit(TestRing* ring, std::vector<std::int64_t> ids) {
+  Ticket* ticket = nullptr;
+  const CoreStatus status = ring->stream->Submit(
+      std::unique_ptr<Batch>(new TestBatch(ring->view.tables(), std::move(ids), &alive)), &ticket);
+  CHECK(status.ok());
+  return ticket;
+}
+
+void Retire(TestRing* ring, std::int64_t number) {
+  for (int index = 0; index < ring->view.tables(); ++index) {
+    Exchange(ring->view.word(index, number), static_cast<std::uint32_t>(layout::kRetired));
+  }
+}
+
+}  // namespace
+
+TEST(ABatchIsWrittenIntoItsFrame) {
+  TestRing ring({2, 2, 8192});
+  CHECK(ring.status.ok());
+  Ticket* ticket = Submit(&ring, {7, -1, 7});
+  CHECK_EQ(RunOf(ticket->number()), 3);
+  CHECK_EQ(ticket->state(), Ticket::kParked);
+  CHECK(ring.stream->Pump());
+  CHECK_EQ(ticket->state(), 0);
+  CHECK_EQ(alive.load(), 0);
+  const layout::Frame* frame = ring.view.frame(0);
+  CHECK_EQ(frame->ticket, ticket->number());
+  CHECK_EQ(frame->claim, 0u);
+  for (int index = 0; index < 2; ++index) {
+    const layout::Part* part = ring.view.part(0, index);
+    CHECK_EQ(part->id_count, 3);
+    CHECK_EQ(ring.view.array<std::int64_t>(0, part->ids)[1], -1);
+    CHECK_EQ(ring.view.array<layout::Spec>(0, part->specs)->shape[0], 3);
+    CHECK_EQ(*ring.view.word(index, 0), static_cast<std::uint32_t>(layout::kSubmitted));
+  }
+  CHECK_EQ(ring.view.header()->tail, 1);
+  ticket->DropHold();
+}
+
+TEST(ATicketClosedWhileParkedGetsNoFrame) {
+  TestRing ring({1, 1, 4096});
+  Ticket* first = Submit(&ring, {1});
+  Ticket* second = Submit(&ring, {2});
+  Ticket* third = Submit(&ring, {3});
+  ring.stream->Pump();
+  CHECK_EQ(second->state(), Ticket::kParked);
+  CHECK_EQ(ring.view.header()->parked, 2);
+  second->DropHold();
+  ring.stream->Pump();
+  CHECK_EQ(alive.load(), 1);
+  CHECK_EQ(ring.view.header()->dropped, 1);
+  first->DropHold();
+  CHECK_EQ(ring.view.frame(0)->closed, 1u);
+  ring.stream->Pump();
+  CHECK_EQ(third->state(), Ticket::kParked);  // closed, but not retired
+  Retire(&ring, 0);
+  ring.stream->Pump();
+  CHECK_EQ(third->state(), 1);
+  CHECK_EQ(ring.view.frame(1)->ticket, third->number());
+  third->DropHold();
+}
+
+TEST(AnOpenFrameIsNotGivenBackAlthoughItIsRetired) {
+  TestRing ring({1, 1, 4096});
+  Ticket* first = Submit(&ring, {1});
+  ring.stream->Pump();
+  Retire(&ring, 0);
+  CHECK(!ring.stream->Pump());
+  first->DropHold();
+  CHECK(ring.stream->Pump());
+  CHECK_EQ(ring.view.header()->head, 1);
+}
+
+TEST(ClosingTwiceIsClosingOnce) {
+  TestRing ring({2, 1, 4096});
+  Ticket* ticket = Submit(&ring, {1});
+  ring.stream->Pump();
+  ticket->Close();
+  ring.view.frame(0)->closed = 0;  // would be set again by a second effect
+  ticket->Close();
+  ticket->DropHold();
+  CHECK_EQ(ring.view.frame(0)->closed, 0u);
+}
+
+TEST(AHoldKeepsATicketOpenAndACopyOfItsNumberDoesNot) {
+  TestRing ring({2, 1, 4096});
+  Ticket* ticket = Submit(&ring, {1});
+  const std::int64_t number = ticket->number();
+  ring.stream->Pump();
+  {
+    TicketHold hold;
+    CHECK(ring.stream->Hold(number, &hold).ok());
+    ticket->DropHold();
+    CHECK_EQ(hold->state(), 0);
+  }
+  CHECK_EQ(ring.view.frame(0)->closed, 1u);
+  TicketHold again;
+  CHECK_EQ(static_cast<int>(ring.stream->Hold(number, &again).code()), static_cast<int>(Code::kFailedPrecondition));
+  CHECK_EQ(static_cast<int>(ring.stream->Hold(TicketNumber(4, 1), &again).code()),
+           static_cast<int>(Code::kFailedPrecondition));
+}
+
+TEST(ABatchThatCanNeverFitFailsAndTheNextGoesOn) {
+  TestRing ring({2, 1, 4096});
+  Ticket* large = Submit(&ring, std::vector<std::int64_t>(1000, 1));
+  Ticket* small = Submit(&ring, {1});
+  ring.stream->Pump();
+  CHECK_EQ(large->state(), Ticket::kFailed);
+  CHECK(large->needed_bytes() > 4096);
+  CHECK_EQ(small->state(), 0);
+  large->DropHold();
+  small->DropHold();
+}
+
+TEST(FramesAndArenaWrapAroundManyTimes) {
+  TestRing ring({3, 2, 16384});
+  std::vector<Ticket*> open;
+  std::int64_t next = 0;
+  for (int round = 0; round < 500; ++round) {
+    open.push_back(Submit(&ring, std::vector<std::int64_t>(1 + round % 37, round)));
+    ring.stream->Pump();
+    if (open.size() < 3) continue;
+    CHECK_EQ(open.front()->state(), next);
+    const layout::Part* part = ring.view.part(next, 1);
+    CHECK_EQ(ring.view.array<std::int64_t>(next, part->ids)[part->id_count - 1], round - 2);
+    open.front()->DropHold();
+    open.erase(open.begin());
+    Retire(&ring, next++);
+  }
+  CHECK_EQ(next, 498);
+  for (Ticket* ticket : open) ticket->DropHold();
+}
+
+TEST(AFrameBeingFilledCannotBeClaimed) {
+  TestRing ring({1, 1, 4096});
+  ring.view.frame(0)->claim = 0;  // as after the death of a key worker
+  Ticket* first = Submit(&ring, {1});
+  ring.stream->Pump();
+  CHECK_EQ(ring.view.frame(0)->claim, 0u);
+  Ticket* second = Submit(&ring, {2});
+  second->DropHold();  // before it gets a frame: its place stays unclaimable
+  ring.stream->Pump();
+  CHECK_EQ(ring.view.header()->tail, 1);
+  first->DropHold();
+}
+
+TEST(StoppingClosesEverythingAndOutlivingTicketsTouchNothing) {
+  Ticket* framed;
+  Ticket* parked;
+  {
+    TestRing ring({1, 1, 4096});
+    framed = Submit(&ring, {1});
+    parked = Submit(&ring, {2});
+    ring.stream->Pump();
+    ring.stream->Stop();
+    CHECK_EQ(framed->state(), Ticket::kClosed);
+    CHECK_EQ(ring.view.frame(0)->closed, 1u);
+    Ticket* refused = nullptr;
+    CHECK(!ring.stream->Submit(std::unique_ptr<Batch>(new TestBatch(1, {3}, &alive)), &refused).ok());
+  }
+  CHECK_EQ(alive.load(), 0);
+  framed->DropHold();  // the ring is unmapped by now
+  parked->DropHold();
+}
+
+TEST(ManyThreadsMayCloseWhileThePumpFills) {
+  TestRing ring({2, 1, 4096});
+  Pump pump(ring.session, 5, {ring.stream.get()});
+  pump.Start();
+  std::thread worker([&ring] {  // retires whatever was published
+    std::int64_t done = 0;
+    while (done < 2000 - LoadAcquire(&ring.view.header()->dropped)) {
+      if (done < LoadAcquire(&ring.view.header()->tail)) {
+        if (LoadAcquire(&ring.view.frame(done)->closed) == 0) continue;
+        Retire(&ring, done++);
+        Ring(ring.session.bells + layout::kBellPump);
+      }
+      std::this_thread::yield();
+    }
+  });
+  for (int i = 0; i < 2000; ++i) {
+    Ticket* ticket = Submit(&ring, {i});
+    if (i % 3 == 0) std::this_thread::yield();
+    ticket->DropHold();
+  }
+  worker.join();
+  pump.Stop();
+  CHECK_EQ(ring.view.header()->submitted, 2000);
+  CHECK_EQ(ring.view.header()->tail + ring.view.header()->dropped, 2000);
+  CHECK_EQ(ring.session.bells[layout::kBellPump].late, 0u);
+}
+
+TEST(TheTruthIsReadableWhenNothingIsOnItsWay) {
+  TestRing ring({4, 1, 8192});
+  Ticket* ticket = Submit(&ring, {1});
+  ring.stream->Pump();
+  CHECK(ReadersMayRead(ring.view, 0));  // open and not claimed: that may be the reader's own step
+  *ring.view.word(0, 0) = layout::kClaimed;
+  CHECK(!ReadersMayRead(ring.view, 0));
+  *ring.view.word(0, 0) = layout::kDone;
+  CHECK(!ReadersMayRead(ring.view, 0));
+  *ring.view.word(0, 0) = layout::kTouched;
+  ring.view.frame(0)->trained = 1;
+  CHECK(ReadersMayRead(ring.view, 0));
+  ticket->DropHold();
+  CHECK(!ReadersMayRead(ring.view, 0));  // closed and trained, but not counted yet
+  *ring.view.word(0, 0) = layout::kRetired;
+  CHECK(ReadersMayRead(ring.view, 0));
+}

@@ -1,0 +1,219 @@
+"""Every wait of an op ends: by cancellation, Ctrl-C, a stop, a timeout, or the end of the daemon."""
+import os
+import signal
+import threading
+import time
+
+import pytest
+import tensorflow as tf
+
+from ascpipe.shm import layout
+from tests.support.fake_daemon import FakeDaemon
+from tests.support.op_graph import build, session, stream_shape, table_shape
+from tests.support.waiting import wait_until
+
+TABLE = table_shape()
+TRAIN = stream_shape()
+EVAL = stream_shape(1, channel=1)
+PROMPT_S = 1.0
+
+
+class Run(threading.Thread):
+    """``opened.run(fetch)`` on a thread of its own; ``ended()`` gives its exception."""
+
+    def __init__(self, opened, fetch):
+        super().__init__(daemon=True)
+        self.opened, self.fetch, self.error = opened, fetch, None
+        self.start()
+
+    def run(self):
+        try:
+            self.opened.run(self.fetch)
+        except (tf.errors.OpError, RuntimeError) as error:
+            self.error = error
+
+    def ended(self, within_s=10.0):
+        self.join(within_s)
+        assert not self.is_alive()
+        return self.error
+
+
+def waits_for(daemon, what):
+    return wait_until(lambda: int(daemon.bells[layout.BELL_TRAINER]["waits_for"]) == what, what="waits for")
+
+
+@pytest.mark.parametrize("prefetch", [0, 100])
+@pytest.mark.parametrize("frames", [2, 64])
+def test_closing_the_session_ends_a_step_that_awaits_its_plan(frames, prefetch):
+    with FakeDaemon([TABLE], [TRAIN], frames=frames) as daemon:
+        daemon.pause()
+        graph = build([[n] for n in range(200)], [TRAIN], [TABLE], prefetch=prefetch)
+        with session(graph) as opened:
+            step = Run(opened, graph.channels[0].embeddings[0])
+            waits_for(daemon, layout.WAIT_PLAN)
+            began = time.monotonic()
+            opened.close()
+            assert isinstance(step.ended(), tf.errors.CancelledError)
+            assert time.monotonic() - began < PROMPT_S
+
+
+def test_initialising_the_iterator_does_not_wait_for_a_step_that_waits():
+    with FakeDaemon([TABLE], [TRAIN], frames=2) as daemon:
+        daemon.pause()
+        graph = build([[n] for n in range(200)], [TRAIN], [TABLE], prefetch=100)
+        with session(graph) as opened:
+            step = Run(opened, graph.channels[0].embeddings[0])
+            waits_for(daemon, layout.WAIT_PLAN)
+            began = time.monotonic()
+            opened.run(graph.channels[0].iterator.initializer)
+            assert time.monotonic() - began < PROMPT_S
+            daemon.paused.clear()
+            assert step.ended() is None
+
+
+def test_ctrl_c_ends_a_wait_and_the_program_goes_on():
+    with FakeDaemon([TABLE], [TRAIN]) as daemon:
+        daemon.pause()
+        graph = build([[1], [2]], [TRAIN], [TABLE])
+        with session(graph) as opened:
+            def interrupt():
+                waits_for(daemon, layout.WAIT_PLAN)
+                times.append(time.monotonic())
+                os.kill(os.getpid(), signal.SIGINT)
+
+            times = []
+            helper = threading.Thread(target=interrupt)
+            helper.start()
+            with pytest.raises(KeyboardInterrupt):
+                opened.run(graph.channels[0].embeddings[0])
+            assert time.monotonic() - times[0] < PROMPT_S
+            helper.join()
+            daemon.paused.clear()
+            opened.run(graph.channels[0].embeddings[0])
+            assert daemon.pipeline.table_size(0) == 1
+
+
+def test_the_handler_of_ctrl_c_is_pythons_again_after_the_stop():
+    with FakeDaemon([TABLE], [TRAIN]):
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        wait_until(lambda: False, timeout_s=5.0)
+
+
+def test_a_run_with_a_timeout_of_its_own_ends():
+    with FakeDaemon([TABLE], [TRAIN]) as daemon:
+        daemon.pause()
+        graph = build([[1]], [TRAIN], [TABLE])
+        with session(graph) as opened:
+            options = tf.compat.v1.RunOptions(timeout_in_ms=200)
+            began = time.monotonic()
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                opened.run(graph.channels[0].embeddings[0], options=options)
+            assert time.monotonic() - began < PROMPT_S
+
+
+def test_a_wait_that_takes_too_long_says_who_waits_for_what():
+    with FakeDaemon([TABLE], [TRAIN], wait_timeout_s=0.2) as daemon:
+        daemon.pause()
+        graph = build([[1]], [TRAIN], [TABLE])
+        with session(graph) as opened:
+            with pytest.raises(tf.errors.InternalError,
+                               match=r"table 'table0', ticket 1: waited 0.2 s .* for the table worker to plan it"):
+                opened.run(graph.channels[0].embeddings[0])
+
+
+def test_a_dead_supervisor_ends_every_wait_within_a_second():
+    with FakeDaemon([TABLE], [TRAIN]) as daemon:
+        daemon.pause()
+        graph = build([[1], [2]], [TRAIN], [TABLE])
+        with session(graph) as opened:
+            step = Run(opened, graph.channels[0].embeddings[0])
+            waits_for(daemon, layout.WAIT_PLAN)
+            began = time.monotonic()
+            daemon.lifeline.close()
+            error = step.ended()
+            assert isinstance(error, tf.errors.FailedPreconditionError)
+            assert "E110: ascpipe supervisor (pid {}) is gone".format(os.getpid()) in error.message
+            assert time.monotonic() - began < PROMPT_S
+            with pytest.raises(tf.errors.FailedPreconditionError, match="E110"):
+                opened.run(graph.channels[0].embeddings[0])
+            with pytest.raises(tf.errors.FailedPreconditionError, match="E110"):
+                daemon.pipeline.table_size(0)
+
+
+@pytest.mark.parametrize(("code", "text", "kind"), [
+    (122, "E122: table worker 0 died of SIGSEGV. Restore from the last checkpoint", tf.errors.InternalError),
+    (301, "ring damaged", tf.errors.DataLossError),
+])
+def test_a_failed_session_ends_every_wait_with_its_text(code, text, kind):
+    with FakeDaemon([TABLE], [TRAIN]) as daemon:
+        daemon.pause()
+        graph = build([[1]], [TRAIN], [TABLE])
+        with session(graph) as opened:
+            step = Run(opened, graph.channels[0].embeddings[0])
+            waits_for(daemon, layout.WAIT_PLAN)
+            daemon.fail(code, text)
+            error = step.ended()
+            assert isinstance(error, kind)
+            assert "E{}: {}".format(code, text.replace("E122: ", "")) in error.message
+
+
+def test_stopping_the_pipeline_ends_every_wait_and_later_runs_say_so():
+    with FakeDaemon([TABLE], [TRAIN]) as daemon:
+        daemon.pause()
+        graph = build([[1], [2]], [TRAIN], [TABLE], prefetch=2)
+        with session(graph) as opened:
+            step = Run(opened, graph.channels[0].embeddings[0])
+            waits_for(daemon, layout.WAIT_PLAN)
+            daemon.pipeline.stop()
+            assert isinstance(step.ended(), tf.errors.CancelledError)
+            with pytest.raises(tf.errors.FailedPreconditionError, match="the pipeline was stopped"):
+                opened.run(graph.channels[0].embeddings[0])
+            daemon.pipeline.stop()
+
+
+def test_an_evaluation_waits_for_the_training_step_and_says_so():
+    with FakeDaemon([TABLE], [TRAIN, EVAL]) as daemon:
+        graph = build([[1], [2], [3]], [TRAIN, EVAL], [TABLE])
+        train, evaluate = graph.channels
+        with graph.graph.as_default():
+            entered, go_on = threading.Event(), threading.Event()
+
+            def hold(slots):
+                entered.set()
+                go_on.wait(20.0)
+                return slots
+
+            held = tf.compat.v1.py_func(hold, [train.plans[0].slots], tf.int32)
+        with session(graph, threads=4) as opened:
+            step = Run(opened, held)
+            assert entered.wait(20.0)
+            reading = Run(opened, evaluate.plans[0].slots)
+            waits_for(daemon, layout.WAIT_LEASE)
+            go_on.set()
+            assert step.ended() is None
+            assert reading.ended() is None
+
+
+def test_a_forked_child_is_refused_and_its_end_disturbs_nobody():
+    with FakeDaemon([TABLE], [TRAIN]) as daemon:
+        graph = build([[1], [2]], [TRAIN], [TABLE], prefetch=2)
+        with session(graph) as opened:
+            opened.run(graph.channels[0].plans[0].slots)
+            read_end, write_end = os.pipe()
+            child = os.fork()
+            if child == 0:
+                try:
+                    daemon.pipeline.table_size(0)
+                except tf.errors.FailedPreconditionError as error:
+                    os.write(write_end, error.message.encode())
+                daemon.pipeline.stop()
+                os._exit(0)
+            os.close(write_end)
+            text = os.read(read_end, 4096).decode()
+            os.close(read_end)
+            assert os.waitpid(child, 0)[1] == 0
+            assert text.startswith("E204: process {} was forked from the trainer (pid {})".format(child, os.getpid()))
+            opened.run(graph.channels[0].plans[0].slots)
+            assert daemon.pipeline.table_size(0) == 2
