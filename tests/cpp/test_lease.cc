@@ -42,6 +42,14 @@ TEST(AStepThatWaitsToTrainHoldsNoShare) {
   CHECK(lease.TryExclusive(1));
 }
 
+TEST(AStepThatWaitsForAnEarlierBatchHoldsNoShare) {
+  Lease lease;
+  CHECK(lease.TryShare(2));
+  CHECK(!lease.TryExclusive(1));  // the earlier batch's step
+  lease.GiveUpShare(2);           // 2 waits for 1 to be trained, long before it asks for the lease
+  CHECK(lease.TryExclusive(1));
+}
+
 TEST(ALoneReaderBecomesTheTrainer) {
   Lease lease;
   CHECK(lease.TryShare(1));

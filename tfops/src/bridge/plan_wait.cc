@@ -79,6 +79,7 @@ class ClaimWait : public PlanWait {
   using PlanWait::PlanWait;
 
   bool Poll(CoreStatus* status) override {
+    pipeline().lease().GiveUpShare(step().id());
     if (Decided(status)) return true;
     if (!ready_) return false;
     waits_for = layout::kWaitLease;

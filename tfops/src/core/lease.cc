@@ -2,6 +2,11 @@
 
 namespace ascpipe {
 
+void Lease::GiveUpShare(Step step) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  sharers_.erase(step);
+}
+
 bool Lease::TryExclusive(Step step) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (exclusive_ == step) return true;

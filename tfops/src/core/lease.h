@@ -15,8 +15,10 @@ class Lease {
  public:
   using Step = std::int64_t;  // > 0, never reused
 
-  // Tries to have it alone.  A step that has to wait for it gives up the share it holds, or two steps that
-  // have read would wait for each other; and from then on nobody new gets a share before it.
+  // A step that is going to train holds no share while it waits, for whatever it waits: an earlier step may
+  // need the lease alone before it can end, and two steps that have read would wait for each other.
+  void GiveUpShare(Step step);
+  // Tries to have it alone.  From the first try on nobody new gets a share before the step.
   bool TryExclusive(Step step);
   // Tries to share it; the step that has it alone may always read.
   bool TryShare(Step step);
