@@ -105,7 +105,7 @@ class Configuration:
         owner, state = getattr(graph, _STATE_OF_GRAPH, (None, None))
         if owner is not self or state is None:
             # On the graph itself, not in a dictionary here: the state refers to the graph, which would never go.
-            state = GraphState()
+            state = GraphState(graph)
             setattr(graph, _STATE_OF_GRAPH, (self, state))
         return state
 

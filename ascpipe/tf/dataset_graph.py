@@ -61,7 +61,7 @@ class _Node(NamedTuple):
 
 
 class DatasetGraph:
-    """The datasets of one graph.
+    """The datasets of one graph; may be kept while the graph grows, and asked again.
 
     Args:
         graph: where the iterators are.
@@ -71,6 +71,9 @@ class DatasetGraph:
     def __init__(self, graph: tf.Graph, marker: Marker = ASC_SUBMIT) -> None:
         self._graph = graph
         self._marker = marker
+        # Ops and functions do not change once they are made, only what reads them does.
+        self._functions: Dict[str, Any] = {}
+        self._known: Dict[tf.Operation, Tickets] = {}
 
     def get_nexts(self) -> List[tf.Operation]:
         """Every op of the graph that takes an element out of an iterator."""
@@ -82,7 +85,7 @@ class DatasetGraph:
         Raises:
             ValueError: a stage that would reorder tickets, named; an iterator whose datasets disagree.
         """
-        found = [self._dataset_tickets(dataset) for dataset in self._datasets(self.iterator(get_next))]
+        found = self._iterator_tickets(self.iterator(get_next))
         for other in found[1:]:
             if other != found[0]:
                 raise ValueError("iterator {!r} is initialised from datasets that carry different streams; make an "
@@ -103,14 +106,22 @@ class DatasetGraph:
                 return get_next.outputs[output]
         return None
 
-    def _datasets(self, iterator: tf.Operation) -> List[_Node]:
+    def _iterator_tickets(self, iterator: tf.Operation) -> List[Tickets]:
+        """Tickets of each dataset that the iterator may be initialised from."""
         if iterator.type == "OneShotIterator":
-            factory = self._function(iterator.get_attr("dataset_factory").name)
-            return [_FunctionNodes(factory).node(returned) for returned in factory.ret.values()]
+            if iterator not in self._known:
+                factory = self._function(iterator.get_attr("dataset_factory").name)
+                (returned,) = factory.ret.values()
+                self._known[iterator] = self._dataset_tickets(_FunctionNodes(factory).node(returned))
+            return [self._known[iterator]]
         if iterator.type not in _ITERATORS or not iterator.outputs:
             return []
-        return [_graph_node(consumer.inputs[0].op) for consumer in iterator.outputs[0].consumers()
-                if consumer.type == "MakeIterator"]
+        datasets = [consumer.inputs[0].op for consumer in iterator.outputs[0].consumers()
+                    if consumer.type == "MakeIterator"]
+        for dataset in datasets:
+            if dataset not in self._known:
+                self._known[dataset] = self._dataset_tickets(_graph_node(dataset))
+        return [self._known[dataset] for dataset in datasets]
 
     def _dataset_tickets(self, node: _Node) -> Tickets:
         kind = node.kind
@@ -195,10 +206,12 @@ class DatasetGraph:
 
     def _function(self, name: str) -> Any:
         """FunctionDef of a function in the graph's library."""
-        function = self._graph._get_function(name)
-        if function is None:
-            raise ValueError("the graph has no function {!r}".format(name))
-        return function.definition
+        if name not in self._functions:
+            function = self._graph._get_function(name)
+            if function is None:
+                raise ValueError("the graph has no function {!r}".format(name))
+            self._functions[name] = function.definition
+        return self._functions[name]
 
 
 class _FunctionNodes:

@@ -1,14 +1,11 @@
 """What must be true of a graph before its pipeline can start."""
-from typing import Dict, List, Tuple
+from typing import Dict, Tuple
 
-import tensorflow as tf
-
-from ascpipe.tf.dataset_graph import DatasetGraph
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState, Stream
 from ascpipe.words import TRAIN
 
 
-def require_startable(graph: tf.Graph, state: GraphState) -> None:
+def require_startable(state: GraphState) -> None:
     """Raise ``RuntimeError`` or ``ValueError``, saying what to do, unless the graph is complete and consistent."""
     if not state.tables:
         raise RuntimeError("the default graph has no table: call create_table() before start_asc_pipeline()")
@@ -17,7 +14,7 @@ def require_startable(graph: tf.Graph, state: GraphState) -> None:
                            "before start_asc_pipeline()")
     _require_tables_exist(state)
     _require_one_stream_per_channel(state)
-    _require_ordered_datasets(graph, state.streams())
+    _require_ordered_datasets(state)
     _require_gradients(state)
 
 
@@ -39,9 +36,9 @@ def _require_one_stream_per_channel(state: GraphState) -> None:
                                  "channel to one get_asc_insert_func()".format(name, CHANNEL_NAMES[stream.channel]))
 
 
-def _require_ordered_datasets(graph: tf.Graph, streams: List[Stream]) -> None:
-    datasets = DatasetGraph(graph)
-    training = {stream.number for stream in streams if stream.channel == TRAIN}
+def _require_ordered_datasets(state: GraphState) -> None:
+    datasets = state.datasets
+    training = {stream.number for stream in state.streams() if stream.channel == TRAIN}
     readers: Dict[int, str] = {}
     for get_next in datasets.get_nexts():
         iterator = datasets.iterator(get_next).name

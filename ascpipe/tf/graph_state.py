@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.python.framework import func_graph
 from tensorflow.python.framework import function as legacy_function
 
+from ascpipe.tf.dataset_graph import DatasetGraph
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.words import EVAL, TRAIN
 
@@ -61,13 +62,15 @@ class GraphState:
     """Tables, streams and lookups of one graph.
 
     Attributes:
+        datasets: where tickets come out of its iterators.
         tables: by name, in order of creation; a table's number is its place.
         lookups: per (table name, channel), what was looked up.
         optimizer_counts: how many optimizers of a name there are.
         started: whether ``start_asc_pipeline`` has completed this graph.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, graph: tf.Graph) -> None:
+        self.datasets = DatasetGraph(graph)
         self.tables: Dict[str, Table] = {}
         self.lookups: Dict[Tuple[str, int], TableLookup] = {}
         self.optimizer_counts: Dict[str, int] = collections.Counter()

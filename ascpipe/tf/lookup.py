@@ -12,7 +12,7 @@ import tensorflow as tf
 from ascpipe.tf import native
 from ascpipe.tf.batch import describe, tensors_of
 from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.dataset_graph import GET_NEXT, DatasetGraph
+from ascpipe.tf.dataset_graph import GET_NEXT
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState, Stream
 from ascpipe.tf.insert import refuse_thresholds
@@ -191,7 +191,7 @@ def _table_lookup(state: GraphState, graph: tf.Graph, table: Table, spec: Featur
             table.table_name))
     stream = state.stream_of(spec, channel)
     key = (table.table_name, channel)
-    ticket = _ticket(graph, stream, batch)
+    ticket = _ticket(state, stream, batch)
     if key not in state.lookups:
         if state.started:
             raise RuntimeError("table {!r}: the pipeline was started, the first evaluation lookup comes before it"
@@ -213,11 +213,10 @@ def _count_call(lookup: TableLookup, send_count: Optional[int]) -> None:
         lookup.send_count = max(send_count, lookup.send_count or 0)
 
 
-def _ticket(graph: tf.Graph, stream: Stream, batch: Any) -> tf.Tensor:
+def _ticket(state: GraphState, stream: Stream, batch: Any) -> tf.Tensor:
     """The ticket that travels with a batch: another output of the same ``get_next``."""
-    datasets = DatasetGraph(graph)
-    sources = datasets.get_nexts() if batch is None else _get_nexts_of(tensors_of(batch))
-    tickets = [ticket for ticket in (datasets.ticket_of(stream.number, source) for source in sources)
+    sources = state.datasets.get_nexts() if batch is None else _get_nexts_of(tensors_of(batch))
+    tickets = [ticket for ticket in (state.datasets.ticket_of(stream.number, source) for source in sources)
                if ticket is not None]
     if len(tickets) == 1:
         return tickets[0]

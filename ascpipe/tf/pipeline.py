@@ -74,7 +74,7 @@ def start_asc_pipeline() -> None:
                                "call terminate_config_initializer() and init() between them; trained rows go with it")
     if graph.finalized:
         raise RuntimeError("the graph is finalized: call start_asc_pipeline() before the session, in a hook in begin()")
-    require_startable(graph, state)
+    require_startable(state)
     slots = slots_of_training_tables(state)
     pipeline = _start(configuration, state)
     try:

@@ -308,7 +308,7 @@ class TestChecksBeforeTheStart:
         user = table()
         get_next([*specs_of(user, "a"), FeatureSpec("b", table_name="nobody", index_key="b")])
         with pytest.raises(ValueError, match="nobody"):
-            require_startable(graph, state(graph))
+            require_startable(state(graph))
 
     @pytest.mark.parametrize("training", [True, False])
     def test_a_table_in_two_streams_of_a_channel_is_refused(self, training, graph):
@@ -316,7 +316,7 @@ class TestChecksBeforeTheStart:
         get_next(specs_of(user, "a"), training=training)
         get_next(specs_of(user, "b"), training=training)
         with pytest.raises(ValueError, match="two streams"):
-            require_startable(graph, state(graph))
+            require_startable(state(graph))
 
     def test_two_iterators_over_one_training_insert_function_are_refused(self, graph):
         user = table()
@@ -324,20 +324,20 @@ class TestChecksBeforeTheStart:
         for _ in range(2):
             tf.compat.v1.data.make_one_shot_iterator(data).get_next()
         with pytest.raises(ValueError, match="iterators"):
-            require_startable(graph, state(graph))
+            require_startable(state(graph))
 
     def test_a_feature_that_is_never_looked_up_is_walked_too(self, graph):
         user = table()
         get_next(specs_of(user, "a"), stages=lambda data: data.cache())
         with pytest.raises(ValueError, match="CacheDataset"):
-            require_startable(graph, state(graph))
+            require_startable(state(graph))
 
     def test_a_table_whose_lookups_all_have_no_gradient_is_a_runtime_error(self, graph):
         user = table()
         (spec,) = specs_of(user, "a")
         sparse_lookup(user, spec, batch=get_next([spec]), is_grad=False)
         with pytest.raises(RuntimeError, match="is_grad=False"):
-            require_startable(graph, state(graph))
+            require_startable(state(graph))
 
     def test_a_finalized_graph_is_refused(self, graph):
         user = table()
