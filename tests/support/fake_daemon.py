@@ -7,7 +7,7 @@ Device-only tables: every key is admitted and stays.
 import os
 import socket
 import threading
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -23,9 +23,10 @@ _FUTURE = 1 << 62
 class FakeRing:
     """Views of one ring segment; ``places`` are frame numbers % MAX_FRAMES."""
 
-    def __init__(self, stream: StreamShape, frames: int, arena_bytes: int, session_run: int) -> None:
+    def __init__(self, stream: StreamShape, frames: int, arena_bytes: int, ring: Callable[[], None]) -> None:
         shape = layout.ring_shape(len(stream.tables), arena_bytes)
         self.stream = stream
+        self._ring = ring
         self.bytes = shape.total_bytes
         self.fd = segment.create(self.bytes, "test ring", use_memfd=True)
         self.memory = segment.map(self.fd, self.bytes)
@@ -56,6 +57,7 @@ class FakeRing:
 
     def store(self, number: int, index: int, word: int) -> None:
         atomics.exchange_u32(self.words(index), number % layout.MAX_FRAMES, word)
+        self._ring()
 
     def swap(self, number: int, index: int, expected: int, word: int) -> bool:
         return bool(atomics.compare_exchange_u32(self.words(index), number % layout.MAX_FRAMES, expected, word))
@@ -126,7 +128,7 @@ class FakeDaemon:
         end = layout.SESSION_BELLS_OFFSET + layout.BELLS * layout.BELL.itemsize
         self.bells = self.session[layout.SESSION_BELLS_OFFSET:end].view(layout.BELL)
         self.tables = {shape.number: FakeTable(shape) for shape in tables}
-        self.rings = [FakeRing(stream, frames, arena_bytes, run) for stream in streams]
+        self.rings = [FakeRing(stream, frames, arena_bytes, self._ring) for stream in streams]
         self.lifeline, self.trainer_end = socket.socketpair()
         self.paused = threading.Event()
         self._resting = threading.Event()
@@ -183,7 +185,6 @@ class FakeDaemon:
                 if self.paused.is_set():
                     self._resting.set()
                 elif self.step():
-                    self._ring()
                     continue
                 self._stop.wait(STEP_S)
         except BaseException as error:  # noqa: BLE001  (raised again by the main thread)
@@ -254,6 +255,7 @@ class FakeDaemon:
             table.header["rows"] = 0
             table.header["cut_committed"] = table.header["cut_asked"]
             table.header["cut_applied"] = table.header["cut_asked"]
+            self._ring()
             return True
         return len(planned) < 2 and self._plan(ring, index, table, frames)
 

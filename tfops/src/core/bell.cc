@@ -11,7 +11,7 @@
 namespace ascpipe {
 
 namespace {
-constexpr std::int64_t kRungWithinNs = 2000000;  // a publisher may lose its core between its two stores
+constexpr int kRungWithinMs = 20;  // a publisher may lose its core between its two stores
 }  // namespace
 
 std::int64_t NowNs() {
@@ -43,12 +43,6 @@ void BellOwner::Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_
   StoreRelease(&bell_->waits_for, static_cast<std::int32_t>(waits_for));
 }
 
-bool BellOwner::WasRung(std::uint32_t seen) const {
-  const std::int64_t until = NowNs() + kRungWithinNs;
-  do {
-    if (LoadAcquire(&bell_->futex) != seen) return true;
-  } while (NowNs() < until);
-  return false;
-}
+bool BellOwner::WasRung(std::uint32_t seen) const { return FutexSleep(&bell_->futex, seen, kRungWithinMs); }
 
 }  // namespace ascpipe
