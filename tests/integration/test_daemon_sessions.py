@@ -104,7 +104,9 @@ def test_one_trainer_after_the_other_is_served_with_fresh_workers(daemon, connec
     assert [table["name"] for table in second.status()["tables"]] == ["other"]
 
 
-def test_a_second_trainer_of_a_named_daemon_is_refused_by_name_and_pid(daemon, connect):
+def test_a_second_trainer_is_refused_by_name_and_pid_and_so_is_one_of_another_layout(daemon, connect):
+    with pytest.raises(VersionError, match="E220.*layout 1f"):
+        trainer_link.connect("unit", layout=0x1F)
     connect("unit")
     with pytest.raises(BusyError, match="E210.*pid {} ".format(os.getpid())):
         connect("unit")
@@ -152,14 +154,10 @@ def test_a_default_directory_that_is_not_ours_alone_is_not_used(connect):
     os.rmdir(run.path)
 
 
-def test_another_layout_is_refused_before_anything_is_mapped(daemon):
-    with pytest.raises(VersionError, match="E220.*layout 1f"):
-        trainer_link.connect("unit", layout=0x1F)
-    assert daemon.status()["state"] == "idle"
-
-
-def test_a_link_starts_once(daemon, connect):
+def test_a_link_starts_once_but_a_bad_argument_does_not_count(daemon, connect):
     link = connect("unit")
+    with pytest.raises(MessageError, match="device_rows"):
+        link.start([messages.Stream(0, 0, (0,))], [messages.Table(0, "user", 4, 0)])
     link.start(*small_session())
     with pytest.raises(WrongStateError):
         link.start(*small_session())
@@ -167,12 +165,9 @@ def test_a_link_starts_once(daemon, connect):
         ask(daemon.run, messages.Start(*map(tuple, small_session())))
 
 
-def test_a_start_without_a_trainer_is_refused(daemon):
+def test_a_start_without_a_trainer_and_a_token_of_another_process_are_refused(daemon):
     with pytest.raises(WrongStateError, match="idle"):
         ask(daemon.run, messages.Start(*map(tuple, small_session())))
-
-
-def test_a_token_of_another_process_is_refused(daemon):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.connect(daemon.run.lifeline)
         assert fdsocket.receive(line, 5.0)[0]["pid"] == daemon.pid
@@ -184,18 +179,16 @@ def test_a_token_of_another_process_is_refused(daemon):
             ask(daemon.run, messages.Register(os.getpid(), LAYOUT, "1", b"u" * 16))
 
 
-@pytest.mark.parametrize("data", [b"GET / HTTP/1.0\r\n\r\n", b"\xff\xff\xff\xff", b"\x02\x00\x00\x00\xc1\xc1", b""])
-def test_whatever_a_lifeline_says_the_daemon_lives(daemon, connect, data):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-        line.connect(daemon.run.lifeline)
-        line.sendall(data)
-        line.shutdown(socket.SHUT_WR)
-        fdsocket.receive(line, 5.0)
-        wait_until(lambda: fdsocket.is_closed(line))
-    connect("unit")
-
-
-def test_lifelines_that_never_register_are_bounded(daemon, connect):
+def test_whatever_a_lifeline_says_the_daemon_lives(daemon, connect):
+    for data in (b"GET / HTTP/1.0\r\n\r\n", b"\xff\xff\xff\xff", b"\x02\x00\x00\x00\xc1\xc1", b""):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.connect(daemon.run.lifeline)
+            line.sendall(data)
+            line.shutdown(socket.SHUT_WR)
+            fdsocket.receive(line, 5.0)
+            wait_until(lambda: fdsocket.is_closed(line))
+    connect("unit").close()
+    # connections that never register are bounded
     lines = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(20)]
     for line in lines:
         line.connect(daemon.run.lifeline)
@@ -205,9 +198,11 @@ def test_lifelines_that_never_register_are_bounded(daemon, connect):
     wait_until(lambda: connect("unit"))
 
 
-def test_sockets_lock_and_directory_are_ours_alone(daemon):
+def test_files_are_ours_alone_and_no_network_socket_is_open(daemon):
     for path in (daemon.run.path, daemon.run.control, daemon.run.lifeline, daemon.run.lock, daemon.run.log):
         assert os.lstat(path).st_mode & 0o077 == 0, path
+    pids = [daemon.pid] + [worker["pid"] for worker in daemon.workers()]
+    assert [psutil.Process(pid).net_connections("inet") for pid in pids] == [[]] * len(pids)
 
 
 def test_a_second_daemon_of_a_name_is_refused_and_the_first_is_not_disturbed(daemon, connect):
@@ -221,25 +216,19 @@ def test_a_second_daemon_of_a_name_is_refused_and_the_first_is_not_disturbed(dae
     assert {(worker["kind"], worker["index"]): worker["pid"] for worker in status["workers"]} == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_daemon_cleanly_and_tells_the_trainer(daemon, connect, number):
+def test_a_signal_ends_the_daemon_cleanly_and_tells_the_trainer(daemon, connect):
     link = connect("unit")
     pieces = link.start(*small_session())
     session = segment.map(*pieces.session)
     workers = [worker["pid"] for worker in daemon.wait_attached().values()]
-    os.kill(daemon.pid, number)
+    os.kill(daemon.pid, signal.SIGTERM)
     assert daemon.wait() == 0
     assert not any(is_alive(pid) for pid in workers)
     assert [name for name in os.listdir(daemon.run.path) if not name.endswith(".log")] == []
     told = session[:layout.SESSION.itemsize].view(layout.SESSION)[0]
     assert told["failed"] == 113
-    assert number.name.encode() in told["failure_text"]
+    assert b"SIGTERM" in told["failure_text"]
     assert fdsocket.is_closed(socket.socket(fileno=os.dup(link.lifeline_fd)))
-
-
-def test_a_daemon_opens_no_network_socket(daemon):
-    pids = [daemon.pid] + [worker["pid"] for worker in daemon.workers()]
-    assert [psutil.Process(pid).net_connections("inet") for pid in pids] == [[]] * len(pids)
 
 
 def test_a_worker_that_cannot_run_is_said_at_the_start(connect, monkeypatch):
@@ -251,13 +240,6 @@ def test_a_worker_that_cannot_run_is_said_at_the_start(connect, monkeypatch):
             connect("unit").start(*small_session())
     finally:
         broken.end()
-
-
-def test_a_bad_argument_does_not_end_the_link(daemon, connect):
-    link = connect("unit")
-    with pytest.raises(MessageError, match="device_rows"):
-        link.start([messages.Stream(0, 0, (0,))], [messages.Table(0, "user", 4, 0)])
-    link.start(*small_session())
 
 
 def test_workers_are_fenced_in(daemon, connect):
