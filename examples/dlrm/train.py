@@ -43,9 +43,9 @@ def _train(chosen: options.Options, path: str) -> int:
         outcome = loop.run(chosen, path, line_count, report=loop.report_to_stdout)
     except tf.errors.InvalidArgumentError as error:
         criteo.explain(path)  # raises if it is a value in the file
-        return _failed(error.message)
+        return _failed(error.message.split("\n")[0])  # the others say where in the graph
     except tf.errors.OpError as error:
-        return _failed(error.message)
+        return _failed(error.message.split("\n")[0])  # the others say where in the graph
     if chosen.losses is not None:
         with open(chosen.losses, "w") as out:
             out.writelines("{!r}\n".format(loss) for loss in outcome.losses)

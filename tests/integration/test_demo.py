@@ -1,5 +1,7 @@
 """The demo as a user runs it: its last line, its exit codes, what it learns."""
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +16,19 @@ LAST_LINE = re.compile(
     r"examples_per_s=(?P<examples>\d+) ids_per_s=(?P<ids>\d+)")
 
 
+def start_demo(*arguments):
+    return subprocess.Popen([sys.executable, "-m", "examples.dlrm.train"] + [str(argument) for argument in arguments],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=str(ROOT), text=True,
+                            env=dict(os.environ, ASCPIPE_RING_BYTES=str(16 << 20)))
+
+
 def run_demo(*arguments, timeout_s=50.0):
-    return subprocess.run([sys.executable, "-m", "examples.dlrm.train"] + [str(argument) for argument in arguments],
-                          capture_output=True, cwd=str(ROOT), timeout=timeout_s, text=True)
+    with start_demo(*arguments) as demo:
+        try:
+            out, errors = demo.communicate(timeout=timeout_s)
+        finally:
+            demo.kill()
+    return subprocess.CompletedProcess(demo.args, demo.returncode, out, errors)
 
 
 def last_line(done):
@@ -67,9 +79,29 @@ def test_a_bad_value_found_while_training_is_reported_with_its_line(tmp_path, ro
         "demo: error: {}: line 413: column 15 (C1) is 'not a hex', want 8 hexadecimal digits or nothing\n".format(path))
 
 
-def test_the_plain_model_learns_the_generators_signal(rows):
-    done = last_line(run_demo("--plain", "--data", rows, "--steps", 150, "--batch-size", 256))
+def test_the_demo_learns_the_generators_signal_and_says_so_in_its_last_line(rows):
+    done = last_line(run_demo("--data", rows, "--steps", 150, "--batch-size", 256))
     assert done["steps"] == "150"
     assert float(done["auc"]) > .65
     assert float(done["loss"]) < .66
     assert int(done["ids"]) == pytest.approx(int(done["examples"]) * criteo.FIELD_COUNT, rel=.01)
+
+
+def test_a_table_that_is_too_small_ends_the_demo_with_what_to_raise_and_leaves_nothing(rows):
+    done = run_demo("--data", rows, "--steps", 50, "--device-rows", 300)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"demo: error: table 'C\d+' needs \d+ device rows .* but has 300\. Raise device_vocabulary_size of the table to "
+        r"\d+ or more\. Nothing was lost: .*\n", done.stderr)
+
+
+def test_control_c_ends_the_demo_with_code_130_and_leaves_nothing(rows):
+    with start_demo("--data", rows, "--steps", 1000000, "--progress-every", 5) as demo:
+        try:
+            assert any(line.startswith("step 5/") for line in demo.stdout)
+            demo.send_signal(signal.SIGINT)
+            _, errors = demo.communicate(timeout=30)
+        finally:
+            demo.kill()
+    assert demo.returncode == 130
+    assert errors == "demo: interrupted\n"
