@@ -96,6 +96,14 @@ def base_dir() -> str:
     return "/tmp/ascpipe-{}".format(os.geteuid())  # noqa: S108  (checked: ours, 0700, no link)
 
 
+def known_names() -> List[str]:
+    """Names of run directories of this user; their daemons may be dead."""
+    try:
+        return sorted(name for name in os.listdir(base_dir()) if _NAME.fullmatch(name))
+    except FileNotFoundError:
+        return []
+
+
 def private_name(pid: int) -> str:
     """A random name for the daemon of one trainer."""
     return "private-{}-{}".format(pid, secrets.token_hex(6))

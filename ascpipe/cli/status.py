@@ -7,7 +7,8 @@ import click
 
 from ascpipe import names
 from ascpipe.control import messages
-from ascpipe.control.client import ask
+from ascpipe.control.client import ask, running_daemons
+from ascpipe.errors import NotRunningError
 
 _WIDTH = 160  # of lines into a file or a pipe
 _RING_COLUMNS = [
@@ -19,7 +20,13 @@ _RING_COLUMNS = [
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def command(name: Optional[str], as_json: bool) -> None:
     """One question to the daemon; the workers and the trainer are not disturbed."""
-    status = ask(names.run_dir(names.daemon_name(name)), messages.Status())
+    try:
+        status = ask(names.run_dir(names.daemon_name(name)), messages.Status())
+    except NotRunningError:
+        others = running_daemons()
+        if others:  # a trainer's private daemon has a name that nobody has heard of
+            click.echo("ascpipe: running now: {} (ascpipe status --name ...)".format(", ".join(others)), err=True)
+        raise
     if as_json:
         click.echo(json.dumps(status, indent=2))
         return

@@ -2,10 +2,11 @@
 import os
 import secrets
 import time
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import zmq
 
+from ascpipe import names
 from ascpipe.control import codec, messages
 from ascpipe.control.lock import is_held
 from ascpipe.errors import NoAnswerError, NotRunningError
@@ -41,6 +42,11 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
     finally:
         socket.close(0)
         context.term()
+
+
+def running_daemons() -> List[str]:
+    """Names of this user's daemons that live."""
+    return [name for name in names.known_names() if is_held(names.RunDir(name, os.path.join(names.base_dir(), name)))]
 
 
 def _answer(socket: "zmq.Socket", run: RunDir, request_id: int, verb: str, timeout_s: float) -> Dict[str, Any]:

@@ -17,6 +17,8 @@ from ascpipe.errors import (
     AscpipeError,
     BusyError,
     MessageError,
+    MessageTimeoutError,
+    NoAnswerError,
     NotRunningError,
     PeerRefusedError,
     RunDirError,
@@ -144,6 +146,7 @@ def connect(daemon: Optional[str] = None, *, layout: int) -> TrainerLink:
     Raises:
         NotRunningError: the daemon that was named is not there.
         BusyError: it serves another trainer.
+        NoAnswerError: it lives and does not react; also the one named ``default``.
         VersionError: it was built from another layout.
         AscpipeError: any other reason, such as a private daemon that cannot start.
     """
@@ -175,9 +178,9 @@ def _register(run: RunDir, layout: int, settings: Settings,
         except (FileNotFoundError, ConnectionRefusedError):
             raise NotRunningError(run.name, run.path) from None
         sock.setblocking(True)
-        _expect(sock, "hello")
+        _expect(sock, run.name, "hello")
         fdsocket.send(sock, {"verb": "trainer", "token": token})
-        _expect(sock, "known")
+        _expect(sock, run.name, "known")
         answer = ask(run, messages.Register(os.getpid(), layout, __version__, token))
         return TrainerLink(run, sock, answer, settings, process)
     except BaseException:
@@ -192,8 +195,11 @@ def _check_there(run: RunDir) -> None:
         raise NotRunningError(run.name, run.path) from None
 
 
-def _expect(sock: socket.socket, verb: str) -> None:
-    body, fds = fdsocket.receive(sock, _LIFELINE_TIMEOUT_S)
+def _expect(sock: socket.socket, name: str, verb: str) -> None:
+    try:
+        body, fds = fdsocket.receive(sock, _LIFELINE_TIMEOUT_S)
+    except MessageTimeoutError:
+        raise NoAnswerError(name, "connect", _LIFELINE_TIMEOUT_S) from None
     for fd in fds:
         os.close(fd)
     if body.get("verb") != verb:

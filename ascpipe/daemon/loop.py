@@ -127,14 +127,15 @@ class Daemon:
         self._wake_end.setblocking(False)
         self._waker.setblocking(False)
         signal.set_wakeup_fd(self._wake_end.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        if os.getsid(0) == os.getpid():  # in the background there is no terminal that could be closed
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def _drain_signals(self, fds: List[int]) -> None:
         if self._waker.fileno() in fds:
             for number in self._waker.recv(4096):
-                if number in (signal.SIGTERM, signal.SIGINT):
+                if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                     self._stop_reasons.append(signal.Signals(number).name)
 
     # ---- events

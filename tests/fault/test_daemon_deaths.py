@@ -6,6 +6,7 @@ import pytest
 
 from ascpipe import names
 from ascpipe.control import fdsocket, trainer_link
+from ascpipe.errors import SupervisorGoneError
 from ascpipe.shm import layout, segment
 from tests.support.daemons import LAYOUT, DaemonProcess, is_alive, small_session, start_trainer, use_standins
 from tests.support.waiting import wait_until
@@ -127,8 +128,12 @@ def test_what_a_killed_daemon_left_is_swept_by_any_other_but_not_files_of_somebo
 
 
 def test_a_killed_daemon_is_followed_by_one_of_its_name_and_a_stale_pid_is_not_signalled(daemon):
+    link = trainer_link.connect("unit", layout=LAYOUT)
     os.kill(daemon.pid, signal.SIGKILL)
     daemon.wait()
+    with pytest.raises(SupervisorGoneError, match="E110.*pid {}".format(daemon.pid)):
+        link.start(*small_session())
+    link.close()
     with open(daemon.run.owner, "w") as file:
         file.write('{{"pid": {}, "uid": 0}}'.format(os.getpid()))
     DaemonProcess("unit").end()  # and this process, the innocent one, is still here

@@ -54,6 +54,9 @@ def test_the_daemon_leaves_the_session_and_the_streams_of_its_starter():
         targets = {os.readlink("/proc/{}/fd/{}".format(daemon.pid, fd)) for fd in (0, 1, 2)}
         assert targets == {"/dev/null", daemon.run.log}
         assert os.readlink("/proc/{}/cwd".format(daemon.pid)) == "/"
+        os.kill(daemon.pid, signal.SIGHUP)  # the terminal it was started from
+        other = ascpipe("status", "--name", "other")
+        assert (other.returncode, "running now: detached" in other.stderr) == (3, True)
     finally:
         daemon.end()
 
