@@ -79,16 +79,15 @@ def start(folder):
 @pytest.fixture(scope="module")
 def initial_rows():
     """The rows with which ascpipe's tables start, by the plain twin of the native generator."""
-    from examples.dlrm import embeddings
-    from tests.reference.initial_rows import UNIFORM, initial_row
+    from examples.dlrm.embeddings import INITIAL_RANGE
+    from tests.reference import initial_rows as twin
 
     shape, found = settings(), {}
 
     def rows_of(_table, keys):
         for key in keys.tolist():
             if key not in found:
-                found[key] = initial_row(seed=shape.seed, kind=UNIFORM, a=-embeddings.INITIAL_RANGE,
-                                         b=embeddings.INITIAL_RANGE, scale=1.0, key=key, dim=shape.dim)
+                found[key] = twin.row(shape.seed, twin.UNIFORM, -INITIAL_RANGE, INITIAL_RANGE, 1.0, key, shape.dim)
         return np.array([found[key] for key in keys.tolist()], np.float32)
 
     return rows_of
