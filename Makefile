@@ -10,8 +10,8 @@
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -q
 MAKEFLAGS += --no-print-directory
-SUITES := test-unit test-unit-nojit test-unit-bounds test-conformance test-cpp test-tf test-integration test-fault \
-	test-house test-model
+SUITES := test-tf test-integration test-fault test-unit test-unit-nojit test-unit-bounds test-model test-house \
+	test-conformance test-cpp
 
 .PHONY: setup build fmt lint types test test-long demo bench clean $(SUITES)
 .DEFAULT_GOAL := test
@@ -31,7 +31,9 @@ types: setup
 	@$(PY) -W ignore setup.py -q build_py --build-lib build/tree 2>/dev/null
 	cd build/tree && ../../$(PY) -m mypy --config-file ../../pyproject.toml --cache-dir ../mypy -p ascpipe -p mx_rec
 
-test: $(SUITES)
+# Two suites at a time, the long ones first; what one prints appears when it is done.
+test: setup
+	@$(MAKE) -k -j2 --output-sync=target $(SUITES)
 
 test-unit: setup
 	$(PYTEST) tests/unit $(ARGS)

@@ -1,0 +1,100 @@
+"""A trainer that is killed or forks, a supervisor that is killed, a table that is too small."""
+import json
+import os
+import signal
+
+import pytest
+
+from tests.support import leaks
+from tests.support.daemons import DaemonProcess, is_alive
+from tests.support.programs import running
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout_s(180)
+
+
+class Trainer:
+    """A program that trains until it is killed."""
+
+    def __init__(self, *arguments, **settings):
+        self.process = running.begin("deaths", "endless:" + ",".join(arguments), **settings)
+        line = self.process.stdout.readline()
+        if not line:
+            raise running.ProgramFailedError(self.process.communicate()[1])
+        self.pids = json.loads(line)
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def end_children(self):
+        for pid in self.pids["children"]:
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("child", ["", "fork"])
+def test_of_a_killed_trainer_its_private_daemon_leaves_nothing(child, run_home):
+    trainer = Trainer(child)
+    pids = [trainer.pids["daemon"], *trainer.pids["workers"]]
+    trainer.process.send_signal(signal.SIGKILL)
+    try:
+        wait_until(lambda: not any(map(is_alive, pids)), what="the daemon and its workers to end")
+        wait_until(lambda: not leaks.snapshot(run_home).run_files, what="the run directory to be empty")
+        assert all(map(is_alive, trainer.pids["children"]))
+    finally:
+        trainer.end_children()
+        trainer.kill()
+
+
+def test_after_a_killed_trainer_with_a_sleeping_child_a_named_daemon_serves_the_next_one():
+    daemon = DaemonProcess("unit", ring_bytes=running.RING_BYTES)
+    try:
+        trainer = Trainer("fork", name="unit")
+        assert trainer.pids["daemon"] == daemon.pid
+        trainer.process.send_signal(signal.SIGKILL)
+        try:
+            wait_until(lambda: daemon.status()["state"] == "idle")
+            assert not any(map(is_alive, trainer.pids["workers"]))
+            (next_one,) = running.run("deaths", "brief", name="unit")
+        finally:
+            trainer.end_children()
+            trainer.kill()
+        assert not next_one["private"]
+    finally:
+        daemon.end()
+
+
+def test_a_killed_supervisor_is_an_error_of_the_next_step_and_takes_its_workers_with_it(run_home):
+    trainer = Trainer()
+    os.kill(trainer.pids["daemon"], signal.SIGKILL)
+    out, err = trainer.process.communicate(timeout=60)
+    assert trainer.process.returncode == 0, err
+    answer = json.loads(out)
+    assert answer["error"] == "FailedPreconditionError"
+    assert "E110" in answer["text"]
+    assert "pid {}".format(trainer.pids["daemon"]) in answer["text"]
+    wait_until(lambda: not any(map(is_alive, trainer.pids["workers"])))
+    for name in leaks.snapshot(run_home).run_files:
+        os.unlink(str(run_home / name))  # nobody was left who could; the next daemon of that name would
+
+
+def test_ctrl_c_from_the_shell_ends_the_program_and_its_daemon():
+    trainer = Trainer()
+    trainer.process.send_signal(signal.SIGINT)
+    out, err = trainer.process.communicate(timeout=60)
+    assert trainer.process.returncode != 0
+    assert "KeyboardInterrupt" in err
+    assert not any(map(is_alive, [trainer.pids["daemon"], *trainer.pids["workers"]]))
+
+
+def test_a_table_that_is_full_says_what_to_do_and_a_forked_child_is_refused():
+    full, forked = running.run("deaths", "full_table", "forked", ring_frames=16)
+    assert "table 'user' needs " in full["text"]
+    assert "device_vocabulary_size" in full["text"]
+    assert full["trained"] > 0
+    assert full["refused"] > 0
+    assert full["size"] <= 12
+    for said in forked["said"]:
+        assert "E204" in said
+        assert "forked" in said
+    assert len(forked["said"]) == 2

@@ -1,0 +1,165 @@
+"""Tables whose rows count: every trained occurrence of a key takes one off its row, exactly.
+
+The gradient of the sum of all embeddings is 1 per occurrence, the learning rate is 1 and rows begin at 0, so
+after any step the row of a key is minus the number of its occurrences in the trained batches, and the oracle
+of a lookup is a table of counts.
+"""
+import os
+from typing import Any, Callable, Dict, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from ascpipe.shm import layout, segment
+from ascpipe.shm.ring import TableView
+from ascpipe.tf.configuration import Configuration
+from ascpipe.words import TRAINED
+from mx_rec.core.asc.feature_spec import FeatureSpec
+from mx_rec.core.asc.helper import get_asc_insert_func
+from mx_rec.core.embedding import create_table, sparse_lookup
+from mx_rec.optimizers.gradient_descent import create_hash_optimizer
+
+DIM = 2
+KEYS = 40  #: of each table
+
+Stages = Callable[[tf.data.Dataset], tf.data.Dataset]
+
+
+
+
+def make_ids(batches: int, width: int = 6, keys: int = KEYS, seed: int = 1) -> np.ndarray:
+    """int64[batches, width], small keys more often than large ones."""
+    draws = np.random.RandomState(seed).beta(0.6, 1.4, size=(batches, width))
+    return (draws * keys).astype(np.int64)
+
+
+class CountedTable:
+    """One table and its oracle.
+
+    Attributes:
+        table: of ascpipe.
+        counts: int64[keys], occurrences of each key in the trained batches, as the table counts them.
+        updates: int64[keys], those of them whose gradient was applied.
+    """
+
+    def __init__(self, name: str, device_rows: int = 200, keys: int = KEYS) -> None:
+        self.name = name
+        self.table = create_table(key_dtype=tf.int64, dim=DIM, name=name, device_vocabulary_size=device_rows,
+                                  emb_initializer=tf.compat.v1.zeros_initializer())
+        self.counts = np.zeros(keys, np.int64)
+        self.updates = np.zeros(keys, np.int64)
+
+    def expected(self, ids: np.ndarray) -> np.ndarray:
+        """What a lookup of these keys gives now."""
+        return np.repeat(-self.updates[ids].astype(np.float32)[..., None], DIM, axis=-1)
+
+    def require_rows(self, ids: np.ndarray, found: np.ndarray, what: str) -> None:
+        """A lookup gave what the oracle says."""
+        if not np.array_equal(found, self.expected(ids)):
+            raise AssertionError("{}: keys {} of table {} gave {}, expected {}".format(
+                what, ids.tolist(), self.name, found[..., 0].tolist(), self.expected(ids)[..., 0].tolist()))
+
+    def require_truth(self) -> None:
+        """Counts in shared memory, and ``size()``, equal the oracle; waits for the last step's retirement."""
+        wanted = {key: int(count) for key, count in enumerate(self.counts) if count}
+        size = self.table.size()
+        found = trained_counts(self.table.shape.number)
+        if found != wanted or size != len(wanted):
+            raise AssertionError("table {}: size {}, counts {}, expected {}: {}".format(
+                self.name, size, found, len(wanted), wanted))
+
+
+def trained_counts(number: int) -> Dict[int, int]:
+    """key -> occurrences, as shared memory says after ``size()`` has waited for the truth."""
+    view = TableView(_table_memory(number))
+    rows = np.flatnonzero(view.entries32[:, 9] == TRAINED)
+    return {int(view.entries[row, 0]): int(view.entries[row, 1]) for row in rows}
+
+
+def _table_memory(number: int) -> np.ndarray:
+    """The segment of a table, by way of the daemon's descriptors."""
+    folder = "/proc/{}/fd".format(Configuration.get_instance().running_pipeline()._link.daemon_pid)
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if not os.readlink(path).startswith(("/dev/shm/", "/memfd:")):
+            continue
+        fd = os.open(path, os.O_RDWR)
+        try:
+            memory = segment.map(fd, os.fstat(fd).st_size)
+        finally:
+            os.close(fd)
+        header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
+        shape = layout.table_shape(int(header["device_rows"]), int(header["entry_capacity"]))
+        if (header["table"], shape.total_bytes) == (number, len(memory)):
+            return memory
+    raise AssertionError("no segment of table {}".format(number))
+
+
+class Feed:
+    """A stream: batches of ids for some tables, looked up in one channel.
+
+    Args:
+        tables: of the stream; ids of table ``i`` are ``make_ids(batches, seed=seed + i)``.
+        batches: how many batches one pass over the data has.
+        stages: applied after ``map(insert_func)``.
+        looked_up: names of the tables with a lookup; all by default.
+    """
+
+    def __init__(self, tables: Sequence[CountedTable], batches: int, stages: Stages = lambda data: data,
+                 looked_up: Optional[Sequence[str]] = None, seed: int = 1, width: int = 6,
+                 training: bool = True) -> None:
+        self.tables, self.training = list(tables), training
+        self.ids = [make_ids(batches, width, len(table.counts), seed + i) for i, table in enumerate(tables)]
+        specs = [FeatureSpec(table.name if training else table.name + "_eval", table_name=table.table.table_name,
+                             index_key=table.name) for table in tables]
+        data: Dict[str, Any] = {"index": np.arange(batches)}
+        data.update((table.name, ids) for table, ids in zip(tables, self.ids))
+        dataset = tf.data.Dataset.from_tensor_slices(data)
+        dataset = stages(dataset.map(get_asc_insert_func(specs, is_training=training)))
+        self.iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+        self.batch = self.iterator.get_next()
+        self.rows = {table.name: sparse_lookup(table.table, spec, is_train=training, batch=self.batch)
+                     for table, spec in zip(tables, specs) if looked_up is None or table.name in looked_up}
+        self.train: Dict[str, tf.Operation] = {}
+        if training:
+            self._add_optimizer()
+
+    def _add_optimizer(self) -> None:
+        names = list(self.rows)
+        variables = [table.table.variable for table in self.tables if table.name in self.rows]
+        rows = [self.rows[name] for name in names]
+        optimizer = create_hash_optimizer(learning_rate=1.0)
+        for name, variable, looked_up in zip(names, variables, rows):
+            (gradient,) = tf.gradients(tf.reduce_sum(looked_up), [variable])
+            gated = tf.tuple([gradient, looked_up])  # the rows are read before they are updated
+            self.rows[name] = gated[1]
+            self.train[name] = optimizer.apply_gradients([(gated[0], variable)])
+
+    def fetches(self, names: Optional[Sequence[str]] = None) -> Dict[str, Any]:
+        """What a step runs, for the named tables or all that have a lookup."""
+        wanted = [name for name in self.rows if names is None or name in names]
+        return {"index": self.batch["index"], "rows": {name: self.rows[name] for name in wanted},
+                "train": [self.train[name] for name in wanted if self.training]}
+
+    def step(self, running: tf.compat.v1.Session, names: Optional[Sequence[str]] = None) -> int:
+        """Train (or evaluate) the next batch for the named tables, compare with the oracle; the batch's index."""
+        return self.took(running.run(self.fetches(names)))
+
+    def took(self, values: Dict[str, Any]) -> int:
+        """Compare what a step gave with the oracle, and train the oracle; the batch's index."""
+        index = int(values["index"])
+        for table, ids in zip(self.tables, self.ids):
+            if table.name in values["rows"]:
+                what = "{} of batch {}".format("training" if self.training else "evaluation", index)
+                table.require_rows(ids[index], values["rows"][table.name], what)
+        if self.training:
+            self.trained(index, list(values["rows"]), list(values["rows"]))
+        return index
+
+    def trained(self, index: int, claimed: Sequence[str], updated: Sequence[str]) -> None:
+        """The oracle's step: tables whose plan was not claimed count the keys that they know."""
+        for table, ids in zip(self.tables, self.ids):
+            keys = ids[index]
+            np.add.at(table.counts, keys if table.name in claimed else keys[table.counts[keys] > 0], 1)
+            if table.name in updated:
+                np.add.at(table.updates, keys, 1)

@@ -1,0 +1,213 @@
+"""Workers, supervisor and trainer that die; a table that is too small; a fork."""
+import json
+import os
+import signal
+import sys
+import threading
+from typing import Any, Dict, List
+
+import numpy as np
+import tensorflow as tf
+
+from ascpipe.tf.configuration import Configuration
+from tests.support.programs.counted import CountedTable, Feed
+from tests.support.programs.scenarios import Background, main, started, status, workers
+from tests.support.waiting import wait_until
+
+
+class Killer:
+    """Kills the workers of some kinds again and again, a few milliseconds apart, until the end of the block."""
+
+    def __init__(self, kinds: List[str], most: int, seed: int) -> None:
+        self._kinds, self._most, self._draw = kinds, most, np.random.RandomState(seed)
+        self._over = threading.Event()
+        self.killed = 0
+
+    def __enter__(self) -> "Killer":
+        self._loop = Background(self._run)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._over.set()
+        self._loop.join().returned()
+
+    def _run(self) -> None:
+        last: List[int] = []
+        while self.killed < self._most and not self._over.is_set():
+            kind = self._kinds[self.killed % len(self._kinds)]
+            attached = [worker["pid"] for worker in status()["workers"]
+                        if worker["kind"] == kind and worker["pid"] and worker["attached"]]
+            if attached and attached != last:
+                os.kill(attached[0], signal.SIGKILL)
+                last = attached
+                self.killed += 1
+            self._over.wait(float(self._draw.uniform(0.002, 0.05)))
+
+
+def killed_workers(kinds: str, kills: str, seed: str = "1") -> Dict[str, Any]:
+    """Workers are killed while training and evaluation go on: every lookup as if nothing had happened."""
+    tables = [CountedTable("user"), CountedTable("item")]
+    feed = Feed(tables, 100000, lambda data: data.prefetch(20))
+    check = Feed(tables, 100000, lambda data: data.prefetch(5), seed=9, training=False)
+    steps = 0
+    with started() as running:
+        running.run([feed.iterator.initializer, check.iterator.initializer])
+        with Killer(kinds.split("+"), int(kills), int(seed)) as killer:
+            while killer.killed < int(kills):
+                feed.step(running)
+                check.step(running)
+                steps += 1
+            for _ in range(50):
+                feed.step(running)
+                check.step(running)
+        for table in tables:
+            table.require_truth()
+        restarts = {worker["kind"]: worker["restarts"] for worker in status()["workers"]}
+        late = {wait["who"]: wait["late"] for wait in status()["waits"]}
+    return {"killed": killer.killed, "steps": steps, "restarts": restarts, "late": late}
+
+
+def killed_between_plan_and_retire() -> Dict[str, Any]:
+    """The table worker is stopped, training goes on with what is planned, the worker is killed, training goes on."""
+    tables = [CountedTable("user"), CountedTable("item")]
+    feed = Feed(tables, 200, lambda data: data.prefetch(20))
+    in_between = 0
+    with started() as running:
+        running.run(feed.iterator.initializer)
+        for _ in range(4):
+            for _ in range(10):
+                feed.step(running)
+            (pid,) = workers("table")
+            os.kill(pid, signal.SIGSTOP)
+            step = Background(lambda: running.run(feed.fetches()))
+            wait_until(lambda: step.is_over() or _waits())  # noqa: B023  (called in this round)
+            if step.is_over():
+                in_between += 1  # claimed and done, but nobody has retired it
+            os.kill(pid, signal.SIGKILL)
+            feed.took(step.join().returned())
+        for table in tables:
+            table.require_truth()
+    return {"in_between": in_between}
+
+
+def crash_loop(kind: str) -> Dict[str, Any]:
+    """A worker that dies whenever it has come up: an error with a code, soon, and the session can be closed."""
+    feed = Feed([CountedTable("user")], 100000, lambda data: data.prefetch(20))
+    with started() as running:
+        running.run(feed.iterator.initializer)
+        feed.step(running)
+        with Killer([kind], 100, 1) as killer:
+            text = ""
+            while not text:
+                try:
+                    feed.step(running)
+                except tf.errors.OpError as error:
+                    text = "{}: {}".format(type(error).__name__, error.message)
+    return {"killed": killer.killed, "text": text}
+
+
+def full_table() -> Dict[str, Any]:
+    """A batch that does not fit: an error that says what to do; others train, and nothing was lost."""
+    user = CountedTable("user", device_rows=12, keys=120)
+    feed = Feed([user], 100, lambda data: data.prefetch(10))
+    check = Feed([user], 10, seed=1, training=False)
+    texts: List[str] = []
+    trained = 0
+    with started() as running:
+        running.run([feed.iterator.initializer, check.iterator.initializer])
+        while True:
+            try:
+                feed.step(running)
+                trained += 1
+            except tf.errors.ResourceExhaustedError as error:
+                texts.append(error.message)
+            except tf.errors.OutOfRangeError:
+                break
+        for _ in range(10):
+            check.step(running)
+        user.require_truth()
+        size = user.table.size()
+    return {"trained": trained, "refused": len(texts), "text": texts[0], "size": size}
+
+
+def forked() -> Dict[str, Any]:
+    """A forked child runs an op: a clear error, at once; its end disturbs nobody."""
+    feed = Feed([CountedTable("user")], 50, lambda data: data.prefetch(5))
+    with started() as running:
+        running.run(feed.iterator.initializer)
+        feed.step(running)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            signal.alarm(20)  # ends it if it hangs
+            _in_child(feed, write)
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as answers:
+            said = [json.loads(line) for line in answers]
+        os.waitpid(child, 0)
+        for _ in range(10):
+            feed.step(running)
+        feed.tables[0].require_truth()
+    return {"said": said}
+
+
+def _in_child(feed: Feed, write: int) -> None:
+    for call in (feed.tables[0].table.size, lambda: _run_in_new_session(feed)):
+        try:
+            said = repr(call())
+        except (tf.errors.OpError, RuntimeError) as error:
+            said = "{}: {}".format(type(error).__name__, error)
+        os.write(write, json.dumps(said).encode() + b"\n")
+
+
+def _run_in_new_session(feed: Feed) -> None:
+    # the threads that sessions share are the parent's; TensorFlow itself would wait for them for ever
+    with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(use_per_session_threads=True)) as fresh:
+        fresh.run(feed.iterator.initializer)
+        fresh.run(feed.fetches())
+
+
+def endless(child: str = "") -> Dict[str, Any]:
+    """Trains until it is killed; says its daemon's pids first.  With ``fork``: a child sleeps meanwhile."""
+    feed = Feed([CountedTable("user")], 10 ** 6, lambda data: data.prefetch(20))
+    with started() as running:
+        running.run(feed.iterator.initializer)
+        feed.step(running)
+        children = []
+        if child:
+            children.append(os.fork())
+            if children[0] == 0:
+                while True:
+                    signal.pause()
+        link = Configuration.get_instance().running_pipeline()._link
+        sys.stdout.write(json.dumps({"daemon": link.daemon_pid, "workers": workers("key") + workers("table"),
+                                     "children": children}) + "\n")
+        sys.stdout.flush()
+        try:
+            while True:
+                feed.step(running)
+        except tf.errors.OpError as error:
+            return {"error": type(error).__name__, "text": error.message}
+
+
+def brief() -> Dict[str, Any]:
+    """Trains a few steps."""
+    feed = Feed([CountedTable("user")], 20)
+    with started() as running:
+        running.run(feed.iterator.initializer)
+        for _ in range(20):
+            feed.step(running)
+        feed.tables[0].require_truth()
+    return {"private": Configuration.get_instance().running_pipeline()._link.private}
+
+
+def _waits() -> bool:
+    said = [wait["waits_for"] for wait in status()["waits"] if wait["who"] == "trainer"]
+    return any("plan" in text or "room" in text for text in said)
+
+
+if __name__ == "__main__":
+    main({scenario.__name__: scenario for scenario in (
+        killed_workers, killed_between_plan_and_retire, crash_loop, full_table, forked, endless, brief)})
