@@ -45,7 +45,7 @@ explain_python() {
 setup: no CPython 3.7 here, and TensorFlow 1.15.5 has no package for a newer one. Ways to get one:
   docker    docker run -it -v "$PWD":/src -w /src python:3.7-bookworm bash   (then run make again)
   pyenv     pyenv install 3.7.16
-  conda     conda create -n py37 python=3.7   (then PYTHON=$CONDA_PREFIX/envs/py37/bin/python make ...)
+  conda     conda create -n py37 python=3.7   (then PYTHON="$(conda run -n py37 which python)" make ...)
   uv        pip install uv==0.6.17 && uv python install 3.7
 Then run the same command again; PYTHON=/path/to/python3.7 names one that is not found by itself.
 TEXT
