@@ -161,6 +161,7 @@ def test_deaths_of_workers_that_we_ended_ourselves_mean_nothing():
     life = serving()
     life.handle(TrainerGone(), 1.0)
     assert life.handle(killed(K0, 1), 1.0) == []
+    assert (life.restarts(K0), life.next_look()) == (0, 1.0)
     life = serving()
     life.handle(killed(T0, 3, signal.SIGABRT), 1.0)
     assert life.handle(killed(K0, 1), 1.0) == []
