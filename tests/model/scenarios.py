@@ -114,14 +114,14 @@ LONG: Dict[str, Scenario] = {
         THREE, frames=1, key_workers=2, key_kills=1, kinds=(BOTH,), planning=LOOK_AHEAD
     ),
     "two key workers, parked tickets closed": Scenario(
-        (_A[:3],), frames=2, places=3, key_workers=2, key_kills=1, kinds=(ONLY_A, NO_TABLE), restarts=1, drops=(0, 1)
+        (_A[:3],), frames=2, places=3, key_workers=2, key_kills=1, kinds=(ONLY_A,), restarts=1, drops=(0, 1)
     ),
     "evaluation ring, two tables, two threads": Scenario(
         TWO, frames=1, kinds=(BOTH,), kills=1, threads=2, evals=((0,), (0, 1))
     ),
     "evaluation ring of two, failing steps, a cut": Scenario(
-        (_A[:3],),
-        frames=2,
+        (_A[:2],),
+        frames=1,
         kinds=(ONLY_A,),
         kills=1,
         threads=2,
