@@ -101,12 +101,14 @@ TEST(ThousandsOfPublicationsLoseNoWakeUp) {
 TEST(AWordThatNobodyRingsForIsFoundAndCounted) {
   Fixture fixture;
   const layout::Bell* bell = fixture.session.bells + layout::kBellTrainer;
-  for (int attempt = 0; attempt < 50 && LoadAcquire(&bell->late) == 0; ++attempt) {
+  for (int attempt = 0; attempt < 20 && LoadAcquire(&bell->late) == 0; ++attempt) {
     StoreRelease(&fixture.word, 0u);
     const auto wait = fixture.Add();
-    while (LoadAcquire(&bell->waiting) == 0) std::this_thread::yield();  // asleep, or about to look a last time
+    while (LoadAcquire(&bell->waiting) == 0) std::this_thread::yield();
+    usleep(5000);  // it has looked for the last time and sleeps; if not, the next attempt will find it so
     Exchange(&fixture.word, 1u);
     CHECK(wait->Result().ok());
+    usleep(50000);  // nobody rings meanwhile, not even the next attempt
   }
   fixture.waiter->Stop();
   CHECK(LoadAcquire(&bell->late) > 0);

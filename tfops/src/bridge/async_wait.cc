@@ -27,7 +27,7 @@ void AsyncWait::Begin() {
     });
     if (!registered) {
       token_ = CancellationManager::kInvalidToken;
-      Finish(Error(Code::kCancelled, "the step was cancelled"));
+      End(Refuse(Code::kCancelled, "the step was cancelled"));
       return;
     }
   }

@@ -29,7 +29,7 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
  protected:
   // After a successful Poll.  Ends with exactly one call of End or Again.
   virtual void Proceed() = 0;
-  // The wait is ending, well or badly; the waiter thread's, or that of Begin.
+  // The wait is over, well or badly; on the waiter thread, or when that has ended.
   virtual void Left() {}
 
   void End(const tensorflow::Status& status);

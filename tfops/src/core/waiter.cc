@@ -88,7 +88,9 @@ void Waiter::Add(std::shared_ptr<Wait> wait) {
 
 void Waiter::Fail(const CoreStatus& status) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (failure_.ok()) failure_ = status;
+  if (failing_.load()) return;  // the first cause is the one to tell
+  failure_ = status;
+  failing_.store(true);
 }
 
 void Waiter::Run() {
@@ -133,13 +135,9 @@ bool Waiter::Round() {
 }
 
 bool Waiter::End(Wait* wait, CoreStatus* status) {
-  CoreStatus failure;
-  {
+  if (failing_.load()) {
     std::lock_guard<std::mutex> lock(mutex_);
-    failure = failure_;
-  }
-  if (!failure.ok()) {
-    *status = failure;
+    *status = failure_;
   } else if (wait->cancelled_.load()) {
     *status = Error(Code::kCancelled, "the step was cancelled");
   } else if (InterruptCount() != wait->interrupts_) {

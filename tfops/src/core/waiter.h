@@ -88,7 +88,8 @@ class Waiter {
 
   std::mutex mutex_;
   std::vector<std::shared_ptr<Wait>> new_;
-  CoreStatus failure_;
+  CoreStatus failure_;  // set once
+  std::atomic<bool> failing_{false};
 };
 
 
