@@ -135,7 +135,9 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         raise ValueError("table name {!r} begins with {!r}, which is reserved".format(name, _RESERVED_PREFIX))
     configuration = Configuration.get_instance()
     if configuration.frozen:
-        raise OSError("table {!r}: the pipeline was started, tables are created before it".format(name))
+        raise OSError("table {!r}: the pipeline was started, tables are created before it. For another graph (of an "
+                      "Estimator's next call, for instance) call terminate_config_initializer() and init() first; the "
+                      "trained rows go with it".format(name))
     graph = tf.compat.v1.get_default_graph()
     tables = configuration.of_graph(graph).tables
     if table_name in tables:

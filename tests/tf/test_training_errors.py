@@ -153,38 +153,52 @@ def _estimator(tmp_path):
     tf.compat.v1.summary.FileWriterCache.clear()  # TensorFlow keeps its event files open
 
 
-def test_closing_a_session_ends_a_step_that_waits_for_its_plan():
-    """An earlier ticket is held open by a fetch that waits for a queue, so the next step waits for it."""
+@pytest.mark.parametrize("end", ["close", "ctrl-c"])
+@pytest.mark.parametrize("prefetch", [0, 4])
+def test_the_program_can_end_while_a_step_waits_and_the_ring_is_full(end, prefetch, monkeypatch):
+    monkeypatch.setenv("ASCPIPE_RING_FRAMES", "2")
     with programs.ascpipe():
-        program = programs.Program(SOURCE, optimizer, start=False)
-        arrived, never = (tf.queue.FIFOQueue(1, [tf.int64], shapes=[[]]) for _ in range(2))
-        ticket = tf.identity(program.batch["label_read_emb_key"])
-        with tf.control_dependencies([arrived.enqueue(ticket)]):
-            hold = [never.dequeue(), ticket]
-        arrival = arrived.dequeue()
+        program = programs.Program(SOURCE, optimizer, start=False, stages=lambda data: data.repeat().prefetch(prefetch)
+                                   if prefetch else data.repeat())
+        hold, arrival = _held_ticket(program)
         start_asc_pipeline()
         run = programs.session(inter_op_parallelism_threads=4)
         program.initialise(run)
-        errors = []
-
-        def call(fetch):
-            try:
-                run.run(fetch)
-            except tf.errors.OpError as error:
-                errors.append(type(error))
-
-        holder = threading.Thread(target=call, args=(hold,))
+        holder = threading.Thread(target=_call, args=(run, hold, []))
         holder.start()
         run.run(arrival)
-        waiter = threading.Thread(target=call, args=(program.train,))
-        waiter.start()
-        wait_until(lambda: any(w["waits_for"].startswith("an earlier batch") for w in _waits()) or errors)
+        ender = threading.Thread(target=_when_a_step_waits, args=(
+            run.close if end == "close" else lambda: os.kill(os.getpid(), signal.SIGINT),))
+        ender.start()
         started = time.monotonic()
+        with pytest.raises((KeyboardInterrupt, tf.errors.CancelledError)):
+            run.run(program.train)
+            time.sleep(10)  # where the interrupt arrives if the step returned before it
+        assert time.monotonic() - started < 30
+        ender.join()
         run.close()
         holder.join()
-        waiter.join()
-        assert time.monotonic() - started < 5
-        assert len(errors) == 2
+
+
+def _when_a_step_waits(act):
+    wait_until(lambda: any(wait["waits_for"].startswith("an earlier batch") for wait in _waits()))
+    act()
+
+
+def _call(run, fetch, errors):
+    try:
+        run.run(fetch)
+    except tf.errors.OpError as error:
+        errors.append(error)
+
+
+def _held_ticket(program):
+    """A fetch that takes a batch and keeps its ticket open for ever, and one that ends when it has arrived."""
+    arrived, never = (tf.queue.FIFOQueue(1, [tf.int64], shapes=[[]]) for _ in range(2))
+    ticket = tf.identity(program.batch["label_read_emb_key"])
+    with tf.control_dependencies([arrived.enqueue(ticket)]):
+        hold = [never.dequeue(), ticket]
+    return hold, arrived.dequeue()
 
 
 def _waits():
