@@ -70,7 +70,7 @@ CoreStatus Pipeline::AddStream(int number, int channel, int fd, std::int64_t byt
     }
   }
   for (std::size_t i = 0; i < feature_tables.size(); ++i) {
-    if (feature_tables[i] < 0 || static_cast<std::size_t>(feature_tables[i]) >= tables.size()) {
+    if (feature_tables[i] < -1 || feature_tables[i] >= static_cast<int>(tables.size())) {
       return Error(Code::kInvalidArgument, "stream ", number, ": feature '", feature_names[i], "' names table index ",
                    feature_tables[i], " of ", tables.size());
     }

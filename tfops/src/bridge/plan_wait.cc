@@ -30,15 +30,17 @@ class PlanWait : public AsyncWait {
  protected:
   const RingView& ring() const { return request_.stream->ring(); }
   int index() const { return request_.table_index; }
-  std::int64_t frame() const { return request_.ticket->state(); }
+  // As last read while the ticket was open: the stop of the pipeline closes tickets under a step that goes on.
+  std::int64_t frame() const { return frame_; }
   std::uint32_t* word() const { return ring().word(index(), frame()); }
   void RingWorker() { Ring(pipeline().TableWorkerBell(*request_.stream, index())); }
 
-  ClaimWords ReadWords() const {
+  ClaimWords ReadWords() {
     ClaimWords words;
     words.table = table_name;
     words.device_rows = request_.table->device().row_count();
     ReadClaimWords(ring(), index(), *request_.ticket.get(), &words);
+    if (words.state >= 0) frame_ = words.state;
     return words;
   }
 
@@ -71,6 +73,9 @@ class PlanWait : public AsyncWait {
   }
 
   PlanRequest request_;
+
+ private:
+  std::int64_t frame_ = 0;
 };
 
 // Training: PLANNED -> CLAIMED by CAS, rows, DONE.

@@ -2,9 +2,9 @@
 
 namespace ascpipe {
 
-void Lease::GiveUpShare(Step step) {
+bool Lease::GiveUpShare(Step step) {
   std::lock_guard<std::mutex> lock(mutex_);
-  sharers_.erase(step);
+  return sharers_.erase(step) != 0;
 }
 
 bool Lease::TryExclusive(Step step) {

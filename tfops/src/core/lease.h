@@ -17,7 +17,8 @@ class Lease {
 
   // A step that is going to train holds no share while it waits, for whatever it waits: an earlier step may
   // need the lease alone before it can end, and two steps that have read would wait for each other.
-  void GiveUpShare(Step step);
+  // True: it held one, and others may go on.
+  bool GiveUpShare(Step step);
   // Tries to have it alone.  From the first try on nobody new gets a share before the step.
   bool TryExclusive(Step step);
   // Tries to share it; the step that has it alone may always read.

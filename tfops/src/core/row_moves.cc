@@ -8,21 +8,17 @@ bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, std::in
               const PlanOutputs& outputs, std::int64_t* bad) {
   const layout::Part* part = ring.part(frame, table_index);
   const std::int32_t* slots = ring.array<std::int32_t>(frame, part->slots);
-  for (std::int64_t i = 0; i < part->unique_count; ++i) {
+  for (std::int64_t i = 0; i < outputs.slots.count; ++i) {
     if (slots[i] < -1 || slots[i] >= device_rows) {
       *bad = i;
       return false;
     }
-    outputs.slots[i] = slots[i];
+    outputs.slots.data[i] = slots[i];
   }
-  const layout::Spec* spec = ring.array<layout::Spec>(frame, part->specs);
   const std::int32_t* restore = ring.array<std::int32_t>(frame, part->restore);
-  for (std::size_t feature = 0; feature < outputs.restores.size(); ++feature) {
-    const std::int64_t count = spec[feature].count;
-    if (count > 0) {
-      std::memcpy(outputs.restores[feature], restore, static_cast<std::size_t>(count) * sizeof(std::int32_t));
-    }
-    restore += count;
+  for (const PlanOutputs::Array& out : outputs.restores) {
+    if (out.count > 0) std::memcpy(out.data, restore, static_cast<std::size_t>(out.count) * sizeof(std::int32_t));
+    restore += out.count;
   }
   return true;
 }

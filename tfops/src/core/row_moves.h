@@ -21,8 +21,12 @@ struct StateRows {
 
 // Where the step keeps what it needs of the plan after DONE, when the frame may be used anew.
 struct PlanOutputs {
-  std::int32_t* slots;                  // int32[unique_count]
-  std::vector<std::int32_t*> restores;  // per feature, int32[its ids]
+  struct Array {
+    std::int32_t* data;
+    std::int64_t count;  // as allocated; what the frame says meanwhile does not matter
+  };
+  Array slots;                  // one per distinct key
+  std::vector<Array> restores;  // per feature, one per id
 };
 
 // Copies slots and restore indexes out of the frame.  False: a slot is outside [-1, device_rows), so the plan

@@ -170,6 +170,7 @@ bool Stream::FillOne(Parked* next) {
 std::int64_t Stream::FrameBytes(const Batch& batch) const {
   std::vector<std::int64_t> ids(ring_.tables(), 0), features(ring_.tables(), 0);
   for (std::size_t i = 0; i < batch.features.size(); ++i) {
+    if (feature_tables_[i] < 0) continue;
     ids[feature_tables_[i]] += batch.features[i].count;
     features[feature_tables_[i]] += 1;
   }
@@ -195,6 +196,7 @@ std::int64_t Stream::Fill(const Batch& batch, std::int64_t number, std::int64_t 
   std::vector<std::int64_t> ids(ring_.tables(), 0), features(ring_.tables(), 0);
   std::int64_t all_ids = 0;
   for (std::size_t i = 0; i < batch.features.size(); ++i) {
+    if (feature_tables_[i] < 0) continue;
     ids[feature_tables_[i]] += batch.features[i].count;
     features[feature_tables_[i]] += 1;
     all_ids += batch.features[i].count;

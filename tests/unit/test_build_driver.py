@@ -1,0 +1,81 @@
+"""The build driver compiles what has changed, and nothing else."""
+import os
+
+import pytest
+
+from ascpipe.tfops import build
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Two sources and a header; ``compiled()`` brings the library up to date and names what was compiled."""
+    core = tmp_path / "src" / "core"
+    core.mkdir(parents=True)
+    (core / "number.h").write_text("int Number();\n")
+    (core / "number.cc").write_text('#include "core/number.h"\nint Number() { return 7; }\n')
+    (core / "other.cc").write_text("int Other() { return 8; }\n")
+    for name, path in (("SOURCES", tmp_path / "src"), ("OBJECTS", tmp_path / "build"), ("HERE", tmp_path),
+                       ("LIBRARY", tmp_path / "lib.so"), ("INFO", tmp_path / "build_info.json")):
+        monkeypatch.setattr(build, name, path)
+    monkeypatch.setattr(build, "tensorflow_flags", lambda: {"version": "1.15.5", "abi": 0, "compile": [], "link": []})
+    monkeypatch.setattr(build, "build_info", lambda tensorflow: {"layout": 1})
+    return core
+
+
+def compiled():
+    return build.build(verbose=False)[0]
+
+
+def test_a_second_build_compiles_nothing(project):
+    assert compiled() == 2
+    assert compiled() == 0
+    assert build.LIBRARY.exists()
+
+
+def test_a_changed_header_compiles_those_who_include_it(project):
+    compiled()
+    (project / "number.h").write_text("int Number();  // changed\n")
+    assert compiled() == 1
+
+
+def test_a_new_time_without_new_content_compiles_nothing(project):
+    compiled()
+    os.utime(str(project / "other.cc"), (1, 1))
+    assert compiled() == 0
+
+
+def test_other_flags_compile_everything(project, monkeypatch):
+    compiled()
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DOTHER"))
+    assert compiled() == 2
+
+
+def test_a_source_that_is_gone_leaves_the_library(project):
+    compiled()
+    before = build.LIBRARY.read_bytes()
+    (project / "other.cc").unlink()
+    assert compiled() == 0
+    assert build.LIBRARY.read_bytes() != before
+
+
+def test_a_missing_library_is_linked_again(project):
+    compiled()
+    build.LIBRARY.unlink()
+    assert compiled() == 0
+    assert build.LIBRARY.exists()
+
+
+def test_an_error_is_told_in_the_words_of_the_compiler_and_the_next_build_tries_again(project):
+    compiled()
+    (project / "other.cc").write_text("int Other() { return nowhere; }\n")
+    for _ in range(2):
+        with pytest.raises(build.BuildError, match="nowhere"):
+            build.build(verbose=False)
+    assert build.main(["--quiet"]) == 1
+    (project / "other.cc").write_text("int Other() { return 9; }\n")
+    assert compiled() == 1
+
+
+def test_the_build_info_says_what_the_library_was_built_for(project):
+    compiled()
+    assert build.INFO.read_text() == '{"layout": 1}\n'
