@@ -10,7 +10,7 @@ from tests.support.daemons import DaemonProcess, is_alive
 from tests.support.programs import running
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout_s(180)
+pytestmark = pytest.mark.timeout_s(240)
 
 
 class Trainer:
@@ -32,7 +32,7 @@ class Trainer:
             os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("child", ["", "fork"])
+@pytest.mark.parametrize("child", ["fork", pytest.param("", marks=pytest.mark.long)])
 def test_of_a_killed_trainer_its_private_daemon_leaves_nothing(child, run_home):
     trainer = Trainer(child)
     pids = [trainer.pids["daemon"], *trainer.pids["workers"]]
@@ -46,7 +46,7 @@ def test_of_a_killed_trainer_its_private_daemon_leaves_nothing(child, run_home):
         trainer.kill()
 
 
-def test_after_a_killed_trainer_with_a_sleeping_child_a_named_daemon_serves_the_next_one():
+def test_a_named_daemon_outlives_a_killed_trainer_with_a_sleeping_child_and_one_that_is_interrupted():
     daemon = DaemonProcess("unit", ring_bytes=running.RING_BYTES)
     try:
         trainer = Trainer("fork", name="unit")
@@ -55,11 +55,13 @@ def test_after_a_killed_trainer_with_a_sleeping_child_a_named_daemon_serves_the_
         try:
             wait_until(lambda: daemon.status()["state"] == "idle")
             assert not any(map(is_alive, trainer.pids["workers"]))
-            (next_one,) = running.run("deaths", "brief", name="unit")
+            next_one = Trainer(name="unit")
         finally:
             trainer.end_children()
             trainer.kill()
-        assert not next_one["private"]
+        assert next_one.pids["daemon"] == daemon.pid
+        require_end_by_ctrl_c(next_one)
+        wait_until(lambda: daemon.status()["state"] == "idle")
     finally:
         daemon.end()
 
@@ -78,12 +80,17 @@ def test_a_killed_supervisor_is_an_error_of_the_next_step_and_takes_its_workers_
         os.unlink(str(run_home / name))  # nobody was left who could; the next daemon of that name would
 
 
-def test_ctrl_c_from_the_shell_ends_the_program_and_its_daemon():
-    trainer = Trainer()
+def require_end_by_ctrl_c(trainer):
     trainer.process.send_signal(signal.SIGINT)
-    out, err = trainer.process.communicate(timeout=60)
+    err = trainer.process.communicate(timeout=60)[1]
     assert trainer.process.returncode != 0
     assert "KeyboardInterrupt" in err
+
+
+@pytest.mark.long
+def test_ctrl_c_from_the_shell_ends_the_program_and_its_private_daemon():
+    trainer = Trainer()
+    require_end_by_ctrl_c(trainer)
     assert not any(map(is_alive, [trainer.pids["daemon"], *trainer.pids["workers"]]))
 
 

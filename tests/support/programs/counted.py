@@ -61,12 +61,15 @@ class CountedTable:
 
     def require_truth(self) -> None:
         """Counts in shared memory, and ``size()``, equal the oracle; waits for the last step's retirement."""
-        wanted = {key: int(count) for key, count in enumerate(self.counts) if count}
-        size = self.table.size()
-        found = trained_counts(self.table.shape.number)
+        size, found = self.table.size(), trained_counts(self.table.shape.number)
+        wanted = self.known()
         if found != wanted or size != len(wanted):
             raise AssertionError("table {}: size {}, counts {}, expected {}: {}".format(
                 self.name, size, found, len(wanted), wanted))
+
+    def known(self) -> Dict[int, int]:
+        """key -> occurrences, of the oracle."""
+        return {key: int(count) for key, count in enumerate(self.counts) if count}
 
 
 def trained_counts(number: int) -> Dict[int, int]:
@@ -109,6 +112,7 @@ class Feed:
                  looked_up: Optional[Sequence[str]] = None, seed: int = 1, width: int = 6,
                  training: bool = True) -> None:
         self.tables, self.training = list(tables), training
+        self.last = -1  #: index of the batch that was taken last
         self.ids = [make_ids(batches, width, len(table.counts), seed + i) for i, table in enumerate(tables)]
         specs = [FeatureSpec(table.name if training else table.name + "_eval", table_name=table.table.table_name,
                              index_key=table.name) for table in tables]
@@ -147,7 +151,7 @@ class Feed:
 
     def took(self, values: Dict[str, Any]) -> int:
         """Compare what a step gave with the oracle, and train the oracle; the batch's index."""
-        index = int(values["index"])
+        self.last = index = int(values["index"])
         for table, ids in zip(self.tables, self.ids):
             if table.name in values["rows"]:
                 what = "{} of batch {}".format("training" if self.training else "evaluation", index)
@@ -163,3 +167,22 @@ class Feed:
             np.add.at(table.counts, keys if table.name in claimed else keys[table.counts[keys] > 0], 1)
             if table.name in updated:
                 np.add.at(table.updates, keys, 1)
+
+    def settle(self) -> None:
+        """After the step of the next batch was cancelled while it waited: what it had claimed by then is counted.
+
+        A batch is trained as soon as one table's plan is claimed; tables that were not claimed count it too.
+        """
+        found = []
+        for table in self.tables:
+            table.table.size()
+            found.append(trained_counts(table.table.shape.number))
+        before = [table.counts.copy() for table in self.tables]
+        for claimed in ([], *([table.name] for table in self.tables)):  # type: ignore
+            for table, counts in zip(self.tables, before):
+                table.counts = counts.copy()
+            if claimed:
+                self.trained(self.last + 1, claimed, ())
+            if [table.known() for table in self.tables] == found:
+                return
+        raise AssertionError("counts {} are those of no part of batch {}".format(found, self.last + 1))

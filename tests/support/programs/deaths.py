@@ -67,14 +67,14 @@ def killed_workers(kinds: str, kills: str, seed: str = "1") -> Dict[str, Any]:
     return {"killed": killer.killed, "steps": steps, "restarts": restarts, "late": late}
 
 
-def killed_between_plan_and_retire() -> Dict[str, Any]:
+def killed_between_plan_and_retire(rounds: str) -> Dict[str, Any]:
     """The table worker is stopped, training goes on with what is planned, the worker is killed, training goes on."""
     tables = [CountedTable("user"), CountedTable("item")]
     feed = Feed(tables, 200, lambda data: data.prefetch(20))
     in_between = 0
     with started() as running:
         running.run(feed.iterator.initializer)
-        for _ in range(4):
+        for _ in range(int(rounds)):
             for _ in range(10):
                 feed.step(running)
             (pid,) = workers("table")
@@ -192,17 +192,6 @@ def endless(child: str = "") -> Dict[str, Any]:
             return {"error": type(error).__name__, "text": error.message}
 
 
-def brief() -> Dict[str, Any]:
-    """Trains a few steps."""
-    feed = Feed([CountedTable("user")], 20)
-    with started() as running:
-        running.run(feed.iterator.initializer)
-        for _ in range(20):
-            feed.step(running)
-        feed.tables[0].require_truth()
-    return {"private": Configuration.get_instance().running_pipeline()._link.private}
-
-
 def _waits() -> bool:
     said = [wait["waits_for"] for wait in status()["waits"] if wait["who"] == "trainer"]
     return any("plan" in text or "room" in text for text in said)
@@ -210,4 +199,4 @@ def _waits() -> bool:
 
 if __name__ == "__main__":
     main({scenario.__name__: scenario for scenario in (
-        killed_workers, killed_between_plan_and_retire, crash_loop, full_table, forked, endless, brief)})
+        killed_workers, killed_between_plan_and_retire, crash_loop, full_table, forked, endless)})

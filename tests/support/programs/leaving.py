@@ -91,6 +91,7 @@ def close_waiting(prefetch: str) -> Dict[str, Any]:
             took_s = seconds_of(running.close)
             for step in steps:
                 assert isinstance(step.join().error, tf.errors.CancelledError), repr(step.error)
+    feed.settle()
     with session() as again:
         again.run(feed.iterator.initializer)
         assert feed.step(again) == 0
@@ -139,6 +140,7 @@ def interrupt_waiting(prefetch: str) -> Dict[str, Any]:
                     raised.append(type(error).__name__)
                 shot.join()
             errors = [type(step.join().error).__name__ for step in steps]
+        feed.settle()
         feed.step(running)
         feed.step(running)
         for table in feed.tables:
