@@ -80,7 +80,7 @@ TEST(SlotsAndRestoreIndexesAreCopiedAndChecked) {
   Fixture fixture;
   std::int32_t slots[3], restore[3];
   std::int64_t bad = -1;
-  const PlanOutputs outputs = {slots, {restore}};
+  const PlanOutputs outputs = {{slots, 2}, {{restore, 3}}};
   CHECK(CopyPlan(fixture.ring.view, 0, 0, 3, outputs, &bad));
   CHECK_EQ(slots[0], 2);
   CHECK_EQ(restore[2], 2);

@@ -54,13 +54,13 @@ class PlanWait : public AsyncWait {
     }
     Tensor* out;
     TF_RETURN_IF_ERROR(ctx()->allocate_output(0, TensorShape({part->unique_count}), &out));
-    outputs->slots = out->flat<tensorflow::int32>().data();
+    outputs->slots = {out->flat<tensorflow::int32>().data(), out->NumElements()};
     const layout::Spec* spec = ring().array<layout::Spec>(frame(), part->specs);
     for (int feature = 0; feature < request_.features; ++feature) {
       TensorShape shape;
       for (std::int64_t axis = 0; axis < spec[feature].rank; ++axis) shape.AddDim(spec[feature].shape[axis]);
       TF_RETURN_IF_ERROR(ctx()->allocate_output(1 + feature, shape, &out));
-      outputs->restores.push_back(out->flat<tensorflow::int32>().data());
+      outputs->restores.push_back({out->flat<tensorflow::int32>().data(), out->NumElements()});
     }
     return Status::OK();
   }
@@ -84,7 +84,7 @@ class ClaimWait : public PlanWait {
   using PlanWait::PlanWait;
 
   bool Poll(CoreStatus* status) override {
-    pipeline().lease().GiveUpShare(step().id());
+    if (pipeline().lease().GiveUpShare(step().id())) pipeline().waiter().Wake();
     if (Decided(status)) return true;
     if (!ready_) return false;
     waits_for = layout::kWaitLease;
@@ -145,7 +145,8 @@ class ClaimWait : public PlanWait {
     RingWorker();
     Status status = Copy(outputs);
     if (status.ok()) {
-      status = ToStatus(MoveRows(ring(), number, index(), table_name, request_.table->initial(), outputs.slots, state));
+      status = ToStatus(
+          MoveRows(ring(), number, index(), table_name, request_.table->initial(), outputs.slots.data, state));
     }
     if (status.ok()) {
       StoreRelease(&ring().table(index())->finished, ticket);
