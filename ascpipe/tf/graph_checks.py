@@ -1,8 +1,11 @@
 """What must be true of a graph before its pipeline can start."""
+import logging
 from typing import Dict, Tuple
 
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState, Stream
 from ascpipe.words import TRAIN
+
+_log = logging.getLogger(__name__)
 
 
 def require_startable(state: GraphState) -> None:
@@ -12,18 +15,22 @@ def require_startable(state: GraphState) -> None:
     if not state.streams():
         raise RuntimeError("no dataset of the default graph submits ids: dataset.map(get_asc_insert_func(...)) comes "
                            "before start_asc_pipeline()")
-    _require_tables_exist(state)
+    _require_a_table_each(state)
     _require_one_stream_per_channel(state)
     _require_ordered_datasets(state)
     _require_gradients(state)
 
 
-def _require_tables_exist(state: GraphState) -> None:
+def _require_a_table_each(state: GraphState) -> None:
+    """Features of tables that were not created are left out of their batches, as programs expect, but not silently."""
     for stream in state.streams():
         for feature in stream.features:
             if feature.spec.table_name not in state.tables:
-                raise ValueError("FeatureSpec {!r} looks into table {!r}, which was not created; there are {}".format(
-                    feature.spec.name, feature.spec.table_name, ", ".join(sorted(map(repr, state.tables)))))
+                _log.warning("FeatureSpec %r looks into table %r, which was not created: left out",
+                             feature.spec.name, feature.spec.table_name)
+        if not any(name in state.tables for name in stream.table_names()):
+            raise ValueError("an insert function submits ids of {} only, which were not created; there are {}".format(
+                ", ".join(map(repr, stream.table_names())), ", ".join(sorted(map(repr, state.tables)))))
 
 
 def _require_one_stream_per_channel(state: GraphState) -> None:

@@ -8,6 +8,8 @@ from ascpipe.tfops import load
 
 _ERROR_BYTES = 4096
 
+NO_TABLE = -1  #: a feature that is left out
+
 _CODES = {
     kind(None, None, "").error_code: kind
     for kind in (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError, tf.errors.ResourceExhaustedError,
@@ -52,7 +54,7 @@ class StreamShape(NamedTuple):
         number: of the stream, an attribute of its ops.
         channel: 0 training, 1 evaluation.
         tables: numbers of its tables, in ring order.
-        parts: for each input of its AscSubmit, which of ``tables`` it looks into.
+        parts: for each input of its AscSubmit, which of ``tables`` it looks into, or NO_TABLE.
         names: name of each input, for error texts.
     """
 

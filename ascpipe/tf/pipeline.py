@@ -59,7 +59,7 @@ def start_asc_pipeline() -> None:
         EnvironmentError: ``init`` was not called.
         RuntimeError: the graph has no table, or no dataset with an insert function; it was started before; a
             training table whose lookups all have ``is_grad=False``.
-        ValueError: a dataset that would reorder batches; a feature of a table that does not exist; a table in
+        ValueError: a dataset that would reorder batches; an insert function without any table; a table in
             two streams of one channel; a slot variable whose rows cannot be begun.
         NotBuiltYetError: the pipeline of another graph runs.
         AscpipeError: the daemon did not start, is busy, or there is too little memory.
@@ -112,10 +112,10 @@ def _start(configuration: Configuration, state: GraphState) -> Pipeline:
 
 
 def _stream_shape(state: GraphState, stream: Stream) -> native.StreamShape:
-    names = stream.table_names()
+    names = [name for name in stream.table_names() if name in state.tables]
     places: Dict[str, int] = {name: place for place, name in enumerate(names)}
     return native.StreamShape(
         number=stream.number, channel=stream.channel,
         tables=tuple(state.tables[name].shape.number for name in names),
-        parts=tuple(places[feature.spec.table_name] for feature in stream.features),
+        parts=tuple(places.get(feature.spec.table_name, native.NO_TABLE) for feature in stream.features),
         names=tuple(feature.spec.name for feature in stream.features))

@@ -94,8 +94,9 @@ class Program:
     """
 
     def __init__(self, source, optimizer, eval_source=None, stages=lambda data: data.prefetch(4), rows=100, start=True,
-                 send_count=None):
+                 send_count=None, is_grad=(True, True, True)):
         self.user, self.item = table("user", rows), table("item", rows)
+        self._is_grad = is_grad
         features = specs()
         self.iterator, self.batch = insert(source, features, stages=stages)
         self.rows = self._look_up(features, self.batch, send_count, is_train=True)
@@ -110,8 +111,8 @@ class Program:
             start_asc_pipeline()
 
     def _look_up(self, features, batch, send_count, is_train):
-        return [sparse_lookup(owner, spec, send_count, is_train=is_train, batch=batch)
-                for owner, spec in zip((self.user, self.user, self.item), features)]
+        return [sparse_lookup(owner, spec, send_count, is_train=is_train, batch=batch, is_grad=is_grad)
+                for owner, spec, is_grad in zip((self.user, self.user, self.item), features, self._is_grad)]
 
     def initialise(self, session):
         session.run([self.iterator.initializer, tf.compat.v1.global_variables_initializer()])
@@ -131,7 +132,7 @@ def first_rows(source):
     return found
 
 
-def plain_losses(source, optimizer, first):
+def plain_losses(source, optimizer, first, is_grad=(True, True, True)):
     """Losses of the same model over plain variables that begin with the same rows; keys shifted to be >= 0."""
     with tf.Graph().as_default():
         start = {name: np.zeros([2 * KEYS, DIM], np.float32) for name in first}
@@ -143,6 +144,7 @@ def plain_losses(source, optimizer, first):
         variables = [tf.Variable(start[name], use_resource=False, trainable=False) for name in ("user", "item")]
         owners = (variables[0], variables[0], variables[1])
         rows = [tf.nn.embedding_lookup(owner, batch[key] + KEYS) for owner, key in zip(owners, "abc")]
+        rows = [row if trained else tf.stop_gradient(row) for row, trained in zip(rows, is_grad)]
         loss = model(rows, batch["label"])
         train = apply(loss, variables, optimizer())
         with session() as run:

@@ -60,11 +60,23 @@ def test_tensorflows_own_optimizer_on_a_table_equals_it_on_a_variable(first):
                                rtol=1e-5)
 
 
-def test_static_shapes_and_any_device_size_that_holds_the_keys_change_no_bit():
+def test_shapes_device_sizes_workers_and_rings_change_no_bit(monkeypatch):
     optimizer = PEERS["adagrad"][0]
     expected = programs.our_losses(SOURCE, optimizer)
     assert programs.our_losses(SOURCE, optimizer, use_dynamic=False, send_count=64) == expected
     assert programs.our_losses(SOURCE, optimizer, rows=programs.KEYS) == expected
+    for name, value in (("WORKERS", 3), ("TABLE_WORKERS", 2), ("RING_FRAMES", 2)):
+        monkeypatch.setenv("ASCPIPE_" + name, str(value))
+    assert programs.our_losses(SOURCE, optimizer) == expected
+
+
+@pytest.mark.parametrize("name", ["lazy_adam", "ftrl"])
+def test_keys_of_lookups_without_gradient_are_not_trained(name, first):
+    ours, theirs = PEERS[name]
+    is_grad = [True, False, True]
+    losses = programs.our_losses(SOURCE, ours, is_grad=is_grad)
+    np.testing.assert_allclose(losses, programs.plain_losses(SOURCE, theirs, first, is_grad=is_grad), rtol=1e-5)
+    assert losses != programs.our_losses(SOURCE, ours)
 
 
 def test_a_subclass_may_scatter_into_the_table():

@@ -46,8 +46,10 @@ def undisturbed(batches):
     return programs.our_losses(batches, optimizer)
 
 
-def test_evaluation_every_two_steps_half_read_changes_nothing_and_meets_default_rows():
+@pytest.mark.parametrize("frames", [2, 64])
+def test_evaluation_every_two_steps_half_read_changes_nothing_and_meets_default_rows(frames, monkeypatch):
     expected = undisturbed(SOURCE)
+    monkeypatch.setenv("ASCPIPE_RING_FRAMES", str(frames))
     with programs.ascpipe():
         program = programs.Program(SOURCE, optimizer, eval_source=UNKNOWN, stages=lambda data: data.prefetch(100))
         with programs.session() as run:
@@ -192,11 +194,12 @@ def test_a_table_fetched_now_and_then_counts_every_trained_batch():
             assert statistics()["user"]["batches"] == len(SOURCE)
 
 
-def test_a_feature_that_is_never_looked_up_is_counted_and_changes_nothing():
+def test_features_that_are_never_looked_up_change_nothing_and_are_counted_where_they_have_a_table():
     expected = undisturbed(SOURCE)
     with programs.ascpipe():
         extra = programs.table("extra")
-        features = [*programs.specs(), FeatureSpec("x", table_name="extra", index_key="c")]
+        features = [*programs.specs(), FeatureSpec("x", table_name="extra", index_key="c"),
+                    FeatureSpec("y", table_name="is_not_created", index_key="b")]
         user, item = programs.table("user"), programs.table("item")
         iterator, batch = programs.insert(SOURCE, features)
         rows = [sparse_lookup(owner, spec, batch=batch) for owner, spec in zip((user, user, item), features)]
