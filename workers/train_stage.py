@@ -121,7 +121,7 @@ class TrainStage:
         ticket = self._ticket(number)
         self._table.retire(record, ticket)
         header = self._view.header
-        if header["retired"] < ticket:
+        if header["retired"] < ticket:  # for `ascpipe status` only: a kill right here counts the batch twice
             header["batches"] += 1
             header["ids"] += part["id_count"]
             header["misses"] += part["fresh_count"] + part["load_count"]

@@ -133,9 +133,13 @@ class SessionMemory:
         for ring in self.rings:
             header = ring.view(layout.RING)[0]
             claims = ring.view(layout.FRAME, int(header["frames_offset"]), layout.MAX_FRAMES)["claim"]
-            claims[claims == generation] = 0
-        for index in range(layout.BELL_KEY_WORKERS, layout.BELL_TABLE_WORKERS):
-            bell.ring_plain(self.session.array, index)
+            words = ring.view(layout.RING_TABLE, int(header["tables_offset"]), int(header["table_count"]))["words"]
+            for place in range(layout.MAX_FRAMES):
+                # The words first: a frame that is not deduped and is the dead worker's cannot change hands,
+                # while one that it had finished may be given back and filled anew at any time.
+                if (words[:, place] == layout.SUBMITTED).any() and claims[place] == generation:
+                    claims[place] = 0
+        self.ring_all()  # the worker may have published something and not rung for it
 
     def ring_all(self) -> None:
         """Wake everybody."""

@@ -45,6 +45,7 @@ def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahea
     last_touched = -1
     pending = 0  # claimed, done, or trained and closed but not finished: a cut waits for these
     unfinished_input = False
+    input_gap = False  # frames are touched in order, or a later one may take the entries that an earlier one needs
     for i in range(frame_count):
         word = words[i]
         dead = closed[i] != 0 and trained[i] == 0
@@ -55,8 +56,10 @@ def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahea
             newest_plan = i
         if TOUCHED <= word < RETIRED:
             last_touched = i
-        if word == DEDUPED and not dead and untouched < 0:
+        if word == DEDUPED and not dead and untouched < 0 and not input_gap:
             untouched = i
+        if word == SUBMITTED and not dead:
+            input_gap = True
         if word <= DEDUPED and not dead:
             unfinished_input = True
         if word == CLAIMED or word == DONE or (word < CLAIMED and closed[i] != 0 and trained[i] != 0):

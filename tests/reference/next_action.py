@@ -22,8 +22,8 @@ def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahea
         if is_closed and is_trained and word == TOUCHED:
             return COUNT_ONLY, head
 
-    to_touch = next((i for i, (w, _, _) in enumerate(frames) if w == DEDUPED and not dead[i]), None)
-    if to_touch is not None and (to_touch == head or not touch_blocked):
+    to_touch = next((i for i, (w, _, _) in enumerate(frames) if w <= DEDUPED and not dead[i]), None)
+    if to_touch is not None and frames[to_touch][0] == DEDUPED and (to_touch == head or not touch_blocked):
         return TOUCH, to_touch
 
     if cut_asked:

@@ -147,8 +147,10 @@ class SimRing:
 
     def clear_claims(self, generation: int) -> None:
         """What the supervisor does after it has reaped a key worker."""
-        claims = self.ring.frames["claim"]
-        claims[claims == generation] = 0
+        claims, words = self.ring.frames["claim"], self.ring.tables["words"]
+        for place in range(layout.MAX_FRAMES):
+            if (words[:, place] == SUBMITTED).any() and claims[place] == generation:
+                claims[place] = 0
 
     def frame(self, number: int) -> np.ndarray:
         return self.ring.frames[number % layout.MAX_FRAMES]
