@@ -81,7 +81,8 @@ class TestRing {
 // A batch whose features all have the same ids, and that says when it is let go.
 class TestBatch : public ascpipe::Batch {
  public:
-  TestBatch(int feature_count, std::vector<std::int64_t> ids, std::atomic<int>* alive) : ids_(std::move(ids)), alive_(alive) {
+  TestBatch(int feature_count, std::vector<std::int64_t> ids, std::atomic<int>* alive)
+      : ids_(std::move(ids)), alive_(alive) {
     ++*alive_;
     for (int i = 0; i < feature_count; ++i) {
       ascpipe::FeatureIds feature;

@@ -109,7 +109,8 @@ ASC_EXPORT int asc_pipeline_add_table(int table, const char* name, std::int64_t 
   std::shared_ptr<Pipeline> pipeline;
   CoreStatus status = Building(&pipeline);
   if (status.ok() && (init_kind < 0 || init_kind > static_cast<int>(ascpipe::InitialKind::kTruncatedNormal))) {
-    status = Error(Code::kInvalidArgument, "table '", name, "': kind of initial rows ", init_kind, " is outside [0, 3]");
+    status = Error(Code::kInvalidArgument, "table '", name, "': kind of initial rows ", init_kind,
+                   " is outside [0, 3]");
   }
   if (status.ok()) {
     const ascpipe::InitialRows initial = {seed, static_cast<ascpipe::InitialKind>(init_kind), a, b, scale};

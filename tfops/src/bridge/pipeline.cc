@@ -129,8 +129,8 @@ CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline) {
   if (!holder.published) {
     return holder.was_stopped
                ? CoreStatus(Code::kFailedPrecondition,
-                            "the pipeline was stopped (terminate_config_initializer()), its graphs cannot run any more; in a new "
-                            "graph call start_asc_pipeline() (or modify_graph_and_start_emb_cache()) before running")
+                            "the pipeline was stopped (terminate_config_initializer()), its graphs cannot run any more; "
+                            "in a new graph call start_asc_pipeline() (or modify_graph_and_start_emb_cache()) before running")
                : CoreStatus(Code::kFailedPrecondition,
                             "call start_asc_pipeline() (or modify_graph_and_start_emb_cache()) before running");
   }

@@ -34,7 +34,8 @@ class Batch {
 
 class Stream {
  public:
-  // `feature_tables[i]`: ring-table index of feature i, or -1: of no table, left out.  `run`: upper bits of every ticket.
+  // `feature_tables[i]`: ring-table index of feature i, or -1: of no table, left out.
+  // `run`: upper bits of every ticket.
   Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
          const SessionView& session, std::vector<int> feature_tables, std::vector<std::string> feature_names);
   ~Stream();

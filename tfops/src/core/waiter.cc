@@ -155,7 +155,8 @@ bool Waiter::End(Wait* wait, CoreStatus* status) {
 
 CoreStatus Waiter::TimedOut(const Wait& wait) const {
   const std::string ticket = wait.ticket != 0 ? Text(", ticket ", SequenceOf(wait.ticket)) : "";
-  return Error(Code::kInternal, "table '", wait.table_name, "'", ticket, ": waited ", settings_.wait_timeout_s, " s (wait_timeout_s) ", Sentence(wait.waits_for),
+  return Error(Code::kInternal, "table '", wait.table_name, "'", ticket, ": waited ", settings_.wait_timeout_s,
+               " s (wait_timeout_s) ", Sentence(wait.waits_for),
                ". Nothing was lost; `ascpipe status` shows who waits for whom");
 }
 

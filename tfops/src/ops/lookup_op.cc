@@ -72,8 +72,9 @@ class LookupOp : public tensorflow::OpKernel {
     const GatherSource source = {rows.flat<float>().data(), rows.dim_size(0),     dim,
                                  slots.flat<std::int32_t>().data(), slots.NumElements(), fallback.data()};
     const std::int64_t bad = FirstBadSlot(source);
-    OP_REQUIRES(ctx, bad < 0, Refuse(Code::kInvalidArgument, "AscLookup: slot ", source.slots[std::max<std::int64_t>(bad, 0)],
-                                     " at index ", bad, " is outside [0, ", source.row_count, ") and not -1"));
+    OP_REQUIRES(ctx, bad < 0,
+                Refuse(Code::kInvalidArgument, "AscLookup: slot ", source.slots[bad], " at index ", bad,
+                       " is outside [0, ", source.row_count, ") and not -1"));
     for (int i = 0; i < k_; ++i) OP_REQUIRES_OK(ctx, LookUp(ctx, source, i));
   }
 
