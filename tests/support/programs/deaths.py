@@ -1,10 +1,11 @@
 """Workers, supervisor and trainer that die; a table that is too small; a fork."""
+import itertools
 import json
 import os
 import signal
 import sys
 import threading
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List, Set
 
 import numpy as np
 import tensorflow as tf
@@ -16,10 +17,17 @@ from tests.support.waiting import wait_until
 
 
 class Killer:
-    """Kills the workers of some kinds again and again, a few milliseconds apart, until the end of the block."""
+    """Kills the workers of some kinds in turn, again and again, each some steps and milliseconds after it has come up.
 
-    def __init__(self, kinds: List[str], most: int, seed: int) -> None:
-        self._kinds, self._most, self._draw = kinds, most, np.random.RandomState(seed)
+    Args:
+        kinds: "key", "table".
+        most: how many workers are killed.
+        seed: of the moments.
+        steps: how many steps the trainer has done; the next kill waits for a few more.
+    """
+
+    def __init__(self, kinds: List[str], most: int, seed: int, steps: Callable[[], int]) -> None:
+        self._kinds, self._most, self._draw, self._steps = kinds, most, np.random.RandomState(seed), steps
         self._over = threading.Event()
         self.killed = 0
 
@@ -32,16 +40,18 @@ class Killer:
         self._loop.join().returned()
 
     def _run(self) -> None:
-        last: List[int] = []
+        killed: Set[int] = set()
+        next_at = 0
         while self.killed < self._most and not self._over.is_set():
             kind = self._kinds[self.killed % len(self._kinds)]
-            attached = [worker["pid"] for worker in status()["workers"]
-                        if worker["kind"] == kind and worker["pid"] and worker["attached"]]
-            if attached and attached != last:
-                os.kill(attached[0], signal.SIGKILL)
-                last = attached
+            pids = [worker["pid"] for worker in status()["workers"]
+                    if worker["kind"] == kind and worker["pid"] and worker["attached"]]
+            if self._steps() >= next_at and pids and pids[0] not in killed:
+                os.kill(pids[0], signal.SIGKILL)
+                killed.add(pids[0])
                 self.killed += 1
-            self._over.wait(float(self._draw.uniform(0.002, 0.05)))
+                next_at = self._steps() + int(self._draw.randint(0, 12))
+            self._over.wait(float(self._draw.uniform(0.001, 0.02)))
 
 
 def killed_workers(kinds: str, kills: str, seed: str = "1") -> Dict[str, Any]:
@@ -49,22 +59,25 @@ def killed_workers(kinds: str, kills: str, seed: str = "1") -> Dict[str, Any]:
     tables = [CountedTable("user"), CountedTable("item")]
     feed = Feed(tables, 100000, lambda data: data.prefetch(20))
     check = Feed(tables, 100000, lambda data: data.prefetch(5), seed=9, training=False)
-    steps = 0
     with started() as running:
         running.run([feed.iterator.initializer, check.iterator.initializer])
-        with Killer(kinds.split("+"), int(kills), int(seed)) as killer:
+        with Killer(kinds.split("+"), int(kills), int(seed), lambda: feed.last) as killer:
             while killer.killed < int(kills):
                 feed.step(running)
                 check.step(running)
-                steps += 1
+            last_kill_at = feed.last
             for _ in range(50):
                 feed.step(running)
                 check.step(running)
         for table in tables:
             table.require_truth()
-        restarts = {worker["kind"]: worker["restarts"] for worker in status()["workers"]}
+        wait_until(lambda: sum(_restarts().values()) == killer.killed)
         late = {wait["who"]: wait["late"] for wait in status()["waits"]}
-    return {"killed": killer.killed, "steps": steps, "restarts": restarts, "late": late}
+        return {"last_kill_at": last_kill_at, "restarts": _restarts(), "late": late}
+
+
+def _restarts() -> Dict[str, int]:
+    return {worker["kind"]: worker["restarts"] for worker in status()["workers"]}
 
 
 def killed_between_plan_and_retire(rounds: str) -> Dict[str, Any]:
@@ -96,7 +109,8 @@ def crash_loop(kind: str) -> Dict[str, Any]:
     with started() as running:
         running.run(feed.iterator.initializer)
         feed.step(running)
-        with Killer([kind], 100, 1) as killer:
+        moments = itertools.count(step=100)  # it never waits for a step
+        with Killer([kind], 100, 1, lambda: next(moments)) as killer:
             text = ""
             while not text:
                 try:

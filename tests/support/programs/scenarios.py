@@ -18,7 +18,7 @@ from mx_rec.core.asc.manager import start_asc_pipeline
 from mx_rec.util.initialize import init, terminate_config_initializer
 from tests.support.waiting import wait_until
 
-LIMIT_S = 50.0  #: of a scenario
+LIMIT_S = 100.0  #: of a scenario
 
 Scenario = Callable[..., Dict[str, Any]]
 
