@@ -29,7 +29,8 @@ fmt: setup
 types: setup
 	@rm -rf build/tree
 	@$(PY) -W ignore setup.py -q build_py --build-lib build/tree 2>/dev/null
-	cd build/tree && ../../$(PY) -m mypy --config-file ../../pyproject.toml --cache-dir ../mypy -p ascpipe -p mx_rec
+	cd build/tree && MYPYPATH=../.. ../../$(PY) -m mypy --config-file ../../pyproject.toml --cache-dir ../mypy \
+		-p ascpipe -p mx_rec -p bench -p examples
 
 # Two suites at a time, the long ones first; what one prints appears when it is done.
 test: setup
