@@ -1,16 +1,12 @@
 """TensorFlow sessions for measurements."""
 import contextlib
-import os
-import warnings
 from typing import Any, Iterator
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of numpy's, about how this wheel spells dtypes
-    import tensorflow.compat.v1 as tf
-    from tensorflow.python.ops.lookup_ops import DenseHashTable
+from examples.dlrm.quiet import tf as _tensorflow  # before any other import of TensorFlow, which would warn
 
-tf.logging.set_verbosity(tf.logging.ERROR)
+tf = _tensorflow.compat.v1
+
+from tensorflow.python.ops.lookup_ops import DenseHashTable  # noqa: E402
 
 __all__ = ["DenseHashTable", "running_pipeline", "session", "tf", "unoptimised_session"]
 

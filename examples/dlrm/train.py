@@ -47,8 +47,11 @@ def _train(chosen: options.Options, path: str) -> int:
     except tf.errors.OpError as error:
         return _failed(error.message.split("\n")[0])  # the others say where in the graph
     if chosen.losses is not None:
-        with open(chosen.losses, "w") as out:
-            out.writelines("{!r}\n".format(loss) for loss in outcome.losses)
+        try:
+            with open(chosen.losses, "w") as out:
+                out.writelines("{!r}\n".format(loss) for loss in outcome.losses)
+        except OSError as error:
+            return _failed("--losses {}: {}".format(chosen.losses, error.strerror))
     print(outcome, flush=True)
     return 0
 
