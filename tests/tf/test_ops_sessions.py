@@ -1,12 +1,16 @@
 """A table's rows belong to the process: sessions open, close and attach to them."""
+import threading
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 
+from ascpipe.shm import layout
 from ascpipe.tf import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import DIM, build, session, stream_shape, table_shape
+from tests.support.waiting import wait_until
 
 TABLE = table_shape()
 TRAIN = stream_shape()
@@ -43,6 +47,35 @@ def test_running_the_initializer_of_a_training_graph_empties_the_table():
             opened.run(graph.channels[0].iterator.initializer)
             again = opened.run(graph.channels[0].embeddings[0])
         assert np.array_equal(first, again)  # initial rows are those of the key
+
+
+def test_an_initializer_that_awaits_the_worker_ends_with_its_session_and_the_next_one_succeeds():
+    with FakeDaemon([TABLE], [TRAIN]) as daemon:
+        graph = build([[1, 2], [3]], [TRAIN], [TABLE])
+        with session(graph) as opened:
+            opened.run(graph.channels[0].plans[0].slots)
+            assert daemon.pipeline.table_size(0) == 2
+            daemon.pause()
+            errors = []
+
+            def initialize():
+                try:
+                    opened.run(graph.tables[0].initializer)
+                except tf.errors.CancelledError as error:
+                    errors.append(error)
+
+            waiting = threading.Thread(target=initialize)
+            waiting.start()
+            bell = daemon.bells[layout.BELL_TRAINER]
+            wait_until(lambda: int(bell["waits_for"]) == layout.WAIT_CUT, what="the cut is awaited")
+            opened.close()
+            waiting.join(10.0)
+            assert len(errors) == 1
+        daemon.paused.clear()
+        with session(graph) as opened:
+            assert daemon.pipeline.table_size(0) == 0
+            opened.run(graph.channels[0].plans[0].slots)
+            assert daemon.pipeline.table_size(0) == 2
 
 
 def test_running_the_initializer_of_an_evaluation_graph_changes_nothing():

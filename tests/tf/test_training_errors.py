@@ -173,7 +173,7 @@ def test_the_program_can_end_while_a_step_waits_and_the_ring_is_full(end, prefet
         started = time.monotonic()
         with pytest.raises((KeyboardInterrupt, tf.errors.CancelledError)):
             run.run(program.train)
-            time.sleep(10)  # where the interrupt arrives if the step returned before it
+            ender.join()  # where the interrupt arrives if the step returned before it
         assert time.monotonic() - started < 30
         ender.join()
         run.close()

@@ -1,4 +1,5 @@
 """Training over tables computes what training over plain variables computes."""
+import functools
 import warnings
 
 import numpy as np
@@ -29,6 +30,12 @@ PEERS = {
 }
 
 
+@functools.lru_cache(maxsize=None)
+def usual_losses(name):
+    """Losses with the usual settings; the same every time, so that one run is enough."""
+    return programs.our_losses(SOURCE, PEERS[name][0])
+
+
 @pytest.fixture(scope="module")
 def first():
     return programs.first_rows(SOURCE)
@@ -45,9 +52,8 @@ def test_first_rows_depend_on_seed_and_key_alone(first):
 
 @pytest.mark.parametrize("name", PEERS)
 def test_losses_equal_those_of_plain_variables(name, first):
-    ours, theirs = PEERS[name]
-    expected = programs.plain_losses(SOURCE, theirs, first)
-    losses = programs.our_losses(SOURCE, ours)
+    expected = programs.plain_losses(SOURCE, PEERS[name][1], first)
+    losses = usual_losses(name)
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
     assert losses[-1] != losses[0]
 
@@ -62,7 +68,7 @@ def test_tensorflows_own_optimizer_on_a_table_equals_it_on_a_variable(first):
 
 def test_shapes_device_sizes_workers_and_rings_change_no_bit(monkeypatch):
     optimizer = PEERS["adagrad"][0]
-    expected = programs.our_losses(SOURCE, optimizer)
+    expected = usual_losses("adagrad")
     assert programs.our_losses(SOURCE, optimizer, use_dynamic=False, send_count=64) == expected
     assert programs.our_losses(SOURCE, optimizer, rows=programs.KEYS) == expected
     for name, value in (("WORKERS", 3), ("TABLE_WORKERS", 2), ("RING_FRAMES", 2)):
@@ -76,7 +82,7 @@ def test_keys_of_lookups_without_gradient_are_not_trained(name, first):
     is_grad = [True, False, True]
     losses = programs.our_losses(SOURCE, ours, is_grad=is_grad)
     np.testing.assert_allclose(losses, programs.plain_losses(SOURCE, theirs, first, is_grad=is_grad), rtol=1e-5)
-    assert losses != programs.our_losses(SOURCE, ours)
+    assert losses != usual_losses(name)
 
 
 def test_a_subclass_may_scatter_into_the_table():
@@ -85,7 +91,7 @@ def test_a_subclass_may_scatter_into_the_table():
             rows = tf.gather(var, grad.indices)
             return tf.compat.v1.scatter_nd_add(var, grad.indices[:, None], -0.5 * (grad.values + 0.0 * rows))
 
-    expected = programs.our_losses(SOURCE, PEERS["gradient_descent"][0])
+    expected = usual_losses("gradient_descent")
     np.testing.assert_allclose(programs.our_losses(SOURCE, lambda: Nudge(0.1)), expected, rtol=1e-6)
 
 
