@@ -39,6 +39,7 @@ NAMES = {
         "get_table_instance_by_name",
     "mx_rec.util.log": "logger",
     "mx_rec.util.ops": "import_host_pipeline_ops",
+    "mx_rec.util.tf_version_adapter": "hccl_ops",
     "mx_rec.util.variable": "get_dense_and_sparse_variable",
 }
 
@@ -113,6 +114,16 @@ def test_the_accessors_tell_and_change_what_init_was_told():
                 initialize.get_table_instance_by_name("item")
         finally:
             initialize.terminate_config_initializer()
+
+
+def test_collectives_of_one_rank_give_back_what_they_are_given():
+    from mx_rec.util.tf_version_adapter import hccl_ops
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        assert session.run(hccl_ops.allreduce(tf.constant(3), "sum")) == 3
+        assert session.run(hccl_ops.broadcast([tf.constant(4)], 0)) == [4]
+        for call in (lambda: hccl_ops.allreduce(tf.constant(3), "mean"), lambda: hccl_ops.broadcast([], 1)):
+            with pytest.raises(ValueError):
+                call()
 
 
 def test_the_logger_is_a_logger():
