@@ -44,6 +44,9 @@ class PlanWait : public AsyncWait {
     return words;
   }
 
+  // Another step that shares the ticket may close it; its frame may then be given away.
+  bool IsClosed() const { return request_.ticket->state() != frame_; }
+
   // Makes the outputs: their sizes are known since the keys were deduplicated.
   Status Allocate(PlanOutputs* outputs) {
     const layout::Part* part = ring().part(frame(), index());
@@ -143,7 +146,8 @@ class ClaimWait : public PlanWait {
     // After the CAS, never before: a trained ticket is counted by every table.
     if (Exchange(&ring().frame(number)->trained, 1u) == 0) FetchAdd(&ring().header()->trained, std::int64_t{1});
     RingWorker();
-    Status status = Copy(outputs);
+    Status status = PlanIsSound();
+    if (status.ok()) status = Copy(outputs);
     if (status.ok()) {
       status = ToStatus(
           MoveRows(ring(), number, index(), table_name, request_.table->initial(), outputs.slots.data, state));
@@ -156,6 +160,14 @@ class ClaimWait : public PlanWait {
     step().Claimed(std::move(request_.ticket));
     pipeline().waiter().Wake();
     return status;
+  }
+
+  // The status was looked at before the CAS; what was claimed must still be a plan.
+  Status PlanIsSound() const {
+    const std::int64_t found = ring().part(frame(), index())->status;
+    if (found == layout::kPlanOk) return Status::OK();
+    return Refuse(Code::kDataLoss, "E301: table '", table_name, "': the claimed plan of ticket ", SequenceOf(ticket),
+                  " has status ", found, ". Restore from the last checkpoint");
   }
 
   bool ready_ = false;
@@ -194,7 +206,13 @@ class ReadWait : public PlanWait {
     Status status = request_.table->Attach(ctx(), 1, request_.slot_initial, &state);
     if (status.ok()) status = Allocate(&outputs);
     if (status.ok()) status = Copy(outputs);
-    if (status.ok()) Exchange(word(), static_cast<std::uint32_t>(layout::kDone));
+    if (IsClosed()) {
+      status = Refuse(Code::kFailedPrecondition, "ticket ", SequenceOf(ticket), " of table '", table_name,
+                      "' was closed while it was read: another step that used the same batch has ended, or the "
+                      "pipeline was stopped. A batch is fetched and used in one run call");
+    } else if (status.ok()) {
+      Exchange(word(), static_cast<std::uint32_t>(layout::kDone));
+    }
     step().Claimed(std::move(request_.ticket));
     End(status);
   }

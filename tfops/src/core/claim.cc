@@ -68,7 +68,7 @@ ClaimVerdict DecideClaim(const ClaimWords& words) {
         Error(Code::kResourceExhausted, "table '", words.table, "' needs ", words.need, " device rows for ticket ",
               SequenceOf(words.ticket), ", but has ", words.device_rows,
               ". Raise device_vocabulary_size of the table to ", words.need,
-              " or more. Nothing was lost: this batch was not trained, and the table is as after the last step"));
+              " or more. Nothing was lost: this table did not take the batch and is as after the last step"));
   }
   if (words.status != layout::kPlanOk) {
     return ClaimVerdict::Refuse(Error(Code::kInternal, "table '", words.table, "': the plan of ticket ",
