@@ -93,7 +93,7 @@ class TableLookup:
          access_and_evict_config=Instance(dict, optional=True), is_grad=boolean())
 def sparse_lookup(hashtable: Table, ids: FeatureSpec, send_count: Optional[int] = None, is_train: bool = True,
                   name: Optional[str] = None, modify_graph: bool = False, batch: Any = None,
-                  access_and_evict_config: Optional[Dict[str, int]] = None, is_grad: bool = True,
+                  access_and_evict_config: Optional[Dict[str, Optional[int]]] = None, is_grad: bool = True,
                   serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
     """Look up the rows of a feature's ids.
 
@@ -122,10 +122,7 @@ def sparse_lookup(hashtable: Table, ids: FeatureSpec, send_count: Optional[int] 
     """
     configuration = Configuration.get_instance()
     _require_feature(hashtable, ids, modify_graph=modify_graph)
-    check_all({"access_threshold": Integer(-1), "eviction_threshold": Integer(-1), "faae_coefficient": Integer(1)},
-              access_and_evict_config or {})
-    refuse_thresholds("sparse_lookup of table {!r}".format(hashtable.table_name),
-                      *((access_and_evict_config or {}).get(key) for key in ("access_threshold", "eviction_threshold")))
+    _require_thresholds(hashtable, access_and_evict_config or {})
     if configuration.use_static and send_count is None:
         raise ValueError("table {!r}: static shapes (use_dynamic=False) need a send_count".format(hashtable.table_name))
     if not configuration.use_static:
@@ -160,6 +157,16 @@ def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:
     if ids.table_name != table.table_name:
         raise ValueError("FeatureSpec {!r} looks into table {!r}, not into {!r}".format(
             ids.name, ids.table_name, table.table_name))
+
+
+def _require_thresholds(table: Table, thresholds: Dict[str, Optional[int]]) -> None:
+    check_all({"access_threshold": Integer(-1, optional=True), "eviction_threshold": Integer(-1, optional=True),
+               "faae_coefficient": Integer(1, optional=True)}, thresholds)
+    access, eviction = thresholds.get("access_threshold"), thresholds.get("eviction_threshold")
+    if eviction is not None and access is None:
+        raise ValueError("table {!r}: eviction_threshold {} needs an access_threshold".format(
+            table.table_name, eviction))
+    refuse_thresholds("sparse_lookup of table {!r}".format(table.table_name), access, eviction)
 
 
 def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:

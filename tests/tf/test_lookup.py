@@ -98,6 +98,7 @@ class TestRefusals:
                        {"send_count": 0}, {"send_count": 1.0}, {"send_count": 2 ** 31}, {"is_train": 1}, {"name": ""},
                        {"name": "x" * 256}, {"modify_graph": 0}, {"is_grad": None}, {"access_and_evict_config": 1},
                        {"access_and_evict_config": {"access_threshold": -2}},
+                       {"access_and_evict_config": {"eviction_threshold": 1}},
                        {"access_and_evict_config": {"access_threshold": 1, "faae_coefficient": 0}}):
             with pytest.raises(ValueError):
                 sparse_lookup(**{"hashtable": user, "ids": spec, "batch": batch, **kwargs})
