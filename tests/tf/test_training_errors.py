@@ -87,7 +87,7 @@ def test_ops_of_an_ended_pipeline_say_so_and_a_new_one_can_start():
     assert len(programs.our_losses(SOURCE[:3], optimizer)) == 3
 
 
-def full_table(name="user"):
+def full_table(name="(user|item)"):
     return "{}.*device_vocabulary_size".format(name)
 
 
