@@ -87,6 +87,25 @@ def test_ops_of_an_ended_pipeline_say_so_and_a_new_one_can_start():
     assert len(programs.our_losses(SOURCE[:3], optimizer)) == 3
 
 
+def test_a_checkpoint_can_be_saved_and_restoring_a_table_from_it_is_an_error_that_says_so(tmp_path):
+    with programs.ascpipe():
+        program = programs.Program(SOURCE, optimizer, start=False)
+        saver = tf.compat.v1.train.Saver()
+        start_asc_pipeline()
+        with programs.session() as run:
+            program.initialise(run)
+            run.run(program.train)
+            path = saver.save(run, str(tmp_path / "model"))
+            with pytest.raises(tf.errors.InvalidArgumentError, match="not built yet"):
+                saver.restore(run, path)
+            run.run(program.train)
+        with programs.session() as run:
+            run.run(program.iterator.initializer)
+            tf.compat.v1.train.Saver().restore(run, path)
+            with pytest.raises(tf.errors.FailedPreconditionError, match="other memory"):
+                run.run(program.train)
+
+
 def full_table(name="(user|item)"):
     return "{}.*device_vocabulary_size".format(name)
 
