@@ -270,11 +270,15 @@ def test_a_closed_ticket_is_shown_in_shared_memory():
         graph = build([[1], [2], [3]], [TRAIN], [TABLE], prefetch=2)
         ring = daemon.rings[0]
 
+        def frames():
+            return int(ring.header["tail"])
+
         def closed():
-            return [int(ring.frame(number)["closed"]) for number in range(3)]
+            return [int(ring.frame(number)["closed"]) for number in range(frames())]
 
         with session(graph) as opened:
             opened.run(graph.channels[0].label)
-            wait_until(lambda: ring.header["tail"] == 3 and closed() == [1, 0, 0])
-        wait_until(lambda: closed() == [1, 1, 1])
-        assert [ring.word(number, 0) for number in range(3)] == [layout.SUBMITTED] * 3
+            # the step may end before its ticket has a frame: then it is dropped and never gets one
+            wait_until(lambda: frames() + ring.header["dropped"] == 3 and closed() == [1, 0, 0][-frames():])
+        wait_until(lambda: closed() == [1] * frames())
+        assert [ring.word(number, 0) for number in range(frames())] == [layout.SUBMITTED] * frames()
