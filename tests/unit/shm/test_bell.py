@@ -66,7 +66,8 @@ def test_two_processes_ring_each_other_without_a_lost_wake_up(memory, spin_us, w
         partner.kill()
         partner.wait()
     (sleeps, late), (partner_sleeps, partner_late) = counters(array, 0), counters(array, 1)
-    assert sleeps + partner_sleeps > rounds / 100, "nobody ever slept, so nothing was tried"
+    # who spins first may find every answer in time, on an idle machine
+    assert spin_us or sleeps + partner_sleeps > rounds / 100, "nobody ever slept, so nothing was tried"
     assert (late, partner_late) == (0, 0)
 
 
