@@ -1,9 +1,10 @@
-"""Two processes ring each other: nobody oversleeps."""
+"""Two processes ring each other, whatever each is written in: nobody oversleeps."""
 import os
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -41,20 +42,37 @@ def memory():
         os.close(fd)
 
 
+@pytest.fixture(scope="module")
+def native_partner(tmp_path_factory):
+    """The C++ side of a bell, as a program."""
+    program = tmp_path_factory.mktemp("native") / "bell_partner"
+    source = Path(__file__).resolve().parents[2] / "tfops/src"
+    subprocess.run(["g++", "-std=c++14", "-O2", "-I", str(source), str(Path(__file__).with_name("bell_partner.cc")),
+                    str(source / "core/bell.cc"), "-o", str(program)], check=True)
+    return [str(program)]
+
+
+@pytest.fixture
+def partner_command(request, way):
+    return request.getfixturevalue("native_partner") if way == "native" else [sys.executable, "-c", PARTNER]
+
+
 def counters(memory, index):
     words = memory[layout.SESSION_BELLS_OFFSET:layout.SESSION_BYTES].view(layout.BELL)[index]
     return int(words["sleeps"]), int(words["late"])
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="the plain twins are atomic within one process only")
-@pytest.mark.parametrize("spin_us, way, rounds", [(0, "compiled", MANY), (20, "compiled", SOME), (0, "plain", SOME)])
-def test_two_processes_ring_each_other_without_a_lost_wake_up(memory, spin_us, way, rounds):
+@pytest.mark.parametrize("spin_us, way, rounds", [
+    (0, "compiled", MANY), (20, "compiled", SOME), (0, "plain", SOME), (0, "native", SOME), (20, "native", SOME),
+])
+def test_two_processes_ring_each_other_without_a_lost_wake_up(memory, partner_command, spin_us, way, rounds):
     from ascpipe.shm import atomics
 
     fd, array = memory
     words = array[layout.SESSION_BYTES:].view(np.uint32)
     arguments = [str(fd), str(spin_us), way, str(rounds)]
-    partner = subprocess.Popen([sys.executable, "-c", PARTNER, *arguments], pass_fds=[fd])
+    partner = subprocess.Popen([*partner_command, *arguments], pass_fds=[fd])
     try:
         mine, other = bell.Bell(array, 0, spin_us), bell.Bell(array, 1, spin_us)
         for turn in range(1, rounds + 1):
