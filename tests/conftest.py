@@ -38,6 +38,8 @@ def _kernel_cache():
 
 
 def pytest_configure(config):
+    # A shell that starts us in the background has it ignored, and programs that tests interrupt would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     run_home = Path(tempfile.mkdtemp(prefix="asc-", dir="/tmp"))  # short: a socket path has 107 bytes at most
     config.stash[_run_home_key] = run_home
     os.environ["XDG_RUNTIME_DIR"] = str(run_home)
