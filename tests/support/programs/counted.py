@@ -125,6 +125,7 @@ class Feed:
         self.rows = {table.name: sparse_lookup(table.table, spec, is_train=training, batch=self.batch)
                      for table, spec in zip(tables, specs) if looked_up is None or table.name in looked_up}
         self.train: Dict[str, tf.Operation] = {}
+        self._unsure: Dict[str, np.ndarray] = {}
         if training:
             self._add_optimizer()
 
@@ -154,6 +155,7 @@ class Feed:
         self.last = index = int(values["index"])
         for table, ids in zip(self.tables, self.ids):
             if table.name in values["rows"]:
+                self._make_sure(table, ids[index], values["rows"][table.name])
                 what = "{} of batch {}".format("training" if self.training else "evaluation", index)
                 table.require_rows(ids[index], values["rows"][table.name], what)
         if self.training:
@@ -167,6 +169,15 @@ class Feed:
             np.add.at(table.counts, keys if table.name in claimed else keys[table.counts[keys] > 0], 1)
             if table.name in updated:
                 np.add.at(table.updates, keys, 1)
+
+    def _make_sure(self, table: "CountedTable", ids: np.ndarray, rows: np.ndarray) -> None:
+        """A cancelled step may have updated a table that it had claimed; the first lookup of its keys tells."""
+        batch = self._unsure.get(table.name)
+        if batch is None or not np.isin(ids, batch).any():
+            return
+        del self._unsure[table.name]
+        if not np.array_equal(rows, table.expected(ids)):
+            np.add.at(table.updates, batch, 1)
 
     def settle(self) -> None:
         """After the step of the next batch was cancelled while it waited: what it had claimed by then is counted.
@@ -184,5 +195,7 @@ class Feed:
             if claimed:
                 self.trained(self.last + 1, claimed, ())
             if [table.known() for table in self.tables] == found:
+                self._unsure = {table.name: ids[self.last + 1] for table, ids in zip(self.tables, self.ids)
+                                if table.name in claimed}
                 return
         raise AssertionError("counts {} are those of no part of batch {}".format(found, self.last + 1))
