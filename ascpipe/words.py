@@ -28,10 +28,21 @@ TRAIN, EVAL = 0, 1
 FREE, NAMED, TRAINED = 0, 1, 2
 
 # Status of a record; everything but PLAN_OK is an error of the step that wants the plan.
-PLAN_OK, PLAN_TABLE_FULL = 0, 1
+PLAN_OK = 0
+PLAN_TABLE_FULL = 1  # a table of the device alone has more keys than rows
+PLAN_DEVICE_SMALL = 2  # the device holds fewer rows than this one batch needs
+PLAN_HOST_FULL = 3  # more keys than home rows
+PLAN_NO_MEMORY = 4  # the machine has none left for entries or home rows
 
 # Kinds of cuts.
-CUT_RESET = 1
+CUT_RESET = 1  # forget every key
+CUT_THRESHOLD = 2  # another access threshold, or counting stops
+CUT_EVICT = 3  # drop the keys that were not used for a while
+
+# What stands where a slot may: a slot itself (0 or more), no row, or the code of a home row (and all below).
+SLOT_NONE = -1
+SLOT_HOME = -2  # home row h is SLOT_HOME - h; evaluation only
+SLOT_FROZEN = 1 << 30  # added to a slot: the row is looked up and never updated (a padding key); trainer only
 
 # What a thread waits for, shown by `ascpipe status`.
 WAIT_NONE, WAIT_BATCH, WAIT_ROOM, WAIT_PLAN, WAIT_STEP, WAIT_LEASE, WAIT_READ, WAIT_CUT = range(8)

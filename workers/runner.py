@@ -52,7 +52,8 @@ class Attachment:
         self.session: np.ndarray = memory[0]
         self.streams: List[Dict[str, Any]] = body["streams"]
         self.rings = [RingView(part) for part in memory[1:1 + streams]]
-        self.tables = {t["table"]: TableView(part) for t, part in zip(body["tables"], memory[1 + streams:])}
+        self.tables = {t["table"]: TableView(part, fd) for t, part, fd in zip(
+            body["tables"], memory[1 + streams:], fds[1 + streams:])}
         self.workers = {t["table"]: t["worker"] for t in body["tables"]}
         self.restart = bool(body["restart"])
         self.spin_us = int(body["spin_us"])

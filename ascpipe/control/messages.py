@@ -62,12 +62,27 @@ class Stream:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that is wanted; tables are numbered from 0 without gaps, ``dim`` counts floats."""
+    """A table that is wanted; tables are numbered from 0 without gaps.
+
+    Attributes:
+        dim: floats of an embedding.
+        device_rows: rows on the device; 0 for a table that lives in home rows alone.
+        home_rows: home rows at most; 0 for a table that lives on the device alone.
+        row_floats: floats of a home row: embedding and optimizer slots.
+        access_threshold: occurrences before a key gets a row; -1 without admission.
+        faae_coefficient: how much an occurrence counts.
+        eviction_threshold: age at which an eviction drops a key; -1 never.
+    """
 
     table: int
     name: str
     dim: int
     device_rows: int
+    home_rows: int = 0
+    row_floats: int = 0
+    access_threshold: int = -1
+    faae_coefficient: int = 1
+    eviction_threshold: int = -1
 
 
 @dataclass(frozen=True)
@@ -246,19 +261,23 @@ def _start(value: Any, where: str) -> Start:
         value, where)
     if [table.table for table in start.tables] != list(range(len(start.tables))):
         raise MessageError("{}.tables are not numbered 0, 1, 2, ...".format(where))
+    for table in start.tables:
+        if max(table.device_rows, table.home_rows) == 0 or (table.home_rows > 0 and table.row_floats < table.dim):
+            raise MessageError("table {} has {} rows on the device and {} home rows of {} floats (dim {})".format(
+                table.table, table.device_rows, table.home_rows, table.row_floats, table.dim))
     seen_streams: List[int] = []
     seen_tables: List[Tuple[int, int]] = []
     for stream in start.streams:
         if stream.stream in seen_streams:
             raise MessageError("{}.streams has stream {} twice".format(where, stream.stream))
         seen_streams.append(stream.stream)
-        for table in stream.tables:
-            if table >= len(start.tables):
+        for number in stream.tables:
+            if number >= len(start.tables):
                 raise MessageError("stream {} has table {}, there are {}".format(
-                    stream.stream, table, len(start.tables)))
-            if (stream.channel, table) in seen_tables:
-                raise MessageError("table {} is in two streams of channel {}".format(table, stream.channel))
-            seen_tables.append((stream.channel, table))
+                    stream.stream, number, len(start.tables)))
+            if (stream.channel, number) in seen_tables:
+                raise MessageError("table {} is in two streams of channel {}".format(number, stream.channel))
+            seen_tables.append((stream.channel, number))
     return start
 
 
@@ -267,7 +286,9 @@ _STREAM = _record(Stream, {
     "tables": _tuple(_int(0, MAX_TABLES - 1), MAX_TABLES)})
 _TABLE = _record(Table, {
     "table": _int(0, MAX_TABLES - 1), "name": _printable(255), "dim": _int(1, 1 << 20),
-    "device_rows": _int(1, 2**31 - 1)})
+    "device_rows": _int(0, 2**31 - 1), "home_rows": _int(0, 2**31 - 3), "row_floats": _int(0, 1 << 24),
+    "access_threshold": _int(-1, 2**31 - 1), "faae_coefficient": _int(1, 2**31 - 1),
+    "eviction_threshold": _int(-1, 2**31 - 1)})
 _BODIES: Dict[str, _Rule] = {
     "status": _record(Status, {}), "stop": _record(Stop, {}), "bye": _record(Bye, {}),
     "register": _record(Register, {

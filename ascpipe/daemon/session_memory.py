@@ -3,7 +3,7 @@
 The supervisor writes headers, the failure text and cleared claims, reads counters, and nothing else.
 """
 import os
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -33,9 +33,24 @@ class Segment(NamedTuple):
         return self.array[offset:offset + count * struct.itemsize].view(struct)
 
 
-def entry_capacity(device_rows: int) -> int:
-    """Entries of a table: its rows, and names of keys in the window that have none yet."""
-    return device_rows + max(65536, device_rows // 8)
+#: Names of keys in the window that have no row yet: entries for them cost nothing before they are used.
+_WINDOW_ENTRIES = 1 << 16
+#: Keys that admission counts, for each row that the table may have.
+_COUNTED_PER_ROW = 8
+_MAX_ENTRIES = 2**31 - 1
+
+
+def entry_capacity(table: messages.Table) -> int:
+    """Entries of a table at most: its rows, keys that are counted only, and names of keys in the window."""
+    rows = max(table.device_rows, table.home_rows)
+    if table.access_threshold >= 0:
+        rows *= _COUNTED_PER_ROW
+    return min(_MAX_ENTRIES, rows + max(_WINDOW_ENTRIES, rows // 8))
+
+
+def shape_of(table: messages.Table) -> layout.TableShape:
+    """Where the pieces of a table's segment lie."""
+    return layout.table_shape(table.device_rows, entry_capacity(table), table.home_rows, table.row_floats)
 
 
 class SessionMemory:
@@ -55,8 +70,9 @@ class SessionMemory:
                  places: memory.Places = memory.Places()) -> None:  # noqa: B008  (immutable)
         self.start, self.run = start, run
         rings = [layout.ring_shape(len(stream.tables), settings.ring_bytes) for stream in start.streams]
-        tables = [layout.table_shape(table.device_rows, entry_capacity(table.device_rows)) for table in start.tables]
-        need = layout.SESSION_BYTES + sum(shape.total_bytes for shape in rings) + sum(s.total_bytes for s in tables)
+        tables = [shape_of(table) for table in start.tables]
+        # entries and home rows get their memory later, as they are used
+        need = layout.SESSION_BYTES + sum(shape.total_bytes for shape in rings) + sum(s.entries_offset for s in tables)
         what = "{} rings and {} tables".format(len(rings), len(tables))
         self.use_memfd = memory.preflight(need, what, places)
         self._segments: List[Segment] = []
@@ -64,7 +80,7 @@ class SessionMemory:
             self.session = self._make(layout.SESSION_BYTES, "the session")
             self.rings = [self._make(shape.total_bytes, "the ring of stream {}".format(stream.stream))
                           for shape, stream in zip(rings, start.streams)]
-            self.tables = [self._make(shape.total_bytes, "table {!r}".format(table.name))
+            self.tables = [self._make(shape.total_bytes, "table {!r}".format(table.name), shape.entries_offset)
                            for shape, table in zip(tables, start.tables)]
             for ring, ring_shape, stream in zip(self.rings, rings, start.streams):
                 _write_ring(ring, ring_shape, stream, settings)
@@ -75,8 +91,8 @@ class SessionMemory:
             self.close()
             raise
 
-    def _make(self, size: int, what: str) -> Segment:
-        fd = segment.create(size, what, use_memfd=self.use_memfd)
+    def _make(self, size: int, what: str, present: Optional[int] = None) -> Segment:
+        fd = segment.create(size, what, use_memfd=self.use_memfd, present=present)
         try:
             made = Segment(fd, size, segment.map(fd, size))
         except BaseException:
@@ -191,8 +207,10 @@ def _write_table(made: Segment, shape: layout.TableShape, table: messages.Table)
     slots[:] = -1
     _write_header(made.view(layout.TABLE)[0], [
         ("magic", layout.MAGIC), ("table", table.table), ("dim", table.dim), ("device_rows", table.device_rows),
-        ("entry_capacity", entry_capacity(table.device_rows)), ("entries_offset", shape.entries_offset),
-        ("slots_offset", shape.slots_offset),
+        ("entry_capacity", entry_capacity(table)), ("entries_offset", shape.entries_offset),
+        ("slots_offset", shape.slots_offset), ("home_offset", shape.home_offset), ("home_capacity", table.home_rows),
+        ("row_floats", table.row_floats), ("access_threshold", table.access_threshold), ("counting", 1),
+        ("faae_coefficient", table.faae_coefficient), ("eviction_threshold", table.eviction_threshold),
     ])
 
 

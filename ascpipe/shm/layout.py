@@ -8,7 +8,8 @@ Four kinds of memory:
 
 * the *session segment*: failure text and one bell per process (``SESSION``, ``BELL``);
 * a *ring segment* per stream: ``RING``, ``FRAME`` x MAX_FRAMES, ``RING_TABLE`` x tables, byte arena;
-* a *table segment* per table: ``TABLE``, entries, slots;
+* a *table segment* per table: ``TABLE``, slots, entries, home rows; only as much of the last two has memory
+  as the header says, the rest of the segment is a hole;
 * a *frame*, inside the arena: ``PART`` per table, ``SPEC`` per feature, then the arrays of each part.
 
 Who writes a field is said beside it: P pump, K key worker, T trainer (plan op), W table worker,
@@ -23,12 +24,17 @@ from ascpipe.words import (  # noqa: F401  (part of the layout that C++ shares)
     ANSWERED,
     ASKED,
     CLAIMED,
+    CUT_EVICT,
     CUT_RESET,
+    CUT_THRESHOLD,
     DEDUPED,
     DONE,
     EVAL,
     FREE,
     NAMED,
+    PLAN_DEVICE_SMALL,
+    PLAN_HOST_FULL,
+    PLAN_NO_MEMORY,
     PLAN_OK,
     PLAN_TABLE_FULL,
     PLANNED,
@@ -49,7 +55,7 @@ from ascpipe.words import (  # noqa: F401  (part of the layout that C++ shares)
     WORD_NAMES,
 )
 
-VERSION = 1  #: of this file; any change of a byte below raises it
+VERSION = 2  #: of this file; any change of a byte below raises it
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
@@ -134,6 +140,7 @@ FRAME = _struct(
     claim=("<u4", 32),  # K by CAS from 0: generation of the key worker at work; S clears it after the reap
     closed=("<u4", 36),  # T: 1 = nobody can train this ticket any more
     trained=("<u4", 40),  # T: 1 = some table claimed it
+    timestamp=("<i8", 48),  # P: of the batch, 0 = it has none
 )
 
 RING_TABLE = _struct(
@@ -152,20 +159,33 @@ TABLE = _struct(
     table=("<i4", 8),
     dim=("<i4", 12),
     device_rows=("<i8", 16),
-    entry_capacity=("<i8", 24),
+    entry_capacity=("<i8", 24),  # entries at most
     entries_offset=("<i8", 32),
     slots_offset=("<i8", 40),
+    home_capacity=("<i8", 48),  # home rows at most, 0 = the table lives on the device alone
+    row_floats=("<i8", 56),  # of a home row: the embedding, then each optimizer slot
     rows=("<i8", 64),  # W: trained keys that have a row
     retired=("<i8", 72),  # W: last ticket assigned to truth
     hits=("<i8", 80),  # W: distinct keys found on the device, over trained batches
     misses=("<i8", 88),  # W: distinct keys that were not
     ids=("<i8", 96),  # W: ids of trained batches
     batches=("<i8", 104),  # W: trained batches of this table
+    loads=("<i8", 112),  # W: of the misses, rows that came from home
+    evicted=("<i8", 120),  # W: keys dropped by feature eviction
     cut_asked=("<i8", 128),  # T: id of the request, last
     cut_kind=("<i4", 136),  # T
-    cut_argument=("<i8", 144),  # T
+    cut_argument=("<i8", 144),  # T: CUT_THRESHOLD: 0 = stop counting, else the threshold; CUT_EVICT: age
     cut_committed=("<i8", 192),  # W
     cut_applied=("<i8", 200),  # W
+    entries_used=("<i8", 256),  # W: entries from here on were never used; raised before their state is stored
+    entries_ready=("<i8", 264),  # W: entries whose memory is there
+    homes_ready=("<i8", 272),  # W: home rows whose memory is there
+    time=("<i8", 280),  # W: greatest timestamp of a trained batch
+    access_threshold=("<i8", 288),  # S, then W by a cut: occurrences before a key gets a row; -1 = no admission
+    counting=("<i8", 296),  # S, then W by a cut: 1 = occurrences are counted
+    faae_coefficient=("<i8", 304),  # S: how much an occurrence counts
+    eviction_threshold=("<i8", 312),  # S: age at which a key is dropped by an eviction; -1 = never
+    home_offset=("<i8", 320),  # float32[home_capacity, row_floats]
 )
 
 ENTRY = _struct(
@@ -176,7 +196,7 @@ ENTRY = _struct(
     last=("<i8", 24),  # last ticket that used it
     slot=("<i4", 32),  # device slot or -1
     state=("<i4", 36),  # FREE, NAMED, TRAINED; written last
-    frequency=("<i4", 40),  # trained batches that used it, halved now and then
+    frequency=("<i4", 40),  # decayed use, see kernels/frequency.py
     home=("<i4", 44),  # home row or -1
 )
 
@@ -197,12 +217,14 @@ PART = _struct(
     restore=("<i8", 40),  # int32[id_count]; K
     occurrences=("<i8", 48),  # int32[unique_count]; K
     entries=("<i8", 56),  # int32[unique_count]; W touch
-    slots=("<i8", 64),  # int32[unique_count], -1 = no row; W plan
+    slots=("<i8", 64),  # int32[unique_count], -1 = no row on the device; W plan; evaluation: SLOT_* codes
     counts=("<i8", 72),  # int64[unique_count], absolute; W plan
     frequencies=("<i8", 80),  # int32[unique_count], absolute; W plan
     move_in=("<i8", 88),  # int32[fresh_count + load_count], indexes into unique; W plan
     out_slots=("<i8", 96),  # int32[out_count]; W plan
     out_entries=("<i8", 104),  # int32[out_count]; W plan
+    homes=("<i8", 112),  # int32[unique_count], home row or -1; W plan
+    out_homes=("<i8", 120),  # int32[out_count]; W plan
     unique_count=("<i8", 128),  # K
     held=("<i8", 136),  # W: entries stored; unique_count, or fewer when the table had no room
     base=("<i8", 144),  # W plan: last ticket this table finished when the plan's turn comes
@@ -214,6 +236,8 @@ PART = _struct(
     out_count=("<i8", 192),  # W plan
     rows=("<i8", 200),  # W plan: absolute TABLE.rows after this ticket
     full=("<i8", 208),  # W plan: 1 = claimed plan, 0 = count-only record
+    time=("<i8", 216),  # W plan: absolute TABLE.time after this ticket
+    admitted=("<i8", 224),  # W plan: distinct keys that have a row in this batch
 )
 
 STRUCTS = {
@@ -238,7 +262,7 @@ def align(size: int, unit: int = CACHE_LINE) -> int:
 #: arrays of a part in the order in which they lie in a frame: name of the offset field, bytes per id
 PART_ARRAYS = (
     ("ids", 8), ("unique", 8), ("restore", 4), ("occurrences", 4), ("entries", 4), ("slots", 4), ("counts", 8),
-    ("frequencies", 4), ("move_in", 4), ("out_slots", 4), ("out_entries", 4),
+    ("frequencies", 4), ("move_in", 4), ("out_slots", 4), ("out_entries", 4), ("homes", 4), ("out_homes", 4),
 )
 
 
@@ -270,15 +294,24 @@ def ring_shape(table_count: int, arena_bytes: int) -> RingShape:
 
 
 class TableShape(NamedTuple):
-    """Where the pieces of a table segment lie, all in bytes."""
+    """Where the pieces of a table segment lie, all in bytes.  Those that grow begin on a page."""
 
-    entries_offset: int
     slots_offset: int
+    entries_offset: int
+    home_offset: int
     total_bytes: int
 
 
-def table_shape(device_rows: int, entry_capacity: int) -> TableShape:
-    """Offsets of a table segment for ``device_rows`` slots and ``entry_capacity`` entries."""
-    entries = align(TABLE.itemsize)
-    slots = align(entries + entry_capacity * ENTRY.itemsize)
-    return TableShape(entries, slots, align(slots + 4 * device_rows, PAGE))
+def table_shape(device_rows: int, entry_capacity: int, home_capacity: int = 0, row_floats: int = 0) -> TableShape:
+    """Offsets of a table segment.
+
+    Args:
+        device_rows: slots.
+        entry_capacity: entries at most.
+        home_capacity: home rows at most, 0 for a table on the device alone.
+        row_floats: floats of a home row.
+    """
+    slots = align(TABLE.itemsize)
+    entries = align(slots + 4 * device_rows, PAGE)
+    homes = align(entries + entry_capacity * ENTRY.itemsize, PAGE)
+    return TableShape(slots, entries, homes, align(homes + 4 * home_capacity * row_floats, PAGE))

@@ -46,11 +46,26 @@ def preflight(need_bytes: int, what: str, places: Places = Places()) -> bool:  #
     Raises:
         OutOfSharedMemoryError: no kind has so much; names every limit.
     """
+    require(need_bytes, what, places=places)
+    return shm_room(places.shm_dir).free_bytes < need_bytes + MARGIN_BYTES
+
+
+def require(need_bytes: int, what: str, *, shm_counts: bool = False,
+            places: Places = Places()) -> None:  # noqa: B008  (immutable)
+    """Refuse to allocate ``need_bytes`` where a limit does not leave them.
+
+    Args:
+        what: whom they are for, for the error text.
+        shm_counts: they come out of /dev/shm.
+
+    Raises:
+        OutOfSharedMemoryError: names every limit.
+    """
     shm = shm_room(places.shm_dir)
     limits = [room for room in group_rooms(places) + [machine_room(places.meminfo)] if room is not None]
-    if any(room.free_bytes < need_bytes + MARGIN_BYTES for room in limits):
+    binding = limits + ([shm] if shm_counts else [])
+    if any(room.free_bytes < need_bytes + MARGIN_BYTES for room in binding):
         raise OutOfSharedMemoryError(what, need_bytes, ", ".join(room.text for room in [shm] + limits))
-    return shm.free_bytes < need_bytes + MARGIN_BYTES
 
 
 def shm_room(shm_dir: str) -> Room:

@@ -10,6 +10,7 @@ from numba import njit
 
 from ascpipe.shm import layout
 from ascpipe.shm.atomics import load_acquire_i64, load_acquire_u32
+from ascpipe.shm.growth import Growth
 
 _HEAD = layout.RING.fields["head"][1] // 8
 _TAIL = layout.RING.fields["tail"][1] // 8
@@ -179,17 +180,40 @@ class TableView:
     Attributes:
         header: the TABLE fields, readable and writable by name.
         longs: the whole segment as int64.
-        entries, entries32: the entries as int64[capacity, 6] and int32[capacity, 12].
+        entries, entries32: the entries as int64[capacity, 6] and int32[capacity, 12]; of these
+            ``header["entries_ready"]`` have memory.
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
+        homes: float32[home capacity, row floats]; of these ``header["homes_ready"]`` have memory.
     """
 
-    def __init__(self, memory: np.ndarray) -> None:
-        """Args: memory: uint8[bytes of the segment], writable."""
+    def __init__(self, memory: np.ndarray, fd: int = -1) -> None:
+        """Args: memory: uint8[bytes of the segment], writable.  fd: its descriptor, or -1 if all of it is there."""
         self.header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
         self.longs = memory.view("<i8")
-        start, capacity = int(self.header["entries_offset"]), int(self.header["entry_capacity"])
-        entries = memory[start:start + capacity * layout.ENTRY.itemsize]
-        self.entries = entries.view("<i8").reshape(capacity, layout.ENTRY.itemsize // 8)
-        self.entries32 = entries.view("<i4").reshape(capacity, layout.ENTRY.itemsize // 4)
-        slots = int(self.header["slots_offset"])
-        self.slot_entries = memory[slots:slots + 4 * int(self.header["device_rows"])].view("<i4")
+        header, entry = self.header, layout.ENTRY.itemsize
+        capacity, home_capacity, floats = (
+            int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
+        start, slots, homes = (int(header[name]) for name in ("entries_offset", "slots_offset", "home_offset"))
+        entries = memory[start:start + capacity * entry]
+        self.entries = entries.view("<i8").reshape(capacity, entry // 8)
+        self.entries32 = entries.view("<i4").reshape(capacity, entry // 4)
+        self.slot_entries = memory[slots:slots + 4 * int(header["device_rows"])].view("<i4")
+        self.homes = memory[homes:homes + 4 * home_capacity * floats].view("<f4").reshape(home_capacity, floats)
+        self._entries_growth = Growth(fd, start, entry, capacity)
+        self._homes_growth = Growth(fd, homes, 4 * floats, home_capacity)
+
+    def ready_entries(self, count: int) -> bool:
+        """See to it that ``count`` entries, and some more, have memory; False if there is none."""
+        return self._ready(self._entries_growth, "entries_ready", count)
+
+    def ready_homes(self, count: int) -> bool:
+        """See to it that ``count`` home rows, and some more, have memory; False if there is none."""
+        return self._ready(self._homes_growth, "homes_ready", count)
+
+    def _ready(self, growth: Growth, field: str, count: int) -> bool:
+        ready = growth.ready(int(self.header[field]), count)
+        if ready < count:
+            return False
+        if ready > self.header[field]:
+            self.header[field] = ready  # after the memory is there
+        return True

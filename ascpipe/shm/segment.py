@@ -1,8 +1,9 @@
 """Shared memory: made by the supervisor, handed over as a descriptor, mapped by everybody.
 
 A segment has no name that outlives its creation: it is unlinked at once, so it is gone with the last
-process that holds it.  All its pages are there from the start: running out of memory is an error with
-numbers in ``create`` or before, in ``memory.preflight``, never a SIGBUS later.
+process that holds it.  All its pages are there from the start, but for parts that are made to grow
+(``growth``) and are not touched before: running out of memory is an error with numbers, in ``create`` or
+before, in ``memory.preflight``, never a SIGBUS later.
 """
 import errno
 import fcntl
@@ -10,7 +11,7 @@ import os
 import re
 import secrets
 import stat
-from typing import Any, List
+from typing import Any, List, Optional
 
 import numpy as np
 import posix_ipc
@@ -25,8 +26,8 @@ _PLAIN_TMPFS = 1  # what the kernel answers for files of /dev/shm: they cannot b
 _NAME = re.compile(r"ascpipe\.[0-9a-f]{32}")
 
 
-def create(size: int, what: str, *, use_memfd: bool) -> int:
-    """A new segment of ``size`` bytes, zeroed, all pages present; its descriptor.
+def create(size: int, what: str, *, use_memfd: bool, present: Optional[int] = None) -> int:
+    """A new segment of ``size`` bytes, zeroed; its descriptor.
 
     Only after ``memory.preflight``: nothing bounds a memfd, allocating one past what the machine has gets
     this process killed.
@@ -35,21 +36,35 @@ def create(size: int, what: str, *, use_memfd: bool) -> int:
         size: bytes, more than 0.
         what: whom it is for, for the error text.
         use_memfd: what ``memory.preflight`` chose.
+        present: bytes from the start whose pages are there; else all.
 
     Raises:
         OutOfSharedMemoryError: the kernel has no room although the preflight saw some.
     """
     fd = syscalls.memfd_create("ascpipe") if use_memfd else _open_unlinked()
     try:
-        os.posix_fallocate(fd, 0, size)
+        os.ftruncate(fd, size)
+        fill(fd, 0, size if present is None else present, what)
         if use_memfd:
             syscalls.add_seals(fd)
-    except OSError as error:
+    except BaseException:
         os.close(fd)
+        raise
+    return fd
+
+
+def fill(fd: int, offset: int, size: int, what: str) -> None:
+    """See to it that the pages of a part of a segment are there; those that are keep their content.
+
+    Raises:
+        OutOfSharedMemoryError: the kernel has no room.
+    """
+    try:
+        os.posix_fallocate(fd, offset, size)
+    except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
             raise
         raise OutOfSharedMemoryError(what, size, "the kernel says {}".format(os.strerror(error.errno))) from error
-    return fd
 
 
 def _open_unlinked() -> int:

@@ -156,7 +156,7 @@ def test_a_default_directory_that_is_not_ours_alone_is_not_used(connect):
 
 def test_a_link_starts_once_but_a_bad_argument_does_not_count(daemon, connect):
     link = connect("unit")
-    with pytest.raises(MessageError, match="device_rows"):
+    with pytest.raises(MessageError, match="rows on the device"):
         link.start([messages.Stream(0, 0, (0,))], [messages.Table(0, "user", 4, 0)])
     link.start(*small_session())
     with pytest.raises(WrongStateError):

@@ -87,7 +87,9 @@ class FakeTable:
         self.header = self.memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
         for name, value in (("magic", layout.MAGIC), ("table", shape.number), ("dim", shape.dim),
                             ("device_rows", shape.device_rows), ("entry_capacity", capacity),
-                            ("entries_offset", places.entries_offset), ("slots_offset", places.slots_offset)):
+                            ("entries_offset", places.entries_offset), ("slots_offset", places.slots_offset),
+                            ("home_offset", places.home_offset), ("access_threshold", -1), ("counting", 1),
+                            ("faae_coefficient", 1), ("eviction_threshold", -1)):
             self.header[name] = value
         self.header["version"] = layout.VERSION
         self.slots: Dict[int, int] = {}  # truth

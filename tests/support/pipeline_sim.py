@@ -56,13 +56,18 @@ def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, 
     return ring
 
 
-def make_table(device_rows: int, capacity: int, allocate: Allocate = aligned) -> TableView:
-    """An empty table as the supervisor makes it."""
-    shape = layout.table_shape(device_rows, capacity)
+def make_table(device_rows: int, capacity: int, allocate: Allocate = aligned, home_rows: int = 0, row_floats: int = 0,
+               **fields: int) -> TableView:
+    """An empty table as the supervisor makes it; ``fields`` are further ones of its header."""
+    shape = layout.table_shape(device_rows, capacity, home_rows, row_floats)
     memory = allocate(shape.total_bytes)
     header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
-    header["device_rows"], header["entry_capacity"] = device_rows, capacity
-    header["entries_offset"], header["slots_offset"] = shape.entries_offset, shape.slots_offset
+    defaults = {"access_threshold": -1, "counting": 1, "faae_coefficient": 1, "eviction_threshold": -1}
+    for name, value in {
+            "device_rows": device_rows, "entry_capacity": capacity, "home_capacity": home_rows,
+            "row_floats": row_floats, "slots_offset": shape.slots_offset, "entries_offset": shape.entries_offset,
+            "home_offset": shape.home_offset, **defaults, **fields}.items():
+        header[name] = value
     table = TableView(memory)
     table.slot_entries[:] = -1
     return table

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from ascpipe.control import codec, messages
 from ascpipe.errors import BusyError, MessageError
 
+OFF = {"home_rows": 0, "row_floats": 0, "access_threshold": -1, "faae_coefficient": 1, "eviction_threshold": -1}
 GOOD = {
     "status": {}, "stop": {}, "bye": {},
     "register": {"pid": 5, "layout": 2**62, "version": "1", "token": b"x" * 16},
     "start": {
         "streams": [{"stream": 0, "channel": 0, "tables": [1, 0]}, {"stream": 7, "channel": 1, "tables": [1]}],
-        "tables": [{"table": 0, "name": "user", "dim": 8, "device_rows": 100},
-                   {"table": 1, "name": "item", "dim": 16, "device_rows": 7}],
+        "tables": [{"table": 0, "name": "user", "dim": 8, "device_rows": 100, **OFF},
+                   {"table": 1, "name": "item", "dim": 16, "device_rows": 7, **OFF}],
     },
 }
 
@@ -64,6 +65,9 @@ def changed(path, value):
     (("start", "tables", 0, "name"), "\x1b[31m", "control characters"),
     (("start", "tables", 0, "dim"), 0, "dim"),
     (("start", "tables", 0, "device_rows"), 2**31, "device_rows"),
+    (("start", "tables", 0, "device_rows"), 0, "rows on the device"),
+    (("start", "tables", 0, "home_rows"), 5, "home rows"),
+    (("start", "tables", 0, "access_threshold"), -2, "access_threshold"),
     (("start", "tables", 1), None, r"tables\[1\] is a NoneType"),
 ])
 def test_a_bad_field_is_named(path, value, words):

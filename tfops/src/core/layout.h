@@ -11,7 +11,7 @@
 namespace ascpipe {
 namespace layout {
 
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::uint32_t kMagic = 0x41534350;
 constexpr std::int64_t kCacheLine = 64;
 constexpr std::int64_t kPage = 4096;
@@ -51,8 +51,19 @@ enum WaitsFor : std::int32_t {
   kWaitCut = 7,
 };
 
-enum PlanStatus : std::int64_t { kPlanOk = 0, kPlanTableFull = 1 };
-enum CutKind : std::int32_t { kCutReset = 1 };
+enum PlanStatus : std::int64_t {
+  kPlanOk = 0,
+  kPlanTableFull = 1,
+  kPlanDeviceSmall = 2,
+  kPlanHostFull = 3,
+  kPlanNoMemory = 4,
+};
+enum CutKind : std::int32_t { kCutReset = 1, kCutThreshold = 2, kCutEvict = 3 };
+
+// What stands where a slot may.
+constexpr std::int32_t kSlotNone = -1;
+constexpr std::int32_t kSlotHome = -2;          // home row h is kSlotHome - h
+constexpr std::int32_t kSlotFrozen = 1 << 30;   // added to a slot: looked up, never updated
 
 constexpr std::size_t kFailureTextBytes = 2048;
 
@@ -117,7 +128,9 @@ struct Frame {
   std::uint32_t claim;
   std::uint32_t closed;
   std::uint32_t trained;
-  std::uint8_t unused[20];
+  std::uint8_t unused1[4];
+  std::int64_t timestamp;
+  std::uint8_t unused2[8];
 };
 
 struct RingTable {
@@ -138,22 +151,34 @@ struct Table {
   std::int64_t entry_capacity;
   std::int64_t entries_offset;
   std::int64_t slots_offset;
-  std::uint8_t unused1[16];
+  std::int64_t home_capacity;
+  std::int64_t row_floats;
   std::int64_t rows;
   std::int64_t retired;
   std::int64_t hits;
   std::int64_t misses;
   std::int64_t ids;
   std::int64_t batches;
-  std::uint8_t unused2[16];
+  std::int64_t loads;
+  std::int64_t evicted;
   std::int64_t cut_asked;
   std::int32_t cut_kind;
-  std::uint8_t unused3[4];
+  std::uint8_t unused1[4];
   std::int64_t cut_argument;
-  std::uint8_t unused4[40];
+  std::uint8_t unused2[40];
   std::int64_t cut_committed;
   std::int64_t cut_applied;
-  std::uint8_t unused5[304];
+  std::uint8_t unused3[48];
+  std::int64_t entries_used;
+  std::int64_t entries_ready;
+  std::int64_t homes_ready;
+  std::int64_t time;
+  std::int64_t access_threshold;
+  std::int64_t counting;
+  std::int64_t faae_coefficient;
+  std::int64_t eviction_threshold;
+  std::int64_t home_offset;
+  std::uint8_t unused4[184];
 };
 
 struct Entry {
@@ -188,7 +213,8 @@ struct Part {
   std::int64_t move_in;
   std::int64_t out_slots;
   std::int64_t out_entries;
-  std::uint8_t unused1[16];
+  std::int64_t homes;
+  std::int64_t out_homes;
   std::int64_t unique_count;
   std::int64_t held;
   std::int64_t base;
@@ -200,7 +226,9 @@ struct Part {
   std::int64_t out_count;
   std::int64_t rows;
   std::int64_t full;
-  std::uint8_t unused2[40];
+  std::int64_t time;
+  std::int64_t admitted;
+  std::uint8_t unused[24];
 };
 
 static_assert(sizeof(Bell) == 64, "see ascpipe/shm/layout.py");
@@ -231,7 +259,8 @@ inline std::int64_t PlacePart(Part* part, std::int64_t id_count, std::int64_t sp
   } arrays[] = {
       {&Part::ids, 8},     {&Part::unique, 8},  {&Part::restore, 4},     {&Part::occurrences, 4},
       {&Part::entries, 4}, {&Part::slots, 4},   {&Part::counts, 8},      {&Part::frequencies, 4},
-      {&Part::move_in, 4}, {&Part::out_slots, 4}, {&Part::out_entries, 4},
+      {&Part::move_in, 4}, {&Part::out_slots, 4}, {&Part::out_entries, 4}, {&Part::homes, 4},
+      {&Part::out_homes, 4},
   };
   for (const auto& array : arrays) {
     part->*array.field = offset;
