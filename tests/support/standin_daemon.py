@@ -1,4 +1,4 @@
-"""The real daemon with stand-in workers.
+"""The real daemon with other workers: stand-ins, or those of $ASCPIPE_STANDIN_WORKERS, a module.
 
     python -m tests.support.standin_daemon --name NAME [--private] [--ready-fd FD]
 """
@@ -12,7 +12,8 @@ from ascpipe.shm.memory import Places
 
 
 def commands():
-    return {kind: (sys.executable, "-m", "tests.support.standin_worker", kind) for kind in ("key", "table")}
+    module = os.environ.get("ASCPIPE_STANDIN_WORKERS", "tests.support.standin_worker")
+    return {kind: (sys.executable, "-m", module, kind) for kind in ("key", "table")}
 
 
 @click.command()

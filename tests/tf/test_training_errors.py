@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.tf.configuration import Configuration
-from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
-from mx_rec.core.embedding import sparse_lookup
+from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.optimizers import adagrad
 from mx_rec.util.initialize import init, terminate_config_initializer
 from tests.support.waiting import wait_until
@@ -122,54 +121,6 @@ def test_a_full_table_names_itself_and_the_setting_and_loses_nothing():
             with pytest.raises(tf.errors.ResourceExhaustedError, match=full_table()):
                 run.run(program.train)
             assert (program.user.size(), program.item.size()) == rows
-
-
-@pytest.mark.parametrize("kind", ["session", "estimator"])
-def test_managed_sessions_raise_our_errors_instead_of_trying_again(kind, tmp_path):
-    def build():
-        program = programs.Program(SOURCE, optimizer, rows=9)
-        return program, tf.compat.v1.train.get_or_create_global_step()
-
-    started = time.monotonic()
-    if kind == "session":
-        with programs.ascpipe():
-            program, _ = build()
-            scaffold = tf.compat.v1.train.Scaffold(local_init_op=tf.group(
-                program.iterator.initializer, tf.compat.v1.local_variables_initializer()))
-            with pytest.raises(tf.errors.ResourceExhaustedError, match=full_table()):
-                with tf.compat.v1.train.MonitoredTrainingSession(scaffold=scaffold) as run:
-                    while not run.should_stop():
-                        run.run(program.train)
-    else:
-        _estimator(tmp_path)
-    assert time.monotonic() - started < 30
-
-
-def _estimator(tmp_path):
-    """An Estimator makes the graph itself; tables are created and the pipeline started in its model_fn."""
-    specs = programs.specs()
-
-    def input_fn():
-        return programs.dataset(SOURCE).map(get_asc_insert_func(specs)).map(
-            lambda batch: (batch, batch["label"])).prefetch(4)
-
-    def model_fn(features, labels, mode):
-        tables = [programs.table("user", rows=9), programs.table("item", rows=9)]
-        rows = [sparse_lookup(tables[place], spec, batch=features) for place, spec in zip((0, 0, 1), specs)]
-        loss = programs.model(rows, labels)
-        step = tf.compat.v1.train.get_global_step()
-        with tf.control_dependencies([programs.apply(loss, [t.variable for t in tables], optimizer())]):
-            train = tf.compat.v1.assign_add(step, 1)
-        start_asc_pipeline()
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
-
-    with programs.ascpipe():
-        config = tf.estimator.RunConfig(save_summary_steps=None, save_checkpoints_steps=None,
-                                        save_checkpoints_secs=None)
-        estimator = tf.estimator.Estimator(model_fn, str(tmp_path), config)
-        with pytest.raises(tf.errors.ResourceExhaustedError, match=full_table()):
-            estimator.train(input_fn)
-    tf.compat.v1.summary.FileWriterCache.clear()  # TensorFlow keeps its event files open
 
 
 @pytest.mark.parametrize("end", ["close", "ctrl-c"])

@@ -1,0 +1,47 @@
+"""A real worker that ends badly as soon as the file $ASCPIPE_STANDIN_FAULT asks for it.
+
+    python -m tests.support.faulty_worker KIND --channel FD --index I --generation G
+
+The file holds a worker's kind and what shall happen in its next step: ``table ValueError`` or ``key SIGSEGV``.
+"""
+import os
+import signal
+import sys
+from pathlib import Path
+
+from ascpipe.shm import layout
+from ascpipe.workers import key_worker, table_worker
+from ascpipe.workers.runner import command
+
+KINDS = {"key": (layout.BELL_KEY_WORKERS, key_worker.make_step),
+         "table": (layout.BELL_TABLE_WORKERS, table_worker.make_step)}
+
+
+def faulty(kind, make_step):
+    order = Path(os.environ["ASCPIPE_STANDIN_FAULT"])
+
+    def make(worker, attachment):
+        step = make_step(worker, attachment)
+
+        def faulty_step():
+            if order.exists():
+                whose, how = order.read_text().split()
+                if whose == kind:
+                    fail(how)
+            return step()
+
+        return faulty_step
+
+    return make
+
+
+def fail(how):
+    if how == "ValueError":
+        raise ValueError("slot 7 has two keys")
+    os.kill(os.getpid(), signal.Signals[how])
+
+
+if __name__ == "__main__":
+    kind = sys.argv.pop(1)
+    bell_base, make_step = KINDS[kind]
+    command("faulty_worker", bell_base, faulty(kind, make_step))()
