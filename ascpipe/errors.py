@@ -277,7 +277,7 @@ class TableWorkerDiedError(WorkerError):
 
     code = "E122"
     template = ("{worker} (pid {pid}) ended: {cause}. Its memory may be damaged, so it will not be reused. "
-                "Restart the program from its last checkpoint")
+                "What was trained since the last checkpoint is lost. Restart the program")
 
 
 class KeyWorkerDiedError(WorkerError):
@@ -285,7 +285,7 @@ class KeyWorkerDiedError(WorkerError):
 
     code = "E130"
     template = ("{worker} (pid {pid}) ended: {cause}. No batch was half-applied. "
-                "Restart the program from its last checkpoint")
+                "What was trained since the last checkpoint is lost. Restart the program")
 
 
 class CrashLoopError(WorkerError):
@@ -298,7 +298,7 @@ class CrashLoopError(WorkerError):
     code = "E140"
     fields: ClassVar[Tuple[str, ...]] = ("worker", "restarts", "window_s", "causes")
     template = ("{worker} was restarted {restarts} times in {window_s:g} s, giving up. Last causes: {causes}. "
-                "Restart the program from its last checkpoint")
+                "What was trained since the last checkpoint is lost. Restart the program")
 
 
 class RemoteError(DaemonError):

@@ -178,8 +178,8 @@ void Waiter::LookAround() {
   if (settings_.lifeline_fd >= 0 && poll(&lifeline, 1, 0) > 0 &&
       (lifeline.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0) {
     Fail(Error(Code::kFailedPrecondition, "E110: ascpipe supervisor (pid ", supervisor_pid_,
-               ") is gone (its lifeline closed). No batch was half-applied. Restart the program and restore from the "
-               "last checkpoint"));
+               ") is gone (its lifeline closed). No batch was half-applied. What was trained since the last "
+               "checkpoint is lost. Restart the program"));
   }
 }
 
