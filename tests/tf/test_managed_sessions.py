@@ -166,18 +166,18 @@ def test_a_worker_that_is_killed_again_and_again_is_an_exception_soon(manager, k
     worker_fails(manager, kind, "SIGKILL", "E140", "was restarted 5 times.*killed by SIGKILL", monkeypatch, tmp_path)
 
 
-@pytest.mark.parametrize("manager, number, error, match", [
-    ("session", signal.SIGTERM, tf.errors.InternalError, "E113"),
-    ("estimator", signal.SIGKILL, tf.errors.FailedPreconditionError, "E110"),
-    *[pytest.param(*case, marks=pytest.mark.long) for case in (
-        ("estimator", signal.SIGTERM, tf.errors.InternalError, "E113"),
-        ("session", signal.SIGKILL, tf.errors.FailedPreconditionError, "E110"))]])
-def test_the_daemons_end_is_an_exception_soon(manager, number, error, match, tmp_path):
+@pytest.mark.parametrize("manager, how", [
+    ("session", "SIGTERM"), ("estimator", "SIGKILL"), *[pytest.param(*case, marks=pytest.mark.long) for case in (
+        ("estimator", "SIGTERM"), ("session", "SIGKILL"))]])
+def test_the_daemons_end_is_an_exception_soon(manager, how, tmp_path):
+    error, code = {"SIGTERM": (tf.errors.InternalError, "E113"),
+                   "SIGKILL": (tf.errors.FailedPreconditionError, "E110")}[how]
+
     def act(watch):
         watch.begin(failed=True)
-        os.kill(Configuration.get_instance().running_pipeline().daemon_pid, number)
+        os.kill(Configuration.get_instance().running_pipeline().daemon_pid, signal.Signals[how])
 
-    require_soon(manager, error, match, tmp_path, act)
+    require_soon(manager, error, code, tmp_path, act)
     with programs.ascpipe():  # which sweeps what a killed daemon left
         programs.Program(SOURCE, lambda: adagrad.create_hash_optimizer(0.3))
 
