@@ -1,7 +1,8 @@
 """The compiled half: the ops as Python functions, and the C interface of the running pipeline."""
 import ctypes
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
 import tensorflow as tf
 
 from ascpipe.tfops import load
@@ -31,9 +32,11 @@ class TableShape(NamedTuple):
         dim: length of a row.
         device_rows: rows of the table variable.
         seed: of the initial rows, 64 bits.
-        kind: of the initial rows: 0 constant a, 1 uniform [a, b), 2 normal (mean a, stddev b), 3 truncated normal.
+        kind: of the initial rows: 0 constant a, 1 uniform [a, b), 2 normal (mean a, stddev b), 3 truncated normal,
+            4 a row of the pool, picked by hash.
         a, b: see ``kind``.
         scale: multiplies each initial value.
+        pool: float32[rows, dim] of kind 4, else None.
     """
 
     number: int
@@ -45,6 +48,7 @@ class TableShape(NamedTuple):
     a: float
     b: float
     scale: float
+    pool: Optional[np.ndarray] = None
 
 
 class StreamShape(NamedTuple):
@@ -93,6 +97,9 @@ class NativePipeline:
         """Map a table's segment."""
         self._call("asc_pipeline_add_table", table.number, table.name.encode(), table.dim, table.device_rows,
                    table.seed, table.kind, table.a, table.b, table.scale, memory.fd, memory.bytes)
+        if table.pool is not None:
+            pool = np.ascontiguousarray(table.pool, np.float32)
+            self._call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
 
     def add_stream(self, stream: StreamShape, memory: Memory) -> None:
         """Map a stream's ring."""
@@ -124,12 +131,14 @@ class NativePipeline:
             raise _CODES.get(code, tf.errors.InternalError)(None, None, message)
 
 
+_FLOATS = ctypes.POINTER(ctypes.c_float)
 _ERROR: List[Any] = [ctypes.c_char_p, ctypes.c_int]
 _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_pipeline_new": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_double],
     "asc_pipeline_add_table": [
         ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint64, ctypes.c_int, ctypes.c_double,
         ctypes.c_double, ctypes.c_double, ctypes.c_int, ctypes.c_int64],
+    "asc_pipeline_set_pool": [ctypes.c_int, _FLOATS, ctypes.c_int64, ctypes.c_int64],
     "asc_pipeline_add_stream": [
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
         ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_char_p)],

@@ -111,7 +111,8 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         dim: length of a row, int or TensorShape of one number, in [1, 8192].
         name: 1 to 100 of the characters 0-9 A-Z a-z _ and . ; dots are removed, the rest must be unique.
         emb_initializer: instance of a TF1 or TF2 initializer class. A key's initial row depends on the seed and
-            the key alone; without a seed, on the table's name and the graph's seed.
+            the key alone; without a seed, on the table's name and the graph's seed. Of other than constant,
+            uniform, normal and variance scaling ones a pool of rows is sampled now, from which keys pick by hash.
         device_vocabulary_size: rows on the device, in [1, 1e9]: how many keys the table can hold.
         host_vocabulary_size, ssd_vocabulary_size: in [0, 1e9]; more than 0 is not built yet.
         init_param: in [-10, 10]; multiplies the initial values.
@@ -146,7 +147,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     width = dim if isinstance(dim, int) else int(dim[0])
     first = row_initializer(emb_initializer, table_name, width, graph.seed)
     shape = native.TableShape(len(tables), table_name, width, int(device_vocabulary_size), first.seed, first.kind,
-                              first.a, first.b, float(init_param))
+                              first.a, first.b, float(init_param), pool=first.pool)
     variable = _device_rows(graph, shape, configuration.hashtable_collection)
     tables[table_name] = Table(shape, variable, key_dtype, is_save=is_save)
     return tables[table_name]

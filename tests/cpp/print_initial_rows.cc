@@ -1,4 +1,5 @@
-// Prints the bits of initial rows: for each line "seed kind a b scale key dim" on stdin, `dim` hexadecimal words.
+// Prints the bits of initial rows: for each line "seed kind a b scale key dim pool_rows pool..." on stdin, whose pool
+// is pool_rows * dim hexadecimal words, `dim` hexadecimal words.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -10,9 +11,15 @@ int main() {
   ascpipe::InitialRows rows;
   int kind;
   std::int64_t key, dim;
-  while (std::scanf("%" SCNu64 " %d %lf %lf %lf %" SCNd64 " %" SCNd64, &rows.seed, &kind, &rows.a, &rows.b,
-                    &rows.scale, &key, &dim) == 7) {
+  while (std::scanf("%" SCNu64 " %d %lf %lf %lf %" SCNd64 " %" SCNd64 " %" SCNd64, &rows.seed, &kind, &rows.a, &rows.b,
+                    &rows.scale, &key, &dim, &rows.pool_rows) == 8) {
     rows.kind = static_cast<ascpipe::InitialKind>(kind);
+    rows.pool.resize(static_cast<std::size_t>(rows.pool_rows * dim));
+    for (float& value : rows.pool) {
+      std::uint32_t bits;
+      if (std::scanf("%" SCNx32, &bits) != 1) return 1;
+      std::memcpy(&value, &bits, sizeof(value));
+    }
     std::vector<float> row(static_cast<std::size_t>(dim));
     rows.Fill(key, dim, row.data());
     for (const float value : row) {

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ascpipe.tfops import build
 from tests.reference import initial_rows
@@ -99,14 +101,63 @@ def initial_row_cases():
     yield (7, 2, 0.0, 1.0, 1.0, 12345, 20000)  # long enough for the tails
 
 
-@pytest.mark.timeout_s(240)
-def test_initial_rows_are_bit_equal_to_their_twin():
-    cases = list(initial_row_cases())
-    program = shipped("print_initial_rows", [HERE / "print_initial_rows.cc"])
-    lines = "".join(" ".join(repr(field) for field in case) + "\n" for case in cases)
-    printed = subprocess.run([str(program)], check=True, input=lines, stdout=subprocess.PIPE, text=True).stdout
-    program.unlink()
+def hexadecimal(row):
+    return ["%08x" % struct.unpack("<I", struct.pack("<f", value)) for value in row]
+
+
+def require_equal_rows(program, cases):
+    """``cases``: arguments of the twin's ``row``, the pool with them."""
+    lines = []
+    for *fields, pool in cases:
+        words = [word for row in pool for word in hexadecimal(row)]
+        lines.append(" ".join([*map(repr, fields), str(len(pool)), *words]) + "\n")
+    printed = subprocess.run([str(program)], check=True, input="".join(lines), stdout=subprocess.PIPE, text=True).stdout
     for case, line in zip(cases, printed.splitlines()):
-        expected = ["%08x" % struct.unpack("<I", struct.pack("<f", value)) for value in initial_rows.row(*case)]
-        assert line.split() == expected, case
+        assert line.split() == hexadecimal(initial_rows.row(*case)), case
     assert len(printed.splitlines()) == len(cases)
+
+
+@pytest.fixture(scope="module")
+def print_initial_rows():
+    program = shipped("print_initial_rows", [HERE / "print_initial_rows.cc"])
+    yield program
+    program.unlink()
+
+
+@pytest.mark.timeout_s(240)
+def test_initial_rows_are_bit_equal_to_their_twin(print_initial_rows):
+    require_equal_rows(print_initial_rows, [(*case, ()) for case in initial_row_cases()])
+
+
+def whole_numbers(low, bits):
+    """All of them, those at both ends more often."""
+    high = low + (1 << bits) - 1
+    return st.one_of(st.integers(low, high), st.sampled_from([low, high, 0, 1]))
+
+
+SEEDS, KEYS, DIMS = whole_numbers(0, 64), whole_numbers(-(2 ** 63), 64), st.integers(1, 40)
+PARAMETERS = st.floats(-1e30, 1e30)
+SCALES = st.one_of(st.just(1.0), st.floats(-10.0, 10.0))
+DISTRIBUTIONS = st.sampled_from(
+    [initial_rows.CONSTANT, initial_rows.UNIFORM, initial_rows.NORMAL, initial_rows.TRUNCATED_NORMAL])
+
+
+def pools(dim):
+    row = st.lists(st.floats(-2.0 ** 100, 2.0 ** 100, width=32), min_size=dim, max_size=dim)
+    return st.tuples(st.just(dim), st.lists(row, min_size=1, max_size=9))
+
+
+@settings(max_examples=150)
+@given(cases=st.lists(st.tuples(SEEDS, DISTRIBUTIONS, PARAMETERS, PARAMETERS, SCALES, KEYS, DIMS, st.just(())),
+                      min_size=1, max_size=20))
+@pytest.mark.timeout_s(240)
+def test_rows_of_any_distribution_seed_key_and_length_are_bit_equal_to_their_twin(print_initial_rows, cases):
+    require_equal_rows(print_initial_rows, cases)
+
+
+@settings(max_examples=100)
+@given(seed=SEEDS, scale=SCALES, keys=st.lists(KEYS, min_size=1, max_size=20), pool=DIMS.flatmap(pools))
+@pytest.mark.timeout_s(240)
+def test_rows_picked_from_any_pool_are_bit_equal_to_their_twin(print_initial_rows, seed, scale, keys, pool):
+    dim, rows = pool
+    require_equal_rows(print_initial_rows, [(seed, initial_rows.POOL, 0.0, 0.0, scale, key, dim, rows) for key in keys])

@@ -2,7 +2,7 @@
 import math
 import struct
 
-CONSTANT, UNIFORM, NORMAL, TRUNCATED_NORMAL = range(4)
+CONSTANT, UNIFORM, NORMAL, TRUNCATED_NORMAL, POOL = range(5)
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -33,10 +33,18 @@ def mix(x):
     return x ^ x >> 31
 
 
+def row_bits(seed, key):
+    return mix(mix((seed + GOLDEN) & MASK) ^ (key & MASK))
+
+
 def bits(seed, key, column):
     """Element ``column`` of the generator of (seed, key): 64 bits."""
-    row_bits = mix(mix((seed + GOLDEN) & MASK) ^ (key & MASK))
-    return mix((row_bits + (column + 1) * GOLDEN) & MASK)
+    return mix((row_bits(seed, key) + (column + 1) * GOLDEN) & MASK)
+
+
+def pool_row(seed, key, rows):
+    """Which of ``rows`` rows of a pool the key gets."""
+    return (row_bits(seed, key) >> 32) * rows >> 32
 
 
 def polynomial(coefficients, x):
@@ -90,6 +98,8 @@ def to_float32(x):
     return struct.unpack("<f", struct.pack("<f", x))[0]
 
 
-def row(seed, kind, a, b, scale, key, dim):
-    """The initial row of a key: ``dim`` Python floats that are float32 values."""
+def row(seed, kind, a, b, scale, key, dim, pool=()):
+    """The initial row of a key: ``dim`` Python floats that are float32 values; ``pool``: rows to pick from."""
+    if kind == POOL:
+        return [to_float32(float(value) * scale) for value in pool[pool_row(seed, key, len(pool))]]
     return [to_float32(element(seed, kind, a, b, key, column) * scale) for column in range(dim)]

@@ -1,4 +1,6 @@
 """AscSubmit and AscNextPlan with a stand-in for the workers: what a step gets, and what it is refused."""
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -6,7 +8,7 @@ import tensorflow as tf
 from ascpipe.shm import layout
 from ascpipe.tf import native
 from tests.reference import initial_rows
-from tests.support.fake_daemon import FakeDaemon
+from tests.support.fake_daemon import FakeDaemon, FakeTable
 from tests.support.op_graph import DIM, build, session, stream_shape, table_shape
 from tests.support.waiting import wait_until
 
@@ -43,6 +45,36 @@ def test_new_keys_get_the_initial_row_of_their_key_and_slots_their_initial_value
             slots = opened.run(graph.slots[0])
             assert slots[plan.slots].tolist() == [[0.25] * DIM] * 2
             assert slots[50].tolist() == [7.0] * DIM
+
+
+def test_new_keys_get_the_row_of_the_pool_that_their_hash_picks():
+    pool = np.arange(7 * DIM, dtype=np.float32).reshape(7, DIM)
+    table = TABLE._replace(kind=initial_rows.POOL, pool=pool, scale=0.3)
+    keys = [5, -1, 9, 2 ** 40]
+    with FakeDaemon([table], [TRAIN]):
+        graph = build([keys], [TRAIN], [table])
+        with session(graph) as opened:
+            embeddings = opened.run(graph.channels[0].embeddings[0])
+    expected = [initial_rows.row(table.seed, table.kind, 0.0, 0.0, 0.3, key, DIM, pool) for key in keys]
+    assert np.array_equal(embeddings, np.array(expected, np.float32))
+
+
+@pytest.mark.parametrize(("change", "fragment"), [
+    ({"kind": 4}, "a pool, which was not set"), ({"kind": 5}, r"kind of initial rows 5 is outside \[0, 4\]"),
+    ({"pool": np.ones([2, DIM], np.float32)}, "does not fit rows of 4 values, of kind 1"),
+    ({"kind": 4, "pool": np.ones([2, 3], np.float32)}, "a pool of 2 initial rows of 3 values does not fit"),
+    ({"kind": 4, "pool": np.ones([0, DIM], np.float32)}, "a pool of 0 initial rows")])
+def test_a_pool_that_does_not_fit_its_table_is_refused(change, fragment):
+    shape = table_shape(1)._replace(**change)
+    table = FakeTable(shape)
+    try:
+        with FakeDaemon([TABLE], [TRAIN]) as daemon:
+            ring = daemon.rings[0]
+            with pytest.raises(tf.errors.InvalidArgumentError, match=fragment):
+                daemon.pipeline.add_table(shape, native.Memory(table.fd, table.bytes))
+                daemon.pipeline.add_stream(stream_shape(5, tables=(1,)), native.Memory(ring.fd, ring.bytes))
+    finally:
+        os.close(table.fd)
 
 
 def test_rows_of_known_keys_are_kept():

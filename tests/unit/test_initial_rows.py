@@ -4,7 +4,7 @@ import math
 import pytest
 
 from tests.reference import initial_rows
-from tests.reference.initial_rows import CONSTANT, NORMAL, TRUNCATED_NORMAL, UNIFORM
+from tests.reference.initial_rows import CONSTANT, NORMAL, POOL, TRUNCATED_NORMAL, UNIFORM
 
 N = 20000
 
@@ -61,3 +61,22 @@ def test_rows_depend_on_seed_and_key_only():
     assert row != initial_rows.row(6, UNIFORM, 0.0, 1.0, 1.0, 77, 8)
     assert row != initial_rows.row(5, UNIFORM, 0.0, 1.0, 1.0, 78, 8)
     assert row[:4] == initial_rows.row(5, UNIFORM, 0.0, 1.0, 1.0, 77, 4)
+
+
+def test_keys_pick_every_row_of_a_pool_equally_often():
+    rows, keys = 16, 16000
+    counts = [0] * rows
+    for key in range(keys):
+        counts[initial_rows.pool_row(5, key, rows)] += 1
+    expected = keys / rows
+    assert sum((count - expected) ** 2 / expected for count in counts) < 37.7  # chi-squared of 15, one in a thousand
+
+
+def test_a_key_takes_its_row_of_the_pool_scaled_and_rounded():
+    pool = [[0.5, 1.0], [0.25, 3.0], [initial_rows.to_float32(0.1), -2.0]]
+    for key in range(20):
+        at = initial_rows.pool_row(5, key, 3)
+        assert initial_rows.row(5, POOL, 0.0, 0.0, 1.0, key, 2, pool) == pool[at]
+        scaled = [initial_rows.to_float32(value * 0.3) for value in pool[at]]
+        assert initial_rows.row(5, POOL, 0.0, 0.0, 0.3, key, 2, pool) == scaled
+    assert initial_rows.row(5, POOL, 0.0, 0.0, 1.0, -7, 2, pool[:1]) == pool[0]

@@ -108,14 +108,22 @@ ASC_EXPORT int asc_pipeline_add_table(int table, const char* name, std::int64_t 
                                       std::int64_t bytes, char* err, int err_bytes) {
   std::shared_ptr<Pipeline> pipeline;
   CoreStatus status = Building(&pipeline);
-  if (status.ok() && (init_kind < 0 || init_kind > static_cast<int>(ascpipe::InitialKind::kTruncatedNormal))) {
+  if (status.ok() && (init_kind < 0 || init_kind > static_cast<int>(ascpipe::InitialKind::kPool))) {
     status = Error(Code::kInvalidArgument, "table '", name, "': kind of initial rows ", init_kind,
-                   " is outside [0, 3]");
+                   " is outside [0, 4]");
   }
   if (status.ok()) {
     const ascpipe::InitialRows initial = {seed, static_cast<ascpipe::InitialKind>(init_kind), a, b, scale};
     status = pipeline->AddTable(table, name, dim, device_rows, initial, fd, bytes);
   }
+  return Answer(status, err, err_bytes);
+}
+
+ASC_EXPORT int asc_pipeline_set_pool(int table, const float* pool, std::int64_t rows, std::int64_t dim, char* err,
+                                     int err_bytes) {
+  std::shared_ptr<Pipeline> pipeline;
+  CoreStatus status = Building(&pipeline);
+  if (status.ok()) status = pipeline->SetPool(table, pool, rows, dim);
   return Answer(status, err, err_bytes);
 }
 

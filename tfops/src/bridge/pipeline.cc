@@ -11,6 +11,8 @@ namespace ascpipe {
 
 namespace {
 
+constexpr std::int64_t kMaxPoolRows = std::int64_t{1} << 32;
+
 // Never destroyed: at exit, threads and tensors may still use it.
 struct Holder {
   std::mutex mutex;
@@ -60,6 +62,19 @@ CoreStatus Pipeline::AddTable(int number, const std::string& name, std::int64_t 
   return CoreStatus();
 }
 
+CoreStatus Pipeline::SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim) {
+  Table* const found = table(number);
+  if (found == nullptr) return Error(Code::kInvalidArgument, "there is no table ", number);
+  if (found->initial().kind != InitialKind::kPool || dim != found->device().dim() || rows < 1 ||
+      rows > kMaxPoolRows) {
+    return Error(Code::kInvalidArgument, "table '", found->name(), "': a pool of ", rows, " initial rows of ", dim,
+                 " values does not fit rows of ", found->device().dim(), " values, of kind ",
+                 static_cast<int>(found->initial().kind));
+  }
+  found->SetPool(std::vector<float>(pool, pool + rows * dim), rows);
+  return CoreStatus();
+}
+
 CoreStatus Pipeline::AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
                                const std::vector<int>& feature_tables,
                                const std::vector<std::string>& feature_names) {
@@ -67,6 +82,10 @@ CoreStatus Pipeline::AddStream(int number, int channel, int fd, std::int64_t byt
   for (const int table : tables) {
     if (tables_.count(table) == 0) {
       return Error(Code::kInvalidArgument, "stream ", number, " names table ", table, ", which was not added");
+    }
+    const InitialRows& initial = tables_[table]->initial();
+    if (initial.kind == InitialKind::kPool && initial.pool_rows == 0) {
+      return Error(Code::kInvalidArgument, "table ", table, " takes its initial rows from a pool, which was not set");
     }
   }
   for (std::size_t i = 0; i < feature_tables.size(); ++i) {

@@ -26,6 +26,8 @@ class Pipeline {
   // Before Start only.
   CoreStatus AddTable(int number, const std::string& name, std::int64_t dim, std::int64_t device_rows,
                       const InitialRows& initial, int fd, std::int64_t bytes);
+  // pool: float[rows, dim], copied.  For a table whose initial rows come from a pool, before its streams.
+  CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
   CoreStatus AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
                        const std::vector<int>& feature_tables, const std::vector<std::string>& feature_names);
 

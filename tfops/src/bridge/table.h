@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bridge/instance_allocator.h"
@@ -28,6 +29,11 @@ class Table {
   int number() const { return number_; }
   const std::string& name() const { return name_; }
   const InitialRows& initial() const { return initial_; }
+  // Where initial rows come from a pool: float[rows, dim].  Before the pipeline starts only.
+  void SetPool(std::vector<float> pool, std::int64_t rows) {
+    initial_.pool = std::move(pool);
+    initial_.pool_rows = rows;
+  }
   const DeviceTable& device() const { return *device_; }
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
 
@@ -50,7 +56,7 @@ class Table {
 
   const int number_;
   const std::string name_;
-  const InitialRows initial_;
+  InitialRows initial_;
   const std::unique_ptr<Segment> segment_;
   const std::shared_ptr<DeviceTable> device_;
   InstanceAllocator* const allocator_;

@@ -69,6 +69,11 @@ std::uint64_t InitialBits(std::uint64_t seed, std::int64_t key, std::int64_t col
   return ElementBits(RowBits(seed, key), column);
 }
 
+std::int64_t PoolRow(std::uint64_t seed, std::int64_t key, std::int64_t pool_rows) {
+  const std::uint64_t high = RowBits(seed, key) >> 32;
+  return static_cast<std::int64_t>(high * static_cast<std::uint64_t>(pool_rows) >> 32);
+}
+
 double Log(double x) {
   std::uint64_t bits;
   std::memcpy(&bits, &x, sizeof(bits));
@@ -106,6 +111,11 @@ void InitialRows::Fill(std::int64_t key, std::int64_t dim, float* row) const {
   if (kind == InitialKind::kConstant) {
     const float value = static_cast<float>(a * scale);
     for (std::int64_t column = 0; column < dim; ++column) row[column] = value;
+    return;
+  }
+  if (kind == InitialKind::kPool) {
+    const float* const from = pool.data() + PoolRow(seed, key, pool_rows) * dim;
+    for (std::int64_t column = 0; column < dim; ++column) row[column] = static_cast<float>(from[column] * scale);
     return;
   }
   const std::uint64_t row_bits = RowBits(seed, key);

@@ -6,6 +6,7 @@
 #define ASCPIPE_CORE_INITIAL_ROWS_H_
 
 #include <cstdint>
+#include <vector>
 
 namespace ascpipe {
 
@@ -14,6 +15,7 @@ enum class InitialKind : int {
   kUniform = 1,          // [a, b)
   kNormal = 2,           // mean a, standard deviation b
   kTruncatedNormal = 3,  // the same, without what lies beyond two standard deviations
+  kPool = 4,             // a row of the pool, picked by hash
 };
 
 struct InitialRows {
@@ -22,6 +24,8 @@ struct InitialRows {
   double a = 0.0;
   double b = 0.0;
   double scale = 1.0;  // of the result, before it is rounded
+  std::vector<float> pool{};  // kPool: float[pool_rows, dim], at least one row
+  std::int64_t pool_rows = 0;
 
   // row: float[dim].
   void Fill(std::int64_t key, std::int64_t dim, float* row) const;
@@ -29,6 +33,8 @@ struct InitialRows {
 
 // Element `column` of the generator of (seed, key), all 64 bits.
 std::uint64_t InitialBits(std::uint64_t seed, std::int64_t key, std::int64_t column);
+// Which of `pool_rows` rows, in [1, 2^32], the key gets.
+std::int64_t PoolRow(std::uint64_t seed, std::int64_t key, std::int64_t pool_rows);
 // Inverse of the normal distribution function, 0 < p < 1.
 double InverseNormal(double p);
 // Natural logarithm of a positive normal number.
