@@ -121,7 +121,7 @@ class FakeDaemon:
     """
 
     def __init__(self, tables: Sequence[TableShape], streams: Sequence[StreamShape], *, frames: int = 64,
-                 arena_bytes: int = 1 << 16, wait_timeout_s: float = 20.0, run: int = 3) -> None:
+                 arena_bytes: int = 1 << 17, wait_timeout_s: float = 20.0, run: int = 3) -> None:
         self.session_fd = segment.create(layout.SESSION_BYTES, "test session", use_memfd=True)
         self.session = segment.map(self.session_fd, layout.SESSION_BYTES)
         self.session_header = self.session[:layout.SESSION.itemsize].view(layout.SESSION)[0]
