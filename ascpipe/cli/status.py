@@ -11,6 +11,8 @@ from ascpipe.control.client import ask, running_daemons
 from ascpipe.errors import NotRunningError
 
 _WIDTH = 160  # of lines into a file or a pipe
+_TABLE_COLUMNS = [
+    "table", "keys", "rows", "of", "on device", "dim", "batches", "hit rate", "swapped in", "evicted", "host MiB"]
 _RING_COLUMNS = [
     "stream", "channel", "depth", "of", "frames", "parked", "submitted", "dropped", "trained", "MiB used"]
 
@@ -59,9 +61,10 @@ def tables(status: Dict[str, Any]) -> List[Any]:
             ["{} {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"), str(worker["restarts"]),
              "working" if worker["attached"] else "idle" if worker["pid"] else "not running"]
             for worker in status["workers"]]),
-        ("tables", ["table", "keys", "rows", "of", "dim", "batches", "hit rate"], [
-            [table["name"], str(table["keys"]), str(table["rows"]), str(table["device_rows"]), str(table["dim"]),
-             str(table["batches"]), _percent(table["hit_rate"])]
+        ("tables", _TABLE_COLUMNS, [
+            [table["name"], str(table["keys"]), str(table["rows"]), str(table["home_rows"] or table["device_rows"]),
+             str(table["device_rows"]), str(table["dim"]), str(table["batches"]), _percent(table["hit_rate"]),
+             str(table["loads"]), str(table["evicted"]), "{:.1f}".format(table["host_bytes"] / 2**20)]
             for table in status["tables"]]),
         ("rings", _RING_COLUMNS, [
             [str(ring["stream"]), ring["channel"], str(ring["depth"]), str(ring["frame_count"]), str(ring["frames"]),

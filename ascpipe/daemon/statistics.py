@@ -27,9 +27,12 @@ def hit_rate(table: Dict[str, Any]) -> Optional[float]:
 
 def _table(header: Any, names: Dict[int, str]) -> Dict[str, Any]:
     fields: Dict[str, Any] = {name: int(header[name]) for name in (
-        "table", "dim", "device_rows", "hits", "misses", "ids", "batches")}
+        "table", "dim", "device_rows", "rows", "hits", "misses", "loads", "evicted", "ids", "batches")}
     fields["name"] = names[fields["table"]]
-    fields["keys"] = fields["rows"] = int(header["rows"])  # a device-only table keeps no keys without a row
+    fields["keys"] = fields["rows"]
+    fields["home_rows"] = int(header["home_capacity"])
+    fields["host_bytes"] = int(header["entries_ready"]) * layout.ENTRY.itemsize + \
+        int(header["homes_ready"]) * int(header["row_floats"]) * 4
     fields["hit_rate"] = hit_rate(fields)
     return fields
 

@@ -14,8 +14,8 @@ STATUS = {
     "trainer": {"pid": 9, "run": 3, "since": "noon"},
     "workers": [{"kind": "key", "index": 0, "pid": 6, "restarts": 2, "attached": True},
                 {"kind": "table", "index": 0, "pid": 0, "restarts": 0, "attached": False}],
-    "tables": [{"name": "user[1]", "keys": 7, "rows": 7, "device_rows": 100, "dim": 8, "batches": 2,
-                "hit_rate": 0.954}],
+    "tables": [{"name": "user[1]", "keys": 7, "rows": 7, "device_rows": 100, "home_rows": 5000, "dim": 8, "batches": 2,
+                "hit_rate": 0.954, "loads": 31, "evicted": 4, "host_bytes": 3 << 19}],
     "rings": [{"stream": 0, "channel": "train", "depth": 3, "frame_count": 64, "frames": 12, "parked": 1,
                "submitted": 14, "dropped": 1, "trained": 9, "used_bytes": 2**20, "arena_bytes": 2**28}],
     "waits": [{"who": "trainer", "asleep": True, "waits_for": "a plan of the table worker", "table": "user[1]",
@@ -35,6 +35,8 @@ def test_each_number_stands_beside_its_name(monkeypatch):
     for words in ("daemon 'unit': serving, pid 5, ascpipe 1, up 61 s, private", "trainer: pid 9, run 3, since noon",
                   "user[1]", "95.4 %", "a plan of the table worker", "77", "not running", "1.0 of 256.0"):
         assert words in text
+    (table,) = [line.split() for line in text.splitlines() if " 95.4 % " in line]
+    assert table == ["user[1]", "7", "7", "5000", "100", "8", "2", "95.4", "%", "31", "4", "1.5"]
     (ring,) = [line.split() for line in text.splitlines() if " train " in line]
     assert ring[:9] == ["0", "train", "3", "64", "12", "1", "14", "1", "9"]
 
