@@ -121,7 +121,7 @@ def _submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
     stream = state.enter_stream(insert, channel, [Feature(spec, ids.shape) for spec, ids in found])
     ids_of_all = [ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int64) for _, ids in found]
     with tf.device("/device:CPU:0"):
-        return native.ops().asc_submit(ids=ids_of_all, stream=stream.number)
+        return native.ops().asc_submit(ids=ids_of_all, timestamp=[], stream=stream.number)
 
 
 def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:

@@ -37,6 +37,9 @@ class TableShape(NamedTuple):
         a, b: see ``kind``.
         scale: multiplies each initial value.
         pool: float32[rows, dim] of kind 4, else None.
+        home_rows: rows that the host holds at most; 0 for a table that lives on the device alone.
+        row_floats: floats of a home row: the embedding and its optimizer slots.
+        padding_keys: keys whose rows are looked up and never updated.
     """
 
     number: int
@@ -49,6 +52,9 @@ class TableShape(NamedTuple):
     b: float
     scale: float
     pool: Optional[np.ndarray] = None
+    home_rows: int = 0
+    row_floats: int = 0
+    padding_keys: Tuple[int, ...] = ()
 
 
 class StreamShape(NamedTuple):
@@ -95,8 +101,10 @@ class NativePipeline:
 
     def add_table(self, table: TableShape, memory: Memory) -> None:
         """Map a table's segment."""
+        keys = (ctypes.c_int64 * len(table.padding_keys))(*table.padding_keys)
         self._call("asc_pipeline_add_table", table.number, table.name.encode(), table.dim, table.device_rows,
-                   table.seed, table.kind, table.a, table.b, table.scale, memory.fd, memory.bytes)
+                   table.home_rows, table.row_floats, len(keys), keys, table.seed, table.kind, table.a, table.b,
+                   table.scale, memory.fd, memory.bytes)
         if table.pool is not None:
             pool = np.ascontiguousarray(table.pool, np.float32)
             self._call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
@@ -123,6 +131,12 @@ class NativePipeline:
         self._call("asc_table_size", table, ctypes.byref(rows))
         return rows.value
 
+    def table_capacity(self, table: int) -> int:
+        """Keys of a table that may have a row; of a table whose rows are used at home, those with memory."""
+        rows = ctypes.c_int64()
+        self._call("asc_table_capacity", table, ctypes.byref(rows))
+        return rows.value
+
     def _call(self, name: str, *arguments: Any) -> None:
         text = ctypes.create_string_buffer(_ERROR_BYTES)
         code = getattr(self._library, name)(*arguments, text, _ERROR_BYTES)
@@ -136,8 +150,9 @@ _ERROR: List[Any] = [ctypes.c_char_p, ctypes.c_int]
 _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_pipeline_new": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_double],
     "asc_pipeline_add_table": [
-        ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint64, ctypes.c_int, ctypes.c_double,
-        ctypes.c_double, ctypes.c_double, ctypes.c_int, ctypes.c_int64],
+        ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int,
+        ctypes.POINTER(ctypes.c_int64), ctypes.c_uint64, ctypes.c_int, ctypes.c_double, ctypes.c_double,
+        ctypes.c_double, ctypes.c_int, ctypes.c_int64],
     "asc_pipeline_set_pool": [ctypes.c_int, _FLOATS, ctypes.c_int64, ctypes.c_int64],
     "asc_pipeline_add_stream": [
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
@@ -145,6 +160,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_pipeline_start": [],
     "asc_pipeline_stop": [],
     "asc_table_size": [ctypes.c_int, ctypes.POINTER(ctypes.c_int64)],
+    "asc_table_capacity": [ctypes.c_int, ctypes.POINTER(ctypes.c_int64)],
 }
 
 

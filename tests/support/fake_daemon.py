@@ -78,8 +78,8 @@ class FakeTable:
     """One table: its segment, and what the naive worker knows of it."""
 
     def __init__(self, shape: TableShape) -> None:
-        capacity = shape.device_rows + 64
-        places = layout.table_shape(shape.device_rows, capacity)
+        capacity = max(shape.device_rows, shape.home_rows) + 64
+        places = layout.table_shape(shape.device_rows, capacity, shape.home_rows, shape.row_floats)
         self.shape = shape
         self.bytes = places.total_bytes
         self.fd = segment.create(self.bytes, "test table", use_memfd=True)
@@ -88,7 +88,9 @@ class FakeTable:
         for name, value in (("magic", layout.MAGIC), ("table", shape.number), ("dim", shape.dim),
                             ("device_rows", shape.device_rows), ("entry_capacity", capacity),
                             ("entries_offset", places.entries_offset), ("slots_offset", places.slots_offset),
-                            ("home_offset", places.home_offset), ("access_threshold", -1), ("counting", 1),
+                            ("home_offset", places.home_offset), ("home_capacity", shape.home_rows),
+                            ("row_floats", shape.row_floats), ("homes_ready", shape.home_rows),
+                            ("access_threshold", -1), ("counting", 1),
                             ("faae_coefficient", 1), ("eviction_threshold", -1)):
             self.header[name] = value
         self.header["version"] = layout.VERSION

@@ -51,7 +51,8 @@ class Graph(NamedTuple):
 
 
 def build(batches: Sequence[Sequence[int]], streams: Sequence[StreamShape], tables: Sequence[TableShape], *,
-          training: Optional[bool] = None, slots: bool = False, prefetch: int = 0, after: Any = None) -> Graph:
+          training: Optional[bool] = None, slots: bool = False, prefetch: int = 0, after: Any = None,
+          stamps: Optional[Sequence[int]] = None) -> Graph:
     """Every feature of a batch has the same ids.
 
     Args:
@@ -61,6 +62,7 @@ def build(batches: Sequence[Sequence[int]], streams: Sequence[StreamShape], tabl
         slots: also one optimizer slot per table, with initial value 0.25.
         prefetch: batches; 0 for none.
         after: function of the dataset behind AscSubmit.
+        stamps: timestamp of each batch; by default they have none.
     """
     graph = tf.Graph()
     if training is None:
@@ -69,7 +71,8 @@ def build(batches: Sequence[Sequence[int]], streams: Sequence[StreamShape], tabl
         variables = [_variable(shape, training) for shape in tables]
         slot_variables = [tf.Variable(tf.fill([shape.device_rows, DIM], 7.0), trainable=False, use_resource=False)
                           for shape in tables if slots]
-        channels = [_channel(batches, stream, variables, slot_variables, prefetch, after) for stream in streams]
+        channels = [_channel(_dataset(batches, stream, stamps), stream, variables, slot_variables, prefetch, after)
+                    for stream in streams]
     return Graph(graph, variables, slot_variables, channels)
 
 
@@ -80,16 +83,20 @@ def _variable(shape: TableShape, training: bool) -> Any:
     return variable
 
 
-def _channel(batches: Sequence[Sequence[int]], stream: StreamShape, variables: List[Any], slots: List[Any],
-             prefetch: int, after: Any) -> Channel:
+def _dataset(batches: Sequence[Sequence[int]], stream: StreamShape, stamps: Optional[Sequence[int]]) -> Any:
     def generate() -> Iterator[Any]:
         for number, ids in enumerate(batches):
-            yield number, np.array(ids, np.int64)
+            yield number, np.array(ids, np.int64), stamps[number] if stamps else 0
 
-    def submit(label: Any, ids: Any) -> Any:
-        return label, native.ops().asc_submit([ids] * len(stream.parts), stream=stream.number)
+    def submit(label: Any, ids: Any, stamp: Any) -> Any:
+        ids_of_all = [ids] * len(stream.parts)
+        return label, native.ops().asc_submit(ids_of_all, [stamp] if stamps else [], stream=stream.number)
 
-    data = tf.data.Dataset.from_generator(generate, (tf.int64, tf.int64), ([], [None])).map(submit)
+    return tf.data.Dataset.from_generator(generate, (tf.int64, tf.int64, tf.int64), ([], [None], [])).map(submit)
+
+
+def _channel(data: Any, stream: StreamShape, variables: List[Any], slots: List[Any], prefetch: int,
+             after: Any) -> Channel:
     if after is not None:
         data = after(data)
     if prefetch:

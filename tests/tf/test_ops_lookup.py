@@ -130,4 +130,4 @@ def test_a_plan_that_was_not_put_in_place_says_what_to_call():
 
 def test_submitting_before_the_start_says_what_to_call():
     with pytest.raises(tf.errors.FailedPreconditionError, match="start_asc_pipeline|was stopped"):
-        run(lambda: native.ops().asc_submit([np.array([1])], stream=0))
+        run(lambda: native.ops().asc_submit([np.array([1])], [], stream=0))

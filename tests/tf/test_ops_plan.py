@@ -291,7 +291,7 @@ def test_a_full_table_names_the_need_and_loses_nothing():
 def test_ids_of_seven_dimensions_are_refused_at_the_door():
     with FakeDaemon([TABLE], [TRAIN]):
         with tf.Graph().as_default(), tf.compat.v1.Session() as opened:
-            ticket = native.ops().asc_submit([tf.zeros([1] * 7, tf.int64)], stream=0)
+            ticket = native.ops().asc_submit([tf.zeros([1] * 7, tf.int64)], [], stream=0)
             with pytest.raises(tf.errors.InvalidArgumentError, match="feature 'f0' has 7 dimensions .* at most 6"):
                 opened.run(ticket)
 
@@ -314,3 +314,86 @@ def test_a_closed_ticket_is_shown_in_shared_memory():
             wait_until(lambda: frames() + ring.header["dropped"] == 3 and closed() == [1, 0, 0][-frames():])
         wait_until(lambda: closed() == [1] * frames())
         assert [ring.word(number, 0) for number in range(frames())] == [layout.SUBMITTED] * frames()
+
+
+# ---- timestamps
+
+def test_the_timestamp_of_a_batch_stands_in_its_frame():
+    with FakeDaemon([TABLE], [TRAIN]) as daemon:
+        graph = build([[1], [2]], [TRAIN], [TABLE], stamps=[1700000000, 2 ** 62])
+        with session(graph) as opened:
+            for _ in range(2):
+                opened.run(graph.channels[0].plans[0].slots)
+        ring = daemon.rings[0]
+        assert [int(ring.frame(number)["timestamp"]) for number in range(2)] == [1700000000, 2 ** 62]
+
+
+def test_a_batch_without_a_timestamp_has_timestamp_0():
+    with FakeDaemon([TABLE], [TRAIN], frames=1) as daemon:
+        graph = build([[1]], [TRAIN], [TABLE])
+        daemon.rings[0].frame(0)["timestamp"] = 7
+        with session(graph) as opened:
+            opened.run(graph.channels[0].plans[0].slots)
+        assert daemon.rings[0].frame(0)["timestamp"] == 0
+
+
+@pytest.mark.parametrize("stamp", [0, -1, -(2 ** 63)])
+def test_a_timestamp_that_is_not_positive_is_refused_and_nothing_is_lost(stamp):
+    with FakeDaemon([TABLE], [TRAIN]) as daemon:
+        graph = build([[1], [2], [3]], [TRAIN], [TABLE], stamps=[5, stamp, 6])
+        with session(graph) as opened:
+            opened.run(graph.channels[0].plans[0].slots)
+            with pytest.raises(tf.errors.InvalidArgumentError,
+                               match="timestamp of stream 0 is {}, but it must be greater than 0".format(stamp)):
+                opened.run(graph.channels[0].plans[0].slots)
+            opened.run(graph.channels[0].plans[0].slots)
+            assert daemon.pipeline.table_size(0) == 2
+
+
+@pytest.mark.parametrize(("stamps", "text"), [
+    ([np.array([1], np.int64)], r"the timestamp of stream 0 has shape \[1\], expected a scalar"),
+    ([np.int64(1), np.int64(2)], "2 timestamps, a batch has one or none"),
+])
+def test_a_batch_has_one_scalar_timestamp_or_none(stamps, text):
+    with FakeDaemon([TABLE], [TRAIN]):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as opened:
+            ticket = native.ops().asc_submit([np.array([1])], stamps, stream=0)
+            with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+                opened.run(ticket)
+
+
+# ---- how large a table is
+
+def test_the_capacity_of_a_table_is_its_rows_on_the_device_or_at_home():
+    at_home = table_shape(1)._replace(home_rows=500, row_floats=DIM)
+    with FakeDaemon([TABLE, at_home], [stream_shape(tables=(0, 1))]) as daemon:
+        assert [daemon.pipeline.table_capacity(number) for number in (0, 1)] == [100, 500]
+
+
+@pytest.mark.parametrize(("change", "kind", "text"), [
+    ({"home_rows": 6}, tf.errors.InternalError, "and 5 home rows of 4, expected 100 rows of 4 and 6 home rows of 4"),
+    ({"row_floats": 8}, tf.errors.InternalError, "home rows of 4, expected .* home rows of 8"),
+    ({"row_floats": 3}, tf.errors.InvalidArgumentError, r"5 home rows of 3 floats are not possible \(dim 4\)"),
+    ({"home_rows": -1}, tf.errors.InvalidArgumentError, "-1 home rows"),
+    ({"dim": 5, "row_floats": 5}, tf.errors.InternalError, "with 100 rows of 4 .* expected 100 rows of 5"),
+])
+def test_a_table_whose_segment_is_of_another_size_is_refused(change, kind, text):
+    shape = table_shape(1)._replace(home_rows=5, row_floats=DIM)
+    table = FakeTable(shape)
+    try:
+        with FakeDaemon([TABLE], [TRAIN]) as daemon:
+            with pytest.raises(kind, match=text):
+                daemon.pipeline.add_table(shape._replace(**change), native.Memory(table.fd, table.bytes))
+    finally:
+        os.close(table.fd)
+
+
+def test_home_rows_beyond_the_segment_are_refused():
+    shape = table_shape(1)._replace(home_rows=5000, row_floats=DIM)
+    table = FakeTable(shape)
+    try:
+        with FakeDaemon([TABLE], [TRAIN]) as daemon:
+            with pytest.raises(tf.errors.InternalError, match="5000 home rows of 4 at byte .* do not fit into it"):
+                daemon.pipeline.add_table(shape, native.Memory(table.fd, table.bytes - layout.PAGE))
+    finally:
+        os.close(table.fd)

@@ -104,8 +104,9 @@ ASC_EXPORT int asc_pipeline_new(std::int64_t run, int session_fd, int lifeline_f
 }
 
 ASC_EXPORT int asc_pipeline_add_table(int table, const char* name, std::int64_t dim, std::int64_t device_rows,
-                                      std::uint64_t seed, int init_kind, double a, double b, double scale, int fd,
-                                      std::int64_t bytes, char* err, int err_bytes) {
+                                      std::int64_t home_rows, std::int64_t row_floats, int n_padding,
+                                      const std::int64_t* padding_keys, std::uint64_t seed, int init_kind, double a,
+                                      double b, double scale, int fd, std::int64_t bytes, char* err, int err_bytes) {
   std::shared_ptr<Pipeline> pipeline;
   CoreStatus status = Building(&pipeline);
   if (status.ok() && (init_kind < 0 || init_kind > static_cast<int>(ascpipe::InitialKind::kPool))) {
@@ -114,7 +115,8 @@ ASC_EXPORT int asc_pipeline_add_table(int table, const char* name, std::int64_t 
   }
   if (status.ok()) {
     const ascpipe::InitialRows initial = {seed, static_cast<ascpipe::InitialKind>(init_kind), a, b, scale};
-    status = pipeline->AddTable(table, name, dim, device_rows, initial, fd, bytes);
+    status = pipeline->AddTable(table, name, {dim, device_rows, home_rows, row_floats},
+                                std::vector<std::int64_t>(padding_keys, padding_keys + n_padding), initial, fd, bytes);
   }
   return Answer(status, err, err_bytes);
 }
@@ -172,6 +174,26 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
     const auto wait = std::make_shared<SizeWait>(*stream, index, *found);
     pipeline->waiter().Add(wait);
     status = wait->Sleep(rows);
+  }
+  return Answer(status, err, err_bytes);
+}
+
+// Rows that keys may have: home rows where the table has them, of which only those with memory count where
+// rows are used in place.
+ASC_EXPORT int asc_table_capacity(int table, std::int64_t* rows, char* err, int err_bytes) {
+  std::shared_ptr<Pipeline> pipeline;
+  CoreStatus status = ascpipe::CurrentPipeline(&pipeline);
+  if (!status.ok()) return Answer(status, err, err_bytes);
+  const ascpipe::Table* found = pipeline->table(table);
+  if (found == nullptr) {
+    status = Error(Code::kInvalidArgument, "there is no table ", table);
+  } else {
+    const ascpipe::layout::Table* header = found->header();
+    if (header->home_capacity == 0) {
+      *rows = header->device_rows;
+    } else {
+      *rows = header->device_rows == 0 ? ascpipe::LoadAcquire(&header->homes_ready) : header->home_capacity;
+    }
   }
   return Answer(status, err, err_bytes);
 }

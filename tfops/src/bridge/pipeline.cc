@@ -49,16 +49,22 @@ Pipeline::Pipeline(std::int64_t run, std::unique_ptr<Segment> segment, const Wai
       session_(segment_->base()),
       waiter_(new Waiter(session_, settings)) {}
 
-CoreStatus Pipeline::AddTable(int number, const std::string& name, std::int64_t dim, std::int64_t device_rows,
-                              const InitialRows& initial, int fd, std::int64_t bytes) {
+CoreStatus Pipeline::AddTable(int number, const std::string& name, const TableSizes& sizes,
+                              std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd,
+                              std::int64_t bytes) {
   if (tables_.count(number) != 0) return Error(Code::kInvalidArgument, "table ", number, " was added already");
+  if (sizes.home_rows < 0 || (sizes.home_rows > 0 && sizes.row_floats < sizes.dim)) {
+    return Error(Code::kInvalidArgument, "table '", name, "': ", sizes.home_rows, " home rows of ", sizes.row_floats,
+                 " floats are not possible (dim ", sizes.dim, ")");
+  }
   std::unique_ptr<Segment> segment;
   CoreStatus status = Segment::Map(fd, bytes, Text("segment of table '", name, "'"), &segment);
-  if (status.ok()) status = CheckTable(*segment, number, dim, device_rows);
+  if (status.ok()) status = CheckTable(*segment, number, sizes);
   std::shared_ptr<DeviceTable> device;
-  if (status.ok()) status = HostDeviceTable::Make(name, device_rows, dim, &device);
+  if (status.ok()) status = HostDeviceTable::Make(name, sizes.device_rows, sizes.dim, &device);
   if (!status.ok()) return status;
-  tables_[number].reset(new Table(number, name, initial, std::move(segment), std::move(device)));
+  tables_[number].reset(
+      new Table(number, name, initial, std::move(padding_keys), std::move(segment), std::move(device)));
   return CoreStatus();
 }
 

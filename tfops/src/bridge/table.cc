@@ -1,5 +1,6 @@
 #include "bridge/table.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -12,11 +13,22 @@ using tensorflow::OpKernelContext;
 using tensorflow::Status;
 using tensorflow::Tensor;
 
-Table::Table(int number, std::string name, const InitialRows& initial, std::unique_ptr<Segment> segment,
-             std::shared_ptr<DeviceTable> device)
+namespace {
+
+std::vector<std::int64_t> Distinct(std::vector<std::int64_t> keys) {
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
+}  // namespace
+
+Table::Table(int number, std::string name, const InitialRows& initial, std::vector<std::int64_t> padding_keys,
+             std::unique_ptr<Segment> segment, std::shared_ptr<DeviceTable> device)
     : number_(number),
       name_(std::move(name)),
       initial_(initial),
+      padding_keys_(Distinct(std::move(padding_keys))),
       segment_(std::move(segment)),
       device_(device),
       allocator_(InstanceAllocator::Make(device)) {}

@@ -20,8 +20,8 @@ namespace ascpipe {
 
 class Table {
  public:
-  Table(int number, std::string name, const InitialRows& initial, std::unique_ptr<Segment> segment,
-        std::shared_ptr<DeviceTable> device);
+  Table(int number, std::string name, const InitialRows& initial, std::vector<std::int64_t> padding_keys,
+        std::unique_ptr<Segment> segment, std::shared_ptr<DeviceTable> device);
   ~Table();
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -34,6 +34,8 @@ class Table {
     initial_.pool = std::move(pool);
     initial_.pool_rows = rows;
   }
+  // Ascending, without repeats.
+  const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
   const DeviceTable& device() const { return *device_; }
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
 
@@ -57,6 +59,7 @@ class Table {
   const int number_;
   const std::string name_;
   InitialRows initial_;
+  const std::vector<std::int64_t> padding_keys_;
   const std::unique_ptr<Segment> segment_;
   const std::shared_ptr<DeviceTable> device_;
   InstanceAllocator* const allocator_;

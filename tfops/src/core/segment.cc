@@ -10,6 +10,10 @@
 
 namespace ascpipe {
 
+namespace {
+constexpr std::int64_t kFloatBytes = sizeof(float);
+}  // namespace
+
 CoreStatus Segment::Map(int fd, std::int64_t bytes, const std::string& what, std::unique_ptr<Segment>* segment) {
   if (bytes < layout::kCacheLine) {
     return Error(Code::kInvalidArgument, what, " has ", bytes, " bytes, at least ", layout::kCacheLine, " are needed");
@@ -43,14 +47,24 @@ CoreStatus Segment::Map(int fd, std::int64_t bytes, const std::string& what, std
 
 Segment::~Segment() { munmap(base_, static_cast<std::size_t>(bytes_)); }
 
-CoreStatus CheckTable(const Segment& segment, int table, std::int64_t dim, std::int64_t device_rows) {
+CoreStatus CheckTable(const Segment& segment, int table, const TableSizes& sizes) {
   if (segment.bytes() < static_cast<std::int64_t>(sizeof(layout::Table))) {
     return Error(Code::kInternal, "segment of table ", table, " has only ", segment.bytes(), " bytes");
   }
   const layout::Table* header = reinterpret_cast<const layout::Table*>(segment.base());
-  if (header->table != table || header->dim != dim || header->device_rows != device_rows) {
+  if (header->table != table || header->dim != sizes.dim || header->device_rows != sizes.device_rows ||
+      header->home_capacity != sizes.home_rows || header->row_floats != sizes.row_floats) {
     return Error(Code::kInternal, "segment of table ", table, " is of table ", header->table, " with ",
-                 header->device_rows, " rows of ", header->dim, ", expected ", device_rows, " rows of ", dim);
+                 header->device_rows, " rows of ", header->dim, " and ", header->home_capacity, " home rows of ",
+                 header->row_floats, ", expected ", sizes.device_rows, " rows of ", sizes.dim, " and ",
+                 sizes.home_rows, " home rows of ", sizes.row_floats);
+  }
+  const std::int64_t room = segment.bytes() - header->home_offset;
+  if (sizes.home_rows > 0 && (header->home_offset < static_cast<std::int64_t>(sizeof(layout::Table)) ||
+                              header->home_offset % layout::kPage != 0 || room < 0 ||
+                              room / sizes.row_floats / kFloatBytes < sizes.home_rows)) {
+    return Error(Code::kInternal, "segment of table ", table, " has ", segment.bytes(), " bytes, ", sizes.home_rows,
+                 " home rows of ", sizes.row_floats, " at byte ", header->home_offset, " do not fit into it");
   }
   return CoreStatus();
 }

@@ -43,8 +43,16 @@ struct SessionView {
   layout::Bell* bells;
 };
 
-// Checks that the header of a table segment describes `dim` columns and `device_rows` rows and fits its bytes.
-CoreStatus CheckTable(const Segment& segment, int table, std::int64_t dim, std::int64_t device_rows);
+// How large a table is.
+struct TableSizes {
+  std::int64_t dim;
+  std::int64_t device_rows;
+  std::int64_t home_rows;   // at most; 0: the table lives on the device alone
+  std::int64_t row_floats;  // of a home row: the embedding, then each optimizer slot
+};
+
+// Checks that the header of a table segment describes such a table, and that its home rows lie in the segment.
+CoreStatus CheckTable(const Segment& segment, int table, const TableSizes& sizes);
 
 }  // namespace ascpipe
 

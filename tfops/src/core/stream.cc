@@ -190,6 +190,7 @@ std::int64_t Stream::Fill(const Batch& batch, std::int64_t number, std::int64_t 
   frame->ticket = ticket;
   frame->offset = ring_.header()->arena_offset + position % arena_.bytes();
   frame->length = length;
+  frame->timestamp = batch.timestamp;
   StoreRelease(&frame->closed, 0u);
   StoreRelease(&frame->trained, 0u);
   std::uint8_t* base = ring_.frame_base(number);

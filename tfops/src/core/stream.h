@@ -30,6 +30,7 @@ class Batch {
  public:
   virtual ~Batch() = default;
   std::vector<FeatureIds> features;  // as declared, one per input of AscSubmit
+  std::int64_t timestamp = 0;        // 0: it has none
 };
 
 class Stream {

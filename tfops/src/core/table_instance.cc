@@ -6,14 +6,16 @@
 #include <cstring>
 #include <limits>
 
+#include "core/layout.h"
+
 namespace ascpipe {
 
 CoreStatus HostDeviceTable::Make(const std::string& name, std::int64_t row_count, std::int64_t dim,
                                  std::shared_ptr<DeviceTable>* table) {
-  if (row_count < 1 || dim < 1 || row_count > std::numeric_limits<std::int32_t>::max() ||
+  if (row_count < 1 || dim < 1 || row_count > layout::kSlotFrozen ||
       dim > std::numeric_limits<std::int64_t>::max() / row_count / 8) {
     return Error(Code::kInvalidArgument, "table '", name, "': ", row_count, " rows of ", dim,
-                 " are not possible (rows: 1 to 2^31 - 1)");
+                 " are not possible (rows: 1 to ", layout::kSlotFrozen, ")");
   }
   const std::size_t bytes = static_cast<std::size_t>(row_count * dim) * sizeof(float);
   // Not MADV_DONTFORK: a variable lies over this memory, and a forked child may look at its variables.

@@ -8,8 +8,10 @@
 
 REGISTER_OP("AscSubmit")
     .Input("ids: Tids")
+    .Input("timestamp: n_stamps * int64")
     .Output("ticket: int64")
     .Attr("Tids: list({int32, int64}) >= 1")
+    .Attr("n_stamps: int >= 0 = 0")
     .Attr("stream: int")
     .SetIsStateful()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
@@ -23,7 +25,9 @@ Never waits: the ids are kept by reference until there is room for them in the r
 reference to the ticket tensor goes, the batch can no longer be trained and its place is given back.
 
 ids: one int32 or int64 tensor of at most 6 dimensions per feature, in the order in which the stream was declared.
+timestamp: none, or one int64 scalar greater than 0: the time of the batch.
 ticket: int64 scalar; travels with the batch to the plan ops of the same step.
+n_stamps: 0 or 1.
 stream: number of the stream, as declared when the pipeline was started.
 )doc");
 
@@ -54,6 +58,9 @@ class SubmitOp : public tensorflow::OpKernel {
  public:
   explicit SubmitOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("stream", &stream_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("n_stamps", &stamps_));
+    OP_REQUIRES(construction, stamps_ <= 1,
+                Refuse(Code::kInvalidArgument, "AscSubmit: ", stamps_, " timestamps, a batch has one or none"));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
@@ -63,12 +70,13 @@ class SubmitOp : public tensorflow::OpKernel {
     OP_REQUIRES(ctx, stream != nullptr,
                 Refuse(Code::kFailedPrecondition, "AscSubmit: stream ", stream_, " is not of this pipeline; its graph "
                        "was built before the pipeline was started, or for another one"));
-    const std::size_t inputs = static_cast<std::size_t>(ctx->num_inputs());
+    const std::size_t inputs = static_cast<std::size_t>(ctx->num_inputs() - stamps_);
     OP_REQUIRES(ctx, inputs == stream->features(),
                 Refuse(Code::kInvalidArgument, "AscSubmit: ", inputs, " features, but stream ", stream_, " has ",
                        stream->features()));
     std::unique_ptr<TensorBatch> batch(new TensorBatch);
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
+    if (stamps_ == 1) OP_REQUIRES_OK(ctx, ReadTimestamp(ctx->input(ctx->num_inputs() - 1), &batch->timestamp));
+    for (int i = 0; i < ctx->num_inputs() - stamps_; ++i) {
       const tensorflow::Tensor& ids = ctx->input(i);
       OP_REQUIRES(ctx, ids.dims() <= layout::kMaxSpecRank,
                   Refuse(Code::kInvalidArgument, "AscSubmit: feature '", stream->feature_name(i), "' has ",
@@ -82,7 +90,20 @@ class SubmitOp : public tensorflow::OpKernel {
   }
 
  private:
+  tensorflow::Status ReadTimestamp(const tensorflow::Tensor& stamp, std::int64_t* timestamp) const {
+    if (stamp.dims() != 0) {
+      return Refuse(Code::kInvalidArgument, "AscSubmit: the timestamp of stream ", stream_, " has shape ",
+                    stamp.shape().DebugString(), ", expected a scalar: one time for the whole batch");
+    }
+    *timestamp = stamp.scalar<tensorflow::int64>()();
+    if (*timestamp > 0) return tensorflow::Status::OK();
+    return Refuse(Code::kInvalidArgument, "AscSubmit: the timestamp of stream ", stream_, " is ", *timestamp,
+                  ", but it must be greater than 0 (seconds since 1970, say). The batch was not taken and nothing "
+                  "else is lost; correct the timestamps of the data");
+  }
+
   int stream_;
+  int stamps_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscSubmit").Device(tensorflow::DEVICE_CPU), SubmitOp);
