@@ -3,8 +3,6 @@ from typing import Dict, NoReturn, Tuple
 
 #: (module, name): what to do.
 MISSING: Dict[Tuple[str, str], str] = {
-    ("mx_rec.util.initialize", "get_host_pipeline_ops"): "ids are submitted by get_asc_insert_func",
-    ("mx_rec.util.initialize", "trigger_evict"): "feature eviction is not built yet",
     ("mx_rec.util.initialize", "save_host_data"): "saving tables is not built yet",
     ("mx_rec.util.initialize", "restore_host_data"): "restoring tables is not built yet",
     ("mx_rec.util.initialize", "export_feature_spec"): "keep the FeatureSpec where you make it",

@@ -9,27 +9,38 @@ from ascpipe.tf.feature_spec import FeatureSpec
 TICKET_SUFFIX = "_read_emb_key"
 
 
-def find_ids(batch: Any, spec: FeatureSpec) -> Optional[tf.Tensor]:
-    """The tensor of a feature.
+#: What ids may be.
+Ids = Union[tf.Tensor, tf.SparseTensor, tf.RaggedTensor]
+
+
+def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
+    """The ids of a feature: a tensor, a SparseTensor or a RaggedTensor.
 
     A text key is looked for in the dict, or in each dict of a nested batch; a number is a place in a list
     or tuple, for a pair (features, labels) whose features are a list or tuple a place among the features.
 
     Returns:
-        The tensor, or None when no dict of the batch has the key.
+        The ids, or None when no dict of the batch has the key.
 
     Raises:
         ValueError: a place beyond the end; a number for a dict, or a text for a batch without a dict.
-        TypeError: what stands there is no dense tensor.
+        TypeError: what stands there is no tensor of integers.
         KeyError: there is no timestamp.
     """
     for key in spec.index_keys:
         found = _by_place(batch, key, spec) if isinstance(key, int) else _by_name(batch, key, spec)
         if found is not None:
-            return _require_tensor(found, key, spec)
+            return _require_ids(found, key, spec)
     if spec.is_timestamp:
         raise KeyError("timestamp FeatureSpec {!r}: the batch has no key {!r}".format(spec.name, spec.index_key))
     return None
+
+
+def values_of(ids: Ids) -> tf.Tensor:
+    """The ids alone, without the places they stand at."""
+    if isinstance(ids, tf.SparseTensor):
+        return ids.values
+    return ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
 
 
 def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
@@ -104,10 +115,10 @@ def _dicts(batch: Any) -> Iterator[Mapping[Any, Any]]:
             yield from _dicts(element)
 
 
-def _require_tensor(found: Any, key: Union[str, int], spec: FeatureSpec) -> tf.Tensor:
-    if not isinstance(found, tf.Tensor):
-        raise TypeError("FeatureSpec {!r}: {!r} of the batch is {}, only dense tensors of ids are supported".format(
-            spec.name, key, type(found).__name__))
+def _require_ids(found: Any, key: Union[str, int], spec: FeatureSpec) -> Ids:
+    if not isinstance(found, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)):
+        raise TypeError("FeatureSpec {!r}: {!r} of the batch is {}, expected a Tensor, SparseTensor or RaggedTensor of "
+                        "ids".format(spec.name, key, type(found).__name__))
     if not found.dtype.is_integer:
         raise TypeError("FeatureSpec {!r}: {!r} of the batch has dtype {}, ids are integers".format(
             spec.name, key, found.dtype.name))

@@ -5,6 +5,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
 from ascpipe.tf import native
+from ascpipe.tf.cuts import eviction_op
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState
 from ascpipe.tf.lookup import TableLookup
 from ascpipe.tf.slots import SlotVariable, slot_variables
@@ -32,6 +33,7 @@ def complete_graph(state: GraphState, slots: Slots) -> None:
         # Running the initializer of a graph that trains the table resets it; another graph only reads.
         training = (name, TRAIN) in state.lookups
         table.variable.initial_value.op._set_attr("training", attr_value_pb2.AttrValue(b=training))
+    eviction_op(state)  # now, as a managed session finalizes the graph
 
 
 def _refuse_restore(table: Table) -> None:

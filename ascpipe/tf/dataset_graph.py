@@ -30,6 +30,9 @@ _PARALLEL_MAPS = ("ParallelMapDataset", "ParallelMapDatasetV2", "MapAndBatchData
                   "NumaMapAndBatchDataset", "ChooseFastestBranchDataset")
 
 
+AUTOTUNE = -1  #: a size that TensorFlow chooses
+
+
 class Marker(NamedTuple):
     """How to know the op that submits a batch.
 
@@ -105,6 +108,37 @@ class DatasetGraph:
             if carried == stream:
                 return get_next.outputs[output]
         return None
+
+    def run_ahead(self, get_next: tf.Operation) -> Optional[int]:
+        """Batches that ``prefetch`` reads ahead after they were submitted; None where TensorFlow decides that."""
+        counts = [self._prefetched(dataset) for dataset in self._datasets(self.iterator(get_next))]
+        known = [count for count in counts if count is not None]
+        return min(known) if known else None
+
+    def _prefetched(self, node: _Node) -> Optional[int]:
+        if self._submits(node):
+            return 0
+        carrying = [self._prefetched(source) for source in node.inputs()
+                    if _is_dataset(source) and self._dataset_tickets(source)]
+        known = [count for count in carrying if count is not None]
+        if len(known) < len(carrying) or not carrying:
+            return None
+        if node.kind != "PrefetchDataset":
+            return min(known)
+        size = node.inputs()[1].definition
+        buffered = int(tf.make_ndarray(size.attr["value"].tensor)) if size.op == "Const" else AUTOTUNE
+        return min(known) + buffered if buffered >= 0 else None
+
+    def _datasets(self, iterator: tf.Operation) -> List[_Node]:
+        """Each dataset that an iterator may be initialised from."""
+        if iterator.type == "OneShotIterator":
+            factory = self._function(iterator.get_attr("dataset_factory").name)
+            (returned,) = factory.ret.values()
+            return [_FunctionNodes(factory).node(returned)]
+        if iterator.type not in _ITERATORS or not iterator.outputs:
+            return []
+        return [_graph_node(consumer.inputs[0].op) for consumer in iterator.outputs[0].consumers()
+                if consumer.type == "MakeIterator"]
 
     def _iterator_tickets(self, iterator: tf.Operation) -> List[Tickets]:
         """Tickets of each dataset that the iterator may be initialised from."""

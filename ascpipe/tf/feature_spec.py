@@ -3,8 +3,7 @@ import itertools
 import re
 from typing import Any, ClassVar, Iterator, Optional, Tuple, Union
 
-import tensorflow as tf
-
+from ascpipe.tf.thresholds import Thresholds, thresholds
 from ascpipe.tf.validation import AnyOf, Integer, Text, boolean, checked
 
 TABLE_NAME_PATTERN = re.compile(r"^[0-9A-Za-z_.]+$")
@@ -26,9 +25,11 @@ class FeatureSpec:
         table_name: str of 1 to 255 characters, the table it looks into; else ``name``.
         index_key: str: key of a dict batch, or int in [0, 255]: place in a list or tuple batch; else the table's
             name, or ``name`` where the batch has no such key.
-        access_threshold: int in [-1, 2147483647]: occurrences before a key gets a row; -1: off.
-        eviction_threshold: int in [-1, 2147483647]: seconds after which an unused key is dropped; -1: off.
-        is_timestamp: True: this feature is the time of the batch, a scalar.
+        access_threshold: int in [-1, 2147483647]: occurrences before a key gets a row; 0: on, every key gets one;
+            -1 or None: off.
+        eviction_threshold: int in [-1, 2147483647]: age at which an eviction drops a key that was not used since,
+            in the unit of the timestamps; needs a timestamp feature in training; -1 or None: off.
+        is_timestamp: True: this feature is the time of the batch, a scalar above 0, and no ids.
         batch_size: int in [1, 2147483647].
         faae_coefficient: int in [1, 2147483647]: how much an occurrence counts.
         feat_count: accepted, without effect.
@@ -39,7 +40,7 @@ class FeatureSpec:
             with static shapes.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; eviction without admission.
+        ValueError: an argument of the wrong type or out of range.
     """
 
     _numbers: ClassVar[Iterator[int]] = itertools.count()
@@ -52,9 +53,6 @@ class FeatureSpec:
                  access_threshold: Optional[int] = None, eviction_threshold: Optional[int] = None,
                  is_timestamp: Optional[bool] = None, batch_size: Optional[int] = None, faae_coefficient: int = 1,
                  feat_count: Optional[int] = None) -> None:
-        if eviction_threshold is not None and access_threshold is None:
-            raise ValueError("FeatureSpec {!r}: eviction_threshold {} needs an access_threshold".format(
-                name, eviction_threshold))
         self.name = "{}_{}".format(name, next(FeatureSpec._numbers))
         self.table_name = clean_table_name(name if table_name is None else table_name)
         self.access_threshold = access_threshold
@@ -68,6 +66,11 @@ class FeatureSpec:
         self.index_key: Union[str, int] = given
         #: in the order in which a batch is asked for them
         self.index_keys: Tuple[Union[str, int], ...] = (given, name) if index_key is None else (given,)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """What the feature says of its table."""
+        return thresholds(self.access_threshold, self.eviction_threshold, self.faae_coefficient)
 
     def set_static_shape(self, ids: Any) -> None:
         """Note the shape of the ids in static mode.
@@ -88,7 +91,7 @@ class FeatureSpec:
                              "(use_dynamic=False) cannot change".format(self.name, ids.shape, *seen))
         self.batch_size, self.feat_cnt, self.split = batch_size, feat_cnt, batch_size * feat_cnt
 
-    def require_timestamp(self, tensor: tf.Tensor) -> None:
+    def require_timestamp(self, tensor: Any) -> None:
         """Check a tensor that stands where this spec says: only a timestamp feature is a scalar."""
         if self.is_timestamp is False:
             raise ValueError("FeatureSpec {!r}: is_timestamp=False says nothing; leave it out".format(self.name))

@@ -19,6 +19,37 @@ def require_startable(state: GraphState) -> None:
     _require_one_stream_per_channel(state)
     _require_ordered_datasets(state)
     _require_gradients(state)
+    for stream in state.streams():
+        for name in stream.table_names():
+            require_timestamp(state, stream, name)
+
+
+def require_timestamp(state: GraphState, stream: Stream, table_name: str) -> None:
+    """Raise ``ValueError`` where a table shall be evicted from and its training batches do not say when they are."""
+    threshold = state.thresholds.of(table_name).eviction
+    if stream.channel == TRAIN and threshold >= 0 and stream.timestamp is None:
+        raise ValueError("table {!r}: eviction_threshold={} needs the time of each training batch; give its insert "
+                         "function a FeatureSpec(..., is_timestamp=True), a scalar above 0 in the batch".format(
+                             table_name, threshold))
+
+
+def warn_of_short_run_ahead(state: GraphState, look_ahead: int) -> None:
+    """Say so where batches are not read so far ahead that plans can see what will be needed."""
+    datasets = state.datasets
+    for stream in state.streams():
+        hosted = [name for name in stream.table_names() if name in state.tables and state.tables[name].shape.home_rows]
+        if stream.channel != TRAIN or not hosted:
+            continue
+        for get_next in datasets.get_nexts():
+            if datasets.ticket_of(stream.number, get_next) is None:
+                continue
+            ahead = datasets.run_ahead(get_next)
+            if ahead is not None and ahead < look_ahead:
+                _log.warning(
+                    "tables %s have host rows, but only %d batches are read ahead of training and look_ahead is %d: "
+                    "rows that are needed soon may leave the device and come back. Add .prefetch(%d) after "
+                    "dataset.map(get_asc_insert_func(...))", ", ".join(map(repr, hosted)), ahead, look_ahead,
+                    look_ahead)
 
 
 def _require_a_table_each(state: GraphState) -> None:

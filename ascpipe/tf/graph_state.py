@@ -13,6 +13,7 @@ from tensorflow.python.framework import function as legacy_function
 
 from ascpipe.tf.dataset_graph import DatasetGraph
 from ascpipe.tf.feature_spec import FeatureSpec
+from ascpipe.tf.thresholds import TableThresholds
 from ascpipe.words import EVAL, TRAIN
 
 if TYPE_CHECKING:
@@ -28,11 +29,13 @@ class Feature:
 
     Attributes:
         spec: the feature, as the program declared it.
-        shape: static shape of its ids.
+        shape: static shape of its ids; of the values where they are sparse.
+        sparse: whether the batches hold a SparseTensor or RaggedTensor.
     """
 
     spec: FeatureSpec
     shape: tf.TensorShape
+    sparse: bool = False
 
 
 @dataclasses.dataclass
@@ -43,11 +46,13 @@ class Stream:
         number: of the stream, from 0 in each graph; an attribute of its ops.
         channel: TRAIN or EVAL.
         features: inputs of its AscSubmit, in their order: by table, then by name.
+        timestamp: the feature that says when a batch was made, if there is one.
     """
 
     number: int
     channel: int
     features: List[Feature] = dataclasses.field(default_factory=list)
+    timestamp: Optional[FeatureSpec] = None
 
     def table_names(self) -> List[str]:
         """Tables of the stream, in the order of their parts in a frame."""
@@ -65,6 +70,8 @@ class GraphState:
         datasets: where tickets come out of its iterators.
         tables: by name, in order of creation; a table's number is its place.
         lookups: per (table name, channel), what was looked up.
+        thresholds: admission and eviction of its tables.
+        evict_op: evicts from its tables, once it was made.
         optimizer_counts: how many optimizers of a name there are.
         started: whether ``start_asc_pipeline`` has completed this graph.
     """
@@ -73,6 +80,8 @@ class GraphState:
         self.datasets = DatasetGraph(graph)
         self.tables: Dict[str, Table] = {}
         self.lookups: Dict[Tuple[str, int], TableLookup] = {}
+        self.thresholds = TableThresholds()
+        self.evict_op: Optional[tf.Operation] = None
         self.optimizer_counts: Dict[str, int] = collections.Counter()
         self.started = False
         self._streams: Dict[Any, Stream] = {}
@@ -81,7 +90,8 @@ class GraphState:
         """All streams, by number."""
         return list(self._streams.values())
 
-    def enter_stream(self, insert_function: Any, channel: int, features: List[Feature]) -> Stream:
+    def enter_stream(self, insert_function: Any, channel: int, features: List[Feature],
+                     timestamp: Optional[FeatureSpec] = None) -> Stream:
         """The stream of an insert function that is being traced into this graph."""
         if self.started and insert_function not in self._streams:
             raise RuntimeError("the pipeline was started: datasets are mapped with their insert functions before it")
@@ -93,9 +103,13 @@ class GraphState:
                              "Make one with get_asc_insert_func() for each".format(
                                  _names(stream.features), _names(features)))
         else:
-            stream.features = [Feature(old.spec, _common_shape(old.shape, new.shape))
+            stream.features = [Feature(old.spec, _common_shape(old.shape, new.shape), old.sparse or new.sparse)
                                for old, new in zip(stream.features, features)]
+        stream.timestamp = timestamp
         self._require_one_timestamp(channel)
+        for feature in features:
+            self.thresholds.note(feature.spec.table_name, feature.spec.thresholds,
+                                 "feature {!r}".format(feature.spec.name))
         return stream
 
     def stream_of(self, spec: FeatureSpec, channel: int) -> Stream:
@@ -114,8 +128,8 @@ class GraphState:
             .format(spec.name, spec.index_key, name, channel == TRAIN))
 
     def _require_one_timestamp(self, channel: int) -> None:
-        stamps = [feature.spec.name for stream in self.streams() if stream.channel == channel
-                  for feature in stream.features if feature.spec.is_timestamp]
+        stamps = [stream.timestamp.name for stream in self.streams()
+                  if stream.channel == channel and stream.timestamp is not None]
         if len(stamps) > 1:
             raise OSError("several timestamp features of the {} channel: {}; there may be one".format(
                 CHANNEL_NAMES[channel], ", ".join(stamps)))

@@ -6,18 +6,18 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 import tensorflow as tf
 
 from ascpipe.tf import native
-from ascpipe.tf.batch import add_ticket, describe, find_ids, tensors_of
+from ascpipe.tf.batch import Ids, add_ticket, describe, find_ids, tensors_of, values_of
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.graph_state import Feature, outermost_graph
-from ascpipe.tf.not_built import NotBuiltYetError
+from ascpipe.tf.thresholds import require_same
 from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, check_all
 from ascpipe.words import EVAL, TRAIN
 
 _log = logging.getLogger(__name__)
 
 #: Ids of one feature and whose they are.
-Found = Tuple[FeatureSpec, tf.Tensor]
+Found = Tuple[FeatureSpec, Ids]
 
 
 def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec], None] = None,
@@ -35,10 +35,10 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
         dump_graph: bool, False: write the graph of the map function to ``./export_graph/pipeline_graph.pb``.
 
     Raises:
-        ValueError: neither or both forms; an argument of the wrong type; thresholds that differ within a table.
+        ValueError: neither or both forms; an argument of the wrong type; thresholds that differ within a table;
+            in training an ``eviction_threshold`` without a timestamp feature.
         RuntimeError: ``table_names`` with form A, or form B without it.
         EnvironmentError: two timestamp features.
-        NotBuiltYetError: thresholds that would change what is trained.
     """
     check_all({"is_training": boolean(), "dump_graph": boolean()}, kwargs)
     channel = TRAIN if kwargs.get("is_training", True) else EVAL
@@ -49,7 +49,7 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
     if args_index_list is None:
         if table_names is not None:
             raise RuntimeError("table_names goes with args_index_list; the specs in tgt_key_specs name their tables")
-        specs = _require_specs(tgt_key_specs)
+        specs = _require_specs(tgt_key_specs, channel)
         return _insert_function(channel, dump_graph, lambda batch: _find_by_spec(batch, specs))
     if table_names is None:
         raise RuntimeError("args_index_list needs table_names")
@@ -63,7 +63,7 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
     return _insert_function(channel, dump_graph, lambda batch: _find_by_place(batch, places))
 
 
-def _require_specs(specs: Any) -> List[FeatureSpec]:
+def _require_specs(specs: Any, channel: int) -> List[FeatureSpec]:
     if isinstance(specs, FeatureSpec):
         specs = [specs]
     ListOf(Instance(FeatureSpec)).check("tgt_key_specs", specs)
@@ -72,26 +72,17 @@ def _require_specs(specs: Any) -> List[FeatureSpec]:
     stamps = [spec.name for spec in specs if spec.is_timestamp]
     if len(stamps) > 1:
         raise OSError("several timestamp features: {}; there may be one".format(", ".join(stamps)))
-    for spec in specs:
-        for other in specs:
-            _require_same_thresholds(spec, other)
-        refuse_thresholds("FeatureSpec {!r}".format(spec.name), spec.access_threshold, spec.eviction_threshold)
+    features = [spec for spec in specs if not spec.is_timestamp]
+    for spec in features:
+        for other in features:
+            if spec.table_name == other.table_name:
+                require_same(spec.table_name, spec.thresholds, "features {!r}".format(spec.name), other.thresholds,
+                             repr(other.name))
+        if channel == TRAIN and spec.thresholds.evicts and not stamps:
+            raise ValueError("FeatureSpec {!r}: eviction_threshold={} needs the time of each training batch; add "
+                             "FeatureSpec(..., is_timestamp=True) to tgt_key_specs, a scalar above 0 in the batch"
+                             .format(spec.name, spec.eviction_threshold))
     return list(specs)
-
-
-def _require_same_thresholds(spec: FeatureSpec, other: FeatureSpec) -> None:
-    ours, theirs = ((s.access_threshold, s.eviction_threshold) for s in (spec, other))
-    if spec.table_name == other.table_name and ours != theirs:
-        raise ValueError("features {!r} and {!r} of table {!r} have different thresholds: {} and {}".format(
-            spec.name, other.name, spec.table_name, ours, theirs))
-
-
-def refuse_thresholds(what: str, access: Optional[int], eviction: Optional[int]) -> None:
-    """Refuse admission and eviction where they would change anything: at 1 every key that occurs is admitted."""
-    if access is not None and access > 1:
-        raise NotBuiltYetError("{} with access_threshold={}".format(what, access), "leave it out, or give -1, 0 or 1")
-    if eviction is not None and eviction >= 0:
-        raise NotBuiltYetError("{} with eviction_threshold={}".format(what, eviction), "leave it out, or give -1")
 
 
 def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[Found]]) -> Callable[..., Any]:
@@ -110,18 +101,23 @@ def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[
 def _submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
     """Make the op that hands over the ids; tensors of one table lie together, in the order of names."""
     configuration = Configuration.get_instance()
-    found = sorted(found, key=lambda pair: (pair[0].table_name, pair[0].name))
     for spec, ids in found:
         spec.require_timestamp(ids)
-        if spec.is_timestamp:
-            raise NotBuiltYetError("the timestamp FeatureSpec {!r}".format(spec.name), "leave it out")
-        if configuration.use_static:
+    stamps = [(spec, ids) for spec, ids in found if spec.is_timestamp]
+    found = sorted((pair for pair in found if not pair[0].is_timestamp),
+                   key=lambda pair: (pair[0].table_name, pair[0].name))
+    features = []
+    for spec, ids in found:
+        if configuration.use_static and isinstance(ids, tf.Tensor):
             spec.set_static_shape(ids)
+        features.append(Feature(spec, values_of(ids).shape, sparse=not isinstance(ids, tf.Tensor)))
     state = configuration.of_graph(outermost_graph(tf.get_default_graph()))
-    stream = state.enter_stream(insert, channel, [Feature(spec, ids.shape) for spec, ids in found])
-    ids_of_all = [ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int64) for _, ids in found]
+    stream = state.enter_stream(insert, channel, features, stamps[0][0] if stamps else None)
+    values = [values_of(ids) for _, ids in found]
     with tf.device("/device:CPU:0"):
-        return native.ops().asc_submit(ids=ids_of_all, timestamp=[], stream=stream.number)
+        return native.ops().asc_submit(
+            ids=[ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int64) for ids in values],
+            timestamp=[tf.cast(time, tf.int64) for _, time in stamps], stream=stream.number)
 
 
 def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
@@ -133,7 +129,7 @@ def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
                       spec.index_key)
         else:
             found.append((spec, ids))
-    if not found:
+    if all(spec.is_timestamp for spec, _ in found):
         raise ValueError("the batch is {}; it has none of the features {}".format(
             describe(batch), ", ".join("{!r} (index_key {!r})".format(s.name, s.index_key) for s in specs)))
     return found

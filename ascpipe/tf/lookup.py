@@ -10,15 +10,17 @@ from typing import Any, Dict, List, Mapping, Optional, Set
 import tensorflow as tf
 
 from ascpipe.tf import native
-from ascpipe.tf.batch import describe, tensors_of
+from ascpipe.tf.batch import describe, find_ids, tensors_of
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.dataset_graph import GET_NEXT
 from ascpipe.tf.feature_spec import FeatureSpec
+from ascpipe.tf.graph_checks import require_timestamp
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState, Stream
-from ascpipe.tf.insert import refuse_thresholds
+from ascpipe.tf.missing import dense_restore, with_default_row
 from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.table import Table, outside_scopes
-from ascpipe.tf.validation import Instance, Integer, Text, boolean, check_all, checked
+from ascpipe.tf.thresholds import checked_thresholds
+from ascpipe.tf.validation import Instance, Integer, Text, boolean, checked
 from ascpipe.words import EVAL, TRAIN
 
 _log = logging.getLogger(__name__)
@@ -36,6 +38,8 @@ class TableLookup:
         ticket: int64 scalar.
         specs: its features, in the order of the op's outputs.
         plan: outputs of the provisional plan op: slots, then a restore index for each feature.
+        restore: what the lookup op reads of them: for sparse ids the index of their dense form, from their first
+            lookup on.
         default_row: what a key without a row gives.
         ops: the lookup ops: the one of all features, and one for each default row of an evaluation.
         with_gradient: outputs in the order in which they were first looked up with a gradient.
@@ -59,20 +63,28 @@ class TableLookup:
             slots, restore = native.ops().asc_provisional_plan(
                 ticket=ticket, table=table.shape.number, stream=stream.number, k=len(features))
             self.plan: List[tf.Tensor] = [slots, *restore]
+            self.restore: List[tf.Tensor] = []
+            self._sparse: List[bool] = [feature.sparse for feature in features]
             for index, feature in zip(restore, features):
                 index.set_shape(feature.shape)
+                # Of sparse ids neither rank nor places are known before they are looked up.
+                self.restore.append(tf.compat.v1.placeholder_with_default(index, None) if feature.sparse else index)
             self.ops: List[tf.Operation] = []
-            self._embeddings: List[tf.Tensor] = self._look_up(restore, tf.zeros([]))
+            self._embeddings: List[tf.Tensor] = self._look_up(self.restore, tf.zeros([]))
 
-    def embedding(self, spec: FeatureSpec, default_row: Optional[tf.Tensor]) -> tf.Tensor:
-        """Rows of a feature's ids, float of its shape followed by dim."""
+    def embedding(self, spec: FeatureSpec, default_row: Optional[tf.Tensor], batch: Any) -> tf.Tensor:
+        """Rows of a feature's ids, float of its shape followed by dim; ``batch`` holds them where they are sparse."""
         place = self.specs.index(spec)
-        # A training step looks up nothing but keys that have a row.
-        if default_row is None or self.channel == TRAIN:
-            return self._embeddings[place]
         graph = self.table.variable.graph
-        with outside_scopes(graph), graph.name_scope("ascpipe/{}_default".format(self.table.variable.op.name)):
-            return self._look_up([self.plan[1 + place]], default_row)[0]
+        scope = "ascpipe/{}_{}_default".format(self.table.variable.op.name, CHANNEL_NAMES[self.channel])
+        with outside_scopes(graph), graph.name_scope(scope):
+            if self._sparse[place]:
+                self._make_dense(place, _sparse_ids(batch, spec))
+            if default_row is None:
+                return self._embeddings[place]
+            if self.channel == TRAIN:
+                return with_default_row(self._embeddings[place], self.plan[0], self.restore[place], default_row)
+            return self._look_up([self.restore[place]], default_row)[0]
 
     def note_gradient(self, spec: FeatureSpec) -> None:
         """Remember that a feature's rows shall be trained through this lookup."""
@@ -80,12 +92,21 @@ class TableLookup:
         if place not in self.with_gradient:
             self.with_gradient.append(place)
 
+    def _make_dense(self, place: int, ids: Any) -> None:
+        """Let the lookup op give rows of the dense form of sparse ids."""
+        index = dense_restore(self.plan[1 + place], ids)
+        self.ops[0]._update_input(2 + place, index)
+        self._embeddings[place].set_shape(index.shape.concatenate([self.table.shape.dim]))
+        self.restore[place] = index
+        self._sparse[place] = False
+
     def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
         # The variable itself, not a read of it: the gradient is asked for with respect to it.
-        embeddings = native.ops().asc_lookup(
-            rows=self.table.variable._ref(), slots=self.plan[0], restore=restore, default_row=default_row)
+        embeddings = native.lookup(
+            rows=self.table.variable._ref(), slots=self.plan[0], restore=restore, default_row=default_row,
+            table=self.table.shape.number if self.channel == EVAL and self.table.shape.home_rows else -1)
         self.ops.append(embeddings[0].op)
-        return list(embeddings)
+        return embeddings
 
 
 @checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor), send_count=Integer(1, optional=True),
@@ -105,34 +126,42 @@ def sparse_lookup(hashtable: Table, ids: FeatureSpec, send_count: Optional[int] 
         is_train: the channel.
         name: of the returned tensor, 1 to 255 characters.
         batch: what ``iterator.get_next()`` returned, or the features of it. Needed with dynamic shapes.
+            Sparse ids must be in it as the dataset gave them.
+        access_and_evict_config: ``access_threshold``, ``eviction_threshold``, ``faae_coefficient`` of the table, where
+            its features do not say them.
         is_grad: whether this lookup trains the rows.
-        serving_default_value: float, scalar or [dim]: what a key without a row gives in evaluation; else zeros.
+        serving_default_value: float, scalar or [dim]: what a key without a row gives, in evaluation or because it was
+            not admitted, and a missing position of sparse ids; else zeros.
 
     Returns:
-        float32 of the shape of the ids followed by dim.
+        float32 of the (dense) shape of the ids followed by dim.
 
     Raises:
         ValueError: an argument of the wrong type or out of range; a tensor as ids without ``modify_graph``; a
-            FeatureSpec of another table, or that no dataset carries; no ``send_count`` with static shapes; a
-            dataset that would reorder batches.
+            FeatureSpec of another table, or that no dataset carries; no ``send_count`` with static shapes, or one
+            beyond the rows of a table with host rows; a dataset that would reorder batches; thresholds that differ
+            within the table; an ``eviction_threshold`` without a timestamp feature.
         RuntimeError: no ``batch`` with dynamic shapes; the 129th lookup of a table; a new lookup after the
             pipeline was started.
         KeyError: ``batch`` does not have the feature.
-        NotBuiltYetError: ``modify_graph``; thresholds that would change something.
+        NotBuiltYetError: ``modify_graph``.
     """
     configuration = Configuration.get_instance()
     _require_feature(hashtable, ids, modify_graph=modify_graph)
-    _require_thresholds(hashtable, access_and_evict_config or {})
-    if configuration.use_static and send_count is None:
-        raise ValueError("table {!r}: static shapes (use_dynamic=False) need a send_count".format(hashtable.table_name))
-    if not configuration.use_static:
+    thresholds = checked_thresholds(access_and_evict_config)
+    if configuration.use_static:
+        _require_send_count(hashtable, send_count)
+    else:
         _require_in_batch(ids, batch)
     graph = tf.compat.v1.get_default_graph()
     channel = TRAIN if is_train else EVAL
     default_row = _default_row(hashtable, serving_default_value)
     lookup = _table_lookup(configuration.of_graph(graph), graph, hashtable, ids, channel, batch)
+    state = configuration.of_graph(graph)
+    state.thresholds.note(hashtable.table_name, thresholds, "access_and_evict_config")
+    require_timestamp(state, lookup.stream, hashtable.table_name)
     _count_call(lookup, send_count if configuration.use_static else None)
-    embedding = lookup.embedding(ids, default_row)
+    embedding = lookup.embedding(ids, default_row, batch)
     name = name or "sparse_lookup_{}".format(lookup.calls)
     if not is_grad:
         return tf.stop_gradient(embedding, name=name)
@@ -159,14 +188,13 @@ def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:
             ids.name, ids.table_name, table.table_name))
 
 
-def _require_thresholds(table: Table, thresholds: Dict[str, Optional[int]]) -> None:
-    check_all({"access_threshold": Integer(-1, optional=True), "eviction_threshold": Integer(-1, optional=True),
-               "faae_coefficient": Integer(1, optional=True)}, thresholds)
-    access, eviction = thresholds.get("access_threshold"), thresholds.get("eviction_threshold")
-    if eviction is not None and access is None:
-        raise ValueError("table {!r}: eviction_threshold {} needs an access_threshold".format(
-            table.table_name, eviction))
-    refuse_thresholds("sparse_lookup of table {!r}".format(table.table_name), access, eviction)
+def _require_send_count(table: Table, send_count: Optional[int]) -> None:
+    if send_count is None:
+        raise ValueError("table {!r}: static shapes (use_dynamic=False) need a send_count".format(table.table_name))
+    if table.shape.home_rows > 0 and send_count > min(table.shape.device_rows, table.shape.home_rows):
+        raise ValueError("table {!r}: send_count {} is more than device_vocabulary_size {} or host_vocabulary_size {}; "
+                         "with host rows both must hold the keys of a batch".format(
+                             table.table_name, send_count, table.shape.device_rows, table.shape.home_rows))
 
 
 def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
@@ -176,6 +204,18 @@ def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
     if isinstance(batch, Mapping) and not any(key in batch for key in spec.index_keys):
         raise KeyError("FeatureSpec {!r}: batch is {}, without {!r}".format(
             spec.name, describe(batch), spec.index_key))
+
+
+def _sparse_ids(batch: Any, spec: FeatureSpec) -> Any:
+    """The places of sparse ids, which only the batch knows."""
+    if batch is None:
+        raise RuntimeError("FeatureSpec {!r} is sparse: its lookup needs batch=, what iterator.get_next() returned"
+                           .format(spec.name))
+    ids = find_ids(batch, spec)
+    if not isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
+        raise ValueError("FeatureSpec {!r}: the dataset submits a sparse tensor, batch= has {} in its place; give what "
+                         "iterator.get_next() returned".format(spec.name, "nothing" if ids is None else "a dense one"))
+    return ids
 
 
 def _default_row(table: Table, value: Any) -> Optional[tf.Tensor]:

@@ -1,5 +1,6 @@
 """The compiled half: the ops as Python functions, and the C interface of the running pipeline."""
 import ctypes
+import inspect
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -23,6 +24,14 @@ def ops() -> Any:
     return load.load()
 
 
+def lookup(rows: tf.Tensor, slots: tf.Tensor, restore: Sequence[tf.Tensor], default_row: tf.Tensor,
+           table: int = NO_TABLE) -> List[tf.Tensor]:
+    """AscLookup; ``table`` where slots may be codes of home rows."""
+    # Until the ops that read home rows are built.
+    extra = {"table": table} if "table" in inspect.signature(ops().asc_lookup).parameters else {}
+    return list(ops().asc_lookup(rows=rows, slots=slots, restore=restore, default_row=default_row, **extra))
+
+
 class TableShape(NamedTuple):
     """What the native side must know of a table.
 
@@ -31,14 +40,14 @@ class TableShape(NamedTuple):
         name: for error texts and the status.
         dim: length of a row.
         device_rows: rows of the table variable.
+        home_rows: rows that the host holds at most; 0 for a table that lives on the device alone.
+        row_floats: floats of a home row: the embedding and its optimizer slots.
         seed: of the initial rows, 64 bits.
         kind: of the initial rows: 0 constant a, 1 uniform [a, b), 2 normal (mean a, stddev b), 3 truncated normal,
             4 a row of the pool, picked by hash.
         a, b: see ``kind``.
         scale: multiplies each initial value.
         pool: float32[rows, dim] of kind 4, else None.
-        home_rows: rows that the host holds at most; 0 for a table that lives on the device alone.
-        row_floats: floats of a home row: the embedding and its optimizer slots.
         padding_keys: keys whose rows are looked up and never updated.
     """
 

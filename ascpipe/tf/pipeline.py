@@ -8,9 +8,9 @@ import tensorflow as tf
 from ascpipe.control import messages, trainer_link
 from ascpipe.shm import layout
 from ascpipe.tf import native
-from ascpipe.tf.completion import complete_graph, slots_of_training_tables
+from ascpipe.tf.completion import Slots, complete_graph, slots_of_training_tables
 from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.graph_checks import require_startable
+from ascpipe.tf.graph_checks import require_startable, warn_of_short_run_ahead
 from ascpipe.tf.graph_state import GraphState, Stream
 from ascpipe.tf.not_built import NotBuiltYetError
 
@@ -76,7 +76,7 @@ def start_asc_pipeline() -> None:
         raise RuntimeError("the graph is finalized: call start_asc_pipeline() before the session, in a hook in begin()")
     require_startable(state)
     slots = slots_of_training_tables(state)
-    pipeline = _start(configuration, state)
+    pipeline = _start(configuration, state, slots)
     try:
         complete_graph(state, slots)
     except BaseException:
@@ -87,15 +87,16 @@ def start_asc_pipeline() -> None:
     state.started = True
 
 
-def _start(configuration: Configuration, state: GraphState) -> Pipeline:
+def _start(configuration: Configuration, state: GraphState, slots: Slots) -> Pipeline:
     native.ops()  # a missing library is found before a daemon is started
     with contextlib.ExitStack() as undo:
         link = trainer_link.connect(configuration.daemon, layout=layout.layout_hash())
         undo.callback(link.close)
         streams = [_stream_shape(state, stream) for stream in state.streams()]
-        tables = [table.shape for table in state.tables.values()]
+        tables = [_with_row_floats(table.shape, slots) for table in state.tables.values()]
+        warn_of_short_run_ahead(state, link.settings.look_ahead)
         segments = link.start([messages.Stream(s.number, s.channel, s.tables) for s in streams],
-                              [messages.Table(t.number, t.name, t.dim, t.device_rows) for t in tables])
+                              [_table_message(table, state) for table in tables])
         running = native.NativePipeline(link.run, segments.session[0], link.lifeline_fd, link.settings.spin_us,
                                         link.settings.wait_timeout_s)
         undo.callback(running.stop)
@@ -109,6 +110,18 @@ def _start(configuration: Configuration, state: GraphState) -> Pipeline:
     _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
               link.daemon_pid)
     return Pipeline(link, running)
+
+
+def _with_row_floats(shape: native.TableShape, slots: Slots) -> native.TableShape:
+    """A row's home holds what the optimizer keeps beside it, too."""
+    widths = [slot.variable.shape[1].value for slot in slots.get(shape.name, [])]
+    return shape._replace(row_floats=shape.dim + sum(widths))
+
+
+def _table_message(shape: native.TableShape, state: GraphState) -> messages.Table:
+    said = state.thresholds.of(shape.name)
+    return messages.Table(shape.number, shape.name, shape.dim, shape.device_rows, shape.home_rows, shape.row_floats,
+                          said.access, said.coefficient, said.eviction)
 
 
 def _stream_shape(state: GraphState, stream: Stream) -> native.StreamShape:

@@ -1,7 +1,7 @@
 """``create_table``: a sparse table, whose rows on the device are a TensorFlow variable."""
 import contextlib
 import os
-from typing import Any, Iterator, List, Optional, Sequence, Union
+from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 from tensorflow.python.ops import variables
@@ -79,11 +79,11 @@ class Table:
     def capacity(self) -> int:
         """Keys that the table can hold. Raises ``RuntimeError`` where the pipeline does not run."""
         Configuration.get_instance().running_pipeline()
-        return self.shape.device_rows
+        return self.shape.home_rows or self.shape.device_rows
 
     def __repr__(self) -> str:
-        return "Table({!r}, dim={}, device_vocabulary_size={})".format(
-            self.table_name, self.shape.dim, self.shape.device_rows)
+        return "Table({!r}, dim={}, device_vocabulary_size={}, host_vocabulary_size={})".format(
+            self.table_name, self.shape.dim, self.shape.device_rows, self.shape.home_rows)
 
 
 _VOCABULARY = Integer(0, MAX_VOCABULARY)
@@ -113,10 +113,14 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         emb_initializer: instance of a TF1 or TF2 initializer class. A key's initial row depends on the seed and
             the key alone; without a seed, on the table's name and the graph's seed. Of other than constant,
             uniform, normal and variance scaling ones a pool of rows is sampled now, from which keys pick by hash.
-        device_vocabulary_size: rows on the device, in [1, 1e9]: how many keys the table can hold.
-        host_vocabulary_size, ssd_vocabulary_size: in [0, 1e9]; more than 0 is not built yet.
+        device_vocabulary_size: rows on the device, in [1, 1e9]: how many keys the table can hold, or, with host
+            rows, how many of them are on the device; those of a batch at least.
+        host_vocabulary_size: in [0, 1e9], not below device_vocabulary_size: rows of the host, each with its optimizer
+            slots: how many keys the table can hold. 0: the table lives on the device alone.
+        ssd_vocabulary_size: in [0, 1e9]; more than 0 is not built yet.
         init_param: in [-10, 10]; multiplies the initial values.
-        padding_keys: keys whose rows are not updated; not built yet.
+        padding_keys: an int or a list of them: keys whose rows are looked up and never updated. With
+            ``padding_keys_mask=True`` and a ``padding_keys_len``, whose value is without effect.
         is_dp, all2all_gradients_op: without effect with one rank.
         ssd_data_path, shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
 
@@ -124,7 +128,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         ValueError: an argument of the wrong type or out of range; a name that is taken.
         EnvironmentError: the pipeline was started already, or ``init`` was not called.
         RuntimeError: ``enable_merge``, which needs dynamic expansion.
-        NotBuiltYetError: a host or SSD tier, padding keys.
+        NotBuiltYetError: an SSD tier.
     """
     _require_consistent(device_vocabulary_size, host_vocabulary_size, ssd_vocabulary_size)
     _require_padding(padding_keys, padding_keys_mask, padding_keys_len, is_dp)
@@ -147,7 +151,8 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     width = dim if isinstance(dim, int) else int(dim[0])
     first = row_initializer(emb_initializer, table_name, width, graph.seed)
     shape = native.TableShape(len(tables), table_name, width, int(device_vocabulary_size), first.seed, first.kind,
-                              first.a, first.b, float(init_param), pool=first.pool)
+                              first.a, first.b, float(init_param), pool=first.pool,
+                              home_rows=int(host_vocabulary_size), padding_keys=_padding_keys(padding_keys))
     variable = _device_rows(graph, shape, configuration.hashtable_collection)
     tables[table_name] = Table(shape, variable, key_dtype, is_save=is_save)
     return tables[table_name]
@@ -158,8 +163,9 @@ def _require_consistent(device: int, host: int, ssd: int) -> None:
         raise ValueError("ssd_vocabulary_size {} needs a host_vocabulary_size".format(ssd))
     if host > 0:
         check_range("host_vocabulary_size", host, device, MAX_VOCABULARY)
-        raise NotBuiltYetError("create_table(host_vocabulary_size={}, ssd_vocabulary_size={})".format(host, ssd),
-                               "give a device_vocabulary_size that holds every key")
+    if ssd > 0:
+        raise NotBuiltYetError("create_table(ssd_vocabulary_size={})".format(ssd),
+                               "give a host_vocabulary_size that holds every key")
 
 
 def _require_padding(keys: Any, mask: bool, length: Optional[int], is_dp: bool) -> None:
@@ -171,7 +177,12 @@ def _require_padding(keys: Any, mask: bool, length: Optional[int], is_dp: bool) 
         raise ValueError("padding_keys needs padding_keys_mask=True and a padding_keys_len of at least 1")
     if is_dp:
         raise ValueError("padding_keys cannot go with is_dp=True")
-    raise NotBuiltYetError("create_table(padding_keys=...)", "leave it out")
+
+
+def _padding_keys(keys: Union[int, Sequence[int], None]) -> Tuple[int, ...]:
+    if keys is None:
+        return ()
+    return tuple(sorted({int(key) for key in (keys if isinstance(keys, (list, tuple)) else [keys])}))
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
 """Feature eviction."""
-from ascpipe.tf.later import EvictHook
+from ascpipe.tf.eviction import EvictHook
 
 __all__ = ["EvictHook"]

@@ -24,6 +24,8 @@ from ascpipe.tf.accessors import (
 )
 from ascpipe.tf.configuration import Configuration as ConfigInitializer
 from ascpipe.tf.configuration import init, terminate_config_initializer
+from ascpipe.tf.eviction import trigger_evict
+from ascpipe.tf.host_ops import import_host_pipeline_ops as get_host_pipeline_ops
 from mx_rec import _missing
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "get_ascend_global_hashtable_collection",
     "get_device_id",
     "get_eval_steps",
+    "get_host_pipeline_ops",
     "get_if_load",
     "get_initializer",
     "get_rank_id",
@@ -49,6 +52,7 @@ __all__ = [
     "set_if_load",
     "set_train_interval",
     "terminate_config_initializer",
+    "trigger_evict",
 ]
 
 

@@ -125,7 +125,7 @@ class TestFeatureSpec:
         ({"access_threshold": -2}, "is less than"), ({"access_threshold": MAX_INT32 + 1}, "is bigger than"),
         ({"access_threshold": "1"}, "is not int"),
         ({"access_threshold": 1, "eviction_threshold": -2}, "is less than"),
-        ({"eviction_threshold": 10}, "needs an access_threshold"),
+        ({"eviction_threshold": MAX_INT32 + 1}, "is bigger than"), ({"eviction_threshold": 1.0}, "is not int"),
         ({"is_timestamp": 1}, "Invalid parameter type of para"),
         ({"batch_size": 0}, "is less than"), ({"batch_size": MAX_INT32 + 1}, "is bigger than"),
         ({"faae_coefficient": 0}, "is less than"), ({"faae_coefficient": MAX_INT32 + 1}, "is bigger than")])
@@ -192,14 +192,25 @@ class TestInsertFunctionArguments:
         refused("different thresholds", get_asc_insert_func, tgt_key_specs=[
             FeatureSpec("a", table_name="t", access_threshold=1), FeatureSpec("b", table_name="t", access_threshold=0)])
 
-    @pytest.mark.parametrize("kwargs", [{"access_threshold": 2}, {"access_threshold": 1, "eviction_threshold": 0}])
-    def test_thresholds_that_would_change_training_are_not_built_yet(self, kwargs):
-        with pytest.raises(NotBuiltYetError):
-            get_asc_insert_func(FeatureSpec("a", **kwargs))
+    @pytest.mark.parametrize("kwargs", [
+        {"access_threshold": 1, "eviction_threshold": 5}, {"access_threshold": 1, "faae_coefficient": 2}, {}])
+    def test_a_table_has_one_of_each_threshold(self, kwargs):
+        specs = [FeatureSpec("a", table_name="t", access_threshold=1), FeatureSpec("b", table_name="t", **kwargs)]
+        refused("different thresholds", get_asc_insert_func, tgt_key_specs=specs, is_training=False)
 
-    @pytest.mark.parametrize("kwargs", [{"access_threshold": 1}, {"access_threshold": -1, "eviction_threshold": -1}])
-    def test_thresholds_that_change_nothing_are_accepted(self, kwargs):
+    @pytest.mark.parametrize("kwargs", [
+        {"access_threshold": 2}, {"access_threshold": 0}, {"access_threshold": -1, "eviction_threshold": -1},
+        {"faae_coefficient": 3}])
+    def test_thresholds_are_accepted(self, kwargs):
         assert callable(get_asc_insert_func(FeatureSpec("a", **kwargs)))
+
+    @pytest.mark.parametrize("kwargs", [{}, {"access_threshold": None}, {"access_threshold": -1}])
+    @pytest.mark.parametrize("eviction", [0, 10])
+    def test_eviction_needs_a_timestamp_in_training_and_no_admission(self, kwargs, eviction):
+        spec = FeatureSpec("a", eviction_threshold=eviction, **kwargs)
+        refused("eviction_threshold={}.*is_timestamp=True".format(eviction), get_asc_insert_func, tgt_key_specs=spec)
+        assert callable(get_asc_insert_func(spec, is_training=False))
+        assert callable(get_asc_insert_func([spec, FeatureSpec("time", is_timestamp=True)]))
 
 
 TABLE = {"key_dtype": tf.int64, "dim": 8, "name": "user", "emb_initializer": tf.compat.v1.zeros_initializer(),
@@ -243,12 +254,29 @@ class TestCreateTable:
         refused(fragment, create_table, **{**TABLE, **kwargs})
 
     @pytest.mark.parametrize("kwargs", [
-        {"host_vocabulary_size": 100}, {"host_vocabulary_size": 100, "ssd_vocabulary_size": 1},
-        {"padding_keys": [1, 2], "padding_keys_mask": True, "padding_keys_len": 2}])
+        {"host_vocabulary_size": 100, "ssd_vocabulary_size": 1}])
     def test_what_is_not_built_yet_is_an_error_that_says_so(self, kwargs):
         init()
         with pytest.raises(NotBuiltYetError, match="not built yet"):
             create_table(**{**TABLE, **kwargs})
+
+    def test_a_table_may_have_host_rows_and_padding_keys(self):
+        init()
+        hosted = create_table(**TABLE, host_vocabulary_size=1000)
+        assert (hosted.shape.device_rows, hosted.shape.home_rows) == (100, 1000)
+        assert hosted.variable.shape.as_list() == [100, 8]
+        padded = create_table(**{**TABLE, "name": "padded"}, padding_keys=[0, -1, 0], padding_keys_mask=True,
+                              padding_keys_len=2)
+        assert padded.shape.padding_keys == (-1, 0)
+        single = create_table(**{**TABLE, "name": "single"}, padding_keys=7, padding_keys_mask=True, padding_keys_len=1)
+        assert single.shape.padding_keys == (7,)
+
+    @pytest.mark.parametrize("kwargs", [
+        {"is_dp": True}, {"init_param": -2.0}, {"all2all_gradients_op": "sum_gradients_and_div_by_ranksize"},
+        {"shard_num": 2, "fusion_optimizer_var": False, "hashtable_threshold": 5, "is_save": False}])
+    def test_what_matters_with_several_ranks_only_is_accepted(self, kwargs):
+        init()
+        create_table(**TABLE, **kwargs)
 
     def test_merging_needs_expansion(self):
         init()

@@ -8,7 +8,6 @@ import tensorflow as tf
 from ascpipe.tf.configuration import Configuration, init, terminate_config_initializer
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.insert import get_asc_insert_func
-from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.words import EVAL, TRAIN
 
 Pair = collections.namedtuple("Pair", ["features", "label"])
@@ -134,8 +133,9 @@ class TestRefusals:
             get_asc_insert_func(FeatureSpec("user", index_key=key))(batch)
 
     @pytest.mark.parametrize("element", [
-        3, [1, 2], lambda: tf.SparseTensor([[0, 0]], [1], [1, 1]), lambda: tf.zeros([3]), lambda: tf.constant(["a"])])
-    def test_what_is_no_dense_tensor_of_integers_is_a_type_error(self, element):
+        3, [1, 2], lambda: tf.SparseTensor([[0, 0]], [1.0], [1, 1]), lambda: tf.zeros([3]),
+        lambda: tf.constant(["a"])])
+    def test_what_is_no_tensor_of_integers_is_a_type_error(self, element):
         element = element() if callable(element) else element
         with pytest.raises(TypeError):
             get_asc_insert_func(FeatureSpec("user"))({"user": element})
@@ -144,8 +144,17 @@ class TestRefusals:
         insert = get_asc_insert_func([FeatureSpec("user"), FeatureSpec("time", is_timestamp=True)])
         with pytest.raises(ValueError, match="scalar"):
             insert({"user": ids(4), "time": ids(1)})
-        with pytest.raises(NotBuiltYetError):
-            insert({"user": ids(4), "time": ids()})
+        with pytest.raises(ValueError, match="scalar"):
+            insert({"user": ids(4), "time": tf.compat.v1.placeholder(tf.int64)})
+        with pytest.raises(ValueError, match="none of the features"):
+            insert({"time": ids()})
+
+    def test_two_timestamps_of_a_channel_are_an_environment_error_even_in_two_streams(self):
+        batch = {"user": ids(4), "time": ids()}
+        get_asc_insert_func([FeatureSpec("user"), FeatureSpec("time", is_timestamp=True)])(batch)
+        get_asc_insert_func([FeatureSpec("user"), FeatureSpec("time", is_timestamp=True)], is_training=False)(batch)
+        with pytest.raises(EnvironmentError, match="several timestamp"):
+            get_asc_insert_func([FeatureSpec("user"), FeatureSpec("time", is_timestamp=True)])(batch)
 
     def test_false_for_is_timestamp_is_refused_when_it_meets_a_tensor(self):
         with pytest.raises(ValueError, match="is_timestamp=False"):
@@ -176,6 +185,27 @@ class TestSubmission:
         (stream,) = state(graph).streams()
         assert stream.table_names() == ["t1", "t2"]
         assert [feature.spec for feature in stream.features_of("t2")] == [specs[2], specs[0]]
+
+    def test_the_timestamp_travels_beside_the_ids_and_is_none(self, graph):
+        batch = {"user": ids(4), "time": ids(dtype=tf.int32)}
+        op = submit_op(_ticket(get_asc_insert_func(
+            [FeatureSpec("user"), FeatureSpec("time", is_timestamp=True)])(batch)))
+        assert op.get_attr("n_stamps") == 1
+        assert (op.inputs[0], op.inputs[1].dtype) == (batch["user"], tf.int64)
+        (stream,) = state(graph).streams()
+        assert stream.table_names() == ["user"]
+        assert stream.timestamp.name.startswith("time")
+
+    @pytest.mark.parametrize("sparse", [
+        lambda: tf.SparseTensor([[0, 0], [1, 2]], tf.constant([7, 8], tf.int64), [2, 3]),
+        lambda: tf.RaggedTensor.from_row_splits(tf.constant([7, 8], tf.int64), [0, 1, 2])])
+    def test_of_sparse_ids_the_values_are_submitted(self, sparse, graph):
+        batch = {"user": sparse()}
+        result = get_asc_insert_func(FeatureSpec("user"))(batch)
+        assert result["user"] is batch["user"]
+        assert submit_op(result["user_read_emb_key"]).inputs[0] in (
+            getattr(batch["user"], "values", None), getattr(batch["user"], "flat_values", None))
+        assert state(graph).streams()[0].features[0].sparse
 
     def test_other_integers_are_cast_to_int64(self):
         op = submit_op(_ticket(get_asc_insert_func(FeatureSpec("a"))({"a": ids(3, dtype=tf.uint8)})))

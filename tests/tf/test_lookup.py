@@ -76,11 +76,12 @@ class TestResult:
         assert (op.device, op.control_inputs, op._get_control_flow_context()) == ("/device:CPU:0", [], None)
         assert tf.gradients(result, user.variable)[0].values.op.type == "AscLookupGrad"
 
-    def test_a_default_row_is_used_in_evaluation_only(self, graph):
+    def test_a_default_row_is_the_lookup_ops_in_evaluation_and_put_in_afterwards_in_training(self, graph):
         user = table()
         (train,), (evaluate,) = specs_of(user, "a"), specs_of(user, "a")
         batch, eval_batch = get_next([train]), get_next([evaluate], training=False)
-        sparse_lookup(user, train, batch=batch, serving_default_value=tf.ones([4]))
+        trained = sparse_lookup(user, train, batch=batch, serving_default_value=tf.ones([4]))
+        assert trained.shape.as_list() == [3, 2, 4]
         sparse_lookup(user, evaluate, is_train=False, batch=eval_batch, serving_default_value=0.5)
         sparse_lookup(user, evaluate, is_train=False, batch=eval_batch, serving_default_value=[[1.0, 2.0, 3.0, 4.0]])
         ops = [op for op in graph.get_operations() if op.type == "AscLookup"]
@@ -98,7 +99,8 @@ class TestRefusals:
                        {"send_count": 0}, {"send_count": 1.0}, {"send_count": 2 ** 31}, {"is_train": 1}, {"name": ""},
                        {"name": "x" * 256}, {"modify_graph": 0}, {"is_grad": None}, {"access_and_evict_config": 1},
                        {"access_and_evict_config": {"access_threshold": -2}},
-                       {"access_and_evict_config": {"eviction_threshold": 1}},
+                       {"access_and_evict_config": {"eviction_threshold": 1}},  # and no timestamp
+                       {"access_and_evict_config": {"eviction_threshold": 2.5}},
                        {"access_and_evict_config": {"access_threshold": 1, "faae_coefficient": 0}}):
             with pytest.raises(ValueError):
                 sparse_lookup(**{"hashtable": user, "ids": spec, "batch": batch, **kwargs})
@@ -189,14 +191,39 @@ class TestRefusals:
             with pytest.raises(ValueError, match="another graph"):
                 sparse_lookup(user, spec, batch=get_next([spec]))
 
-    def test_thresholds_that_change_something_are_not_built_yet(self):
-        user = table()
+    def test_thresholds_of_a_lookup_are_those_of_the_table_and_agree_with_its_features(self, graph):
+        user, item = table(), table("item")
+        specs = [*specs_of(user, "a", "b"), FeatureSpec("c", table_name="item", access_threshold=3)]
+        batch = get_next(specs)
+        config = {"access_threshold": 5, "faae_coefficient": 2}
+        sparse_lookup(user, specs[0], batch=batch, access_and_evict_config=config)
+        sparse_lookup(user, specs[1], batch=batch)
+        sparse_lookup(user, specs[1], batch=batch, access_and_evict_config=dict(config))
+        assert state(graph).thresholds.of("user") == (5, -1, 2)
+        assert state(graph).thresholds.of("item") == (3, -1, 1)
+        with pytest.raises(ValueError, match="different thresholds"):
+            sparse_lookup(user, specs[1], batch=batch, access_and_evict_config={"access_threshold": 4})
+        with pytest.raises(ValueError, match="different thresholds"):
+            sparse_lookup(item, specs[2], batch=batch, access_and_evict_config={"access_threshold": 4})
+
+    def test_static_shapes_of_a_table_with_host_rows_need_a_device_of_send_count_rows(self):
+        terminate_config_initializer()
+        init(use_dynamic=False)
+        user = create_table(tf.int64, 4, "user", tf.compat.v1.ones_initializer(), device_vocabulary_size=50,
+                            host_vocabulary_size=60)
         (spec,) = specs_of(user, "a")
         batch = get_next([spec])
-        harmless = {"access_threshold": 1, "eviction_threshold": -1}
-        sparse_lookup(user, spec, batch=batch, access_and_evict_config=harmless)
-        with pytest.raises(NotBuiltYetError):
-            sparse_lookup(user, spec, batch=batch, access_and_evict_config={"access_threshold": 5})
+        with pytest.raises(ValueError, match="send_count 51 .*device_vocabulary_size 50"):
+            sparse_lookup(user, spec, 51, batch=batch)
+        sparse_lookup(user, spec, 50, batch=batch)
+
+    def test_sparse_ids_need_the_batch_as_the_dataset_gave_it(self):
+        user = table()
+        (spec,) = specs_of(user, "a")
+        batch = get_next([spec], batch={"a": tf.SparseTensor([[0, 1], [2, 0]], tf.constant([5, 6], tf.int64), [3, 2])})
+        with pytest.raises(ValueError, match="sparse"):
+            sparse_lookup(user, spec, batch={"a": tf.sparse.to_dense(batch["a"])})
+        assert sparse_lookup(user, spec, batch=batch).shape.as_list() == [None, None, 4]
 
     def test_merging_lookups_by_hand_does_nothing(self):
         do_merge_lookup()

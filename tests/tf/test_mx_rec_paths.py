@@ -36,7 +36,7 @@ NAMES = {
         "get_use_dynamic_expansion get_use_static get_use_hot get_if_load set_if_load clear_channel "
         "set_ascend_global_hashtable_collection get_ascend_global_hashtable_collection get_train_interval "
         "set_train_interval get_eval_steps set_eval_steps is_asc_manager_initialized get_table_instance "
-        "get_table_instance_by_name",
+        "get_table_instance_by_name get_host_pipeline_ops trigger_evict",
     "mx_rec.util.log": "logger",
     "mx_rec.util.ops": "import_host_pipeline_ops",
     "mx_rec.util.tf_version_adapter": "hccl_ops",
@@ -66,7 +66,7 @@ def test_the_value_of_a_collection_constant_is_its_name():
 
 def test_a_name_that_is_not_provided_says_what_to_use_instead():
     with pytest.raises(ImportError, match="not built yet"):
-        from mx_rec.util.initialize import trigger_evict  # noqa: F401
+        from mx_rec.util.initialize import save_host_data  # noqa: F401
     with pytest.raises(ImportError, match="cannot import name"):
         from mx_rec.util.initialize import no_such_name  # noqa: F401
     import mx_rec.util.initialize as initialize
@@ -74,18 +74,39 @@ def test_a_name_that_is_not_provided_says_what_to_use_instead():
 
 
 def test_what_is_not_built_yet_can_be_imported_and_says_so_when_called():
-    from mx_rec.core.feature_process import EvictHook
     from mx_rec.graph.modifier import GraphModifierHook, modify_graph_and_start_emb_cache
     from mx_rec.saver.sparse import export
     from mx_rec.util.ops import import_host_pipeline_ops
-    for call in (GraphModifierHook, modify_graph_and_start_emb_cache, export, import_host_pipeline_ops,
-                 lambda: EvictHook(evict_enable=True)):
+    ops = import_host_pipeline_ops()
+    for call in (GraphModifierHook, modify_graph_and_start_emb_cache, export, ops.read_emb_key_v2,
+                 ops.read_emb_key_v2_dynamic, ops.return_timestamp, ops.embedding_lookup_by_address,
+                 ops.embedding_update_by_address, ops.lazy_adam, ops.sgd):
         with pytest.raises(NotBuiltYetError):
             call()
+    assert not hasattr(ops, "no_such_op")
+    with tf.Graph().as_default():
+        assert ops.clear_channel(channel_id=1).type == "NoOp"
+
+
+def test_the_host_ops_are_a_runtime_error_where_they_cannot_be_loaded(monkeypatch):
+    from ascpipe.tf import native
+    from mx_rec.util.ops import import_host_pipeline_ops
+
+    def missing():
+        raise OSError("no such file")
+
+    monkeypatch.setattr(native, "ops", missing)
+    with pytest.raises(RuntimeError, match="no such file"):
+        import_host_pipeline_ops(so_name="libasc_ops.so")
+
+
+@pytest.mark.parametrize("kwargs", [
+    {"evict_enable": 1}, {"evict_time_interval": 0}, {"evict_step_interval": 0}, {"evict_step_interval": 2.0}])
+def test_the_evict_hook_has_rules_for_its_arguments(kwargs):
+    from mx_rec.core.feature_process import EvictHook
     assert isinstance(EvictHook(), tf.estimator.SessionRunHook)
-    for kwargs in ({"evict_enable": 1}, {"evict_time_interval": 0}, {"evict_step_interval": 0}):
-        with pytest.raises(ValueError):
-            EvictHook(**kwargs)
+    with pytest.raises(ValueError):
+        EvictHook(**kwargs)
 
 
 def test_the_accessors_tell_and_change_what_init_was_told():

@@ -1,0 +1,32 @@
+"""Places of a batch that have no row: missing positions of sparse ids, and keys that were not admitted."""
+from typing import Union
+
+import tensorflow as tf
+
+
+def dense_restore(restore: tf.Tensor, ids: Union[tf.SparseTensor, tf.RaggedTensor]) -> tf.Tensor:
+    """The restore index of sparse ids in the shape of their dense form, with -1 where they have none.
+
+    Args:
+        restore: int32[n], that of the values.
+        ids: of the same batch.
+    """
+    sparse = ids.to_sparse() if isinstance(ids, tf.RaggedTensor) else ids
+    index = tf.scatter_nd(sparse.indices, tf.reshape(restore, [-1]) + 1, sparse.dense_shape) - 1
+    index.set_shape(sparse.shape)
+    return index
+
+
+def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
+    """Rows in training, with ``default_row`` in the place of each that is missing or was not admitted.
+
+    Args:
+        rows: float[..., dim], as looked up.
+        slots: int32[keys], -1 for a key that was not admitted.
+        restore: int32[...], -1 for a missing position.
+        default_row: float, [] or [dim].
+    """
+    slots = tf.concat([slots, [-1]], axis=0)  # the last one stands for missing positions
+    place = tf.where_v2(restore < 0, tf.size(slots) - 1, restore)
+    missing = tf.equal(tf.gather(slots, place), -1)
+    return tf.where_v2(tf.expand_dims(missing, -1), default_row, rows)

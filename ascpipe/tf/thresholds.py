@@ -1,0 +1,77 @@
+"""Admission and eviction of a table: what its features and lookups say of it, which must agree."""
+from typing import Any, Dict, NamedTuple, Optional
+
+from ascpipe.tf.validation import Integer, check_all
+
+
+class Thresholds(NamedTuple):
+    """When a key of a table gets a row, and when it loses it.
+
+    Attributes:
+        access: occurrences before a key gets a row; 0: admission is on, every key gets one; -1: off.
+        eviction: age, in the unit of the batches' timestamps, at which an eviction drops a key; -1: never.
+        coefficient: how much an occurrence counts.
+    """
+
+    access: int = -1
+    eviction: int = -1
+    coefficient: int = 1
+
+    @property
+    def admission(self) -> bool:
+        """Whether keys must be admitted."""
+        return self.access >= 0
+
+    @property
+    def evicts(self) -> bool:
+        """Whether an eviction drops keys."""
+        return self.eviction >= 0
+
+
+OFF = Thresholds()  #: says nothing: neither admission nor eviction
+
+
+def thresholds(access: Optional[int], eviction: Optional[int], coefficient: Optional[int]) -> Thresholds:
+    """From arguments, where None stands for what was left out."""
+    return Thresholds(-1 if access is None else int(access), -1 if eviction is None else int(eviction),
+                      1 if coefficient is None else int(coefficient))
+
+
+def checked_thresholds(config: Optional[Dict[str, Any]]) -> Thresholds:
+    """From a lookup's ``access_and_evict_config``. Raises ``ValueError`` for a value that is out of range."""
+    config = config or {}
+    check_all({"access_threshold": Integer(-1, optional=True), "eviction_threshold": Integer(-1, optional=True),
+               "faae_coefficient": Integer(1, optional=True)}, config)
+    return thresholds(config.get("access_threshold"), config.get("eviction_threshold"), config.get("faae_coefficient"))
+
+
+class TableThresholds:
+    """What was said of each table of a graph; who says nothing leaves it as it is."""
+
+    def __init__(self) -> None:
+        self._said: Dict[str, Thresholds] = {}
+        self._by: Dict[str, str] = {}
+
+    def note(self, table_name: str, said: Thresholds, by: str) -> None:
+        """Remember what ``by`` says. Raises ``ValueError`` when another one said something else."""
+        if said == OFF:
+            return
+        before = self._said.setdefault(table_name, said)
+        self._by.setdefault(table_name, by)
+        require_same(table_name, before, self._by[table_name], said, by)
+
+    def of(self, table_name: str) -> Thresholds:
+        """What holds for a table."""
+        return self._said.get(table_name, OFF)
+
+
+def require_same(table_name: str, ours: Thresholds, by_us: str, theirs: Thresholds, by_them: str) -> None:
+    """Raise ``ValueError`` where two say different things of one table."""
+    if ours != theirs:
+        raise ValueError("{} and {} of table {!r} have different thresholds: {} and {}; a table has one "
+                         "access_threshold, eviction_threshold and faae_coefficient".format(
+                             by_us, by_them, table_name, _text(ours), _text(theirs)))
+
+
+def _text(said: Thresholds) -> str:
+    return "access_threshold={}, eviction_threshold={}, faae_coefficient={}".format(*said)
