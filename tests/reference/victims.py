@@ -1,0 +1,27 @@
+"""What the kernels of ``ascpipe/kernels/victims.py`` must compute: a dictionary of scores, sorted when asked."""
+
+
+def clear_order(scores):
+    scores.clear()
+
+
+def put_slot(slot, score, scores):
+    scores[slot] = score
+
+
+def drop_slot(slot, scores):
+    return scores.pop(slot, None) is not None
+
+
+def put_slots(slots, slot_scores, scores):
+    scores.update(zip(slots, slot_scores))
+
+
+def drop_slots(slots, scores):
+    return sum(drop_slot(slot, scores) for slot in slots)
+
+
+def take_least(n, scores):
+    taken = sorted(scores, key=lambda slot: (scores[slot], slot))[:n]
+    drop_slots(taken, scores)
+    return taken
