@@ -3,10 +3,13 @@
 Open addressing with linear probing over two arrays of one power-of-two size: ``index_keys`` int64 and
 ``index_entries`` int32, where entry -1 marks an empty cell; so every int64 is a valid key.  Removal moves
 later keys back instead of leaving tombstones: a search ends at the first empty cell, whatever was removed
-before.  The caller owns the arrays, sizes them by ``index_cells`` and starts with ``index_entries`` at -1.
+before.  ``KeyIndex`` owns a pair of arrays and doubles them when more than 7 of 10 cells would be used; old
+and new ones are alive together while the keys move, which takes 51.4 bytes per key at the worst.
 
 The readable version is ``tests/reference/index.py``.
 """
+from typing import Tuple
+
 import numpy as np
 from numba import njit
 
@@ -89,43 +92,6 @@ def insert_key(key, entry, index_keys, index_entries):
     return before
 
 
-@njit(
-    "int64(int64[::1], int64, int64[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1])",
-    cache=True,
-    nogil=True,
-)
-def find_or_claim_keys(keys, n, index_keys, index_entries, free_entries, free_count, out_entries, out_new):
-    """Write the entry number of each key; a key that the index does not hold takes a free one.
-
-    Args:
-        keys: int64[>= n]; distinct.
-        n: how many keys there are.
-        index_keys, index_entries: int64[cells], int32[cells]; the index.
-        free_entries: int32[>= free_count]; stack of free entry numbers, taken from the top.
-        free_count: int64[1]; height of that stack.
-        out_entries: int32[>= n]; receives the entry numbers.
-        out_new: int32[>= n]; receives the places in ``keys`` of the new ones, ascending.
-
-    Returns:
-        How many keys are new, or -(how many free entries are needed) if there are fewer; then index and
-        stack are unchanged, and ``out_entries`` is as ``find_keys`` leaves it.
-    """
-    missing = find_keys(keys, n, index_keys, index_entries, out_entries)
-    if missing > free_count[0]:
-        return -missing
-    top = free_count[0]
-    new = 0
-    for i in range(n):
-        if out_entries[i] < 0:
-            top -= 1
-            out_entries[i] = free_entries[top]
-            insert_key(keys[i], free_entries[top], index_keys, index_entries)
-            out_new[new] = i
-            new += 1
-    free_count[0] = top
-    return missing
-
-
 @njit("int64(int64[::1], int64, int64[::1], int32[::1])", cache=True, nogil=True)
 def remove_keys(keys, n, index_keys, index_entries):
     """Take keys out of the index; those that it does not hold are passed over.
@@ -178,3 +144,83 @@ def rebuild_index(entry_keys, live, index_keys, index_entries):
         if live[entry]:
             held += insert_key(entry_keys[entry], entry, index_keys, index_entries) < 0
     return held
+
+
+@njit("int64(int64[::1], int32[::1], int64[::1], int32[::1])", cache=True, nogil=True)
+def grow_index(old_keys, old_entries, new_keys, new_entries):
+    """Fill a larger index with the keys of a smaller one, which is left as it is.
+
+    Args:
+        old_keys, old_entries: int64[cells], int32[cells]; the smaller index.
+        new_keys, new_entries: int64[more cells], int32[more cells]; receive the larger one.
+
+    Returns:
+        How many keys it holds.
+    """
+    mask = np.uint64(new_keys.shape[0] - 1)
+    new_entries[:] = -1
+    held = 0
+    for i in range(old_keys.shape[0]):  # cell by cell: new cells are met in nearly ascending order, too
+        if old_entries[i] >= 0:
+            cell = find_cell(old_keys[i], (hash_key(old_keys[i]) >> _HASH_SHIFT) & mask, new_keys, new_entries)
+            new_keys[cell] = old_keys[i]
+            new_entries[cell] = old_entries[i]
+            held += 1
+    return held
+
+
+def cells_for(count: int) -> int:
+    """Cells of an index that holds ``count`` keys: a power of two of which at most 7 of 10 are used."""
+    return 1 << max(1, (-(-10 * count // 7) - 1).bit_length())
+
+
+class KeyIndex:
+    """An index that grows; it holds no key at first.
+
+    Args:
+        count: keys that it must be able to hold before it grows.
+
+    Attributes:
+        keys, entries: int64[cells], int32[cells]; what the kernels take.  ``reserve`` and ``rebuild`` replace them.
+    """
+
+    def __init__(self, count: int = 0) -> None:
+        self.keys, self.entries = _no_keys(cells_for(count))
+
+    @property
+    def limit(self) -> int:
+        """How many keys it may hold as it is."""
+        return 7 * len(self.keys) // 10
+
+    def reserve(self, count: int) -> None:
+        """Be able to hold ``count`` keys; those it holds stay.  To be called before keys are inserted."""
+        if count > self.limit:
+            keys, entries = _memory(cells_for(count))
+            grow_index(self.keys, self.entries, keys, entries)
+            self.keys, self.entries = keys, entries
+
+    def rebuild(self, entry_keys: np.ndarray, live: np.ndarray) -> int:
+        """Forget everything, then index the live entries.
+
+        Args:
+            entry_keys: int64[entries]; may be strided.
+            live: bool[entries]; which of them hold a key; may be strided.
+
+        Returns:
+            How many keys it holds: fewer than live entries if a key was live twice.
+        """
+        count = int(np.count_nonzero(live))
+        if count > self.limit:
+            self.keys, self.entries = _memory(cells_for(count))
+        return int(rebuild_index(entry_keys, live, self.keys, self.entries))
+
+
+def _memory(cells: int) -> Tuple[np.ndarray, np.ndarray]:
+    # not zeros(): numpy asks for huge pages for large arrays it does not clear
+    return np.empty(cells, np.int64), np.empty(cells, np.int32)
+
+
+def _no_keys(cells: int) -> Tuple[np.ndarray, np.ndarray]:
+    keys, entries = _memory(cells)
+    entries.fill(-1)
+    return keys, entries

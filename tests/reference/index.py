@@ -12,16 +12,6 @@ def insert_key(key, entry, index):
     return before
 
 
-def find_or_claim_keys(keys, index, free_entries):
-    missing, entries = find_keys(keys, index)
-    if missing > len(free_entries):
-        return -missing, entries, []
-    new = [place for place, entry in enumerate(entries) if entry == -1]
-    for place in new:
-        entries[place] = index[keys[place]] = free_entries.pop()
-    return missing, entries, new
-
-
 def remove_keys(keys, index):
     before = len(index)
     for key in keys:
@@ -41,3 +31,7 @@ def find_cell(key, cell, index_keys, index_entries):
     while index_entries[cell] != -1 and index_keys[cell] != key:
         cell = (cell + 1) % len(index_keys)
     return cell
+
+
+def grow_index(index):
+    return len(index), dict(index)

@@ -25,7 +25,7 @@ class Pair:
         self.keys, self.entries = np.zeros(cells, np.int64), np.full(cells, -1, np.int32)
         self.free = np.arange(capacity, dtype=np.int32)[::-1].copy()  # the lowest on top
         self.free_count = np.array([capacity], np.int64)
-        self.twin, self.twin_free = {}, self.free.tolist()
+        self.twin = {}
 
     def find(self, keys):
         out = np.zeros(len(keys), np.int32)
@@ -34,13 +34,15 @@ class Pair:
         return out.tolist()
 
     def claim(self, keys):
-        out, new = np.zeros(len(keys), np.int32), np.zeros(len(keys), np.int32)
-        got = index.find_or_claim_keys(
-            int64(keys), len(keys), self.keys, self.entries, self.free, self.free_count, out, new)
-        assert (got, out.tolist(), new[:max(got, 0)].tolist()) == reference.find_or_claim_keys(
-            keys, self.twin, self.twin_free)
-        assert self.free[:self.free_count[0]].tolist() == self.twin_free
-        return got
+        """Give each key that is not there a free entry, as a table does; -(how many are needed) if fewer are free."""
+        entries = self.find(keys)
+        if entries.count(-1) > self.free_count[0]:
+            return -entries.count(-1)
+        for key, entry in zip(keys, entries):
+            if entry < 0:
+                self.free_count[0] -= 1
+                self.insert(key, int(self.free[self.free_count[0]]))
+        return entries.count(-1)
 
     def remove(self, keys):
         given_back = [self.twin[key] for key in dict.fromkeys(keys) if key in self.twin]
@@ -48,7 +50,6 @@ class Pair:
         assert removed == reference.remove_keys(keys, self.twin) == len(given_back)
         self.free[self.free_count[0]:self.free_count[0] + removed] = given_back
         self.free_count[0] += removed
-        self.twin_free += given_back
 
     def insert(self, key, entry):
         assert index.insert_key(key, entry, self.keys, self.entries) == reference.insert_key(key, entry, self.twin)
@@ -169,3 +170,93 @@ def test_cell_of_a_key_is_where_its_chain_ends():
         home = np.uint64(len(pair.keys) - 1)
         assert index.find_cell(key, home, pair.keys, pair.entries) == reference.find_cell(
             key, int(home), pair.keys.tolist(), pair.entries.tolist())
+
+
+# ---- growth
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 11, 12, 1000, 716800, 7 * 2**20 // 10, 2**26])
+def test_an_index_for_so_many_keys_is_at_most_seven_tenths_full_and_not_twice_too_large(count):
+    cells = index.cells_for(count)
+    assert cells & cells - 1 == 0
+    assert 10 * count <= 7 * cells
+    assert cells == 2 or 10 * count > 7 * cells // 2
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=60, unique=True))
+def test_a_grown_index_holds_the_same_keys_and_leaves_the_old_one_alone(keys):
+    pair = Pair(64)
+    pair.claim(keys)
+    old = (pair.keys.copy(), pair.entries.copy())
+    cells = 4 * len(pair.keys)
+    pair.keys, pair.entries = np.full(cells, 5, np.int64), np.zeros(cells, np.int32)
+    held = index.grow_index(old[0], old[1], pair.keys, pair.entries)
+    assert (held, pair.twin) == reference.grow_index(pair.twin)
+    pair.check()
+
+
+class Growing(Pair):
+    """As a table uses it: room is made before keys are inserted."""
+
+    def __init__(self):
+        super().__init__(2000)
+        self.index = index.KeyIndex()
+        self.keys, self.entries = self.index.keys, self.index.entries
+
+    def claim(self, keys):
+        self.index.reserve(len(self.twin) + len(keys))
+        self.keys, self.entries = self.index.keys, self.index.entries
+        return super().claim(keys)
+
+
+def test_an_index_that_grows_as_keys_come_equals_a_dictionary():
+    rng = np.random.RandomState(4)
+    pair = Growing()
+    sizes = set()
+    for _ in range(60):
+        pair.claim(rng.choice(2500, 30, replace=False).tolist())
+        pair.remove(rng.randint(0, 2500, 10).tolist())
+        sizes.add(len(pair.keys))
+        assert len(pair.twin) <= pair.index.limit
+    pair.check()
+    assert len(sizes) > 4
+    assert all(cells & cells - 1 == 0 for cells in sizes)
+
+
+def test_growth_takes_less_than_54_bytes_per_key_while_old_and_new_are_alive():
+    held = index.KeyIndex(10**6)
+    count = held.limit + 1
+    before = held.keys.nbytes + held.entries.nbytes
+    held.reserve(held.limit)
+    assert held.keys.nbytes + held.entries.nbytes == before
+    held.reserve(count)
+    assert (before + held.keys.nbytes + held.entries.nbytes) / count < 51.5
+
+
+def test_an_index_holds_as_many_keys_as_it_reserved_without_growing():
+    held = index.KeyIndex(700)
+    keys = held.keys
+    held.reserve(700)
+    assert held.keys is keys
+    for key in range(700):
+        index.insert_key(key, key, held.keys, held.entries)
+    held.reserve(717)
+    assert held.keys is not keys
+    out = np.zeros(700, np.int32)
+    assert index.find_keys(np.arange(700), 700, held.keys, held.entries, out) == 0
+    assert out.tolist() == list(range(700))
+
+
+def test_a_rebuilt_index_grows_as_needed_and_forgets_the_rest():
+    held = index.KeyIndex()
+    index.insert_key(-5, 1, held.keys, held.entries)
+    table = np.zeros((300, 6), np.int64)
+    table[:, 0] = np.arange(300) * 7
+    live = np.arange(300) % 3 > 0
+    assert held.rebuild(table[:, 0], live) == 200
+    assert held.limit >= 200
+    out = np.zeros(301, np.int32)
+    index.find_keys(np.append(table[:, 0], -5), 301, held.keys, held.entries, out)
+    assert out.tolist() == [entry if entry % 3 else -1 for entry in range(300)] + [-1]
+    table[1, 0] = table[2, 0]
+    assert held.rebuild(table[:, 0], live) == 199
