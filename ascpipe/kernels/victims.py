@@ -36,9 +36,18 @@ _FILLED, _SORTED = range(2)
 # places of ``state``
 FINE_BASE, COARSE_BASE, COUNT = range(3)  # a score, a multiple of BLOCK; a block number, a multiple of 64; slots in
 
+_DIGIT_BITS = 11
+_DIGITS = 1 << _DIGIT_BITS
+_FEW = 200  # so many slots are sorted without counting
+
 _ONE = np.uint64(1)
 _LOW = np.uint64(63)
 _NONE = np.uint64(0)
+
+
+def scratch_cells(rows: int) -> int:
+    """Cells of the array ``scratch`` for a table of ``rows`` slots."""
+    return 2 * rows + _DIGITS
 
 
 @njit("boolean(int64, int64, uint64[:, ::1])", cache=True, nogil=True)
@@ -212,6 +221,37 @@ def _least_bucket(words, state):
     return bucket
 
 
+@njit("int64(int64, int64[::1])", cache=True, nogil=True)
+def _sort_numbers(n, scratch):
+    """Sort the first n numbers by counting digits of 11 bits; digits that all share are skipped.
+
+    Returns:
+        Where in ``scratch`` the sorted numbers begin.
+    """
+    counts = scratch[scratch.shape[0] - _DIGITS:]
+    source, target = 0, n
+    different = np.int64(0)
+    for i in range(n):
+        different |= scratch[i] ^ scratch[0]
+    for shift in range(0, 64, _DIGIT_BITS):
+        if (different >> shift) & (_DIGITS - 1) == 0:
+            continue
+        # the highest digit has the sign: those below 0 come before the others
+        lift = _DIGITS // 2 if shift + _DIGIT_BITS >= 64 else 0
+        counts[:] = 0
+        for i in range(source, source + n):
+            counts[((scratch[i] >> shift) + lift) & (_DIGITS - 1)] += 1
+        begin = target
+        for digit in range(_DIGITS):
+            begin, counts[digit] = begin + counts[digit], begin
+        for i in range(source, source + n):
+            digit = ((scratch[i] >> shift) + lift) & (_DIGITS - 1)
+            scratch[counts[digit]] = scratch[i]
+            counts[digit] += 1
+        source, target = target, source
+    return source
+
+
 @njit("void(int64, int32[:, ::1], uint64[:, ::1], int64[::1])", cache=True, nogil=True)
 def _sort_bucket(bucket, nodes, words, scratch):
     """Bring the list of a bucket in order."""
@@ -222,9 +262,13 @@ def _sort_bucket(bucket, nodes, words, scratch):
         scratch[n] = (np.int64(nodes[node, SCORE]) << 32) | node
         n += 1
         node = np.int64(nodes[node, NEXT])
-    scratch[:n].sort()
+    first = 0
+    if n < _FEW:
+        scratch[:n].sort()
+    else:
+        first = _sort_numbers(n, scratch)
     before = end
-    for i in range(n):
+    for i in range(first, first + n):
         node = scratch[i] & 0xFFFFFFFF
         nodes[before, NEXT] = node
         nodes[node, PREVIOUS] = before
@@ -241,7 +285,7 @@ def take_least(out_slots, nodes, words, state, scratch):
     Args:
         out_slots: int32[n]; receives the slots, in order.
         nodes, words, state: the order (see ``clear_order``).
-        scratch: int64[>= rows]; any contents.
+        scratch: int64[scratch_cells(rows)]; any contents.
 
     Returns:
         How many were taken: n, or all that were in if those are fewer.
@@ -312,7 +356,7 @@ class VictimOrder:
         self.nodes = np.empty((rows + BUCKETS, _COLUMNS), np.int32)
         self.words = np.empty((2, _WORDS), np.uint64)
         self.state = np.empty(3, np.int64)
-        self.scratch = np.empty(rows, np.int64)  # memory is taken as it is written to
+        self.scratch = np.empty(scratch_cells(rows), np.int64)  # memory is taken as it is written to
         self.clear()
 
     @property

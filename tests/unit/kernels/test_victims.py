@@ -162,3 +162,16 @@ def test_single_slots_are_put_and_dropped_as_many_are():
     for slot in (1, 0):
         assert victims.drop_slot(slot, *lists) == reference.drop_slot(slot, twin)
     assert order.take(8).tolist() == reference.take_least(8, twin) == [7, 3]
+
+
+@pytest.mark.parametrize("spread", [0, 1, 3000, 2**31 - 2])
+@pytest.mark.parametrize("sign", [False, True])
+def test_a_bucket_of_many_slots_is_sorted_by_score_and_slot(spread, sign):
+    rng = np.random.RandomState(6)
+    pair = Pair(3000)
+    pair.put([0], [2**31])  # everything after it is old: most of it in the bottom bucket
+    scores = rng.randint(0, spread + 1, 2500)
+    pair.now = 0
+    pair.put(rng.permutation(3000)[:2500].tolist(), (scores - (spread // 2 if sign else 0)).tolist())
+    pair.take(1700)
+    pair.take(3000)
