@@ -61,10 +61,10 @@ def _cut(table: Table, kind: int, argument: tf.Tensor) -> tf.Operation:
 def _named_tables(state: GraphState, name: str) -> List[Table]:
     if not state.tables:
         raise ValueError("set_threshold: the default graph has no table; call it after create_table()")
-    if not name:
-        return list(state.tables.values())
-    cleaned = clean_table_name(name)
-    if cleaned not in state.tables:
+    cleaned = clean_table_name(name) if name else None
+    if cleaned is not None and cleaned not in state.tables:
         raise ValueError("set_threshold: the default graph has no table {!r}; there are {}".format(
             name, ", ".join(sorted(map(repr, state.tables)))))
-    return [state.tables[cleaned]]
+    # Before the start a lookup may still say that a table has admission; without it the table ignores the cut.
+    return [table for key, table in state.tables.items() if cleaned in (None, key)
+            and (not state.started or state.thresholds.of(key).admission)]

@@ -117,3 +117,31 @@ def test_the_ticket_tensor_is_an_output_of_get_next(graph):
     datasets = DatasetGraph(graph, STAND_IN)
     assert datasets.ticket_of(5, get_next[0].op) is get_next[1]
     assert datasets.ticket_of(6, get_next[0].op) is None
+
+
+AHEAD = {
+    "nothing": (lambda d: d.map(submit), 0),
+    "a prefetch before the submission": (lambda d: d.prefetch(7).map(submit), 0),
+    "one behind it": (lambda d: d.map(submit).prefetch(7), 7),
+    "two behind it": (lambda d: d.map(submit).prefetch(7).repeat().take(9).prefetch(2), 9),
+    "one behind zip": (lambda d: tf.data.Dataset.zip((d.prefetch(50), d.map(submit).prefetch(3))).prefetch(4), 7),
+    "the shorter of two": (lambda d: d.map(submit).prefetch(3).concatenate(d.map(submit).prefetch(5)), 3),
+    "options": (lambda d: d.map(submit).prefetch(3).with_options(options()), 3),
+    "TensorFlow's choice": (lambda d: d.map(submit).prefetch(tf.data.experimental.AUTOTUNE).prefetch(2), None),
+}
+
+
+@pytest.mark.parametrize("iterator", ITERATORS)
+@pytest.mark.parametrize("stages", AHEAD)
+def test_how_far_batches_are_read_ahead_is_known_for(stages, iterator, graph):
+    make, expected = AHEAD[stages]
+    get_next = iterator(make(tf.data.Dataset.range(10))).get_next()
+    datasets = DatasetGraph(graph, STAND_IN)
+    assert datasets.run_ahead(tf.nest.flatten(get_next)[0].op) == expected
+
+
+def test_a_size_that_is_computed_is_not_known(graph):
+    size = tf.compat.v1.placeholder(tf.int64, [])
+    data = tf.data.Dataset.range(10).map(submit).prefetch(size)
+    get_next = tf.compat.v1.data.make_initializable_iterator(data).get_next()
+    assert DatasetGraph(graph, STAND_IN).run_ahead(get_next[0].op) is None
