@@ -95,6 +95,36 @@ TEST(AFullTableNamesNeedAndLimit) {
   CheckRefuses(words, Code::kResourceExhausted, "'user' needs 12 device rows for ticket 5, but has 10");
 }
 
+TEST(ABatchThatTheDeviceCannotHoldNamesTheSettingAndLosesNothing) {
+  ClaimWords words = Good();
+  words.status = layout::kPlanDeviceSmall;
+  words.need = 12;
+  CheckRefuses(words, Code::kResourceExhausted,
+               "'user': the batch of ticket 5 has 12 distinct ids that need a row on the device at once, but there are "
+               "10 device rows. Raise device_vocabulary_size of the table to 12 or more, or use a smaller batch. "
+               "Nothing was lost");
+}
+
+TEST(AFullHostNamesTheSettingAndLosesNothing) {
+  ClaimWords words = Good();
+  words.status = layout::kPlanHostFull;
+  words.need = 51;
+  words.home_rows = 50;
+  CheckRefuses(words, Code::kResourceExhausted,
+               "'user' needs 51 host rows for ticket 5, but has 50. Raise host_vocabulary_size of the table to 51");
+  CheckRefuses(words, Code::kResourceExhausted, "Nothing was lost: this table did not take the batch");
+}
+
+TEST(AMachineWithoutMemoryNamesWhatWasWantedAndLosesNothing) {
+  ClaimWords words = Good();
+  words.status = layout::kPlanNoMemory;
+  words.need = 4096;
+  words.home_rows = 50;
+  CheckRefuses(words, Code::kResourceExhausted, "no shared memory left for 4096 entries or host rows, which ticket 5");
+  CheckRefuses(words, Code::kResourceExhausted, "(host_vocabulary_size allows 50). Give the machine");
+  CheckRefuses(words, Code::kResourceExhausted, "Nothing was lost: this table did not take the batch");
+}
+
 TEST(AFullTableIsAnErrorOnlyOfAPlanThatHolds) {
   ClaimWords words = Good();
   words.status = layout::kPlanTableFull;

@@ -68,7 +68,7 @@ TEST(GathersCopyTheRowOrTheDefault) {
 
 TEST(TheFirstIndexOutsideIsNamed) {
   const float table[] = {1, 2}, fallback[] = {0};
-  const std::int32_t slots[] = {0, 1, 2}, restore[] = {0, 1, -1, 9};
+  const std::int32_t slots[] = {0, 1, 2}, restore[] = {0, 1, -2, 9};
   float out[4];
   std::int32_t places[3], indices[3];
   const GatherSource source = {table, 2, 1, slots, 3, fallback};
@@ -79,4 +79,56 @@ TEST(TheFirstIndexOutsideIsNamed) {
   CHECK_EQ(NumberValidSlots(slots, 2, places, indices), 2);
   float sums[2] = {0, 0};
   CHECK_EQ(AddGradients(places, 2, restore, out, 4, 1, sums), 2);
+}
+
+TEST(MissingPositionsGetTheDefaultRowAndGiveNoGradient) {
+  const float table[] = {1, 2}, fallback[] = {-7}, grads[] = {1, 2, 4};
+  const std::int32_t slots[] = {1, 0}, restore[] = {-1, 1, -1};
+  float out[3], sums[2] = {0, 0};
+  std::int32_t places[2], indices[2];
+  const GatherSource source = {table, 2, 1, slots, 2, fallback};
+  CHECK_EQ(GatherRows(source, restore, 0, 3, out), -1);
+  CHECK_EQ(out[0], -7.0f);
+  CHECK_EQ(out[1], 1.0f);
+  CHECK_EQ(out[2], -7.0f);
+  CHECK_EQ(NumberValidSlots(slots, 2, places, indices), 2);
+  CHECK_EQ(AddGradients(places, 2, restore, grads, 3, 1, sums), -1);
+  CHECK_EQ(sums[0], 0.0f);
+  CHECK_EQ(sums[1], 2.0f);
+}
+
+TEST(FrozenRowsAreLookedUpAndNotTrained) {
+  const float table[] = {1, 2, 3}, fallback[] = {-7};
+  const std::int32_t slots[] = {2 + layout::kSlotFrozen, 0, layout::kSlotFrozen + 3}, restore[] = {0, 1};
+  float out[2];
+  std::int32_t places[3], indices[3];
+  const GatherSource source = {table, 3, 1, slots, 2, fallback};
+  CHECK_EQ(FirstBadSlot(source), -1);
+  CHECK_EQ(GatherRows(source, restore, 0, 2, out), -1);
+  CHECK_EQ(out[0], 3.0f);
+  CHECK_EQ(out[1], 1.0f);
+  CHECK_EQ(NumberValidSlots(slots, 2, places, indices), 1);
+  CHECK_EQ(places[0], -1);
+  CHECK_EQ(indices[0], 0);
+  const GatherSource beyond = {table, 3, 1, slots, 3, fallback};
+  CHECK_EQ(FirstBadSlot(beyond), 2);
+}
+
+TEST(CodesReadHomeRowsOnlyWhereThereIsMemory) {
+  for (const std::int64_t dim : kDims) {
+    const std::int64_t floats = dim + 3;
+    std::vector<float> table(2 * dim, 5.0f), homes(3 * floats), fallback(dim, -7.0f), out(4 * dim);
+    for (std::size_t i = 0; i < homes.size(); ++i) homes[i] = static_cast<float>(i);
+    const std::int32_t slots[] = {layout::kSlotHome - 2, 1, -1, layout::kSlotHome}, restore[] = {3, 2, 1, 0};
+    const GatherSource source = {table.data(), 2, dim, slots, 4, fallback.data(), homes.data(), 3, floats};
+    CHECK_EQ(FirstBadSlot(source), -1);
+    CHECK_EQ(GatherRows(source, restore, 0, 4, out.data()), -1);
+    CHECK_EQ(std::memcmp(&out[0], &homes[0], dim * sizeof(float)), 0);
+    CHECK_EQ(out[dim], -7.0f);
+    CHECK_EQ(out[2 * dim], 5.0f);
+    CHECK_EQ(std::memcmp(&out[3 * dim], &homes[2 * floats], dim * sizeof(float)), 0);
+    const GatherSource fewer = {table.data(), 2, dim, slots, 4, fallback.data(), homes.data(), 2, floats};
+    CHECK_EQ(FirstBadSlot(fewer), 0);
+    CHECK_EQ(FirstBadSlot(fewer, 1), -1);
+  }
 }

@@ -1,4 +1,7 @@
-// Rows of a claimed plan: new keys get theirs, damaged records are refused.
+// Rows of a claimed plan: they go home, come from there, or begin; damaged records are refused before any row moves.
+#include <cstring>
+#include <vector>
+
 #include "check.h"
 #include "core/initial_rows.h"
 #include "core/row_moves.h"
@@ -10,80 +13,251 @@ namespace {
 
 std::atomic<int> alive{0};
 
-// A ring with one frame of three keys, two of them new, as a table worker leaves it.
+constexpr std::int64_t kSlots = 4;
+constexpr std::int64_t kHomes = 6;
+constexpr std::int64_t kDim = 2;
+
+// A ring with one frame of four keys as a table worker leaves it: index 0 and 2 are new (slots 2 and 0), index 3 is
+// at home (slot 3, home 5), index 1 is on the device (slot 1).  Slots 3 and 0 are made free: their rows go to homes
+// 4 and 1.  A home row has two floats of the embedding, then one of the optimizer slot.
 struct Fixture {
   Fixture() : ring({2, 1, 8192}) {
     Ticket* ticket = nullptr;
-    ring.stream->Submit(std::unique_ptr<Batch>(new TestBatch(1, {40, 41, 42}, &alive)), &ticket);
+    ring.stream->Submit(std::unique_ptr<Batch>(new TestBatch(1, {40, 41, 42, 43}, &alive)), &ticket);
     ring.stream->Pump();
     ticket->DropHold();
     part = ring.view.part(0, 0);
-    part->unique_count = 3;
+    part->unique_count = 4;
     part->fresh_count = 2;
-    for (int i = 0; i < 3; ++i) {
-      Array(part->slots)[i] = 2 - i;
+    part->load_count = 1;
+    part->out_count = 2;
+    const std::int32_t slots_of[] = {2, 1, 0, 3}, homes_of[] = {0, 3, 2, 5};
+    for (int i = 0; i < 4; ++i) {
+      Array(part->slots)[i] = slots_of[i];
+      Array(part->homes)[i] = homes_of[i];
       Array(part->restore)[i] = i;
       ring.view.array<std::int64_t>(0, part->unique)[i] = 40 + i;
     }
     Array(part->move_in)[0] = 0;
     Array(part->move_in)[1] = 2;
+    Array(part->move_in)[2] = 3;
+    Array(part->out_slots)[0] = 3;
+    Array(part->out_slots)[1] = 0;
+    Array(part->out_homes)[0] = 4;
+    Array(part->out_homes)[1] = 1;
     initial.kind = InitialKind::kUniform;
     initial.b = 1.0;
-    state = {{rows, 2, 0.0f}, {slot, 1, 0.5f}};
+    for (int i = 0; i < kSlots * kDim; ++i) rows[i] = 100.0f + i;
+    for (int i = 0; i < kSlots; ++i) slot[i] = 200.0f + i;
+    for (int i = 0; i < kHomes * 3; ++i) homes[i] = 300.0f + i;
+    state = {{rows, kDim, 0.0f}, {slot, 1, 0.5f}};
+    table.name = &name;
+    table.device_rows = kSlots;
+    table.home.data = homes;
+    table.home.row_floats = 3;
+    table.home.ready = kHomes;
+    table.initial = &initial;
+    table.state = &state;
   }
+
   std::int32_t* Array(std::int64_t offset) { return ring.view.array<std::int32_t>(0, offset); }
-  CoreStatus Move() { return MoveRows(ring.view, 0, 0, "user", initial, Array(part->slots), state); }
+  CoreStatus Read(RowMoves* moves) { return moves->Read(ring.view, 0, 0, table, {Array(part->slots), 4}); }
+  CoreStatus Move() {
+    RowMoves moves;
+    const CoreStatus status = Read(&moves);
+    if (!status.ok()) return status;
+    moves.Out(0, moves.outs());
+    moves.In(0, moves.ins());
+    return status;
+  }
+
+  // The record is refused with this text, and no row is touched.
+  void CheckRefused(const char* text) {
+    const std::vector<float> before(rows, rows + kSlots * kDim), home(homes, homes + kHomes * 3);
+    const CoreStatus status = Move();
+    CHECK_EQ(static_cast<int>(status.code()), static_cast<int>(Code::kDataLoss));
+    CHECK(status.text().find("E301: table 'user': the plan ") == 0);
+    CHECK(status.text().find(text) != std::string::npos);
+    CHECK_EQ(std::memcmp(before.data(), rows, sizeof(rows)), 0);
+    CHECK_EQ(std::memcmp(home.data(), homes, sizeof(homes)), 0);
+  }
 
   TestRing ring;
   layout::Part* part;
+  const std::string name = "user";
   InitialRows initial;
-  float rows[6] = {-1, -1, -1, -1, -1, -1};
-  float slot[3] = {-1, -1, -1};
+  float rows[kSlots * kDim];
+  float slot[kSlots];
+  float homes[kHomes * 3];
   std::vector<StateRows> state;
+  MovedTable table;
 };
 
 }  // namespace
 
+TEST(RowsThatMakeRoomGoHomeWithTheirOptimizerSlots) {
+  Fixture fixture;
+  CHECK(fixture.Move().ok());
+  const float expected[] = {106, 107, 203};  // of slot 3, before another row came there
+  CHECK_EQ(std::memcmp(fixture.homes + 4 * 3, expected, sizeof(expected)), 0);
+  const float other[] = {100, 101, 200};
+  CHECK_EQ(std::memcmp(fixture.homes + 1 * 3, other, sizeof(other)), 0);
+  CHECK_EQ(fixture.homes[0], 300.0f);
+}
+
+TEST(MissingRowsComeFromHomeWithTheirOptimizerSlots) {
+  Fixture fixture;
+  CHECK(fixture.Move().ok());
+  CHECK_EQ(fixture.rows[6], 315.0f);
+  CHECK_EQ(fixture.rows[7], 316.0f);
+  CHECK_EQ(fixture.slot[3], 317.0f);
+  CHECK_EQ(fixture.rows[2], 102.0f);  // slot 1 stays as it is
+  CHECK_EQ(fixture.slot[1], 201.0f);
+}
+
 TEST(NewKeysGetTheirRowAndTheirOptimizerSlot) {
   Fixture fixture;
   CHECK(fixture.Move().ok());
-  float expected[2];
-  fixture.initial.Fill(40, 2, expected);
+  float expected[kDim];
+  fixture.initial.Fill(40, kDim, expected);
   CHECK_EQ(fixture.rows[4], expected[0]);
   CHECK_EQ(fixture.rows[5], expected[1]);
-  fixture.initial.Fill(42, 2, expected);
+  fixture.initial.Fill(42, kDim, expected);
   CHECK_EQ(fixture.rows[0], expected[0]);
-  CHECK_EQ(fixture.rows[2], -1.0f);
   CHECK_EQ(fixture.slot[0], 0.5f);
-  CHECK_EQ(fixture.slot[1], -1.0f);
+  CHECK_EQ(fixture.slot[2], 0.5f);
+}
+
+TEST(MovesInAnyBlocksGiveTheSameRows) {
+  Fixture whole, parts;
+  CHECK(whole.Move().ok());
+  RowMoves moves;
+  CHECK(parts.Read(&moves).ok());
+  for (std::int64_t i = moves.outs(); i-- > 0;) moves.Out(i, i + 1);
+  for (std::int64_t i = moves.ins(); i-- > 0;) moves.In(i, i + 1);
+  CHECK_EQ(std::memcmp(whole.rows, parts.rows, sizeof(whole.rows)), 0);
+  CHECK_EQ(std::memcmp(whole.slot, parts.slot, sizeof(whole.slot)), 0);
+  CHECK_EQ(std::memcmp(whole.homes, parts.homes, sizeof(whole.homes)), 0);
+}
+
+TEST(RowsOfEveryWidthAreCopiedWhole) {
+  for (const std::int64_t width : {1, 2, 3, 8, 15, 16, 32, 64, 65}) {
+    Fixture fixture;
+    std::vector<float> device(kSlots * width), home(kHomes * width, -1.0f);
+    for (std::size_t i = 0; i < device.size(); ++i) device[i] = static_cast<float>(i);
+    fixture.state = {{device.data(), width, 0.0f}};
+    fixture.table.home.data = home.data();
+    fixture.table.home.row_floats = width;
+    const std::vector<float> before = device;
+    CHECK(fixture.Move().ok());
+    CHECK_EQ(std::memcmp(&home[4 * width], &before[3 * width], width * sizeof(float)), 0);
+    CHECK_EQ(std::memcmp(&device[3 * width], &home[5 * width], width * sizeof(float)), 0);
+    CHECK_EQ(home[4 * width - 1], -1.0f);
+    CHECK_EQ(home[5 * width], -1.0f);
+  }
+}
+
+TEST(ATableOnTheDeviceAloneNeedsNoHomes) {
+  Fixture fixture;
+  fixture.table.home = HomeRows();
+  fixture.part->load_count = 0;
+  fixture.part->out_count = 0;
+  for (int i = 0; i < 4; ++i) fixture.Array(fixture.part->homes)[i] = -1;
+  CHECK(fixture.Move().ok());
   CHECK_EQ(fixture.slot[2], 0.5f);
 }
 
 TEST(RowsFromAHostThatIsNotThereAreRefused) {
   Fixture fixture;
-  fixture.part->load_count = 1;
-  CHECK_EQ(static_cast<int>(fixture.Move().code()), static_cast<int>(Code::kInternal));
-  fixture.part->load_count = 0;
-  fixture.part->out_count = 1;
-  CHECK_EQ(static_cast<int>(fixture.Move().code()), static_cast<int>(Code::kInternal));
+  fixture.table.home = HomeRows();
+  fixture.CheckRefused("moves 1 rows from and 2 rows to the host, where this table has none");
 }
 
-TEST(ADamagedRecordIsRefused) {
+TEST(CountsThatCannotBeAreRefused) {
+  for (std::int64_t layout::Part::*count :
+       {&layout::Part::fresh_count, &layout::Part::load_count, &layout::Part::out_count}) {
+    for (const std::int64_t bad : {std::int64_t{-1}, std::int64_t{5}, std::int64_t{1} << 62}) {
+      Fixture fixture;
+      fixture.part->*count = bad;
+      fixture.CheckRefused("for 4 distinct ids");
+    }
+  }
+}
+
+TEST(MoreMovesThanKeysAreRefused) {
   Fixture fixture;
-  fixture.Array(fixture.part->move_in)[1] = 3;
-  CHECK_EQ(static_cast<int>(fixture.Move().code()), static_cast<int>(Code::kDataLoss));
-  fixture.part->fresh_count = 4;
-  CHECK_EQ(static_cast<int>(fixture.Move().code()), static_cast<int>(Code::kInternal));
+  fixture.part->load_count = 3;
+  fixture.CheckRefused("moves 2 new rows and 3 rows from the host for 4 distinct ids");
+}
+
+TEST(AnIndexOutsideTheBatchIsRefused) {
+  for (const std::int32_t bad : {-1, 4}) {
+    for (int place = 0; place < 3; ++place) {
+      Fixture fixture;
+      fixture.Array(fixture.part->move_in)[place] = bad;
+      fixture.CheckRefused("which has no slot");
+    }
+  }
+}
+
+TEST(ARowForAKeyWithoutASlotIsRefused) {
+  Fixture fixture;
+  fixture.Array(fixture.part->slots)[3] = -1;
+  fixture.CheckRefused("gives a row to index 3 of 4, which has no slot");
+}
+
+TEST(AHomeRowWithoutMemoryIsRefused) {
+  for (const std::int32_t bad : {-1, 6}) {
+    Fixture load, fresh, out;
+    load.Array(load.part->homes)[3] = bad;
+    load.CheckRefused("gives a row to index 3 with home row");
+    fresh.Array(fresh.part->homes)[0] = bad;
+    fresh.CheckRefused("gives a row to index 0 with home row");
+    out.Array(out.part->out_homes)[1] = bad;
+    out.CheckRefused("moves slot 0 of 4 to home row");
+  }
+}
+
+TEST(ASlotOutsideTheDeviceIsNotSentHome) {
+  for (const std::int32_t bad : {-1, 4}) {
+    Fixture fixture;
+    fixture.Array(fixture.part->out_slots)[1] = bad;
+    fixture.CheckRefused("of 4 to home row 1 of 6");
+  }
 }
 
 TEST(SlotsAndRestoreIndexesAreCopiedAndChecked) {
   Fixture fixture;
-  std::int32_t slots[3], restore[3];
+  std::int32_t slots[4], restore[4];
   std::int64_t bad = -1;
-  const PlanOutputs outputs = {{slots, 2}, {{restore, 3}}};
-  CHECK(CopyPlan(fixture.ring.view, 0, 0, 3, outputs, &bad));
+  const PlanOutputs outputs = {{slots, 3}, {{restore, 4}}};
+  CHECK(CopyPlan(fixture.ring.view, 0, 0, layout::kSlotNone, 3, outputs, &bad));
   CHECK_EQ(slots[0], 2);
   CHECK_EQ(restore[2], 2);
-  CHECK(!CopyPlan(fixture.ring.view, 0, 0, 2, outputs, &bad));
+  CHECK(!CopyPlan(fixture.ring.view, 0, 0, layout::kSlotNone, 2, outputs, &bad));
   CHECK_EQ(bad, 0);
+}
+
+TEST(CodesOfHomeRowsAreAnAnswerOfEvaluationsAlone) {
+  Fixture fixture;
+  std::int32_t slots[4];
+  std::int64_t bad = -1;
+  const PlanOutputs outputs = {{slots, 4}, {}};
+  fixture.Array(fixture.part->slots)[2] = layout::kSlotHome - 5;
+  CHECK(!CopyPlan(fixture.ring.view, 0, 0, layout::kSlotNone, 4, outputs, &bad));
+  CHECK_EQ(bad, 2);
+  CHECK(CopyPlan(fixture.ring.view, 0, 0, LowestCode(6), 4, outputs, &bad));
+  CHECK_EQ(slots[2], -7);
+  CHECK(!CopyPlan(fixture.ring.view, 0, 0, LowestCode(5), 4, outputs, &bad));
+  CHECK_EQ(LowestCode(0), layout::kSlotNone);
+}
+
+TEST(SlotsOfPaddingKeysAreFrozen) {
+  const std::int64_t keys[] = {0, -5, 7, 9, 3};
+  std::int32_t slots[] = {3, 4, -1, 5, 0};
+  FreezePadding(keys, {-5, 3, 7}, {slots, 5});
+  const std::int32_t expected[] = {3, 4 + layout::kSlotFrozen, -1, 5, layout::kSlotFrozen};
+  CHECK_EQ(std::memcmp(slots, expected, sizeof(slots)), 0);
+  FreezePadding(keys, {}, {slots, 5});
+  CHECK_EQ(slots[0], 3);
 }

@@ -2,7 +2,8 @@
 
 It makes the segments by ``ascpipe.shm.layout`` and does what the protocol asks of workers, one thing after
 another, with dictionaries: enough to test the ops of the trainer without processes and without numba kernels.
-Device-only tables: every key is admitted and stays.
+Every key is admitted.  On the device alone it stays; a table with home rows has room for the keys of one batch at
+least, and whoever is not in the batch may have to go.
 """
 import os
 import socket
@@ -14,6 +15,7 @@ import numpy as np
 from ascpipe.shm import atomics, layout, segment
 from ascpipe.shm.bell import ring_plain
 from ascpipe.tf.native import Memory, NativePipeline, StreamShape, TableShape
+from ascpipe.words import SLOT_HOME, SLOT_NONE
 
 GENERATION = 1
 STEP_S = 0.001
@@ -94,9 +96,39 @@ class FakeTable:
                             ("faae_coefficient", 1), ("eviction_threshold", -1)):
             self.header[name] = value
         self.header["version"] = layout.VERSION
-        self.slots: Dict[int, int] = {}  # truth
+        floats = self.memory[places.home_offset:places.home_offset + 4 * shape.home_rows * shape.row_floats]
+        self.home = floats.view("<f4").reshape(shape.home_rows, shape.row_floats) if shape.home_rows else None
+        self.truth = Places({}, {})
         self.counts: Dict[int, int] = {}
-        self.plans: Dict[int, Dict[int, int]] = {}  # frame number -> key -> new slot
+        self.times: Dict[int, int] = {}
+        self.plans: Dict[int, Places] = {}  # by frame number: what will be the truth
+
+    def publish_rows(self) -> None:
+        self.header["rows"] = len(self.truth.homes if self.shape.home_rows else self.truth.slots)
+
+    def cut(self) -> None:
+        """Carry out the change that is asked for."""
+        kind, argument = int(self.header["cut_kind"]), int(self.header["cut_argument"])
+        if kind == layout.CUT_THRESHOLD:
+            self.header["counting"] = int(argument > 0)
+            if argument > 0:
+                self.header["access_threshold"] = argument
+            return
+        now = int(self.header["time"])
+        gone = [key for key, time in self.times.items() if kind == layout.CUT_RESET or now - time >= argument]
+        for part in (self.truth.slots, self.truth.homes, self.counts, self.times):
+            for key in gone:
+                part.pop(key, None)
+        if kind == layout.CUT_EVICT:
+            self.header["evicted"] += len(gone)
+        self.publish_rows()
+
+
+class Places(NamedTuple):
+    """Where the rows of keys are."""
+
+    slots: Dict[int, int]
+    homes: Dict[int, int]
 
 
 class Words(NamedTuple):
@@ -120,6 +152,7 @@ class FakeDaemon:
 
     Attributes:
         paused: while set, the workers do nothing.
+        before_planned: called with ring, frame number and index before a plan is published.
     """
 
     def __init__(self, tables: Sequence[TableShape], streams: Sequence[StreamShape], *, frames: int = 64,
@@ -135,6 +168,7 @@ class FakeDaemon:
         self.rings = [FakeRing(stream, frames, arena_bytes, self._ring) for stream in streams]
         self.lifeline, self.trainer_end = socket.socketpair()
         self.paused = threading.Event()
+        self.before_planned: Callable[[FakeRing, int, int], None] = lambda ring, number, index: None
         self._resting = threading.Event()
         self._stop = threading.Event()
         self.error: Optional[BaseException] = None
@@ -254,9 +288,7 @@ class FakeDaemon:
                 return self._revoke(ring, index, table, planned[-1])
             if not self.readers_may_read(frames):
                 return False
-            table.slots.clear()
-            table.counts.clear()
-            table.header["rows"] = 0
+            table.cut()
             table.header["cut_committed"] = table.header["cut_asked"]
             table.header["cut_applied"] = table.header["cut_asked"]
             self._ring()
@@ -270,41 +302,76 @@ class FakeDaemon:
 
     def _plan(self, ring: FakeRing, index: int, table: FakeTable, frames: Sequence[Words]) -> bool:
         base = int(ring.tables[index]["finished"])
-        slots = dict(table.slots)
+        places = table.truth
         for frame in frames:
             if frame.word in (layout.DEDUPED, layout.TOUCHED) and not frame.closed:
-                return self._write_plan(ring, index, table, (frame.number, base, slots))
+                return self._write_plan(ring, index, table, (frame.number, base, places))
             if frame.word in (layout.PLANNED, layout.CLAIMED, layout.DONE):
                 if frame.word == layout.PLANNED and frame.closed:
                     return False
-                slots.update(table.plans.get(frame.number, {}))
+                places = table.plans.get(frame.number, places)
                 base = int(ring.frame(frame.number)["ticket"])
             elif frame.word != layout.RETIRED and not (frame.closed and not frame.trained):
                 return False
         return False
 
-    def _write_plan(self, ring: FakeRing, index: int, table: FakeTable,
-                    where: Tuple[int, int, Dict[int, int]]) -> bool:
-        number, base, slots = where
+    def _write_plan(self, ring: FakeRing, index: int, table: FakeTable, where: Tuple[int, int, Places]) -> bool:
+        number, base, before = where
         part = ring.part(number, index)
         unique = [int(key) for key in ring.array(number, index, "unique", int(part["unique_count"]))]
-        used = set(slots.values())
-        free = [slot for slot in range(table.shape.device_rows) if slot not in used]
-        fresh = [key for key in unique if key not in slots]
-        for name in ("load_count", "out_count"):
+        for name in ("fresh_count", "load_count", "out_count"):
             part[name] = 0
         part["base"], part["full"], part["horizon"] = base, 1, ring.frame(number)["ticket"]
-        part["need"] = len(slots) + len(fresh)
-        part["status"] = layout.PLAN_OK if len(fresh) <= len(free) else layout.PLAN_TABLE_FULL
-        table.plans[number] = {}
+        part["status"], part["need"] = self._need(table.shape, before, unique)
+        table.plans[number] = before
         if part["status"] == layout.PLAN_OK:
-            table.plans[number] = dict(zip(fresh, free))
-            slots.update(table.plans[number])
-            ring.array(number, index, "slots", len(unique))[:] = [slots[key] for key in unique]
-            ring.array(number, index, "move_in", len(fresh))[:] = [unique.index(key) for key in fresh]
-            part["fresh_count"], part["rows"] = len(fresh), len(slots)
+            table.plans[number] = self._place(ring, number, index, table.shape, before, unique)
+        part["rows"] = len(table.plans[number].homes if table.shape.home_rows else table.plans[number].slots)
+        self.before_planned(ring, number, index)
         ring.store(number, index, layout.PLANNED)
         return True
+
+    @staticmethod
+    def _need(shape: TableShape, before: Places, unique: List[int]) -> Tuple[int, int]:
+        """Status of the plan, and how much of what is short is needed."""
+        if not shape.home_rows:
+            rows = len({*before.slots, *unique})
+            return (layout.PLAN_TABLE_FULL if rows > shape.device_rows else layout.PLAN_OK), rows
+        if len(unique) > shape.device_rows:
+            return layout.PLAN_DEVICE_SMALL, len(unique)
+        rows = len({*before.homes, *unique})
+        return (layout.PLAN_HOST_FULL if rows > shape.home_rows else layout.PLAN_OK), rows
+
+    @staticmethod
+    def _place(ring: FakeRing, number: int, index: int, shape: TableShape, before: Places,
+               unique: List[int]) -> Places:
+        """Write slots and moves; keys that are not in the batch make room, the lowest slot first."""
+        slots, homes = dict(before.slots), dict(before.homes)
+        missing = [key for key in unique if key not in slots]
+        used = set(slots.values())
+        free = [slot for slot in range(shape.device_rows) if slot not in used]
+        others = sorted((slot, key) for key, slot in slots.items() if key not in unique)
+        out = others[:max(0, len(missing) - len(free))]
+        for slot, key in out:
+            del slots[key]
+            free.append(slot)
+        slots.update(zip(missing, free))
+        if shape.home_rows:
+            new = [key for key in missing if key not in homes]
+            taken = set(homes.values())
+            homes.update(zip(new, (home for home in range(shape.home_rows) if home not in taken)))
+        else:
+            new = missing
+        loads = [key for key in missing if key not in new]
+        part = ring.part(number, index)
+        part["fresh_count"], part["load_count"], part["out_count"] = len(new), len(loads), len(out)
+        for name, values in (("slots", [slots[key] for key in unique]),
+                             ("homes", [homes.get(key, -1) for key in unique]),
+                             ("move_in", [unique.index(key) for key in new + loads]),
+                             ("out_slots", [slot for slot, _ in out]),
+                             ("out_homes", [homes[key] for _, key in out])):
+            ring.array(number, index, name, len(values))[:] = values
+        return Places(slots, homes)
 
     @staticmethod
     def _revoke(ring: FakeRing, index: int, table: FakeTable, frame: Words) -> bool:
@@ -320,8 +387,10 @@ class FakeDaemon:
         for key in unique.tolist():
             table.counts[key] = table.counts.get(key, 0) + 1
         if part["full"] == 1:
-            table.slots.update(table.plans.pop(frame.number, {}))
-        table.header["rows"] = len(table.slots)
+            table.truth = table.plans.pop(frame.number)
+        table.header["time"] = max(int(table.header["time"]), int(ring.frame(frame.number)["timestamp"]))
+        table.times.update(dict.fromkeys(unique.tolist(), int(table.header["time"])))
+        table.publish_rows()
         table.header["retired"] = ring.frame(frame.number)["ticket"]
         ring.store(frame.number, index, layout.RETIRED)
 
@@ -334,13 +403,19 @@ class FakeDaemon:
                 part = ring.part(frame.number, index)
                 unique = ring.array(frame.number, index, "unique", int(part["unique_count"]))
                 out = ring.array(frame.number, index, "slots", int(part["unique_count"]))
-                out[:] = [table.slots.get(int(key), -1) for key in unique]
+                out[:] = [self._resolve(table, int(key)) for key in unique]
                 ring.store(frame.number, index, layout.ANSWERED)
                 done = True
             elif frame.closed and frame.word in (layout.DEDUPED, layout.ANSWERED, layout.DONE):
                 ring.store(frame.number, index, layout.RETIRED)
                 done = True
         return done
+
+    @staticmethod
+    def _resolve(table: FakeTable, key: int) -> int:
+        if key in table.truth.slots:
+            return table.truth.slots[key]
+        return SLOT_HOME - table.truth.homes[key] if key in table.truth.homes else SLOT_NONE
 
     def _may_answer(self, table: FakeTable) -> bool:
         for ring in self.rings:

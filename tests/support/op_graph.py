@@ -1,6 +1,6 @@
 """A small graph over the ops alone: dataset, AscSubmit, AscNextPlan per table, AscLookup."""
 import contextlib
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,8 +13,10 @@ DIM = 4
 UNIFORM = 1
 
 
-def table_shape(number: int = 0, rows: int = 100) -> TableShape:
-    return TableShape(number, "table{}".format(number), DIM, rows, 99 + number, UNIFORM, -1.0, 1.0, 1.0)
+def table_shape(number: int = 0, rows: int = 100, home_rows: int = 0, row_floats: int = 0,
+                padding_keys: Tuple[int, ...] = ()) -> TableShape:
+    return TableShape(number, "table{}".format(number), DIM, rows, 99 + number, UNIFORM, -1.0, 1.0, 1.0, None,
+                      home_rows, row_floats, padding_keys)
 
 
 def stream_shape(number: int = 0, channel: int = 0, tables: Sequence[int] = (0,), features: int = 1) -> StreamShape:
@@ -110,7 +112,7 @@ def _channel(data: Any, stream: StreamShape, variables: List[Any], slots: List[A
             ticket, state, table=table, stream=stream.number, k=stream.parts.count(index),
             training=stream.channel == 0, slot_initial=[0.25] * (len(state) - 1))
         plans.append(plan)
-        embeddings.append(native.ops().asc_lookup(variables[table], plan.slots, plan.restore, 0.0)[0])
+        embeddings.append(native.ops().asc_lookup(variables[table], plan.slots, plan.restore, 0.0, table=table)[0])
     return Channel(iterator, label, ticket, plans, embeddings)
 
 

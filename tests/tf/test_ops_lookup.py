@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.tf import native
+from ascpipe.words import SLOT_FROZEN
 
 ROWS = 50
 
@@ -59,7 +60,8 @@ def test_the_static_shape_is_that_of_the_restore_index_and_dim():
     ([1, 4], [0, 1], r"slot 4 at index 1 is outside \[0, 4\)"),
     ([1, -2], [0, 1], r"slot -2 at index 1"),
     ([1, 2], [0, 1, 2], r"restore index 2 at position 2 of lookup 0 is outside \[0, 2\)"),
-    ([1, 2], [0, -1], r"restore index -1 at position 1"),
+    ([1, 2], [0, -2], r"restore index -2 at position 1 of lookup 0 is outside \[0, 2\) and not -1"),
+    ([1, 4 + 2 ** 30], [0, 1], r"slot 1073741828 at index 1 is outside"),
 ])
 def test_a_bad_index_is_named_with_its_value_and_limit(slots, restore, text):
     with pytest.raises(tf.errors.InvalidArgumentError, match=text):
@@ -131,3 +133,38 @@ def test_a_plan_that_was_not_put_in_place_says_what_to_call():
 def test_submitting_before_the_start_says_what_to_call():
     with pytest.raises(tf.errors.FailedPreconditionError, match="start_asc_pipeline|was stopped"):
         run(lambda: native.ops().asc_submit([np.array([1])], [], stream=0))
+
+
+@pytest.mark.parametrize("dim", [2, 8])
+def test_a_missing_position_reads_the_default_row_and_gives_no_gradient(dim):
+    values = np.ones([4, dim], np.float32)
+
+    def both():
+        (rows,) = lookup(values, [2, 3], [[0, -1, 1, -1]], 7.0)
+        return rows, gradient([2, 3], [[0, -1, 1, -1]], [np.full([4, dim], 3.0)], dim)
+
+    rows, grads = run(both)
+    assert rows[:, 0].tolist() == [1, 7, 1, 7]
+    assert grads.indices.tolist() == [2, 3]
+    assert grads.values.tolist() == [[3.0] * dim] * 2
+
+
+def test_a_frozen_row_is_looked_up_and_not_trained():
+    values = np.arange(4, dtype=np.float32).reshape(4, 1)
+    slots = [3 + SLOT_FROZEN, 1, SLOT_FROZEN]
+
+    def both():
+        (rows,) = lookup(values, slots, [[0, 1, 2]])
+        partial = native.ops().asc_lookup_grad(np.array(slots, np.int32), [np.array([0, 1], np.int32)],
+                                               [np.ones([2, 1], np.float32)], dim=1, partial=True)
+        return rows, gradient(slots, [[0, 1, 2]], [[[1], [2], [4]]], 1), partial
+
+    rows, whole, partial = run(both)
+    assert rows.tolist() == [[3], [1], [0]]
+    assert (whole.indices.tolist(), whole.values.tolist()) == ([1], [[2]])
+    assert (partial.indices.tolist(), partial.values.tolist()) == ([1], [[1]])
+
+
+def test_codes_of_home_rows_need_the_table():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"slot -2 at index 0 is outside \[0, 4\) and not -1"):
+        run(lambda: lookup(np.ones([4, 2], np.float32), [-2], [[0]]))

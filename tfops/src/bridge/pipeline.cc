@@ -64,7 +64,7 @@ CoreStatus Pipeline::AddTable(int number, const std::string& name, const TableSi
   if (status.ok()) status = HostDeviceTable::Make(name, sizes.device_rows, sizes.dim, &device);
   if (!status.ok()) return status;
   tables_[number].reset(
-      new Table(number, name, initial, std::move(padding_keys), std::move(segment), std::move(device)));
+      new Table(number, name, sizes, initial, std::move(padding_keys), std::move(segment), std::move(device)));
   return CoreStatus();
 }
 

@@ -1,7 +1,9 @@
 #include "bridge/plan_wait.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "bridge/parallel.h"
 #include "bridge/status.h"
 #include "core/atomics.h"
 #include "core/bell.h"
@@ -16,6 +18,10 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
 namespace {
+
+// Rows that one thread moves in one go: some ten microseconds of work.
+constexpr std::int64_t kBlockFloats = 8192;
+constexpr std::int64_t kMinBlockRows = 16;
 
 class PlanWait : public AsyncWait {
  public:
@@ -39,6 +45,7 @@ class PlanWait : public AsyncWait {
     ClaimWords words;
     words.table = table_name;
     words.device_rows = request_.table->device().row_count();
+    words.home_rows = request_.table->sizes().home_rows;
     ReadClaimWords(ring(), index(), *request_.ticket.get(), &words);
     if (words.state >= 0) frame_ = words.state;
     return words;
@@ -68,9 +75,12 @@ class PlanWait : public AsyncWait {
     return Status::OK();
   }
 
-  Status Copy(const PlanOutputs& outputs) {
+  // lowest: of what may stand in place of a slot.
+  Status Copy(const PlanOutputs& outputs, std::int64_t lowest) {
     std::int64_t bad = -1;
-    if (CopyPlan(ring(), frame(), index(), request_.table->device().row_count(), outputs, &bad)) return Status::OK();
+    if (CopyPlan(ring(), frame(), index(), lowest, request_.table->device().row_count(), outputs, &bad)) {
+      return Status::OK();
+    }
     return Refuse(Code::kDataLoss, "E301: table '", table_name, "': slot ", bad, " of the plan of ticket ",
                   SequenceOf(ticket), " is outside the table. Restore from the last checkpoint");
   }
@@ -91,10 +101,13 @@ class ClaimWait : public PlanWait {
     if (Decided(status)) return true;
     if (!ready_) return false;
     waits_for = layout::kWaitLease;
-    if (pipeline().lease().HoldsExclusive(step().id())) return true;
-    if (!pipeline().lease().TryExclusive(step().id())) return false;
-    // The step that had it may have closed this ticket, or finished it.
-    return Decided(status) || ready_;
+    if (!pipeline().lease().HoldsExclusive(step().id())) {
+      if (!pipeline().lease().TryExclusive(step().id())) return false;
+      // The step that had it may have closed this ticket, or finished it.
+      if (Decided(status)) return true;
+    }
+    if (ready_) step().Trains();
+    return ready_;
   }
 
   void Left() override {
@@ -107,6 +120,7 @@ class ClaimWait : public PlanWait {
     std::vector<StateRows> state;
     Status status = Allocate(&outputs);
     if (status.ok()) status = request_.table->Attach(ctx(), 1, request_.slot_initial, &state);
+    if (status.ok()) status = request_.table->FitsHome(state);
     if (!status.ok()) {
       End(status);
     } else if (!CompareExchange(word(), static_cast<std::uint32_t>(layout::kPlanned),
@@ -123,6 +137,13 @@ class ClaimWait : public PlanWait {
  private:
   // True: *status is an error.  Else `ready_` says whether the claim could go through.
   bool Decided(CoreStatus* status) {
+    if (!step().MayTrain()) {
+      *status = Error(Code::kFailedPrecondition, "table '", table_name, "' cannot train ticket ", SequenceOf(ticket),
+                      " in a step that also changes a table (access threshold, feature eviction, initializer): which "
+                      "of the two comes first would be left to chance. Nothing was trained. Run the change in a run "
+                      "of its own, before or after the training step");
+      return true;
+    }
     const ClaimVerdict verdict = DecideClaim(ReadWords());
     ready_ = verdict.kind == ClaimVerdict::kReady;
     *status = verdict.error;
@@ -147,11 +168,8 @@ class ClaimWait : public PlanWait {
     if (Exchange(&ring().frame(number)->trained, 1u) == 0) FetchAdd(&ring().header()->trained, std::int64_t{1});
     RingWorker();
     Status status = PlanIsSound();
-    if (status.ok()) status = Copy(outputs);
-    if (status.ok()) {
-      status = ToStatus(
-          MoveRows(ring(), number, index(), table_name, request_.table->initial(), outputs.slots.data, state));
-    }
+    if (status.ok()) status = Copy(outputs, layout::kSlotNone);
+    if (status.ok()) status = Move(outputs, state);
     if (status.ok()) {
       StoreRelease(&ring().table(index())->finished, ticket);
       Exchange(ring().word(index(), number), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done
@@ -160,6 +178,27 @@ class ClaimWait : public PlanWait {
     step().Claimed(std::move(request_.ticket));
     pipeline().waiter().Wake();
     return status;
+  }
+
+  // Every index is examined before the first row is moved, and every row has gone before the first comes.
+  Status Move(const PlanOutputs& outputs, const std::vector<StateRows>& state) {
+    const Table& moved = *request_.table;
+    MovedTable table;
+    table.name = &moved.name();
+    table.device_rows = moved.device().row_count();
+    table.home = moved.home();
+    table.initial = &moved.initial();
+    table.state = &state;
+    RowMoves moves;
+    TF_RETURN_IF_ERROR(ToStatus(moves.Read(ring(), frame(), index(), table, outputs.slots)));
+    std::int64_t floats = 0;
+    for (const StateRows& rows : state) floats += rows.width;
+    const std::int64_t block = std::max(kMinBlockRows, kBlockFloats / floats);
+    ShareBlocks(ctx(), moves.outs(), block, [&moves](std::int64_t begin, std::int64_t end) { moves.Out(begin, end); });
+    ShareBlocks(ctx(), moves.ins(), block, [&moves](std::int64_t begin, std::int64_t end) { moves.In(begin, end); });
+    const layout::Part* part = ring().part(frame(), index());
+    FreezePadding(ring().array<std::int64_t>(frame(), part->unique), moved.padding_keys(), outputs.slots);
+    return Status::OK();
   }
 
   // The status was looked at before the CAS; what was claimed must still be a plan.
@@ -205,7 +244,7 @@ class ReadWait : public PlanWait {
     std::vector<StateRows> state;
     Status status = request_.table->Attach(ctx(), 1, request_.slot_initial, &state);
     if (status.ok()) status = Allocate(&outputs);
-    if (status.ok()) status = Copy(outputs);
+    if (status.ok()) status = Copy(outputs, LowestCode(request_.table->home().ready));
     if (IsClosed()) {
       status = Refuse(Code::kFailedPrecondition, "ticket ", SequenceOf(ticket), " of table '", table_name,
                       "' was closed while it was read: another step that used the same batch has ended, or the "

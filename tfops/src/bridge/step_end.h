@@ -29,6 +29,12 @@ class StepEnd : public tensorflow::ResourceBase {
   Lease::Step id() const { return id_; }
   // Refuses a second ticket of one table of one stream.
   tensorflow::Status Uses(const Stream& stream, const Table& table, std::int64_t ticket);
+  // A step trains or changes tables, not both: which of the two came first would be left to chance.  The waiter
+  // thread's.
+  bool MayTrain() const { return !cuts_; }
+  bool MayCut() const { return !trains_; }
+  void Trains() { trains_ = true; }
+  void Cuts() { cuts_ = true; }
   // The step has claimed or read this ticket; it is closed at the end.
   void Claimed(TicketHold hold);
 
@@ -37,6 +43,8 @@ class StepEnd : public tensorflow::ResourceBase {
  private:
   const Lease::Step id_;
   const std::shared_ptr<Pipeline> pipeline_;
+  bool trains_ = false;
+  bool cuts_ = false;
   std::mutex mutex_;
   std::map<std::pair<int, int>, std::int64_t> tickets_;
   std::vector<TicketHold> claimed_;

@@ -6,6 +6,7 @@
 
 #include "bridge/session_mark.h"
 #include "bridge/status.h"
+#include "core/atomics.h"
 
 namespace ascpipe {
 
@@ -23,17 +24,39 @@ std::vector<std::int64_t> Distinct(std::vector<std::int64_t> keys) {
 
 }  // namespace
 
-Table::Table(int number, std::string name, const InitialRows& initial, std::vector<std::int64_t> padding_keys,
-             std::unique_ptr<Segment> segment, std::shared_ptr<DeviceTable> device)
+Table::Table(int number, std::string name, const TableSizes& sizes, const InitialRows& initial,
+             std::vector<std::int64_t> padding_keys, std::unique_ptr<Segment> segment,
+             std::shared_ptr<DeviceTable> device)
     : number_(number),
       name_(std::move(name)),
+      sizes_(sizes),
       initial_(initial),
       padding_keys_(Distinct(std::move(padding_keys))),
       segment_(std::move(segment)),
+      home_(sizes.home_rows > 0 ? reinterpret_cast<float*>(segment_->base() + header()->home_offset) : nullptr),
       device_(device),
       allocator_(InstanceAllocator::Make(device)) {}
 
 Table::~Table() { allocator_->Disown(); }
+
+HomeRows Table::home() const {
+  HomeRows home;
+  if (home_ == nullptr) return home;
+  home.data = home_;
+  home.row_floats = sizes_.row_floats;
+  home.ready = std::min(LoadAcquire(&header()->homes_ready), sizes_.home_rows);
+  return home;
+}
+
+Status Table::FitsHome(const std::vector<StateRows>& state) const {
+  std::int64_t floats = 0;
+  for (const StateRows& rows : state) floats += rows.width;
+  if (home_ == nullptr || floats == sizes_.row_floats) return Status::OK();
+  return Refuse(Code::kInvalidArgument, "table '", name_, "': the embedding (", state[0].width, " floats) and its ",
+                state.size() - 1, " optimizer slots have ", floats, " floats a row, but the table's rows on the host "
+                "have ", sizes_.row_floats, ". Nothing was moved or lost. Make the optimizer and its minimize() before "
+                "start_asc_pipeline(), and start the pipeline anew after changing it");
+}
 
 Status Table::Drive(OpKernelContext* ctx) {
   tensorflow::int64 session;

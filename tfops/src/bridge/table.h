@@ -20,8 +20,10 @@ namespace ascpipe {
 
 class Table {
  public:
-  Table(int number, std::string name, const InitialRows& initial, std::vector<std::int64_t> padding_keys,
-        std::unique_ptr<Segment> segment, std::shared_ptr<DeviceTable> device);
+  // `sizes` are those of the segment's header.
+  Table(int number, std::string name, const TableSizes& sizes, const InitialRows& initial,
+        std::vector<std::int64_t> padding_keys, std::unique_ptr<Segment> segment,
+        std::shared_ptr<DeviceTable> device);
   ~Table();
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -37,6 +39,11 @@ class Table {
   // Ascending, without repeats.
   const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
   const DeviceTable& device() const { return *device_; }
+  const TableSizes& sizes() const { return sizes_; }
+  // As many as have memory now.
+  HomeRows home() const;
+  // Whether a home row has room for just these state arrays.
+  tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
 
   tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
@@ -58,9 +65,11 @@ class Table {
 
   const int number_;
   const std::string name_;
+  const TableSizes sizes_;
   InitialRows initial_;
   const std::vector<std::int64_t> padding_keys_;
   const std::unique_ptr<Segment> segment_;
+  float* const home_;  // null: no home rows
   const std::shared_ptr<DeviceTable> device_;
   InstanceAllocator* const allocator_;
 

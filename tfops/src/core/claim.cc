@@ -30,6 +30,36 @@ bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
   return false;
 }
 
+// Why the worker could not plan a ticket; the table is unchanged.
+CoreStatus NoPlan(const ClaimWords& words) {
+  const char* const unchanged = ". Nothing was lost: this table did not take the batch and is as after the last step";
+  const std::int64_t ticket = SequenceOf(words.ticket);
+  switch (words.status) {
+    case layout::kPlanTableFull:
+      return Error(Code::kResourceExhausted, "table '", words.table, "' needs ", words.need,
+                   " device rows for ticket ", ticket, ", but has ", words.device_rows,
+                   ". Raise device_vocabulary_size of the table to ", words.need, " or more", unchanged);
+    case layout::kPlanDeviceSmall:
+      return Error(Code::kResourceExhausted, "table '", words.table, "': the batch of ticket ", ticket, " has ",
+                   words.need, " distinct ids that need a row on the device at once, but there are ",
+                   words.device_rows, " device rows. Raise device_vocabulary_size of the table to ", words.need,
+                   " or more, or use a smaller batch", unchanged);
+    case layout::kPlanHostFull:
+      return Error(Code::kResourceExhausted, "table '", words.table, "' needs ", words.need,
+                   " host rows for ticket ", ticket, ", but has ", words.home_rows,
+                   ". Raise host_vocabulary_size of the table to ", words.need,
+                   " or more, or let feature eviction or a higher access_threshold keep rare ids out", unchanged);
+    case layout::kPlanNoMemory:
+      return Error(Code::kResourceExhausted, "table '", words.table, "': the machine has no shared memory left for ",
+                   words.need, " entries or host rows, which ticket ", ticket, " needs (host_vocabulary_size allows ",
+                   words.home_rows, "). Give the machine or container more memory, /dev/shm included, or lower "
+                   "host_vocabulary_size", unchanged);
+    default:
+      return Error(Code::kInternal, "table '", words.table, "': the plan of ticket ", ticket,
+                   " has the unknown status ", words.status);
+  }
+}
+
 // Whether a ticket before frame `number` may still be trained by this table.
 bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
   const layout::Ring* header = ring.header();
@@ -63,17 +93,7 @@ ClaimVerdict DecideClaim(const ClaimWords& words) {
   const bool planned = words.word == layout::kPlanned && words.base == words.finished;
   if (words.earlier_open) return ClaimVerdict::Wait(layout::kWaitStep, !planned);
   if (!planned) return ClaimVerdict::Wait(layout::kWaitPlan, true);
-  if (words.status == layout::kPlanTableFull) {
-    return ClaimVerdict::Refuse(
-        Error(Code::kResourceExhausted, "table '", words.table, "' needs ", words.need, " device rows for ticket ",
-              SequenceOf(words.ticket), ", but has ", words.device_rows,
-              ". Raise device_vocabulary_size of the table to ", words.need,
-              " or more. Nothing was lost: this table did not take the batch and is as after the last step"));
-  }
-  if (words.status != layout::kPlanOk) {
-    return ClaimVerdict::Refuse(Error(Code::kInternal, "table '", words.table, "': the plan of ticket ",
-                                      SequenceOf(words.ticket), " has the unknown status ", words.status));
-  }
+  if (words.status != layout::kPlanOk) return ClaimVerdict::Refuse(NoPlan(words));
   return verdict;
 }
 

@@ -3,56 +3,83 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/layout.h"
+
 namespace ascpipe {
 
 namespace {
 
 constexpr std::int64_t kAhead = 24;  // rows asked for before they are copied
 
+// Of a slot that is not negative.
+inline const float* DeviceRow(const GatherSource& source, std::int32_t slot, std::int64_t dim) {
+  return source.rows + (slot & ~layout::kSlotFrozen) * dim;
+}
+
+template <bool with_homes>
+inline const float* Row(const GatherSource& source, std::int32_t slot, std::int64_t dim) {
+  if (slot >= 0) return DeviceRow(source, slot, dim);
+  if (!with_homes || slot == layout::kSlotNone) return source.default_row;
+  return source.homes + (layout::kSlotHome - slot) * source.home_floats;
+}
+
 // A constant `dim` lets the compiler copy a row by a few vector moves; 0 means any.
-template <std::int64_t constant_dim>
+template <std::int64_t constant_dim, bool with_homes>
 std::int64_t Gather(const GatherSource& source, const std::int32_t* restore, std::int64_t begin, std::int64_t end,
                     float* out) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : source.dim;
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kAhead < end) {
       const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
-      if (ahead < static_cast<std::uint64_t>(source.slot_count) && source.slots[ahead] >= 0) {
-        __builtin_prefetch(source.rows + source.slots[ahead] * dim);
+      if (ahead < static_cast<std::uint64_t>(source.slot_count)) {
+        if (with_homes || source.slots[ahead] >= 0) __builtin_prefetch(Row<with_homes>(source, source.slots[ahead], dim));
       }
     }
     const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);  // a negative one becomes huge
-    if (index >= static_cast<std::uint64_t>(source.slot_count)) return i;
-    const std::int32_t slot = source.slots[index];
-    const float* row = slot < 0 ? source.default_row : source.rows + slot * dim;
+    const float* row = source.default_row;
+    if (index < static_cast<std::uint64_t>(source.slot_count)) {
+      row = Row<with_homes>(source, source.slots[index], dim);
+    } else if (restore[i] != -1) {
+      return i;
+    }
     std::memcpy(out + i * dim, row, static_cast<std::size_t>(dim) * sizeof(float));
   }
   return -1;
 }
 
+template <bool with_homes>
+std::int64_t GatherAny(const GatherSource& source, const std::int32_t* restore, std::int64_t begin,
+                       std::int64_t end, float* out) {
+  switch (source.dim) {
+    case 8:
+      return Gather<8, with_homes>(source, restore, begin, end, out);
+    case 16:
+      return Gather<16, with_homes>(source, restore, begin, end, out);
+    case 32:
+      return Gather<32, with_homes>(source, restore, begin, end, out);
+    case 64:
+      return Gather<64, with_homes>(source, restore, begin, end, out);
+    default:
+      return Gather<0, with_homes>(source, restore, begin, end, out);
+  }
+}
+
 }  // namespace
 
-std::int64_t FirstBadSlot(const GatherSource& source) {
-  for (std::int64_t i = 0; i < source.slot_count; ++i) {
-    if (source.slots[i] < -1 || source.slots[i] >= source.row_count) return i;
+std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from) {
+  const std::int64_t lowest = layout::kSlotHome - (source.home_count - 1);  // without home rows that is -1
+  for (std::int64_t i = from; i < source.slot_count; ++i) {
+    const std::int32_t slot = source.slots[i];
+    const std::int32_t row = slot < 0 ? slot : slot & ~layout::kSlotFrozen;
+    if (row < lowest || row >= source.row_count) return i;
   }
   return -1;
 }
 
 std::int64_t GatherRows(const GatherSource& source, const std::int32_t* restore, std::int64_t begin,
                         std::int64_t end, float* out) {
-  switch (source.dim) {
-    case 8:
-      return Gather<8>(source, restore, begin, end, out);
-    case 16:
-      return Gather<16>(source, restore, begin, end, out);
-    case 32:
-      return Gather<32>(source, restore, begin, end, out);
-    case 64:
-      return Gather<64>(source, restore, begin, end, out);
-    default:
-      return Gather<0>(source, restore, begin, end, out);
-  }
+  return source.home_count > 0 ? GatherAny<true>(source, restore, begin, end, out)
+                               : GatherAny<false>(source, restore, begin, end, out);
 }
 
 }  // namespace ascpipe

@@ -10,17 +10,21 @@ struct GatherSource {
   const float* rows;          // float[row_count, dim]
   std::int64_t row_count;
   std::int64_t dim;
-  const std::int32_t* slots;  // int32[slot_count], each -1 or in [0, row_count)
+  const std::int32_t* slots;  // int32[slot_count], see FirstBadSlot
   std::int64_t slot_count;
-  const float* default_row;   // float[dim], for slot -1
+  const float* default_row;   // float[dim], for slot -1 and for missing positions
+  const float* homes = nullptr;  // float[home_count, home_floats], a row begins with its embedding
+  std::int64_t home_count = 0;
+  std::int64_t home_floats = 0;
 };
 
-// Index of the first slot outside [-1, row_count), or -1.
-std::int64_t FirstBadSlot(const GatherSource& source);
+// Index of the first slot that is none of -1, a slot in [0, row_count) with or without kSlotFrozen, and the code
+// of one of the home rows; or -1.  Only slots in [from, slot_count) are looked at.
+std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from = 0);
 
 // out[i] = rows[slots[restore[i]]] for i in [begin, end); the slots were checked.
-//   restore  int32[end]   out  float[end, dim]
-// Returns the first i whose restore index is outside [0, slot_count), or -1; rows behind it are not written.
+//   restore  int32[end], -1 for a missing position   out  float[end, dim]
+// Returns the first i whose restore index is outside [-1, slot_count), or -1; rows behind it are not written.
 std::int64_t GatherRows(const GatherSource& source, const std::int32_t* restore, std::int64_t begin,
                         std::int64_t end, float* out);
 

@@ -1,15 +1,64 @@
 #include "core/row_moves.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace ascpipe {
 
-bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, std::int64_t device_rows,
-              const PlanOutputs& outputs, std::int64_t* bad) {
+namespace {
+
+constexpr std::int64_t kAhead = 8;             // rows asked for before they are moved
+constexpr std::int64_t kLineFloats = 16;
+constexpr std::int64_t kPrefetchedFloats = 64;  // the rest of a long row comes by itself
+
+// A constant size lets the compiler copy by a few vector moves.
+inline void CopyFloats(float* to, const float* from, std::int64_t count) {
+  switch (count) {
+    case 1:
+      *to = *from;
+      break;
+    case 8:
+      std::memcpy(to, from, 8 * sizeof(float));
+      break;
+    case 16:
+      std::memcpy(to, from, 16 * sizeof(float));
+      break;
+    case 32:
+      std::memcpy(to, from, 32 * sizeof(float));
+      break;
+    case 64:
+      std::memcpy(to, from, 64 * sizeof(float));
+      break;
+    default:
+      std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+  }
+}
+
+inline void PrefetchRow(const float* row, std::int64_t floats) {
+  for (std::int64_t at = 0; at < floats && at < kPrefetchedFloats; at += kLineFloats) __builtin_prefetch(row + at, 1);
+}
+
+void PrefetchState(const std::vector<StateRows>& state, std::int64_t slot) {
+  for (const StateRows& rows : state) PrefetchRow(rows.data + slot * rows.width, rows.width);
+}
+
+bool IsIn(std::int64_t value, std::int64_t limit) { return value >= 0 && value < limit; }
+
+// What a record says that cannot be.
+template <typename... Parts>
+CoreStatus Damaged(const std::string& table, const Parts&... parts) {
+  return Error(Code::kDataLoss, "E301: table '", table, "': the plan ", parts...,
+               ". The record is damaged and no row was moved; restore from the last checkpoint");
+}
+
+}  // namespace
+
+bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, std::int64_t lowest,
+              std::int64_t device_rows, const PlanOutputs& outputs, std::int64_t* bad) {
   const layout::Part* part = ring.part(frame, table_index);
   const std::int32_t* slots = ring.array<std::int32_t>(frame, part->slots);
   for (std::int64_t i = 0; i < outputs.slots.count; ++i) {
-    if (slots[i] < -1 || slots[i] >= device_rows) {
+    if (slots[i] < lowest || slots[i] >= device_rows) {
       *bad = i;
       return false;
     }
@@ -23,31 +72,104 @@ bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, std::in
   return true;
 }
 
-CoreStatus MoveRows(const RingView& ring, std::int64_t frame, int table_index, const std::string& table,
-                    const InitialRows& initial, const std::int32_t* slots, const std::vector<StateRows>& state) {
-  const layout::Part* part = ring.part(frame, table_index);
-  if (part->load_count != 0 || part->out_count != 0 || part->fresh_count < 0 ||
-      part->fresh_count > part->unique_count) {
-    return Error(Code::kInternal, "table '", table, "': the plan moves ", part->fresh_count, " new rows of ",
-                 part->unique_count, ", ", part->load_count, " from and ", part->out_count,
-                 " to the host, which this table does not have");
+void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding,
+                   const PlanOutputs::Array& slots) {
+  if (padding.empty()) return;
+  const std::int64_t first = padding.front(), last = padding.back();
+  for (std::int64_t i = 0; i < slots.count; ++i) {
+    if (keys[i] < first || keys[i] > last || slots.data[i] < 0) continue;
+    if (std::binary_search(padding.begin(), padding.end(), keys[i])) slots.data[i] |= layout::kSlotFrozen;
   }
-  const std::int64_t* unique = ring.array<std::int64_t>(frame, part->unique);
-  const std::int32_t* move_in = ring.array<std::int32_t>(frame, part->move_in);
-  for (std::int64_t i = 0; i < part->fresh_count; ++i) {
-    const std::int32_t index = move_in[i];
-    if (index < 0 || index >= part->unique_count || slots[index] < 0) {
-      return Error(Code::kDataLoss, "E301: table '", table, "': the plan gives a new row to index ", index, " of ",
-                   part->unique_count, ", which has none. The record is damaged; restore from the last checkpoint");
+}
+
+CoreStatus RowMoves::Read(const RingView& ring, std::int64_t frame, int table_index, const MovedTable& table,
+                          const PlanOutputs::Array& slots) {
+  const layout::Part* part = ring.part(frame, table_index);
+  table_ = &table;
+  keys_ = ring.array<std::int64_t>(frame, part->unique);
+  slots_ = slots.data;
+  homes_ = ring.array<std::int32_t>(frame, part->homes);
+  move_in_ = ring.array<std::int32_t>(frame, part->move_in);
+  out_slots_ = ring.array<std::int32_t>(frame, part->out_slots);
+  out_homes_ = ring.array<std::int32_t>(frame, part->out_homes);
+  fresh_ = part->fresh_count;
+  loads_ = part->load_count;
+  outs_ = part->out_count;
+  const std::int64_t homes = table.home.ready;
+  if (!IsIn(fresh_, slots.count + 1) || !IsIn(loads_, slots.count + 1) || fresh_ + loads_ > slots.count ||
+      !IsIn(outs_, part->id_count + 1)) {
+    return Damaged(*table.name, "moves ", fresh_, " new rows and ", loads_, " rows from the host for ", slots.count,
+                   " distinct ids, and ", outs_, " rows to the host for ", part->id_count, " ids");
+  }
+  if (table.home.data == nullptr && (loads_ != 0 || outs_ != 0)) {
+    return Damaged(*table.name, "moves ", loads_, " rows from and ", outs_,
+                   " rows to the host, where this table has none");
+  }
+  for (std::int64_t i = 0; i < outs_; ++i) {
+    if (!IsIn(out_slots_[i], table.device_rows) || !IsIn(out_homes_[i], homes)) {
+      return Damaged(*table.name, "moves slot ", out_slots_[i], " of ", table.device_rows, " to home row ",
+                     out_homes_[i], " of ", homes);
     }
-    const std::int64_t slot = slots[index];
-    initial.Fill(unique[index], state[0].width, state[0].data + slot * state[0].width);
-    for (std::size_t other = 1; other < state.size(); ++other) {
-      float* row = state[other].data + slot * state[other].width;
-      for (std::int64_t column = 0; column < state[other].width; ++column) row[column] = state[other].initial;
+  }
+  for (std::int64_t i = 0; i < fresh_ + loads_; ++i) {
+    const std::int32_t index = move_in_[i];
+    if (!IsIn(index, slots.count) || slots_[index] < 0) {
+      return Damaged(*table.name, "gives a row to index ", index, " of ", slots.count, ", which has no slot");
+    }
+    if (table.home.data != nullptr && !IsIn(homes_[index], homes)) {
+      return Damaged(*table.name, "gives a row to index ", index, " with home row ", homes_[index], " of ", homes);
     }
   }
   return CoreStatus();
+}
+
+void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
+  const HomeRows& home = table_->home;
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (i + kAhead < end) {
+      PrefetchRow(home.data + out_homes_[i + kAhead] * home.row_floats, home.row_floats);
+      PrefetchState(*table_->state, out_slots_[i + kAhead]);
+    }
+    float* to = home.data + out_homes_[i] * home.row_floats;
+    for (const StateRows& rows : *table_->state) {
+      CopyFloats(to, rows.data + out_slots_[i] * rows.width, rows.width);
+      to += rows.width;
+    }
+  }
+}
+
+void RowMoves::In(std::int64_t begin, std::int64_t end) const {
+  const HomeRows& home = table_->home;
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (i + kAhead < end) {
+      const std::int32_t ahead = move_in_[i + kAhead];
+      if (i + kAhead >= fresh_) PrefetchRow(home.data + homes_[ahead] * home.row_floats, home.row_floats);
+      PrefetchState(*table_->state, slots_[ahead]);
+    }
+    if (i < fresh_) {
+      Begin(move_in_[i]);
+    } else {
+      Load(move_in_[i]);
+    }
+  }
+}
+
+void RowMoves::Begin(std::int32_t index) const {
+  const std::vector<StateRows>& state = *table_->state;
+  const std::int64_t slot = slots_[index];
+  table_->initial->Fill(keys_[index], state[0].width, state[0].data + slot * state[0].width);
+  for (std::size_t other = 1; other < state.size(); ++other) {
+    float* row = state[other].data + slot * state[other].width;
+    std::fill(row, row + state[other].width, state[other].initial);
+  }
+}
+
+void RowMoves::Load(std::int32_t index) const {
+  const float* from = table_->home.data + homes_[index] * table_->home.row_floats;
+  for (const StateRows& rows : *table_->state) {
+    CopyFloats(rows.data + slots_[index] * rows.width, from, rows.width);
+    from += rows.width;
+  }
 }
 
 }  // namespace ascpipe

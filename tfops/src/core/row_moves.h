@@ -19,6 +19,22 @@ struct StateRows {
   float initial;        // of an optimizer slot; the table's own rows come from InitialRows
 };
 
+// The home rows of a table: a row holds what the state arrays have of it, one after the other.
+struct HomeRows {
+  float* data = nullptr;        // float[ready, row_floats], in shared memory
+  std::int64_t row_floats = 0;
+  std::int64_t ready = 0;       // rows that have memory; those behind must not be touched
+};
+
+// What of the table a plan is carried out on.
+struct MovedTable {
+  const std::string* name = nullptr;
+  std::int64_t device_rows = 0;
+  HomeRows home;                        // without rows for a table on the device alone
+  const InitialRows* initial = nullptr;
+  const std::vector<StateRows>* state = nullptr;  // [0] is the table, the others are optimizer slots
+};
+
 // Where the step keeps what it needs of the plan after DONE, when the frame may be used anew.
 struct PlanOutputs {
   struct Array {
@@ -29,15 +45,52 @@ struct PlanOutputs {
   std::vector<Array> restores;  // per feature, one per id
 };
 
-// Copies slots and restore indexes out of the frame.  False: a slot is outside [-1, device_rows), so the plan
-// is damaged; *bad is its index.
-bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, std::int64_t device_rows,
-              const PlanOutputs& outputs, std::int64_t* bad);
+// Copies slots and restore indexes out of the frame.  False: a slot is outside [lowest, device_rows), so the plan
+// is damaged; *bad is its index.  lowest: layout::kSlotNone in training, else LowestCode of the home rows.
+bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, std::int64_t lowest,
+              std::int64_t device_rows, const PlanOutputs& outputs, std::int64_t* bad);
 
-// Gives new keys their initial rows.  `state[0]` is the table, the others are optimizer slots.
-// Fails only if the record cannot be: this version has no tier below the device.
-CoreStatus MoveRows(const RingView& ring, std::int64_t frame, int table_index, const std::string& table,
-                    const InitialRows& initial, const std::int32_t* slots, const std::vector<StateRows>& state);
+// The lowest code that stands for one of `homes` home rows, or kSlotNone if there are none.
+inline std::int64_t LowestCode(std::int64_t homes) {
+  return homes > 0 ? layout::kSlotHome - (homes - 1) : layout::kSlotNone;
+}
+
+// Adds kSlotFrozen to the slots of padding keys.
+//   keys  int64[slots.count]   padding  ascending
+void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding,
+                   const PlanOutputs::Array& slots);
+
+// The row moves of one record.  All outs come before the first in: a row comes into a slot that one has left.
+// Within outs, and within ins, moves are independent of each other, so that threads may share them.
+class RowMoves {
+ public:
+  // Examines all that the record says before anything is moved; `slots` are those that CopyPlan has checked.
+  // Fails only if the record is damaged.  Keeps pointers to what it is given.
+  CoreStatus Read(const RingView& ring, std::int64_t frame, int table_index, const MovedTable& table,
+                  const PlanOutputs::Array& slots);
+
+  std::int64_t outs() const { return outs_; }  // rows that go home
+  std::int64_t ins() const { return fresh_ + loads_; }  // rows that begin, then rows that come from home
+
+  // Carries out moves [begin, end).
+  void Out(std::int64_t begin, std::int64_t end) const;
+  void In(std::int64_t begin, std::int64_t end) const;
+
+ private:
+  void Begin(std::int32_t index) const;
+  void Load(std::int32_t index) const;
+
+  const MovedTable* table_ = nullptr;
+  const std::int64_t* keys_ = nullptr;
+  const std::int32_t* slots_ = nullptr;
+  const std::int32_t* homes_ = nullptr;
+  const std::int32_t* move_in_ = nullptr;
+  const std::int32_t* out_slots_ = nullptr;
+  const std::int32_t* out_homes_ = nullptr;
+  std::int64_t fresh_ = 0;
+  std::int64_t loads_ = 0;
+  std::int64_t outs_ = 0;
+};
 
 }  // namespace ascpipe
 

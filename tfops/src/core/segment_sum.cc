@@ -18,7 +18,10 @@ std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const std
       }
     }
     const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);
-    if (index >= static_cast<std::uint64_t>(place_count)) return i;
+    if (index >= static_cast<std::uint64_t>(place_count)) {
+      if (restore[i] == -1) continue;
+      return i;
+    }
     if (places[index] < 0) continue;
     float* __restrict__ sum = sums + places[index] * dim;
     const float* __restrict__ grad = grads + i * dim;
@@ -33,8 +36,8 @@ std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::in
                               std::int32_t* indices) {
   std::int32_t valid = 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    places[i] = slots[i] < 0 ? -1 : valid;
-    if (slots[i] >= 0) indices[valid++] = slots[i];
+    places[i] = IsTrained(slots[i]) ? valid : -1;
+    if (IsTrained(slots[i])) indices[valid++] = slots[i];
   }
   return valid;
 }

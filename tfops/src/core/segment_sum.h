@@ -4,17 +4,25 @@
 
 #include <cstdint>
 
+#include "core/layout.h"
+
 namespace ascpipe {
 
-// Numbers the slots that are not -1.
+// Whether the row at a slot is trained: it is one, and not frozen.
+inline bool IsTrained(std::int32_t slot) {
+  return static_cast<std::uint32_t>(slot) < static_cast<std::uint32_t>(layout::kSlotFrozen);
+}
+
+// Numbers the slots whose rows are trained.
 //   slots  int32[n]   places  int32[n], receives the number or -1   indices  int32[n], receives these slots
 // Returns how many there are.
 std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places,
                               std::int32_t* indices);
 
-// sums[places[restore[i]]] += grads[i] for i = 0, 1, ..., n-1 in this order; place -1 is left out.
+// sums[places[restore[i]]] += grads[i] for i = 0, 1, ..., n-1 in this order; place -1 and restore index -1 (a missing
+// position) are left out.
 //   places  int32[place_count]   restore  int32[n]   grads  float[n, dim]   sums  float[valid, dim]
-// Returns the first i whose restore index is outside [0, place_count), or -1.
+// Returns the first i whose restore index is outside [-1, place_count), or -1.
 //
 // One thread and in input order, so that the additions of a row are those of unsorted_segment_sum.
 std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const std::int32_t* restore,

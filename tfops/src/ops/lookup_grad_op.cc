@@ -36,7 +36,7 @@ bit-equal to unsorted_segment_sum over the concatenated gradients, at any number
 slots: int32[distinct ids], as given to AscLookup.
 restore: int32, one per feature, as given to AscLookup.
 grads: float, the shape of restore_j followed by dim.
-values: float[valid, dim], sums of the distinct ids whose slot is not -1, in the order of slots.
+values: float[valid, dim], sums of the distinct ids whose slot is neither -1 nor frozen, in the order of slots.
 indices: int32[valid], their slots: no repeats, none negative.
 k: number of features.
 dim: length of a row.
@@ -65,7 +65,7 @@ class LookupGradOp : public tensorflow::OpKernel {
       own_slots = OwnSlots(ctx, slot, n);
       slot = own_slots.data();
     }
-    const std::int64_t valid = n - std::count_if(slot, slot + n, [](std::int32_t one) { return one < 0; });
+    const std::int64_t valid = std::count_if(slot, slot + n, IsTrained);
     tensorflow::Tensor* values;
     tensorflow::Tensor* indices;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({valid, dim_}), &values));
@@ -107,7 +107,7 @@ class LookupGradOp : public tensorflow::OpKernel {
                                           restore.NumElements(), dim_, sums);
     if (bad < 0) return tensorflow::Status::OK();
     return Refuse(Code::kInvalidArgument, "AscLookupGrad: restore index ", indexes[bad], " at position ", bad,
-                  " of lookup ", which, " is outside [0, ", place_count, ")");
+                  " of lookup ", which, " is outside [0, ", place_count, ") and not -1");
   }
 
   int k_;

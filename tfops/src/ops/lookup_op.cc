@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <memory>
 #include <vector>
 
+#include "bridge/pipeline.h"
 #include "bridge/status.h"
 #include "core/gather.h"
 #include "tensorflow/core/framework/op.h"
@@ -18,6 +20,7 @@ REGISTER_OP("AscLookup")
     .Input("default_row: float")
     .Output("embeddings: k * float")
     .Attr("k: int >= 1")
+    .Attr("table: int = -1")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       tensorflow::shape_inference::ShapeHandle rows, slots, fallback;
       const int k = c->num_outputs();
@@ -36,11 +39,14 @@ REGISTER_OP("AscLookup")
 Looks up the rows of all features of one table: embeddings_j[...] = rows[slots[restore_j[...]]].
 
 rows: float[device rows, dim], the table variable.
-slots: int32[distinct ids] of AscNextPlan, each in [0, device rows), or -1 for the default row.
-restore: int32 of any shape, one per feature, each value in [0, distinct ids).
+slots: int32[distinct ids] of AscNextPlan, each in [0, device rows), of a padding key with 2^30 added, or -1 for
+  the default row; in evaluation also -2 - h for home row h of the table.
+restore: int32 of any shape, one per feature, each value in [0, distinct ids), or -1 for the default row where a
+  position has no id.
 default_row: float[dim], or a float scalar for all columns.
 embeddings: float, the shape of restore_j followed by dim.
 k: number of features.
+table: number of the table, needed where slots may name home rows; they are read where they lie.
 )doc");
 
 namespace ascpipe {
@@ -49,6 +55,7 @@ class LookupOp : public tensorflow::OpKernel {
  public:
   explicit LookupOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("k", &k_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
@@ -69,16 +76,47 @@ class LookupOp : public tensorflow::OpKernel {
     for (std::int64_t column = 0; column < dim; ++column) {
       fallback[column] = default_row.flat<float>()(default_row.dims() == 0 ? 0 : column);
     }
-    const GatherSource source = {rows.flat<float>().data(), rows.dim_size(0),     dim,
-                                 slots.flat<std::int32_t>().data(), slots.NumElements(), fallback.data()};
-    const std::int64_t bad = FirstBadSlot(source);
-    OP_REQUIRES(ctx, bad < 0,
-                Refuse(Code::kInvalidArgument, "AscLookup: slot ", source.slots[bad], " at index ", bad,
-                       " is outside [0, ", source.row_count, ") and not -1"));
+    GatherSource source = {rows.flat<float>().data(), rows.dim_size(0),     dim,
+                           slots.flat<std::int32_t>().data(), slots.NumElements(), fallback.data()};
+    std::shared_ptr<Pipeline> pipeline;  // its mapping stays while rows are read from it
+    std::int64_t bad = FirstBadSlot(source);
+    if (bad >= 0 && source.slots[bad] <= layout::kSlotHome && table_ >= 0) {
+      OP_REQUIRES_OK(ctx, FindHomes(&pipeline, &source));
+      bad = FirstBadSlot(source, bad);
+    }
+    OP_REQUIRES(ctx, bad < 0, BadSlot(source, bad));
     for (int i = 0; i < k_; ++i) OP_REQUIRES_OK(ctx, LookUp(ctx, source, i));
   }
 
  private:
+  tensorflow::Status FindHomes(std::shared_ptr<Pipeline>* pipeline, GatherSource* source) const {
+    TF_RETURN_IF_ERROR(ToStatus(CurrentPipeline(pipeline)));
+    const Table* table = (*pipeline)->table(table_);
+    if (table == nullptr) {
+      return Refuse(Code::kFailedPrecondition, "AscLookup: table ", table_, " is not of this pipeline");
+    }
+    if (table->device().dim() != source->dim) {
+      return Refuse(Code::kInvalidArgument, "AscLookup: rows of ", source->dim, " floats cannot stand beside home rows "
+                    "of table '", table->name(), "', which has dim ", table->device().dim());
+    }
+    const HomeRows home = table->home();
+    source->homes = home.data;
+    source->home_count = home.ready;
+    source->home_floats = home.row_floats;
+    return tensorflow::Status::OK();
+  }
+
+  tensorflow::Status BadSlot(const GatherSource& source, std::int64_t bad) const {
+    const std::int32_t slot = source.slots[bad];
+    if (slot <= layout::kSlotHome && table_ >= 0) {
+      return Refuse(Code::kInvalidArgument, "AscLookup: slot ", slot, " at index ", bad, " is home row ",
+                    layout::kSlotHome - static_cast<std::int64_t>(slot), ", table ", table_, " has ",
+                    source.home_count);
+    }
+    return Refuse(Code::kInvalidArgument, "AscLookup: slot ", slot, " at index ", bad, " is outside [0, ",
+                  source.row_count, ") and not -1");
+  }
+
   tensorflow::Status LookUp(tensorflow::OpKernelContext* ctx, const GatherSource& source, int which) const {
     const tensorflow::Tensor& restore = ctx->input(2 + which);
     tensorflow::TensorShape shape = restore.shape();
@@ -101,10 +139,11 @@ class LookupOp : public tensorflow::OpKernel {
     const std::int64_t bad = first_bad.load();
     if (bad == kNone) return tensorflow::Status::OK();
     return Refuse(Code::kInvalidArgument, "AscLookup: restore index ", indexes[bad], " at position ", bad,
-                  " of lookup ", which, " is outside [0, ", source.slot_count, ")");
+                  " of lookup ", which, " is outside [0, ", source.slot_count, ") and not -1");
   }
 
   int k_;
+  int table_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscLookup").Device(tensorflow::DEVICE_CPU), LookupOp);

@@ -1,0 +1,22 @@
+// Work that threads of TensorFlow's pool share.
+#ifndef ASCPIPE_BRIDGE_PARALLEL_H_
+#define ASCPIPE_BRIDGE_PARALLEL_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+// Calls work(begin, end) for blocks of [0, total), on this thread and on those of the pool that are free.
+//
+// Not Shard: that waits for blocks which nobody has begun, and the caller is a thread of the pool itself; with
+// as many callers at once as the pool has threads, all of them would wait for good.  Here the caller takes blocks
+// until there are none, and waits only for those that another thread is at work on.
+void ShareBlocks(tensorflow::OpKernelContext* ctx, std::int64_t total, std::int64_t block,
+                 const std::function<void(std::int64_t, std::int64_t)>& work);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_PARALLEL_H_
