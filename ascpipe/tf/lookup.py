@@ -102,11 +102,11 @@ class TableLookup:
 
     def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
         # The variable itself, not a read of it: the gradient is asked for with respect to it.
-        embeddings = native.lookup(
+        embeddings = native.ops().asc_lookup(
             rows=self.table.variable._ref(), slots=self.plan[0], restore=restore, default_row=default_row,
             table=self.table.shape.number if self.channel == EVAL and self.table.shape.home_rows else -1)
         self.ops.append(embeddings[0].op)
-        return embeddings
+        return list(embeddings)
 
 
 @checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor), send_count=Integer(1, optional=True),

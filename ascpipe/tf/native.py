@@ -1,6 +1,5 @@
 """The compiled half: the ops as Python functions, and the C interface of the running pipeline."""
 import ctypes
-import inspect
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -22,14 +21,6 @@ _CODES = {
 def ops() -> Any:
     """The module with a function per op. Raises an error that says how to build it where it is missing."""
     return load.load()
-
-
-def lookup(rows: tf.Tensor, slots: tf.Tensor, restore: Sequence[tf.Tensor], default_row: tf.Tensor,
-           table: int = NO_TABLE) -> List[tf.Tensor]:
-    """AscLookup; ``table`` where slots may be codes of home rows."""
-    # Until the ops that read home rows are built.
-    extra = {"table": table} if "table" in inspect.signature(ops().asc_lookup).parameters else {}
-    return list(ops().asc_lookup(rows=rows, slots=slots, restore=restore, default_row=default_row, **extra))
 
 
 class TableShape(NamedTuple):
