@@ -1,7 +1,6 @@
 // AscTableInit: the initial value of a table variable, which lies over the rows of the table instance.
-#include "bridge/async_wait.h"
+#include "bridge/cut.h"
 #include "bridge/status.h"
-#include "core/claim.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -38,53 +37,21 @@ namespace ascpipe {
 
 namespace {
 
-// Has the trainer for itself, and the table emptied if it is not.
-class InitWait : public AsyncWait {
+// Empties the table, then gives its rows.
+class ResetWait : public CutWait {
  public:
-  InitWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, bool training,
-           tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
-      : AsyncWait(std::move(pipeline), step, ctx, std::move(done)), table_(*of), training_(training) {
-    table = of->number();
-    table_name = of->name();
-  }
-
-  bool Poll(CoreStatus*) override {
-    if (!training_) return true;
-    waits_for = layout::kWaitLease;
-    if (!this->pipeline().lease().TryExclusive(step().id())) return false;
-    layout::Table* header = table_.header();
-    waits_for = layout::kWaitCut;
-    const std::int64_t applied = LoadAcquire(&header->cut_applied);
-    if (asked_ != 0) return applied >= asked_;
-    if (LoadAcquire(&header->cut_asked) != applied) return false;  // of a step that was cancelled meanwhile
-    int index = -1;
-    const Stream* stream = pipeline().TrainingStream(table_.number(), &index);
-    if (stream == nullptr || IsEmpty(*stream, index)) return true;
-    header->cut_kind = layout::kCutReset;
-    header->cut_argument = 0;
-    asked_ = applied + 1;
-    Exchange(&header->cut_asked, asked_);
-    Ring(pipeline().TableWorkerBell(*stream, index));
-    return false;
-  }
+  ResetWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, tensorflow::OpKernelContext* ctx,
+            tensorflow::AsyncOpKernel::DoneCallback done)
+      : CutWait(std::move(pipeline), step, of, layout::kCutReset, 0, ctx, std::move(done)), reset_(*of) {}
 
  protected:
   void Proceed() override {
-    ctx()->set_output(0, table_.RowsTensor());
+    ctx()->set_output(0, reset_.RowsTensor());
     End(tensorflow::Status::OK());
   }
 
  private:
-  // Nothing was ever trained: there is nothing to give up.
-  bool IsEmpty(const Stream& stream, int index) const {
-    const layout::Table* header = table_.header();
-    return LoadAcquire(&stream.ring().table(index)->finished) == 0 && LoadAcquire(&header->retired) == 0 &&
-           LoadAcquire(&header->rows) == 0;
-  }
-
-  Table& table_;
-  const bool training_;
-  std::int64_t asked_ = 0;
+  const Table& reset_;
 };
 
 }  // namespace
@@ -110,10 +77,14 @@ class TableInitOp : public tensorflow::AsyncOpKernel {
                              table->device().row_count(), " rows of ", table->device().dim(), ", its variable has ",
                              rows_, " of ", dim_),
                       done);
-    if (training_) OP_REQUIRES_OK_ASYNC(ctx, table->Drive(ctx), done);
+    if (!training_) {
+      ctx->set_output(0, table->RowsTensor());
+      done();
+      return;
+    }
     StepEnd* step;
-    OP_REQUIRES_OK_ASYNC(ctx, StepEnd::Of(ctx, pipeline, &step), done);
-    std::make_shared<InitWait>(std::move(pipeline), step, table, training_, ctx, std::move(done))->Begin();
+    OP_REQUIRES_OK_ASYNC(ctx, PrepareCut(ctx, "AscTableInit", table_, &pipeline, &table, &step), done);
+    std::make_shared<ResetWait>(std::move(pipeline), step, table, ctx, std::move(done))->Begin();
   }
 
  private:

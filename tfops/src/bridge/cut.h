@@ -1,0 +1,42 @@
+// A cut: a change of a table exactly between two trained steps.
+#ifndef ASCPIPE_BRIDGE_CUT_H_
+#define ASCPIPE_BRIDGE_CUT_H_
+
+#include <memory>
+
+#include "bridge/async_wait.h"
+#include "bridge/pipeline.h"
+#include "bridge/step_end.h"
+
+namespace ascpipe {
+
+// Has the trainer for itself, asks the table worker, and is over when the change is applied.
+//
+// The step must not train as well: its own batch would be half before and half after the change.
+class CutWait : public AsyncWait {
+ public:
+  CutWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, layout::CutKind kind, std::int64_t argument,
+          tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
+
+  bool Poll(CoreStatus* status) override;
+
+ protected:
+  void Proceed() override { End(tensorflow::Status::OK()); }
+
+ private:
+  // Nothing of the table could change.
+  bool IsNeedless(const Stream& stream, int index) const;
+
+  Table& table_;
+  const layout::CutKind kind_;
+  const std::int64_t argument_;
+  std::int64_t asked_ = 0;  // id of the request, 0: none yet
+};
+
+// What both ops that cut do first: finds the table and the step.  The caller gets one reference to `step`.
+tensorflow::Status PrepareCut(tensorflow::OpKernelContext* ctx, const char* op, int number,
+                              std::shared_ptr<Pipeline>* pipeline, Table** table, StepEnd** step);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_CUT_H_
