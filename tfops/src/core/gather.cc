@@ -36,12 +36,12 @@ std::int64_t Gather(const GatherSource& source, const std::int32_t* restore, std
       }
     }
     const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);  // a negative one becomes huge
-    const float* row = source.default_row;
-    if (index < static_cast<std::uint64_t>(source.slot_count)) {
-      row = Row<with_homes>(source, source.slots[index], dim);
-    } else if (restore[i] != -1) {
-      return i;
+    if (index >= static_cast<std::uint64_t>(source.slot_count)) {
+      if (restore[i] != -1) return i;
+      std::memcpy(out + i * dim, source.default_row, static_cast<std::size_t>(dim) * sizeof(float));
+      continue;
     }
+    const float* row = Row<with_homes>(source, source.slots[index], dim);
     std::memcpy(out + i * dim, row, static_cast<std::size_t>(dim) * sizeof(float));
   }
   return -1;
@@ -70,6 +70,7 @@ std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from) {
   const std::int64_t lowest = layout::kSlotHome - (source.home_count - 1);  // without home rows that is -1
   for (std::int64_t i = from; i < source.slot_count; ++i) {
     const std::int32_t slot = source.slots[i];
+    if (slot >= 0 && slot < source.row_count) continue;
     const std::int32_t row = slot < 0 ? slot : slot & ~layout::kSlotFrozen;
     if (row < lowest || row >= source.row_count) return i;
   }
