@@ -3,8 +3,8 @@
 #define ASCPIPE_BRIDGE_PARALLEL_H_
 
 #include <cstdint>
-#include <functional>
 
+#include "core/blocks.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace ascpipe {
@@ -15,7 +15,7 @@ namespace ascpipe {
 // as many callers at once as the pool has threads, all of them would wait for good.  Here the caller takes blocks
 // until there are none, and waits only for those that another thread is at work on.
 void ShareBlocks(tensorflow::OpKernelContext* ctx, std::int64_t total, std::int64_t block,
-                 const std::function<void(std::int64_t, std::int64_t)>& work);
+                 const Blocks::Work& work);
 
 }  // namespace ascpipe
 
