@@ -10,7 +10,7 @@ from ascpipe.tables.table import Table
 from ascpipe.words import EVAL, TRAIN
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.runner import Attachment, Worker, command
-from ascpipe.workers.train_stage import Bells, TrainStage
+from ascpipe.workers.train_stage import Bells, TrainStage, truth_of
 
 Stage = Union[TrainStage, EvalStage]
 
@@ -30,7 +30,7 @@ def _stages(attachment: Attachment, number: int) -> List[Stage]:
     """The stages of one table, one per channel that it is in."""
     bells = Bells(attachment.bell(layout.BELL_TRAINER).ring, attachment.bell(layout.BELL_PUMP).ring)
     view = attachment.tables[number]
-    table = Table(view.entries, view.entries32, view.slot_entries)
+    table = Table(truth_of(view))
     train, evaluation = _place(attachment, number, TRAIN), _place(attachment, number, EVAL)
     stages: List[Stage] = []
     is_readable = _always

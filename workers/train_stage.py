@@ -12,8 +12,11 @@ from ascpipe.kernels import next_action
 from ascpipe.shm import layout
 from ascpipe.shm.atomics import compare_exchange_u32, exchange_i64, exchange_u32, load_acquire_i64, store_release_i64
 from ascpipe.shm.ring import PartView, Place, TableView
-from ascpipe.tables.table import Batch, Record, Table
-from ascpipe.words import CUT_RESET, DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
+from ascpipe.tables.table import Batch, Record, Table, Truth
+from ascpipe.words import CUT_EVICT, CUT_RESET, CUT_THRESHOLD, DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
+
+_SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
+_MOST_INT32 = 2**31 - 1
 
 
 class Pending(NamedTuple):
@@ -28,6 +31,11 @@ class Bells(NamedTuple):
 
     trainer: Callable[[], None]
     pump: Callable[[], None]
+
+
+def truth_of(view: TableView) -> Truth:
+    """The shared memory of a table, as its decisions see it."""
+    return Truth(view.header, view.entries, view.entries32, view.slot_entries, view.ready_entries, view.ready_homes)
 
 
 class TrainStage:
@@ -89,10 +97,12 @@ class TrainStage:
     def _touch(self, number: int) -> None:
         part = self._ring.part(number, self._column)
         n = part["unique_count"]
-        fits = self._table.touch(part.array("unique", n), number % layout.MAX_FRAMES, part.array("entries", n))
-        if not fits and not self._is_first_unfinished(number):
-            self._touch_blocked = True  # until a retirement frees entries
-            return
+        fits = self._table.touch(part.array("unique", n), number, part.array("entries", n))
+        if not fits:
+            if not self._is_first_unfinished(number):
+                self._touch_blocked = True  # until a retirement frees entries
+                return
+            self._table.touch_nothing(number)
         part["held"] = n if fits else 0
         self._store_word(number, TOUCHED)
 
@@ -100,11 +110,10 @@ class TrainStage:
         # the view, upon which the plan stands, is the newest pending record's doing, whatever the words say now
         base = self._ticket(self._pending[-1].number) if self._pending else self._finished()
         part = self._ring.part(number, self._column)
-        record = self._table.plan(_batch(part), part["held"])
-        part["base"], part["horizon"] = base, self._ticket(int(self._ring.header["tail"]) - 1)
-        part["status"], part["full"] = record.status, 1
-        part["need"] = part["rows"] = record.rows
-        part["fresh_count"], part["load_count"], part["out_count"] = len(record.taken), 0, 0
+        record = self._table.plan(self._batch(number, part), part["held"])
+        part["base"], part["horizon"] = base, self._ticket(self._table.newest_touched)
+        part["status"], part["need"], part["full"] = record.status, record.need, 1
+        _publish_counts(part, record)
         self._pending.append(Pending(number, record))
         self._store_word(number, PLANNED)  # SYNC plan
         self._bells.trainer()
@@ -112,21 +121,18 @@ class TrainStage:
     def _revoke(self, number: int) -> None:
         if not compare_exchange_u32(self._ring.words, self._ring.word_index(self._column, number), PLANNED, TOUCHED):
             return  # the trainer was faster: it is claimed
-        revoked = self._pending.pop()
-        self._table.take_back(revoked.record, [pending.record for pending in self._pending])
+        self._table.take_back(self._pending.pop().record)
 
     def _retire(self, number: int) -> None:
         part = self._ring.part(number, self._column)
         record = self._pending.popleft().record
         ticket = self._ticket(number)
-        self._table.retire(record, ticket)
+        self._table.assign(record, ticket)
+        self._table.forget(record)
         header = self._view.header
         if header["retired"] < ticket:  # for `ascpipe status` only: a kill right here counts the batch twice
-            header["batches"] += 1
-            header["ids"] += part["id_count"]
-            header["misses"] += part["fresh_count"] + part["load_count"]
-            header["hits"] += part["unique_count"] - part["fresh_count"] - part["load_count"] if part["full"] else 0
-        header["rows"], header["retired"] = record.rows, ticket
+            _count_batch(header, part)
+        header["rows"], header["time"], header["retired"] = record.rows, record.time, ticket
         self._leave(number, part)
 
     def _skip(self, number: int) -> None:
@@ -141,14 +147,14 @@ class TrainStage:
         self._store_word(number, RETIRED)
         self._bells.trainer()
         self._bells.pump()
-        self._table.leave(held, number % layout.MAX_FRAMES)
+        self._table.leave(held, number)
         self._touch_blocked = False
 
     def _count_only(self, number: int) -> None:
         part = self._ring.part(number, self._column)
-        record = self._table.count_only(_batch(part), part["held"])
-        part["held"], part["rows"], part["full"] = len(record.held), record.rows, 0
-        part["fresh_count"] = part["load_count"] = part["out_count"] = 0
+        record = self._table.count_only(self._batch(number, part), part["held"])
+        part["held"], part["full"] = len(record.held), 0
+        _publish_counts(part, record)
         self._pending.append(Pending(number, record))
         store_release_i64(self._ring.longs, self._field("finished"), self._ticket(number))
         self._store_word(number, DONE)
@@ -156,16 +162,20 @@ class TrainStage:
     # ---- cuts
 
     def _apply_cut(self, head: int, count: int, words: np.ndarray) -> None:
-        header = self._view.header
+        header, table = self._view.header, self._table
         asked = int(header["cut_asked"])
         header["cut_committed"] = asked
         if header["cut_kind"] == CUT_RESET:
-            self._table.reset()
-            header["rows"] = 0
+            table.reset()
             # entry numbers are given up, so every frame is touched again
             for i in range(count):
                 if words[i] == TOUCHED:
                     self._store_word(head + i, DEDUPED)
+        elif header["cut_kind"] == CUT_THRESHOLD:
+            table.set_threshold(int(header["cut_argument"]))
+        elif header["cut_kind"] == CUT_EVICT:
+            header["evicted"] += table.evict(int(header["cut_argument"]))
+        header["rows"], header["time"] = table.rows, table.time
         self._touch_blocked = False
         exchange_i64(self._view.longs, _TABLE_FIELD["cut_applied"], asked)
         self._bells.trainer()
@@ -178,10 +188,7 @@ class TrainStage:
 
     def _restart(self) -> None:
         """Take over from a worker that was killed: trust the truth, the words and published records only."""
-        header = self._view.header
         head, count, (words, _, _) = self._ring.look(self._column)
-        if header["cut_committed"] > header["cut_applied"]:
-            self._apply_cut(head, count, words)
         for i in range(count - 1, -1, -1):  # newest first, for they stand upon each other
             if words[i] == PLANNED:
                 compare_exchange_u32(self._ring.words, self._ring.word_index(self._column, head + i), PLANNED, TOUCHED)
@@ -190,10 +197,15 @@ class TrainStage:
         for i in range(count):
             if TOUCHED <= words[i] <= DONE:
                 part = self._ring.part(head + i, self._column)
-                window.append((part.array("entries", part["held"]), (head + i) % layout.MAX_FRAMES))
+                window.append((head + i, part.array("entries", part["held"])))
                 if words[i] > PLANNED:
-                    self._pending.append(Pending(head + i, _published_record(part)))
+                    self._pending.append(Pending(head + i, _published_record(head + i, part)))
+                    if words[i] == DONE and len(window) == 1:  # the one that may be assigned in part
+                        self._table.assign(self._pending[0].record, self._ticket(head + i))
         self._table.rebuild(window, [pending.record for pending in self._pending])
+        header = self._view.header
+        if header["cut_committed"] > header["cut_applied"]:
+            self._apply_cut(head, count, words)
 
     # ---- places in memory
 
@@ -202,6 +214,12 @@ class TrainStage:
 
     def _ticket(self, number: int) -> int:
         return int(self._ring.frames[number % layout.MAX_FRAMES]["ticket"])
+
+    def _batch(self, number: int, part: PartView) -> Batch:
+        n = part["unique_count"]
+        frame = self._ring.frames[number % layout.MAX_FRAMES]
+        return Batch(number, min(int(frame["ticket"]) & _SEQUENCE, _MOST_INT32), int(frame["timestamp"]),
+                     *[part.array(name, n) for name in _BATCH_ARRAYS])
 
     def _field(self, name: str) -> int:
         return self._ring.table_field_index(self._column, name)
@@ -223,19 +241,33 @@ class TrainStage:
         return bool((words[:number - head] == RETIRED).all())
 
 
-def _batch(part: PartView) -> Batch:
-    n = part["unique_count"]
-    return Batch(*(part.array(name, n) for name in (
-        "unique", "occurrences", "entries", "slots", "counts", "frequencies", "move_in")))
+def _publish_counts(part: PartView, record: Record) -> None:
+    part["fresh_count"], part["load_count"] = record.fresh, len(record.move_in) - record.fresh
+    part["out_count"], part["admitted"] = len(record.out_slots), record.admitted
+    part["rows"], part["time"] = record.rows, record.time
 
 
-def _published_record(part: PartView) -> Record:
+def _count_batch(header: np.ndarray, part: PartView) -> None:
+    header["batches"] += 1
+    header["ids"] += part["id_count"]
+    if part["full"]:
+        misses = part["fresh_count"] + part["load_count"]
+        header["hits"] += part["admitted"] - misses
+        header["misses"] += misses
+        header["loads"] += part["load_count"]
+
+
+def _published_record(number: int, part: PartView) -> Record:
     """The record of a claimed or finished frame, as an earlier worker published it."""
-    n = part["held"]
-    slots = part.array("slots", n)
-    taken = slots[part.array("move_in", part["fresh_count"] + part["load_count"])]
-    return Record(part.array("entries", n), slots, part.array("counts", n), part.array("frequencies", n), taken,
-                  PLAN_OK, part["rows"])
+    n, fresh = part["held"], part["fresh_count"]
+    moved, outs = fresh + part["load_count"], part["out_count"]
+    return Record(
+        number, *[part.array(name, n) for name in ("entries", "slots", "homes", "counts", "frequencies")],
+        part.array("move_in", moved), *[part.array(name, outs) for name in ("out_slots", "out_entries", "out_homes")],
+        fresh, PLAN_OK, 0, part["rows"], part["time"], part["admitted"])
 
 
+#: as Batch has them
+_BATCH_ARRAYS = ("unique", "occurrences", "entries", "slots", "homes", "counts", "frequencies", "move_in", "out_slots",
+                 "out_entries", "out_homes")
 _TABLE_FIELD = {name: place[1] // 8 for name, place in layout.TABLE.fields.items()}

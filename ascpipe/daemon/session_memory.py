@@ -34,7 +34,7 @@ class Segment(NamedTuple):
 
 
 #: Names of keys in the window that have no row yet: entries for them cost nothing before they are used.
-_WINDOW_ENTRIES = 1 << 16
+_WINDOW_ENTRIES = 1 << 22
 #: Keys that admission counts, for each row that the table may have.
 _COUNTED_PER_ROW = 8
 _MAX_ENTRIES = 2**31 - 1

@@ -1,106 +1,111 @@
-"""The record of one batch: which slots its keys use, and what the table is after it.
+"""The record of one batch: which rows its keys use, and what the table is after it.
 
-Plans are made on the *view*: the truth as it will be after the newest record made so far.
-The readable version is ``tests/reference/plan.py``.
+Records are made upon the view (see ``overlay``).  The readable version is ``tests/reference/plan.py``.
 """
+import numpy as np
 from numba import njit
 
-from ascpipe.kernels.entry import COUNT, FREQUENCY, SLOT, STATE
+from ascpipe.kernels.entry import COUNT, FREQUENCY, STATE
+from ascpipe.kernels.frequency import next_frequency
+from ascpipe.kernels.overlay import AHEAD, prefetch_entry, view_of
 from ascpipe.words import TRAINED
+
+# places of ``rules``
+HAS_HOMES = 0  # 1 = a key's row has its home row, 0 = it is on the device alone
+HAS_SLOTS = 1  # 1 = rows are used on the device
+THRESHOLD = 2  # occurrences before a key gets a row; -1 = no admission
+COEFFICIENT = 3  # how much an occurrence counts now
+NOW = 4  # number of the ticket, -1 = use is not scored
+RULES = 5
+# places of ``tally``
+ADMITTED, FRESH, LOADS = range(3)
 
 
 @njit(
-    "int64(int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1])",
-    cache=True, nogil=True)
-def draft_record(held, occurrences, view_slots, view_counts, view_frequencies,
-                 out_slots, out_counts, out_frequencies, out_missing):
-    """Fill a record from the view, except the slots of keys that are not on the device.
+    "void(int32[::1], int32[::1], int64[::1], int64[:, ::1], int32[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1], "
+    "int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1])", cache=True, nogil=True)
+def draft_record(held, occurrences, rules, entries, entries32, overlay, changes, changes32,
+                 out_slots, out_homes, out_counts, out_frequencies, out_move_in, out_tally):
+    """Fill a record from the view, except the new slots and home rows.
 
     Args:
         held: int32[n]; entry numbers of the batch's distinct keys.
         occurrences: int32[n]; how often each occurs in the batch.
-        view_slots, view_counts, view_frequencies: int32, int64, int32 [capacity]; the view.
-        out_slots, out_counts, out_frequencies: int32[n], int64[n], int32[n]; receive absolute new values.
-        out_missing: int32[>= n]; receives the indexes (into the batch's keys) that need a slot.
-
-    Returns:
-        How many keys need a slot.
+        rules: int64[RULES]; what holds for the table and this batch.
+        entries, entries32: the table's entries.
+        overlay, changes, changes32: the view.
+        out_slots, out_homes: int32[n]; what each key has, -1 for none and for keys that are not admitted.
+        out_counts, out_frequencies: int64[n], int32[n]; receive absolute new values.
+        out_move_in: int32[n]; receives the indexes (into the batch's keys) of keys that are admitted and
+            need a place: first those without a row, then those whose row is at home.
+        out_tally: int64[3]; receives how many keys are admitted, have no row, are at home.
     """
-    missing = 0
-    for i in range(held.shape[0]):
-        entry = held[i]
-        out_slots[i] = view_slots[entry]
-        out_counts[i] = view_counts[entry] + occurrences[i]
-        out_frequencies[i] = view_frequencies[entry] + 1
-        if view_slots[entry] < 0:
-            out_missing[missing] = i
-            missing += 1
-    return missing
+    n = held.shape[0]
+    homes, slots = rules[HAS_HOMES] != 0, rules[HAS_SLOTS] != 0
+    threshold, coefficient, now = rules[THRESHOLD], rules[COEFFICIENT], rules[NOW]
+    cells = entries.reshape(-1)
+    admitted = fresh = loads = 0
+    for j in range(n):
+        i = np.uint64(j)
+        prefetch_entry(np.uint64(held[np.uint64(min(j + AHEAD, n - 1))]), cells, overlay)
+        slot, home, count, frequency = view_of(np.uint64(held[i]), entries, entries32, overlay, changes, changes32)
+        count += coefficient * occurrences[i]
+        out_counts[i] = count
+        if threshold >= 0 and count < threshold:
+            out_slots[i] = -1
+            out_homes[i] = -1
+            out_frequencies[i] = frequency
+            continue
+        admitted += 1
+        out_slots[i] = slot
+        out_homes[i] = home
+        out_frequencies[i] = next_frequency(np.int32(frequency), np.int32(now)) if now >= 0 else np.int32(frequency)
+        if (home if homes else slot) < 0:
+            out_move_in[np.uint64(fresh)] = j
+            fresh += 1
+        elif slots and slot < 0:
+            loads += 1
+            out_move_in[np.uint64(n - loads)] = j  # from the end, for now
+    for i in range(loads // 2):
+        k = n - loads + i
+        out_move_in[k], out_move_in[n - 1 - i] = out_move_in[n - 1 - i], out_move_in[k]
+    for i in range(loads):
+        out_move_in[fresh + i] = out_move_in[n - loads + i]
+    out_tally[ADMITTED], out_tally[FRESH], out_tally[LOADS] = admitted, fresh, loads
 
 
 @njit("void(int32[::1], int32[::1], int32[::1])", cache=True, nogil=True)
-def place_missing(missing, free_slots, out_slots):
-    """Give the keys that need one a slot.
+def place_missing(missing, places, out_places):
+    """Give the keys that need one a slot, or a home row.
 
     Args:
         missing: int32[m]; indexes into the batch's keys.
-        free_slots: int32[m]; distinct free slots.
-        out_slots: int32[n]; the record's slots.
+        places: int32[m]; distinct slots or home rows.
+        out_places: int32[n]; the record's slots or home rows.
     """
     for i in range(missing.shape[0]):
-        out_slots[missing[i]] = free_slots[i]
+        out_places[missing[i]] = places[i]
 
 
-@njit("void(int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1], int32[::1])",
-      cache=True, nogil=True)
-def assign_to_view(held, slots, counts, frequencies, view_slots, view_counts, view_frequencies):
-    """Assign a record to the view.
-
-    Args:
-        held: int32[n]; entry numbers.
-        slots, counts, frequencies: int32[n], int64[n], int32[n]; the record's absolute values.
-        view_slots, view_counts, view_frequencies: int32, int64, int32 [capacity]; the view.
-    """
-    for i in range(held.shape[0]):
-        entry = held[i]
-        view_slots[entry] = slots[i]
-        view_counts[entry] = counts[i]
-        view_frequencies[entry] = frequencies[i]
-
-
-@njit("void(int32[::1], int32[:, ::1], int64[:, ::1], int32[::1], int64[::1], int32[::1])", cache=True, nogil=True)
-def reset_view(held, entries32, entries, view_slots, view_counts, view_frequencies):
-    """Set the view of the given entries back to the truth.
-
-    Args:
-        held: int32[n]; entry numbers.
-        entries32, entries: the table's entries.
-        view_slots, view_counts, view_frequencies: int32, int64, int32 [capacity]; the view.
-    """
-    for i in range(held.shape[0]):
-        entry = held[i]
-        view_slots[entry] = entries32[entry, SLOT]
-        view_counts[entry] = entries[entry, COUNT]
-        view_frequencies[entry] = entries32[entry, FREQUENCY]
-
-
-@njit("void(int32[::1], int32[::1], int32[:, ::1], int64[:, ::1], int32[::1], int64[::1], int32[::1])",
-      cache=True, nogil=True)
-def draft_count_only(held, occurrences, entries32, entries, out_slots, out_counts, out_frequencies):
+@njit("void(int32[::1], int32[::1], int64[::1], int64[:, ::1], int32[:, ::1], int32[::1], int32[::1], int64[::1], "
+      "int32[::1])", cache=True, nogil=True)
+def draft_count_only(held, occurrences, rules, entries, entries32, out_slots, out_homes, out_counts, out_frequencies):
     """Fill the record of a trained batch that this table did not take part in.
 
-    A key with trained state is counted; one without stays a mere name, since no admission is set that its
-    count could serve.
+    A key with trained state is counted; one without stays a mere name, unless admission counts it.
 
     Args:
         held: int32[n]; entry numbers of the batch's distinct keys.
         occurrences: int32[n].
-        entries32, entries: the table's entries, in the state that the batch finds.
-        out_slots, out_counts, out_frequencies: int32[n], int64[n], int32[n]; receive absolute values.
+        rules: int64[RULES]; what holds for the table.
+        entries, entries32: the table's entries, in the state that the batch finds.
+        out_slots, out_homes: int32[n]; receive -1: rows stay where they are.
+        out_counts, out_frequencies: int64[n], int32[n]; receive absolute values.
     """
     for i in range(held.shape[0]):
         entry = held[i]
-        known = entries32[entry, STATE] == TRAINED
-        out_slots[i] = entries32[entry, SLOT]
-        out_counts[i] = entries[entry, COUNT] + (occurrences[i] if known else 0)
-        out_frequencies[i] = entries32[entry, FREQUENCY] + (1 if known else 0)
+        counts = rules[THRESHOLD] >= 0 or entries32[entry, STATE] == TRAINED
+        out_slots[i] = -1
+        out_homes[i] = -1
+        out_counts[i] = entries[entry, COUNT] + (rules[COEFFICIENT] * occurrences[i] if counts else 0)
+        out_frequencies[i] = entries32[entry, FREQUENCY]

@@ -6,35 +6,36 @@ import numpy as np
 from numba import njit
 
 from ascpipe.kernels.entry import COUNT, FREQUENCY, HOME, KEY, LAST, SLOT, STATE, TIMESTAMP
-from ascpipe.kernels.index import find_keys, insert_key
+from ascpipe.kernels.index import insert_key
 from ascpipe.words import FREE, NAMED
 
 
-@njit("int64(int64[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1], int64[:, ::1], int32[:, ::1])",
-      cache=True, nogil=True)
-def touch_keys(unique, out_entries, index_keys, index_entries, free_stack, free_count, entries, entries32):
-    """Write the entry number of each distinct key; keys without an entry get one, as a name only.
+@njit("int64(int64[::1], int64, int32[::1], int64[::1], int64[::1], int32[::1], int64[:, ::1], int32[:, ::1], "
+      "int32[::1])", cache=True, nogil=True)
+def name_keys(unique, used, free_stack, free_count, index_keys, index_entries, entries, entries32, out_entries):
+    """Give each key without an entry one, as a name only.
 
     Args:
         unique: int64[n]; distinct keys.
-        out_entries: int32[n]; receives the entry numbers.
-        index_keys, index_entries: int64[cells], int32[cells]; the key index.
-        free_stack: int32[capacity]; entry numbers without a key, the top ones are taken.
+        used: entries that were ever used; from here on they are taken when the stack is empty.
+        free_stack: int32[capacity]; entry numbers that were given back, the top ones are taken first.
         free_count: int64[1]; how many of them there are.
-        entries, entries32: the table's entries (see ``entry``).
+        index_keys, index_entries: int64[cells], int32[cells]; the key index, with room.
+        entries, entries32: the table's entries (see ``entry``), with room.
+        out_entries: int32[n]; entry of each key, -1 = it has none; receives the new ones.
 
     Returns:
-        How many entries were named, or -(how many are needed) if fewer are free; then nothing changed.
+        ``used`` afterwards.
     """
-    n = unique.shape[0]
-    missing = find_keys(unique, n, index_keys, index_entries, out_entries)
-    if missing > free_count[0]:
-        return -missing
     top = free_count[0]
-    for i in range(n):
+    for i in range(unique.shape[0]):
         if out_entries[i] < 0:
-            top -= 1
-            entry = free_stack[top]
+            if top > 0:
+                top -= 1
+                entry = np.int64(free_stack[top])
+            else:
+                entry = used
+                used += 1
             entries[entry, KEY] = unique[i]
             entries[entry, COUNT] = 0
             entries[entry, TIMESTAMP] = 0
@@ -46,7 +47,7 @@ def touch_keys(unique, out_entries, index_keys, index_entries, free_stack, free_
             insert_key(unique[i], entry, index_keys, index_entries)
             out_entries[i] = entry
     free_count[0] = top
-    return missing
+    return used
 
 
 @njit("void(int32[::1], uint64[::1], uint64)", cache=True, nogil=True)
@@ -92,21 +93,22 @@ def leave_window(held, masks, bit, entries, entries32, out_keys, free_stack, fre
     return freed
 
 
-@njit("int64(uint64[::1], int32[:, ::1], int32[::1])", cache=True, nogil=True)
-def collect_free(masks, entries32, free_stack):
+@njit("int64(int64, uint64[::1], int32[:, ::1], int32[::1])", cache=True, nogil=True)
+def collect_free(used, masks, entries32, free_stack):
     """Rebuild the stack of free entries after a restart; names that no frame holds are freed.
 
     Args:
+        used: entries that were ever used.
         masks: uint64[capacity]; window masks, complete.
         entries32: the table's entries.
-        free_stack: int32[capacity]; receives the free entry numbers, the lowest on top.
+        free_stack: int32[capacity]; receives the free ones of them, the lowest on top.
 
     Returns:
-        How many entries are free.
+        How many there are.
     """
     free = 0
-    for i in range(masks.shape[0]):
-        entry = masks.shape[0] - 1 - i
+    for i in range(used):
+        entry = used - 1 - i
         if masks[entry] == np.uint64(0):
             if entries32[entry, STATE] == NAMED:
                 entries32[entry, STATE] = FREE

@@ -1,128 +1,226 @@
-"""One table as its worker sees it: truth, view, window, free slots.
+"""One table as its worker sees it: truth, view, window, free places.
 
-*Truth* (``entries``, ``slot_entries``) is the state after the last retired batch and belongs to the
-caller, who keeps it in shared memory.  Everything else here is private and derived: the key index, the
-window masks, the free entries, the free slots, and the *view*, which is the truth as it will be after the
-newest record made so far.  ``rebuild`` makes all of it anew from truth, window and records.
+*Truth* is the state after the last retired batch and belongs to the caller, who keeps it in shared memory.
+Everything else here is private and derived: the key index, the window, the free entries, slots and home rows,
+the victim order, and the *view*, which is the truth as it will be after the newest record made so far.
+``rebuild`` makes all of it anew from truth, window and records.  Private arrays are as long as truth may ever
+be, and take memory as they are used.
 
 Records are made here and stored by the caller; a record holds absolute values only, so assigning it twice
 is assigning it once.
 """
-from typing import Iterable, NamedTuple, Tuple
+from collections import OrderedDict, deque
+from typing import Any, Callable, Deque, Iterable, NamedTuple, Tuple
 
 import numpy as np
 
-from ascpipe.kernels.entry import KEY, SLOT, STATE
+from ascpipe.kernels import overlay, plan
+from ascpipe.kernels.entry import HOME, KEY, SLOT, STATE
 from ascpipe.kernels.free_slots import FreeSlots
-from ascpipe.kernels.index import find_keys, index_cells, rebuild_index, remove_keys
-from ascpipe.kernels.plan import assign_to_view, draft_count_only, draft_record, place_missing, reset_view
-from ascpipe.kernels.retire import assign_to_truth, resolve_keys
-from ascpipe.kernels.touch import collect_free, leave_window, mark_window, touch_keys
-from ascpipe.words import FREE, PLAN_OK, PLAN_TABLE_FULL, TRAINED
+from ascpipe.kernels.index import KeyIndex, find_keys, remove_keys
+from ascpipe.kernels.retire import assign_keys, assign_outs, evict_entries, resolve_entries
+from ascpipe.kernels.touch import collect_free, leave_window, mark_window, name_keys
+from ascpipe.tables import lazy
+from ascpipe.tables.homes import FreeHomes
+from ascpipe.tables.swaps import Swaps
+from ascpipe.words import FREE, PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL, TRAINED
+
+PLACES = 64  #: of a ring; also bits of a window mask
+
+
+class Truth(NamedTuple):
+    """The shared memory of a table.
+
+    Attributes:
+        header: the TABLE fields by name; ``entries_used`` is written here, and what cuts change.
+        entries, entries32: int64[capacity, 6], int32[capacity, 12]; the same memory.
+        slot_entries: int32[device rows]; entry of each slot, -1 = empty.
+        ready_entries, ready_homes: give memory to so many entries or home rows; False if there is none.
+    """
+
+    header: Any
+    entries: np.ndarray
+    entries32: np.ndarray
+    slot_entries: np.ndarray
+    ready_entries: Callable[[int], bool]
+    ready_homes: Callable[[int], bool]
 
 
 class Batch(NamedTuple):
-    """The distinct keys of one batch for one table, and the cells where its record goes; all [n].
+    """The distinct keys of one frame for one table, and the cells where its record goes; arrays are [n].
 
     Attributes:
-        unique: int64; distinct keys in order of first appearance.
-        occurrences: int32; how often each occurs.
-        held: int32; their entry numbers.
-        slots, counts, frequencies, move_in: int32, int64, int32, int32; the record.
+        number: of the frame.
+        sequence: of the ticket, as use is scored by it.
+        timestamp: of the batch, 0 = it has none.
+        unique, occurrences, held: int64, int32, int32; distinct keys in order of first appearance, how often
+            each occurs, their entry numbers.
+        slots, homes, counts, frequencies: int32, int32, int64, int32; the record of each key.
+        move_in, out_slots, out_entries, out_homes: int32; the rows that move.
     """
 
+    number: int
+    sequence: int
+    timestamp: int
     unique: np.ndarray
     occurrences: np.ndarray
     held: np.ndarray
     slots: np.ndarray
+    homes: np.ndarray
     counts: np.ndarray
     frequencies: np.ndarray
     move_in: np.ndarray
+    out_slots: np.ndarray
+    out_entries: np.ndarray
+    out_homes: np.ndarray
 
 
 class Record(NamedTuple):
-    """What a plan leads to: absolute values of entries, and the slots it takes.
+    """What a plan leads to: absolute values of entries, and the rows that move.
 
     Attributes:
-        held, slots, counts, frequencies: int32[n], int32[n], int64[n], int32[n].
-        taken: int32[m]; slots that were free before.
+        number: of the frame.
+        held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; a slot or
+            home row of -1 leaves what was there.
+        move_in: int32[m]; indexes of the keys that get a slot or a home row: first ``fresh`` keys whose rows
+            are new, then those whose rows come from home.
+        out_slots, out_entries, out_homes: int32[k]; victims; the last k of ``move_in`` get their slots.
+        fresh: keys whose rows are new.
         status: PLAN_OK or the reason why there is no plan; the arrays are empty then.
-        rows: rows of the table after it; with PLAN_TABLE_FULL, rows that would be needed.
+        need: with another status, what the batch needs.
+        rows, time: of the table after it.
+        admitted: keys that have a row in this batch.
     """
 
+    number: int
     held: np.ndarray
     slots: np.ndarray
+    homes: np.ndarray
     counts: np.ndarray
     frequencies: np.ndarray
-    taken: np.ndarray
+    move_in: np.ndarray
+    out_slots: np.ndarray
+    out_entries: np.ndarray
+    out_homes: np.ndarray
+    fresh: int
     status: int
+    need: int
     rows: int
+    time: int
+    admitted: int
+
+    @property
+    def moved(self) -> np.ndarray:
+        """Slots of the keys that get one, in the order of ``move_in``."""
+        return self.slots[self.move_in]
+
+    @property
+    def taken(self) -> np.ndarray:
+        """Of these, the slots that were free before."""
+        return self.slots[self.move_in[:len(self.move_in) - len(self.out_slots)]]
 
 
-_NO_SLOTS = np.zeros(0, np.int32)
-_NO_COUNTS = np.zeros(0, np.int64)
+_NO_INTS = np.zeros(0, np.int32)
+_NO_LONGS = np.zeros(0, np.int64)
 
 
 class Table:
-    """Keys, slots and window of one table; ``rebuild`` comes before anything else.
+    """Keys, rows and window of one table; ``rebuild`` comes before anything else.
 
     Args:
-        entries: int64[capacity, 6]; truth, owned by the caller.
-        entries32: int32[capacity, 12]; the same memory.
-        slot_entries: int32[device rows]; truth: entry of each slot, -1 = empty.
+        truth: its shared memory.
     """
 
-    def __init__(self, entries: np.ndarray, entries32: np.ndarray, slot_entries: np.ndarray) -> None:
-        capacity = len(entries)
-        self._entries, self._entries32, self._slot_entries = entries, entries32, slot_entries
-        self._masks = np.zeros(capacity, np.uint64)
-        self._free_entries = np.zeros(capacity, np.int32)
+    def __init__(self, truth: Truth) -> None:
+        self._truth, self._header = truth, truth.header
+        capacity, self._home_rows = len(truth.entries), int(truth.header["home_capacity"])
+        self._capacity = capacity
+        self._masks = lazy.zeros(capacity, np.uint64)
+        self._free_entries = lazy.zeros(capacity, np.int32)
         self._free_entry_count = np.zeros(1, np.int64)
-        cells = index_cells(capacity)
-        self._index_keys = np.zeros(cells, np.int64)
-        self._index_entries = np.full(cells, -1, np.int32)
-        self._view_slots = np.zeros(capacity, np.int32)
-        self._view_counts = np.zeros(capacity, np.int64)
-        self._view_frequencies = np.zeros(capacity, np.int32)
-        self._free_slots = FreeSlots(len(slot_entries))
+        self._index = KeyIndex()
+        self._overlay = lazy.zeros(capacity, np.int32)
+        self._ends = np.zeros(2, np.int64)
+        self._changes, self._changes32 = _ring(1024)
+        self._free_slots = FreeSlots(self.device_rows)
+        self._free_homes = FreeHomes()
+        self._swaps = Swaps(self.device_rows, self._masks) if self._home_rows and self.device_rows else None
+        self._window: OrderedDict[int, np.ndarray] = OrderedDict()  # held entries by frame, oldest first
+        self._unplanned = 0  # bits of touched frames that are neither planned nor counted
+        self._rules = np.zeros(plan.RULES, np.int64)
+        self._tally = np.zeros(3, np.int64)
         self._scratch = np.zeros(0, np.int32)
         self._freed_keys = np.zeros(0, np.int64)
+        self._before: Deque[Tuple[int, int]] = deque()  # (rows, time) before each record that is not retired
         self.rows = 0  #: of the view: keys that have a row
+        self.time = 0  #: of the view: greatest timestamp
 
     @property
     def device_rows(self) -> int:
-        return len(self._slot_entries)
+        return len(self._truth.slot_entries)
+
+    @property
+    def newest_touched(self) -> int:
+        """Number of the newest frame that is touched; there is one."""
+        return next(reversed(self._window))
 
     # ---- window
 
-    def touch(self, unique: np.ndarray, place: int, out_held: np.ndarray) -> bool:
+    def touch(self, unique: np.ndarray, number: int, out_held: np.ndarray) -> bool:
         """Find or name the entries of a frame's keys and keep them while it is in the window.
 
         Args:
             unique: int64[n]; distinct keys.
-            place: the frame's place in its ring, 0 to 63.
-            out_held: int32[n]; receives the entry numbers.
+            number: of the frame.
+            out_held: int32[n]; receives the entry numbers, in memory that stays until the frame is left.
 
         Returns:
-            False if too few entries are free; then nothing has changed.
+            False if too few entries are free, or there is no memory for more; then nothing has changed.
         """
-        if touch_keys(unique, out_held, self._index_keys, self._index_entries, self._free_entries,
-                      self._free_entry_count, self._entries, self._entries32) < 0:
-            return False
-        mark_window(out_held, self._masks, _bit(place))
+        truth, n = self._truth, len(unique)
+        missing = int(find_keys(unique, n, self._index.keys, self._index.entries, out_held))
+        if missing:
+            used, free = int(self._header["entries_used"]), int(self._free_entry_count[0])
+            reach = used + max(0, missing - free)
+            if reach > self._capacity or not truth.ready_entries(reach):
+                return False
+            self._index.reserve(used - free + missing)
+            if reach > used:
+                self._header["entries_used"] = reach  # before their state is stored
+            name_keys(unique, used, self._free_entries, self._free_entry_count, self._index.keys, self._index.entries,
+                      truth.entries, truth.entries32, out_held)
+        mark_window(out_held, self._masks, _bit(number))
+        self._window[number] = out_held
+        self._unplanned |= 1 << number % PLACES
         return True
 
-    def leave(self, held: np.ndarray, place: int) -> None:
+    def touch_nothing(self, number: int) -> None:
+        """Take a frame into the window whose keys found no entries."""
+        self._window[number] = _NO_INTS
+        self._unplanned |= 1 << number % PLACES
+
+    def leave(self, held: np.ndarray, number: int) -> None:
         """Let go of a frame that has been retired.
 
         Args:
             held: int32[n]; its entry numbers, in memory that nobody reuses meanwhile.
-            place: as in ``touch``.
+            number: of the frame.
         """
+        if self._window.pop(number, None) is None:
+            return  # it was never touched
         self._make_room(len(held))
-        freed = leave_window(held, self._masks, _bit(place), self._entries, self._entries32, self._freed_keys,
-                             self._free_entries, self._free_entry_count)
-        remove_keys(self._freed_keys, freed, self._index_keys, self._index_entries)
+        self._pass_by(held, number)
+        freed = leave_window(held, self._masks, _bit(number), self._truth.entries, self._truth.entries32,
+                             self._freed_keys, self._free_entries, self._free_entry_count)
+        remove_keys(self._freed_keys, freed, self._index.keys, self._index.entries)
+
+    def _pass_by(self, held: np.ndarray, number: int) -> None:
+        """A frame is no longer one that is still to be planned; its rows may be victims of later plans."""
+        bit = 1 << number % PLACES
+        if self._unplanned & bit:
+            self._unplanned &= ~bit
+            if self._swaps is not None:
+                self._swaps.release(held, self._unplanned, self._view())
 
     # ---- records
 
@@ -134,42 +232,73 @@ class Table:
             held_count: entries that ``touch`` stored: all, or none if they did not fit.
 
         Returns:
-            The record.  With PLAN_TABLE_FULL nothing has changed.
+            The record.  With another status than PLAN_OK nothing has changed.
         """
         n = len(batch.unique)
         if held_count < n:
-            self._make_room(n)
-            unknown = find_keys(batch.unique, n, self._index_keys, self._index_entries, self._scratch[:n])
-            return self._table_full(self.rows + unknown)
-        missing = draft_record(batch.held, batch.occurrences, self._view_slots, self._view_counts,
-                               self._view_frequencies, batch.slots, batch.counts, batch.frequencies, batch.move_in)
-        if missing > self._free_slots.count:
-            return self._table_full(self.rows + missing)
-        self._make_room(missing)
-        taken = self._scratch[:missing]
-        self._free_slots.take_lowest(taken)
-        place_missing(batch.move_in[:missing], taken, batch.slots)
-        record = Record(batch.held, batch.slots, batch.counts, batch.frequencies, taken.copy(), PLAN_OK,
-                        self.rows + missing)
-        self._assign(record)
+            status, need = self._missing_entries(batch.unique)
+        else:
+            plan.draft_record(batch.held, batch.occurrences, self._set_rules(batch), *self._view(), batch.slots,
+                              batch.homes, batch.counts, batch.frequencies, batch.move_in, self._tally)
+            status, need = self._room()
+        record = self._complete(batch) if status == PLAN_OK else self._refused(batch.number, status, need)
+        self._put_on(record)
+        self._pass_by(self._window[batch.number], batch.number)
         return record
 
-    def take_back(self, revoked: Record, standing: Iterable[Record]) -> None:
-        """Undo the newest record in the view; the truth never knew it.
+    def _complete(self, batch: Batch) -> Record:
+        """Give places to the keys of a drafted record that fits."""
+        admitted, fresh, loads = (int(value) for value in self._tally)
+        move_in = batch.move_in[:fresh + loads]
+        outs = self._give_slots(batch, move_in) if self.device_rows else 0
+        if self._home_rows:
+            plan.place_missing(move_in[:fresh], self._free_homes.take(fresh), batch.homes)
+        return Record(
+            batch.number, batch.held, batch.slots, batch.homes, batch.counts, batch.frequencies, move_in,
+            batch.out_slots[:outs], batch.out_entries[:outs], batch.out_homes[:outs], fresh, PLAN_OK, 0,
+            self.rows + fresh, max(self.time, batch.timestamp), admitted)
 
-        Args:
-            revoked: the newest record.
-            standing: the other records that are not retired, oldest first.
-        """
-        if revoked.status != PLAN_OK:
-            return
-        rows = self.rows - len(revoked.taken)
-        reset_view(revoked.held, self._entries32, self._entries, self._view_slots, self._view_counts,
-                   self._view_frequencies)
-        for record in standing:
-            self._assign(record)
-        self._free_slots.release(revoked.taken)
-        self.rows = rows
+    def _give_slots(self, batch: Batch, move_in: np.ndarray) -> int:
+        """Slots for the keys of ``move_in``: free ones, then those of victims; returns how many victims."""
+        wanted = len(move_in)
+        self._make_room(wanted)
+        slots = self._scratch[:wanted]
+        free = min(wanted, self._free_slots.count)
+        self._free_slots.take_lowest(slots[:free])
+        if free < wanted:
+            assert self._swaps is not None
+            future = self._unplanned & ~(1 << batch.number % PLACES)
+            oldest = next(iter(self._window))
+            victims = self._swaps.choose(wanted - free, batch.held, batch.slots, future, oldest, self._view())
+            slots[free:] = batch.out_slots[:len(victims)] = victims
+            batch.out_entries[:len(victims)] = self._swaps.slot_entries[victims]
+        plan.place_missing(move_in, slots, batch.slots)
+        return wanted - free
+
+    def _put_on(self, record: Record) -> None:
+        """Put a record upon the view."""
+        self._make_changes(len(record.held) + len(record.out_slots))
+        overlay.push_outs(record.out_entries, record.out_homes, *self._view(), self._ends)
+        overlay.push_keys(record.held, record.slots, record.homes, record.counts, record.frequencies, *self._view(),
+                          self._ends)
+        if self._swaps is not None:
+            self._swaps.slot_entries[record.moved] = record.held[record.move_in]
+        self._before.append((self.rows, self.time))
+        self.rows, self.time = record.rows, record.time
+
+    def take_back(self, revoked: Record) -> None:
+        """Take the newest record off the view; the truth never knew it."""
+        overlay.undo_changes(len(revoked.held) + len(revoked.out_slots), *self._view()[2:], self._ends)
+        self.rows, self.time = self._before.pop()
+        if self.device_rows:
+            self._free_slots.release(revoked.taken)
+        if self._home_rows:
+            self._free_homes.give_back(revoked.homes[revoked.move_in[:revoked.fresh]])
+        self._unplanned |= 1 << revoked.number % PLACES
+        if self._swaps is not None:
+            self._swaps.slot_entries[revoked.taken] = -1
+            self._swaps.slot_entries[revoked.out_slots] = revoked.out_entries
+            self._swaps.release(revoked.out_entries, self._unplanned, self._view())
 
     def count_only(self, batch: Batch, held_count: int) -> Record:
         """Make the record of a trained batch that this table took no part in, and move the view on.
@@ -180,83 +309,170 @@ class Table:
             held_count: as in ``plan``.
 
         Returns:
-            The record; it takes no slots.  It stands upon the truth: no other record may be pending.
+            The record; no rows move.  It stands upon the truth: no other record may be pending.
         """
         n = len(batch.unique)
         occurrences = batch.occurrences
         if held_count < n:
             self._make_room(n)
             found = self._scratch[:n]
-            find_keys(batch.unique, n, self._index_keys, self._index_entries, found)
+            find_keys(batch.unique, n, self._index.keys, self._index.entries, found)
             known = found >= 0
             occurrences, n = batch.occurrences[known], int(known.sum())
             batch.held[:n] = found[known]
-        record = Record(batch.held[:n], batch.slots[:n], batch.counts[:n], batch.frequencies[:n], _NO_SLOTS, PLAN_OK,
-                        self.rows)
-        draft_count_only(record.held, occurrences, self._entries32, self._entries, record.slots, record.counts,
-                         record.frequencies)
-        self._assign(record)
+        record = Record(
+            batch.number, batch.held[:n], batch.slots[:n], batch.homes[:n], batch.counts[:n], batch.frequencies[:n],
+            _NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, 0, PLAN_OK, 0, self.rows, max(self.time, batch.timestamp), 0)
+        plan.draft_count_only(record.held, occurrences, self._set_rules(batch), self._truth.entries,
+                              self._truth.entries32, record.slots, record.homes, record.counts, record.frequencies)
+        self._put_on(record)
+        self._pass_by(self._window[batch.number], batch.number)
         return record
 
-    def retire(self, record: Record, ticket: int) -> None:
-        """Assign a record to the truth."""
-        assign_to_truth(record.held, record.slots, record.counts, record.frequencies, ticket, self._entries,
-                        self._entries32, self._slot_entries)
+    def assign(self, record: Record, ticket: int) -> None:
+        """Assign a record to the truth; once is as good as twice."""
+        truth = self._truth
+        assign_outs(record.out_slots, record.out_entries, truth.entries32, truth.slot_entries)
+        stamps = self._header["access_threshold"] < 0 or self._header["counting"] != 0
+        assign_keys(record.held, record.slots, record.homes, record.counts, record.frequencies, ticket,
+                    record.time if stamps else -1, truth.entries, truth.entries32, truth.slot_entries)
+
+    def forget(self, record: Record) -> None:
+        """Take the oldest record, which has been assigned, out of the view."""
+        overlay.forget_changes(len(record.held) + len(record.out_slots), self._overlay, self._changes32, self._ends)
+        self._before.popleft()
+
+    def _set_rules(self, batch: Batch) -> np.ndarray:
+        header, rules = self._header, self._rules
+        threshold = int(header["access_threshold"])
+        counts = threshold < 0 or header["counting"] != 0
+        rules[plan.HAS_HOMES], rules[plan.HAS_SLOTS] = self._home_rows > 0, self.device_rows > 0
+        rules[plan.THRESHOLD], rules[plan.COEFFICIENT] = threshold, header["faae_coefficient"] if counts else 0
+        rules[plan.NOW] = batch.sequence if self._swaps is not None else -1
+        return rules
+
+    def _room(self) -> Tuple[int, int]:
+        """(status, need) of the drafted record."""
+        admitted, fresh, _ = (int(value) for value in self._tally)
+        rows = self.rows + fresh
+        if not self._home_rows:
+            return (PLAN_OK, 0) if fresh <= self._free_slots.count else (PLAN_TABLE_FULL, rows)
+        if self.device_rows and admitted > self.device_rows:
+            return PLAN_DEVICE_SMALL, admitted
+        if rows > self._home_rows:
+            return PLAN_HOST_FULL, rows
+        reach = self._free_homes.reach(fresh)
+        if reach and not self._truth.ready_homes(reach):
+            return PLAN_NO_MEMORY, rows
+        return PLAN_OK, 0
+
+    def _missing_entries(self, unique: np.ndarray) -> Tuple[int, int]:
+        """(status, need) of a batch whose keys found no entries."""
+        self._make_room(len(unique))
+        unknown = int(find_keys(unique, len(unique), self._index.keys, self._index.entries,
+                                self._scratch[:len(unique)]))
+        in_use = int(self._header["entries_used"]) - int(self._free_entry_count[0])
+        if in_use + unknown <= self._capacity:
+            return PLAN_NO_MEMORY, in_use + unknown
+        return PLAN_HOST_FULL if self._home_rows else PLAN_TABLE_FULL, self.rows + unknown
+
+    def _refused(self, number: int, status: int, need: int) -> Record:
+        return Record(number, _NO_INTS, _NO_INTS, _NO_INTS, _NO_LONGS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS,
+                      0, status, need, self.rows, self.time, 0)
 
     # ---- reading and cuts
 
-    def resolve(self, unique: np.ndarray, out_slots: np.ndarray) -> int:
-        """Write the slot of each key as the truth has it, -1 for keys without a row; returns how many have one.
+    def resolve(self, unique: np.ndarray, out_slots: np.ndarray) -> None:
+        """Write where the row of each key is as the truth has it: a slot, the code of a home row, or SLOT_NONE.
 
         Args:
             unique: int64[n]; distinct keys.
             out_slots: int32[n].
         """
-        self._make_room(len(unique))
-        return int(resolve_keys(unique, out_slots, self._index_keys, self._index_entries, self._entries32,
-                                self._scratch))
+        n = len(unique)
+        self._make_room(n)
+        find_keys(unique, n, self._index.keys, self._index.entries, self._scratch[:n])
+        resolve_entries(self._scratch[:n], int(self._header["access_threshold"]), self._truth.entries,
+                        self._truth.entries32, out_slots)
 
     def reset(self) -> None:
         """Forget every key.  Idempotent; no record may be pending, and touched frames must be touched again."""
-        self._entries32[:, STATE] = FREE
-        self._slot_entries[:] = -1
+        used = int(self._header["entries_used"])
+        self._truth.entries32[:used, STATE] = FREE
+        self._truth.slot_entries[:] = -1
+        self._header["time"] = 0
+        self._header["entries_used"] = 0  # after their states: nothing there is believed any more
         self.rebuild((), ())
+
+    def set_threshold(self, threshold: int) -> None:
+        """Another access threshold, or with 0 an end of counting; a table without admission stays without."""
+        if self._header["access_threshold"] < 0:
+            return
+        if threshold > 0:
+            self._header["access_threshold"] = threshold
+        self._header["counting"] = int(threshold > 0)
+
+    def evict(self, age: int) -> int:
+        """Drop every key that was not used for ``age``; returns how many.  Idempotent; no record may be pending.
+
+        Frames stay touched: the entry of a key that one of them holds becomes a name.
+        """
+        truth = self._truth
+        dropped = int(evict_entries(int(self._header["entries_used"]), int(self._header["time"]), age, self._masks,
+                                    truth.entries, truth.entries32, truth.slot_entries))
+        self.rebuild(list(self._window.items()), ())
+        return dropped
 
     # ---- restart
 
-    def rebuild(self, window: Iterable[Tuple[np.ndarray, int]], records: Iterable[Record]) -> None:
-        """Derive everything private from the truth.
+    def rebuild(self, window: Iterable[Tuple[int, np.ndarray]], records: Iterable[Record]) -> None:
+        """Derive everything private from the truth, which is that after the last assigned record.
 
         Args:
-            window: (held, place) of each touched frame that is not retired.
+            window: (number, held) of each touched frame that is not retired, oldest first.
             records: records that are not retired and may not be taken back, oldest first.
         """
-        self._masks[:] = 0
-        for held, place in window:
-            mark_window(held, self._masks, _bit(place))
-        self._free_entry_count[0] = collect_free(self._masks, self._entries32, self._free_entries)
-        live = self._entries32[:, STATE] != FREE
-        rebuild_index(self._entries[:, KEY], live, self._index_keys, self._index_entries)
-        everything = np.arange(len(self._entries), dtype=np.int32)
-        reset_view(everything, self._entries32, self._entries, self._view_slots, self._view_counts,
-                   self._view_frequencies)
-        self._view_slots[~live], self._view_counts[~live], self._view_frequencies[~live] = -1, 0, 0
-        self._free_slots.rebuild(self._slot_entries)
-        self.rows = int(np.count_nonzero((self._entries32[:, STATE] == TRAINED) & (self._entries32[:, SLOT] >= 0)))
+        truth, used, records = self._truth, int(self._header["entries_used"]), list(records)
+        for held in self._window.values():
+            self._masks[held] = 0
+        self._window = OrderedDict(window)
+        self._unplanned = 0
+        for number, held in self._window.items():
+            mark_window(held, self._masks, _bit(number))
+            self._unplanned |= 1 << number % PLACES
+        self._free_entry_count[0] = collect_free(used, self._masks, truth.entries32, self._free_entries)
+        live = truth.entries32[:used, STATE] != FREE
+        self._index.rebuild(truth.entries[:used, KEY], live)
+        place = truth.entries32[:used, HOME if self._home_rows else SLOT]
+        self.rows = int(np.count_nonzero((place >= 0) & (truth.entries32[:used, STATE] == TRAINED)))
+        self.time = int(self._header["time"])
+        self._free_homes.rebuild(np.concatenate([truth.entries32[:used, HOME][live & (place >= 0)]] + [
+            record.homes[record.move_in[:record.fresh]] for record in records]) if self._home_rows else _NO_INTS)
+        slot_entries = truth.slot_entries.copy()
         for record in records:
-            # a worker that died while it retired may have given some of its slots to the truth already
-            self._free_slots.take(record.taken[self._slot_entries[record.taken] < 0])
-            self._assign(record)
+            if self.device_rows:
+                slot_entries[record.moved] = record.held[record.move_in]
+            self._unplanned &= ~(1 << record.number % PLACES)
+        self._free_slots.rebuild(slot_entries)
+        if self._swaps is not None:
+            self._swaps.slot_entries[:] = slot_entries
+            self._swaps.rebuild()
+        for record in records:
+            self._put_on(record)
 
     # ----
 
-    def _assign(self, record: Record) -> None:
-        assign_to_view(record.held, record.slots, record.counts, record.frequencies, self._view_slots,
-                       self._view_counts, self._view_frequencies)
-        self.rows = record.rows
+    def _view(self) -> Tuple[np.ndarray, ...]:
+        """What kernels take that read the view."""
+        return self._truth.entries, self._truth.entries32, self._overlay, self._changes, self._changes32
 
-    def _table_full(self, need: int) -> Record:
-        return Record(_NO_SLOTS, _NO_SLOTS, _NO_COUNTS, _NO_SLOTS, _NO_SLOTS, PLAN_TABLE_FULL, need)
+    def _make_changes(self, n: int) -> None:
+        """See to it that n more changes fit into the ring."""
+        wanted = int(self._ends[overlay.TAIL] - self._ends[overlay.HEAD]) + n
+        if wanted > len(self._changes):
+            changes, changes32 = _ring(1 << (wanted - 1).bit_length())
+            overlay.move_changes(self._overlay, self._changes, self._changes32, changes, changes32, self._ends)
+            self._changes, self._changes32 = changes, changes32
 
     def _make_room(self, n: int) -> None:
         if len(self._scratch) < n:
@@ -264,5 +480,10 @@ class Table:
             self._freed_keys = np.zeros(2 * n, np.int64)
 
 
-def _bit(place: int) -> np.uint64:
-    return np.uint64(1 << place)
+def _ring(places: int) -> Tuple[np.ndarray, np.ndarray]:
+    changes = np.zeros((places, overlay.CHANGE_INT64_COLUMNS), np.int64)
+    return changes, changes.view(np.int32).reshape(places, overlay.CHANGE_INT32_COLUMNS)
+
+
+def _bit(number: int) -> np.uint64:
+    return np.uint64(1 << number % PLACES)

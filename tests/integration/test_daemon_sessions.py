@@ -69,7 +69,7 @@ def test_headers_say_what_the_trainer_asked_for(daemon, connect):
     assert places["worker"].tolist() == [0, 0]
     table = header(pieces.tables[1], layout.TABLE)[0]
     assert (table["version"], table["table"], table["dim"], table["device_rows"]) == (layout.VERSION, 1, 4, 100)
-    assert table["entry_capacity"] == 100 + 65536
+    assert table["entry_capacity"] == 100 + (1 << 22)
     slots = header(pieces.tables[1], np.dtype("<i4"), int(table["slots_offset"]), 100)
     assert (slots == -1).all()
 

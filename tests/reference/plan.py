@@ -1,42 +1,36 @@
-"""Plain-Python twins of ``ascpipe/kernels/plan.py``; the view is three lists indexed by entry."""
+"""Plain-Python twins of ``ascpipe/kernels/plan.py``; a row is (slot, home, count, frequency)."""
 from ascpipe.words import TRAINED
+from tests.reference.frequency import next_frequency
 
 
-def draft_record(held, occurrences, view_slots, view_counts, view_frequencies):
-    """(slots, counts, frequencies, indexes that need a slot)."""
-    slots = [view_slots[entry] for entry in held]
-    counts = [view_counts[entry] + times for entry, times in zip(held, occurrences)]
-    frequencies = [view_frequencies[entry] + 1 for entry in held]
-    return slots, counts, frequencies, [i for i, slot in enumerate(slots) if slot < 0]
+def is_admitted(count, threshold):
+    return threshold < 0 or count >= threshold
 
 
-def place_missing(missing, free_slots, slots):
-    """The record's slots after the missing keys got theirs."""
-    given = dict(zip(missing, free_slots))
-    return [given.get(i, slot) for i, slot in enumerate(slots)]
+def draft_record(rows, occurrences, has_homes, has_slots, threshold, coefficient, now):
+    """(new rows of the keys, indexes without a row, indexes whose row is at home, keys admitted)."""
+    drafted, fresh, loads, admitted = [], [], [], 0
+    for i, ((slot, home, count, frequency), times) in enumerate(zip(rows, occurrences)):
+        count += coefficient * times
+        if not is_admitted(count, threshold):
+            drafted.append((-1, -1, count, frequency))
+            continue
+        admitted += 1
+        drafted.append((slot, home, count, next_frequency(frequency, now) if now >= 0 else frequency))
+        if (home if has_homes else slot) < 0:
+            fresh.append(i)
+        elif has_slots and slot < 0:
+            loads.append(i)
+    return drafted, fresh, loads, admitted
 
 
-def assign_to_view(held, slots, counts, frequencies, view_slots, view_counts, view_frequencies):
-    """The three lists of the view afterwards."""
-    view = [list(view_slots), list(view_counts), list(view_frequencies)]
-    for column, values in zip(view, (slots, counts, frequencies)):
-        for entry, value in zip(held, values):
-            column[entry] = value
-    return tuple(view)
+def place_missing(missing, places, out_places):
+    """The record's slots or home rows after the missing keys got theirs."""
+    given = dict(zip(missing, places))
+    return [given.get(i, place) for i, place in enumerate(out_places)]
 
 
-def reset_view(held, truth, view_slots, view_counts, view_frequencies):
-    """The view with the given entries as the truth has them; truth[entry] = (slot, count, frequency, state)."""
-    return assign_to_view(held, *[[truth[entry][i] for entry in held] for i in range(3)],
-                          view_slots, view_counts, view_frequencies)
-
-
-def draft_count_only(held, occurrences, truth):
-    """(slots, counts, frequencies): only keys with trained state are counted."""
-    slots, counts, frequencies = [], [], []
-    for entry, times in zip(held, occurrences):
-        slot, count, frequency, state = truth[entry]
-        slots.append(slot)
-        counts.append(count + times if state == TRAINED else count)
-        frequencies.append(frequency + 1 if state == TRAINED else frequency)
-    return slots, counts, frequencies
+def draft_count_only(rows, states, occurrences, threshold, coefficient):
+    """New rows of the keys: those with trained state are counted, with admission all are."""
+    return [(-1, -1, count + (coefficient * times if threshold >= 0 or state == TRAINED else 0), frequency)
+            for (_, _, count, frequency), state, times in zip(rows, states, occurrences)]

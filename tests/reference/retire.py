@@ -1,20 +1,58 @@
-"""Plain-Python twins of ``ascpipe/kernels/retire.py``; truth[entry] = (slot, count, frequency, last, state)."""
-from ascpipe.words import NAMED, TRAINED
+"""Plain-Python twins of ``ascpipe/kernels/retire.py``: an entry is an ``Entry``, changed in place."""
+from ascpipe.words import FREE, NAMED, SLOT_HOME, SLOT_NONE, TRAINED
 
 
-def assign_to_truth(held, slots, counts, frequencies, ticket, truth, slot_entries):
-    """(truth, slot_entries) afterwards."""
-    truth, slot_entries = list(truth), list(slot_entries)
-    for entry, slot, count, frequency in zip(held, slots, counts, frequencies):
-        trained = slot >= 0 or count > 0
-        last = ticket if trained else truth[entry][3]
-        truth[entry] = (slot, count, frequency, last, TRAINED if trained else NAMED)
+class Entry:
+    """What the truth says of one entry."""
+
+    def __init__(self, slot=-1, home=-1, count=0, frequency=0, last=0, timestamp=0, state=FREE):
+        self.slot, self.home, self.count, self.frequency = slot, home, count, frequency
+        self.last, self.timestamp, self.state = last, timestamp, state
+
+    def values(self):
+        return self.slot, self.home, self.count, self.frequency, self.last, self.timestamp, self.state
+
+
+def assign_outs(out_slots, out_entries, entries, slot_entries):
+    for slot, entry in zip(out_slots, out_entries):
+        entries[entry].slot = slot_entries[slot] = -1
+
+
+def assign_keys(held, slots, homes, counts, frequencies, ticket, time, entries, slot_entries):
+    for number, slot, home, count, frequency in zip(held, slots, homes, counts, frequencies):
+        entry = entries[number]
+        entry.count, entry.frequency = count, frequency
         if slot >= 0:
-            slot_entries[slot] = entry
-    return truth, slot_entries
+            entry.slot = slot
+            slot_entries[slot] = number
+        if home >= 0:
+            entry.home = home
+        is_trained = count > 0 or entry.slot >= 0 or entry.home >= 0
+        entry.state = TRAINED if is_trained else NAMED
+        if is_trained:
+            entry.last = ticket
+            entry.timestamp = time if time >= 0 else entry.timestamp
 
 
-def resolve_keys(unique, index, truth):
-    """Slot of each key, -1 without a row."""
-    known = [index.get(key, -1) for key in unique]
-    return [truth[entry][0] if entry >= 0 and truth[entry][4] == TRAINED else -1 for entry in known]
+def resolve_entries(found, threshold, entries):
+    answers = []
+    for number in found:
+        entry = entries[number] if number >= 0 else Entry()
+        if entry.state != TRAINED or (threshold >= 0 and entry.count < threshold):
+            answers.append(SLOT_NONE)
+        elif entry.slot >= 0:
+            answers.append(entry.slot)
+        else:
+            answers.append(SLOT_HOME - entry.home if entry.home >= 0 else SLOT_NONE)
+    return answers
+
+
+def evict_entries(used, time, age, masks, entries, slot_entries):
+    """How many were dropped."""
+    old = [number for number in range(used)
+           if entries[number].state == TRAINED and time - entries[number].timestamp >= age]
+    for number in old:
+        if entries[number].slot >= 0:
+            slot_entries[entries[number].slot] = -1
+        entries[number] = Entry(last=entries[number].last, state=NAMED if masks[number] else FREE)
+    return len(old)

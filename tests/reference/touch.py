@@ -2,14 +2,13 @@
 from ascpipe.words import FREE, NAMED
 
 
-def touch_keys(unique, index, free_stack):
-    """(entry of each key, how many are new); None if too few entries are free."""
-    new = [key for key in unique if key not in index]
-    if len(new) > len(free_stack):
-        return None
-    for key in new:
-        index[key] = free_stack.pop()
-    return [index[key] for key in unique], len(new)
+def name_keys(unique, used, free_stack, index):
+    """(entry of each key, ``used`` afterwards)."""
+    for key in unique:
+        if key not in index:
+            index[key] = free_stack.pop() if free_stack else used
+            used = max(used, index[key] + 1)
+    return [index[key] for key in unique], used
 
 
 def mark_window(held, masks, bit):
@@ -24,8 +23,9 @@ def leave_window(held, masks, bit, states):
     return masks, [FREE if entry in freed else state for entry, state in enumerate(states)], freed
 
 
-def collect_free(masks, states):
+def collect_free(used, masks, states):
     """(states, free entries, the lowest last)."""
-    states = [FREE if state == NAMED and mask == 0 else state for state, mask in zip(states, masks)]
-    free = [entry for entry, state in enumerate(states) if state == FREE and masks[entry] == 0]
+    states = [FREE if entry < used and state == NAMED and mask == 0 else state
+              for entry, (state, mask) in enumerate(zip(states, masks))]
+    free = [entry for entry, state in enumerate(states[:used]) if state == FREE and masks[entry] == 0]
     return states, free[::-1]

@@ -3,32 +3,39 @@
 The workers' stages are the real ones.  ``Sim`` checks the contracts at every step: a claimed plan uses the
 row of each key and no other, a batch is counted once, an unclaimed batch leaves no trace.
 """
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+import random
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ascpipe.shm import layout
 from ascpipe.shm.atomics import compare_exchange_u32, exchange_i64, exchange_u32
 from ascpipe.shm.ring import PartView, Place, RingView, TableView
-from ascpipe.tables.table import Table
+from ascpipe.tables.table import Batch, Record, Table
 from ascpipe.words import (
     ANSWERED,
     ASKED,
     CLAIMED,
+    CUT_EVICT,
     CUT_RESET,
+    CUT_THRESHOLD,
     DEDUPED,
     DONE,
     EVAL,
+    FREE,
     PLAN_OK,
     PLANNED,
     RETIRED,
+    SLOT_HOME,
     SUBMITTED,
+    TOUCHED,
     TRAIN,
     TRAINED,
 )
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
-from ascpipe.workers.train_stage import Bells, TrainStage
+from ascpipe.workers.train_stage import Bells, TrainStage, truth_of
+from tests.reference import replay
 
 Allocate = Callable[[int], np.ndarray]
 
@@ -82,6 +89,20 @@ class Open(NamedTuple):
     ticket: int
     number: int
     keys: Tuple[Tuple[int, ...], ...]
+    timestamp: int = 0
+
+
+class Home(NamedTuple):
+    """Kind and rules of a table, beside its device rows.
+
+    Attributes:
+        rows: home rows, 0 = the device alone.
+        threshold, coefficient: of admission.
+    """
+
+    rows: int = 0
+    threshold: int = -1
+    coefficient: int = 1
 
 
 class PlanError(Exception):
@@ -105,7 +126,7 @@ class SimRing:
         self.ring = make_ring(tables, frames, arena_bytes, look_ahead, plan_ahead, channel, allocate)
         self.next_ticket = 1
 
-    def submit(self, *keys: Sequence[int]) -> Optional[Open]:
+    def submit(self, *keys: Sequence[int], timestamp: int = 0) -> Optional[Open]:
         """Put one batch into a frame; None if there is no room."""
         self.free_frames()
         header = self.ring.header
@@ -121,6 +142,7 @@ class SimRing:
         frame["claim"] = FILLING
         frame["number"], frame["ticket"], frame["offset"], frame["length"] = number, self.next_ticket, offset, need
         frame["closed"] = frame["trained"] = 0
+        frame["timestamp"] = timestamp
         place = len(keys) * layout.PART.itemsize
         for index, part_keys in enumerate(keys):
             part = self.ring.part(number, index)
@@ -136,7 +158,7 @@ class SimRing:
         header["arena_tail"] = start + need
         exchange_i64(self.ring.longs, layout.RING.fields["tail"][1] // 8, number + 1)
         self.next_ticket += 1
-        return Open(int(frame["ticket"]), number, tuple(tuple(k) for k in keys))
+        return Open(int(frame["ticket"]), number, tuple(tuple(k) for k in keys), timestamp)
 
     def free_frames(self) -> None:
         """Give back the closed frames at the head that every table has acknowledged."""
@@ -173,6 +195,14 @@ class SimRing:
         return tail - (tail - here) % int(header["arena_bytes"])
 
 
+class Feature:
+    """What the oracle knows of a key with trained state; ``updates`` of its row, None = it has none."""
+
+    def __init__(self) -> None:
+        self.count = self.time = 0
+        self.updates: Optional[int] = None
+
+
 class Sim:
     """A training stream and an evaluation stream over some tables.
 
@@ -182,26 +212,34 @@ class Sim:
         frames: of each ring.
         arena_bytes: of each ring.
         look_ahead, plan_ahead: L and P.
+        homes: per table; none = all live on the device alone.
     """
 
     def __init__(self, device_rows: Sequence[int], capacity: int = 64, frames: int = 4, arena_bytes: int = 1 << 16,
-                 look_ahead: int = 32, plan_ahead: int = 2, allocate: Allocate = aligned) -> None:
+                 look_ahead: int = 32, plan_ahead: int = 2, allocate: Allocate = aligned,
+                 homes: Sequence[Home] = ()) -> None:
         count = len(device_rows)
         self.pump = SimRing(count, frames, arena_bytes, look_ahead, plan_ahead, allocate=allocate)
         self.eval_pump = SimRing(count, frames, arena_bytes, channel=EVAL, allocate=allocate)
         self.ring = self.pump.ring
-        self.tables = [make_table(rows, capacity, allocate) for rows in device_rows]
+        self.homes = list(homes) or [Home()] * count
+        self.tables = [
+            make_table(rows, capacity, allocate, home.rows, 1 if home.rows else 0, access_threshold=home.threshold,
+                       faae_coefficient=home.coefficient) for rows, home in zip(device_rows, self.homes)]
         self.open: List[Open] = []
         self.device: List[Dict[int, Tuple[int, int]]] = [{} for _ in device_rows]  # slot -> (key, updates)
-        self.updates: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> updates of its row
-        self.counts: List[Dict[int, int]] = [{} for _ in device_rows]  # oracle: key -> occurrences
+        self.home: List[Dict[int, Tuple[int, int]]] = [{} for _ in device_rows]  # home row -> (key, updates)
+        self.features: List[Dict[int, Feature]] = [{} for _ in device_rows]  # oracle: keys with trained state
+        self.times = [0] * count
+        self.thresholds = [home.threshold for home in self.homes]
+        self.counting = [True] * count
         self.start_workers()
 
     def _start(self, index: int, restart: bool) -> None:
         """Start a table worker's stages for one table."""
         bells = Bells(lambda: None, lambda: None)
         view = self.tables[index]
-        table = Table(view.entries, view.entries32, view.slot_entries)
+        table = ReplayedTable(self, index)
         train = TrainStage(view, table, Place(self.ring, index), bells, restart=restart)
         self.stages[index] = train
         self.eval_stages[index] = EvalStage(table, Place(self.eval_pump.ring, index), train.is_readable, bells)
@@ -215,9 +253,9 @@ class Sim:
         for index in range(len(self.tables)):
             self._start(index, restart=False)
 
-    def submit(self, *keys: Sequence[int]) -> Optional[Open]:
+    def submit(self, *keys: Sequence[int], timestamp: int = 0) -> Optional[Open]:
         """Put one training batch into a frame; None if there is no room."""
-        batch = self.pump.submit(*keys)
+        batch = self.pump.submit(*keys, timestamp=timestamp)
         if batch is not None:
             self.open.append(batch)
         return batch
@@ -257,33 +295,72 @@ class Sim:
         return True
 
     def _move(self, batch: Open, index: int, part: PartView) -> None:
-        n = part["unique_count"]
-        unique, slots = part.array("unique", n), part.array("slots", n)
-        device, updates = self.device[index], self.updates[index]
-        for at in part.array("move_in", part["fresh_count"]):
-            key = int(unique[at])
-            if key in updates:
-                raise AssertionError("the row of key {} is made anew".format(key))
-            old = device.get(int(slots[at]))
-            if old is not None and old[0] in updates:
-                raise AssertionError("the row of key {} is overwritten".format(old[0]))
-            device[int(slots[at])] = (key, 0)
-            updates[key] = 0
-        seen = set()
-        for key, slot in zip(unique.tolist(), slots.tolist()):
-            if device.get(slot) != (key, updates.get(key)):
-                raise AssertionError("slot {} of key {} holds {}".format(slot, key, device.get(slot)))
-            device[slot] = (key, updates[key] + 1)
-            updates[key] += 1
-            seen.add(slot)
-        if len(seen) != n or sorted(set(batch.keys[index])) != sorted(unique.tolist()):
-            raise AssertionError("batch {} got keys {} slots {}".format(batch, unique, slots))
-        self._count(batch.keys[index], index)
+        """What the plan op does, and one update of each row; every place is checked against its owner."""
+        n, fresh, loads = part["unique_count"], part["fresh_count"], part["load_count"]
+        unique, slots, homes = (part.array(name, n).tolist() for name in ("unique", "slots", "homes"))
+        move_in = part.array("move_in", fresh + loads).tolist()
+        device, home, features = self.device[index], self.home[index], self.features[index]
+        self._count(batch, index, claimed=True)
+        for slot, row in zip(part.array("out_slots", part["out_count"]).tolist(),
+                             part.array("out_homes", part["out_count"]).tolist()):
+            key, updates = device.pop(slot)
+            if home[row][0] != key:
+                raise AssertionError("key {} goes to home row {} of key {}".format(key, row, home[row][0]))
+            home[row] = (key, updates)
+        for turn, at in enumerate(move_in):
+            key, slot, row = unique[at], slots[at], homes[at]
+            updates = 0
+            if turn < fresh:
+                if features[key].updates is not None or row in home:
+                    raise AssertionError("key {} gets a new row, home row {}".format(key, row))
+                features[key].updates = 0
+                if row >= 0:
+                    home[row] = (key, 0)
+            else:
+                owner, updates = home[row]
+                if owner != key:
+                    raise AssertionError("home row {} of key {} is key {}'s".format(row, key, owner))
+            if slot >= 0:
+                if slot in device:
+                    raise AssertionError("the row of key {} is overwritten".format(device[slot][0]))
+                device[slot] = (key, updates)
+        rows, places = (device, slots) if self._has_slots(index) else (home, homes)
+        for key, place in zip(unique, places):
+            feature = features.get(key)
+            if not self._is_admitted(index, feature):
+                if place != -1:
+                    raise AssertionError("key {} is not admitted and uses {}".format(key, place))
+                continue
+            if rows.get(place) != (key, feature.updates):
+                raise AssertionError("place {} of key {} holds {}, not {}".format(
+                    place, key, rows.get(place), feature.updates))
+            feature.updates += 1
+            rows[place] = (key, feature.updates)
+        used = [place for place in places if place >= 0]
+        if len(set(used)) != len(used) or sorted(set(batch.keys[index])) != sorted(unique):
+            raise AssertionError("batch {} got keys {} places {}".format(batch, unique, places))
+        if part["admitted"] != len(used):
+            raise AssertionError("{} admitted of {}".format(part["admitted"], used))
 
-    def _count(self, keys: Tuple[int, ...], index: int) -> None:
-        for key in keys:
-            if key in self.updates[index]:
-                self.counts[index][key] = self.counts[index].get(key, 0) + 1
+    def _has_slots(self, index: int) -> bool:
+        return bool(self.tables[index].header["device_rows"])
+
+    def _is_admitted(self, index: int, feature: Optional[Feature]) -> bool:
+        threshold = self.thresholds[index]
+        return threshold < 0 or (feature.count if feature else 0) >= threshold
+
+    def _count(self, batch: Open, index: int, *, claimed: bool) -> None:
+        features, admission = self.features[index], self.thresholds[index] >= 0
+        self.times[index] = max(self.times[index], batch.timestamp)
+        counts = self.counting[index] or not admission
+        for key in batch.keys[index]:
+            known = key in features
+            if not known and (claimed or admission) and (counts or self.thresholds[index] == 0 and claimed):
+                features[key] = Feature()
+                known = True
+            if known and counts:
+                features[key].count += self.homes[index].coefficient
+                features[key].time = self.times[index]
 
     def close(self, batch: Open) -> None:
         """Nobody can train the batch any more; tables that did not claim it count it if another one did."""
@@ -291,7 +368,7 @@ class Sim:
         if frame["trained"]:
             for index in range(len(self.tables)):
                 if self.word(batch.number, index) < CLAIMED:
-                    self._count(batch.keys[index], index)
+                    self._count(batch, index, claimed=False)
         frame["closed"] = 1
         self.open.remove(batch)
 
@@ -340,13 +417,35 @@ class Sim:
 
     def ask_reset(self, index: int) -> None:
         """Ask for a reset; the table is empty for the oracle from here on."""
-        header = self.tables[index].header
-        header["cut_kind"] = CUT_RESET
-        header["cut_asked"] = header["cut_asked"] + 1
-        self.updates[index].clear()
-        self.counts[index].clear()
+        self._ask(index, CUT_RESET, 0)
+        self.features[index].clear()
+        self.device[index].clear()
+        self.home[index].clear()
+        self.times[index] = 0
 
-    def reset_is_applied(self, index: int) -> bool:
+    def ask_threshold(self, index: int, threshold: int) -> None:
+        """Ask for another access threshold; 0 = stop counting."""
+        self._ask(index, CUT_THRESHOLD, threshold)
+        if self.thresholds[index] >= 0:
+            self.counting[index] = threshold > 0
+            self.thresholds[index] = threshold or self.thresholds[index]
+
+    def ask_eviction(self, index: int, age: int) -> None:
+        """Ask for an eviction of all keys that are as old."""
+        self._ask(index, CUT_EVICT, age)
+        features = self.features[index]
+        for key in [key for key, feature in features.items() if self.times[index] - feature.time >= age]:
+            del features[key]
+        for rows in (self.device[index], self.home[index]):  # what lies there belongs to nobody
+            for place in [place for place, (key, _) in rows.items() if key not in features]:
+                del rows[place]
+
+    def _ask(self, index: int, kind: int, argument: int) -> None:
+        header = self.tables[index].header
+        header["cut_kind"], header["cut_argument"] = kind, argument
+        header["cut_asked"] = header["cut_asked"] + 1
+
+    def cut_is_applied(self, index: int) -> bool:
         return bool(self.tables[index].header["cut_applied"] == self.tables[index].header["cut_asked"])
 
     # ---- workers
@@ -357,9 +456,9 @@ class Sim:
         while any(stage.step() for stage in stages):
             pass
 
-    def train(self, *keys: Sequence[int]) -> Open:
+    def train(self, *keys: Sequence[int], timestamp: int = 0) -> Open:
         """Submit, claim for every table, close, retire."""
-        batch = self.submit(*keys)
+        batch = self.submit(*keys, timestamp=timestamp)
         if batch is None:
             raise AssertionError("no room")
         self.work()
@@ -372,26 +471,112 @@ class Sim:
 
     def trained_state(self, index: int) -> Dict[int, Tuple[int, int]]:
         """key -> (count, slot) as the truth says."""
+        return {key: (count, slot) for key, (count, _, slot, _) in self.truth(index).items()}
+
+    def truth(self, index: int) -> Dict[int, Tuple[int, int, int, int]]:
+        """key -> (count, timestamp, slot, home) of every key with trained state."""
         view = self.tables[index]
         state = {}
-        for entry in range(len(view.entries)):
+        for entry in range(int(view.header["entries_used"])):
             if view.entries32[entry, 9] == TRAINED:
-                key, slot = int(view.entries[entry, 0]), int(view.entries32[entry, 8])
-                if key in state or view.slot_entries[slot] != entry:
+                key, slot, home = (int(n) for n in (
+                    view.entries[entry, 0], view.entries32[entry, 8], view.entries32[entry, 11]))
+                if key in state or (slot >= 0 and view.slot_entries[slot] != entry):
                     raise AssertionError("key {} stands twice, or its slot {} is not its own".format(key, slot))
-                state[key] = (int(view.entries[entry, 1]), slot)
+                state[key] = (int(view.entries[entry, 1]), int(view.entries[entry, 2]), slot, home)
         return state
+
+    def row_at(self, index: int, code: int) -> Optional[Tuple[int, int]]:
+        """(key, updates) of the row that the answer to an evaluation names; None = there is none."""
+        if code <= SLOT_HOME:
+            return self.home[index][SLOT_HOME - code]
+        return self.device[index][code] if code >= 0 else None
+
+    def check_answers(self, index: int, answers: Dict[int, int]) -> None:
+        """An evaluation finds the row of each admitted key as it is after the last step."""
+        for key, code in answers.items():
+            feature = self.features[index].get(key)
+            has_row = feature is not None and feature.updates is not None and self._is_admitted(index, feature)
+            if self.row_at(index, code) != ((key, feature.updates) if has_row else None):
+                raise AssertionError("key {} is at {}: {}".format(key, code, self.row_at(index, code)))
 
     def check(self, index: int) -> None:
         """Truth equals the oracle; only when everything is closed and retired."""
-        state = self.trained_state(index)
-        if {key: count for key, (count, _) in state.items()} != self.counts[index]:
-            raise AssertionError("truth counts {}, oracle {}".format(state, self.counts[index]))
-        for key, (_, slot) in state.items():
-            if self.device[index][slot] != (key, self.updates[index][key]):
-                raise AssertionError("row of key {} is {}".format(key, self.device[index][slot]))
-        if self.tables[index].header["rows"] != len(state):
-            raise AssertionError("rows {} of {}".format(self.tables[index].header["rows"], len(state)))
+        state, features, header = self.truth(index), self.features[index], self.tables[index].header
+        if {key: row[:2] for key, row in state.items()} != {key: (f.count, f.time) for key, f in features.items()}:
+            raise AssertionError("truth {}, oracle {}".format(
+                state, {key: (f.count, f.time, f.updates) for key, f in features.items()}))
+        for key, (_, _, slot, home) in state.items():
+            row = self.device[index][slot] if slot >= 0 else self.home[index][home] if home >= 0 else None
+            updates = features[key].updates
+            if row != (None if updates is None else (key, updates)) or (
+                    home >= 0 and self.home[index][home][0] != key):
+                raise AssertionError("row of key {} is {}, not {}".format(key, row, updates))
+        rows = sum(feature.updates is not None for feature in features.values())
+        if (header["rows"], header["time"]) != (rows, self.times[index]):
+            raise AssertionError("rows {} of {}, time {} of {}".format(
+                header["rows"], rows, header["time"], self.times[index]))
         used = self.tables[index].slot_entries
-        if int((used >= 0).sum()) != len(state):
-            raise AssertionError("slots in use {} of {}".format(used, len(state)))
+        if int((used >= 0).sum()) != sum(slot >= 0 for _, _, slot, _ in state.values()):
+            raise AssertionError("slots in use {} of {}".format(used, state))
+
+
+def any_tables(rng: random.Random, count: int, batch_keys: int, all_keys: int) -> Dict[str, Any]:
+    """Arguments of ``Sim``: tables of any kind with room for batches of ``batch_keys`` out of ``all_keys``."""
+    device_rows, homes = [], []
+    for _ in range(count):
+        kind = rng.choice(["device", "host", "host", "expansion"])
+        rows = {"device": all_keys, "host": rng.choice([batch_keys, batch_keys + 2, 2 * batch_keys]), "expansion": 0}
+        device_rows.append(rows[kind])
+        homes.append(Home(0 if kind == "device" else all_keys, rng.choice([-1, -1, 0, 2, 3]), rng.choice([1, 1, 2])))
+    return {"device_rows": device_rows, "homes": homes}
+
+
+def ask_any_cut(sim: Sim, index: int, rng: random.Random) -> None:
+    """Ask for a cut, as who holds the lease does: not within a step, nor before the last one is applied."""
+    trained = any(sim.ring.frames[batch.number % layout.MAX_FRAMES]["trained"] for batch in sim.open)
+    if not trained and sim.cut_is_applied(index):
+        rng.choice([
+            lambda: sim.ask_reset(index), lambda: sim.ask_threshold(index, rng.choice([0, 1, 2, 4])),
+            lambda: sim.ask_eviction(index, rng.choice([0, 1, 5, 20]))])()
+
+
+class ReplayedTable(Table):
+    """A table whose plans are compared with plans made from scratch of what is in shared memory."""
+
+    def __init__(self, sim: Sim, index: int) -> None:
+        self._sim, self._column = sim, index
+        super().__init__(truth_of(sim.tables[index]))
+
+    def plan(self, batch: Batch, held_count: int) -> Record:
+        expected = self._expected(batch) if held_count == len(batch.unique) else None
+        record = super().plan(batch, held_count)
+        if expected is not None:
+            made = {name: value.tolist() if isinstance(value, np.ndarray) else value
+                    for name, value in record._asdict().items()}
+            wrong = {name: (made[name], value) for name, value in expected.items() if made[name] != value}
+            if wrong:
+                raise AssertionError("plan of frame {}: made, expected {}".format(batch.number, wrong))
+        return record
+
+    def _expected(self, batch: Batch) -> Dict[str, Any]:
+        view, ring = self._sim.tables[self._column], self._sim.ring
+        used = int(view.header["entries_used"])
+        truth = {entry: (int(row32[8]), int(row32[11]), int(row[1]), int(row32[10]))
+                 for entry, (row, row32) in enumerate(zip(view.entries[:used], view.entries32)) if row32[9] != FREE}
+        records, future = [], []
+        for number in range(int(ring.header["head"]), int(ring.header["tail"])):
+            word, part = self._sim.word(number, self._column), ring.part(number, self._column)
+            held = part.array("entries", part["held"]).tolist()
+            if word == TOUCHED and number != batch.number:
+                future.append(set(held))
+            elif TOUCHED < word < RETIRED and part["status"] == PLAN_OK:
+                records.append({"held": held, **{name: part.array(name, part["held"]).tolist() for name in (
+                    "slots", "homes", "counts", "frequencies")},
+                    "out_entries": part.array("out_entries", part["out_count"]).tolist()})
+        header = view.header
+        counts = header["access_threshold"] < 0 or header["counting"]
+        return replay.plan(
+            replay.view_of(truth, records), batch.held.tolist(), batch.occurrences.tolist(), future,
+            int(header["device_rows"]), int(header["home_capacity"]), int(header["access_threshold"]),
+            int(header["faae_coefficient"]) if counts else 0, batch.sequence)

@@ -1,0 +1,88 @@
+"""Which rows leave the device of a table with home rows: its victim order, and who has which slot in the view."""
+from typing import Tuple
+
+import numpy as np
+
+from ascpipe.kernels.swaps import idle_slots, keep_idle, mark_slots, take_farthest
+from ascpipe.kernels.victims import VictimOrder
+from ascpipe.tables import lazy
+
+PLACES = 64  # of a ring; also bits of a window mask
+
+
+class Swaps:
+    """Victims of one table; ``rebuild`` comes before anything else.
+
+    Args:
+        device_rows: slots.
+        masks: uint64[capacity]; window mask of each entry, kept by the table.
+
+    Attributes:
+        slot_entries: int32[device rows]; the view: entry of each slot, -1 = empty.  Kept by the table.
+    """
+
+    def __init__(self, device_rows: int, masks: np.ndarray) -> None:
+        self.slot_entries = np.full(device_rows, -1, np.int32)
+        self._masks = masks
+        self._order = VictimOrder(device_rows)
+        self._is_kept = False  # the order; not before the first victim is wanted
+        self._marks = lazy.zeros(device_rows, np.uint8)
+        self._next_uses = lazy.zeros(device_rows, np.uint8)
+        self._ends = np.zeros(65, np.int64)
+
+    def rebuild(self) -> None:
+        """Start again from ``slot_entries``; a table whose device has room for all its rows pays for no order."""
+        self._is_kept = False
+
+    def release(self, held: np.ndarray, unplanned: int, view: Tuple[np.ndarray, ...]) -> None:
+        """Put the slots of those entries in the order that no frame to be planned needs; others are passed over.
+
+        Args:
+            held: int32[n]; entry numbers.
+            unplanned: bits of the frames that are still to be planned.
+            view: what kernels take that read the view.
+        """
+        if self._is_kept:
+            self._put(held, unplanned, view)
+
+    def _put(self, held: np.ndarray, unplanned: int, view: Tuple[np.ndarray, ...]) -> None:
+        slots, scores = np.empty(len(held), np.int32), np.empty(len(held), np.int32)
+        idle = idle_slots(held, np.uint64(unplanned), self._masks, *view, slots, scores)
+        self._order.put(slots[:idle], scores[:idle])
+
+    def choose(self, n: int, held: np.ndarray, slots: np.ndarray, future: int, oldest: int,
+               view: Tuple[np.ndarray, ...]) -> np.ndarray:
+        """The slots of n victims: int32[n].  There are so many.
+
+        First rows that no other frame needs, the least frequent first, then the lowest slot; then those whose
+        next use is farthest, then the lowest slot.
+
+        Args:
+            n: how many.
+            held: int32[keys]; entry numbers of the batch.
+            slots: int32[keys]; slots of its keys that are on the device, -1 for the others.
+            future: bits of the other frames that are still to be planned.
+            oldest: number of the oldest frame in the window.
+            view: what kernels take that read the view.
+        """
+        if self._is_kept:
+            # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
+            self._put(held[slots < 0], future, view)
+        else:
+            self._is_kept = True
+            self._order.clear()
+            self._put(self.slot_entries[self.slot_entries >= 0], future, view)
+        mark_slots(slots, 1, self._marks)
+        victims = np.empty(n, np.int32)
+        chosen = 0
+        while chosen < n and self._order.count:
+            candidates = self._order.take(n - chosen)
+            chosen += keep_idle(candidates, np.uint64(future), self._masks, self._marks, self.slot_entries,
+                                victims[chosen:])
+        if chosen < n:
+            chosen += take_farthest(np.uint64(future), np.uint64(oldest % PLACES), self._masks, self._marks,
+                                    self.slot_entries, self._next_uses, self._ends, victims[chosen:])
+        mark_slots(slots, 0, self._marks)
+        if chosen < n:
+            raise AssertionError("{} victims of {}".format(chosen, n))
+        return victims
