@@ -1,5 +1,6 @@
 """A small graph over the ops alone: dataset, AscSubmit, AscNextPlan per table, AscLookup."""
 import contextlib
+import threading
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -127,3 +128,24 @@ def session(graph: Graph, threads: int = 2, initialize: bool = True) -> Iterator
             opened.run(init)
         opened.run([channel.iterator.initializer for channel in graph.channels])
         yield opened
+
+
+class Run(threading.Thread):
+    """``opened.run(fetch)`` on a thread of its own; ``ended()`` gives its exception."""
+
+    def __init__(self, opened: Any, fetch: Any) -> None:
+        super().__init__(daemon=True)
+        self.opened, self.fetch = opened, fetch
+        self.error: Optional[Exception] = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.opened.run(self.fetch)
+        except (tf.errors.OpError, RuntimeError) as error:
+            self.error = error
+
+    def ended(self, within_s: float = 10.0) -> Optional[Exception]:
+        self.join(within_s)
+        assert not self.is_alive()
+        return self.error

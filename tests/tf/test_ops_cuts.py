@@ -8,7 +8,7 @@ import tensorflow as tf
 from ascpipe.shm import layout
 from ascpipe.tf import native
 from tests.support.fake_daemon import FakeDaemon
-from tests.support.op_graph import build, session, stream_shape, table_shape
+from tests.support.op_graph import Run, build, session, stream_shape, table_shape
 from tests.support.waiting import wait_until
 
 TABLE = table_shape()
@@ -29,26 +29,6 @@ def admits(daemon, threshold, number=0):
 
 def waits_for(daemon, what):
     return wait_until(lambda: int(daemon.bells[layout.BELL_TRAINER]["waits_for"]) == what, what="waits for")
-
-
-class Run(threading.Thread):
-    """``opened.run(fetch)`` on a thread of its own; ``ended()`` gives its exception."""
-
-    def __init__(self, opened, fetch):
-        super().__init__(daemon=True)
-        self.opened, self.fetch, self.error = opened, fetch, None
-        self.start()
-
-    def run(self):
-        try:
-            self.opened.run(self.fetch)
-        except (tf.errors.OpError, RuntimeError) as error:
-            self.error = error
-
-    def ended(self):
-        self.join(10.0)
-        assert not self.is_alive()
-        return self.error
 
 
 def test_an_eviction_drops_the_keys_of_its_age_between_two_steps():

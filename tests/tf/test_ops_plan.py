@@ -8,7 +8,8 @@ import tensorflow as tf
 from ascpipe.shm import layout
 from ascpipe.tf import native
 from tests.reference import initial_rows
-from tests.support.fake_daemon import FakeDaemon, FakeTable
+from tests.support.fake_daemon import FakeDaemon
+from tests.support.fake_segments import FakeTable
 from tests.support.op_graph import DIM, build, session, stream_shape, table_shape
 from tests.support.waiting import wait_until
 

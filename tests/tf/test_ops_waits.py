@@ -9,33 +9,13 @@ import tensorflow as tf
 
 from ascpipe.shm import layout
 from tests.support.fake_daemon import FakeDaemon
-from tests.support.op_graph import build, session, stream_shape, table_shape
+from tests.support.op_graph import Run, build, session, stream_shape, table_shape
 from tests.support.waiting import wait_until
 
 TABLE = table_shape()
 TRAIN = stream_shape()
 EVAL = stream_shape(1, channel=1)
 PROMPT_S = 1.0
-
-
-class Run(threading.Thread):
-    """``opened.run(fetch)`` on a thread of its own; ``ended()`` gives its exception."""
-
-    def __init__(self, opened, fetch):
-        super().__init__(daemon=True)
-        self.opened, self.fetch, self.error = opened, fetch, None
-        self.start()
-
-    def run(self):
-        try:
-            self.opened.run(self.fetch)
-        except (tf.errors.OpError, RuntimeError) as error:
-            self.error = error
-
-    def ended(self, within_s=10.0):
-        self.join(within_s)
-        assert not self.is_alive()
-        return self.error
 
 
 def waits_for(daemon, what):
