@@ -1,4 +1,4 @@
-"""`python -m bench [--list] [--pattern P] [--json FILE]`."""
+"""`python -m bench [--list] [--pattern P] [--json FILE]`, and `python -m bench cache ...`."""
 import argparse
 import fnmatch
 import importlib
@@ -8,7 +8,7 @@ import sys
 from typing import List, Optional, Tuple
 
 from ascpipe.daemon import kernel_cache
-from bench import harness
+from bench import cache, harness
 from bench.cases import MODULES
 
 
@@ -23,7 +23,13 @@ def selected(pattern: str, modules: Tuple[str, ...] = MODULES) -> List[Tuple[har
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure; see docs/benchmarks.md.")
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["cache"]:
+        os.environ.setdefault("NUMBA_CACHE_DIR", kernel_cache.prepare(""))
+        return cache.main(arguments[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure; see docs/benchmarks.md.",
+        epilog="`python -m bench cache --help` tells how to replay a trace of keys through the planner.")
     parser.add_argument("--list", action="store_true", help="say what there is and end")
     parser.add_argument("--pattern", default="*", help="of the names to run, such as 'dedup*' or 'train/zipf-1.05'")
     parser.add_argument("--json", metavar="FILE", help="write the results there too")

@@ -1,0 +1,140 @@
+"""The planner of a table worker, fed with a trace: the worker's own class, on memory of its own and without rows."""
+import time
+from collections import deque
+from typing import Deque, Dict, Iterator, NamedTuple, Sequence
+
+import numpy as np
+
+from ascpipe.kernels import entry
+from ascpipe.kernels.index import KeyIndex
+from ascpipe.shm import layout
+from ascpipe.tables.table import PLACES, Batch, Record, Table, Truth
+from ascpipe.words import PLAN_OK
+
+PLAN_AHEAD = 2  #: plans that stand while the next one is made
+MOST_WINDOW = PLACES - PLAN_AHEAD - 1
+GROWN_AT = 100_000  # keys of the index whose memory is told
+
+
+class Plan(NamedTuple):
+    """One batch's plan.
+
+    Attributes:
+        slots: int32[n]; slot of each key.
+        outs: int32[m]; slots whose rows went home, in the order they were chosen.
+        fresh, loads: keys that got their first row, keys whose row came from home.
+        horizon: how many batches after this one were known.
+        seconds: what touching, planning and retiring took.
+    """
+
+    slots: np.ndarray
+    outs: np.ndarray
+    fresh: int
+    loads: int
+    horizon: int
+    seconds: float
+
+
+class Replay(NamedTuple):
+    """A whole trace.
+
+    Attributes:
+        misses: keys that were not on the device when their batch was planned.
+        refetches: those of them that had a row already.
+        horizon_least, horizon_most, horizon_mean: batches known beyond the one being planned.
+        plan_us: microseconds per batch for touching, planning and retiring; the median.
+    """
+
+    misses: int
+    refetches: int
+    horizon_least: int
+    horizon_most: int
+    horizon_mean: float
+    plan_us: float
+
+
+def replay(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys: int, device_rows: int,
+           window: int) -> Replay:
+    """Run a trace.
+
+    Args:
+        unique: int64[n] for each batch; distinct keys.
+        occurrences: int32[n] for each batch.
+        keys: distinct keys of the whole trace, for which there is room at home.
+        device_rows: at least the keys of the largest batch.
+        window: batches that are touched beyond the one being planned, while there are that many.
+    """
+    misses = refetches = 0
+    horizons, seconds = [], []
+    for plan in plans(unique, occurrences, keys, device_rows, window):
+        misses += plan.fresh + plan.loads
+        refetches += plan.loads
+        horizons.append(plan.horizon)
+        seconds.append(plan.seconds)
+    return Replay(misses, refetches, min(horizons), max(horizons), float(np.mean(horizons)),
+                  1e6 * float(np.median(seconds)))
+
+
+def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys: int, device_rows: int,
+          window: int) -> Iterator[Plan]:
+    """The plan of each batch in turn; arguments as in ``replay``."""
+    table = Table(_truth(keys, device_rows))
+    table.rebuild((), ())
+    batches = [_batch(number, *arrays) for number, arrays in enumerate(zip(unique, occurrences))]
+    standing: Deque[Record] = deque()
+    touched = 0
+    for batch in batches:
+        started = time.perf_counter()
+        for later in batches[touched:batch.number + window + 1]:
+            if not table.touch(later.unique, later.number, later.held):
+                raise AssertionError("batch {} found no entries".format(later.number))
+            touched += 1
+        record = table.plan(batch, len(batch.held))
+        if record.status != PLAN_OK:
+            raise AssertionError("batch {} has no plan: status {}, need {}".format(
+                batch.number, record.status, record.need))
+        horizon = table.newest_touched - batch.number
+        standing.append(record)
+        if len(standing) > PLAN_AHEAD:
+            _finish(table, standing.popleft())
+        yield Plan(record.slots, record.out_slots, record.fresh, len(record.move_in) - record.fresh, horizon,
+                   time.perf_counter() - started)
+
+
+def _finish(table: Table, record: Record) -> None:
+    """As a worker does when the step of a batch is done."""
+    table.assign(record, record.number + 1)
+    table.forget(record)
+    table.leave(record.held, record.number)
+
+
+def _truth(keys: int, device_rows: int) -> Truth:
+    """Memory of a table with room for ``keys`` rows at home."""
+    header = np.zeros(1, layout.TABLE)[0]
+    header["device_rows"], header["home_capacity"], header["entry_capacity"] = device_rows, keys, keys
+    header["access_threshold"] = header["eviction_threshold"] = -1
+    header["counting"] = header["faae_coefficient"] = 1
+    entries = np.zeros((keys, entry.INT64_COLUMNS), np.int64)
+    return Truth(header, entries, entries.view(np.int32), np.full(device_rows, -1, np.int32), _has_memory, _has_memory)
+
+
+def _has_memory(count: int) -> bool:
+    return True
+
+
+def _batch(number: int, unique: np.ndarray, occurrences: np.ndarray) -> Batch:
+    def ints() -> np.ndarray:
+        return np.zeros(len(unique), np.int32)
+
+    return Batch(number, number + 1, 0, unique, occurrences, ints(), ints(), ints(), np.zeros(len(unique), np.int64),
+                 ints(), ints(), ints(), ints(), ints())
+
+
+def memory_of_a_key() -> Dict[str, float]:
+    """Bytes of memory per key, beside the floats of its row: the entry, and the index at its worst, as it grows."""
+    index = KeyIndex(GROWN_AT)
+    before = index.keys.nbytes + index.entries.nbytes
+    count = index.limit + 1
+    index.reserve(count)  # the old arrays live until the keys have moved
+    return {"entry_bytes": layout.ENTRY.itemsize,
+            "index_bytes": (before + index.keys.nbytes + index.entries.nbytes) / count}
