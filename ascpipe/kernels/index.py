@@ -21,11 +21,6 @@ _HASH_SHIFT = np.uint64(33)  # keeps the upper 31 bits, which an int32 can hold
 _AHEAD = 32  # keys between the one at hand and the one being brought near; see bench
 
 
-def index_cells(capacity: int) -> int:
-    """Cells of an index over ``capacity`` entries: a power of two, at most half of it is ever used."""
-    return 1 << max(1, (2 * capacity - 1).bit_length())
-
-
 @njit("uint64(int64, uint64, int64[::1], int32[::1])", cache=True, nogil=True)
 def find_cell(key, cell, index_keys, index_entries):
     """The cell that holds ``key``, or the empty one where it belongs.
