@@ -42,7 +42,7 @@ def dataset(source):
     first = source[0]
     return tf.data.Dataset.from_generator(
         lambda: iter(source), {key: tf.as_dtype(value.dtype) for key, value in first.items()},
-        {key: [None, *value.shape[1:]] for key, value in first.items()})
+        {key: [None, *value.shape[1:]] if value.ndim else [] for key, value in first.items()})
 
 
 def table(name, rows=100, dim=DIM, initializer=None):

@@ -26,7 +26,6 @@ Stages = Callable[[tf.data.Dataset], tf.data.Dataset]
 
 
 
-
 def make_ids(batches: int, width: int = 6, keys: int = KEYS, seed: int = 1) -> np.ndarray:
     """int64[batches, width], small keys more often than large ones."""
     draws = np.random.RandomState(seed).beta(0.6, 1.4, size=(batches, width))
@@ -74,12 +73,13 @@ class CountedTable:
 
 def trained_counts(number: int) -> Dict[int, int]:
     """key -> occurrences, as shared memory says after ``size()`` has waited for the truth."""
-    view = TableView(_table_memory(number))
-    rows = np.flatnonzero(view.entries32[:, 9] == TRAINED)
+    view = table_view(number)
+    used = int(view.header["entries_used"])
+    rows = np.flatnonzero(view.entries32[:used, 9] == TRAINED)
     return {int(view.entries[row, 0]): int(view.entries[row, 1]) for row in rows}
 
 
-def _table_memory(number: int) -> np.ndarray:
+def table_view(number: int) -> TableView:
     """The segment of a table, by way of the daemon's descriptors."""
     folder = "/proc/{}/fd".format(Configuration.get_instance().running_pipeline()._link.daemon_pid)
     for name in os.listdir(folder):
@@ -92,9 +92,10 @@ def _table_memory(number: int) -> np.ndarray:
         finally:
             os.close(fd)
         header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
-        shape = layout.table_shape(int(header["device_rows"]), int(header["entry_capacity"]))
+        shape = layout.table_shape(*(int(header[name]) for name in (
+            "device_rows", "entry_capacity", "home_capacity", "row_floats")))
         if (header["table"], shape.total_bytes) == (number, len(memory)):
-            return memory
+            return TableView(memory)
     raise AssertionError("no segment of table {}".format(number))
 
 

@@ -1,0 +1,32 @@
+"""Killed workers of tables that swap, admit and evict: everything is bit by bit that of an undisturbed run."""
+import pytest
+
+from tests.support.programs import running
+
+pytestmark = pytest.mark.timeout_s(240)
+
+
+def assert_as_undisturbed(*scenarios, **settings):
+    undisturbed, *others = running.run("tiers", "trained", *scenarios, **settings)
+    assert undisturbed["loads"] > 100  # or the device was large enough
+    assert undisturbed["evicted"] > 10
+    for other in others:
+        assert other["kills"] > 0
+        assert {name: other[name] for name in ("losses", "state", "keys")} == {
+            name: undisturbed[name] for name in ("losses", "state", "keys")}
+
+
+def test_kills_leave_no_trace_in_losses_rows_optimizer_slots_counts_and_timestamps():
+    assert_as_undisturbed("trained:table+key,4,1")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("frames", [2, 64])
+def test_thirty_kills_leave_no_trace(frames):
+    assert_as_undisturbed(*("trained:table+key,10,{}".format(seed) for seed in (2, 3, 4)), ring_frames=frames)
+
+
+@pytest.mark.long
+def test_the_ring_decides_nothing():
+    results = [running.run("tiers", "trained", ring_frames=frames)[0] for frames in (2, 5, 64)]
+    assert len({(result["losses"], result["state"]) for result in results}) == 1

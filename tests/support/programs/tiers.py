@@ -1,0 +1,138 @@
+"""A program with everything a table can do, whose workers are killed: swaps, admission, eviction, optimizer slots.
+
+It says what it computed as digests, so two runs of it can be compared bit by bit.
+"""
+import hashlib
+import os
+import signal
+import time
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from ascpipe.tf import native
+from ascpipe.tf.feature_spec import FeatureSpec
+from ascpipe.words import CUT_EVICT, CUT_THRESHOLD, TRAINED
+from mx_rec.core.asc.helper import get_asc_insert_func
+from mx_rec.core.embedding import create_table, sparse_lookup
+from mx_rec.optimizers import adagrad
+from tests.support.programs.counted import table_view
+from tests.support.programs.scenarios import Background, main, started, status
+from tests.support.waiting import wait_until
+
+DIM, KEYS, WIDTH, STEPS = 4, 150, 12, 160
+EVICT_EVERY, EVICT_AGE = 20, 90
+RAISE_AT = 70  #: the step before which the access threshold becomes 3
+
+
+class Everything:
+    """Two tables in one stream: ``user`` on the device alone, ``item`` with a device of one batch."""
+
+    def __init__(self) -> None:
+        first = tf.compat.v1.random_normal_initializer(stddev=0.3, seed=3)
+        self.tables = [create_table(tf.int64, DIM, "user", first, device_vocabulary_size=KEYS),
+                       create_table(tf.int64, DIM, "item", first, device_vocabulary_size=WIDTH,
+                                    host_vocabulary_size=KEYS)]
+        specs = [FeatureSpec("user", index_key="user"),
+                 FeatureSpec("item", index_key="item", access_threshold=2, eviction_threshold=EVICT_AGE)]
+        draw = np.random.RandomState(4)
+        data = {name: (draw.beta(0.5, 1.2, (STEPS, WIDTH)) * KEYS).astype(np.int64) for name in ("user", "item")}
+        data["time"] = 1000 + np.cumsum(draw.randint(0, 9, STEPS)).astype(np.int64)
+        stamp = FeatureSpec("time", index_key="time", is_timestamp=True)
+        dataset = tf.data.Dataset.from_tensor_slices(data).map(get_asc_insert_func([*specs, stamp])).prefetch(40)
+        self.iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+        batch = self.iterator.get_next()
+        rows = [sparse_lookup(table, spec, batch=batch) for table, spec in zip(self.tables, specs)]
+        variables = [table.variable for table in self.tables]
+        self._optimizer = adagrad.create_hash_optimizer(0.3)
+        loss = tf.reduce_sum(tf.square(rows[0] - 0.1)) + tf.reduce_sum(tf.square(rows[1] + 0.2))
+        gated = tf.tuple([*tf.gradients(loss, variables), loss])
+        self.loss = gated[-1]
+        self.train = self._optimizer.apply_gradients(list(zip(gated[:-1], variables)))
+        number = self.tables[1].shape.number
+        self.evict = native.ops().asc_cut(argument=tf.constant(EVICT_AGE, tf.int64), table=number, kind=CUT_EVICT)
+        self.threshold = native.ops().asc_cut(argument=tf.constant(3, tf.int64), table=number, kind=CUT_THRESHOLD)
+
+    def step(self, running: tf.compat.v1.Session, number: int) -> float:
+        """One step with the events before it; its loss."""
+        if number and number % EVICT_EVERY == 0:
+            running.run(self.evict)
+        if number == RAISE_AT:
+            running.run(self.threshold)
+        return float(running.run([self.loss, self.train])[0])
+
+    def state(self, running: tf.compat.v1.Session) -> List[Tuple[Any, ...]]:
+        """Per table and key: count, timestamp, and the bits of row and optimizer slot."""
+        found = []
+        for table in self.tables:
+            size = table.size()  # waits for the truth
+            on_device = np.concatenate(running.run(
+                [table.variable, self._optimizer.get_slot(table.variable, "accumulator")]), axis=1)
+            state = _state(table.shape.number, on_device)
+            if sum(row is not None for *_, row in state) != size:
+                raise AssertionError("size {} of table {}, rows {}".format(size, table.table_name, state))
+            found.extend((table.table_name, *entry) for entry in state)
+        return found
+
+
+def _state(number: int, on_device: np.ndarray) -> List[Tuple[Any, ...]]:
+    view = table_view(number)
+    found, slots, homes = [], set(), set()
+    for index in range(int(view.header["entries_used"])):
+        entry, entry32 = view.entries[index], view.entries32[index]
+        if entry32[9] != TRAINED:
+            continue
+        slot, home = int(entry32[8]), int(entry32[11])
+        for taken, place in ((slots, slot), (homes, home)):
+            if place >= 0 and place in taken:
+                raise AssertionError("place {} of table {} is taken twice".format(place, number))
+            taken.add(place)
+        if slot >= 0 and view.slot_entries[slot] != index:
+            raise AssertionError("slot {} of table {} belongs to entry {}, not {}".format(
+                slot, number, view.slot_entries[slot], index))
+        row = on_device[slot] if slot >= 0 else view.homes[home] if home >= 0 else None
+        found.append((int(entry[0]), int(entry[1]), int(entry[2]), None if row is None else row.tobytes().hex()))
+    return sorted(found)
+
+
+def trained(kinds: str = "", kills: str = "0", seed: str = "1") -> Dict[str, Any]:
+    """Train; on the way workers are killed at random moments of random steps. Digests of what was computed."""
+    everything, draw = Everything(), np.random.RandomState(int(seed))
+    kill_at = dict(zip(sorted(draw.choice(np.arange(3, STEPS - 3), int(kills), replace=False).tolist()),
+                       kinds.split("+") * int(kills)))
+    losses = []
+    with started() as running:
+        running.run(everything.iterator.initializer)
+        for number in range(STEPS):
+            if number in kill_at:
+                pid, delay = _worker(kill_at[number]), float(draw.uniform(0, 0.004))
+                killer = Background(lambda: (time.sleep(delay), os.kill(pid, signal.SIGKILL)))  # noqa: B023
+                losses.append(everything.step(running, number))
+                killer.join().returned()
+            else:
+                losses.append(everything.step(running, number))
+        state = everything.state(running)
+        tables = {table["name"]: table for table in status()["tables"]}
+    return {"losses": _digest(np.array(losses, np.float32).tobytes()), "state": _digest(repr(state).encode()),
+            "kills": len(kill_at), "loads": tables["item"]["loads"], "evicted": tables["item"]["evicted"],
+            "keys": len(state)}
+
+
+def _worker(kind: str) -> int:
+    """Pid of the worker of a kind, once it works."""
+
+    def working() -> List[int]:
+        return [worker["pid"] for worker in status()["workers"]
+                if worker["kind"] == kind and worker["pid"] and worker["attached"]]
+
+    wait_until(lambda: bool(working()), what="a {} worker".format(kind))
+    return working()[0]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+if __name__ == "__main__":
+    main({trained.__name__: trained})
