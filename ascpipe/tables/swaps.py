@@ -1,5 +1,5 @@
 """Which rows leave the device of a table with home rows: its victim order, and who has which slot in the view."""
-from typing import Tuple
+from typing import Optional, Tuple
 
 import numpy as np
 
@@ -24,15 +24,14 @@ class Swaps:
     def __init__(self, device_rows: int, masks: np.ndarray) -> None:
         self.slot_entries = np.full(device_rows, -1, np.int32)
         self._masks = masks
-        self._order = VictimOrder(device_rows)
-        self._is_kept = False  # the order; not before the first victim is wanted
+        self._order: Optional[VictimOrder] = None  # not before the first victim is wanted
         self._marks = lazy.zeros(device_rows, np.uint8)
         self._next_uses = lazy.zeros(device_rows, np.uint8)
         self._ends = np.zeros(65, np.int64)
 
     def rebuild(self) -> None:
         """Start again from ``slot_entries``; a table whose device has room for all its rows pays for no order."""
-        self._is_kept = False
+        self._order = None
 
     def release(self, held: np.ndarray, unplanned: int, view: Tuple[np.ndarray, ...]) -> None:
         """Put the slots of those entries in the order that no frame to be planned needs; others are passed over.
@@ -42,13 +41,13 @@ class Swaps:
             unplanned: bits of the frames that are still to be planned.
             view: what kernels take that read the view.
         """
-        if self._is_kept:
-            self._put(held, unplanned, view)
+        if self._order is not None:
+            self._put(self._order, held, unplanned, view)
 
-    def _put(self, held: np.ndarray, unplanned: int, view: Tuple[np.ndarray, ...]) -> None:
+    def _put(self, order: VictimOrder, held: np.ndarray, unplanned: int, view: Tuple[np.ndarray, ...]) -> None:
         slots, scores = np.empty(len(held), np.int32), np.empty(len(held), np.int32)
         idle = idle_slots(held, np.uint64(unplanned), self._masks, *view, slots, scores)
-        self._order.put(slots[:idle], scores[:idle])
+        order.put(slots[:idle], scores[:idle])
 
     def choose(self, n: int, held: np.ndarray, slots: np.ndarray, future: int, oldest: int,
                view: Tuple[np.ndarray, ...]) -> np.ndarray:
@@ -65,18 +64,18 @@ class Swaps:
             oldest: number of the oldest frame in the window.
             view: what kernels take that read the view.
         """
-        if self._is_kept:
-            # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
-            self._put(held[slots < 0], future, view)
+        order = self._order
+        if order is None:
+            order = self._order = VictimOrder(len(self.slot_entries))
+            self._put(order, self.slot_entries[self.slot_entries >= 0], future, view)
         else:
-            self._is_kept = True
-            self._order.clear()
-            self._put(self.slot_entries[self.slot_entries >= 0], future, view)
+            # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
+            self._put(order, held[slots < 0], future, view)
         mark_slots(slots, 1, self._marks)
         victims = np.empty(n, np.int32)
         chosen = 0
-        while chosen < n and self._order.count:
-            candidates = self._order.take(n - chosen)
+        while chosen < n and order.count:
+            candidates = order.take(n - chosen)
             chosen += keep_idle(candidates, np.uint64(future), self._masks, self._marks, self.slot_entries,
                                 victims[chosen:])
         if chosen < n:
