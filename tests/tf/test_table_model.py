@@ -12,7 +12,7 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad, gradient_descent
 from mx_rec.util.ops import import_host_pipeline_ops
 from tests.reference import initial_rows
-from tests.reference.table_model import Adagrad, Descent, TableModel
+from tests.support.table_model import Adagrad, Descent, TableModel
 from tests.tf import programs
 
 DIM = 2
