@@ -40,7 +40,7 @@ test-unit: setup
 	$(PYTEST) tests/unit $(ARGS)
 
 # Again without the compiler, which shows what works by its luck, and with bounds checks: all that meets a kernel.
-COMPILED := tests/unit/kernels tests/unit/shm tests/unit/workers
+COMPILED := tests/unit/kernels tests/unit/shm tests/unit/tables tests/unit/workers
 
 test-unit-nojit: setup
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -W "ignore:overflow encountered:RuntimeWarning" $(COMPILED) $(ARGS)

@@ -8,7 +8,8 @@ import numpy as np
 from ascpipe.kernels import entry
 from ascpipe.kernels.index import KeyIndex
 from ascpipe.shm import layout
-from ascpipe.tables.table import PLACES, Batch, Record, Table, Truth
+from ascpipe.tables.records import Batch, Record, Truth
+from ascpipe.tables.table import PLACES, Table
 from ascpipe.words import PLAN_OK
 
 PLAN_AHEAD = 2  #: plans that stand while the next one is made

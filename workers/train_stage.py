@@ -12,7 +12,8 @@ from ascpipe.kernels import next_action
 from ascpipe.shm import layout
 from ascpipe.shm.atomics import compare_exchange_u32, exchange_i64, exchange_u32, load_acquire_i64, store_release_i64
 from ascpipe.shm.ring import PartView, Place, TableView
-from ascpipe.tables.table import Batch, Record, Table, Truth
+from ascpipe.tables.records import Batch, Record, Truth
+from ascpipe.tables.table import Table
 from ascpipe.words import CUT_EVICT, CUT_RESET, CUT_THRESHOLD, DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
 
 _SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run

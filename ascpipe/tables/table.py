@@ -10,7 +10,7 @@ Records are made here and stored by the caller; a record holds absolute values o
 is assigning it once.
 """
 from collections import OrderedDict, deque
-from typing import Any, Callable, Deque, Iterable, NamedTuple, Tuple
+from typing import Deque, Iterable, Tuple
 
 import numpy as np
 
@@ -22,103 +22,11 @@ from ascpipe.kernels.retire import assign_keys, assign_outs, evict_entries, reso
 from ascpipe.kernels.touch import collect_free, leave_window, mark_window, name_keys
 from ascpipe.tables import lazy
 from ascpipe.tables.homes import FreeHomes
+from ascpipe.tables.records import Batch, Record, Truth
 from ascpipe.tables.swaps import Swaps
 from ascpipe.words import FREE, PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL, TRAINED
 
 PLACES = 64  #: of a ring; also bits of a window mask
-
-
-class Truth(NamedTuple):
-    """The shared memory of a table.
-
-    Attributes:
-        header: the TABLE fields by name; ``entries_used`` is written here, and what cuts change.
-        entries, entries32: int64[capacity, 6], int32[capacity, 12]; the same memory.
-        slot_entries: int32[device rows]; entry of each slot, -1 = empty.
-        ready_entries, ready_homes: give memory to so many entries or home rows; False if there is none.
-    """
-
-    header: Any
-    entries: np.ndarray
-    entries32: np.ndarray
-    slot_entries: np.ndarray
-    ready_entries: Callable[[int], bool]
-    ready_homes: Callable[[int], bool]
-
-
-class Batch(NamedTuple):
-    """The distinct keys of one frame for one table, and the cells where its record goes; arrays are [n].
-
-    Attributes:
-        number: of the frame.
-        sequence: of the ticket, as use is scored by it.
-        timestamp: of the batch, 0 = it has none.
-        unique, occurrences, held: int64, int32, int32; distinct keys in order of first appearance, how often
-            each occurs, their entry numbers.
-        slots, homes, counts, frequencies: int32, int32, int64, int32; the record of each key.
-        move_in, out_slots, out_entries, out_homes: int32; the rows that move.
-    """
-
-    number: int
-    sequence: int
-    timestamp: int
-    unique: np.ndarray
-    occurrences: np.ndarray
-    held: np.ndarray
-    slots: np.ndarray
-    homes: np.ndarray
-    counts: np.ndarray
-    frequencies: np.ndarray
-    move_in: np.ndarray
-    out_slots: np.ndarray
-    out_entries: np.ndarray
-    out_homes: np.ndarray
-
-
-class Record(NamedTuple):
-    """What a plan leads to: absolute values of entries, and the rows that move.
-
-    Attributes:
-        number: of the frame.
-        held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; a slot or
-            home row of -1 leaves what was there.
-        move_in: int32[m]; indexes of the keys that get a slot or a home row: first ``fresh`` keys whose rows
-            are new, then those whose rows come from home.
-        out_slots, out_entries, out_homes: int32[k]; victims; the last k of ``move_in`` get their slots.
-        fresh: keys whose rows are new.
-        status: PLAN_OK or the reason why there is no plan; the arrays are empty then.
-        need: with another status, what the batch needs.
-        rows, time: of the table after it.
-        admitted: keys that have a row in this batch.
-    """
-
-    number: int
-    held: np.ndarray
-    slots: np.ndarray
-    homes: np.ndarray
-    counts: np.ndarray
-    frequencies: np.ndarray
-    move_in: np.ndarray
-    out_slots: np.ndarray
-    out_entries: np.ndarray
-    out_homes: np.ndarray
-    fresh: int
-    status: int
-    need: int
-    rows: int
-    time: int
-    admitted: int
-
-    @property
-    def moved(self) -> np.ndarray:
-        """Slots of the keys that get one, in the order of ``move_in``."""
-        return self.slots[self.move_in]
-
-    @property
-    def taken(self) -> np.ndarray:
-        """Of these, the slots that were free before."""
-        return self.slots[self.move_in[:len(self.move_in) - len(self.out_slots)]]
-
 
 _NO_INTS = np.zeros(0, np.int32)
 _NO_LONGS = np.zeros(0, np.int64)
@@ -265,8 +173,7 @@ class Table:
         slots = self._scratch[:wanted]
         free = min(wanted, self._free_slots.count)
         self._free_slots.take_lowest(slots[:free])
-        if free < wanted:
-            assert self._swaps is not None
+        if free < wanted and self._swaps is not None:
             future = self._unplanned & ~(1 << batch.number % PLACES)
             oldest = next(iter(self._window))
             victims = self._swaps.choose(wanted - free, batch.held, batch.slots, future, oldest, self._view())

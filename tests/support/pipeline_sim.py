@@ -4,14 +4,11 @@ The workers' stages are the real ones.  ``Sim`` checks the contracts at every st
 row of each key and no other, a batch is counted once, an unclaimed batch leaves no trace.
 """
 import random
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
-
-import numpy as np
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ascpipe.shm import layout
-from ascpipe.shm.atomics import compare_exchange_u32, exchange_i64, exchange_u32
-from ascpipe.shm.ring import PartView, Place, RingView, TableView
-from ascpipe.tables.table import Batch, Record, Table
+from ascpipe.shm.atomics import compare_exchange_u32, exchange_u32
+from ascpipe.shm.ring import PartView, Place
 from ascpipe.words import (
     ANSWERED,
     ASKED,
@@ -22,178 +19,16 @@ from ascpipe.words import (
     DEDUPED,
     DONE,
     EVAL,
-    FREE,
-    PLAN_NO_MEMORY,
     PLAN_OK,
     PLANNED,
-    RETIRED,
     SLOT_HOME,
-    SUBMITTED,
-    TOUCHED,
-    TRAIN,
     TRAINED,
 )
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
-from ascpipe.workers.train_stage import Bells, TrainStage, truth_of
-from tests.reference import replay
-
-Allocate = Callable[[int], np.ndarray]
-
-
-def aligned(size: int) -> np.ndarray:
-    """uint8[size], zeroed, on a cache line."""
-    memory = np.zeros(size + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start:start + size]
-
-
-def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, plan_ahead: int = 2,
-              channel: int = TRAIN, allocate: Allocate = aligned) -> RingView:
-    """An empty ring as the supervisor makes it."""
-    shape = layout.ring_shape(tables, arena_bytes)
-    memory = allocate(shape.total_bytes)
-    header = memory[:layout.RING.itemsize].view(layout.RING)[0]
-    for name, value in (("channel", channel), ("frame_count", frames), ("table_count", tables),
-                        ("look_ahead", look_ahead), ("plan_ahead", plan_ahead), ("arena_offset", shape.arena_offset),
-                        ("arena_bytes", arena_bytes), ("frames_offset", shape.frames_offset),
-                        ("tables_offset", shape.tables_offset)):
-        header[name] = value
-    ring = RingView(memory)
-    ring.tables["table"] = np.arange(tables)
-    return ring
-
-
-def make_table(device_rows: int, capacity: int, allocate: Allocate = aligned, home_rows: int = 0, row_floats: int = 0,
-               **fields: int) -> TableView:
-    """An empty table as the supervisor makes it; ``fields`` are further ones of its header."""
-    shape = layout.table_shape(device_rows, capacity, home_rows, row_floats)
-    memory = allocate(shape.total_bytes)
-    header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
-    defaults = {"access_threshold": -1, "counting": 1, "faae_coefficient": 1, "eviction_threshold": -1}
-    for name, value in {
-            "device_rows": device_rows, "entry_capacity": capacity, "home_capacity": home_rows,
-            "row_floats": row_floats, "slots_offset": shape.slots_offset, "entries_offset": shape.entries_offset,
-            "home_offset": shape.home_offset, **defaults, **fields}.items():
-        header[name] = value
-    table = TableView(memory)
-    table.slot_entries[:] = -1
-    return table
-
-
-FILLING = 0xFFFFFFFF  #: claim of a frame that the pump is filling
-
-
-class Open(NamedTuple):
-    """A submitted batch that the trainer knows."""
-
-    ticket: int
-    number: int
-    keys: Tuple[Tuple[int, ...], ...]
-    timestamp: int = 0
-
-
-class Home(NamedTuple):
-    """Kind and rules of a table, beside its device rows.
-
-    Attributes:
-        rows: home rows, 0 = the device alone.
-        threshold, coefficient: of admission.
-    """
-
-    rows: int = 0
-    threshold: int = -1
-    coefficient: int = 1
-
-
-class PlanError(Exception):
-    """A plan that says why it is none."""
-
-    def __init__(self, status: int, need: int) -> None:
-        super().__init__(status, need)
-        self.status, self.need = status, need
-
-
-class SimRing:
-    """The pump's end of one ring.
-
-    Args:
-        tables: how many tables it has.
-        frames, arena_bytes, look_ahead, plan_ahead, channel: of the ring.
-    """
-
-    def __init__(self, tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, plan_ahead: int = 2,
-                 channel: int = TRAIN, allocate: Allocate = aligned) -> None:
-        self.ring = make_ring(tables, frames, arena_bytes, look_ahead, plan_ahead, channel, allocate)
-        self.next_ticket = 1
-
-    def submit(self, *keys: Sequence[int], timestamp: int = 0) -> Optional[Open]:
-        """Put one batch into a frame; None if there is no room."""
-        self.free_frames()
-        header = self.ring.header
-        need = layout.frame_bytes(tuple((len(k), 1) for k in keys))
-        start, size = int(header["arena_tail"]), int(header["arena_bytes"])
-        if start % size + need > size:
-            start += size - start % size
-        if header["tail"] - header["head"] >= header["frame_count"] or start + need - header["arena_head"] > size:
-            return None
-        number = int(header["tail"])
-        frame = self.frame(number)
-        offset = int(header["arena_offset"]) + start % size
-        frame["claim"] = FILLING
-        frame["number"], frame["ticket"], frame["offset"], frame["length"] = number, self.next_ticket, offset, need
-        frame["closed"] = frame["trained"] = 0
-        frame["timestamp"] = timestamp
-        place = len(keys) * layout.PART.itemsize
-        for index, part_keys in enumerate(keys):
-            part = self.ring.part(number, index)
-            part.fields[:] = 0
-            part["id_count"], part["spec_count"], part["specs"] = len(part_keys), 1, place
-            place += layout.SPEC.itemsize
-            for name, width in layout.PART_ARRAYS:
-                part[name] = place
-                place += layout.align(width * len(part_keys))
-            part.array("ids", len(part_keys))[:] = part_keys
-            self.ring.words[self.ring.word_index(index, number)] = SUBMITTED
-        frame["claim"] = 0
-        header["arena_tail"] = start + need
-        exchange_i64(self.ring.longs, layout.RING.fields["tail"][1] // 8, number + 1)
-        self.next_ticket += 1
-        return Open(int(frame["ticket"]), number, tuple(tuple(k) for k in keys), timestamp)
-
-    def free_frames(self) -> None:
-        """Give back the closed frames at the head that every table has acknowledged."""
-        header = self.ring.header
-        while header["head"] < header["tail"]:
-            number = int(header["head"])
-            if not self.frame(number)["closed"]:
-                return
-            if any(self.word(number, index) != RETIRED for index in range(self.ring.table_count)):
-                return
-            header["arena_head"] = self._arena_position(number + 1)
-            header["head"] = number + 1
-
-    def clear_claims(self, generation: int) -> None:
-        """What the supervisor does after it has reaped a key worker."""
-        claims, words = self.ring.frames["claim"], self.ring.tables["words"]
-        for place in range(layout.MAX_FRAMES):
-            if (words[:, place] == SUBMITTED).any() and claims[place] == generation:
-                claims[place] = 0
-
-    def frame(self, number: int) -> np.ndarray:
-        return self.ring.frames[number % layout.MAX_FRAMES]
-
-    def word(self, number: int, index: int) -> int:
-        return int(self.ring.words[self.ring.word_index(index, number)])
-
-    def _arena_position(self, number: int) -> int:
-        """Ever-growing position of a frame, or of the next one if it does not exist yet."""
-        header = self.ring.header
-        tail = int(header["arena_tail"])
-        if number == header["tail"]:
-            return tail
-        here = int(self.frame(number)["offset"] - header["arena_offset"])
-        return tail - (tail - here) % int(header["arena_bytes"])
+from ascpipe.workers.train_stage import Bells, TrainStage
+from tests.support.replayed_table import ReplayedTable
+from tests.support.sim_ring import Allocate, Home, Open, PlanError, SimRing, aligned, make_table
 
 
 class Feature:
@@ -540,44 +375,3 @@ def ask_any_cut(sim: Sim, index: int, rng: random.Random) -> None:
         rng.choice([
             lambda: sim.ask_reset(index), lambda: sim.ask_threshold(index, rng.choice([0, 1, 2, 4])),
             lambda: sim.ask_eviction(index, rng.choice([0, 1, 5, 20]))])()
-
-
-class ReplayedTable(Table):
-    """A table whose plans are compared with plans made from scratch of what is in shared memory."""
-
-    def __init__(self, sim: Sim, index: int) -> None:
-        self._sim, self._column = sim, index
-        super().__init__(truth_of(sim.tables[index]))
-
-    def plan(self, batch: Batch, held_count: int) -> Record:
-        expected = self._expected(batch) if held_count == len(batch.unique) else None
-        record = super().plan(batch, held_count)
-        if expected is not None and record.status != PLAN_NO_MEMORY:
-            made = {name: value.tolist() if isinstance(value, np.ndarray) else value
-                    for name, value in record._asdict().items()}
-            wrong = {name: (made[name], value) for name, value in expected.items() if made[name] != value}
-            if wrong:
-                raise AssertionError("plan of frame {}: made, expected {}".format(batch.number, wrong))
-        return record
-
-    def _expected(self, batch: Batch) -> Dict[str, Any]:
-        view, ring = self._sim.tables[self._column], self._sim.ring
-        used = int(view.header["entries_used"])
-        truth = {entry: (int(row32[8]), int(row32[11]), int(row[1]), int(row32[10]))
-                 for entry, (row, row32) in enumerate(zip(view.entries[:used], view.entries32)) if row32[9] != FREE}
-        records, future = [], []
-        for number in range(int(ring.header["head"]), int(ring.header["tail"])):
-            word, part = self._sim.word(number, self._column), ring.part(number, self._column)
-            held = part.array("entries", part["held"]).tolist()
-            if word == TOUCHED and number != batch.number:
-                future.append(set(held))
-            elif TOUCHED < word < RETIRED and part["status"] == PLAN_OK:
-                records.append({"held": held, **{name: part.array(name, part["held"]).tolist() for name in (
-                    "slots", "homes", "counts", "frequencies")},
-                    "out_entries": part.array("out_entries", part["out_count"]).tolist()})
-        header = view.header
-        counts = header["access_threshold"] < 0 or header["counting"]
-        return replay.plan(
-            replay.view_of(truth, records), batch.held.tolist(), batch.occurrences.tolist(), future,
-            int(header["device_rows"]), int(header["home_capacity"]), int(header["access_threshold"]),
-            int(header["faae_coefficient"]) if counts else 0, batch.sequence)

@@ -13,7 +13,8 @@ from ascpipe.control import fdsocket
 from ascpipe.shm import layout, segment
 from ascpipe.shm.bell import ring_plain
 from ascpipe.words import EVAL, TRAIN
-from tests.support.pipeline_sim import Open, Sim
+from tests.support.pipeline_sim import Sim
+from tests.support.sim_ring import Open
 from tests.support.waiting import wait_until
 
 KEY, TABLE = "key_worker", "table_worker"

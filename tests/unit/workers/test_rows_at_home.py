@@ -2,7 +2,8 @@
 import pytest
 
 from ascpipe.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLANNED, SLOT_HOME, SLOT_NONE, TOUCHED
-from tests.support.pipeline_sim import Home, PlanError, Sim
+from tests.support.pipeline_sim import Sim
+from tests.support.sim_ring import Home, PlanError
 
 
 def host(device_rows, home_rows=20, **settings):

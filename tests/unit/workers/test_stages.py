@@ -6,7 +6,8 @@ import pytest
 from ascpipe.shm import layout
 from ascpipe.words import ANSWERED, ASKED, DEDUPED, PLAN_TABLE_FULL, PLANNED, RETIRED, SUBMITTED, TOUCHED
 from ascpipe.workers.key_worker import KeyStage
-from tests.support.pipeline_sim import PlanError, Sim, any_tables, ask_any_cut
+from tests.support.pipeline_sim import Sim, any_tables, ask_any_cut
+from tests.support.sim_ring import PlanError
 
 
 def test_one_batch_gets_rows_and_is_retired():

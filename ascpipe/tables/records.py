@@ -1,0 +1,96 @@
+"""What a table is given and what it makes of it: its shared memory, a batch, the record of a plan."""
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+
+
+class Truth(NamedTuple):
+    """The shared memory of a table.
+
+    Attributes:
+        header: the TABLE fields by name; ``entries_used`` is written here, and what cuts change.
+        entries, entries32: int64[capacity, 6], int32[capacity, 12]; the same memory.
+        slot_entries: int32[device rows]; entry of each slot, -1 = empty.
+        ready_entries, ready_homes: give memory to so many entries or home rows; False if there is none.
+    """
+
+    header: Any
+    entries: np.ndarray
+    entries32: np.ndarray
+    slot_entries: np.ndarray
+    ready_entries: Callable[[int], bool]
+    ready_homes: Callable[[int], bool]
+
+
+class Batch(NamedTuple):
+    """The distinct keys of one frame for one table, and the cells where its record goes; arrays are [n].
+
+    Attributes:
+        number: of the frame.
+        sequence: of the ticket, as use is scored by it.
+        timestamp: of the batch, 0 = it has none.
+        unique, occurrences, held: int64, int32, int32; distinct keys in order of first appearance, how often
+            each occurs, their entry numbers.
+        slots, homes, counts, frequencies: int32, int32, int64, int32; the record of each key.
+        move_in, out_slots, out_entries, out_homes: int32; the rows that move.
+    """
+
+    number: int
+    sequence: int
+    timestamp: int
+    unique: np.ndarray
+    occurrences: np.ndarray
+    held: np.ndarray
+    slots: np.ndarray
+    homes: np.ndarray
+    counts: np.ndarray
+    frequencies: np.ndarray
+    move_in: np.ndarray
+    out_slots: np.ndarray
+    out_entries: np.ndarray
+    out_homes: np.ndarray
+
+
+class Record(NamedTuple):
+    """What a plan leads to: absolute values of entries, and the rows that move.
+
+    Attributes:
+        number: of the frame.
+        held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; a slot or
+            home row of -1 leaves what was there.
+        move_in: int32[m]; indexes of the keys that get a slot or a home row: first ``fresh`` keys whose rows
+            are new, then those whose rows come from home.
+        out_slots, out_entries, out_homes: int32[k]; victims; the last k of ``move_in`` get their slots.
+        fresh: keys whose rows are new.
+        status: PLAN_OK or the reason why there is no plan; the arrays are empty then.
+        need: with another status, what the batch needs.
+        rows, time: of the table after it.
+        admitted: keys that have a row in this batch.
+    """
+
+    number: int
+    held: np.ndarray
+    slots: np.ndarray
+    homes: np.ndarray
+    counts: np.ndarray
+    frequencies: np.ndarray
+    move_in: np.ndarray
+    out_slots: np.ndarray
+    out_entries: np.ndarray
+    out_homes: np.ndarray
+    fresh: int
+    status: int
+    need: int
+    rows: int
+    time: int
+    admitted: int
+
+    @property
+    def moved(self) -> np.ndarray:
+        """Slots of the keys that get one, in the order of ``move_in``."""
+        return self.slots[self.move_in]
+
+    @property
+    def taken(self) -> np.ndarray:
+        """Of these, the slots that were free before."""
+        return self.slots[self.move_in[:len(self.move_in) - len(self.out_slots)]]
