@@ -5,7 +5,7 @@ after any step the row of a key is minus the number of its occurrences in the tr
 of a lookup is a table of counts.
 """
 import os
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -21,12 +21,13 @@ from mx_rec.optimizers.gradient_descent import create_hash_optimizer
 
 DIM = 2
 KEYS = 40  #: of each table
+WIDTH = 6  #: ids of a batch
 
 Stages = Callable[[tf.data.Dataset], tf.data.Dataset]
 
 
 
-def make_ids(batches: int, width: int = 6, keys: int = KEYS, seed: int = 1) -> np.ndarray:
+def make_ids(batches: int, width: int = WIDTH, keys: int = KEYS, seed: int = 1) -> np.ndarray:
     """int64[batches, width], small keys more often than large ones."""
     draws = np.random.RandomState(seed).beta(0.6, 1.4, size=(batches, width))
     return (draws * keys).astype(np.int64)
@@ -41,10 +42,10 @@ class CountedTable:
         updates: int64[keys], those of them whose gradient was applied.
     """
 
-    def __init__(self, name: str, device_rows: int = 200, keys: int = KEYS) -> None:
+    def __init__(self, name: str, device_rows: int = 200, keys: int = KEYS, host_rows: int = 0) -> None:
         self.name = name
         self.table = create_table(key_dtype=tf.int64, dim=DIM, name=name, device_vocabulary_size=device_rows,
-                                  emb_initializer=tf.compat.v1.zeros_initializer())
+                                  host_vocabulary_size=host_rows, emb_initializer=tf.compat.v1.zeros_initializer())
         self.counts = np.zeros(keys, np.int64)
         self.updates = np.zeros(keys, np.int64)
 
@@ -69,6 +70,11 @@ class CountedTable:
     def known(self) -> Dict[int, int]:
         """key -> occurrences, of the oracle."""
         return {key: int(count) for key, count in enumerate(self.counts) if count}
+
+
+def two_tiers() -> List[CountedTable]:
+    """``user`` on the device alone, ``item`` with a device of one batch: its rows come and go with every step."""
+    return [CountedTable("user"), CountedTable("item", device_rows=WIDTH, host_rows=200)]
 
 
 def trained_counts(number: int) -> Dict[int, int]:
@@ -110,7 +116,7 @@ class Feed:
     """
 
     def __init__(self, tables: Sequence[CountedTable], batches: int, stages: Stages = lambda data: data,
-                 looked_up: Optional[Sequence[str]] = None, seed: int = 1, width: int = 6,
+                 looked_up: Optional[Sequence[str]] = None, seed: int = 1, width: int = WIDTH,
                  training: bool = True) -> None:
         self.tables, self.training = list(tables), training
         self.last = -1  #: index of the batch that was taken last

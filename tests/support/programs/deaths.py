@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from ascpipe.tf.configuration import Configuration
-from tests.support.programs.counted import CountedTable, Feed
+from tests.support.programs.counted import CountedTable, Feed, two_tiers
 from tests.support.programs.scenarios import Background, main, started, status, workers
 from tests.support.waiting import wait_until
 
@@ -56,7 +56,7 @@ class Killer:
 
 def killed_workers(kinds: str, kills: str, seed: str = "1") -> Dict[str, Any]:
     """Workers are killed while training and evaluation go on: every lookup as if nothing had happened."""
-    tables = [CountedTable("user"), CountedTable("item")]
+    tables = two_tiers()
     feed = Feed(tables, 100000, lambda data: data.prefetch(20))
     check = Feed(tables, 100000, lambda data: data.prefetch(5), seed=9, training=False)
     with started() as running:
@@ -82,7 +82,7 @@ def _restarts() -> Dict[str, int]:
 
 def killed_between_plan_and_retire(rounds: str) -> Dict[str, Any]:
     """The table worker is stopped, training goes on with what is planned, the worker is killed, training goes on."""
-    tables = [CountedTable("user"), CountedTable("item")]
+    tables = two_tiers()
     feed = Feed(tables, 200, lambda data: data.prefetch(20))
     in_between = 0
     with started() as running:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List
 import numpy as np
 import tensorflow as tf
 
-from tests.support.programs.counted import CountedTable, Feed, Stages, trained_counts
+from tests.support.programs.counted import CountedTable, Feed, Stages, trained_counts, two_tiers
 from tests.support.programs.scenarios import Background, main, seconds_of, session, started, status, wait_full, workers
 from tests.support.waiting import wait_until
 
@@ -19,7 +19,7 @@ def _stages(prefetch: str) -> Stages:
 
 
 def _feed(prefetch: str) -> Feed:
-    return Feed([CountedTable("user"), CountedTable("item")], BATCHES, _stages(prefetch))
+    return Feed(two_tiers(), BATCHES, _stages(prefetch))
 
 
 def _fill(feed: Feed, running: tf.compat.v1.Session, prefetch: str) -> None:

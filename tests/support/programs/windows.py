@@ -4,7 +4,7 @@ from typing import Any, Dict, List
 import numpy as np
 import tensorflow as tf
 
-from tests.support.programs.counted import CountedTable, Feed
+from tests.support.programs.counted import CountedTable, Feed, two_tiers
 from tests.support.programs.scenarios import Background, main, started, status, wait_full
 
 PREFETCH = 100
@@ -12,7 +12,7 @@ PREFETCH = 100
 
 def seeds_loop(rounds: str = "50") -> Dict[str, Any]:
     """Train two steps, re-run the evaluation iterator, evaluate three of its many batches, again and again."""
-    tables = [CountedTable("user"), CountedTable("item")]
+    tables = two_tiers()
     feed = Feed(tables, 2 * int(rounds), lambda data: data.prefetch(PREFETCH))
     # an evaluation that knows keys which are never trained, too
     check = Feed(tables, 40, lambda data: data.prefetch(PREFETCH), seed=9, training=False)
@@ -38,7 +38,7 @@ def seeds_loop(rounds: str = "50") -> Dict[str, Any]:
 
 def again(times: str = "6") -> Dict[str, Any]:
     """The training iterator is re-run with the ring full; what was read ahead leaves no trace."""
-    feed = Feed([CountedTable("user"), CountedTable("item")], 300, lambda data: data.prefetch(PREFETCH))
+    feed = Feed(two_tiers(), 300, lambda data: data.prefetch(PREFETCH))
     with started() as running:
         for steps in range(1, 1 + int(times)):
             running.run(feed.iterator.initializer)
@@ -52,7 +52,7 @@ def again(times: str = "6") -> Dict[str, Any]:
 
 def skip_filter_peek() -> Dict[str, Any]:
     """Two hundred batches are skipped, odd ones filtered out, and two hundred peeked at without a lookup."""
-    user, item = CountedTable("user"), CountedTable("item")
+    user, item = two_tiers()
     skipping = Feed([user], 700, lambda data: data.skip(200).filter(
         lambda batch, *_: tf.equal(batch["index"] % 2, 0)).prefetch(PREFETCH))
     bare = Feed([item], 300, lambda data: data.skip(200), seed=5)
@@ -86,7 +86,7 @@ def many_tables(count: str = "26", every: str = "10") -> Dict[str, Any]:
 
 def two_threads(steps: str = "150") -> Dict[str, Any]:
     """Two Python threads run the train op; each batch is trained once, on what the ones before left."""
-    feed = Feed([CountedTable("user"), CountedTable("item")], 2 * int(steps), lambda data: data.prefetch(10))
+    feed = Feed(two_tiers(), 2 * int(steps), lambda data: data.prefetch(10))
     with started(threads=2) as running:
         running.run(feed.iterator.initializer)
 
@@ -105,7 +105,7 @@ def two_threads(steps: str = "150") -> Dict[str, Any]:
 
 def failing_step() -> Dict[str, Any]:
     """A step fails after its plans were claimed: its batch is counted, its rows stay, and training goes on."""
-    tables = [CountedTable("user"), CountedTable("item")]
+    tables = two_tiers()
     feed = Feed(tables, 40, lambda data: data.prefetch(10))
     fails = tf.compat.v1.placeholder(tf.bool, [])
     with tf.control_dependencies(list(feed.rows.values())):
