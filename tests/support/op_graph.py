@@ -120,7 +120,9 @@ def _channel(data: Any, stream: StreamShape, variables: List[Any], slots: List[A
 @contextlib.contextmanager
 def session(graph: Graph, threads: int = 2, initialize: bool = True) -> Iterator[Any]:
     """A session whose variables and iterators are initialised."""
-    config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=threads)
+    # Threads of its own: else every session has as many as the first one of the process asked for.
+    config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=threads,
+                                      use_per_session_threads=True)
     with graph.graph.as_default():
         init = tf.compat.v1.global_variables_initializer()
     with tf.compat.v1.Session(graph=graph.graph, config=config) as opened:

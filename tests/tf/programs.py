@@ -26,7 +26,9 @@ def ascpipe(**kwargs):
 
 
 def session(**config):
-    return tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(**{**ONE_THREAD, **config}))
+    """With threads of its own: else it has as many as the first session of the process asked for."""
+    options = {**ONE_THREAD, "use_per_session_threads": True, **config}
+    return tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(**options))
 
 
 def batches(count, seed=0, keys=KEYS, size=6):
