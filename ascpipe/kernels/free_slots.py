@@ -116,33 +116,6 @@ def take_lowest_slots(rows, words, out_slots):
 
 
 @njit("int64(int32[::1], int64, uint64[::1])", cache=True, nogil=True)
-def take_slots(slots, rows, words):
-    """Take these slots.
-
-    Args:
-        slots: int32[n].
-        rows: slots of the table.
-        words: uint64[free_slot_words(rows)]; the tree.
-
-    Returns:
-        n; or the index of the first slot that is not free or not of this table, those before it are taken.
-    """
-    first = first_leaf(rows)
-    for i in range(slots.shape[0]):
-        slot = np.int64(slots[i])
-        if slot < 0 or slot >= rows:
-            return i
-        word = np.uint64(first + (slot >> 6))
-        bit = _ONE << (np.uint64(slot) & _LOW)
-        if words[word] & bit == _NONE:
-            return i
-        words[word] &= ~bit
-        if words[word] == _NONE:
-            _clear_above(word, words)
-    return slots.shape[0]
-
-
-@njit("int64(int32[::1], int64, uint64[::1])", cache=True, nogil=True)
 def release_slots(slots, rows, words):
     """Give these slots back.
 
@@ -198,16 +171,6 @@ class FreeSlots:
             raise ValueError("{} slots wanted, {} are free".format(len(out_slots), self.count))
         self.count -= int(take_lowest_slots(self.rows, self._words, out_slots))
 
-    def take(self, slots: np.ndarray) -> None:
-        """Take the slots of int32[n].
-
-        Raises:
-            ValueError: a slot is not free; those before it are taken.
-        """
-        done = int(take_slots(slots, self.rows, self._words))
-        self.count -= done
-        self._check(slots, done, "not free")
-
     def release(self, slots: np.ndarray) -> None:
         """Give back the slots of int32[n].
 
@@ -216,9 +179,6 @@ class FreeSlots:
         """
         done = int(release_slots(slots, self.rows, self._words))
         self.count += done
-        self._check(slots, done, "free already")
-
-    def _check(self, slots: np.ndarray, done: int, fault: str) -> None:
         if done < len(slots):
-            raise ValueError("slot {} at index {} is {} or not one of {} slots".format(
-                slots[done], done, fault, self.rows))
+            raise ValueError("slot {} at index {} is free already or not one of {} slots".format(
+                slots[done], done, self.rows))

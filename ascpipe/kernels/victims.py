@@ -324,23 +324,6 @@ def put_slots(slots, scores, nodes, words, state):
         put_slot(slots[i], scores[i], nodes, words, state)
 
 
-@njit("int64(int32[::1], int32[:, ::1], uint64[:, ::1], int64[::1])", cache=True, nogil=True)
-def drop_slots(slots, nodes, words, state):
-    """Take these slots out of the order; those that are not in are passed over.
-
-    Args:
-        slots: int32[n]; 0 to rows - 1.
-        nodes, words, state: the order (see ``clear_order``).
-
-    Returns:
-        How many were in.
-    """
-    dropped = 0
-    for i in range(slots.shape[0]):
-        dropped += drop_slot(slots[i], nodes, words, state)
-    return dropped
-
-
 class VictimOrder:
     """The slots of one table that may be victims; none is in at first.
 
@@ -368,17 +351,9 @@ class VictimOrder:
         """Take every slot out."""
         clear_order(self.nodes, self.words, self.state)
 
-    def is_in(self, slot: int) -> bool:
-        """Whether a slot of this table is in."""
-        return bool(self.nodes[slot, PREVIOUS] >= 0)
-
     def put(self, slots: np.ndarray, scores: np.ndarray) -> None:
         """Put the slots of int32[n] in with the scores of int32[n]; one that is in gets its new place."""
         put_slots(slots, scores, self.nodes, self.words, self.state)
-
-    def drop(self, slots: np.ndarray) -> None:
-        """Take the slots of int32[n] out; those that are not in are passed over."""
-        drop_slots(slots, self.nodes, self.words, self.state)
 
     def take(self, n: int) -> np.ndarray:
         """Take the least n slots out, or all that are in: int32, in order of (score, slot)."""

@@ -18,14 +18,6 @@ def take_lowest_slots(free, n):
     return taken
 
 
-def take_slots(slots, free):
-    for i, slot in enumerate(slots):
-        if slot not in free:
-            return i
-        free.remove(slot)
-    return len(slots)
-
-
 def release_slots(slots, free, rows):
     for i, slot in enumerate(slots):
         if slot in free or not 0 <= slot < rows:

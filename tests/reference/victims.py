@@ -17,11 +17,8 @@ def put_slots(slots, slot_scores, scores):
     scores.update(zip(slots, slot_scores))
 
 
-def drop_slots(slots, scores):
-    return sum(drop_slot(slot, scores) for slot in slots)
-
-
 def take_least(n, scores):
     taken = sorted(scores, key=lambda slot: (scores[slot], slot))[:n]
-    drop_slots(taken, scores)
+    for slot in taken:
+        drop_slot(slot, scores)
     return taken
