@@ -5,10 +5,9 @@ file that it calls goes unnoticed.  Here each state of the sources has a folder 
 is executed: the folder must be ours alone.
 """
 import hashlib
-import importlib.util
 import os
 import shutil
-from typing import Iterator, List
+from typing import Iterator
 
 from ascpipe.errors import RunDirError
 from ascpipe.names import make_private_dir
@@ -57,7 +56,7 @@ def clear(path: str) -> None:
 
 
 def sources_digest() -> str:
-    """16 hexadecimal digits over every source that workers compile."""
+    """16 hexadecimal digits over every source that workers compile, and what these take constants from."""
     digest = hashlib.sha256()
     for path in _sources():
         with open(path, "rb") as file:
@@ -67,11 +66,8 @@ def sources_digest() -> str:
 
 def _sources() -> Iterator[str]:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    folders: List[str] = [os.path.join(package, part) for part in ("kernels", "tables", "shm")]
-    spec = importlib.util.find_spec("ascpipe.workers")
-    if spec is not None and spec.origin is not None:
-        folders.append(os.path.dirname(spec.origin))
-    for folder in folders:
-        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+    for folder in (os.path.join(package, part) for part in ("kernels", "shm")):
+        for name in sorted(os.listdir(folder)):
             if name.endswith(".py"):
                 yield os.path.join(folder, name)
+    yield os.path.join(package, "words.py")  # its numbers are constants in the compiled code

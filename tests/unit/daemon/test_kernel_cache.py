@@ -1,10 +1,14 @@
 """Each state of the kernel sources has a folder of compiled code that is ours alone."""
+import ast
 import os
+from pathlib import Path
 
 import pytest
 
 from ascpipe.daemon import kernel_cache
 from ascpipe.errors import RunDirError
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_folder_is_ours_alone_and_the_same_for_the_same_sources(tmp_path):
@@ -22,9 +26,26 @@ def test_a_change_of_any_source_changes_the_folder(tmp_path, monkeypatch):
     assert kernel_cache.sources_digest() != before
 
 
-def test_kernels_tables_shared_memory_and_workers_count_as_sources():
+def test_what_is_compiled_and_what_it_imports_of_ours_counts_as_source():
+    """A number of ``words.py`` is a constant in the code of every kernel that imports it."""
+    sources = {os.path.relpath(path, ROOT) for path in kernel_cache._sources()}
+    compiled = {path for folder in ("ascpipe", "workers") for path in ROOT.glob(folder + "/**/*.py")
+                if "@njit" in path.read_text() or "@intrinsic" in path.read_text()}
+    assert len(compiled) > 10
+    for path in compiled:
+        assert os.path.relpath(path, ROOT) in sources
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "ascpipe":
+                modules = [node.module.split(".")] + [node.module.split(".") + [name.name] for name in node.names]
+                files = {os.path.join(*module) + ".py" for module in modules if ROOT.joinpath(*module).with_suffix(
+                    ".py").exists()}
+                assert files, (path, node.module)
+                assert files <= sources, path
+
+
+def test_decisions_that_are_not_compiled_do_not_cost_a_compilation():
     folders = {os.path.basename(os.path.dirname(path)) for path in kernel_cache._sources()}
-    assert folders == {"kernels", "tables", "shm", "workers"}
+    assert folders == {"kernels", "shm", "ascpipe"}
 
 
 def test_old_folders_go_and_a_few_stay(tmp_path):
