@@ -38,6 +38,7 @@ PLAN_NO_MEMORY = 4  # the machine has none left for entries or home rows
 CUT_RESET = 1  # forget every key
 CUT_THRESHOLD = 2  # another access threshold, or counting stops
 CUT_EVICT = 3  # drop the keys that were not used for a while
+CUT_LOAD = 4  # the table becomes that of a checkpoint, which the trainer writes where it will stand
 
 # What stands where a slot may: a slot itself (0 or more), no row, or the code of a home row (and all below).
 SLOT_NONE = -1

@@ -25,6 +25,7 @@ from ascpipe.words import (  # noqa: F401  (part of the layout that C++ shares)
     ASKED,
     CLAIMED,
     CUT_EVICT,
+    CUT_LOAD,
     CUT_RESET,
     CUT_THRESHOLD,
     DEDUPED,
@@ -55,7 +56,7 @@ from ascpipe.words import (  # noqa: F401  (part of the layout that C++ shares)
     WORD_NAMES,
 )
 
-VERSION = 2  #: of this file; any change of a byte below raises it
+VERSION = 3  #: of this file; any change of a byte below raises it
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
@@ -174,9 +175,18 @@ TABLE = _struct(
     evicted=("<i8", 120),  # W: keys dropped by feature eviction
     cut_asked=("<i8", 128),  # T: id of the request, last
     cut_kind=("<i4", 136),  # T
-    cut_argument=("<i8", 144),  # T: CUT_THRESHOLD: 0 = stop counting, else the threshold; CUT_EVICT: age
+    load_counting=("<i4", 140),  # as the other load_*: TABLE.counting after it
+    cut_argument=("<i8", 144),  # T: CUT_THRESHOLD: 0 = stop counting, else the threshold; CUT_EVICT: age;
+    # CUT_LOAD: how many entries there will be
+    cut_rows=("<i8", 152),  # T, CUT_LOAD: how many of them, the first ones, have a row
+    cut_filled=("<i8", 160),  # T, CUT_LOAD: id of the request, last: what was granted is written
+    load_entries=("<i8", 168),  # T, just before; W before the grant, here and below: entries written, 0 or all
+    load_time=("<i8", 176),  # TABLE.time after it
+    load_threshold=("<i8", 184),  # TABLE.access_threshold after it
     cut_committed=("<i8", 192),  # W
-    cut_applied=("<i8", 200),  # W
+    cut_applied=("<i8", 200),  # W, last
+    cut_granted=("<i8", 208),  # W, CUT_LOAD: id of the request: the table is empty, entries and rows are the trainer's
+    cut_status=("<i8", 216),  # W, CUT_LOAD, before it is granted or refused: PLAN_*; refused = applied, not committed
     entries_used=("<i8", 256),  # W: entries from here on were never used; raised before their state is stored
     entries_ready=("<i8", 264),  # W: entries whose memory is there
     homes_ready=("<i8", 272),  # W: home rows whose memory is there

@@ -11,7 +11,7 @@
 namespace ascpipe {
 namespace layout {
 
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::uint32_t kMagic = 0x41534350;
 constexpr std::int64_t kCacheLine = 64;
 constexpr std::int64_t kPage = 4096;
@@ -58,7 +58,7 @@ enum PlanStatus : std::int64_t {
   kPlanHostFull = 3,
   kPlanNoMemory = 4,
 };
-enum CutKind : std::int32_t { kCutReset = 1, kCutThreshold = 2, kCutEvict = 3 };
+enum CutKind : std::int32_t { kCutReset = 1, kCutThreshold = 2, kCutEvict = 3, kCutLoad = 4 };
 
 // What stands where a slot may.
 constexpr std::int32_t kSlotNone = -1;
@@ -163,12 +163,18 @@ struct Table {
   std::int64_t evicted;
   std::int64_t cut_asked;
   std::int32_t cut_kind;
-  std::uint8_t unused1[4];
+  std::int32_t load_counting;
   std::int64_t cut_argument;
-  std::uint8_t unused2[40];
+  std::int64_t cut_rows;
+  std::int64_t cut_filled;
+  std::int64_t load_entries;
+  std::int64_t load_time;
+  std::int64_t load_threshold;
   std::int64_t cut_committed;
   std::int64_t cut_applied;
-  std::uint8_t unused3[48];
+  std::int64_t cut_granted;
+  std::int64_t cut_status;
+  std::uint8_t unused1[32];
   std::int64_t entries_used;
   std::int64_t entries_ready;
   std::int64_t homes_ready;
@@ -178,7 +184,7 @@ struct Table {
   std::int64_t faae_coefficient;
   std::int64_t eviction_threshold;
   std::int64_t home_offset;
-  std::uint8_t unused4[184];
+  std::uint8_t unused2[184];
 };
 
 struct Entry {
