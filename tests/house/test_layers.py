@@ -12,13 +12,14 @@ BASE = {"errors", "config", "names", "logs", "words"}  # modules of ascpipe/ its
 # layer -> layers it may import; BASE and the layer itself always
 MAY_IMPORT = {
     "mx_rec": {"ascpipe.tf"},
-    "ascpipe.tf": {"ascpipe.tfops", "ascpipe.control", "ascpipe.shm"},
+    "ascpipe.tf": {"ascpipe.tfops", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm"},
     "ascpipe.tfops": {"ascpipe.control", "ascpipe.shm"},
     "ascpipe.__main__": {"ascpipe.cli"},
-    "ascpipe.cli": {"ascpipe.daemon", "ascpipe.control", "ascpipe.shm"},
+    "ascpipe.cli": {"ascpipe.daemon", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm"},
     "ascpipe.daemon": {"ascpipe.control", "ascpipe.shm"},
     "ascpipe.workers": {"ascpipe.tables", "ascpipe.kernels", "ascpipe.shm", "ascpipe.control"},
     "ascpipe.tables": {"ascpipe.kernels"},
+    "ascpipe.checkpoint": {"ascpipe.shm"},
     "ascpipe.kernels": set(),
     "ascpipe.shm": set(),
     "ascpipe.control": set(),

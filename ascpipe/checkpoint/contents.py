@@ -1,0 +1,147 @@
+"""What a checkpoint holds: the specs of its tables, where training was, and blocks of trained state."""
+from typing import Dict, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+POOL = 4  #: kind of initial rows that are picked from a pool, which is saved with the table
+
+#: Key and count or timestamp are int64, an element of a row is float32.
+INT_BYTES = 8
+FLOAT_BYTES = 4
+
+
+class SlotSpec(NamedTuple):
+    """An optimizer slot of a table.
+
+    Attributes:
+        name: of its folder, ``<optimizer>_<state>`` such as ``LazyAdam_momentum``.
+        width: floats per row.
+        initial: what each element of a new row begins with; None where the checkpoint does not say.
+    """
+
+    name: str
+    width: int
+    initial: Optional[float]
+
+
+class InitialRows(NamedTuple):
+    """From what the row of a new key is computed.
+
+    Attributes:
+        seed: 64 bits, unsigned.
+        kind: 0 constant a, 1 uniform [a, b), 2 normal (mean a, stddev b), 3 truncated normal, 4 a row of the pool.
+        a, b: see ``kind``.
+        scale: multiplies each initial value.
+        pool_rows: rows of the pool; 0 for other kinds than 4.
+    """
+
+    seed: int
+    kind: int
+    a: float
+    b: float
+    scale: float
+    pool_rows: int = 0
+
+
+class Policies(NamedTuple):
+    """Admission and eviction of a table, as they are after the last trained step.
+
+    Attributes:
+        access_threshold: count at which a key gets a row, -1: admission is off.
+        counting: whether occurrences are counted.
+        faae_coefficient: how much an occurrence counts.
+        eviction_threshold: age at which an eviction drops a key, -1: off.
+        time: the table's time: the last timestamp that it has seen, 0: none.
+    """
+
+    access_threshold: int
+    counting: bool
+    faae_coefficient: int
+    eviction_threshold: int
+    time: int
+
+
+class TableSpec(NamedTuple):
+    """One table of a checkpoint.
+
+    Attributes:
+        name: 1 to 100 letters, digits and underscores.
+        dim: floats of an embedding.
+        key_dtype: ``"int64"`` or ``"int32"``, as the program declared it; keys are int64 everywhere.
+        slots: its optimizer slots, in their order within a row.
+        rows: keys that have a row.
+        candidates: keys that are counted and have no row.
+        initial: None where the checkpoint does not say (one without our manifest).
+        policies: None where the checkpoint does not say.
+    """
+
+    name: str
+    dim: int
+    key_dtype: str
+    slots: Tuple[SlotSpec, ...]
+    rows: int
+    candidates: int
+    initial: Optional[InitialRows]
+    policies: Optional[Policies]
+
+    @property
+    def row_floats(self) -> int:
+        """Floats of a row: the embedding, then each optimizer slot."""
+        return self.dim + sum(slot.width for slot in self.slots)
+
+
+class Block(NamedTuple):
+    """Some keys that have a row.
+
+    Attributes:
+        keys: int64[n].
+        rows: float32[n, row_floats]: embedding, then the optimizer slots in the order of the spec.
+        counts: int64[n], 0 or more.
+        timestamps: int64[n], when each key was last used, in the unit of the data; 0: never with a timestamp.
+    """
+
+    keys: np.ndarray
+    rows: np.ndarray
+    counts: np.ndarray
+    timestamps: np.ndarray
+
+
+class CandidateBlock(NamedTuple):
+    """Some keys that are counted and have no row yet.
+
+    Attributes:
+        keys: int64[n].
+        counts: int64[n], 0 or more.
+        timestamps: int64[n], as those of a Block.
+    """
+
+    keys: np.ndarray
+    counts: np.ndarray
+    timestamps: np.ndarray
+
+
+class TablePosition(NamedTuple):
+    """How far a table was: with the run's id, what tells whether the live state is the saved one.
+
+    Attributes:
+        last_ticket: the last ticket it had finished, -1: none.
+        cuts: changes between steps that were applied to it.
+    """
+
+    last_ticket: int
+    cuts: int
+
+
+class Position(NamedTuple):
+    """Where training was.
+
+    Attributes:
+        run_id: of the daemon's session, unique among all runs; 1 to 128 characters.
+        tables: by the name of the table.
+        trained_batches: by the name of the stream: how many of its batches are trained, of all runs that led here; the
+            input position, as ``dataset.skip(n)`` wants it.
+    """
+
+    run_id: str
+    tables: Dict[str, TablePosition]
+    trained_batches: Dict[str, int]
