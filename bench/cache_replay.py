@@ -127,8 +127,8 @@ def _batch(number: int, unique: np.ndarray, occurrences: np.ndarray) -> Batch:
     def ints() -> np.ndarray:
         return np.zeros(len(unique), np.int32)
 
-    return Batch(number, number + 1, 0, unique, occurrences, ints(), ints(), ints(), np.zeros(len(unique), np.int64),
-                 ints(), ints(), ints(), ints(), ints())
+    return Batch(ints(), ints(), ints(), np.zeros(len(unique), np.int64), ints(), ints(), ints(), ints(), ints(),
+                 number, number + 1, 0, unique, occurrences)
 
 
 def memory_of_a_key() -> Dict[str, float]:

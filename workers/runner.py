@@ -41,8 +41,9 @@ class Attachment:
         rings: the ring of each stream, in the order of ``streams``.
         streams: {"stream", "channel", "tables"} of each.
         tables: table number -> its segment.
-        assigned: table numbers by table worker index.
+        workers: table number -> index of the table worker that serves it.
         restart: an earlier worker in this place died.
+        spin_us: microseconds to spin before a bell sleeps.
     """
 
     def __init__(self, body: Dict[str, Any], fds: List[int]) -> None:

@@ -1,5 +1,6 @@
 """What a table is given and what it makes of it: its shared memory, a batch, the record of a plan."""
-from typing import Any, Callable, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Callable, List, NamedTuple
 
 import numpy as np
 
@@ -22,24 +23,18 @@ class Truth(NamedTuple):
     ready_homes: Callable[[int], bool]
 
 
-class Batch(NamedTuple):
-    """The distinct keys of one frame for one table, and the cells where its record goes; arrays are [n].
+@dataclass
+class RecordArrays:
+    """Where a record stands: the arrays of one part of a frame, or their first cells.
 
     Attributes:
-        number: of the frame.
-        sequence: of the ticket, as use is scored by it.
-        timestamp: of the batch, 0 = it has none.
-        unique, occurrences, held: int64, int32, int32; distinct keys in order of first appearance, how often
-            each occurs, their entry numbers.
-        slots, homes, counts, frequencies: int32, int32, int64, int32; the record of each key.
-        move_in, out_slots, out_entries, out_homes: int32; the rows that move.
+        held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; entry number
+            and absolute new values of each key; a slot or home row of -1 leaves what was there.
+        move_in: int32[m]; indexes of the keys that get a slot or a home row: first those whose rows are new,
+            then those whose rows come from home.
+        out_slots, out_entries, out_homes: int32[k]; victims; the last k of ``move_in`` get their slots.
     """
 
-    number: int
-    sequence: int
-    timestamp: int
-    unique: np.ndarray
-    occurrences: np.ndarray
     held: np.ndarray
     slots: np.ndarray
     homes: np.ndarray
@@ -50,17 +45,36 @@ class Batch(NamedTuple):
     out_entries: np.ndarray
     out_homes: np.ndarray
 
+    def first(self, keys: int, moves: int, outs: int) -> List[np.ndarray]:
+        """All arrays in the order of the fields, cut to so many keys, rows that move in, and victims."""
+        return [self.held[:keys], self.slots[:keys], self.homes[:keys], self.counts[:keys], self.frequencies[:keys],
+                self.move_in[:moves], self.out_slots[:outs], self.out_entries[:outs], self.out_homes[:outs]]
 
-class Record(NamedTuple):
+
+@dataclass
+class Batch(RecordArrays):
+    """The distinct keys of one frame for one table; all arrays have n cells, those of its record to be filled.
+
+    Attributes:
+        number: of the frame.
+        sequence: of the ticket, as use is scored by it.
+        timestamp: of the batch, 0 = it has none.
+        unique, occurrences: int64[n], int32[n]; distinct keys in order of first appearance, how often each occurs.
+    """
+
+    number: int
+    sequence: int
+    timestamp: int
+    unique: np.ndarray
+    occurrences: np.ndarray
+
+
+@dataclass
+class Record(RecordArrays):
     """What a plan leads to: absolute values of entries, and the rows that move.
 
     Attributes:
         number: of the frame.
-        held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; a slot or
-            home row of -1 leaves what was there.
-        move_in: int32[m]; indexes of the keys that get a slot or a home row: first ``fresh`` keys whose rows
-            are new, then those whose rows come from home.
-        out_slots, out_entries, out_homes: int32[k]; victims; the last k of ``move_in`` get their slots.
         fresh: keys whose rows are new.
         status: PLAN_OK or the reason why there is no plan; the arrays are empty then.
         need: with another status, what the batch needs.
@@ -69,15 +83,6 @@ class Record(NamedTuple):
     """
 
     number: int
-    held: np.ndarray
-    slots: np.ndarray
-    homes: np.ndarray
-    counts: np.ndarray
-    frequencies: np.ndarray
-    move_in: np.ndarray
-    out_slots: np.ndarray
-    out_entries: np.ndarray
-    out_homes: np.ndarray
     fresh: int
     status: int
     need: int

@@ -29,7 +29,6 @@ from ascpipe.words import FREE, PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMOR
 PLACES = 64  #: of a ring; also bits of a window mask
 
 _NO_INTS = np.zeros(0, np.int32)
-_NO_LONGS = np.zeros(0, np.int64)
 
 
 class Table:
@@ -149,7 +148,8 @@ class Table:
             plan.draft_record(batch.held, batch.occurrences, self._set_rules(batch), *self._view(), batch.slots,
                               batch.homes, batch.counts, batch.frequencies, batch.move_in, self._tally)
             status, need = self._room()
-        record = self._complete(batch) if status == PLAN_OK else self._refused(batch.number, status, need)
+        record = self._complete(batch) if status == PLAN_OK else Record(
+            *batch.first(0, 0, 0), batch.number, 0, status, need, self.rows, self.time, 0)
         self._put_on(record)
         self._pass_by(self._window[batch.number], batch.number)
         return record
@@ -161,10 +161,8 @@ class Table:
         outs = self._give_slots(batch, move_in) if self.device_rows else 0
         if self._home_rows:
             plan.place_missing(move_in[:fresh], self._free_homes.take(fresh), batch.homes)
-        return Record(
-            batch.number, batch.held, batch.slots, batch.homes, batch.counts, batch.frequencies, move_in,
-            batch.out_slots[:outs], batch.out_entries[:outs], batch.out_homes[:outs], fresh, PLAN_OK, 0,
-            self.rows + fresh, max(self.time, batch.timestamp), admitted)
+        return Record(*batch.first(len(batch.held), fresh + loads, outs), batch.number, fresh, PLAN_OK, 0,
+                      self.rows + fresh, max(self.time, batch.timestamp), admitted)
 
     def _give_slots(self, batch: Batch, move_in: np.ndarray) -> int:
         """Slots for the keys of ``move_in``: free ones, then those of victims; returns how many victims."""
@@ -227,9 +225,8 @@ class Table:
             known = found >= 0
             occurrences, n = batch.occurrences[known], int(known.sum())
             batch.held[:n] = found[known]
-        record = Record(
-            batch.number, batch.held[:n], batch.slots[:n], batch.homes[:n], batch.counts[:n], batch.frequencies[:n],
-            _NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, 0, PLAN_OK, 0, self.rows, max(self.time, batch.timestamp), 0)
+        record = Record(*batch.first(n, 0, 0), batch.number, 0, PLAN_OK, 0, self.rows,
+                        max(self.time, batch.timestamp), 0)
         plan.draft_count_only(record.held, occurrences, self._set_rules(batch), self._truth.entries,
                               self._truth.entries32, record.slots, record.homes, record.counts, record.frequencies)
         self._put_on(record)
@@ -282,10 +279,6 @@ class Table:
         if in_use + unknown <= self._capacity:
             return PLAN_NO_MEMORY, in_use + unknown
         return PLAN_HOST_FULL if self._home_rows else PLAN_TABLE_FULL, self.rows + unknown
-
-    def _refused(self, number: int, status: int, need: int) -> Record:
-        return Record(number, _NO_INTS, _NO_INTS, _NO_INTS, _NO_LONGS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS, _NO_INTS,
-                      0, status, need, self.rows, self.time, 0)
 
     # ---- reading and cuts
 

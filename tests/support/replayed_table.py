@@ -6,7 +6,7 @@ import numpy as np
 from ascpipe.tables.records import Batch, Record
 from ascpipe.tables.table import Table
 from ascpipe.words import FREE, PLAN_NO_MEMORY, PLAN_OK, RETIRED, TOUCHED
-from ascpipe.workers.train_stage import truth_of
+from ascpipe.workers.cuts import truth_of
 from tests.reference import replay
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class ReplayedTable(Table):
         record = super().plan(batch, held_count)
         if expected is not None and record.status != PLAN_NO_MEMORY:
             made = {name: value.tolist() if isinstance(value, np.ndarray) else value
-                    for name, value in record._asdict().items()}
+                    for name, value in vars(record).items()}
             wrong = {name: (made[name], value) for name, value in expected.items() if made[name] != value}
             if wrong:
                 raise AssertionError("plan of frame {}: made, expected {}".format(batch.number, wrong))
