@@ -3,7 +3,8 @@ import pytest
 
 from ascpipe.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLANNED, SLOT_HOME, SLOT_NONE, TOUCHED
 from tests.support.pipeline_sim import Sim
-from tests.support.sim_ring import Home, PlanError
+from tests.support.sim_ring import Home
+from tests.unit.workers.refusals import refusal
 
 
 def host(device_rows, home_rows=20, **settings):
@@ -78,12 +79,7 @@ def test_a_device_of_exactly_one_batch_trains_any_batches():
 def test_a_batch_with_more_keys_than_the_device_has_rows_says_so_and_loses_nothing():
     sim = host(2)
     sim.train([1, 2])
-    batch = sim.submit([1, 2, 3])
-    sim.work()
-    with pytest.raises(PlanError) as small:
-        sim.claim(batch, 0)
-    assert (small.value.status, small.value.need) == (PLAN_DEVICE_SMALL, 3)
-    sim.close(batch)
+    assert refusal(sim, [1, 2, 3]) == (PLAN_DEVICE_SMALL, 3)
     sim.train([3])
     sim.check(0)
 
@@ -91,12 +87,7 @@ def test_a_batch_with_more_keys_than_the_device_has_rows_says_so_and_loses_nothi
 def test_more_keys_than_home_rows_say_so_and_lose_nothing():
     sim = host(2, home_rows=3)
     sim.train([1, 2])
-    batch = sim.submit([3, 4])
-    sim.work()
-    with pytest.raises(PlanError) as full:
-        sim.claim(batch, 0)
-    assert (full.value.status, full.value.need) == (PLAN_HOST_FULL, 4)
-    sim.close(batch)
+    assert refusal(sim, [3, 4]) == (PLAN_HOST_FULL, 4)
     sim.train([3])
     sim.check(0)
 
@@ -109,12 +100,7 @@ def test_a_machine_without_memory_says_so_and_may_go_on_later(what, monkeypatch)
     with monkeypatch.context() as scarce:
         scarce.setattr(view, what, lambda count: count <= 1)
         sim.kill(0)
-        batch = sim.submit([2, 3])
-        sim.work()
-        with pytest.raises(PlanError) as error:
-            sim.claim(batch, 0)
-        assert (error.value.status, error.value.need) == (PLAN_NO_MEMORY, 3)
-        sim.close(batch)
+        assert refusal(sim, [2, 3]) == (PLAN_NO_MEMORY, 3)
         sim.train([1])
     sim.kill(0)
     sim.train([2, 3])

@@ -8,6 +8,7 @@ from ascpipe.words import ANSWERED, ASKED, DEDUPED, PLAN_TABLE_FULL, PLANNED, RE
 from ascpipe.workers.key_worker import KeyStage
 from tests.support.pipeline_sim import Sim, any_tables, ask_any_cut
 from tests.support.sim_ring import PlanError
+from tests.unit.workers.refusals import refusal
 
 
 def test_one_batch_gets_rows_and_is_retired():
@@ -67,12 +68,7 @@ def test_a_plan_that_stood_upon_a_dropped_batch_is_made_again():
 def test_a_full_table_says_how_many_rows_are_needed_and_loses_nothing():
     sim = Sim([2])
     sim.train([1, 2])
-    batch = sim.submit([2, 3, 4])
-    sim.work()
-    with pytest.raises(PlanError) as full:
-        sim.claim(batch, 0)
-    assert (full.value.status, full.value.need) == (PLAN_TABLE_FULL, 4)
-    sim.close(batch)
+    assert refusal(sim, [2, 3, 4]) == (PLAN_TABLE_FULL, 4)
     sim.train([1])
     assert sim.trained_state(0) == {1: (2, 0), 2: (1, 1)}
     sim.check(0)
