@@ -8,12 +8,11 @@ from ascpipe.shm import layout
 from ascpipe.shm.ring import Place
 from ascpipe.tables.table import Table
 from ascpipe.words import EVAL, TRAIN
-from ascpipe.workers.cuts import Bells, CutStage, truth_of
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.runner import Attachment, Worker, command
-from ascpipe.workers.train_stage import TrainStage
+from ascpipe.workers.train_stage import Bells, TrainStage, truth_of
 
-Stage = Union[TrainStage, CutStage, EvalStage]
+Stage = Union[TrainStage, EvalStage]
 
 
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
@@ -33,15 +32,21 @@ def _stages(attachment: Attachment, number: int) -> List[Stage]:
     view = attachment.tables[number]
     table = Table(truth_of(view))
     train, evaluation = _place(attachment, number, TRAIN), _place(attachment, number, EVAL)
-    changes: Union[TrainStage, CutStage]
+    stages: List[Stage] = []
+    is_readable = _always
     if train is None:
-        changes = CutStage(view, table, bells)
+        table.rebuild((), ())
     else:
-        changes = TrainStage(view, table, train, bells, restart=attachment.restart)
-    stages: List[Stage] = [changes]
+        train_stage = TrainStage(view, table, train, bells, restart=attachment.restart)
+        is_readable = train_stage.is_readable
+        stages.append(train_stage)
     if evaluation is not None:
-        stages.append(EvalStage(table, evaluation, changes.is_readable, bells))
+        stages.append(EvalStage(table, evaluation, is_readable, bells))
     return stages
+
+
+def _always() -> bool:
+    return True
 
 
 def _place(attachment: Attachment, table: int, channel: int) -> Optional[Place]:

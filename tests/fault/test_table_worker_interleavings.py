@@ -14,7 +14,7 @@ from ascpipe.shm.ring import PartView, RingView, read_frames
 from ascpipe.tables import table as table_module
 from ascpipe.tables.table import Table
 from ascpipe.words import CLAIMED, PLANNED, RETIRED, TOUCHED
-from ascpipe.workers import cuts, train_stage
+from ascpipe.workers import train_stage
 from tests.support.pipeline_sim import Sim, any_tables, ask_any_cut
 
 KEYS = 12
@@ -29,10 +29,8 @@ class Pauses:
 
     def __init__(self, monkeypatch):
         self.at = lambda name: None
-        for module, names in ((train_stage, ("exchange_u32", "compare_exchange_u32", "store_release_i64",
-                                             "load_acquire_i64")), (cuts, ("exchange_i64", "load_acquire_i64"))):
-            for name in names:
-                monkeypatch.setattr(module, name, self._around(getattr(module, name), name))
+        for name in ("exchange_u32", "compare_exchange_u32", "exchange_i64", "store_release_i64", "load_acquire_i64"):
+            monkeypatch.setattr(train_stage, name, self._around(getattr(train_stage, name), name))
         monkeypatch.setattr(RingView, "look", self._around(RingView.look, "look"))
         monkeypatch.setattr(PartView, "__setitem__", self._around(PartView.__setitem__, "field"))
         monkeypatch.setattr(Table, "assign", self._half_way(Table.assign))
