@@ -19,6 +19,16 @@ ClaimWords Good() {
   return words;
 }
 
+// A plan that could not be made; the table has 50 home rows at most.
+ClaimWords Unplanned(layout::PlanStatus status, std::int64_t need, std::int64_t device_rows) {
+  ClaimWords words = Good();
+  words.status = status;
+  words.need = need;
+  words.device_rows = device_rows;
+  words.home_rows = 50;
+  return words;
+}
+
 void CheckWaits(const ClaimWords& words, layout::WaitsFor reason, bool wants) {
   const ClaimVerdict verdict = DecideClaim(words);
   CHECK_EQ(verdict.kind, ClaimVerdict::kWait);
@@ -89,40 +99,42 @@ TEST(ABatchThatCannotFitNamesBothSizes) {
 }
 
 TEST(AFullTableNamesNeedAndLimit) {
-  ClaimWords words = Good();
-  words.status = layout::kPlanTableFull;
-  words.need = 12;
-  CheckRefuses(words, Code::kResourceExhausted, "'user' needs 12 device rows for ticket 5, but has 10");
+  CheckRefuses(Unplanned(layout::kPlanTableFull, 12, 10), Code::kResourceExhausted,
+               "'user' needs 12 device rows for ticket 5, but has 10");
 }
 
 TEST(ABatchThatTheDeviceCannotHoldNamesTheSettingAndLosesNothing) {
-  ClaimWords words = Good();
-  words.status = layout::kPlanDeviceSmall;
-  words.need = 12;
-  CheckRefuses(words, Code::kResourceExhausted,
+  CheckRefuses(Unplanned(layout::kPlanDeviceSmall, 12, 10), Code::kResourceExhausted,
                "'user': the batch of ticket 5 has 12 distinct ids that need a row on the device at once, but there are "
                "10 device rows. Raise device_vocabulary_size of the table to 12 or more, or use a smaller batch. "
                "Nothing was lost");
 }
 
 TEST(AFullHostNamesTheSettingAndLosesNothing) {
-  ClaimWords words = Good();
-  words.status = layout::kPlanHostFull;
-  words.need = 51;
-  words.home_rows = 50;
+  const ClaimWords words = Unplanned(layout::kPlanHostFull, 51, 10);
   CheckRefuses(words, Code::kResourceExhausted,
                "'user' needs 51 host rows for ticket 5, but has 50. Raise host_vocabulary_size of the table to 51");
   CheckRefuses(words, Code::kResourceExhausted, "Nothing was lost: this table did not take the batch");
 }
 
 TEST(AMachineWithoutMemoryNamesWhatWasWantedAndLosesNothing) {
-  ClaimWords words = Good();
-  words.status = layout::kPlanNoMemory;
-  words.need = 4096;
-  words.home_rows = 50;
+  const ClaimWords words = Unplanned(layout::kPlanNoMemory, 4096, 10);
   CheckRefuses(words, Code::kResourceExhausted, "no shared memory left for 4096 entries or host rows, which ticket 5");
   CheckRefuses(words, Code::kResourceExhausted, "(host_vocabulary_size allows 50). Give the machine");
   CheckRefuses(words, Code::kResourceExhausted, "Nothing was lost: this table did not take the batch");
+}
+
+TEST(AnExpansionTableThatCannotGrowSaysWhatHelpsAndNamesNoSize) {
+  for (const layout::PlanStatus status : {layout::kPlanHostFull, layout::kPlanNoMemory}) {
+    const ClaimWords words = Unplanned(status, 51, 0);
+    CheckRefuses(words, Code::kResourceExhausted,
+                 status == layout::kPlanHostFull
+                     ? "'user' needs 51 rows for ticket 5, but has grown to its limit of 50 rows"
+                     : "no shared memory left for 51 entries or rows, which ticket 5 needs. Give the machine");
+    CheckRefuses(words, Code::kResourceExhausted, "feature eviction or a higher access_threshold");
+    CheckRefuses(words, Code::kResourceExhausted, "Nothing was lost: this table did not take the batch");
+    CHECK(DecideClaim(words).error.text().find("vocabulary_size") == std::string::npos);
+  }
 }
 
 TEST(AFullTableIsAnErrorOnlyOfAPlanThatHolds) {

@@ -50,7 +50,7 @@ struct Fixture {
     for (int i = 0; i < kSlots * kDim; ++i) rows[i] = 100.0f + i;
     for (int i = 0; i < kSlots; ++i) slot[i] = 200.0f + i;
     for (int i = 0; i < kHomes * 3; ++i) homes[i] = 300.0f + i;
-    state = {{rows, kDim, 0.0f}, {slot, 1, 0.5f}};
+    state = {{rows, kDim, kDim, 0.0f}, {slot, 1, 1, 0.5f}};
     table.name = &name;
     table.device_rows = kSlots;
     table.home.data = homes;
@@ -68,6 +68,24 @@ struct Fixture {
     if (!status.ok()) return status;
     moves.Out(0, moves.outs());
     moves.In(0, moves.ins());
+    return status;
+  }
+
+  // The table has no device rows; index 3 is a key that it does not admit, index 1 has its row.
+  void MakeExpansion() {
+    part->load_count = part->out_count = 0;
+    Array(part->homes)[3] = -1;
+    state = {{homes, kDim, 3, 0.0f}, {homes + kDim, 1, 3, 0.5f}};
+    table.device_rows = kHomes;
+    table.home = HomeRows();
+  }
+  CoreStatus MoveInPlace() {
+    std::int32_t places[4];
+    std::int64_t bad = -1;
+    RowMoves moves;
+    CHECK(CopyPlan(ring.view, 0, 0, {&layout::Part::homes, layout::kSlotNone, kHomes}, {{places, 4}, {}}, &bad));
+    const CoreStatus status = moves.Read(ring.view, 0, 0, table, {places, 4});
+    if (status.ok()) moves.In(0, moves.ins());
     return status;
   }
 
@@ -145,7 +163,7 @@ TEST(RowsOfEveryWidthAreCopiedWhole) {
     Fixture fixture;
     std::vector<float> device(kSlots * width), home(kHomes * width, -1.0f);
     for (std::size_t i = 0; i < device.size(); ++i) device[i] = static_cast<float>(i);
-    fixture.state = {{device.data(), width, 0.0f}};
+    fixture.state = {{device.data(), width, width, 0.0f}};
     fixture.table.home.data = home.data();
     fixture.table.home.row_floats = width;
     const std::vector<float> before = device;
@@ -170,7 +188,7 @@ TEST(ATableOnTheDeviceAloneNeedsNoHomes) {
 TEST(RowsFromAHostThatIsNotThereAreRefused) {
   Fixture fixture;
   fixture.table.home = HomeRows();
-  fixture.CheckRefused("moves 1 rows from and 2 rows to the host, where this table has none");
+  fixture.CheckRefused("moves 1 rows from and 2 rows to the host, but rows of this table stay where they are");
 }
 
 TEST(CountsThatCannotBeAreRefused) {
@@ -203,7 +221,40 @@ TEST(AnIndexOutsideTheBatchIsRefused) {
 TEST(ARowForAKeyWithoutASlotIsRefused) {
   Fixture fixture;
   fixture.Array(fixture.part->slots)[3] = -1;
-  fixture.CheckRefused("gives a row to index 3 of 4, which has no slot");
+  fixture.CheckRefused("gives a row to index 3 of 4, which has no slot or home row");
+}
+
+TEST(NewRowsOfAnExpansionTableBeginAtHome) {
+  Fixture fixture;
+  fixture.MakeExpansion();
+  const std::vector<float> before(fixture.homes, fixture.homes + kHomes * 3);
+  CHECK(fixture.MoveInPlace().ok());
+  for (std::int64_t home = 0; home < kHomes; ++home) {
+    float expected[3] = {before[home * 3], before[home * 3 + 1], before[home * 3 + 2]};
+    if (home == 0 || home == 2) {
+      fixture.initial.Fill(40 + home, kDim, expected);
+      expected[2] = 0.5f;
+    }
+    CHECK_EQ(std::memcmp(fixture.homes + home * 3, expected, sizeof(expected)), 0);
+  }
+  CHECK_EQ(fixture.rows[0], 100.0f);
+}
+
+TEST(RowsOfAnExpansionTableDoNotMove) {
+  Fixture fixture;
+  fixture.MakeExpansion();
+  fixture.part->load_count = 1;
+  fixture.CheckRefused("moves 1 rows from and 0 rows to the host, but rows of this table stay where they are");
+}
+
+TEST(HomeRowsBecomeCodesAndThoseOfPaddingKeysStayApart) {
+  const std::int64_t keys[] = {5, 6, 7, 8, 9};
+  std::int32_t homes[] = {0, -1, 3, layout::kMaxExpansionRows - 1, -1};
+  EncodeHomes({homes, 5});
+  FreezePadding(keys, {7, 8, 9}, {homes, 5});
+  const std::int32_t expected[] = {-2, -1, layout::kSlotFrozen - 5,
+                                   layout::kSlotFrozen - 1 - layout::kMaxExpansionRows, -1};
+  CHECK_EQ(std::memcmp(homes, expected, sizeof(homes)), 0);
 }
 
 TEST(AHomeRowWithoutMemoryIsRefused) {
@@ -231,10 +282,10 @@ TEST(SlotsAndRestoreIndexesAreCopiedAndChecked) {
   std::int32_t slots[4], restore[4];
   std::int64_t bad = -1;
   const PlanOutputs outputs = {{slots, 3}, {{restore, 4}}};
-  CHECK(CopyPlan(fixture.ring.view, 0, 0, layout::kSlotNone, 3, outputs, &bad));
+  CHECK(CopyPlan(fixture.ring.view, 0, 0, {&layout::Part::slots, layout::kSlotNone, 3}, outputs, &bad));
   CHECK_EQ(slots[0], 2);
   CHECK_EQ(restore[2], 2);
-  CHECK(!CopyPlan(fixture.ring.view, 0, 0, layout::kSlotNone, 2, outputs, &bad));
+  CHECK(!CopyPlan(fixture.ring.view, 0, 0, {&layout::Part::slots, layout::kSlotNone, 2}, outputs, &bad));
   CHECK_EQ(bad, 0);
 }
 
@@ -244,11 +295,11 @@ TEST(CodesOfHomeRowsAreAnAnswerOfEvaluationsAlone) {
   std::int64_t bad = -1;
   const PlanOutputs outputs = {{slots, 4}, {}};
   fixture.Array(fixture.part->slots)[2] = layout::kSlotHome - 5;
-  CHECK(!CopyPlan(fixture.ring.view, 0, 0, layout::kSlotNone, 4, outputs, &bad));
+  CHECK(!CopyPlan(fixture.ring.view, 0, 0, {&layout::Part::slots, layout::kSlotNone, 4}, outputs, &bad));
   CHECK_EQ(bad, 2);
-  CHECK(CopyPlan(fixture.ring.view, 0, 0, LowestCode(6), 4, outputs, &bad));
+  CHECK(CopyPlan(fixture.ring.view, 0, 0, {&layout::Part::slots, LowestCode(6), 4}, outputs, &bad));
   CHECK_EQ(slots[2], -7);
-  CHECK(!CopyPlan(fixture.ring.view, 0, 0, LowestCode(5), 4, outputs, &bad));
+  CHECK(!CopyPlan(fixture.ring.view, 0, 0, {&layout::Part::slots, LowestCode(5), 4}, outputs, &bad));
   CHECK_EQ(LowestCode(0), layout::kSlotNone);
 }
 

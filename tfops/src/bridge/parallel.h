@@ -2,12 +2,18 @@
 #ifndef ASCPIPE_BRIDGE_PARALLEL_H_
 #define ASCPIPE_BRIDGE_PARALLEL_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/blocks.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace ascpipe {
+
+// Rows of so many floats that one thread moves in one go: some ten microseconds of work.
+inline std::int64_t BlockRows(std::int64_t floats) {
+  return std::max<std::int64_t>(16, 8192 / std::max<std::int64_t>(1, floats));
+}
 
 // Calls work(begin, end) for blocks of [0, total), on this thread and on those of the pool that are free.
 //

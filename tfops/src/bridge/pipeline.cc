@@ -57,11 +57,16 @@ CoreStatus Pipeline::AddTable(int number, const std::string& name, const TableSi
     return Error(Code::kInvalidArgument, "table '", name, "': ", sizes.home_rows, " home rows of ", sizes.row_floats,
                  " floats are not possible (dim ", sizes.dim, ")");
   }
+  const bool is_expansion = sizes.device_rows == 0 && sizes.home_rows > 0;
+  if (is_expansion && sizes.home_rows > layout::kMaxExpansionRows) {
+    return Error(Code::kInvalidArgument, "table '", name, "': ", sizes.home_rows, " rows that are used at home are not "
+                 "possible (1 to ", layout::kMaxExpansionRows, ")");
+  }
   std::unique_ptr<Segment> segment;
   CoreStatus status = Segment::Map(fd, bytes, Text("segment of table '", name, "'"), &segment);
   if (status.ok()) status = CheckTable(*segment, number, sizes);
   std::shared_ptr<DeviceTable> device;
-  if (status.ok()) status = HostDeviceTable::Make(name, sizes.device_rows, sizes.dim, &device);
+  if (status.ok()) status = HostDeviceTable::Make(name, is_expansion ? 1 : sizes.device_rows, sizes.dim, &device);
   if (!status.ok()) return status;
   tables_[number].reset(
       new Table(number, name, sizes, initial, std::move(padding_keys), std::move(segment), std::move(device)));

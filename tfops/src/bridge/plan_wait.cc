@@ -1,6 +1,5 @@
 #include "bridge/plan_wait.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "bridge/parallel.h"
@@ -18,10 +17,6 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
 namespace {
-
-// Rows that one thread moves in one go: some ten microseconds of work.
-constexpr std::int64_t kBlockFloats = 8192;
-constexpr std::int64_t kMinBlockRows = 16;
 
 class PlanWait : public AsyncWait {
  public:
@@ -44,7 +39,7 @@ class PlanWait : public AsyncWait {
   ClaimWords ReadWords() {
     ClaimWords words;
     words.table = table_name;
-    words.device_rows = request_.table->device().row_count();
+    words.device_rows = request_.table->sizes().device_rows;
     words.home_rows = request_.table->sizes().home_rows;
     ReadClaimWords(ring(), index(), *request_.ticket.get(), &words);
     if (words.state >= 0) frame_ = words.state;
@@ -75,12 +70,14 @@ class PlanWait : public AsyncWait {
     return Status::OK();
   }
 
-  // lowest: of what may stand in place of a slot.
-  Status Copy(const PlanOutputs& outputs, std::int64_t lowest) {
+  // The slots, of which `lowest` is the least that may stand in their place.
+  PlanColumn Slots(std::int64_t lowest) const {
+    return {&layout::Part::slots, lowest, request_.table->sizes().device_rows};
+  }
+
+  Status Copy(const PlanOutputs& outputs, const PlanColumn& column) {
     std::int64_t bad = -1;
-    if (CopyPlan(ring(), frame(), index(), lowest, request_.table->device().row_count(), outputs, &bad)) {
-      return Status::OK();
-    }
+    if (CopyPlan(ring(), frame(), index(), column, outputs, &bad)) return Status::OK();
     return Refuse(Code::kDataLoss, "E301: table '", table_name, "': slot ", bad, " of the plan of ticket ",
                   SequenceOf(ticket), " is outside the table. Restore from the last checkpoint");
   }
@@ -119,7 +116,7 @@ class ClaimWait : public PlanWait {
     PlanOutputs outputs;
     std::vector<StateRows> state;
     Status status = Allocate(&outputs);
-    if (status.ok()) status = request_.table->Attach(ctx(), 1, request_.slot_initial, &state);
+    if (status.ok()) status = request_.table->Attach(ctx(), 1, request_.slots, &state);
     if (status.ok()) status = request_.table->FitsHome(state);
     if (!status.ok()) {
       End(status);
@@ -168,36 +165,48 @@ class ClaimWait : public PlanWait {
     if (Exchange(&ring().frame(number)->trained, 1u) == 0) FetchAdd(&ring().header()->trained, std::int64_t{1});
     RingWorker();
     Status status = PlanIsSound();
-    if (status.ok()) status = Copy(outputs, layout::kSlotNone);
-    if (status.ok()) status = Move(outputs, state);
+    MovedTable table = Moved(state);
+    if (status.ok()) status = Copy(outputs, {Places(), layout::kSlotNone, table.device_rows});
+    if (status.ok()) status = Move(outputs, table);
     if (status.ok()) {
       StoreRelease(&ring().table(index())->finished, ticket);
       Exchange(ring().word(index(), number), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done
       RingWorker();
     }
+    step().BeginHandles(request_.table, ticket);
     step().Claimed(std::move(request_.ticket));
     pipeline().waiter().Wake();
     return status;
   }
 
-  // Every index is examined before the first row is moved, and every row has gone before the first comes.
-  Status Move(const PlanOutputs& outputs, const std::vector<StateRows>& state) {
+  // Which numbers of the plan say where rows are: an expansion table has them at home only.
+  std::int64_t layout::Part::*Places() const {
+    return request_.table->is_expansion() ? &layout::Part::homes : &layout::Part::slots;
+  }
+
+  MovedTable Moved(const std::vector<StateRows>& state) const {
     const Table& moved = *request_.table;
     MovedTable table;
     table.name = &moved.name();
-    table.device_rows = moved.device().row_count();
-    table.home = moved.home();
+    table.device_rows = moved.is_expansion() ? moved.home().ready : moved.sizes().device_rows;
+    if (!moved.is_expansion()) table.home = moved.home();
     table.initial = &moved.initial();
     table.state = &state;
+    return table;
+  }
+
+  // Every index is examined before the first row is moved, and every row has gone before the first comes.
+  Status Move(const PlanOutputs& outputs, const MovedTable& table) {
     RowMoves moves;
     TF_RETURN_IF_ERROR(ToStatus(moves.Read(ring(), frame(), index(), table, outputs.slots)));
     std::int64_t floats = 0;
-    for (const StateRows& rows : state) floats += rows.width;
-    const std::int64_t block = std::max(kMinBlockRows, kBlockFloats / floats);
+    for (const StateRows& rows : *table.state) floats += rows.width;
+    const std::int64_t block = BlockRows(floats);
     ShareBlocks(ctx(), moves.outs(), block, [&moves](std::int64_t begin, std::int64_t end) { moves.Out(begin, end); });
     ShareBlocks(ctx(), moves.ins(), block, [&moves](std::int64_t begin, std::int64_t end) { moves.In(begin, end); });
+    if (request_.table->is_expansion()) EncodeHomes(outputs.slots);
     const layout::Part* part = ring().part(frame(), index());
-    FreezePadding(ring().array<std::int64_t>(frame(), part->unique), moved.padding_keys(), outputs.slots);
+    FreezePadding(ring().array<std::int64_t>(frame(), part->unique), request_.table->padding_keys(), outputs.slots);
     return Status::OK();
   }
 
@@ -242,9 +251,9 @@ class ReadWait : public PlanWait {
   void Proceed() override {
     PlanOutputs outputs;
     std::vector<StateRows> state;
-    Status status = request_.table->Attach(ctx(), 1, request_.slot_initial, &state);
+    Status status = request_.table->Attach(ctx(), 1, request_.slots, &state);
     if (status.ok()) status = Allocate(&outputs);
-    if (status.ok()) status = Copy(outputs, LowestCode(request_.table->home().ready));
+    if (status.ok()) status = Copy(outputs, Slots(LowestCode(request_.table->home().ready)));
     if (IsClosed()) {
       status = Refuse(Code::kFailedPrecondition, "ticket ", SequenceOf(ticket), " of table '", table_name,
                       "' was closed while it was read: another step that used the same batch has ended, or the "

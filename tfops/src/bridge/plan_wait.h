@@ -18,7 +18,7 @@ struct PlanRequest {
   int table_index = -1;  // in the stream's ring
   int features = 0;
   TicketHold ticket;
-  std::vector<float> slot_initial;
+  OptimizerSlots slots;
 };
 
 // Takes over one reference to `step`; calls `done` when the outputs are there, or with an error.

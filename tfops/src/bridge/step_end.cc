@@ -19,6 +19,7 @@ StepEnd::~StepEnd() {
   if (InForkedChild()) return;
   for (TicketHold& hold : claimed_) hold->Close();
   claimed_.clear();
+  for (Table* table : handled_) table->EndHandles();
   pipeline_->lease().Release(id_);
   pipeline_->waiter().Wake();
 }
@@ -46,6 +47,12 @@ Status StepEnd::Uses(const Stream& stream, const Table& table, std::int64_t tick
 void StepEnd::Claimed(TicketHold hold) {
   std::lock_guard<std::mutex> lock(mutex_);
   claimed_.push_back(std::move(hold));
+}
+
+void StepEnd::BeginHandles(Table* table, std::int64_t ticket) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  handled_.push_back(table);
+  table->BeginHandles(ticket);
 }
 
 }  // namespace ascpipe

@@ -37,6 +37,8 @@ class StepEnd : public tensorflow::ResourceBase {
   void Cuts() { cuts_ = true; }
   // The step has claimed or read this ticket; it is closed at the end.
   void Claimed(TicketHold hold);
+  // The step has claimed this ticket for the table: handles of its rows are valid until the end.
+  void BeginHandles(Table* table, std::int64_t ticket);
 
   std::string DebugString() const override { return "ascpipe step"; }
 
@@ -48,6 +50,7 @@ class StepEnd : public tensorflow::ResourceBase {
   std::mutex mutex_;
   std::map<std::pair<int, int>, std::int64_t> tickets_;
   std::vector<TicketHold> claimed_;
+  std::vector<Table*> handled_;
 };
 
 }  // namespace ascpipe

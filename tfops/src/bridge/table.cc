@@ -71,20 +71,31 @@ Status Table::Drive(OpKernelContext* ctx) {
   return Status::OK();
 }
 
-Status Table::Attach(OpKernelContext* ctx, int first, const std::vector<float>& slot_initial,
-                     std::vector<StateRows>* state) {
-  state->assign(slot_initial.size() + 1, StateRows());
+Status Table::Attach(OpKernelContext* ctx, int first, const OptimizerSlots& slots, std::vector<StateRows>* state) {
+  state->assign(slots.initial.size() + 1, StateRows());
   TF_RETURN_IF_ERROR(AttachRows(ctx, first, &(*state)[0]));
-  for (std::size_t slot = 0; slot < slot_initial.size(); ++slot) {
+  if (is_expansion()) {
+    *state = StateAtHome(slots);
+    return Status::OK();
+  }
+  for (std::size_t slot = 0; slot < slots.initial.size(); ++slot) {
     StateRows* rows = &(*state)[slot + 1];
     TF_RETURN_IF_ERROR(AttachSlot(ctx, first + 1 + static_cast<int>(slot), slot, rows));
-    rows->initial = slot_initial[slot];
+    rows->initial = slots.initial[slot];
   }
   return Status::OK();
 }
 
+std::vector<StateRows> Table::StateAtHome(const OptimizerSlots& slots) const {
+  std::vector<StateRows> state = {{home_, sizes_.dim, sizes_.row_floats, 0.0f}};
+  for (std::size_t slot = 0; slot < slots.widths.size(); ++slot) {
+    state.push_back({state[slot].data + state[slot].width, slots.widths[slot], sizes_.row_floats, slots.initial[slot]});
+  }
+  return state;
+}
+
 Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
-  *rows = StateRows{device_->rows(), device_->dim(), 0.0f};
+  *rows = StateRows{device_->rows(), device_->dim(), device_->dim(), 0.0f};
   tensorflow::mutex_lock lock(*ctx->input_ref_mutex(input));
   const Tensor variable = ctx->mutable_input(input, true);
   if (!variable.IsInitialized()) {
@@ -123,7 +134,7 @@ Status Table::AttachSlot(OpKernelContext* ctx, int input, std::size_t slot, Stat
                   variable.shape().DebugString(), ", expected [", device_->row_count(), ", width]");
   }
   slots_[slot] = variable;
-  *rows = StateRows{variable.flat<float>().data(), variable.dim_size(1), 0.0f};
+  *rows = StateRows{variable.flat<float>().data(), variable.dim_size(1), variable.dim_size(1), 0.0f};
   return Status::OK();
 }
 

@@ -2,6 +2,7 @@
 #ifndef ASCPIPE_BRIDGE_TABLE_H_
 #define ASCPIPE_BRIDGE_TABLE_H_
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,6 +18,12 @@
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace ascpipe {
+
+// The optimizer slots of a table, as a plan op declares them.
+struct OptimizerSlots {
+  std::vector<float> initial;             // value of each
+  std::vector<tensorflow::int32> widths;  // of those that lie in home rows; else their variables have them
+};
 
 class Table {
  public:
@@ -40,6 +47,8 @@ class Table {
   const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
   const DeviceTable& device() const { return *device_; }
   const TableSizes& sizes() const { return sizes_; }
+  // Its rows are used where they lie, at home; its device has one row that no key ever gets, for the variable.
+  bool is_expansion() const { return sizes_.device_rows == 0; }
   // As many as have memory now.
   HomeRows home() const;
   // Whether a home row has room for just these state arrays.
@@ -52,9 +61,14 @@ class Table {
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
   // Makes sure that input `first` is a variable over the rows of this table, and that the following inputs
-  // are its optimizer slots; attaches those that are not initialised.  `slot_initial` has a value per slot.
-  tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const std::vector<float>& slot_initial,
+  // are its optimizer slots; attaches those that are not initialised.  Of an expansion table, *state is home rows.
+  tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
+
+  // From a claim to the end of its step, the handles that bear StepOf the ticket are valid.
+  void BeginHandles(std::int64_t ticket) { step_.store(StepOf(ticket)); }
+  void EndHandles() { step_.store(0); }
+  int step() const { return step_.load(); }  // 0: no handle is valid
 
   // The wait that has told the table worker which ticket it wants; the waiter thread's.
   Wait* wanter = nullptr;
@@ -62,6 +76,7 @@ class Table {
  private:
   tensorflow::Status AttachRows(tensorflow::OpKernelContext* ctx, int input, StateRows* rows);
   tensorflow::Status AttachSlot(tensorflow::OpKernelContext* ctx, int input, std::size_t slot, StateRows* rows);
+  std::vector<StateRows> StateAtHome(const OptimizerSlots& slots) const;
 
   const int number_;
   const std::string name_;
@@ -72,6 +87,7 @@ class Table {
   float* const home_;  // null: no home rows
   const std::shared_ptr<DeviceTable> device_;
   InstanceAllocator* const allocator_;
+  std::atomic<int> step_{0};
 
   std::mutex mutex_;
   tensorflow::int64 driver_ = 0;  // session that trains this table

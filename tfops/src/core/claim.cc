@@ -34,6 +34,7 @@ bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
 CoreStatus NoPlan(const ClaimWords& words) {
   const char* const unchanged = ". Nothing was lost: this table did not take the batch and is as after the last step";
   const std::int64_t ticket = SequenceOf(words.ticket);
+  const bool is_expansion = words.device_rows == 0;
   switch (words.status) {
     case layout::kPlanTableFull:
       return Error(Code::kResourceExhausted, "table '", words.table, "' needs ", words.need,
@@ -45,11 +46,23 @@ CoreStatus NoPlan(const ClaimWords& words) {
                    words.device_rows, " device rows. Raise device_vocabulary_size of the table to ", words.need,
                    " or more, or use a smaller batch", unchanged);
     case layout::kPlanHostFull:
+      if (is_expansion) {
+        return Error(Code::kResourceExhausted, "table '", words.table, "' needs ", words.need, " rows for ticket ",
+                     ticket, ", but has grown to its limit of ", words.home_rows, " rows, which is what the memory of "
+                     "the machine or container can hold. Let feature eviction or a higher access_threshold keep rare "
+                     "ids out, or start again with more memory", unchanged);
+      }
       return Error(Code::kResourceExhausted, "table '", words.table, "' needs ", words.need,
                    " host rows for ticket ", ticket, ", but has ", words.home_rows,
                    ". Raise host_vocabulary_size of the table to ", words.need,
                    " or more, or let feature eviction or a higher access_threshold keep rare ids out", unchanged);
     case layout::kPlanNoMemory:
+      if (is_expansion) {
+        return Error(Code::kResourceExhausted, "table '", words.table, "': the machine has no shared memory left for ",
+                     words.need, " entries or rows, which ticket ", ticket, " needs. Give the machine or container "
+                     "more memory, /dev/shm included, or let feature eviction or a higher access_threshold keep rare "
+                     "ids out", unchanged);
+      }
       return Error(Code::kResourceExhausted, "table '", words.table, "': the machine has no shared memory left for ",
                    words.need, " entries or host rows, which ticket ", ticket, " needs (host_vocabulary_size allows ",
                    words.home_rows, "). Give the machine or container more memory, /dev/shm included, or lower "

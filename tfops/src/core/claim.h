@@ -24,7 +24,7 @@ struct ClaimWords {
   std::int64_t base = 0;           // of the plan, where there is one; so below
   std::int64_t status = layout::kPlanOk;
   std::int64_t need = 0;
-  std::int64_t device_rows = 0;
+  std::int64_t device_rows = 0;    // 0: an expansion table
   std::int64_t home_rows = 0;      // at most
   bool earlier_open = false;       // an earlier ticket may still be trained
 };

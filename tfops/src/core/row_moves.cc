@@ -3,43 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/row_copy.h"
+
 namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kAhead = 8;             // rows asked for before they are moved
-constexpr std::int64_t kLineFloats = 16;
-constexpr std::int64_t kPrefetchedFloats = 64;  // the rest of a long row comes by itself
-
-// A constant size lets the compiler copy by a few vector moves.
-inline void CopyFloats(float* to, const float* from, std::int64_t count) {
-  switch (count) {
-    case 1:
-      *to = *from;
-      break;
-    case 8:
-      std::memcpy(to, from, 8 * sizeof(float));
-      break;
-    case 16:
-      std::memcpy(to, from, 16 * sizeof(float));
-      break;
-    case 32:
-      std::memcpy(to, from, 32 * sizeof(float));
-      break;
-    case 64:
-      std::memcpy(to, from, 64 * sizeof(float));
-      break;
-    default:
-      std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
-  }
-}
-
-inline void PrefetchRow(const float* row, std::int64_t floats) {
-  for (std::int64_t at = 0; at < floats && at < kPrefetchedFloats; at += kLineFloats) __builtin_prefetch(row + at, 1);
-}
-
 void PrefetchState(const std::vector<StateRows>& state, std::int64_t slot) {
-  for (const StateRows& rows : state) PrefetchRow(rows.data + slot * rows.width, rows.width);
+  for (const StateRows& rows : state) PrefetchRow(rows.row(slot), rows.width);
 }
 
 bool IsIn(std::int64_t value, std::int64_t limit) { return value >= 0 && value < limit; }
@@ -53,16 +24,16 @@ CoreStatus Damaged(const std::string& table, const Parts&... parts) {
 
 }  // namespace
 
-bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, std::int64_t lowest,
-              std::int64_t device_rows, const PlanOutputs& outputs, std::int64_t* bad) {
+bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, const PlanColumn& column,
+              const PlanOutputs& outputs, std::int64_t* bad) {
   const layout::Part* part = ring.part(frame, table_index);
-  const std::int32_t* slots = ring.array<std::int32_t>(frame, part->slots);
+  const std::int32_t* values = ring.array<std::int32_t>(frame, part->*column.values);
   for (std::int64_t i = 0; i < outputs.slots.count; ++i) {
-    if (slots[i] < lowest || slots[i] >= device_rows) {
+    if (values[i] < column.lowest || values[i] >= column.limit) {
       *bad = i;
       return false;
     }
-    outputs.slots.data[i] = slots[i];
+    outputs.slots.data[i] = values[i];
   }
   const std::int32_t* restore = ring.array<std::int32_t>(frame, part->restore);
   for (const PlanOutputs::Array& out : outputs.restores) {
@@ -72,13 +43,18 @@ bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, std::in
   return true;
 }
 
+void EncodeHomes(const PlanOutputs::Array& homes) {
+  static_assert(layout::kSlotHome - -1 == layout::kSlotNone, "no home row becomes no slot");
+  for (std::int64_t i = 0; i < homes.count; ++i) homes.data[i] = layout::kSlotHome - homes.data[i];
+}
+
 void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding,
                    const PlanOutputs::Array& slots) {
   if (padding.empty()) return;
   const std::int64_t first = padding.front(), last = padding.back();
   for (std::int64_t i = 0; i < slots.count; ++i) {
-    if (keys[i] < first || keys[i] > last || slots.data[i] < 0) continue;
-    if (std::binary_search(padding.begin(), padding.end(), keys[i])) slots.data[i] |= layout::kSlotFrozen;
+    if (keys[i] < first || keys[i] > last || slots.data[i] == layout::kSlotNone) continue;
+    if (std::binary_search(padding.begin(), padding.end(), keys[i])) slots.data[i] += layout::kSlotFrozen;
   }
 }
 
@@ -103,7 +79,7 @@ CoreStatus RowMoves::Read(const RingView& ring, std::int64_t frame, int table_in
   }
   if (table.home.data == nullptr && (loads_ != 0 || outs_ != 0)) {
     return Damaged(*table.name, "moves ", loads_, " rows from and ", outs_,
-                   " rows to the host, where this table has none");
+                   " rows to the host, but rows of this table stay where they are");
   }
   for (std::int64_t i = 0; i < outs_; ++i) {
     if (!IsIn(out_slots_[i], table.device_rows) || !IsIn(out_homes_[i], homes)) {
@@ -114,7 +90,7 @@ CoreStatus RowMoves::Read(const RingView& ring, std::int64_t frame, int table_in
   for (std::int64_t i = 0; i < fresh_ + loads_; ++i) {
     const std::int32_t index = move_in_[i];
     if (!IsIn(index, slots.count) || slots_[index] < 0) {
-      return Damaged(*table.name, "gives a row to index ", index, " of ", slots.count, ", which has no slot");
+      return Damaged(*table.name, "gives a row to index ", index, " of ", slots.count, ", which has no slot or home row");
     }
     if (table.home.data != nullptr && !IsIn(homes_[index], homes)) {
       return Damaged(*table.name, "gives a row to index ", index, " with home row ", homes_[index], " of ", homes);
@@ -126,13 +102,13 @@ CoreStatus RowMoves::Read(const RingView& ring, std::int64_t frame, int table_in
 void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
   const HomeRows& home = table_->home;
   for (std::int64_t i = begin; i < end; ++i) {
-    if (i + kAhead < end) {
-      PrefetchRow(home.data + out_homes_[i + kAhead] * home.row_floats, home.row_floats);
-      PrefetchState(*table_->state, out_slots_[i + kAhead]);
+    if (i + kRowsAhead < end) {
+      PrefetchRow(home.data + out_homes_[i + kRowsAhead] * home.row_floats, home.row_floats);
+      PrefetchState(*table_->state, out_slots_[i + kRowsAhead]);
     }
     float* to = home.data + out_homes_[i] * home.row_floats;
     for (const StateRows& rows : *table_->state) {
-      CopyFloats(to, rows.data + out_slots_[i] * rows.width, rows.width);
+      CopyFloats(to, rows.row(out_slots_[i]), rows.width);
       to += rows.width;
     }
   }
@@ -141,9 +117,9 @@ void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
 void RowMoves::In(std::int64_t begin, std::int64_t end) const {
   const HomeRows& home = table_->home;
   for (std::int64_t i = begin; i < end; ++i) {
-    if (i + kAhead < end) {
-      const std::int32_t ahead = move_in_[i + kAhead];
-      if (i + kAhead >= fresh_) PrefetchRow(home.data + homes_[ahead] * home.row_floats, home.row_floats);
+    if (i + kRowsAhead < end) {
+      const std::int32_t ahead = move_in_[i + kRowsAhead];
+      if (i + kRowsAhead >= fresh_) PrefetchRow(home.data + homes_[ahead] * home.row_floats, home.row_floats);
       PrefetchState(*table_->state, slots_[ahead]);
     }
     if (i < fresh_) {
@@ -157,9 +133,9 @@ void RowMoves::In(std::int64_t begin, std::int64_t end) const {
 void RowMoves::Begin(std::int32_t index) const {
   const std::vector<StateRows>& state = *table_->state;
   const std::int64_t slot = slots_[index];
-  table_->initial->Fill(keys_[index], state[0].width, state[0].data + slot * state[0].width);
+  table_->initial->Fill(keys_[index], state[0].width, state[0].row(slot));
   for (std::size_t other = 1; other < state.size(); ++other) {
-    float* row = state[other].data + slot * state[other].width;
+    float* row = state[other].row(slot);
     std::fill(row, row + state[other].width, state[other].initial);
   }
 }
@@ -167,7 +143,7 @@ void RowMoves::Begin(std::int32_t index) const {
 void RowMoves::Load(std::int32_t index) const {
   const float* from = table_->home.data + homes_[index] * table_->home.row_floats;
   for (const StateRows& rows : *table_->state) {
-    CopyFloats(rows.data + slots_[index] * rows.width, from, rows.width);
+    CopyFloats(rows.row(slots_[index]), from, rows.width);
     from += rows.width;
   }
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/core_status.h"
+#include "core/home_rows.h"
 #include "core/initial_rows.h"
 #include "core/ring.h"
 
@@ -14,23 +15,19 @@ namespace ascpipe {
 
 // One state array of a table: its rows, or an optimizer slot of each row.
 struct StateRows {
-  float* data;          // float[rows, width]
+  float* data;          // float[rows, width], `stride` floats from one row to the next
   std::int64_t width;
+  std::int64_t stride;
   float initial;        // of an optimizer slot; the table's own rows come from InitialRows
-};
 
-// The home rows of a table: a row holds what the state arrays have of it, one after the other.
-struct HomeRows {
-  float* data = nullptr;        // float[ready, row_floats], in shared memory
-  std::int64_t row_floats = 0;
-  std::int64_t ready = 0;       // rows that have memory; those behind must not be touched
+  float* row(std::int64_t slot) const { return data + slot * stride; }
 };
 
 // What of the table a plan is carried out on.
 struct MovedTable {
   const std::string* name = nullptr;
-  std::int64_t device_rows = 0;
-  HomeRows home;                        // without rows for a table on the device alone
+  std::int64_t device_rows = 0;         // of an expansion table: its home rows, which are used in place
+  HomeRows home;                        // rows that move; without any for a table on the device alone
   const InitialRows* initial = nullptr;
   const std::vector<StateRows>* state = nullptr;  // [0] is the table, the others are optimizer slots
 };
@@ -45,17 +42,27 @@ struct PlanOutputs {
   std::vector<Array> restores;  // per feature, one per id
 };
 
-// Copies slots and restore indexes out of the frame.  False: a slot is outside [lowest, device_rows), so the plan
-// is damaged; *bad is its index.  lowest: layout::kSlotNone in training, else LowestCode of the home rows.
-bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, std::int64_t lowest,
-              std::int64_t device_rows, const PlanOutputs& outputs, std::int64_t* bad);
+// Which numbers of a plan say where the keys' rows are: its slots or its homes, each in [lowest, limit).
+struct PlanColumn {
+  std::int64_t layout::Part::*values;
+  std::int64_t lowest;
+  std::int64_t limit;
+};
+
+// Copies a column and the restore indexes out of the frame.  False: a number is out of its range, so the plan is
+// damaged; *bad is its index.
+bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, const PlanColumn& column,
+              const PlanOutputs& outputs, std::int64_t* bad);
 
 // The lowest code that stands for one of `homes` home rows, or kSlotNone if there are none.
 inline std::int64_t LowestCode(std::int64_t homes) {
   return homes > 0 ? layout::kSlotHome - (homes - 1) : layout::kSlotNone;
 }
 
-// Adds kSlotFrozen to the slots of padding keys.
+// Home rows, -1 for none, become codes.
+void EncodeHomes(const PlanOutputs::Array& homes);
+
+// Adds kSlotFrozen to the slots, or codes, of padding keys.
 //   keys  int64[slots.count]   padding  ascending
 void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding,
                    const PlanOutputs::Array& slots);

@@ -1,4 +1,4 @@
-// AscLookup: the rows of all features of one table.
+// AscLookup and AscRestoreRows: the rows of all features of one table, from the table or from a copy of the batch's.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -13,6 +13,25 @@
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/util/work_sharder.h"
 
+namespace {
+
+tensorflow::Status ShapesOfLookup(tensorflow::shape_inference::InferenceContext* c) {
+  tensorflow::shape_inference::ShapeHandle rows, slots, fallback;
+  const int k = c->num_outputs();
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 2, &rows));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 1, &slots));
+  TF_RETURN_IF_ERROR(c->WithRankAtMost(c->input(2 + k), 1, &fallback));
+  const auto dim = c->Vector(c->Dim(rows, 1));
+  for (int i = 0; i < k; ++i) {
+    tensorflow::shape_inference::ShapeHandle out;
+    TF_RETURN_IF_ERROR(c->Concatenate(c->input(2 + i), dim, &out));
+    c->set_output(i, out);
+  }
+  return tensorflow::Status::OK();
+}
+
+}  // namespace
+
 REGISTER_OP("AscLookup")
     .Input("rows: Ref(float)")
     .Input("slots: int32")
@@ -21,20 +40,7 @@ REGISTER_OP("AscLookup")
     .Output("embeddings: k * float")
     .Attr("k: int >= 1")
     .Attr("table: int = -1")
-    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
-      tensorflow::shape_inference::ShapeHandle rows, slots, fallback;
-      const int k = c->num_outputs();
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 2, &rows));
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 1, &slots));
-      TF_RETURN_IF_ERROR(c->WithRankAtMost(c->input(2 + k), 1, &fallback));
-      const auto dim = c->Vector(c->Dim(rows, 1));
-      for (int i = 0; i < k; ++i) {
-        tensorflow::shape_inference::ShapeHandle out;
-        TF_RETURN_IF_ERROR(c->Concatenate(c->input(2 + i), dim, &out));
-        c->set_output(i, out);
-      }
-      return tensorflow::Status::OK();
-    })
+    .SetShapeFn(ShapesOfLookup)
     .Doc(R"doc(
 Looks up the rows of all features of one table: embeddings_j[...] = rows[slots[restore_j[...]]].
 
@@ -49,28 +55,51 @@ k: number of features.
 table: number of the table, needed where slots may name home rows; they are read where they lie.
 )doc");
 
+REGISTER_OP("AscRestoreRows")
+    .Input("local: float")
+    .Input("places: int32")
+    .Input("restore: k * int32")
+    .Input("default_row: float")
+    .Output("embeddings: k * float")
+    .Attr("k: int >= 1")
+    .SetShapeFn(ShapesOfLookup)
+    .Doc(R"doc(
+AscLookup over the rows of one batch: embeddings_j[...] = local[places[restore_j[...]]].
+
+local: float[distinct ids, dim] of AscLocalRows.
+places: int32[distinct ids] of AscLocalRows: a row of local, of a padding key with 2^30 added, or -1 for the default
+  row.
+restore: int32 of any shape, one per feature, each value in [0, distinct ids), or -1 for the default row where a
+  position has no id.
+default_row: float[dim], or a float scalar for all columns.
+embeddings: float, the shape of restore_j followed by dim.
+k: number of features.
+)doc");
+
 namespace ascpipe {
 
+// Of both ops: AscRestoreRows has no table, so none of its slots may name a home row.
 class LookupOp : public tensorflow::OpKernel {
  public:
   explicit LookupOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("k", &k_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
+    if (construction->HasAttr("table")) OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     // Not under the variable's mutex: the plan op, whose slots this op needs, has moved the rows before, and
     // the update comes after the gradients; so TensorFlow's own Gather does it too.
-    const tensorflow::Tensor rows = ctx->mutable_input(0, false);
+    const tensorflow::Tensor rows =
+        tensorflow::IsRefType(ctx->input_dtype(0)) ? ctx->mutable_input(0, false) : ctx->input(0);
     const tensorflow::Tensor& slots = ctx->input(1);
     const tensorflow::Tensor& default_row = ctx->input(2 + k_);
-    OP_REQUIRES(ctx, rows.dims() == 2, Refuse(Code::kInvalidArgument, "AscLookup: rows have shape ",
+    OP_REQUIRES(ctx, rows.dims() == 2, Refuse(Code::kInvalidArgument, type_string(), ": rows have shape ",
                                               rows.shape().DebugString(), ", expected [device rows, dim]"));
     const std::int64_t dim = rows.dim_size(1);
-    OP_REQUIRES(ctx, slots.dims() == 1, Refuse(Code::kInvalidArgument, "AscLookup: slots have shape ",
+    OP_REQUIRES(ctx, slots.dims() == 1, Refuse(Code::kInvalidArgument, type_string(), ": slots have shape ",
                                                slots.shape().DebugString(), ", expected a vector"));
     OP_REQUIRES(ctx, default_row.dims() <= 1 && (default_row.dims() == 0 || default_row.dim_size(0) == dim),
-                Refuse(Code::kInvalidArgument, "AscLookup: default_row has shape ",
+                Refuse(Code::kInvalidArgument, type_string(), ": default_row has shape ",
                        default_row.shape().DebugString(), ", expected [] or [", dim, "]"));
     std::vector<float> fallback(static_cast<std::size_t>(dim));
     for (std::int64_t column = 0; column < dim; ++column) {
@@ -93,10 +122,10 @@ class LookupOp : public tensorflow::OpKernel {
     TF_RETURN_IF_ERROR(ToStatus(CurrentPipeline(pipeline)));
     const Table* table = (*pipeline)->table(table_);
     if (table == nullptr) {
-      return Refuse(Code::kFailedPrecondition, "AscLookup: table ", table_, " is not of this pipeline");
+      return Refuse(Code::kFailedPrecondition, type_string(), ": table ", table_, " is not of this pipeline");
     }
     if (table->device().dim() != source->dim) {
-      return Refuse(Code::kInvalidArgument, "AscLookup: rows of ", source->dim, " floats cannot stand beside home rows "
+      return Refuse(Code::kInvalidArgument, type_string(), ": rows of ", source->dim, " floats cannot stand beside home rows "
                     "of table '", table->name(), "', which has dim ", table->device().dim());
     }
     const HomeRows home = table->home();
@@ -109,11 +138,11 @@ class LookupOp : public tensorflow::OpKernel {
   tensorflow::Status BadSlot(const GatherSource& source, std::int64_t bad) const {
     const std::int32_t slot = source.slots[bad];
     if (slot <= layout::kSlotHome && table_ >= 0) {
-      return Refuse(Code::kInvalidArgument, "AscLookup: slot ", slot, " at index ", bad, " is home row ",
+      return Refuse(Code::kInvalidArgument, type_string(), ": slot ", slot, " at index ", bad, " is home row ",
                     layout::kSlotHome - static_cast<std::int64_t>(slot), ", table ", table_, " has ",
                     source.home_count);
     }
-    return Refuse(Code::kInvalidArgument, "AscLookup: slot ", slot, " at index ", bad, " is outside [0, ",
+    return Refuse(Code::kInvalidArgument, type_string(), ": slot ", slot, " at index ", bad, " is outside [0, ",
                   source.row_count, ") and not -1");
   }
 
@@ -138,14 +167,15 @@ class LookupOp : public tensorflow::OpKernel {
     tensorflow::Shard(workers.num_threads, workers.workers, restore.NumElements(), cost_per_row, gather);
     const std::int64_t bad = first_bad.load();
     if (bad == kNone) return tensorflow::Status::OK();
-    return Refuse(Code::kInvalidArgument, "AscLookup: restore index ", indexes[bad], " at position ", bad,
+    return Refuse(Code::kInvalidArgument, type_string(), ": restore index ", indexes[bad], " at position ", bad,
                   " of lookup ", which, " is outside [0, ", source.slot_count, ") and not -1");
   }
 
   int k_;
-  int table_;
+  int table_ = -1;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscLookup").Device(tensorflow::DEVICE_CPU), LookupOp);
+REGISTER_KERNEL_BUILDER(Name("AscRestoreRows").Device(tensorflow::DEVICE_CPU), LookupOp);
 
 }  // namespace ascpipe

@@ -16,6 +16,7 @@ REGISTER_OP("AscNextPlan")
     .Attr("n_state: int >= 1")
     .Attr("training: bool")
     .Attr("slot_initial: list(float) = []")
+    .Attr("slot_widths: list(int) = []")
     .SetIsStateful()
     .SetAllowsUninitializedInput()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
@@ -37,14 +38,16 @@ ticket: int64 scalar of AscSubmit, fetched in the same step.
 state: the table variable float[rows, dim], then each of its optimizer slot variables float[rows, width].
   An uninitialised variable is attached to the state that the table has in this process.
 slots: int32[distinct ids of the batch], -1 where a key has no row; when training, 2^30 is added to the slots of
-  padding keys, whose rows are not to be updated; when evaluating, -2 - h stands for home row h.
+  padding keys, whose rows are not to be updated; when evaluating, -2 - h stands for home row h.  Of an expansion
+  table always -2 - h, and when training, of a padding key, 2^30 more than that.
 restore: int32, one per feature of the table, of the shape of its ids: index into slots.
 table: number of the table.
 stream: number of the stream.
 k: features of the table in this stream.
 n_state: number of state variables.
 training: whether this is the training channel.
-slot_initial: initial value of each optimizer slot variable, n_state - 1 of them.
+slot_initial: initial value of each optimizer slot: of n_state - 1 variables, or one for each of slot_widths.
+slot_widths: of an expansion table, whose n_state is 1: floats of each optimizer slot within a home row.
 )doc");
 
 namespace ascpipe {
@@ -52,16 +55,21 @@ namespace ascpipe {
 class NextPlanOp : public tensorflow::AsyncOpKernel {
  public:
   explicit NextPlanOp(tensorflow::OpKernelConstruction* construction) : AsyncOpKernel(construction) {
-    tensorflow::int32 states;
     OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
     OP_REQUIRES_OK(construction, construction->GetAttr("stream", &stream_));
     OP_REQUIRES_OK(construction, construction->GetAttr("k", &features_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("n_state", &states));
+    OP_REQUIRES_OK(construction, construction->GetAttr("n_state", &states_));
     OP_REQUIRES_OK(construction, construction->GetAttr("training", &training_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("slot_initial", &slot_initial_));
-    OP_REQUIRES(construction, static_cast<int>(slot_initial_.size()) == states - 1,
-                Refuse(Code::kInvalidArgument, "AscNextPlan: ", slot_initial_.size(), " values in slot_initial for ",
-                       states - 1, " optimizer slots"));
+    OP_REQUIRES_OK(construction, construction->GetAttr("slot_initial", &slots_.initial));
+    OP_REQUIRES_OK(construction, construction->GetAttr("slot_widths", &slots_.widths));
+    const std::size_t slots = static_cast<std::size_t>(states_ - 1) + slots_.widths.size();
+    OP_REQUIRES(construction, slots_.initial.size() == slots,
+                Refuse(Code::kInvalidArgument, "AscNextPlan: ", slots_.initial.size(), " values in slot_initial for ",
+                       slots, " optimizer slots"));
+    for (const tensorflow::int32 width : slots_.widths) {
+      OP_REQUIRES(construction, width >= 1,
+                  Refuse(Code::kInvalidArgument, "AscNextPlan: an optimizer slot of ", width, " floats in slot_widths"));
+    }
   }
 
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
@@ -107,16 +115,22 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
       return Refuse(Code::kInvalidArgument, "AscNextPlan: the ticket has shape ", ticket.shape().DebugString(),
                     ", expected a scalar: no stage after map(insert_fn) may batch its output");
     }
+    if (request->table->is_expansion() ? states_ != 1 : !slots_.widths.empty()) {
+      return Refuse(Code::kInvalidArgument, "AscNextPlan: table '", name, "' has its optimizer slots in ",
+                    request->table->is_expansion() ? "home rows" : "variables", ", the plan has ", states_ - 1,
+                    " slot variables and ", slots_.widths.size(), " slot_widths");
+    }
     request->features = features_;
-    request->slot_initial = slot_initial_;
+    request->slots = slots_;
     return ToStatus(request->stream->Hold(ticket.scalar<tensorflow::int64>()(), &request->ticket));
   }
 
   int table_;
   int stream_;
   int features_;
+  tensorflow::int32 states_;
   bool training_;
-  std::vector<float> slot_initial_;
+  OptimizerSlots slots_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscNextPlan").Device(tensorflow::DEVICE_CPU), NextPlanOp);

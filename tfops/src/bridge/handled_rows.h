@@ -1,0 +1,35 @@
+// Home rows that ops name by handles.
+#ifndef ASCPIPE_BRIDGE_HANDLED_ROWS_H_
+#define ASCPIPE_BRIDGE_HANDLED_ROWS_H_
+
+#include <memory>
+
+#include "bridge/pipeline.h"
+#include "core/home_rows.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+// Handles of a tensor, as the core's type of 64 bits: TensorFlow's is another one.
+inline const std::int64_t* AsInt64(const tensorflow::Tensor& handles) {
+  return reinterpret_cast<const std::int64_t*>(handles.flat<tensorflow::int64>().data());
+}
+inline std::int64_t* AsInt64(tensorflow::Tensor* handles) {
+  return reinterpret_cast<std::int64_t*>(handles->flat<tensorflow::int64>().data());
+}
+
+// Finds the expansion table `number`.  The pipeline keeps its rows mapped.
+tensorflow::Status FindExpansionTable(int number, std::shared_ptr<Pipeline>* pipeline, HandledTable* table);
+
+// Finds the table whose rows input 0 names, a vector of handles, and examines every handle.  The first `width` floats
+// of a row are to be used.  If all handles are 0 there is no table, and no row.
+tensorflow::Status FindHandledRows(tensorflow::OpKernelContext* ctx, std::int64_t width,
+                                   std::shared_ptr<Pipeline>* pipeline, HandledTable* table);
+
+// ReadRows for all handles, shared by threads.
+void ReadRowsTogether(tensorflow::OpKernelContext* ctx, const HomeRows& home, const std::int64_t* handles,
+                      std::int64_t count, std::int64_t width, float* out);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_HANDLED_ROWS_H_
