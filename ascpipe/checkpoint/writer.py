@@ -1,12 +1,25 @@
 """Saving: one directory is written aside, made durable, and renamed; that rename is the commit of both parts."""
-from types import TracebackType
-from typing import Callable, Iterable, Optional, Sequence, Type
+import contextlib
+import logging
+import os
+import time
+from typing import Callable, Dict, Iterable, Iterator, Optional, Sequence
 
 import numpy as np
 
+from ascpipe.checkpoint import checks, dense_part, disk, retention, staging
 from ascpipe.checkpoint.contents import Block, CandidateBlock, Position, TableSpec
+from ascpipe.checkpoint.manifest import Manifest, SavedFile, encoded_manifest, encoded_pair
+from ascpipe.checkpoint.paths import DENSE, MANIFEST, MARKER, PAIR, Place, place_of_save
+from ascpipe.checkpoint.pieces import all_pieces
+from ascpipe.checkpoint.slices import TableFolders
+from ascpipe.checkpoint.tree import why
+from ascpipe.errors import CheckpointPathError, NotPublishedError, NotSavedError
 
 Progress = Callable[[int, int], None]  #: (bytes written, bytes needed), of the sparse part
+
+
+_log = logging.getLogger(__name__)
 
 
 class CheckpointWriter:
@@ -25,18 +38,13 @@ class CheckpointWriter:
     Attributes:
         prefix: ``directory/base-step``, how the checkpoint is named to everybody.
         dense_prefix: where TensorFlow shall write its part: ``<dense_prefix>.index``, ``.data-*`` and ``.meta``.
-        needed_bytes: of the sparse part.
-        written_bytes: of the sparse part, so far.
+        needed_bytes: of the sparse part, its records aside.
+        written_bytes: of these, so far.
     """
-
-    prefix: str
-    dense_prefix: str
-    needed_bytes: int
-    written_bytes: int
 
     def __init__(self, directory: str, base: str, step: Optional[int], tables: Sequence[TableSpec],
                  progress: Optional[Progress] = None, *, dense: bool = True) -> None:
-        """Check names, specs and free space; makes the directory if it is not there.
+        """Check what is given; nothing is written before ``with``.
 
         Args:
             step: of the save, 0 or more; None: the name gets no suffix.
@@ -47,9 +55,42 @@ class CheckpointWriter:
         Raises:
             CheckpointPathError: a path or name that we refuse.
             ValueError: a spec that makes no sense.
+        """
+        checks.check_specs(tables)
+        self._place = place_of_save(directory, base, step)
+        self._step = step
+        self._specs = {spec.name: spec for spec in tables}
+        self._progress = progress
+        self._dense = dense
+        self._saved: Dict[str, Dict[str, SavedFile]] = {}
+        self._directory_fd: Optional[int] = None
+        self._staging: Optional[staging.Staging] = None
+        self.prefix = self._place.prefix
+        self.needed_bytes = sum(piece.file_bytes for spec in tables for piece in all_pieces(spec))
+        self.written_bytes = 0
+
+    @property
+    def dense_prefix(self) -> str:
+        """Where TensorFlow shall write its part: ``<dense_prefix>.index``, ``.data-*`` and ``.meta``."""
+        return os.path.join(self._place.directory, self._stage().name, DENSE, self._place.stem)
+
+    def __enter__(self) -> "CheckpointWriter":
+        """Make the directories; remove what dead saves left.
+
+        Raises:
+            CheckpointPathError: the directory is a link.
             NotSavedError: too little space, no permission, or the place is taken by something that is not ours.
         """
-        raise NotImplementedError
+        with self._failing():
+            self._directory_fd = _opened(self._place)
+            staging.sweep(self._directory_fd)
+            self._check_place()
+            free = disk.free_bytes(self._directory_fd)
+            if free < self.needed_bytes:
+                raise self._failure("the disk has {} bytes left".format(free))
+            self._staging = staging.Staging(self._directory_fd)
+            staging.make_dense_folder(self._staging.fd)
+        return self
 
     def write_table(self, name: str, blocks: Iterable[Block], candidates: Iterable[CandidateBlock] = (),
                     pool: Optional[np.ndarray] = None) -> None:
@@ -64,7 +105,21 @@ class CheckpointWriter:
             ValueError: another dtype, shape or number of keys than the spec says.
             NotSavedError: the disk refused.
         """
-        raise NotImplementedError
+        spec = self._specs.get(name)
+        if spec is None or name in self._saved:
+            raise ValueError("table {!r} {}".format(
+                name, "is not among those of this save" if spec is None else "was written already"))
+        if pool is None and spec.initial is not None and spec.initial.pool_rows:
+            raise ValueError("table {!r}: its pool of initial rows is missing".format(name))
+        with self._failing(), TableFolders(self._stage().fd, spec) as folders:
+            for block in blocks:
+                self._wrote(folders.write_block(block))
+            for candidate_block in candidates:
+                self._wrote(folders.write_candidates(candidate_block))
+            if pool is not None:
+                self._wrote(folders.write_pool(pool))
+            self._saved[name] = folders.finish()
+            self._wrote(sum(len(piece.attribute) for piece in all_pieces(spec)))
 
     def commit(self, position: Position) -> str:
         """Make the checkpoint durable and give it its name; one of that name is exchanged for it atomically.
@@ -77,11 +132,136 @@ class CheckpointWriter:
             NotSavedError: the disk refused, or TensorFlow's part is not there.
             NotPublishedError: the checkpoint is complete and restores, but what follows the commit failed.
         """
-        raise NotImplementedError
+        missing = sorted(set(self._specs) - set(self._saved))
+        if missing:
+            raise ValueError("not written yet: table {}".format(", ".join(missing)))
+        checks.check_position(position, self._specs)
+        manifest = encoded_manifest(Manifest(self._step, self._place.stem, time.time(), tuple(self._specs.values()),
+                                             self._saved, position))
+        stage = self._stage()
+        with self._failing():
+            dense = dense_part.make_durable(stage.fd, self._place.stem, needed=self._dense)
+            disk.write_file(stage.fd, MANIFEST, manifest)
+            disk.write_file(stage.fd, PAIR, encoded_pair(manifest, dense))
+            disk.sync(stage.fd)
+            self._check_place()
+            replaced = self._take_place(stage.name)
+        self._publish(stage, dense, replaced)
+        return self.prefix
 
-    def __enter__(self) -> "CheckpointWriter":
-        return self
+    def __exit__(self, *reason: object) -> None:
+        self._abandon()
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        raise NotImplementedError
+    def _stage(self) -> staging.Staging:
+        if self._staging is None:
+            raise ValueError("checkpoint {}: it is written inside `with`, and only until it is committed or has "
+                             "failed".format(self.prefix))
+        return self._staging
+
+    def _wrote(self, count: int) -> None:
+        self.written_bytes += count
+        if self._progress is not None:
+            self._progress(self.written_bytes, self.needed_bytes)
+
+    def _check_place(self) -> None:
+        """The place is free, or that of a checkpoint of ours."""
+        try:
+            fd = disk.open_directory(self._place.sparse, self._directory_fd)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._failure("{} is in the way: {}".format(self._place.sparse, why(error))) from error
+        try:
+            if not disk.is_there(fd, MARKER):
+                raise self._failure("{} is in the way, and ascpipe did not make it. Move it away, or save under "
+                                    "another name".format(self._place.sparse))
+        finally:
+            disk.close(fd)
+
+    def _take_place(self, name: str) -> Optional[str]:
+        """Rename ours to its place: the commit. The name that the one before it then has, if there was one."""
+        directory_fd, place = self._directory(), self._place
+        if not disk.is_there(directory_fd, place.sparse):
+            disk.rename(directory_fd, name, place.sparse)
+            return None
+        if disk.try_exchange(directory_fd, name, place.sparse):
+            return name
+        # For a moment there is only the displaced one, which readers and the next save know.
+        disk.rename(directory_fd, place.sparse, place.displaced)
+        try:
+            disk.rename(directory_fd, name, place.sparse)
+        except OSError:
+            disk.rename(directory_fd, place.displaced, place.sparse)
+            raise
+        return place.displaced
+
+    def _publish(self, stage: staging.Staging, dense: Dict[str, SavedFile], replaced: Optional[str]) -> None:
+        """What follows the commit: durability of the name, TensorFlow's files in their places, the old one's end."""
+        self._staging = None
+        directory_fd = self._directory()
+        try:
+            disk.sync(directory_fd)
+            dense_part.publish(stage.fd, dense, directory_fd)
+        except OSError as error:
+            raise NotPublishedError(self.prefix, os.path.join(self._place.directory, self._place.sparse),
+                                    why(error)) from error
+        finally:
+            stage.close()
+        if replaced is not None:
+            staging.remove_if_possible(directory_fd, replaced)
+
+    def _directory(self) -> int:
+        if self._directory_fd is None:
+            raise ValueError("checkpoint {}: it is written inside `with`".format(self.prefix))
+        return self._directory_fd
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Whatever goes wrong inside ends the save; what the system says becomes a NotSavedError."""
+        try:
+            yield
+        except OSError as error:
+            raise self._failure(why(error)) from error
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _failure(self, reason: str) -> NotSavedError:
+        """The error that says so, after the clean-up, of which it tells."""
+        state = "Nothing was left behind."
+        if self._staging is not None and not self._abandon_staging():
+            state = "What was written is left in {}, the next save removes it.".format(self._place.directory)
+        newest = self._newest()
+        self._abandon()
+        return NotSavedError(self.prefix, reason, self.written_bytes, self.needed_bytes, "{} {}".format(state, newest))
+
+    def _newest(self) -> str:
+        try:
+            found = retention.complete_checkpoints(self._place.directory)
+        except (OSError, CheckpointPathError):
+            return "Earlier checkpoints were not touched."
+        return "{} is intact.".format(found[-1].prefix) if found else "There is no earlier checkpoint."
+
+    def _abandon_staging(self) -> bool:
+        stage, self._staging = self._staging, None
+        if stage is None:
+            return True
+        stage.close()
+        return staging.remove_if_possible(self._directory(), stage.name)
+
+    def _abandon(self) -> None:
+        """Remove what is not committed. May be called again."""
+        self._abandon_staging()
+        if self._directory_fd is not None:
+            disk.close(self._directory_fd)
+            self._directory_fd = None
+
+
+def _opened(place: Place) -> int:
+    disk.make_path(place.directory)
+    try:
+        return disk.open_directory(place.directory)
+    except OSError as error:
+        if error.errno in disk.IS_LINK:
+            raise CheckpointPathError(place.directory, why(error)) from error
+        raise

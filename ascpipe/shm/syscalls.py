@@ -1,4 +1,5 @@
-"""System calls that Python 3.7 does not wrap, or not as we need them: futex, memfd, pidfd, prctl, mmap, madvise.
+"""System calls that Python 3.7 does not wrap, or not as we need them: futex, memfd, pidfd, prctl, mmap, madvise,
+renameat2.
 
 Numbers are those of x86_64 and aarch64.  Everything here is a thin door to the kernel: arguments are
 plain integers, a failure is an ``OSError``.  ctypes releases the interpreter lock during a call, so a
@@ -12,8 +13,8 @@ import os
 import platform
 
 _NUMBERS = {
-    "x86_64": {"futex": 202, "memfd_create": 319, "pidfd_open": 434},
-    "aarch64": {"futex": 98, "memfd_create": 279, "pidfd_open": 434},
+    "x86_64": {"futex": 202, "memfd_create": 319, "pidfd_open": 434, "renameat2": 316},
+    "aarch64": {"futex": 98, "memfd_create": 279, "pidfd_open": 434, "renameat2": 276},
 }
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -35,6 +36,8 @@ _MFD_ALLOW_SEALING = 2
 _F_ADD_SEALS = 1033
 _F_GET_SEALS = 1034
 SEALS = 1 | 2 | 4  #: F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW
+
+_RENAME_EXCHANGE = 2
 
 _PR_SET_PDEATHSIG = 1
 MADV_DONTFORK = 10
@@ -171,3 +174,15 @@ def advise(address: int, length: int, advice: int) -> None:
     """madvise(2); raises OSError."""
     if _libc.madvise(address, length, advice) != 0:
         _raise("madvise({})".format(advice))
+
+
+def exchange_names(directory_fd: int, one: str, other: str) -> None:
+    """Two names of a directory change places, at once.
+
+    Raises:
+        OSError: EINVAL or ENOSYS where the file system or the kernel cannot.
+    """
+    directory = ctypes.c_int(directory_fd)
+    if _libc.syscall(ctypes.c_long(_number("renameat2")), directory, ctypes.c_char_p(os.fsencode(one)), directory,
+                     ctypes.c_char_p(os.fsencode(other)), ctypes.c_uint(_RENAME_EXCHANGE)) != 0:
+        _raise("renameat2({}, {})".format(one, other))

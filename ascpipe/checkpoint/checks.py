@@ -1,0 +1,111 @@
+"""What a spec and a position must be, whether a program gives it or a manifest says it.  Pure."""
+import math
+import re
+import unicodedata
+from typing import Any, Iterable, Optional, Pattern
+
+from ascpipe.checkpoint.contents import POOL, InitialRows, Policies, Position, SlotSpec, TablePosition, TableSpec
+from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME
+from ascpipe.checkpoint.pieces import OURS
+
+MAX_ROWS = 1 << 40  #: of one table; far above what fits, and products of it stay far below 2^63
+MAX_WIDTH = 1 << 16
+MAX_SLOTS = 64
+_INT64 = (-(1 << 63), (1 << 63) - 1)
+_NAME = re.compile(r".{1,255}\Z", re.DOTALL)
+_RUN_ID = re.compile(r".{1,128}\Z", re.DOTALL)
+
+
+def check_specs(specs: Iterable[TableSpec]) -> None:
+    """ValueError unless these can be the tables of one checkpoint."""
+    seen = set()
+    for spec in specs:
+        _check_spec(spec)
+        if spec.name in seen:
+            raise ValueError("two tables are named {!r}".format(spec.name))
+        seen.add(spec.name)
+
+
+def check_position(position: Position, tables: Iterable[str]) -> None:
+    """ValueError unless this can be the position of a checkpoint of these tables."""
+    _text("run_id", position.run_id, _RUN_ID)
+    if set(position.tables) != set(tables):
+        raise ValueError("the position is that of the tables {}, the checkpoint has {}".format(
+            sorted(position.tables), sorted(tables)))
+    for name, table in position.tables.items():
+        _kind("position of table {!r}".format(name), table, TablePosition)
+        _integer("last_ticket of table {!r}".format(name), table.last_ticket, -1)
+        _integer("cuts of table {!r}".format(name), table.cuts, 0)
+    for stream, batches in position.trained_batches.items():
+        _text("name of a stream", stream, _NAME)
+        _integer("trained_batches of stream {!r}".format(stream), batches, 0)
+
+
+def _check_spec(spec: TableSpec) -> None:
+    _kind("spec of a table", spec, TableSpec)
+    _text("name of a table", spec.name, TABLE_NAME)
+    where = "table {!r}: ".format(spec.name)
+    _integer(where + "dim", spec.dim, 1, MAX_WIDTH)
+    if spec.key_dtype not in ("int64", "int32"):
+        raise ValueError("{}key_dtype {!r} is neither 'int64' nor 'int32'".format(where, spec.key_dtype))
+    _integer(where + "rows", spec.rows, 0, MAX_ROWS)
+    _integer(where + "candidates", spec.candidates, 0, MAX_ROWS)
+    _check_slots(where, spec)
+    _check_initial(where, spec.initial)
+    _check_policies(where, spec.policies)
+
+
+def _check_slots(where: str, spec: TableSpec) -> None:
+    if len(spec.slots) > MAX_SLOTS:
+        raise ValueError("{}{} optimizer slots, at most {} are possible".format(where, len(spec.slots), MAX_SLOTS))
+    seen = set(OURS)
+    for slot in spec.slots:
+        _kind(where + "optimizer slot", slot, SlotSpec)
+        _text(where + "name of an optimizer slot", slot.name, SLOT_NAME)
+        if slot.name in seen:
+            raise ValueError("{}the name {!r} of an optimizer slot is taken".format(where, slot.name))
+        seen.add(slot.name)
+        _integer("{}width of {!r}".format(where, slot.name), slot.width, 1, MAX_WIDTH)
+        _number("{}initial value of {!r}".format(where, slot.name), slot.initial)
+
+
+def _check_initial(where: str, initial: Optional[InitialRows]) -> None:
+    if not isinstance(initial, InitialRows):
+        raise ValueError("{}initial: expected InitialRows, not {!r}".format(where, initial))
+    _integer(where + "seed", initial.seed, 0, (1 << 64) - 1)
+    _integer(where + "kind of initial rows", initial.kind, 0, POOL)
+    for name in ("a", "b", "scale"):
+        _number(where + name, getattr(initial, name))
+    low, high = (1, MAX_ROWS) if initial.kind == POOL else (0, 0)
+    _integer(where + "pool_rows", initial.pool_rows, low, high)
+
+
+def _check_policies(where: str, policies: Optional[Policies]) -> None:
+    if not isinstance(policies, Policies):
+        raise ValueError("{}policies: expected Policies, not {!r}".format(where, policies))
+    _integer(where + "access_threshold", policies.access_threshold, -1)
+    _kind(where + "counting", policies.counting, bool)
+    _integer(where + "faae_coefficient", policies.faae_coefficient, 0)
+    _integer(where + "eviction_threshold", policies.eviction_threshold, -1)
+    _integer(where + "time", policies.time, 0)
+
+
+def _kind(what: str, value: Any, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise ValueError("{}: expected {}, not {!r}".format(what, kind.__name__, value))
+
+
+def _integer(what: str, value: Any, low: int, high: int = _INT64[1]) -> None:
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError("{}: {!r} is not an int in [{}, {}]".format(what, value, low, high))
+
+
+def _number(what: str, value: Any) -> None:
+    if type(value) is not float or not math.isfinite(value):
+        raise ValueError("{}: {!r} is not a finite float".format(what, value))
+
+
+def _text(what: str, value: Any, pattern: Pattern[str]) -> None:
+    if not isinstance(value, str) or not pattern.match(value) \
+            or any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
+        raise ValueError("{}: {!r} is not a name that we accept".format(what, value))

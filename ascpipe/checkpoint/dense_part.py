@@ -1,0 +1,101 @@
+"""TensorFlow's files of a checkpoint: they lie in it, and have a second name beside it, where TensorFlow looks."""
+import errno
+import re
+from typing import Dict
+
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.digests import FileDigests
+from ascpipe.checkpoint.manifest import SavedFile
+from ascpipe.checkpoint.paths import DENSE
+
+_SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})\Z")
+_LINK = ".link"  # in the checkpoint, for a moment
+
+
+def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedFile]:
+    """Check and sync what TensorFlow wrote; its files by name.
+
+    Raises:
+        OSError: the disk refused; ENOENT: there is no part although one is ``needed``; EINVAL: a file that
+            is none of TensorFlow's.
+    """
+    fd = disk.open_directory(DENSE, sparse_fd)
+    try:
+        names = disk.names(fd)
+        foreign = [name for name in names if not is_dense_name(name, stem)]
+        if foreign:
+            raise OSError(errno.EINVAL, "a file that is none of TensorFlow's checkpoints", foreign[0])
+        if needed and stem + ".index" not in names:
+            raise OSError(errno.ENOENT, "TensorFlow's part was not written", stem + ".index")
+        with FileDigests() as digests:
+            saved = {name: _made_durable(fd, name, digests) for name in names}
+        disk.sync(fd)
+        return saved
+    finally:
+        disk.close(fd)
+
+
+def is_dense_name(name: str, stem: str) -> bool:
+    """Whether TensorFlow gives a file such a name in a checkpoint ``stem``."""
+    return name.startswith(stem) and _SUFFIX.match(name[len(stem):]) is not None
+
+
+def _made_durable(fd: int, name: str, digests: FileDigests) -> SavedFile:
+    file = disk.open_file(fd, name)
+    try:
+        disk.limit_mode(file)
+        disk.sync(file)
+        size = disk.stamp(file).size
+        return SavedFile(size, digests.digest(file, size))
+    finally:
+        disk.close(file)
+
+
+def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> None:
+    """Give each file its second name in the directory, in place of what has it; OSError if the disk refuses."""
+    if not dense:
+        return
+    fd = disk.open_directory(DENSE, sparse_fd)
+    try:
+        for name in sorted(dense):
+            disk.try_unlink(sparse_fd, _LINK)
+            if not disk.try_link(fd, name, sparse_fd, _LINK):
+                disk.copy_file(fd, name, sparse_fd, _LINK)
+            disk.rename(sparse_fd, _LINK, name, directory_fd)
+            disk.try_unlink(sparse_fd, _LINK)  # still there if both were the same file already
+    finally:
+        disk.close(fd)
+    disk.sync(directory_fd)
+
+
+def withdraw(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int, *, copies: bool) -> None:
+    """Take the second names away, where they still are those of these files.
+
+    Args:
+        copies: also files of the same content, as there are where the file system has no hard links; only while the
+            checkpoint has its place, for another one's may be equal.
+    """
+    try:
+        fd = disk.open_directory(DENSE, sparse_fd)
+    except FileNotFoundError:
+        return
+    try:
+        for name, saved in dense.items():
+            there = disk.inode(directory_fd, name)
+            if there is not None and (there == disk.inode(fd, name)
+                                      or (copies and _is_copy(directory_fd, name, saved))):
+                disk.unlink(directory_fd, name)
+    finally:
+        disk.close(fd)
+
+
+def _is_copy(directory_fd: int, name: str, saved: SavedFile) -> bool:
+    try:
+        file = disk.open_file(directory_fd, name)
+    except OSError:
+        return False
+    try:
+        with FileDigests() as digests:
+            return disk.stamp(file).size == saved.size and digests.digest(file, saved.size) == saved.digest
+    finally:
+        disk.close(file)

@@ -1,0 +1,279 @@
+"""The door to the disk: every system call of a save, a restore and a removal is made here.
+
+Names are relative to descriptors of directories, no link is ever followed, files are created and never
+overwritten, and a short write goes on.  A failure is an ``OSError``.
+"""
+import errno
+import fcntl
+import os
+import stat
+from typing import Any, List, NamedTuple, Optional, Union
+
+from ascpipe.shm import syscalls
+
+DIRECTORY_MODE = 0o750
+FILE_MODE = 0o640
+
+Bytes = Union[bytes, bytearray, memoryview]
+
+IS_LINK = (errno.ELOOP, errno.ENOTDIR)  #: what opening a link says where a directory or a file is wanted
+
+_CANNOT_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+_CANNOT_LINK = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
+_COPY_BYTES = 1 << 20
+
+
+class Stamp(NamedTuple):
+    """What tells that a file is still the one that was seen, with the content it had."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+
+def make_path(path: str) -> None:
+    """Make a directory and those above it that are missing, durably."""
+    path = os.path.abspath(path)
+    if os.path.isdir(path):
+        return
+    above, name = os.path.split(path)
+    make_path(above)
+    fd = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.mkdir(name, DIRECTORY_MODE, dir_fd=fd)
+        sync(fd)
+    finally:
+        close(fd)
+
+
+def open_directory(name: str, directory_fd: Optional[int] = None) -> int:
+    """A descriptor of a directory; ENOTDIR or ELOOP if it is a link."""
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory_fd)
+
+
+def make_directory(directory_fd: int, name: str) -> int:
+    """Make a directory that is not there yet; its descriptor."""
+    os.mkdir(name, DIRECTORY_MODE, dir_fd=directory_fd)
+    return open_directory(name, directory_fd)
+
+
+def create_file(directory_fd: int, name: str) -> int:
+    """Create a file that is not there yet; its descriptor, for writing."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(name, flags, FILE_MODE, dir_fd=directory_fd)
+
+
+def open_file(directory_fd: int, name: str, *, writing: bool = False) -> int:
+    """A descriptor of a regular file; ELOOP if it is a link, EINVAL if it is neither."""
+    flags = os.O_RDWR if writing else os.O_RDONLY
+    fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory_fd)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", name)
+    return fd
+
+
+def close(fd: int) -> None:
+    """close(2)."""
+    os.close(fd)
+
+
+def write_all(fd: int, content: Bytes) -> None:
+    """Write all of ``content`` at the file's position."""
+    rest = memoryview(content)
+    while rest.nbytes:
+        rest = rest[os.write(fd, rest):]
+
+
+def write_file(directory_fd: int, name: str, content: Bytes) -> None:
+    """Create a durable file with this content."""
+    fd = create_file(directory_fd, name)
+    try:
+        write_all(fd, content)
+        sync(fd)
+    finally:
+        close(fd)
+
+
+def read_into(fd: int, offset: int, out: Any) -> None:
+    """Fill a writable contiguous buffer from the file; EIO if the file ends before."""
+    rest = memoryview(out).cast("B")
+    while rest.nbytes:
+        count = os.preadv(fd, [rest], offset)
+        if count == 0:
+            raise OSError(errno.EIO, "the file ends at byte {}".format(offset))
+        rest, offset = rest[count:], offset + count
+
+
+def read_file(directory_fd: int, name: str, limit: int) -> bytes:
+    """The content of a file of at most ``limit`` bytes; EFBIG if it is longer."""
+    fd = open_file(directory_fd, name)
+    try:
+        size = os.fstat(fd).st_size
+        if size > limit:
+            raise OSError(errno.EFBIG, "{} bytes, expected at most {}".format(size, limit), name)
+        content = bytearray(size)
+        if size:
+            read_into(fd, 0, content)
+        return bytes(content)
+    finally:
+        close(fd)
+
+
+def sync(fd: int) -> None:
+    """What was written to the file, or the names in the directory, are on the disk."""
+    os.fsync(fd)
+
+
+def sync_directory(directory_fd: int, name: str) -> None:
+    """As ``sync``, for a directory by its name."""
+    fd = open_directory(name, directory_fd)
+    try:
+        sync(fd)
+    finally:
+        close(fd)
+
+
+def stamp(fd: int) -> Stamp:
+    """What the file is now."""
+    found = os.fstat(fd)
+    return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def is_there(directory_fd: int, name: str) -> bool:
+    """Whether a directory has such a name, of whatever kind."""
+    return inode(directory_fd, name) is not None
+
+
+def is_directory(directory_fd: int, name: str) -> bool:
+    """Whether a name is that of a directory, not of a link to one."""
+    return stat.S_ISDIR(os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_mode)
+
+
+def inode(directory_fd: int, name: str) -> Optional[int]:
+    """The inode of a name, which may be a link; None if there is no such name."""
+    try:
+        return os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_ino
+    except FileNotFoundError:
+        return None
+
+
+def is_mine(fd: int) -> bool:
+    """Whether the file belongs to the user that we run as."""
+    return os.fstat(fd).st_uid == os.geteuid()
+
+
+def names(directory_fd: int) -> List[str]:
+    """Names in a directory, in order."""
+    return sorted(os.listdir(directory_fd))
+
+
+def limit_mode(fd: int) -> None:
+    """Take from a file of others' making the permissions that ours do not have."""
+    os.fchmod(fd, stat.S_IMODE(os.fstat(fd).st_mode) & FILE_MODE)
+
+
+def free_bytes(directory_fd: int) -> int:
+    """Bytes that we may still write to the file system."""
+    found = os.fstatvfs(directory_fd)
+    return found.f_bavail * found.f_frsize
+
+
+def rename(directory_fd: int, old: str, new: str, new_directory_fd: Optional[int] = None) -> None:
+    """rename(2); into the same directory if no other is given."""
+    os.rename(old, new, src_dir_fd=directory_fd,
+              dst_dir_fd=directory_fd if new_directory_fd is None else new_directory_fd)
+
+
+def try_exchange(directory_fd: int, one: str, other: str) -> bool:
+    """Two names change places at once; False, and nothing happened, where the file system cannot."""
+    try:
+        syscalls.exchange_names(directory_fd, one, other)
+    except OSError as error:
+        if error.errno in _CANNOT_EXCHANGE:
+            return False
+        raise
+    return True
+
+
+def try_link(directory_fd: int, name: str, new_directory_fd: int, new_name: str) -> bool:
+    """A further name of a file; False, and nothing happened, where the file system has no hard links."""
+    try:
+        os.link(name, new_name, src_dir_fd=directory_fd, dst_dir_fd=new_directory_fd, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _CANNOT_LINK:
+            return False
+        raise
+    return True
+
+
+def copy_file(directory_fd: int, name: str, new_directory_fd: int, new_name: str) -> None:
+    """A durable copy of a file under a name that is not there yet."""
+    source = open_file(directory_fd, name)
+    try:
+        target = create_file(new_directory_fd, new_name)
+        try:
+            while True:
+                content = os.read(source, _COPY_BYTES)
+                if not content:
+                    break
+                write_all(target, content)
+            sync(target)
+        finally:
+            close(target)
+    finally:
+        close(source)
+
+
+def unlink(directory_fd: int, name: str) -> None:
+    """Remove a name that is no directory; a link goes, what it leads to stays."""
+    os.unlink(name, dir_fd=directory_fd)
+
+
+def try_unlink(directory_fd: int, name: str) -> bool:
+    """As ``unlink``; False if there is no such name."""
+    try:
+        unlink(directory_fd, name)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def remove_tree(directory_fd: int, name: str, last: str = "") -> None:
+    """Remove a directory and all in it without following a link; the name ``last`` in it goes last."""
+    fd = open_directory(name, directory_fd)
+    try:
+        for child in sorted(names(fd), key=lambda child: child == last):
+            if is_directory(fd, child):
+                remove_tree(fd, child)
+            else:
+                unlink(fd, child)
+    finally:
+        close(fd)
+    os.rmdir(name, dir_fd=directory_fd)
+
+
+def try_remove_empty(directory_fd: int, name: str) -> bool:
+    """Remove a directory if it is empty."""
+    try:
+        os.rmdir(name, dir_fd=directory_fd)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+            return False
+        raise
+    return True
+
+
+def try_lock(fd: int) -> bool:
+    """Take a file's lock, which the kernel drops when its holder dies; False if somebody has it.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,115 @@
+"""Checkpoints of Rec SDK: arrays without a manifest.  Their sizes and keys are checked; more cannot be."""
+import logging
+import os
+import re
+from typing import List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.checks import MAX_ROWS, MAX_WIDTH
+from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, SlotSpec, TableSpec
+from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME
+from ascpipe.checkpoint.pieces import ATTRIBUTE, DATA, EMBEDDING, KEY, OURS, Piece, float_pieces
+from ascpipe.checkpoint.tree import Tree, why
+from ascpipe.checkpoint.verify import Stamps, check_table
+
+_STEP = re.compile(r"-(\d{1,18})\Z")
+_MAX_ATTRIBUTES = 3
+_log = logging.getLogger(__name__)
+
+
+class Foreign(NamedTuple):
+    """What a checkpoint without a manifest seems to be.
+
+    Attributes:
+        step: by its name; None: it has none there.
+        tables: their optimizer slots by name.
+        dense_prefix: of TensorFlow's files beside it; None if there are none.
+        stamps: of the files that were looked at.
+    """
+
+    step: Optional[int]
+    tables: List[TableSpec]
+    dense_prefix: Optional[str]
+    stamps: Stamps
+
+
+def read(tree: Tree) -> Foreign:
+    """Look at a checkpoint without a manifest.
+
+    Raises:
+        DamagedCheckpointError: its files cannot be what they seem to be.
+    """
+    _log.warning("checkpoint %s has no manifest of ascpipe: it is read as it is, only the sizes of its files and that "
+                 "no key occurs twice are checked", tree.place.prefix)
+    stamps: Stamps = {}
+    tables = [_table(tree, name, stamps) for name in _folders(tree, ()) if TABLE_NAME.match(name)]
+    if not tables:
+        raise tree.damaged("", "there is no table in it")
+    step = _STEP.search(tree.place.stem)
+    dense = os.path.join(tree.place.directory, tree.place.stem)
+    has_dense = os.path.isfile(dense + ".index")
+    return Foreign(int(step.group(1)) if step else None, tables, dense if has_dense else None, stamps)
+
+
+def _table(tree: Tree, name: str, stamps: Stamps) -> TableSpec:
+    keys = _piece(tree, name, KEY)
+    embedding = _piece(tree, name, EMBEDDING)
+    if keys is None or keys.width or embedding is None or not embedding.width or embedding.rows != keys.rows:
+        raise tree.damaged(name, "its folders {} and {} are not those of one table".format(KEY, EMBEDDING))
+    slots, ignored = [], []
+    for folder in _folders(tree, (name,)):
+        if folder in OURS:
+            continue
+        piece = _piece(tree, name, folder) if SLOT_NAME.match(folder) else None
+        if piece is not None and piece.width and piece.rows == keys.rows:
+            slots.append(SlotSpec(folder, piece.width, None))
+        else:
+            ignored.append(folder)
+    if ignored:
+        _log.warning("checkpoint %s, table %s: not read: %s", tree.place.prefix, name, ", ".join(sorted(ignored)))
+    spec = TableSpec(name, embedding.width, "int64", tuple(slots), keys.rows, 0, None, None)
+    for piece in (keys, *float_pieces(spec)):
+        with tree.file((name, piece.folder, DATA)) as file:
+            stamps[name, piece.folder] = disk.stamp(file)
+    check_table(tree, spec, {KEY: keys})
+    return spec
+
+
+def _piece(tree: Tree, table: str, folder: str) -> Optional[Piece]:
+    """What a folder is by its attribute; None: not an array of int64 keys or of float32 rows."""
+    names = (table, folder, ATTRIBUTE)
+    shape = _attribute(tree, names)
+    if len(shape) == 2 and shape[1] == INT_BYTES:
+        rows, width = shape[0], 0
+    elif len(shape) == 3 and shape[2] == FLOAT_BYTES:
+        rows, width = shape[0], shape[1]
+    else:
+        return None
+    if not 0 <= rows <= MAX_ROWS or not (0 if len(shape) == 2 else 1) <= width <= MAX_WIDTH:
+        raise tree.damaged(os.path.join(*names), "{} rows of {} values".format(rows, width))
+    piece = Piece(folder, rows, width)
+    size = tree.file_size((table, folder, DATA))
+    if size != piece.data_bytes:
+        raise tree.damaged(os.path.join(table, folder, DATA), "it has {} bytes, its attribute says {}".format(
+            size, piece.data_bytes))
+    return piece
+
+
+def _attribute(tree: Tree, names: Tuple[str, str, str]) -> List[int]:
+    size = tree.file_size(names)
+    if size is None or size % INT_BYTES or size > _MAX_ATTRIBUTES * INT_BYTES:
+        return []
+    content = bytearray(size)
+    with tree.file(names) as file:
+        if content:
+            disk.read_into(file, 0, content)
+    return [int(value) for value in np.frombuffer(content, "<i8")]
+
+
+def _folders(tree: Tree, names: Tuple[str, ...]) -> List[str]:
+    try:
+        return tree.folders(names)
+    except OSError as error:
+        raise tree.damaged(os.path.join("", *names), why(error)) from error

@@ -1,0 +1,82 @@
+"""The folders of a table: what each holds, and how long it must be.  Pure."""
+from typing import NamedTuple, Tuple
+
+import numpy as np
+
+from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, POOL, TableSpec
+
+DATA = "slice.data"
+ATTRIBUTE = "slice.attribute"
+
+KEY, EMBEDDING, COUNT, TIMESTAMP = "key", "embedding", "count", "timestamp"
+CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP = "candidate_key", "candidate_count", "candidate_timestamp"
+INITIAL_POOL = "initial_pool"
+OURS = frozenset([KEY, EMBEDDING, COUNT, TIMESTAMP, CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP, INITIAL_POOL])
+
+
+class Piece(NamedTuple):
+    """One folder of a table: an array in ``slice.data``, its shape in ``slice.attribute``.
+
+    Attributes:
+        folder: its name.
+        rows: of the array.
+        width: float32 per row; 0: the array is int64[rows].
+    """
+
+    folder: str
+    rows: int
+    width: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.width * FLOAT_BYTES if self.width else INT_BYTES
+
+    @property
+    def data_bytes(self) -> int:
+        """Length of ``slice.data``."""
+        return self.rows * self.row_bytes
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of an element."""
+        return np.dtype("<f4") if self.width else np.dtype("<i8")
+
+    @property
+    def attribute(self) -> bytes:
+        """Content of ``slice.attribute``: int64 [rows, 8], or [rows, width, 4]."""
+        shape = [self.rows, self.width, FLOAT_BYTES] if self.width else [self.rows, INT_BYTES]
+        return np.array(shape, "<i8").tobytes()
+
+    @property
+    def file_bytes(self) -> int:
+        """Length of both files."""
+        return self.data_bytes + len(self.attribute)
+
+
+def row_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
+    """Those whose row i belongs to key i of ``key``: keys, the parts of a row in their order, counts, timestamps."""
+    return (Piece(KEY, spec.rows, 0), *float_pieces(spec), Piece(COUNT, spec.rows, 0), Piece(TIMESTAMP, spec.rows, 0))
+
+
+def float_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
+    """The parts of a row: embedding, then the optimizer slots in the order of the spec."""
+    slots = tuple(Piece(slot.name, spec.rows, slot.width) for slot in spec.slots)
+    return (Piece(EMBEDDING, spec.rows, spec.dim), *slots)
+
+
+def candidate_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
+    """Keys, counts and timestamps of the keys without a row."""
+    return tuple(Piece(folder, spec.candidates, 0) for folder in (CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP))
+
+
+def pool_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
+    """The pool of initial rows, if the table has one."""
+    if spec.initial is None or spec.initial.kind != POOL:
+        return ()
+    return (Piece(INITIAL_POOL, spec.initial.pool_rows, spec.dim),)
+
+
+def all_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
+    """Every folder of a table."""
+    return row_pieces(spec) + candidate_pieces(spec) + pool_pieces(spec)

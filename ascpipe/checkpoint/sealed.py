@@ -1,0 +1,66 @@
+"""Records: JSON that seals itself.  There is one text for a content, and it carries its own digest, so that no
+byte of it can change unnoticed."""
+import json
+from typing import Any, Dict, Iterable
+
+from ascpipe.checkpoint.digests import digest_of
+
+_SEAL = "seal"
+_DIGITS = 20  #: of the longest number, -2**63; a longer one would only take time
+
+
+def encoded(content: Dict[str, Any]) -> bytes:
+    """The record of JSON values; ValueError if a number is not finite."""
+    return _text({**content, _SEAL: digest_of(_text(content))})
+
+
+def decoded(record: bytes) -> Dict[str, Any]:
+    """The content of a record.
+
+    Raises:
+        ValueError: it is not one, byte by byte.
+    """
+    try:
+        content = json.loads(record.decode("ascii"), parse_int=_integer, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(content, dict) or _SEAL not in content:
+        raise ValueError("not a sealed record")
+    del content[_SEAL]
+    try:
+        same = encoded(content) == record
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not same:
+        raise ValueError("its text and its seal do not agree")
+    return content
+
+
+def _text(content: Dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode("ascii")
+
+
+def _integer(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError("a number of {} digits".format(len(text)))
+    return int(text)
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError("{} is not a finite number".format(text))
+
+
+def fields(content: Any, names: Iterable[str]) -> Dict[str, Any]:
+    """``content`` if it is an object with exactly these names; else ValueError."""
+    wanted = set(names)
+    if not isinstance(content, dict) or set(content) != wanted:
+        raise ValueError("expected the fields {}, not {}".format(
+            ", ".join(sorted(wanted)), ", ".join(sorted(content)) if isinstance(content, dict) else content))
+    return content
+
+
+def array(content: Any) -> list:
+    """``content`` if it is an array; else ValueError."""
+    if not isinstance(content, list):
+        raise ValueError("expected an array, not {!r}".format(content))
+    return content

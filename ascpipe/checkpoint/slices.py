@@ -1,0 +1,143 @@
+"""Writing the folders of a table, block by block."""
+from typing import Dict, Iterable, List, Sequence, Union
+
+import numpy as np
+
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.contents import Block, CandidateBlock, TableSpec
+from ascpipe.checkpoint.digests import StreamDigest
+from ascpipe.checkpoint.manifest import SavedFile
+from ascpipe.checkpoint.pieces import ATTRIBUTE, DATA, Piece, candidate_pieces, float_pieces, pool_pieces, row_pieces
+
+
+class _Folder:
+    """One folder while it is written; its files are durable when ``finish`` returns."""
+
+    def __init__(self, table_fd: int, piece: Piece) -> None:
+        self.piece = piece
+        self._digest = StreamDigest()
+        self._fd = disk.make_directory(table_fd, piece.folder)
+        try:
+            self._data = disk.create_file(self._fd, DATA)
+        except BaseException:
+            disk.close(self._fd)
+            raise
+
+    def write(self, values: np.ndarray) -> None:
+        """The next rows, of the piece's dtype, C-contiguous."""
+        content = memoryview(values.astype(self.piece.dtype, copy=False)).cast("B") if values.size else b""
+        disk.write_all(self._data, content)
+        self._digest.update(content)
+
+    def finish(self) -> SavedFile:
+        """What ``slice.data`` is."""
+        disk.sync(self._data)
+        disk.write_file(self._fd, ATTRIBUTE, self.piece.attribute)
+        disk.sync(self._fd)
+        return SavedFile(self._digest.size, self._digest.hexdigest())
+
+    def close(self) -> None:
+        """Give back the descriptors."""
+        disk.close(self._data)
+        disk.close(self._fd)
+
+
+class TableFolders:
+    """The folders of one table while they are written; close it, or use ``with``."""
+
+    def __init__(self, directory_fd: int, spec: TableSpec) -> None:
+        self._spec = spec
+        self._folders: List[_Folder] = []
+        self._fd = disk.make_directory(directory_fd, spec.name)
+        try:
+            self._rows = self._open(row_pieces(spec))
+            self._candidates = self._open(candidate_pieces(spec))
+            self._pool = self._open(pool_pieces(spec))
+        except BaseException:
+            self.close()
+            raise
+        self._row_count = self._candidate_count = 0
+
+    def write_block(self, block: Block) -> int:
+        """Write some keys with their rows; bytes written. ValueError if they are not what the spec says."""
+        spec, n = self._spec, len(block.keys)
+        _check(spec, "rows", block.rows, np.dtype(np.float32), (n, spec.row_floats))
+        _check_keys(spec, block)
+        self._row_count += n
+        _check_room(spec, "rows", self._row_count, spec.rows)
+        parts, start = [], 0
+        for piece in float_pieces(spec):
+            parts.append(block.rows[:, start:start + piece.width])
+            start += piece.width
+        return _write(self._rows, [block.keys, *parts, block.counts, block.timestamps])
+
+    def write_candidates(self, block: CandidateBlock) -> int:
+        """Write some keys without a row; bytes written. ValueError if they are not what the spec says."""
+        _check_keys(self._spec, block)
+        self._candidate_count += len(block.keys)
+        _check_room(self._spec, "candidates", self._candidate_count, self._spec.candidates)
+        return _write(self._candidates, block)
+
+    def write_pool(self, pool: np.ndarray) -> int:
+        """Write the pool of initial rows; bytes written. ValueError if the spec knows of none, or of another shape."""
+        if not self._pool:
+            raise ValueError("table {!r}: a pool, and its initial rows are not of kind 4".format(self._spec.name))
+        piece = self._pool[0].piece
+        _check(self._spec, "pool", pool, np.dtype(np.float32), (piece.rows, piece.width))
+        return _write(self._pool, [pool])
+
+    def finish(self) -> Dict[str, SavedFile]:
+        """Make everything durable; ``slice.data`` by folder. ValueError if there are fewer keys than the spec says."""
+        spec = self._spec
+        for what, there, wanted in (("rows", self._row_count, spec.rows),
+                                    ("candidates", self._candidate_count, spec.candidates)):
+            if there != wanted:
+                raise ValueError("table {!r}: {} {} were given, its spec says {}".format(
+                    spec.name, there, what, wanted))
+        saved = {folder.piece.folder: folder.finish() for folder in self._folders}
+        disk.sync(self._fd)
+        return saved
+
+    def close(self) -> None:
+        """Give back the descriptors."""
+        for folder in self._folders:
+            folder.close()
+        disk.close(self._fd)
+
+    def __enter__(self) -> "TableFolders":
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    def _open(self, pieces: Iterable[Piece]) -> List[_Folder]:
+        opened = []
+        for piece in pieces:
+            opened.append(_Folder(self._fd, piece))
+            self._folders.append(opened[-1])
+        return opened
+
+
+def _write(folders: Sequence[_Folder], arrays: Sequence[np.ndarray]) -> int:
+    for folder, values in zip(folders, arrays):
+        folder.write(np.ascontiguousarray(values))
+    return sum(values.nbytes for values in arrays)
+
+
+def _check_keys(spec: TableSpec, block: Union[Block, CandidateBlock]) -> None:
+    shape = (len(block.keys),)
+    for name in CandidateBlock._fields:
+        _check(spec, name, getattr(block, name), np.dtype(np.int64), shape)
+    if (block.counts < 0).any() or (block.timestamps < 0).any():
+        raise ValueError("table {!r}: a count or timestamp below 0".format(spec.name))
+
+
+def _check(spec: TableSpec, what: str, values: np.ndarray, dtype: np.dtype, shape: Sequence[int]) -> None:
+    if values.dtype != dtype or values.shape != tuple(shape):
+        raise ValueError("table {!r}: {} are {}{}, expected {}{}".format(
+            spec.name, what, values.dtype, list(values.shape), dtype, list(shape)))
+
+
+def _check_room(spec: TableSpec, what: str, there: int, limit: int) -> None:
+    if there > limit:
+        raise ValueError("table {!r}: more {} than the {} of its spec".format(spec.name, what, limit))

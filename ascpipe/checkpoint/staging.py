@@ -1,0 +1,174 @@
+"""Directories of saves that are not committed, or of checkpoints that are being removed; and what dead ones left.
+
+Such a directory has a name of its own form and, from its first moment to its last, a marker file, which whoever
+writes the directory keeps locked.  Only a directory with both, and of our user, is ever removed.
+"""
+import errno
+import logging
+import secrets
+from typing import Dict, Optional
+
+from ascpipe.checkpoint import dense_part, disk
+from ascpipe.checkpoint.manifest import MAX_BYTES, SavedFile, decoded_pair
+from ascpipe.checkpoint.paths import DENSE, MARKER, PAIR, stem_of
+
+PREFIX = ".tmp-ascpipe-"
+
+_MARK = b"This directory belongs to ascpipe. A save removes it if it was left behind.\n"
+_ATTEMPTS = 10
+_log = logging.getLogger(__name__)
+
+
+class Staging:
+    """A directory in which a checkpoint is written.
+
+    Attributes:
+        name: in its directory.
+        fd: of it.
+    """
+
+    def __init__(self, directory_fd: int) -> None:
+        """Make it, marked and locked. OSError if the disk refuses."""
+        for _ in range(_ATTEMPTS):
+            self.name = new_name()
+            self.fd = disk.make_directory(directory_fd, self.name)
+            try:
+                self._marker = _marked(self.fd)
+            except BaseException:
+                disk.close(self.fd)
+                remove_if_possible(directory_fd, self.name)
+                raise
+            if self._marker is not None:
+                return
+            disk.close(self.fd)
+        raise OSError(errno.EBUSY, "another save takes our directory for one that was left behind", self.name)
+
+    def close(self) -> None:
+        """Give back the descriptors, and with them the lock."""
+        if self._marker is not None:
+            disk.close(self._marker)
+        disk.close(self.fd)
+
+
+def _marked(fd: int) -> Optional[int]:
+    """The marker of a new directory, locked; None if another save is removing the directory, which it may while
+    there is no lock."""
+    try:
+        disk.write_file(fd, MARKER, _MARK)
+        return _locked_marker(fd)
+    except FileNotFoundError:
+        return None
+
+
+def _locked_marker(fd: int) -> Optional[int]:
+    """Descriptor of a directory's marker with its lock; None if somebody has the lock. OSError if there is none."""
+    marker = disk.open_file(fd, MARKER, writing=True)
+    try:
+        if disk.try_lock(marker):
+            return marker
+    except OSError:
+        # Without locks nobody removes what was left behind, so that nothing that lives is removed.
+        return marker
+    disk.close(marker)
+    return None
+
+
+def new_name() -> str:
+    """A name that nobody has."""
+    return PREFIX + secrets.token_hex(8)
+
+
+def discard(directory_fd: int, name: str, *, copies: bool = False) -> None:
+    """Remove a directory of ours, and the second names of its dense files.
+
+    Args:
+        copies: see ``dense_part.withdraw``.
+
+    Raises:
+        OSError: the disk refused; EBUSY: somebody writes or removes it.
+    """
+    fd = disk.open_directory(name, directory_fd)
+    marker = None
+    try:
+        if disk.is_there(fd, MARKER):
+            marker = _locked_marker(fd)
+            if marker is None:
+                raise OSError(errno.EBUSY, "somebody else writes or removes it", name)
+        dense_part.withdraw(fd, _dense_of(fd), directory_fd, copies=copies)
+        disk.remove_tree(directory_fd, name, last=MARKER)
+    finally:
+        if marker is not None:
+            disk.close(marker)
+        disk.close(fd)
+
+
+def _dense_of(fd: int) -> Dict[str, SavedFile]:
+    try:
+        return decoded_pair(disk.read_file(fd, PAIR, MAX_BYTES)).dense
+    except (OSError, ValueError, TypeError):
+        return {}  # it was not written to its end, so it has no second names
+
+
+def remove_if_possible(directory_fd: int, name: str) -> bool:
+    """As ``discard``; False, with a line in the log, if the disk refuses: the next save will try again."""
+    try:
+        discard(directory_fd, name)
+    except OSError as error:
+        _log.warning("%s was not removed (%s); the next save into its directory will try again", name, error)
+        return False
+    return True
+
+
+def sweep(directory_fd: int) -> None:
+    """Remove what dead saves and removals left in a directory; never what a living one writes, or another program.
+
+    A checkpoint that lost its name to one that was then not put in its place gets it back.
+    """
+    for name in disk.names(directory_fd):
+        stem = stem_of(name)
+        if name.startswith(PREFIX):
+            _sweep_one(directory_fd, name)
+        elif stem is not None and name.startswith("."):
+            _give_back(directory_fd, name, name[name.index("sparse-"):])
+
+
+def _give_back(directory_fd: int, name: str, place: str) -> None:
+    if disk.is_there(directory_fd, place):
+        _sweep_one(directory_fd, name)
+    else:
+        disk.rename(directory_fd, name, place)
+        disk.sync(directory_fd)
+
+
+def _sweep_one(directory_fd: int, name: str) -> None:
+    try:
+        if disk.try_remove_empty(directory_fd, name):
+            return
+        fd = disk.open_directory(name, directory_fd)
+    except OSError:
+        return  # gone, a link, a file: not ours
+    try:
+        is_dead = disk.is_mine(fd) and _is_dead(fd)
+    finally:
+        disk.close(fd)
+    if is_dead and remove_if_possible(directory_fd, name):
+        _log.info("removed %s, which a save that did not end had left", name)
+
+
+def _is_dead(fd: int) -> bool:
+    """Whether it is marked and nobody has its lock."""
+    try:
+        marker = disk.open_file(fd, MARKER, writing=True)
+    except OSError:
+        return False
+    try:
+        return disk.try_lock(marker)
+    except OSError:
+        return False
+    finally:
+        disk.close(marker)
+
+
+def make_dense_folder(fd: int) -> None:
+    """The folder into which TensorFlow writes."""
+    disk.close(disk.make_directory(fd, DENSE))

@@ -1,0 +1,163 @@
+"""The directory of a checkpoint, opened: what is in it is read relative to it, whatever happens to its name."""
+import contextlib
+import os
+from typing import Iterator, List, NamedTuple, Optional, Sequence
+
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.digests import digest_of
+from ascpipe.checkpoint.manifest import MAX_BYTES, Manifest, Pair, decoded_manifest, decoded_pair
+from ascpipe.checkpoint.paths import MANIFEST, MARKER, PAIR, Place
+from ascpipe.errors import CheckpointPathError, DamagedCheckpointError, NoCheckpointError
+
+
+def open_place(place: Place) -> int:
+    """A descriptor of the directory in which a checkpoint lies.
+
+    Raises:
+        NoCheckpointError: it does not exist.
+        CheckpointPathError: it is a link, or no directory.
+    """
+    try:
+        return disk.open_directory(place.directory)
+    except FileNotFoundError as error:
+        raise NoCheckpointError(place.directory) from error
+    except OSError as error:
+        raise CheckpointPathError(place.directory, why(error)) from error
+
+
+def why(error: OSError) -> str:
+    """A sentence on what the system said."""
+    if error.errno in disk.IS_LINK:
+        return "it is a link, which is never followed, or not a directory"
+    return "{}{}".format(os.strerror(error.errno) if error.errno else error,
+                         " ({})".format(error.filename) if error.filename else "")
+
+
+class Records(NamedTuple):
+    """The two records of a checkpoint, which agree with each other."""
+
+    manifest: Manifest
+    pair: Pair
+
+
+class Tree:
+    """The sparse part of a checkpoint.
+
+    Attributes:
+        place: where it is.
+        name: of its directory.
+        fd: of its directory.
+    """
+
+    def __init__(self, place: Place, directory_fd: int) -> None:
+        """Open it; ``directory_fd`` is that of the place.
+
+        Raises:
+            NoCheckpointError: there is none.
+            CheckpointPathError: it is a link.
+        """
+        self.place = place
+        for self.name in (place.sparse, place.displaced):
+            try:
+                self.fd = disk.open_directory(self.name, directory_fd)
+                return
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise CheckpointPathError(self.path, why(error)) from error
+        raise NoCheckpointError(os.path.join(place.directory, place.sparse))
+
+    @property
+    def path(self) -> str:
+        """Of its directory, as long as nobody renames it."""
+        return os.path.join(self.place.directory, self.name)
+
+    def is_marked(self) -> bool:
+        """Whether it is ours, even if its records are not there."""
+        return any(disk.is_there(self.fd, name) for name in (MARKER, MANIFEST, PAIR))
+
+    def records(self) -> Records:
+        """Its manifest and pair record.
+
+        Raises:
+            DamagedCheckpointError: they are not there or not whole.
+        """
+        pair_record, manifest_record = self._record(PAIR), self._record(MANIFEST)
+        name = PAIR
+        try:
+            pair = decoded_pair(pair_record)
+            name = MANIFEST
+            manifest = decoded_manifest(manifest_record)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise self.damaged(name, str(error)) from error
+        if pair.manifest != digest_of(manifest_record):
+            raise self.damaged(MANIFEST, "it is another one than {} was written for".format(PAIR))
+        return Records(manifest, pair)
+
+    def _record(self, name: str) -> bytes:
+        try:
+            return disk.read_file(self.fd, name, MAX_BYTES)
+        except OSError as error:
+            raise self.damaged(name, why(error)) from error
+
+    @contextlib.contextmanager
+    def file(self, names: Sequence[str]) -> Iterator[int]:
+        """Descriptor of a file in it, for reading; what the system refuses inside is a DamagedCheckpointError."""
+        try:
+            fd = self._opened(names)
+            try:
+                yield fd
+            finally:
+                disk.close(fd)
+        except OSError as error:
+            raise self.damaged(os.path.join(*names), why(error)) from error
+
+    def folders(self, names: Sequence[str]) -> List[str]:
+        """Names of the directories in one of its directories, in order; OSError if it cannot be listed."""
+        fd = self._directory(names)
+        try:
+            return [name for name in disk.names(fd) if disk.is_directory(fd, name)]
+        finally:
+            disk.close(fd)
+
+    def _opened(self, names: Sequence[str]) -> int:
+        fd = self._directory(names[:-1])
+        try:
+            return disk.open_file(fd, names[-1])
+        finally:
+            disk.close(fd)
+
+    def _directory(self, names: Sequence[str]) -> int:
+        fd = disk.open_directory(os.curdir, self.fd)
+        for name in names:
+            try:
+                inner = disk.open_directory(name, fd)
+            finally:
+                disk.close(fd)
+            fd = inner
+        return fd
+
+    def file_size(self, names: Sequence[str]) -> Optional[int]:
+        """Length of a file in it; None if there is none."""
+        try:
+            with self.file(names) as fd:
+                return disk.stamp(fd).size
+        except DamagedCheckpointError:
+            return None
+
+    def check_content(self, names: Sequence[str], wanted: bytes) -> None:
+        """DamagedCheckpointError unless a file has exactly these bytes."""
+        with self.file(names) as fd:
+            size, content = disk.stamp(fd).size, bytearray(len(wanted))
+            if size == len(wanted):
+                disk.read_into(fd, 0, content)
+            if size != len(wanted) or content != wanted:
+                raise self.damaged(os.path.join(*names), "it is not what was saved")
+
+    def damaged(self, file: str, reason: str) -> DamagedCheckpointError:
+        """The error that says so."""
+        return DamagedCheckpointError(self.place.prefix, os.path.join(self.name, file), reason)
+
+    def close(self) -> None:
+        """Give back the descriptor."""
+        disk.close(self.fd)
