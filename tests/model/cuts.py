@@ -1,19 +1,21 @@
 """Cuts: a change of a table made exactly between two trained steps.
 
 Asked by the trainer (who holds the lease), then all by the table worker: revoke what is planned, wait as a
-reader waits, commit (the request becomes a record that a restart repeats), apply, APPLIED.
+reader waits, commit (the request becomes a record that a restart repeats), apply, APPLIED.  A load has the
+trainer write in between: see loads.py.
 """
 
 from typing import Iterator, List, Optional, Tuple
 
-from . import oracle
+from . import loads, oracle
 from .explore import Move
 from .scenario import Scenario
 from .state import CLAIMED, DEDUPED, DONE, NOWHERE, PLANNED, TOUCHED, Entry, Part, World, replaced, with_table, words_of
 from .stores import collect
 
-CLEARS, APPLIED, LOOKED = "clears slots", "stores APPLIED", "has looked"
-STEPS = (CLEARS, APPLIED)  #: program counters that belong to a cut
+CLEARS, GIVES_UP, APPLIED, LOOKED = "clears slots", "gives touches up", "stores APPLIED", "has looked"
+STEPS = (CLEARS, GIVES_UP, APPLIED) + loads.STEPS  #: program counters that belong to a cut
+EMPTYING = ("reset",) + loads.KINDS  #: kinds that give entry numbers up
 
 
 def moves(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
@@ -27,10 +29,20 @@ def moves(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
     if not state.cut.committed:
         if _may_commit(sc, world, table):
             yield Move(what + "commits", commit, (sc, world, table))
-    elif state.doing is None:
+            if state.cut.kind in loads.KINDS:
+                yield Move(what + "refused, there is no memory", applied, (sc, world, table))
+    elif state.doing is None and loads.is_next(sc, state.cut):
+        yield from loads.worker_moves(sc, world, table, what)
+    elif state.doing is None or state.doing[0] == loads.REDOES:
         yield Move(what + "changes entries", change_entries, (sc, world, table))
     elif state.doing[0] == CLEARS:
         yield Move(what + CLEARS, clear_slots, (world, table))
+    elif state.doing[0] == GIVES_UP:
+        yield Move(what + GIVES_UP, give_touches_up, (sc, world, table))
+    elif state.doing[0] == loads.GRANTS:
+        yield Move(what + loads.GRANTS, loads.grant, (sc, world, table))
+    elif state.doing[0] == loads.TAKES:
+        yield Move(what + "takes slots over", _take_slots, (world, table))
     else:
         yield Move(what + APPLIED, applied, (sc, world, table))
 
@@ -82,7 +94,7 @@ def commit(sc: Scenario, world: World, table: int) -> World:
 
 
 def change_entries(sc: Scenario, world: World, table: int) -> World:
-    """First store of the application; a restart begins with it again."""
+    """First store of the application; a restart begins with it again, unless a load was granted."""
     state = world.tables[table]
     assert state.cut is not None
     if state.cut.kind == "threshold":
@@ -93,9 +105,15 @@ def change_entries(sc: Scenario, world: World, table: int) -> World:
             entry = entries[number]
             entries[number] = entry and Entry(entry.key, 0, False, NOWHERE)
         return with_table(world, table, entries=tuple(entries), doing=(CLEARS,))
-    # A reset gives the entry numbers up, so what the frames hold is worth nothing: they are touched again.
-    world = with_table(world, table, entries=(None,) * sc.keys, doing=(CLEARS,))
-    if "reset_keeps_touch" in sc.flaws:
+    return with_table(loads.empty_entries(sc, world, table), table, doing=(CLEARS,))
+
+
+def give_touches_up(sc: Scenario, world: World, table: int) -> World:
+    """Entry numbers are given up, so what the frames hold is worth nothing: they are touched again."""
+    state = world.tables[table]
+    assert state.cut is not None
+    world = with_table(world, table, doing=(APPLIED if state.cut.kind == "reset" else loads.GRANTS,))
+    if sc.flaws & {"reset_keeps_touch", "load_keeps_touch"}:
         return world
     ring = tuple(
         frame._replace(parts=replaced(frame.parts, table, Part(DEDUPED)))
@@ -112,9 +130,13 @@ def clear_slots(world: World, table: int) -> World:
     assert state.cut is not None
     kind, hit = state.cut.kind, state.cut.entries
     slots = tuple(
-        NOWHERE if kind == "reset" or (kind == "evict" and number in hit) else number for number in state.slots
+        NOWHERE if kind in EMPTYING or (kind == "evict" and number in hit) else number for number in state.slots
     )
-    return with_table(world, table, slots=slots, doing=(APPLIED,))
+    return with_table(world, table, slots=slots, doing=(GIVES_UP if kind in EMPTYING else APPLIED,))
+
+
+def _take_slots(world: World, table: int) -> World:
+    return with_table(loads.take_slots(world, table), table, doing=(APPLIED,))
 
 
 def applied(sc: Scenario, world: World, table: int) -> World:

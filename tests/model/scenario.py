@@ -35,7 +35,7 @@ class Scenario:
         drops: how many parked tickets each of that may drop.
         fetch_parked: a step may get a ticket that has no frame yet.
         fails: how many steps may fail.
-        cuts: (table, kind, argument) in this order; kinds are "threshold", "evict" and "reset".
+        cuts: (table, kind, argument) in this order; kinds are "threshold", "evict", "reset" and those of loads.py.
         planning: ANY_TIME or LOOK_AHEAD.
         fine_claim: the check of a claim, its CAS and the mark TRAINED are steps of their own.
         flaws: errors to plant, see flaws.py.

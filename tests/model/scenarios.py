@@ -7,6 +7,7 @@ The two key patterns below make both tables miss and swap with a single slot.  `
 import dataclasses
 from typing import Dict
 
+from .loads import AT_HOME, ON_DEVICE
 from .scenario import BOTH, LOOK_AHEAD, NO_TABLE, ONLY_A, ONLY_B, Scenario
 
 _A, _B = ((0,), (1,), (0,), (1,)), ((0,), (0,), (1,), (0,))
@@ -40,6 +41,13 @@ SHORT: Dict[str, Scenario] = {
     ),
     "cut: reset": Scenario((_A[:3],), frames=2, plans=2, kinds=(ONLY_A,), kills=1, cuts=((0, "reset", 0),)),
     "cut: evict": Scenario((_A[:3],), frames=2, plans=2, kinds=(ONLY_A,), kills=1, cuts=((0, "evict", 0),)),
+    "load: a key with a row, a key that is counted": Scenario(
+        (_A[:3],), frames=2, plans=2, kinds=(ONLY_A,), kills=1, fails=1, cuts=((0, AT_HOME, 0b1001),)
+    ),
+    "load: a row on the device, a row at home": Scenario(
+        (_A[:3],), frames=2, kinds=(ONLY_A,), kills=2, cuts=((0, ON_DEVICE, 0b0011),)
+    ),
+    "load: nothing": Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), kills=1, cuts=((0, AT_HOME, 0),)),
 }
 
 LONG: Dict[str, Scenario] = {
@@ -93,6 +101,37 @@ LONG: Dict[str, Scenario] = {
         reads=1,
         cuts=((0, "evict", 0), (0, "reset", 0)),
     ),
+    "load of B, kill, failing fill": Scenario(TWO, frames=2, kills=1, fails=1, cuts=((1, AT_HOME, 0b0011),)),
+    "load of B on the device, admission, kill": Scenario(
+        TWO, frames=2, kills=1, threshold=2, cuts=((1, ON_DEVICE, 0b0110),)
+    ),
+    "load of three keys in another order, two slots, two kills": Scenario(
+        WIDE[:1], keys=3, slots=2, frames=2, plans=2, kills=2, kinds=(ONLY_A,), cuts=((0, ON_DEVICE, 0b100011),)
+    ),
+    "loads of both tables, two threads, a reader": Scenario(
+        TWO, frames=2, threads=2, reads=1, cuts=((0, AT_HOME, 0b1001), (1, ON_DEVICE, 0b0011))
+    ),
+    "load, then eviction, evaluations, failing steps": Scenario(
+        (_A[:2],),
+        frames=2,
+        kinds=(ONLY_A,),
+        kills=1,
+        fails=1,
+        evals=((0,), (0, 1)),
+        cuts=((0, AT_HOME, 0b1001), (0, "evict", 0)),
+    ),
+    "load, re-initialised, peeks, every event": Scenario(
+        ONE_TABLE,
+        frames=2,
+        plans=2,
+        kills=1,
+        kinds=(ONLY_A, NO_TABLE),
+        restarts=1,
+        drops=(0, 1),
+        reads=1,
+        fails=1,
+        cuts=((0, AT_HOME, 0b0011),),
+    ),
     "claim in three moves": Scenario(THREE, frames=2, kills=1, fine_claim=True),
     "claim in three moves, two threads, a cut that does not hold the lease": Scenario(
         ONE_TABLE,
@@ -132,6 +171,8 @@ LONG: Dict[str, Scenario] = {
     ),
 }
 
+_LOAD = Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), cuts=((0, AT_HOME, 0b0011),))
+
 #: flaw -> the scenario in which it must be caught
 FLAWED: Dict[str, Scenario] = {
     "reuse_when_done": Scenario(TWO, frames=1, kinds=(BOTH,)),
@@ -162,6 +203,14 @@ FLAWED: Dict[str, Scenario] = {
     "cut_request_read_late": Scenario(TWO, frames=1, cuts=((1, "evict", 0),)),
     "cut_without_lease": Scenario((_A[:3],), frames=2, threads=2, kinds=(ONLY_A,), cuts=((0, "evict", 0),), reads=1),
     "reset_keeps_touch": Scenario((_A[:3],), frames=3, kinds=(ONLY_A,), cuts=((0, "reset", 0),)),
+    "load_grants_early": _LOAD,
+    "load_keeps_touch": _LOAD,
+    "load_touches": _LOAD,
+    "load_empties_again": dataclasses.replace(_LOAD, kills=1),
+    "load_counts_again": dataclasses.replace(_LOAD, kills=1),
+    "load_forgets_filled": dataclasses.replace(_LOAD, kills=1),
+    "load_filled_early": _LOAD,
+    "load_keeps_rest": dataclasses.replace(_LOAD, fails=1),
     "read_plans": Scenario((_A[:3],), frames=2, reads=1, kinds=(ONLY_A,)),
     "clear_before_reap": Scenario((_A[:2],), frames=1, key_workers=2, key_kills=1, kinds=(ONLY_A,)),
     "clear_finished": Scenario((_A[:3],), frames=1, key_workers=2, key_kills=1, kinds=(ONLY_A,)),

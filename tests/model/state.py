@@ -108,12 +108,20 @@ class EvalFrame(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A change between two steps; ``entries`` are filled in when it is committed."""
+    """A change between two steps; ``entries`` are filled in when it is committed.
+
+    The rest is a load's: hidden: the worker has emptied the table, and what stands there is not seen.
+    granted, filled: words of the worker and of the trainer.  number: entries filled in.
+    """
 
     committed: bool
     kind: str
     argument: int
     entries: Tuple[int, ...] = ()
+    hidden: bool = False
+    granted: bool = False
+    filled: bool = False
+    number: int = 0
 
 
 class Oracle(NamedTuple):
@@ -201,7 +209,7 @@ class World(NamedTuple):
     eval_next: int  # next evaluation ticket
     fetch: int  # next ticket tf.data hands out
     eval_fetch: int
-    threads: Tuple[Any, ...]  # None, Step, Evaluation, or ("cut", table)
+    threads: Tuple[Any, ...]  # None, Step, Evaluation, or loads.Filling: a cut
     lease: Tuple[Any, ...]  # per lock None, ("X", thread) or ("R", threads as bits)
     budget: Budget
 

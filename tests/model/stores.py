@@ -24,6 +24,8 @@ def clear_masks(sc: Scenario, world: World, table: int, index: int) -> World:
 def collect(world: World, table: int) -> World:
     """Names without trained state that no frame of the window needs are given up."""
     state = world.tables[table]
+    if state.cut is not None and state.cut.hidden:
+        return world  # the trainer may be writing there
     entries = tuple(
         None if entry is not None and not entry.times and not entry.has_row and not mask else entry
         for entry, mask in zip(state.entries, state.masks)

@@ -7,7 +7,7 @@ of an action must be harmless until the last one publishes it.
 
 from typing import Iterator, List, Optional
 
-from . import cuts, evaluation, oracle, plans, retire
+from . import cuts, evaluation, loads, oracle, plans, retire
 from .explore import Move, Violation
 from .plans import may_plan, revoking
 from .retire import passing, retiring
@@ -36,7 +36,8 @@ def moves(sc: Scenario, world: World, table: int) -> Iterator[Move]:
     """Moves of the worker of one table, and its death."""
     state = world.tables[table]
     name = "worker " + TABLE_NAMES[table]
-    if world.budget.kills and (state.doing is not None or PLANNED in words_of(world, table)):
+    granted = state.cut is not None and state.cut.granted
+    if world.budget.kills and (state.doing is not None or granted or PLANNED in words_of(world, table)):
         yield Move(
             "%s: SIGKILL%s" % (name, "" if state.doing is None else " in " + state.doing[0]),
             kill,
@@ -50,6 +51,8 @@ def moves(sc: Scenario, world: World, table: int) -> Iterator[Move]:
     if state.doing is None:
         if state.cut is not None and state.cut.committed:
             yield from cuts.moves(sc, world, table, name)
+            if "load_touches" in sc.flaws and state.cut.granted:
+                yield from _touches(sc, world, table, name)
         else:
             yield from _begins(sc, world, table, name)
     elif state.doing[0] in cuts.STEPS:
@@ -75,10 +78,7 @@ def _begins(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]
         record = ring[planned[-1]].parts[table].record
         if record is not None and plans.stands_upon(world, table, planned[-1]) != record.base:
             yield revoking(sc, world, table, name, planned[-1])
-    if DEDUPED in words:
-        index = words.index(DEDUPED)
-        if ring[index].trained or not ring[index].closed:
-            yield Move("%s: finds entries for %d" % (name, ring[index].ticket), find_entries, (sc, world, table, index))
+    yield from _touches(sc, world, table, name)
     if world.eval_ring:
         yield from evaluation.worker_moves(sc, world, table, name)
     if world.tables[table].cut is not None:
@@ -91,6 +91,15 @@ def _begins(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]
 
 
 # ---------------------------------------------------------------- touch
+
+
+def _touches(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]:
+    """The oldest frame that has no entries yet."""
+    ring, words = world.ring, words_of(world, table)
+    if DEDUPED in words:
+        index = words.index(DEDUPED)
+        if ring[index].trained or not ring[index].closed:
+            yield Move("%s: finds entries for %d" % (name, ring[index].ticket), find_entries, (sc, world, table, index))
 
 
 def find_entries(sc: Scenario, world: World, table: int, index: int) -> World:
@@ -145,8 +154,10 @@ def kill(sc: Scenario, world: World, table: int) -> World:
             for number in part.entries:
                 masks[number] |= mask_bit(sc, frame)
     world = world._replace(ring=ring, budget=world.budget._replace(kills=world.budget.kills - 1))
-    planned = PLANNED in words_of(world, table)
-    return collect(with_table(world, table, masks=tuple(masks), doing=("restart",) if planned else None), table)
+    doing, cut = loads.after_kill(sc, world.tables[table].cut)
+    if PLANNED in words_of(world, table):
+        doing = ("restart",)
+    return collect(with_table(world, table, masks=tuple(masks), doing=doing, cut=cut), table)
 
 
 def _restart(sc: Scenario, world: World, table: int, name: str) -> Move:

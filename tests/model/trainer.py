@@ -7,7 +7,7 @@ are moved, `finished` is stored, then DONE.
 
 from typing import Iterator, List, Optional, Tuple
 
-from . import evaluation, lease, oracle, pump
+from . import evaluation, lease, loads, oracle, pump
 from .explore import Move, Violation
 from .scenario import BOTH, NO_TABLE, ONLY_A, ONLY_B, Scenario
 from .state import (
@@ -40,8 +40,8 @@ def moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
         yield from _steps(sc, world, thread, doing)
     elif isinstance(doing, Evaluation):
         yield from evaluation.thread_moves(sc, world, thread)
-    elif world.tables[doing[1]].cut is None:
-        yield Move("thread %d: returns from the cut" % thread, lease.end, (world, thread))
+    else:
+        yield from loads.thread_moves(sc, world, thread)
 
 
 # ---------------------------------------------------------------- between steps
@@ -103,7 +103,8 @@ def ask_cut(sc: Scenario, world: World, thread: int, locks: Tuple[object, ...]) 
     """The request is written, then its id."""
     table, kind, argument = sc.cuts[-world.budget.cuts]
     budget = world.budget._replace(cuts=world.budget.cuts - 1)
-    world = world._replace(threads=replaced(world.threads, thread, ("cut", table)), lease=locks, budget=budget)
+    doing = loads.begins(sc, table, kind, argument)
+    world = world._replace(threads=replaced(world.threads, thread, doing), lease=locks, budget=budget)
     return with_table(world, table, cut=Cut(False, kind, argument))
 
 

@@ -1,0 +1,208 @@
+"""A load: the cut by which a table becomes that of a checkpoint, written by the trainer where it will stand.
+
+The worker commits, empties the table and *grants* it; the trainer writes entries and rows and how many there
+are, and says *filled*; the worker takes them over, APPLIED.  What is written is hidden until then
+(``entries_used`` is 0).  A fill that fails says filled, too: of no entries.
+"""
+
+from typing import Iterator, List, Optional, Tuple
+
+from . import lease
+from .explore import Move
+from .scenario import Scenario
+from .state import NOWHERE, TABLE_NAMES, Cut, Entry, Row, World, replaced, with_table
+
+AT_HOME, ON_DEVICE = "load", "load on device"  #: where the rows of the checkpoint go
+KINDS = (AT_HOME, ON_DEVICE)
+TIMES, UPDATES = 3, 5  #: of every loaded key and row
+GRANTS, TAKES, REDOES = "grants it", "takes over what was filled in", "empties again"
+STEPS = (GRANTS, TAKES, REDOES)  #: program counters that belong to a load alone
+ENTRIES, ROWS, NUMBER, FILLED, FAILED, RETURNS = range(6)  #: what a thread that loads does next
+
+Filling = Tuple[str, int, int, int]  # "cut", table, stage, entries written
+
+
+def contents(sc: Scenario, argument: int) -> List[Tuple[int, bool]]:
+    """(key, has it a row) of each entry of the checkpoint, those with rows first, in no order that a table has.
+
+    ``argument`` has a bit per key with a row, then a bit per key that is only counted.
+    """
+    keys = range(sc.keys - 1, -1, -1)
+    return [(key, True) for key in keys if argument >> key & 1] + [
+        (key, False) for key in keys if argument >> sc.keys + key & 1
+    ]
+
+
+# ---------------------------------------------------------------- the table worker's side
+
+
+def is_next(sc: Scenario, cut: Cut) -> bool:
+    """True once the table is granted: there is nothing more to empty."""
+    return cut.granted or ("load_grants_early" in sc.flaws and cut.kind in KINDS)
+
+
+def worker_moves(sc: Scenario, world: World, table: int, what: str) -> Iterator[Move]:
+    """A load that is committed and does nothing else at the moment; the same for a worker and its successor."""
+    cut = world.tables[table].cut
+    assert cut is not None
+    if cut.filled:
+        yield Move(what + TAKES, take_entries, (sc, world, table))
+    elif not cut.granted:  # a flaw; else it is the trainer's turn
+        yield Move(what + GRANTS, grant, (sc, world, table))
+
+
+def empty_entries(sc: Scenario, world: World, table: int) -> World:
+    """As a reset does; what is hidden is left alone, for the trainer may be writing it."""
+    state = world.tables[table]
+    cut = state.cut
+    assert cut is not None
+    hidden = cut.hidden and "load_empties_again" not in sc.flaws
+    entries = state.entries if hidden else (None,) * sc.keys
+    return with_table(world, table, entries=entries, cut=cut._replace(hidden=True))
+
+
+def grant(sc: Scenario, world: World, table: int) -> World:
+    """From here on entries and rows are the trainer's; before that, no entries are filled in."""
+    cut = world.tables[table].cut
+    assert cut is not None
+    number = cut.number if cut.granted and "load_counts_again" not in sc.flaws else 0
+    early = "load_grants_early" in sc.flaws and not cut.granted
+    return with_table(
+        world, table, cut=cut._replace(granted=True, number=number), doing=(REDOES,) if early else None
+    )
+
+
+def take_entries(sc: Scenario, world: World, table: int) -> World:
+    """First store of the rest; what was written of a fill that failed is freed before it could be seen."""
+    state = world.tables[table]
+    cut = state.cut
+    assert cut is not None
+    entries = tuple(
+        entry if number < cut.number or "load_keeps_rest" in sc.flaws else None
+        for number, entry in enumerate(state.entries)
+    )
+    return with_table(world, table, entries=entries, cut=cut._replace(hidden=False), doing=(TAKES,))
+
+
+def take_slots(world: World, table: int) -> World:
+    """Second store: slots as the entries say."""
+    state = world.tables[table]
+    slots = [NOWHERE] * len(state.slots)
+    for number, entry in enumerate(state.entries):
+        if entry is not None and entry.slot != NOWHERE:
+            slots[entry.slot] = number
+    return with_table(world, table, slots=tuple(slots))
+
+
+def after_kill(sc: Scenario, cut: Optional[Cut]) -> Tuple[Optional[Tuple[str, ...]], Optional[Cut]]:
+    """Where a successor begins: the words of the request say it all.  Other ways are flaws."""
+    if cut is None or cut.kind not in KINDS or not cut.granted:
+        return None, cut
+    if sc.flaws & {"load_empties_again", "load_counts_again"}:
+        return (REDOES,), cut
+    if "load_forgets_filled" in sc.flaws and cut.filled:
+        return (REDOES,), cut._replace(hidden=False)
+    return None, cut
+
+
+# ---------------------------------------------------------------- the trainer's side
+
+
+def thread_moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
+    """Moves of a thread whose cut is not applied yet."""
+    _, table, stage, done = doing = world.threads[thread]
+    cut = world.tables[table].cut
+    who = "thread %d: " % thread
+    if cut is None:
+        yield Move("%sreturns from the cut" % who, lease.end, (world, thread))
+    elif not cut.granted or stage == RETURNS:
+        return
+    elif stage == ENTRIES:
+        yield Move(
+            "%swrites entry %d of %s" % (who, done, TABLE_NAMES[table]), write_entry, (sc, world, thread, doing)
+        )
+    elif stage == ROWS:
+        yield Move("%swrites rows of %s" % (who, TABLE_NAMES[table]), write_rows, (sc, world, thread, doing))
+    elif stage == NUMBER:
+        yield Move("%ssays how many there are" % who, write_number, (sc, world, thread, doing))
+    else:
+        yield Move("%ssays that %s is filled" % (who, TABLE_NAMES[table]), say_filled, (sc, world, thread, doing))
+    if cut is not None and cut.granted and stage < NUMBER and world.budget.fails:
+        yield Move("%sfails to fill %s" % (who, TABLE_NAMES[table]), fail, (world, thread, doing), True)
+
+
+def _goes_to(world: World, thread: int, doing: Filling, stage: int, done: int = 0) -> World:
+    return world._replace(threads=replaced(world.threads, thread, (doing[0], doing[1], stage, done)))
+
+
+def _after_entries(sc: Scenario) -> int:
+    return NUMBER if "load_filled_early" in sc.flaws else ROWS
+
+
+def begins(sc: Scenario, table: int, kind: str, argument: int) -> Filling:
+    """What a thread does that has asked for a cut."""
+    stage = ENTRIES if kind in KINDS and contents(sc, argument) else _after_entries(sc)
+    return "cut", table, stage, 0
+
+
+def _entry(sc: Scenario, cut: Cut, number: int) -> Entry:
+    key, has_row = contents(sc, cut.argument)[number]
+    slot = number if cut.kind == ON_DEVICE and has_row and number < sc.slots else NOWHERE
+    return Entry(key, TIMES, has_row, slot)
+
+
+def write_entry(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
+    """Nobody looks there."""
+    _, table, _, number = doing
+    state = world.tables[table]
+    assert state.cut is not None
+    entries = replaced(state.entries, number, _entry(sc, state.cut, number))
+    stage = ENTRIES if number + 1 < len(contents(sc, state.cut.argument)) else _after_entries(sc)
+    return _goes_to(with_table(world, table, entries=entries), thread, doing, stage, number + 1)
+
+
+def write_rows(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
+    """To their slots or home."""
+    table = doing[1]
+    state = world.tables[table]
+    home: List[Optional[Row]] = list(state.home)
+    device: List[Optional[Row]] = list(state.device)
+    assert state.cut is not None
+    for number in range(len(contents(sc, state.cut.argument))):
+        entry = _entry(sc, state.cut, number)
+        row = (entry.key, state.oracle.rows[entry.key][0], UPDATES)
+        if entry.slot != NOWHERE:
+            device[entry.slot] = row
+        elif entry.has_row:
+            home[number] = row
+    world = with_table(world, table, home=tuple(home), device=tuple(device))
+    return _goes_to(world, thread, doing, RETURNS if "load_filled_early" in sc.flaws else NUMBER)
+
+
+def write_number(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
+    """How many entries are good."""
+    cut = world.tables[doing[1]].cut
+    assert cut is not None
+    cut = cut._replace(number=len(contents(sc, cut.argument)))
+    return _goes_to(with_table(world, doing[1], cut=cut), thread, doing, FILLED)
+
+
+def say_filled(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
+    """The table is the worker's again; the oracle knows what it must become."""
+    _, table, stage, _ = doing
+    state = world.tables[table]
+    assert state.cut is not None
+    counts, rows = list(state.oracle.counts), list(state.oracle.rows)
+    for key, has_row in contents(sc, state.cut.argument) if stage == FILLED else ():
+        counts[key] = (TIMES, has_row)
+        rows[key] = (rows[key][0], UPDATES if has_row else None)
+    notes = state.oracle._replace(counts=tuple(counts), rows=tuple(rows))
+    world = with_table(world, table, cut=state.cut._replace(filled=True), oracle=notes)
+    late = "load_filled_early" in sc.flaws and stage == FILLED
+    return _goes_to(world, thread, doing, ROWS if late else RETURNS)
+
+
+def fail(world: World, thread: int, doing: Filling) -> World:
+    """The checkpoint cannot be read to its end; the table stays empty."""
+    world = world._replace(budget=world.budget._replace(fails=world.budget.fails - 1))
+    return _goes_to(world, thread, doing, FAILED)
