@@ -2,8 +2,8 @@
 
 It makes the segments by ``ascpipe.shm.layout`` and does what the protocol asks of workers, one thing after
 another, with dictionaries: enough to test the ops of the trainer without processes and without numba kernels.
-Every key is admitted.  On the device alone it stays; a table with home rows has room for the keys of one batch at
-least, and whoever is not in the batch may have to go.
+Every key is admitted, but those that a test has an expansion table reject.  On the device alone it stays; a table
+with home rows has room for the keys of one batch at least, and whoever is not in the batch may have to go.
 """
 import os
 import socket
@@ -212,31 +212,45 @@ class FakeDaemon:
         for name in ("fresh_count", "load_count", "out_count"):
             part[name] = 0
         part["base"], part["full"], part["horizon"] = base, 1, ring.frame(number)["ticket"]
-        part["status"], part["need"] = self._need(table.shape, before, unique)
+        part["status"], part["need"] = self._need(table, before, unique)
         table.plans[number] = before
         if part["status"] == layout.PLAN_OK:
-            table.plans[number] = self._place(ring, number, index, table.shape, before, unique)
+            place = self._place if table.shape.device_rows else self._expand
+            table.plans[number] = place(ring, number, index, table, before, unique)
         part["rows"] = len(table.plans[number].homes if table.shape.home_rows else table.plans[number].slots)
         self.before_planned(ring, number, index)
         ring.store(number, index, layout.PLANNED)
         return True
 
     @staticmethod
-    def _need(shape: TableShape, before: Places, unique: List[int]) -> Tuple[int, int]:
+    def _need(table: FakeTable, before: Places, unique: List[int]) -> Tuple[int, int]:
         """Status of the plan, and how much of what is short is needed."""
+        shape = table.shape
         if not shape.home_rows:
             rows = len({*before.slots, *unique})
             return (layout.PLAN_TABLE_FULL if rows > shape.device_rows else layout.PLAN_OK), rows
-        if len(unique) > shape.device_rows:
+        if len(unique) > shape.device_rows > 0:
             return layout.PLAN_DEVICE_SMALL, len(unique)
-        rows = len({*before.homes, *unique})
+        rows = len({*before.homes, *unique} - table.rejected)
         return (layout.PLAN_HOST_FULL if rows > shape.home_rows else layout.PLAN_OK), rows
 
     @staticmethod
-    def _place(ring: FakeRing, number: int, index: int, shape: TableShape, before: Places,
+    def _expand(ring: FakeRing, number: int, index: int, table: FakeTable, before: Places,
+                unique: List[int]) -> Places:
+        """Write the homes, and which of them begin: nothing is on the device."""
+        new = [key for key in unique if key not in before.homes and key not in table.rejected]
+        homes = table.grown(before.homes, new)
+        ring.part(number, index)["fresh_count"] = len(new)
+        for name, values in (("slots", [-1] * len(unique)), ("homes", [homes.get(key, -1) for key in unique]),
+                             ("move_in", [unique.index(key) for key in new])):
+            ring.array(number, index, name, len(values))[:] = values
+        return Places({}, homes)
+
+    @staticmethod
+    def _place(ring: FakeRing, number: int, index: int, table: FakeTable, before: Places,
                unique: List[int]) -> Places:
         """Write slots and moves; keys that are not in the batch make room, the lowest slot first."""
-        slots, homes = dict(before.slots), dict(before.homes)
+        shape, slots, homes = table.shape, dict(before.slots), before.homes
         missing = [key for key in unique if key not in slots]
         used = set(slots.values())
         free = [slot for slot in range(shape.device_rows) if slot not in used]
@@ -248,8 +262,7 @@ class FakeDaemon:
         slots.update(zip(missing, free))
         if shape.home_rows:
             new = [key for key in missing if key not in homes]
-            taken = set(homes.values())
-            homes.update(zip(new, (home for home in range(shape.home_rows) if home not in taken)))
+            homes = table.grown(homes, new)
         else:
             new = missing
         loads = [key for key in missing if key not in new]

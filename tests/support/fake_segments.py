@@ -1,10 +1,13 @@
 """Segments of the in-process daemon of ``fake_daemon``: rings and tables by ``ascpipe.shm.layout``."""
-from typing import Any, Callable, Dict, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 import numpy as np
 
 from ascpipe.shm import atomics, layout, segment
 from ascpipe.tf.native import StreamShape, TableShape
+
+#: home rows that an expansion table gets at a time
+CHUNK_ROWS = 8
 
 
 class FakeRing:
@@ -83,17 +86,28 @@ class FakeTable:
                             ("device_rows", shape.device_rows), ("entry_capacity", capacity),
                             ("entries_offset", places.entries_offset), ("slots_offset", places.slots_offset),
                             ("home_offset", places.home_offset), ("home_capacity", shape.home_rows),
-                            ("row_floats", shape.row_floats), ("homes_ready", shape.home_rows),
+                            ("row_floats", shape.row_floats),
+                            ("homes_ready", shape.home_rows if shape.device_rows else 0),
                             ("access_threshold", -1), ("counting", 1),
                             ("faae_coefficient", 1), ("eviction_threshold", -1)):
             self.header[name] = value
         self.header["version"] = layout.VERSION
         floats = self.memory[places.home_offset:places.home_offset + 4 * shape.home_rows * shape.row_floats]
         self.home = floats.view("<f4").reshape(shape.home_rows, shape.row_floats) if shape.home_rows else None
+        self.rejected: Set[int] = set()  # keys that an expansion table does not admit
         self.truth = Places({}, {})
         self.counts: Dict[int, int] = {}
         self.times: Dict[int, int] = {}
         self.plans: Dict[int, Places] = {}  # by frame number: what will be the truth
+
+    def grown(self, homes: Dict[int, int], keys: List[int]) -> Dict[int, int]:
+        """``homes`` with one for each of ``keys``, lowest first; an expansion table gets memory for them."""
+        taken = set(homes.values())
+        homes = {**homes, **dict(zip(keys, (home for home in range(self.shape.home_rows) if home not in taken)))}
+        if not self.shape.device_rows and homes:
+            ready = -(-(max(homes.values()) + 1) // CHUNK_ROWS) * CHUNK_ROWS
+            self.header["homes_ready"] = max(int(self.header["homes_ready"]), min(ready, self.shape.home_rows))
+        return homes
 
     def publish_rows(self) -> None:
         self.header["rows"] = len(self.truth.homes if self.shape.home_rows else self.truth.slots)

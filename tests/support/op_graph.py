@@ -9,8 +9,11 @@ from tensorflow.core.framework import attr_value_pb2
 
 from ascpipe.tf import native
 from ascpipe.tf.native import StreamShape, TableShape
+from tests.reference import initial_rows
 
 DIM = 4
+SLOT_INITIAL = 0.25
+FLOATS = 2 * DIM  #: of a home row: the embedding and one optimizer slot
 UNIFORM = 1
 
 
@@ -18,6 +21,28 @@ def table_shape(number: int = 0, rows: int = 100, home_rows: int = 0, row_floats
                 padding_keys: Tuple[int, ...] = ()) -> TableShape:
     return TableShape(number, "table{}".format(number), DIM, rows, 99 + number, UNIFORM, -1.0, 1.0, 1.0, None,
                       home_rows, row_floats, padding_keys)
+
+
+def first_row(shape: TableShape, key: int) -> np.ndarray:
+    """The row with which ``key`` begins."""
+    row = initial_rows.row(shape.seed, shape.kind, shape.a, shape.b, shape.scale, key, DIM)
+    return np.array(row, np.float32)
+
+
+def expansion_shape(number: int = 0, home_rows: int = 50, **more: Any) -> TableShape:
+    """A table whose rows are used at home."""
+    return table_shape(number, 0, home_rows, FLOATS, **more)
+
+
+def home_row(shape: TableShape, key: int) -> np.ndarray:
+    """The whole row with which ``key`` begins at home."""
+    return np.concatenate([first_row(shape, key), np.full(DIM, SLOT_INITIAL, np.float32)])
+
+
+def handle(table: int, step: int, row: int) -> int:
+    """What names a row, as its bits are documented."""
+    bits = (table + 1) << 56 | step << 40 | row
+    return bits - (1 << 64) if bits >> 63 else bits
 
 
 def stream_shape(number: int = 0, channel: int = 0, tables: Sequence[int] = (0,), features: int = 1) -> StreamShape:
@@ -35,6 +60,7 @@ class Channel(NamedTuple):
         ticket: of the batch.
         plans: AscNextPlan per table.
         embeddings: of the first feature, per table.
+        locals: AscLocalRows per table; None of one that is not an expansion table in training.
     """
 
     iterator: Any
@@ -42,10 +68,14 @@ class Channel(NamedTuple):
     ticket: Any
     plans: List[Any]
     embeddings: List[Any]
+    locals: List[Any]
 
 
 class Graph(NamedTuple):
-    """Variables and the channels over them; slot variables are [table] or empty."""
+    """Variables and the channels over them; slot variables are [table] or empty.
+
+    An expansion table has a variable of one row, and no slot variable: its home rows hold the optimizer slots.
+    """
 
     graph: Any
     tables: List[Any]
@@ -62,7 +92,7 @@ def build(batches: Sequence[Sequence[int]], streams: Sequence[StreamShape], tabl
         batches: ids of each batch.
         streams: one channel each.
         training: of the table variables; by default whether there is a training stream.
-        slots: also one optimizer slot per table, with initial value 0.25.
+        slots: also one optimizer slot per table, with initial value SLOT_INITIAL.
         prefetch: batches; 0 for none.
         after: function of the dataset behind AscSubmit.
         stamps: timestamp of each batch; by default they have none.
@@ -74,13 +104,22 @@ def build(batches: Sequence[Sequence[int]], streams: Sequence[StreamShape], tabl
         variables = [_variable(shape, training) for shape in tables]
         slot_variables = [tf.Variable(tf.fill([shape.device_rows, DIM], 7.0), trainable=False, use_resource=False)
                           for shape in tables if slots]
-        channels = [_channel(_dataset(batches, stream, stamps), stream, variables, slot_variables, prefetch, after)
+        states = [_State(shape, [variable, *slot_variables[place:place + 1]])
+                  for place, (shape, variable) in enumerate(zip(tables, variables))]
+        channels = [_channel(_dataset(batches, stream, stamps), stream, states, prefetch, after)
                     for stream in streams]
     return Graph(graph, variables, slot_variables, channels)
 
 
+class _State(NamedTuple):
+    """Variables of a table: its rows and, if it has one, its optimizer slot."""
+
+    shape: TableShape
+    variables: List[Any]
+
+
 def _variable(shape: TableShape, training: bool) -> Any:
-    first = native.ops().asc_table_init(table=shape.number, rows=shape.device_rows, dim=DIM, training=training)
+    first = native.ops().asc_table_init(table=shape.number, rows=max(1, shape.device_rows), dim=DIM, training=training)
     variable = tf.Variable(first, trainable=False, use_resource=False)
     variable.initializer._set_attr("_grappler_relax_allocator_constraints", attr_value_pb2.AttrValue(b=True))
     return variable
@@ -98,23 +137,31 @@ def _dataset(batches: Sequence[Sequence[int]], stream: StreamShape, stamps: Opti
     return tf.data.Dataset.from_generator(generate, (tf.int64, tf.int64, tf.int64), ([], [None], [])).map(submit)
 
 
-def _channel(data: Any, stream: StreamShape, variables: List[Any], slots: List[Any], prefetch: int,
-             after: Any) -> Channel:
+def _channel(data: Any, stream: StreamShape, states: List[_State], prefetch: int, after: Any) -> Channel:
     if after is not None:
         data = after(data)
     if prefetch:
         data = data.prefetch(prefetch)
     iterator = tf.compat.v1.data.make_initializable_iterator(data)
     label, ticket = iterator.get_next()
-    plans, embeddings = [], []
+    channel = Channel(iterator, label, ticket, [], [], [])
     for index, table in enumerate(stream.tables):
-        state = [variables[table]] + ([slots[table]] if slots else [])
+        shape, variables = states[table]
+        widths = [] if shape.device_rows else [DIM] * (shape.row_floats // DIM - 1)
         plan = native.ops().asc_next_plan(
-            ticket, state, table=table, stream=stream.number, k=stream.parts.count(index),
-            training=stream.channel == 0, slot_initial=[0.25] * (len(state) - 1))
-        plans.append(plan)
-        embeddings.append(native.ops().asc_lookup(variables[table], plan.slots, plan.restore, 0.0, table=table)[0])
-    return Channel(iterator, label, ticket, plans, embeddings)
+            ticket, variables, table=table, stream=stream.number, k=stream.parts.count(index),
+            training=stream.channel == 0, slot_widths=widths,
+            slot_initial=[SLOT_INITIAL] * (len(variables) - 1 + len(widths)))
+        local = None
+        if shape.device_rows or stream.channel == 1:
+            rows = native.ops().asc_lookup(variables[0], plan.slots, plan.restore, 0.0, table=table)
+        else:
+            local = native.ops().asc_local_rows(plan.slots, ticket, table=table, dim=DIM)
+            rows = native.ops().asc_restore_rows(local.local, local.places, plan.restore, 0.0)
+        channel.plans.append(plan)
+        channel.embeddings.append(rows[0])
+        channel.locals.append(local)
+    return channel
 
 
 @contextlib.contextmanager

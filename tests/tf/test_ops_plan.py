@@ -10,7 +10,7 @@ from ascpipe.tf import native
 from tests.reference import initial_rows
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.fake_segments import FakeTable
-from tests.support.op_graph import DIM, build, session, stream_shape, table_shape
+from tests.support.op_graph import DIM, build, first_row, session, stream_shape, table_shape
 from tests.support.waiting import wait_until
 
 TABLE = table_shape()
@@ -40,9 +40,7 @@ def test_new_keys_get_the_initial_row_of_their_key_and_slots_their_initial_value
         graph = build(BATCHES, [TRAIN], [TABLE], slots=True)
         with session(graph) as opened:
             plan, embeddings = opened.run([graph.channels[0].plans[0], graph.channels[0].embeddings[0]])
-            expected = [initial_rows.row(TABLE.seed, TABLE.kind, TABLE.a, TABLE.b, TABLE.scale, key, DIM)
-                        for key in BATCHES[0]]
-            assert np.array_equal(embeddings, np.array(expected, np.float32))
+            assert np.array_equal(embeddings, [first_row(TABLE, key) for key in BATCHES[0]])
             slots = opened.run(graph.slots[0])
             assert slots[plan.slots].tolist() == [[0.25] * DIM] * 2
             assert slots[50].tolist() == [7.0] * DIM
@@ -86,12 +84,7 @@ def test_rows_of_known_keys_are_kept():
         with session(graph) as opened:
             before, _ = opened.run([graph.channels[0].embeddings[0], update])
             after = opened.run(graph.channels[0].embeddings[0])
-            assert np.array_equal(after[0], initial_rows_of(2) + np.float32(1)), before
-
-
-def initial_rows_of(key):
-    row = initial_rows.row(TABLE.seed, TABLE.kind, TABLE.a, TABLE.b, TABLE.scale, key, DIM)
-    return np.array(row, np.float32)
+            assert np.array_equal(after[0], first_row(TABLE, 2) + np.float32(1)), before
 
 
 def test_the_size_of_a_table_follows_the_last_step():

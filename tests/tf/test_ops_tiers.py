@@ -6,22 +6,15 @@ import tensorflow as tf
 from ascpipe.shm import layout
 from ascpipe.tf import native
 from ascpipe.words import SLOT_FROZEN, SLOT_HOME
-from tests.reference import initial_rows
 from tests.support.fake_daemon import FakeDaemon
-from tests.support.op_graph import DIM, build, session, stream_shape, table_shape
+from tests.support.op_graph import DIM, FLOATS, build, first_row, session, stream_shape, table_shape
 
 TRAIN = stream_shape()
 EVAL = stream_shape(1, channel=1)
-FLOATS = 2 * DIM  #: of a home row: the embedding and one optimizer slot
 
 
 def tiers(number=0, rows=4, home_rows=50, **more):
     return table_shape(number, rows, home_rows, FLOATS, **more)
-
-
-def first_row(table, key):
-    row = initial_rows.row(table.seed, table.kind, table.a, table.b, table.scale, key, DIM)
-    return np.array(row, np.float32)
 
 
 def trained(graph, place=0):
