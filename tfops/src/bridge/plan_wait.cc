@@ -55,7 +55,7 @@ class PlanWait : public AsyncWait {
     if (part->spec_count != request_.features || part->unique_count < 0 || part->unique_count > part->id_count) {
       return Refuse(Code::kDataLoss, "E301: table '", table_name, "': the frame of ticket ", SequenceOf(ticket),
                     " has ", part->spec_count, " features and ", part->unique_count, " distinct ids of ",
-                    part->id_count, ". Restore from the last checkpoint");
+                    part->id_count, ". The record is damaged; restart the program");
     }
     Tensor* out;
     TF_RETURN_IF_ERROR(ctx()->allocate_output(0, TensorShape({part->unique_count}), &out));
@@ -79,7 +79,7 @@ class PlanWait : public AsyncWait {
     std::int64_t bad = -1;
     if (CopyPlan(ring(), frame(), index(), column, outputs, &bad)) return Status::OK();
     return Refuse(Code::kDataLoss, "E301: table '", table_name, "': slot ", bad, " of the plan of ticket ",
-                  SequenceOf(ticket), " is outside the table. Restore from the last checkpoint");
+                  SequenceOf(ticket), " is outside the table. The record is damaged; restart the program");
   }
 
   PlanRequest request_;
@@ -215,7 +215,7 @@ class ClaimWait : public PlanWait {
     const std::int64_t found = ring().part(frame(), index())->status;
     if (found == layout::kPlanOk) return Status::OK();
     return Refuse(Code::kDataLoss, "E301: table '", table_name, "': the claimed plan of ticket ", SequenceOf(ticket),
-                  " has status ", found, ". Restore from the last checkpoint");
+                  " has status ", found, ". The record is damaged; restart the program");
   }
 
   bool ready_ = false;

@@ -19,7 +19,7 @@ bool IsIn(std::int64_t value, std::int64_t limit) { return value >= 0 && value <
 template <typename... Parts>
 CoreStatus Damaged(const std::string& table, const Parts&... parts) {
   return Error(Code::kDataLoss, "E301: table '", table, "': the plan ", parts...,
-               ". The record is damaged and no row was moved; restore from the last checkpoint");
+               ". The record is damaged and no row was moved; restart the program");
 }
 
 }  // namespace
