@@ -138,8 +138,7 @@ TEST(AnExpansionTableThatCannotGrowSaysWhatHelpsAndNamesNoSize) {
 }
 
 TEST(AFullTableIsAnErrorOnlyOfAPlanThatHolds) {
-  ClaimWords words = Good();
-  words.status = layout::kPlanTableFull;
+  ClaimWords words = Unplanned(layout::kPlanTableFull, 12, 10);
   words.base = 3;
   CheckWaits(words, layout::kWaitPlan, true);
 }

@@ -1,4 +1,5 @@
 """AscCut: a table is changed exactly between two steps, by a step that does nothing else."""
+import contextlib
 import threading
 import time
 
@@ -189,63 +190,54 @@ def waiting_cut(daemon, opened, evict):
     return change
 
 
-def trained_graph():
-    graph = build([[1], [2]], [TRAIN], [TABLE], stamps=[1, 2])
-    return graph, cut(graph, layout.CUT_EVICT, 0)
-
-
-def test_closing_the_session_ends_a_cut_that_awaits_the_worker_and_training_goes_on():
-    with FakeDaemon([TABLE], [TRAIN]) as daemon:
-        graph, evict = trained_graph()
+@contextlib.contextmanager
+def one_trained_batch(**settings):
+    """The daemon, the graph, its session that has trained the first of two batches, and a cut that drops all keys."""
+    with FakeDaemon([TABLE], [TRAIN], **settings) as daemon:
+        graph = build([[1], [2]], [TRAIN], [TABLE], stamps=[1, 2])
+        evict = cut(graph, layout.CUT_EVICT, 0)
         with session(graph) as opened:
             opened.run(graph.channels[0].plans[0].slots)
             assert daemon.pipeline.table_size(0) == 1
-            change = waiting_cut(daemon, opened, evict)
-            began = time.monotonic()
-            opened.close()
-            assert isinstance(change.ended(), tf.errors.CancelledError)
-            assert time.monotonic() - began < PROMPT_S
+            yield daemon, graph, opened, evict
+
+
+def test_closing_the_session_ends_a_cut_that_awaits_the_worker_and_training_goes_on():
+    with one_trained_batch() as (daemon, graph, opened, evict):
+        change = waiting_cut(daemon, opened, evict)
+        began = time.monotonic()
+        opened.close()
+        assert isinstance(change.ended(), tf.errors.CancelledError)
+        assert time.monotonic() - began < PROMPT_S
         daemon.paused.clear()
-        with session(graph, initialize=False) as opened:
-            opened.run(graph.channels[0].plans[0].slots)
-            opened.run(evict)  # waits until the one before is applied
+        with session(graph, initialize=False) as again:
+            again.run(graph.channels[0].plans[0].slots)
+            again.run(evict)  # waits until the one before is applied
             assert daemon.pipeline.table_size(0) == 0
         assert daemon.tables[0].header["cut_applied"] == 2
 
 
 def test_stopping_the_pipeline_ends_a_cut():
-    with FakeDaemon([TABLE], [TRAIN]) as daemon:
-        graph, evict = trained_graph()
-        with session(graph) as opened:
-            opened.run(graph.channels[0].plans[0].slots)
-            assert daemon.pipeline.table_size(0) == 1
-            change = waiting_cut(daemon, opened, evict)
-            daemon.pipeline.stop()
-            assert isinstance(change.ended(), tf.errors.CancelledError)
-            with pytest.raises(tf.errors.FailedPreconditionError, match="the pipeline was stopped"):
-                opened.run(evict)
+    with one_trained_batch() as (daemon, _, opened, evict):
+        change = waiting_cut(daemon, opened, evict)
+        daemon.pipeline.stop()
+        assert isinstance(change.ended(), tf.errors.CancelledError)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="the pipeline was stopped"):
+            opened.run(evict)
 
 
 def test_a_cut_that_takes_too_long_says_who_waits_for_what():
-    with FakeDaemon([TABLE], [TRAIN], wait_timeout_s=0.5) as daemon:
-        graph, evict = trained_graph()
-        with session(graph) as opened:
-            opened.run(graph.channels[0].plans[0].slots)
-            assert daemon.pipeline.table_size(0) == 1
-            daemon.pause()
-            with pytest.raises(tf.errors.InternalError, match="'table0'.* waited 0.5 s .* to apply a change"):
-                opened.run(evict)
+    with one_trained_batch(wait_timeout_s=0.5) as (daemon, _, opened, evict):
+        daemon.pause()
+        with pytest.raises(tf.errors.InternalError, match="'table0'.* waited 0.5 s .* to apply a change"):
+            opened.run(evict)
 
 
 def test_a_dead_supervisor_ends_a_cut():
-    with FakeDaemon([TABLE], [TRAIN]) as daemon:
-        graph, evict = trained_graph()
-        with session(graph) as opened:
-            opened.run(graph.channels[0].plans[0].slots)
-            assert daemon.pipeline.table_size(0) == 1
-            change = waiting_cut(daemon, opened, evict)
-            daemon.lifeline.close()
-            assert "E110" in change.ended().message
+    with one_trained_batch() as (daemon, _, opened, evict):
+        change = waiting_cut(daemon, opened, evict)
+        daemon.lifeline.close()
+        assert "E110" in change.ended().message
 
 
 @pytest.mark.parametrize(("attributes", "kind", "text"), [
