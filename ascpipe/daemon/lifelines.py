@@ -21,6 +21,7 @@ MAX_WAITING = 16  #: connections that have not registered yet
 PATIENCE_S = 10.0  #: for a connection to register
 _READ_S = 0.2
 _CREDENTIALS = struct.Struct("3i")
+_NO_PIDFDS = (errno.ENOSYS, errno.EPERM)  # kernels before 5.3; containers whose seccomp profile does not know the call
 
 
 class Lifeline:
@@ -31,6 +32,9 @@ class Lifeline:
         pid: of the peer; 0 if it lives where we cannot see it (another pid namespace).
         token: what it sent, or None.
         pidfd: readable when the peer has ended; -1 where the kernel cannot tell.
+
+    Raises:
+        PeerRefusedError: it has ended, or there is no descriptor to watch it by; ``sock`` is still open.
     """
 
     def __init__(self, sock: socket.socket, pid: int, now: float) -> None:
@@ -43,8 +47,8 @@ class Lifeline:
             except ProcessLookupError:
                 raise PeerRefusedError("process {} has ended".format(pid)) from None
             except OSError as error:
-                if error.errno != errno.ENOSYS:
-                    raise
+                if error.errno not in _NO_PIDFDS:
+                    raise PeerRefusedError("process {} cannot be watched: {}".format(pid, error)) from error
 
     def fds(self) -> List[int]:
         """What to poll."""
@@ -112,7 +116,7 @@ class Lifelines:
     def _accept(self, now: float) -> None:
         try:
             sock, _ = self._listener.accept()
-        except (BlockingIOError, ConnectionError):
+        except OSError:  # it is gone again, or there is no free descriptor: whoever waits is accepted later
             return
         pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid != os.geteuid() or len(self._waiting) >= MAX_WAITING:
