@@ -119,13 +119,13 @@ class SessionMemory:
         """What a worker is told beside the descriptors."""
         return {
             "verb": "attach", "restart": restart, "session_bytes": self.session.size,
-            "look_ahead": settings.look_ahead, "spin_us": settings.spin_us,
+            "spin_us": settings.spin_us,
             "streams": [
                 {"stream": stream.stream, "channel": stream.channel, "tables": list(stream.tables), "bytes": ring.size}
                 for stream, ring in zip(self.start.streams, self.rings)],
             "tables": [
-                {"table": table.table, "name": table.name, "dim": table.dim, "device_rows": table.device_rows,
-                 "worker": table.table % settings.table_workers, "bytes": made.size}
+                {"table": table.table, "name": table.name, "worker": table.table % settings.table_workers,
+                 "bytes": made.size}
                 for table, made in zip(self.start.tables, self.tables)],
         }
 
