@@ -1,8 +1,10 @@
 """What a table is given and what it makes of it: its shared memory, a batch, the record of a plan."""
 from dataclasses import dataclass
-from typing import Any, Callable, List, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
+
+from ascpipe.words import PLAN_OK
 
 
 class Truth(NamedTuple):
@@ -45,11 +47,6 @@ class RecordArrays:
     out_entries: np.ndarray
     out_homes: np.ndarray
 
-    def first(self, keys: int, moves: int, outs: int) -> List[np.ndarray]:
-        """All arrays in the order of the fields, cut to so many keys, rows that move in, and victims."""
-        return [self.held[:keys], self.slots[:keys], self.homes[:keys], self.counts[:keys], self.frequencies[:keys],
-                self.move_in[:moves], self.out_slots[:outs], self.out_entries[:outs], self.out_homes[:outs]]
-
 
 @dataclass
 class Batch(RecordArrays):
@@ -67,6 +64,19 @@ class Batch(RecordArrays):
     timestamp: int
     unique: np.ndarray
     occurrences: np.ndarray
+
+    def record(self, keys: int, moves: int, outs: int, *, rows: int, time: int, fresh: int = 0, status: int = PLAN_OK,
+               need: int = 0, admitted: int = 0) -> "Record":
+        """The record that stands in the first cells of these arrays.
+
+        Args:
+            keys, moves, outs: how many keys it names, rows that move in, victims.
+            rows, time, fresh, status, need, admitted: as a Record has them.
+        """
+        return Record(
+            self.held[:keys], self.slots[:keys], self.homes[:keys], self.counts[:keys], self.frequencies[:keys],
+            self.move_in[:moves], self.out_slots[:outs], self.out_entries[:outs], self.out_homes[:outs], self.number,
+            fresh, status, need, rows, time, admitted)
 
 
 @dataclass

@@ -148,8 +148,8 @@ class Table:
             plan.draft_record(batch.held, batch.occurrences, self._set_rules(batch), *self._view(), batch.slots,
                               batch.homes, batch.counts, batch.frequencies, batch.move_in, self._tally)
             status, need = self._room()
-        record = self._complete(batch) if status == PLAN_OK else Record(
-            *batch.first(0, 0, 0), batch.number, 0, status, need, self.rows, self.time, 0)
+        record = self._complete(batch) if status == PLAN_OK else batch.record(
+            0, 0, 0, status=status, need=need, rows=self.rows, time=self.time)
         self._put_on(record)
         self._pass_by(self._window[batch.number], batch.number)
         return record
@@ -161,8 +161,8 @@ class Table:
         outs = self._give_slots(batch, move_in) if self.device_rows else 0
         if self._home_rows:
             plan.place_missing(move_in[:fresh], self._free_homes.take(fresh), batch.homes)
-        return Record(*batch.first(len(batch.held), fresh + loads, outs), batch.number, fresh, PLAN_OK, 0,
-                      self.rows + fresh, max(self.time, batch.timestamp), admitted)
+        return batch.record(len(batch.held), fresh + loads, outs, fresh=fresh, rows=self.rows + fresh,
+                            time=max(self.time, batch.timestamp), admitted=admitted)
 
     def _give_slots(self, batch: Batch, move_in: np.ndarray) -> int:
         """Slots for the keys of ``move_in``: free ones, then those of victims; returns how many victims."""
@@ -225,8 +225,7 @@ class Table:
             known = found >= 0
             occurrences, n = batch.occurrences[known], int(known.sum())
             batch.held[:n] = found[known]
-        record = Record(*batch.first(n, 0, 0), batch.number, 0, PLAN_OK, 0, self.rows,
-                        max(self.time, batch.timestamp), 0)
+        record = batch.record(n, 0, 0, rows=self.rows, time=max(self.time, batch.timestamp))
         plan.draft_count_only(record.held, occurrences, self._set_rules(batch), self._truth.entries,
                               self._truth.entries32, record.slots, record.homes, record.counts, record.frequencies)
         self._put_on(record)
