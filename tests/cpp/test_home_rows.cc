@@ -79,7 +79,7 @@ TEST(KeysOfAPlanGetHandlesAndPlaces) {
 }
 
 TEST(CodesOfTheFirstAndTheLastPossibleRowAreToldFromThoseOfPaddingKeys) {
-  for (const std::int32_t home : {0, 1, layout::kMaxExpansionRows - 1}) {
+  for (const std::int32_t home : {0, 1, kMaxExpansionRows - 1}) {
     const std::int32_t code = layout::kSlotHome - home;
     CHECK(code < layout::kSlotNone);
     CHECK(code + layout::kSlotFrozen >= 0);

@@ -249,11 +249,11 @@ TEST(RowsOfAnExpansionTableDoNotMove) {
 
 TEST(HomeRowsBecomeCodesAndThoseOfPaddingKeysStayApart) {
   const std::int64_t keys[] = {5, 6, 7, 8, 9};
-  std::int32_t homes[] = {0, -1, 3, layout::kMaxExpansionRows - 1, -1};
+  std::int32_t homes[] = {0, -1, 3, kMaxExpansionRows - 1, -1};
   EncodeHomes({homes, 5});
   FreezePadding(keys, {7, 8, 9}, {homes, 5});
   const std::int32_t expected[] = {-2, -1, layout::kSlotFrozen - 5,
-                                   layout::kSlotFrozen - 1 - layout::kMaxExpansionRows, -1};
+                                   layout::kSlotFrozen - 1 - kMaxExpansionRows, -1};
   CHECK_EQ(std::memcmp(homes, expected, sizeof(homes)), 0);
 }
 

@@ -203,7 +203,7 @@ def test_slots_are_valid_in_the_step_of_their_plan():
 @pytest.mark.parametrize(("table", "attributes", "text"), [
     (expansion_shape(), {"slot_initial": [], "slot_widths": []}, "its 0 optimizer slots have 4 floats .* have 8"),
     (expansion_shape(), {"slot_initial": [0.0], "slot_widths": [5]}, "its 1 optimizer slots have 9 floats .* have 8"),
-    (expansion_shape(), {"slot_initial": [0.0], "slot_widths": [0]}, "an optimizer slot of 0 floats"),
+    (expansion_shape(), {"slot_initial": [0.0], "slot_widths": [0]}, "slot_widths has an optimizer slot of 0 floats"),
     (expansion_shape(), {"slot_initial": [], "slot_widths": [4]}, "0 values in slot_initial for 1 optimizer slots"),
     (expansion_shape(), {"slot_initial": [0.0], "slot_widths": [], "states": 2},
      "'table0' has its optimizer slots in home rows"),

@@ -58,9 +58,9 @@ CoreStatus Pipeline::AddTable(int number, const std::string& name, const TableSi
                  " floats are not possible (dim ", sizes.dim, ")");
   }
   const bool is_expansion = sizes.device_rows == 0 && sizes.home_rows > 0;
-  if (is_expansion && sizes.home_rows > layout::kMaxExpansionRows) {
+  if (is_expansion && sizes.home_rows > kMaxExpansionRows) {
     return Error(Code::kInvalidArgument, "table '", name, "': ", sizes.home_rows, " rows that are used at home are not "
-                 "possible (1 to ", layout::kMaxExpansionRows, ")");
+                 "possible (1 to ", kMaxExpansionRows, ")");
   }
   std::unique_ptr<Segment> segment;
   CoreStatus status = Segment::Map(fd, bytes, Text("segment of table '", name, "'"), &segment);

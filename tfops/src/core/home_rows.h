@@ -19,6 +19,11 @@ struct HomeRows {
 
 constexpr int kMaxHandledTable = 254;
 
+// An expansion table has no slots, so that kSlotFrozen, which makes the code of each of its rows 0 or more, tells the
+// codes of padding keys from the others.
+constexpr std::int32_t kMaxExpansionRows = 1000000000;
+static_assert(layout::kSlotHome - (kMaxExpansionRows - 1) + layout::kSlotFrozen >= 0, "frozen codes look like others");
+
 // What a handle names: (table + 1) << 56 | step << 40 | row.  The handle 0 names no row.
 struct Handle {
   int table;         // 0 to kMaxHandledTable

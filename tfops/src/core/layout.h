@@ -64,8 +64,6 @@ enum CutKind : std::int32_t { kCutReset = 1, kCutThreshold = 2, kCutEvict = 3, k
 constexpr std::int32_t kSlotNone = -1;
 constexpr std::int32_t kSlotHome = -2;          // home row h is kSlotHome - h
 constexpr std::int32_t kSlotFrozen = 1 << 30;   // added to a slot, or to a code: looked up, never updated
-// Of an expansion table, which has no slots: with kSlotFrozen the code of a home row becomes 0 or more.
-constexpr std::int32_t kMaxExpansionRows = 1000000000;
 
 constexpr std::size_t kFailureTextBytes = 2048;
 
@@ -239,7 +237,6 @@ struct Part {
   std::uint8_t unused[24];
 };
 
-static_assert(kSlotHome - (kMaxExpansionRows - 1) + kSlotFrozen >= 0, "frozen codes would look like others");
 static_assert(sizeof(Bell) == 64, "see ascpipe/shm/layout.py");
 static_assert(sizeof(Session) == 4096, "see ascpipe/shm/layout.py");
 static_assert(sizeof(Ring) == 320, "see ascpipe/shm/layout.py");

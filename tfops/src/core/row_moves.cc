@@ -90,7 +90,8 @@ CoreStatus RowMoves::Read(const RingView& ring, std::int64_t frame, int table_in
   for (std::int64_t i = 0; i < fresh_ + loads_; ++i) {
     const std::int32_t index = move_in_[i];
     if (!IsIn(index, slots.count) || slots_[index] < 0) {
-      return Damaged(*table.name, "gives a row to index ", index, " of ", slots.count, ", which has no slot or home row");
+      return Damaged(*table.name, "gives a row to index ", index, " of ", slots.count,
+                     ", which has no slot or home row");
     }
     if (table.home.data != nullptr && !IsIn(homes_[index], homes)) {
       return Damaged(*table.name, "gives a row to index ", index, " with home row ", homes_[index], " of ", homes);

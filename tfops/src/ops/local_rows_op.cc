@@ -1,6 +1,4 @@
 // AscLocalRows: rows of a batch's keys in an expansion table, and handles that name them.
-#include <algorithm>
-#include <limits>
 #include <memory>
 
 #include "bridge/handled_rows.h"
@@ -72,9 +70,9 @@ class LocalRowsOp : public tensorflow::OpKernel {
     const auto codes = slots.flat<tensorflow::int32>();
     std::int64_t* names = AsInt64(handles);
     const std::int64_t bad = NameRows(codes.data(), n, table, names, places->flat<tensorflow::int32>().data());
-    OP_REQUIRES(ctx, bad < 0, Refuse(Code::kInvalidArgument, "AscLocalRows: slot ", codes(std::max<std::int64_t>(bad, 0)),
-                                     " at index ", bad, " is neither -1 nor one of the ", table.home.ready,
-                                     " home rows of table '", table.name, "'"));
+    OP_REQUIRES(ctx, bad < 0,
+                Refuse(Code::kInvalidArgument, "AscLocalRows: slot ", codes(bad), " at index ", bad,
+                       " is neither -1 nor one of the ", table.home.ready, " home rows of table '", table.name, "'"));
     ReadRowsTogether(ctx, table.home, names, n, dim_, local->flat<float>().data());
   }
 

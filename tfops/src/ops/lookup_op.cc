@@ -125,8 +125,9 @@ class LookupOp : public tensorflow::OpKernel {
       return Refuse(Code::kFailedPrecondition, type_string(), ": table ", table_, " is not of this pipeline");
     }
     if (table->device().dim() != source->dim) {
-      return Refuse(Code::kInvalidArgument, type_string(), ": rows of ", source->dim, " floats cannot stand beside home rows "
-                    "of table '", table->name(), "', which has dim ", table->device().dim());
+      return Refuse(Code::kInvalidArgument, type_string(), ": rows of ", source->dim,
+                    " floats cannot stand beside home rows of table '", table->name(), "', which has dim ",
+                    table->device().dim());
     }
     const HomeRows home = table->home();
     source->homes = home.data;

@@ -68,7 +68,8 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
                        slots, " optimizer slots"));
     for (const tensorflow::int32 width : slots_.widths) {
       OP_REQUIRES(construction, width >= 1,
-                  Refuse(Code::kInvalidArgument, "AscNextPlan: an optimizer slot of ", width, " floats in slot_widths"));
+                  Refuse(Code::kInvalidArgument, "AscNextPlan: slot_widths has an optimizer slot of ", width,
+                         " floats"));
     }
   }
 
