@@ -1,39 +1,27 @@
 // What ascpipe/tf/native.py calls through ctypes.
 //
-// Every call returns 0, or writes a UTF-8 text into err[err_bytes] and returns TensorFlow's code number.
+// Holds, and where the state of tables lies, are in c_api_state.cc.
 #include <unistd.h>
 #include <fcntl.h>
 
-#include <algorithm>
-#include <condition_variable>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "bridge/c_api.h"
 #include "bridge/pipeline.h"
+#include "bridge/thread_wait.h"
 #include "core/claim.h"
 #include "core/ticket.h"
 
-#define ASC_EXPORT extern "C" __attribute__((visibility("default")))
-
 namespace {
 
+using ascpipe::Answer;
 using ascpipe::Code;
 using ascpipe::CoreStatus;
 using ascpipe::Error;
 using ascpipe::Pipeline;
-
-int Answer(const CoreStatus& status, char* err, int err_bytes) {
-  if (err != nullptr && err_bytes > 0) {
-    const std::size_t bytes = std::min(status.text().size(), static_cast<std::size_t>(err_bytes - 1));
-    std::memcpy(err, status.text().data(), bytes);
-    err[bytes] = '\0';
-  }
-  return static_cast<int>(status.code());
-}
 
 CoreStatus Building(std::shared_ptr<Pipeline>* pipeline) {
   *pipeline = ascpipe::OwnedPipeline();
@@ -41,8 +29,8 @@ CoreStatus Building(std::shared_ptr<Pipeline>* pipeline) {
   return Error(Code::kFailedPrecondition, "asc_pipeline_new comes first");
 }
 
-// Waits until the truth of a table is the state after its last finished step, for a thread that may sleep.
-class SizeWait : public ascpipe::Wait {
+// Waits until the truth of a table is the state after its last finished step.
+class SizeWait : public ascpipe::ThreadWait {
  public:
   SizeWait(const ascpipe::Stream& stream, int index, const ascpipe::Table& of)
       : stream_(stream), index_(index), header_(of.header()) {
@@ -57,29 +45,13 @@ class SizeWait : public ascpipe::Wait {
     return true;
   }
 
-  void Finish(const CoreStatus& status) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    status_ = status;
-    finished_ = true;
-    changed_.notify_all();
-  }
-
-  CoreStatus Sleep(std::int64_t* rows) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return finished_; });  // the waiter ends every wait: by its timeout at last
-    *rows = rows_;
-    return status_;
-  }
+  std::int64_t rows() const { return rows_; }  // once it is over
 
  private:
   const ascpipe::Stream& stream_;
   const int index_;
   const ascpipe::layout::Table* const header_;
-  std::int64_t rows_ = 0;  // before finished_
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool finished_ = false;
-  CoreStatus status_;
+  std::int64_t rows_ = 0;
 };
 
 }  // namespace
@@ -172,8 +144,8 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
     *rows = 0;  // nothing trains it
   } else {
     const auto wait = std::make_shared<SizeWait>(*stream, index, *found);
-    pipeline->waiter().Add(wait);
-    status = wait->Sleep(rows);
+    status = ascpipe::ThreadWait::Sleep(pipeline->waiter(), wait);
+    *rows = wait->rows();
   }
   return Answer(status, err, err_bytes);
 }

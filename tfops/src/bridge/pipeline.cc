@@ -148,6 +148,14 @@ Stream* Pipeline::TrainingStream(int table, int* index) const {
   return nullptr;
 }
 
+layout::Bell* Pipeline::TableWorkerBell(const Table& table) const {
+  for (const auto& entry : streams_) {
+    const int index = entry.second->TableIndex(table.number());
+    if (index >= 0) return TableWorkerBell(*entry.second, index);
+  }
+  return nullptr;
+}
+
 CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline) {
   Holder& holder = TheHolder();
   if (InForkedChild()) {  // before the lock: the fork may have happened while another thread had it

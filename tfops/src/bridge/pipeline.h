@@ -36,10 +36,13 @@ class Pipeline {
   // Ends every wait and both threads and closes all tickets.  Memory goes with the last op that still uses it.
   void Stop();
 
+  int table_count() const { return static_cast<int>(tables_.size()); }  // numbered 0, 1, ...
   Table* table(int number) const;    // null: there is none
   Stream* stream(int number) const;  // null: there is none
   // The training stream of a table and its place there; null: it is in none.
   Stream* TrainingStream(int table, int* index) const;
+  // The bell of the worker that serves a table; null: it is in no stream.
+  layout::Bell* TableWorkerBell(const Table& table) const;
   Lease& lease() { return lease_; }
   Waiter& waiter() { return *waiter_; }
   layout::Bell* TableWorkerBell(const Stream& stream, int index) const {

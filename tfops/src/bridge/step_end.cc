@@ -13,7 +13,9 @@ namespace {
 std::atomic<Lease::Step> next_step{1};
 }  // namespace
 
-StepEnd::StepEnd(std::shared_ptr<Pipeline> pipeline) : id_(next_step.fetch_add(1)), pipeline_(std::move(pipeline)) {}
+Lease::Step NextStep() { return next_step.fetch_add(1); }
+
+StepEnd::StepEnd(std::shared_ptr<Pipeline> pipeline) : id_(NextStep()), pipeline_(std::move(pipeline)) {}
 
 StepEnd::~StepEnd() {
   if (InForkedChild()) return;

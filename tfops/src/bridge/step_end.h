@@ -15,6 +15,9 @@
 
 namespace ascpipe {
 
+// A number for whoever is going to have the lease.
+Lease::Step NextStep();
+
 // A step of one session run.  Its destructor closes the tickets that the step claimed, then gives the lease
 // back: in the other order another step could claim while these tickets still look as if they may be trained.
 class StepEnd : public tensorflow::ResourceBase {

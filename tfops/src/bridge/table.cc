@@ -80,7 +80,7 @@ Status Table::Attach(OpKernelContext* ctx, int first, const OptimizerSlots& slot
   }
   for (std::size_t slot = 0; slot < slots.initial.size(); ++slot) {
     StateRows* rows = &(*state)[slot + 1];
-    TF_RETURN_IF_ERROR(AttachSlot(ctx, first + 1 + static_cast<int>(slot), slot, rows));
+    TF_RETURN_IF_ERROR(AttachSlot(ctx, first + 1 + static_cast<int>(slot), slot, slots, rows));
     rows->initial = slots.initial[slot];
   }
   return Status::OK();
@@ -92,6 +92,15 @@ std::vector<StateRows> Table::StateAtHome(const OptimizerSlots& slots) const {
     state.push_back({state[slot].data + state[slot].width, slots.widths[slot], sizes_.row_floats, slots.initial[slot]});
   }
   return state;
+}
+
+StateRows Table::State(int index) {
+  if (index == 0) return StateRows{device_->rows(), device_->dim(), device_->dim(), 0.0f};
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::size_t slot = static_cast<std::size_t>(index - 1);
+  if (index < 0 || slot >= slots_.size() || slots_[slot].NumElements() == 0) return StateRows();
+  const std::int64_t width = slots_[slot].dim_size(1);
+  return StateRows{slots_[slot].flat<float>().data(), width, width, 0.0f};
 }
 
 Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
@@ -116,12 +125,17 @@ Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
   return Status::OK();
 }
 
-Status Table::AttachSlot(OpKernelContext* ctx, int input, std::size_t slot, StateRows* rows) {
+Status Table::AttachSlot(OpKernelContext* ctx, int input, std::size_t slot, const OptimizerSlots& slots,
+                         StateRows* rows) {
   tensorflow::mutex_lock lock(*ctx->input_ref_mutex(input));
   Tensor variable = ctx->mutable_input(input, true);
   std::lock_guard<std::mutex> own(mutex_);
   if (slots_.size() <= slot) slots_.resize(slot + 1);
   if (!variable.IsInitialized()) {
+    if (slots_[slot].NumElements() == 0 && slot < slots.widths.size()) {
+      slots_[slot] = Tensor(tensorflow::DT_FLOAT, {device_->row_count(), slots.widths[slot]});
+      slots_[slot].flat<float>().setConstant(slots.initial[slot]);
+    }
     if (slots_[slot].NumElements() == 0) {  // never seen
       return Refuse(Code::kFailedPrecondition, "optimizer slot ", slot, " of table '", name_,
                     "' is not initialised: run the initializers of the optimizer's variables");

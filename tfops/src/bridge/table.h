@@ -22,7 +22,7 @@ namespace ascpipe {
 // The optimizer slots of a table, as a plan op declares them.
 struct OptimizerSlots {
   std::vector<float> initial;             // value of each
-  std::vector<tensorflow::int32> widths;  // of those that lie in home rows; else their variables have them
+  std::vector<tensorflow::int32> widths;  // of those that lie in home rows, or shall be made where nobody has yet
 };
 
 class Table {
@@ -45,6 +45,8 @@ class Table {
   }
   // Ascending, without repeats.
   const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
+  // Before or between steps only, as the ones that read it have the lease.
+  void SetSeed(std::uint64_t seed) { initial_.seed = seed; }
   const DeviceTable& device() const { return *device_; }
   const TableSizes& sizes() const { return sizes_; }
   // Its rows are used where they lie, at home; its device has one row that no key ever gets, for the variable.
@@ -54,6 +56,10 @@ class Table {
   // Whether a home row has room for just these state arrays.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
+
+  std::int64_t bytes() const { return segment_->bytes(); }
+  // State array 0, the rows on the device, or optimizer slot index - 1 as last seen; without data: never seen.
+  StateRows State(int index);
 
   tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
 
@@ -75,7 +81,8 @@ class Table {
 
  private:
   tensorflow::Status AttachRows(tensorflow::OpKernelContext* ctx, int input, StateRows* rows);
-  tensorflow::Status AttachSlot(tensorflow::OpKernelContext* ctx, int input, std::size_t slot, StateRows* rows);
+  tensorflow::Status AttachSlot(tensorflow::OpKernelContext* ctx, int input, std::size_t slot, const OptimizerSlots& slots,
+                                StateRows* rows);
   std::vector<StateRows> StateAtHome(const OptimizerSlots& slots) const;
 
   const int number_;

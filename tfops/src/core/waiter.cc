@@ -71,7 +71,7 @@ void Waiter::Stop() {
 
 void Waiter::Add(std::shared_ptr<Wait> wait) {
   wait->interrupts_ = InterruptCount();
-  wait->until_ns_ = NowNs() + static_cast<std::int64_t>(settings_.wait_timeout_s * 1e9);
+  wait->until_ns_ = NowNs() + TimeoutNs();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!stop_.load()) {
@@ -144,6 +144,9 @@ bool Waiter::End(Wait* wait, CoreStatus* status) {
     *status = Error(Code::kCancelled, "interrupted by Ctrl-C while waiting ", Sentence(wait->waits_for));
   } else if (wait->Poll(status)) {
     return true;
+  } else if (!wait->during_hold && patience_.load() > 0) {
+    wait->until_ns_ = NowNs() + TimeoutNs();
+    return false;
   } else if (NowNs() > wait->until_ns_) {
     *status = TimedOut(*wait);
   } else {

@@ -31,6 +31,7 @@ class Wait {
   void Cancel() { cancelled_.store(true); }
 
   layout::WaitsFor waits_for = layout::kWaitNone;
+  bool during_hold = false;  // runs out of time also while the others are told to be patient
   int table = -1;
   std::string table_name;
   std::int64_t ticket = 0;
@@ -66,12 +67,16 @@ class Waiter {
   // Ends all waits with `status`, now and from now on.
   void Fail(const CoreStatus& status);
 
+  // While somebody saves or restores, which takes its time, waits for that do not run out of theirs.  Counted.
+  void BePatient(bool patient) { patience_.fetch_add(patient ? 1 : -1); }
+
   double wait_timeout_s() const { return settings_.wait_timeout_s; }
 
  private:
   void Run();
   bool Round();
   bool TakeNew();
+  std::int64_t TimeoutNs() const { return static_cast<std::int64_t>(settings_.wait_timeout_s * 1e9); }
   bool End(Wait* wait, CoreStatus* status);
   void LookAround();
   void SaysFirst(BellOwner* bell);
@@ -90,6 +95,7 @@ class Waiter {
   std::vector<std::shared_ptr<Wait>> new_;
   CoreStatus failure_;  // set once
   std::atomic<bool> failing_{false};
+  std::atomic<int> patience_{0};
 };
 
 

@@ -1,0 +1,28 @@
+// What every file of calls through ctypes needs.
+//
+// Every call returns 0, or writes a UTF-8 text into err[err_bytes] and returns TensorFlow's code number.
+#ifndef ASCPIPE_BRIDGE_C_API_H_
+#define ASCPIPE_BRIDGE_C_API_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "core/core_status.h"
+
+#define ASC_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace ascpipe {
+
+inline int Answer(const CoreStatus& status, char* err, int err_bytes) {
+  if (err != nullptr && err_bytes > 0) {
+    const std::size_t bytes = std::min(status.text().size(), static_cast<std::size_t>(err_bytes - 1));
+    std::memcpy(err, status.text().data(), bytes);
+    err[bytes] = '\0';
+  }
+  return static_cast<int>(status.code());
+}
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_C_API_H_

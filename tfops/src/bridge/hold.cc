@@ -1,0 +1,151 @@
+#include "bridge/hold.h"
+
+#include <utility>
+#include <vector>
+
+#include "bridge/step_end.h"
+#include "bridge/thread_wait.h"
+#include "core/atomics.h"
+#include "core/bell.h"
+#include "core/claim.h"
+#include "core/ticket.h"
+
+namespace ascpipe {
+
+namespace {
+
+// Waits for the lease, then as every reader waits.
+class TakeWait : public ThreadWait {
+ public:
+  TakeWait(Pipeline* pipeline, Lease::Step step, bool alone) : pipeline_(*pipeline), step_(step), alone_(alone) {
+    Says(nullptr, layout::kWaitLease);
+  }
+
+  bool Poll(CoreStatus*) override {
+    Lease& lease = pipeline_.lease();
+    if (!(alone_ ? lease.TryExclusive(step_) : lease.TryShare(step_))) return false;
+    while (next_ < pipeline_.table_count()) {
+      int index = -1;
+      const Table* const of = pipeline_.table(next_);
+      const Stream* const stream = pipeline_.TrainingStream(next_, &index);
+      Says(of, layout::kWaitRead);
+      if (stream != nullptr && !ReadersMayRead(stream->ring(), index)) return false;
+      ++next_;
+    }
+    return true;
+  }
+
+ private:
+  void Says(const Table* of, layout::WaitsFor reason) {
+    waits_for = reason;
+    table = of == nullptr ? -1 : of->number();
+    table_name = of == nullptr ? "of a save or restore" : of->name();
+  }
+
+  Pipeline& pipeline_;
+  const Lease::Step step_;
+  const bool alone_;
+  int next_ = 0;
+};
+
+// Waits until the table worker has reached a place in a load.
+class LoadWait : public ThreadWait {
+ public:
+  enum Until { kIdle, kGranted, kApplied };
+
+  LoadWait(const Table& of, Until until, std::int64_t request)
+      : header_(of.header()), until_(until), request_(request) {
+    during_hold = true;
+    waits_for = layout::kWaitCut;
+    table = of.number();
+    table_name = of.name();
+  }
+
+  bool Poll(CoreStatus*) override {
+    if (LoadAcquire(&header_->cut_applied) >= request_) return true;
+    return until_ == kGranted && LoadAcquire(&header_->cut_granted) >= request_;
+  }
+
+ private:
+  const layout::Table* const header_;
+  const Until until_;
+  const std::int64_t request_;
+};
+
+CoreStatus Refused(const Table& table, std::int64_t entries, std::int64_t rows) {
+  const layout::Table& header = *table.header();
+  if (header.cut_status == layout::kPlanNoMemory) {
+    return Error(Code::kResourceExhausted, "table '", table.name(), "': there is no memory for ", entries, " keys and ",
+                 rows, " rows. The table is as it was. Give the machine (or the container) more memory");
+  }
+  return Error(Code::kResourceExhausted, "table '", table.name(), "': ", entries, " keys, ", rows,
+               " of them with a row, do not fit: the table has ", header.device_rows, " rows on the device and ",
+               header.home_capacity, " on the host. The table is as it was. Raise device_vocabulary_size or "
+               "host_vocabulary_size");
+}
+
+}  // namespace
+
+Hold::Hold(std::shared_ptr<Pipeline> pipeline, bool alone)
+    : pipeline_(std::move(pipeline)), id_(NextStep()), alone_(alone) {}
+
+CoreStatus Hold::Take(std::shared_ptr<Pipeline> pipeline, bool alone, std::unique_ptr<Hold>* hold) {
+  std::unique_ptr<Hold> taken(new Hold(std::move(pipeline), alone));
+  Pipeline* const of = &taken->pipeline();
+  const CoreStatus status = ThreadWait::Sleep(of->waiter(), std::make_shared<TakeWait>(of, taken->id_, alone));
+  if (!status.ok()) return status;
+  taken->is_taken_ = true;
+  of->waiter().BePatient(true);
+  *hold = std::move(taken);
+  return status;
+}
+
+Hold::~Hold() {
+  if (InForkedChild()) return;
+  pipeline_->lease().Release(id_);
+  if (is_taken_) pipeline_->waiter().BePatient(false);
+  pipeline_->waiter().Wake();
+}
+
+CoreStatus Hold::BeginLoad(Table* table, std::int64_t entries, std::int64_t rows) {
+  if (!alone_ || entries < rows || rows < 0) {
+    return Error(Code::kInvalidArgument, "table '", table->name(), "': a load of ", entries, " keys, ", rows,
+                 " of them with a row, needs a hold that is taken alone and not more rows than keys");
+  }
+  layout::Table* const header = table->header();
+  layout::Bell* const bell = pipeline_->TableWorkerBell(*table);
+  if (bell == nullptr) {
+    return Error(Code::kFailedPrecondition, "table '", table->name(), "' is in no stream, so nobody could load it");
+  }
+  // Of a step that was cancelled while it waited.
+  const std::int64_t asked_before = LoadAcquire(&header->cut_asked);
+  CoreStatus status = ThreadWait::Sleep(
+      pipeline_->waiter(), std::make_shared<LoadWait>(*table, LoadWait::kIdle, asked_before));
+  if (!status.ok()) return status;
+  header->cut_kind = layout::kCutLoad;
+  header->cut_argument = entries;
+  header->cut_rows = rows;
+  Exchange(&header->cut_asked, asked_before + 1);  // SYNC cut-asked
+  Ring(bell);
+  status = ThreadWait::Sleep(pipeline_->waiter(),
+                             std::make_shared<LoadWait>(*table, LoadWait::kGranted, asked_before + 1));
+  if (!status.ok()) return status;
+  return LoadAcquire(&header->cut_applied) > asked_before ? Refused(*table, entries, rows) : CoreStatus();
+}
+
+CoreStatus Hold::EndLoad(Table* table, const LoadedTable& loaded) {
+  layout::Table* const header = table->header();
+  const std::int64_t asked = LoadAcquire(&header->cut_asked);
+  if (LoadAcquire(&header->cut_granted) != asked || LoadAcquire(&header->cut_applied) >= asked) {
+    return Error(Code::kFailedPrecondition, "table '", table->name(), "' is not being loaded");
+  }
+  header->load_entries = loaded.entries;
+  header->load_time = loaded.time;
+  header->load_threshold = loaded.threshold;
+  header->load_counting = loaded.counting;
+  Exchange(&header->cut_filled, asked);  // SYNC cut-filled
+  Ring(pipeline_->TableWorkerBell(*table));
+  return ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<LoadWait>(*table, LoadWait::kApplied, asked));
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,51 @@
+// A hold: the trainer stands between two steps while a thread of the program saves or restores tables.
+#ifndef ASCPIPE_BRIDGE_HOLD_H_
+#define ASCPIPE_BRIDGE_HOLD_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "bridge/pipeline.h"
+#include "core/core_status.h"
+
+namespace ascpipe {
+
+// What a table is like after a load, beside its entries and rows.
+struct LoadedTable {
+  std::int64_t entries;    // as filled in; 0: the load was given up, the table is empty
+  std::int64_t time;       // greatest timestamp of a trained batch
+  std::int64_t threshold;  // access threshold, -1: none
+  std::int64_t counting;   // 1: occurrences are counted
+};
+
+// Has the lease as a step has it, to save shared with evaluations, to restore alone, and keeps every mapping.
+// While it lasts, no other wait of the trainer runs out of time: a save of a large table takes as long as it takes.
+class Hold {
+ public:
+  // Waits until it has the lease, and the truth of each table is the state after its last finished step.
+  static CoreStatus Take(std::shared_ptr<Pipeline> pipeline, bool alone, std::unique_ptr<Hold>* hold);
+  ~Hold();
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+  Pipeline& pipeline() const { return *pipeline_; }
+
+  // The two halves of a load; between them entries and rows are the caller's to write.  Needs a hold taken alone.
+  // Empties a table, and sees to memory for `entries` keys, the first `rows` of which have a row.  An error: there
+  // is not so much room or memory, and nothing was changed.
+  CoreStatus BeginLoad(Table* table, std::int64_t entries, std::int64_t rows);
+  // The worker takes the table over as it was filled in.
+  CoreStatus EndLoad(Table* table, const LoadedTable& loaded);
+
+ private:
+  Hold(std::shared_ptr<Pipeline> pipeline, bool alone);
+
+  const std::shared_ptr<Pipeline> pipeline_;
+  const Lease::Step id_;
+  const bool alone_;
+  bool is_taken_ = false;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_HOLD_H_

@@ -1,0 +1,40 @@
+// A wait of a thread of the program, which may sleep: unlike an op, it has no thread of TensorFlow's.
+#ifndef ASCPIPE_BRIDGE_THREAD_WAIT_H_
+#define ASCPIPE_BRIDGE_THREAD_WAIT_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "core/waiter.h"
+
+namespace ascpipe {
+
+// Subclasses say when it is over.
+class ThreadWait : public Wait {
+ public:
+  void Finish(const CoreStatus& status) final {
+    std::lock_guard<std::mutex> lock(mutex_);
+    status_ = status;
+    finished_ = true;
+    changed_.notify_all();
+  }
+
+  // Hands `wait` to the waiter and sleeps; what Poll has written is to be read after that.
+  static CoreStatus Sleep(Waiter& waiter, const std::shared_ptr<ThreadWait>& wait) {
+    waiter.Add(wait);
+    std::unique_lock<std::mutex> lock(wait->mutex_);
+    wait->changed_.wait(lock, [&wait] { return wait->finished_; });  // the waiter ends all: by time-out at last
+    return wait->status_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool finished_ = false;
+  CoreStatus status_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_THREAD_WAIT_H_

@@ -1,0 +1,68 @@
+// AscAttach: lets variables lie over the state that a table has in this process.
+#include "bridge/pipeline.h"
+#include "bridge/status.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+REGISTER_OP("AscAttach")
+    .Input("state: Ref(n_state * float)")
+    .Attr("table: int")
+    .Attr("n_state: int >= 1")
+    .Attr("training: bool")
+    .Attr("slot_widths: list(int) = []")
+    .Attr("slot_initial: list(float) = []")
+    .SetIsStateful()
+    .SetAllowsUninitializedInput()
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return tensorflow::Status::OK(); })
+    .Doc(R"doc(
+Lets the variable of a table lie over the rows of its instance, and notes where its optimizer slots are.
+
+What a training step does first, for a session that restores a table before it has trained one.
+
+state: the table variable float[rows, dim], then each of its optimizer slot variables float[rows, width].  Those that
+  are not initialised lie over what this process has seen of them before, or begin.
+table: number of the table.
+n_state: number of state variables.
+training: whether the graph trains the table: its session then drives it.
+slot_widths: width of each optimizer slot.
+slot_initial: what each element of an optimizer slot begins with.
+)doc");
+
+namespace ascpipe {
+
+class AttachOp : public tensorflow::OpKernel {
+ public:
+  explicit AttachOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("training", &training_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("slot_widths", &slots_.widths));
+    OP_REQUIRES_OK(construction, construction->GetAttr("slot_initial", &slots_.initial));
+    OP_REQUIRES(construction, slots_.widths.size() == slots_.initial.size(),
+                Refuse(Code::kInvalidArgument, "AscAttach: ", slots_.widths.size(), " values in slot_widths and ",
+                       slots_.initial.size(), " in slot_initial"));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    std::shared_ptr<Pipeline> pipeline;
+    OP_REQUIRES_OK(ctx, ToStatus(CurrentPipeline(&pipeline)));
+    Table* const table = pipeline->table(table_);
+    OP_REQUIRES(ctx, table != nullptr,
+                Refuse(Code::kFailedPrecondition, "AscAttach: table ", table_, " is not of this pipeline"));
+    if (training_) OP_REQUIRES_OK(ctx, table->Drive(ctx));
+    OP_REQUIRES(ctx, table->is_expansion() || ctx->num_inputs() == 1 + static_cast<int>(slots_.widths.size()),
+                Refuse(Code::kInvalidArgument, "AscAttach: table '", table->name(), "': ", ctx->num_inputs() - 1,
+                       " slot variables for ", slots_.widths.size(), " optimizer slots"));
+    std::vector<StateRows> state;
+    OP_REQUIRES_OK(ctx, table->Attach(ctx, 0, slots_, &state));
+  }
+
+ private:
+  int table_;
+  bool training_;
+  OptimizerSlots slots_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscAttach").Device(tensorflow::DEVICE_CPU), AttachOp);
+
+}  // namespace ascpipe
