@@ -6,7 +6,7 @@ from ascpipe.shm.atomics import exchange_u32
 from ascpipe.shm.ring import Place
 from ascpipe.tables.table import Table
 from ascpipe.words import ANSWERED, PLAN_OK, RETIRED
-from ascpipe.workers.train_stage import Bells
+from ascpipe.workers.cuts import Bells
 
 
 class EvalStage:

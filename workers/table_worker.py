@@ -8,11 +8,12 @@ from ascpipe.shm import layout
 from ascpipe.shm.ring import Place
 from ascpipe.tables.table import Table
 from ascpipe.words import EVAL, TRAIN
+from ascpipe.workers.cuts import Bells, CutStage, truth_of
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.runner import Attachment, Worker, command
-from ascpipe.workers.train_stage import Bells, TrainStage, truth_of
+from ascpipe.workers.train_stage import TrainStage
 
-Stage = Union[TrainStage, EvalStage]
+Stage = Union[TrainStage, CutStage, EvalStage]
 
 
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
@@ -32,21 +33,15 @@ def _stages(attachment: Attachment, number: int) -> List[Stage]:
     view = attachment.tables[number]
     table = Table(truth_of(view))
     train, evaluation = _place(attachment, number, TRAIN), _place(attachment, number, EVAL)
-    stages: List[Stage] = []
-    is_readable = _always
+    changes: Union[TrainStage, CutStage]
     if train is None:
-        table.rebuild((), ())
+        changes = CutStage(view, table, bells)
     else:
-        train_stage = TrainStage(view, table, train, bells, restart=attachment.restart)
-        is_readable = train_stage.is_readable
-        stages.append(train_stage)
+        changes = TrainStage(view, table, train, bells, restart=attachment.restart)
+    stages: List[Stage] = [changes]
     if evaluation is not None:
-        stages.append(EvalStage(table, evaluation, is_readable, bells))
+        stages.append(EvalStage(table, evaluation, changes.is_readable, bells))
     return stages
-
-
-def _always() -> bool:
-    return True
 
 
 def _place(attachment: Attachment, table: int, channel: int) -> Optional[Place]:

@@ -10,11 +10,12 @@ import numpy as np
 
 from ascpipe.kernels import next_action
 from ascpipe.shm import layout
-from ascpipe.shm.atomics import compare_exchange_u32, exchange_i64, exchange_u32, load_acquire_i64, store_release_i64
+from ascpipe.shm.atomics import compare_exchange_u32, exchange_u32, load_acquire_i64, store_release_i64
 from ascpipe.shm.ring import PartView, Place, TableView
-from ascpipe.tables.records import Batch, Record, Truth
+from ascpipe.tables.records import Batch, Record
 from ascpipe.tables.table import Table
-from ascpipe.words import CUT_EVICT, CUT_RESET, CUT_THRESHOLD, DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
+from ascpipe.words import DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
+from ascpipe.workers.cuts import Bells, Cuts
 
 _SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
 _MOST_INT32 = 2**31 - 1
@@ -25,18 +26,6 @@ class Pending(NamedTuple):
 
     number: int
     record: Record
-
-
-class Bells(NamedTuple):
-    """Whom a table worker wakes."""
-
-    trainer: Callable[[], None]
-    pump: Callable[[], None]
-
-
-def truth_of(view: TableView) -> Truth:
-    """The shared memory of a table, as its decisions see it."""
-    return Truth(view.header, view.entries, view.entries32, view.slot_entries, view.ready_entries, view.ready_homes)
 
 
 class TrainStage:
@@ -54,6 +43,7 @@ class TrainStage:
         self._view, self._table, self._bells = view, table, bells
         self._ring, self._column = place
         self._pending: Deque[Pending] = deque()
+        self._cuts = Cuts(view, table, bells, self._give_up_entries)
         self._touch_blocked = False
         self._actions: Dict[int, Callable[[int], None]] = {
             next_action.RETIRE: self._retire, next_action.REVOKE: self._revoke, next_action.SKIP: self._skip,
@@ -73,9 +63,11 @@ class TrainStage:
 
     def act(self) -> bool:
         """Carry out the next action; False if there is none."""
+        if self._cuts.is_loading:
+            return self._cuts.finish_load()
         ring = self._ring
         # before the look: who asks for a cut has closed the step before it, and the look must see that
-        cut_asked = self._cut_is_asked()
+        cut_asked = self._cuts.is_asked()
         head, count, (words, closed, trained) = ring.look(self._column)
         action, at = next_action.next_train_action(
             words, closed, trained, count, int(ring.header["look_ahead"]), int(ring.header["plan_ahead"]),
@@ -83,13 +75,15 @@ class TrainStage:
         if action == next_action.NOTHING:
             return False
         if action == next_action.APPLY_CUT:
-            self._apply_cut(head, count, words)
+            self._apply_cut()
         else:
             self._actions[action](head + at)
         return True
 
     def is_readable(self) -> bool:
         """Is the truth the state after the last trained step?"""
+        if self._cuts.is_loading:
+            return False
         _, count, (words, closed, trained) = self._ring.look(self._column)
         return bool(next_action.is_readable(words, closed, trained, count))
 
@@ -162,28 +156,16 @@ class TrainStage:
 
     # ---- cuts
 
-    def _apply_cut(self, head: int, count: int, words: np.ndarray) -> None:
-        header, table = self._view.header, self._table
-        asked = int(header["cut_asked"])
-        header["cut_committed"] = asked
-        if header["cut_kind"] == CUT_RESET:
-            table.reset()
-            # entry numbers are given up, so every frame is touched again
-            for i in range(count):
-                if words[i] == TOUCHED:
-                    self._store_word(head + i, DEDUPED)
-        elif header["cut_kind"] == CUT_THRESHOLD:
-            table.set_threshold(int(header["cut_argument"]))
-        elif header["cut_kind"] == CUT_EVICT:
-            header["evicted"] += table.evict(int(header["cut_argument"]))
-        header["rows"], header["time"] = table.rows, table.time
+    def _apply_cut(self) -> None:
         self._touch_blocked = False
-        exchange_i64(self._view.longs, _TABLE_FIELD["cut_applied"], asked)
-        self._bells.trainer()
+        self._cuts.apply()
 
-    def _cut_is_asked(self) -> bool:
-        return bool(load_acquire_i64(self._view.longs, _TABLE_FIELD["cut_asked"])
-                    > self._view.longs[_TABLE_FIELD["cut_applied"]])
+    def _give_up_entries(self) -> None:
+        """Every frame is touched again."""
+        head, count, (words, _, _) = self._ring.look(self._column)
+        for i in range(count):
+            if words[i] == TOUCHED:
+                self._store_word(head + i, DEDUPED)
 
     # ---- restart
 
@@ -204,9 +186,8 @@ class TrainStage:
                     if words[i] == DONE and len(window) == 1:  # the one that may be assigned in part
                         self._table.assign(self._pending[0].record, self._ticket(head + i))
         self._table.rebuild(window, [pending.record for pending in self._pending])
-        header = self._view.header
-        if header["cut_committed"] > header["cut_applied"]:
-            self._apply_cut(head, count, words)
+        if self._cuts.is_committed():
+            self._apply_cut()
 
     # ---- places in memory
 
@@ -271,5 +252,3 @@ def _record_arrays(part: PartView, keys: int, moves: int, outs: int) -> List[np.
               ("move_in", moves), ("out_slots", outs), ("out_entries", outs), ("out_homes", outs)]
     return [part.array(name, count) for name, count in counts]
 
-
-_TABLE_FIELD = {name: place[1] // 8 for name, place in layout.TABLE.fields.items()}

@@ -175,14 +175,14 @@ TABLE = _struct(
     evicted=("<i8", 120),  # W: keys dropped by feature eviction
     cut_asked=("<i8", 128),  # T: id of the request, last
     cut_kind=("<i4", 136),  # T
-    load_counting=("<i4", 140),  # as the other load_*: TABLE.counting after it
+    load_counting=("<i4", 140),  # T, CUT_LOAD: TABLE.counting after it
     cut_argument=("<i8", 144),  # T: CUT_THRESHOLD: 0 = stop counting, else the threshold; CUT_EVICT: age;
     # CUT_LOAD: how many entries there will be
     cut_rows=("<i8", 152),  # T, CUT_LOAD: how many of them, the first ones, have a row
     cut_filled=("<i8", 160),  # T, CUT_LOAD: id of the request, last: what was granted is written
-    load_entries=("<i8", 168),  # T, just before; W before the grant, here and below: entries written, 0 or all
-    load_time=("<i8", 176),  # TABLE.time after it
-    load_threshold=("<i8", 184),  # TABLE.access_threshold after it
+    load_entries=("<i8", 168),  # T, just before: all entries are written, and so many; W before the grant: -1
+    load_time=("<i8", 176),  # T, CUT_LOAD: TABLE.time after it
+    load_threshold=("<i8", 184),  # T, CUT_LOAD: TABLE.access_threshold after it
     cut_committed=("<i8", 192),  # W
     cut_applied=("<i8", 200),  # W, last
     cut_granted=("<i8", 208),  # W, CUT_LOAD: id of the request: the table is empty, entries and rows are the trainer's

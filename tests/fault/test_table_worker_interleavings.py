@@ -3,65 +3,19 @@
 The stages of the workers are the real ones; what happens at each look and at each store is decided by a
 seed.  The orders are those of the protocol model (``tests/model``).
 """
-import dataclasses
 import random
 
 import numpy as np
 import pytest
 
 from ascpipe.shm import layout
-from ascpipe.shm.ring import PartView, RingView, read_frames
-from ascpipe.tables import table as table_module
-from ascpipe.tables.table import Table
+from ascpipe.shm.ring import read_frames
 from ascpipe.words import CLAIMED, PLANNED, RETIRED, TOUCHED
-from ascpipe.workers import train_stage
-from tests.support.pipeline_sim import Sim, any_tables, ask_any_cut
+from tests.support.pipeline_sim import Sim
+from tests.support.sim_choices import any_tables, ask_any_cut
+from tests.support.store_pauses import Killed, Pauses
 
 KEYS = 12
-
-
-class Killed(BaseException):
-    """SIGKILL: nothing of the worker runs any more, not even a handler of Exception."""
-
-
-class Pauses:
-    """Calls ``at(name)`` wherever another process could act or the worker could die."""
-
-    def __init__(self, monkeypatch):
-        self.at = lambda name: None
-        for name in ("exchange_u32", "compare_exchange_u32", "exchange_i64", "store_release_i64", "load_acquire_i64"):
-            monkeypatch.setattr(train_stage, name, self._around(getattr(train_stage, name), name))
-        monkeypatch.setattr(RingView, "look", self._around(RingView.look, "look"))
-        monkeypatch.setattr(PartView, "__setitem__", self._around(PartView.__setitem__, "field"))
-        monkeypatch.setattr(Table, "assign", self._half_way(Table.assign))
-        monkeypatch.setattr(table_module, "evict_entries", self._half_way_of_eviction(table_module.evict_entries))
-
-    def _around(self, function, name):
-        def call(*args):
-            self.at("before " + name)
-            result = function(*args)
-            self.at("after " + name)
-            return result
-
-        return call
-
-    def _half_way_of_eviction(self, evict):
-        def call(used, *rest):
-            dropped = evict(used // 2, *rest)
-            self.at("half-way of an eviction")
-            return dropped + evict(used, *rest)
-
-        return call
-
-    def _half_way(self, retire):
-        def call(table, record, ticket):
-            half = len(record.held) // 2
-            retire(table, dataclasses.replace(record, held=record.held[:half]), ticket)
-            self.at("half-way of retire")
-            retire(table, record, ticket)
-            self.at("after retire")
-
-        return call
 
 
 @pytest.fixture
@@ -179,10 +133,11 @@ def test_any_kill_and_any_trainer_between_two_stores_ends_in_the_oracles_state(p
 
     def cut():
         """Nobody claims until it is applied."""
-        ask_any_cut(sim, rng.randrange(tables), rng)
+        ask_any_cut(sim, rng.randrange(tables), rng, KEYS)
 
     def trainer():
-        if not sim.open or not all(sim.cut_is_applied(index) for index in range(tables)):
+        if any(load.advance() for load in sim.loads.values()) or not sim.open or not all(
+                sim.cut_is_applied(index) for index in range(tables)):
             return
         batch = sim.open[0] if rng.random() < 0.7 else rng.choice(sim.open)
         if wanted[batch] and rng.random() < 0.9:

@@ -3,8 +3,7 @@
 The workers' stages are the real ones.  ``Sim`` checks the contracts at every step: a claimed plan uses the
 row of each key and no other, a batch is counted once, an unclaimed batch leaves no trace.
 """
-import random
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from ascpipe.shm import layout
 from ascpipe.shm.atomics import compare_exchange_u32, exchange_u32
@@ -24,10 +23,12 @@ from ascpipe.words import (
     SLOT_HOME,
     TRAINED,
 )
+from ascpipe.workers.cuts import Bells
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
-from ascpipe.workers.train_stage import Bells, TrainStage
+from ascpipe.workers.train_stage import TrainStage
 from tests.support.replayed_table import ReplayedTable
+from tests.support.sim_load import Checkpoint, SimLoad
 from tests.support.sim_ring import Allocate, Home, Open, PlanError, SimRing, aligned, make_table
 
 
@@ -60,8 +61,9 @@ class Sim:
         self.ring = self.pump.ring
         self.homes = list(homes) or [Home()] * count
         self.tables = [
-            make_table(rows, capacity, allocate, home.rows, 1 if home.rows else 0, access_threshold=home.threshold,
-                       faae_coefficient=home.coefficient) for rows, home in zip(device_rows, self.homes)]
+            make_table(rows, capacity, allocate, home.rows, home.floats if home.rows else 0,
+                       access_threshold=home.threshold, faae_coefficient=home.coefficient)
+            for rows, home in zip(device_rows, self.homes)]
         self.open: List[Open] = []
         self.device: List[Dict[int, Tuple[int, int]]] = [{} for _ in device_rows]  # slot -> (key, updates)
         self.home: List[Dict[int, Tuple[int, int]]] = [{} for _ in device_rows]  # home row -> (key, updates)
@@ -69,6 +71,7 @@ class Sim:
         self.times = [0] * count
         self.thresholds = [home.threshold for home in self.homes]
         self.counting = [True] * count
+        self.loads: Dict[int, SimLoad] = {}  # the last one of each table
         self.start_workers()
 
     def _start(self, index: int, restart: bool) -> None:
@@ -253,22 +256,19 @@ class Sim:
 
     def ask_reset(self, index: int) -> None:
         """Ask for a reset; the table is empty for the oracle from here on."""
-        self._ask(index, CUT_RESET, 0)
-        self.features[index].clear()
-        self.device[index].clear()
-        self.home[index].clear()
-        self.times[index] = 0
+        self.ask_cut(index, CUT_RESET, 0)
+        self.forget(index)
 
     def ask_threshold(self, index: int, threshold: int) -> None:
         """Ask for another access threshold; 0 = stop counting."""
-        self._ask(index, CUT_THRESHOLD, threshold)
+        self.ask_cut(index, CUT_THRESHOLD, threshold)
         if self.thresholds[index] >= 0:
             self.counting[index] = threshold > 0
             self.thresholds[index] = threshold or self.thresholds[index]
 
     def ask_eviction(self, index: int, age: int) -> None:
         """Ask for an eviction of all keys that are as old."""
-        self._ask(index, CUT_EVICT, age)
+        self.ask_cut(index, CUT_EVICT, age)
         features = self.features[index]
         for key in [key for key, feature in features.items() if self.times[index] - feature.time >= age]:
             del features[key]
@@ -276,10 +276,31 @@ class Sim:
             for place in [place for place, (key, _) in rows.items() if key not in features]:
                 del rows[place]
 
-    def _ask(self, index: int, kind: int, argument: int) -> None:
+    def ask_load(self, index: int, checkpoint: Checkpoint, fails_after: Optional[int] = None) -> SimLoad:
+        """Ask for a load; ``work`` carries it out, or whoever calls its ``advance``."""
+        self.loads[index] = SimLoad(self, index, checkpoint, fails_after)
+        return self.loads[index]
+
+    def forget(self, index: int) -> None:
+        """The table is empty for the oracle."""
+        for kept in (self.features, self.device, self.home):
+            kept[index].clear()
+        self.times[index] = 0
+
+    def remember(self, index: int, checkpoint: Checkpoint) -> None:
+        """The table is for the oracle what a checkpoint says; its rows are in their places already."""
+        for key, saved in checkpoint.keys.items():
+            feature = self.features[index][key] = Feature()
+            feature.count, feature.time, feature.updates = saved
+        self.times[index], self.thresholds[index] = checkpoint.time, checkpoint.threshold
+        self.counting[index] = checkpoint.counting
+
+    def ask_cut(self, index: int, kind: int, argument: int) -> int:
+        """Ask for any cut; returns the id of the request."""
         header = self.tables[index].header
         header["cut_kind"], header["cut_argument"] = kind, argument
         header["cut_asked"] = header["cut_asked"] + 1
+        return int(header["cut_asked"])
 
     def cut_is_applied(self, index: int) -> bool:
         return bool(self.tables[index].header["cut_applied"] == self.tables[index].header["cut_asked"])
@@ -287,9 +308,9 @@ class Sim:
     # ---- workers
 
     def work(self) -> None:
-        """Let every worker do all it can."""
+        """Let every worker do all it can, and whoever fills a table."""
         stages = (self.keys, self.eval_keys, *self.stages.values(), *self.eval_stages.values())
-        while any(stage.step() for stage in stages):
+        while any(stage.step() for stage in stages) or any(load.advance() for load in self.loads.values()):
             pass
 
     def train(self, *keys: Sequence[int], timestamp: int = 0) -> Open:
@@ -355,23 +376,3 @@ class Sim:
         used = self.tables[index].slot_entries
         if int((used >= 0).sum()) != sum(slot >= 0 for _, _, slot, _ in state.values()):
             raise AssertionError("slots in use {} of {}".format(used, state))
-
-
-def any_tables(rng: random.Random, count: int, batch_keys: int, all_keys: int) -> Dict[str, Any]:
-    """Arguments of ``Sim``: tables of any kind with room for batches of ``batch_keys`` out of ``all_keys``."""
-    device_rows, homes = [], []
-    for _ in range(count):
-        kind = rng.choice(["device", "host", "host", "expansion"])
-        rows = {"device": all_keys, "host": rng.choice([batch_keys, batch_keys + 2, 2 * batch_keys]), "expansion": 0}
-        device_rows.append(rows[kind])
-        homes.append(Home(0 if kind == "device" else all_keys, rng.choice([-1, -1, 0, 2, 3]), rng.choice([1, 1, 2])))
-    return {"device_rows": device_rows, "homes": homes}
-
-
-def ask_any_cut(sim: Sim, index: int, rng: random.Random) -> None:
-    """Ask for a cut, as who holds the lease does: not within a step, nor before the last one is applied."""
-    trained = any(sim.ring.frames[batch.number % layout.MAX_FRAMES]["trained"] for batch in sim.open)
-    if not trained and sim.cut_is_applied(index):
-        rng.choice([
-            lambda: sim.ask_reset(index), lambda: sim.ask_threshold(index, rng.choice([0, 1, 2, 4])),
-            lambda: sim.ask_eviction(index, rng.choice([0, 1, 5, 20]))])()

@@ -6,7 +6,7 @@ import numpy as np
 from ascpipe.tables.records import Batch, Record
 from ascpipe.tables.table import Table
 from ascpipe.words import FREE, PLAN_NO_MEMORY, PLAN_OK, RETIRED, TOUCHED
-from ascpipe.workers.train_stage import truth_of
+from ascpipe.workers.cuts import truth_of
 from tests.reference import replay
 
 if TYPE_CHECKING:

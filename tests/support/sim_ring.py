@@ -69,11 +69,13 @@ class Home(NamedTuple):
     Attributes:
         rows: home rows, 0 = the device alone.
         threshold, coefficient: of admission.
+        floats: of a home row.
     """
 
     rows: int = 0
     threshold: int = -1
     coefficient: int = 1
+    floats: int = 1
 
 
 class PlanError(Exception):

@@ -6,7 +6,8 @@ import pytest
 from ascpipe.shm import layout
 from ascpipe.words import ANSWERED, ASKED, DEDUPED, PLAN_TABLE_FULL, PLANNED, RETIRED, SUBMITTED, TOUCHED
 from ascpipe.workers.key_worker import KeyStage
-from tests.support.pipeline_sim import Sim, any_tables, ask_any_cut
+from tests.support.pipeline_sim import Sim
+from tests.support.sim_choices import any_tables, ask_any_cut
 from tests.support.sim_ring import PlanError
 from tests.unit.workers.refusals import refusal
 
@@ -216,7 +217,8 @@ def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed):
             wanted[batch] = set(rng.choice([range(tables), range(1), ()]))
 
     def step():
-        if not sim.open or not all(sim.cut_is_applied(index) for index in range(tables)):
+        if any(load.advance() for load in sim.loads.values()) or not sim.open or not all(
+                sim.cut_is_applied(index) for index in range(tables)):
             return
         batch = sim.open[0] if rng.random() < 0.8 else rng.choice(sim.open)
         if wanted[batch] and rng.random() < 0.95:
@@ -236,7 +238,7 @@ def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed):
         sim.kill(rng.randrange(tables))
 
     def cut():
-        ask_any_cut(sim, rng.randrange(tables), rng)
+        ask_any_cut(sim, rng.randrange(tables), rng, 25)
 
     def evaluate():
         if not all(sim.cut_is_applied(index) for index in range(tables)):

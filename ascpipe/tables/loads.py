@@ -1,0 +1,51 @@
+"""A table that another process fills: is there room for what it will write, and what becomes of it.
+
+The first R of N entries have rows: where there are home rows, entry i has home row i, else slot i.
+"""
+import numpy as np
+
+from ascpipe.kernels.entry import SLOT, STATE
+from ascpipe.tables.records import Truth
+from ascpipe.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
+
+NOT_WRITTEN = -1  #: in place of how many entries were written
+
+
+def make_room(truth: Truth, entries: int, rows: int) -> int:
+    """Give memory to so many entries and rows; what the table holds stays.
+
+    Args:
+        truth: of the table.
+        entries: how many there will be.
+        rows: how many of them have a row.
+
+    Returns:
+        PLAN_OK, or why they cannot be written: the kind of table is full, or there is no memory.
+    """
+    home_rows = int(truth.header["home_capacity"])
+    if not 0 <= rows <= entries <= len(truth.entries) or rows > (home_rows or len(truth.slot_entries)):
+        return PLAN_HOST_FULL if home_rows else PLAN_TABLE_FULL
+    if not truth.ready_entries(entries) or (home_rows and not truth.ready_homes(rows)):
+        return PLAN_NO_MEMORY
+    return PLAN_OK
+
+
+def take_over(truth: Truth, room: int) -> None:
+    """Make truth of what was written into an empty table.  Idempotent; the caller rebuilds what is private.
+
+    Args:
+        truth: of the table.
+        room: entries that there was room for; fewer are written only if something failed, and then the table is
+            empty and keeps its rules.
+    """
+    header = truth.header
+    written = room if header["load_entries"] == room else 0
+    truth.entries32[written:room, STATE] = FREE  # or a key named there would find what it never trained
+    slots = truth.entries32[:written, SLOT]
+    taken = np.flatnonzero(slots >= 0)
+    truth.slot_entries[:] = -1
+    truth.slot_entries[slots[taken]] = taken
+    if header["load_entries"] == room:
+        header["time"], header["access_threshold"], header["counting"] = (
+            header["load_time"], header["load_threshold"], header["load_counting"])
+    header["entries_used"] = written  # last: now they are seen

@@ -1,0 +1,98 @@
+"""Places between two stores of a table worker where a test may kill it or let the trainer act, in one process."""
+import dataclasses
+from typing import Any, Callable
+
+import numpy as np
+
+from ascpipe.kernels.entry import STATE
+from ascpipe.shm.ring import PartView, RingView
+from ascpipe.tables import loads
+from ascpipe.tables import table as table_module
+from ascpipe.tables.records import Record
+from ascpipe.tables.table import Table
+from ascpipe.words import FREE
+from ascpipe.workers import cuts, train_stage
+from ascpipe.workers.train_stage import TrainStage
+from tests.support.pipeline_sim import Sim
+
+
+class Killed(BaseException):
+    """SIGKILL: nothing of the worker runs any more, not even a handler of Exception."""
+
+
+class Pauses:
+    """Calls ``at(name)`` wherever another process could act or the worker could die."""
+
+    def __init__(self, monkeypatch: Any) -> None:
+        self.at: Callable[[str], None] = _go_on
+        for module, names in ((train_stage, ("exchange_u32", "compare_exchange_u32", "store_release_i64",
+                                             "load_acquire_i64")), (cuts, ("exchange_i64", "load_acquire_i64"))):
+            for name in names:
+                monkeypatch.setattr(module, name, self._around(getattr(module, name), name))
+        monkeypatch.setattr(RingView, "look", self._around(RingView.look, "look"))
+        monkeypatch.setattr(PartView, "__setitem__", self._around(PartView.__setitem__, "field"))
+        monkeypatch.setattr(Table, "assign", self._half_way(Table.assign))
+        monkeypatch.setattr(table_module, "evict_entries", self._half_way_of_eviction(table_module.evict_entries))
+        monkeypatch.setattr(Table, "reset", self._half_way_of_reset(Table.reset))
+        monkeypatch.setattr(loads, "take_over", self._around(loads.take_over, "take over"))
+        monkeypatch.setattr(TrainStage, "_give_up_entries", self._around(TrainStage._give_up_entries, "touches"))
+
+    def watch_header(self, sim: Sim, index: int) -> None:
+        """Let each store of a field of the table's header be such a place, too; its worker starts again."""
+        sim.tables[index].header = _Header(self, sim.tables[index].header)
+        sim.kill(index)
+
+    def _around(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            self.at("before " + name)
+            result = function(*args)
+            self.at("after " + name)
+            return result
+
+        return call
+
+    def _half_way_of_eviction(self, evict: Callable[..., int]) -> Callable[..., int]:
+        def call(used: int, *rest: Any) -> int:
+            dropped = evict(used // 2, *rest)
+            self.at("half-way of an eviction")
+            return dropped + evict(used, *rest)
+
+        return call
+
+    def _half_way_of_reset(self, reset: Callable[[Table], None]) -> Callable[[Table], None]:
+        def call(table: Table) -> None:
+            table._truth.entries32[:table._header["entries_used"] // 2, STATE] = FREE
+            self.at("half-way of a reset")
+            reset(table)
+            self.at("after reset")
+
+        return call
+
+    def _half_way(self, retire: Callable[[Table, Record, int], None]) -> Callable[[Table, Record, int], None]:
+        def call(table: Table, record: Record, ticket: int) -> None:
+            half = len(record.held) // 2
+            retire(table, dataclasses.replace(record, held=record.held[:half]), ticket)
+            self.at("half-way of retire")
+            retire(table, record, ticket)
+            self.at("after retire")
+
+        return call
+
+
+class _Header:
+    """The TABLE fields of a segment; the stores are places of ``pauses``."""
+
+    def __init__(self, pauses: Pauses, fields: np.ndarray) -> None:
+        self._pauses, self._fields = pauses, fields
+
+    def __getitem__(self, name: str) -> Any:
+        return self._fields[name]
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self._pauses.at("before " + name)
+        self._fields[name] = value
+        self._pauses.at("after " + name)
+
+
+def _go_on(name: str) -> None:
+    """Nobody acts."""

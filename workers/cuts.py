@@ -1,0 +1,149 @@
+"""Cuts of a table: changes made exactly between two trained steps, and so that they happen once whoever dies.
+
+Who asks holds the lease until ``cut_applied``.  A cut is committed, applied and acknowledged in one go, but for
+a load: its table is emptied and granted to the trainer, who fills it; meanwhile nothing is done for the table.
+"""
+from typing import Callable, NamedTuple
+
+from ascpipe.shm import layout
+from ascpipe.shm.atomics import exchange_i64, load_acquire_i64
+from ascpipe.shm.ring import TableView
+from ascpipe.tables import loads
+from ascpipe.tables.records import Truth
+from ascpipe.tables.table import Table
+from ascpipe.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, PLAN_OK
+
+
+class Bells(NamedTuple):
+    """Whom a table worker wakes."""
+
+    trainer: Callable[[], None]
+    pump: Callable[[], None]
+
+
+def truth_of(view: TableView) -> Truth:
+    """The shared memory of a table, as its decisions see it."""
+    return Truth(view.header, view.entries, view.entries32, view.slot_entries, view.ready_entries, view.ready_homes)
+
+
+class Cuts:
+    """Cuts of one table.
+
+    Args:
+        view: the table's segment.
+        table: its keys and slots.
+        bells: whom to wake.
+        give_up_entries: called where entry numbers change hands: frames that hold some must be touched again.
+    """
+
+    def __init__(self, view: TableView, table: Table, bells: Bells, give_up_entries: Callable[[], None]) -> None:
+        self._view, self._table, self._bells, self._give_up_entries = view, table, bells, give_up_entries
+        self.is_loading = False  #: the table is granted to the trainer: leave it alone, but for ``finish_load``
+
+    def is_asked(self) -> bool:
+        """Whether there is a cut to apply; to be seen before the look at the frames that it must wait for."""
+        return self._load("cut_asked") > self._load("cut_applied")
+
+    def is_committed(self) -> bool:
+        """Whether the cut that is asked for will happen: an earlier worker may have begun with it."""
+        return self._load("cut_committed") > self._load("cut_applied")
+
+    def apply(self) -> None:
+        """Commit the cut that is asked for, unless it is committed, and apply it; a load only as far as its grant.
+
+        Plans are revoked, and what was trained is retired; or it was committed, and then they were.
+        """
+        header, table = self._view.header, self._table
+        asked, kind = int(header["cut_asked"]), int(header["cut_kind"])
+        if kind == CUT_LOAD and not self.is_committed():
+            header["cut_status"] = loads.make_room(
+                truth_of(self._view), int(header["cut_argument"]), int(header["cut_rows"]))
+            if header["cut_status"] != PLAN_OK:
+                self._store_applied()
+                return
+        header["cut_committed"] = asked
+        if kind == CUT_LOAD:
+            self._grant(asked)
+            return
+        if kind == CUT_RESET:
+            table.reset()
+            self._give_up_entries()
+        elif kind == CUT_THRESHOLD:
+            table.set_threshold(int(header["cut_argument"]))
+        elif kind == CUT_EVICT:
+            header["evicted"] += table.evict(int(header["cut_argument"]))
+        self._store_applied()
+
+    def finish_load(self) -> bool:
+        """Take over what the trainer has filled in; False if it has not said that it is done."""
+        if self._load("cut_filled") < self._load("cut_committed"):
+            return False
+        loads.take_over(truth_of(self._view), int(self._view.header["cut_argument"]))
+        self._table.rebuild((), ())
+        self.is_loading = False
+        self._store_applied()
+        return True
+
+    def _grant(self, asked: int) -> None:
+        self.is_loading = True
+        if self._load("cut_granted") == asked:
+            return  # by an earlier worker: since then all of it is the trainer's
+        self._table.reset()
+        self._give_up_entries()
+        self._view.header["load_entries"] = loads.NOT_WRITTEN
+        self._store("cut_granted", asked)  # SYNC cut-granted
+
+    def _store_applied(self) -> None:
+        header = self._view.header
+        header["rows"], header["time"] = self._table.rows, self._table.time
+        self._store("cut_applied", int(header["cut_asked"]))
+
+    def _store(self, field: str, asked: int) -> None:
+        exchange_i64(self._view.longs, _FIELD[field], asked)
+        self._bells.trainer()
+
+    def _load(self, field: str) -> int:
+        return int(load_acquire_i64(self._view.longs, _FIELD[field]))
+
+
+class CutStage:
+    """Cuts of a table that is in no training stream: nothing has to be waited for.
+
+    Args:
+        view: the table's segment.
+        table: its keys and slots; not rebuilt yet.
+        bells: whom to wake.
+    """
+
+    def __init__(self, view: TableView, table: Table, bells: Bells) -> None:
+        table.rebuild((), ())
+        self._cuts = Cuts(view, table, bells, _nothing)
+        if self._cuts.is_committed():
+            self._cuts.apply()
+
+    def step(self) -> int:
+        """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
+        done = 0
+        while self.act():
+            done += 1
+        return done
+
+    def act(self) -> bool:
+        """Carry out the next action; False if there is none."""
+        if self._cuts.is_loading:
+            return self._cuts.finish_load()
+        if not self._cuts.is_asked():
+            return False
+        self._cuts.apply()
+        return True
+
+    def is_readable(self) -> bool:
+        """Is the truth the state after the last cut?"""
+        return not self._cuts.is_loading
+
+
+def _nothing() -> None:
+    """No frame holds an entry."""
+
+
+_FIELD = {name: place[1] // 8 for name, place in layout.TABLE.fields.items()}
