@@ -41,6 +41,13 @@ def check_position(position: Position, tables: Iterable[str]) -> None:
         _integer("trained_batches of stream {!r}".format(stream), batches, 0)
 
 
+def check_stem(stem: str) -> None:
+    """ValueError unless this can be ``base-step`` of a checkpoint."""
+    _text("stem", stem, _NAME)
+    if "/" in stem or stem.startswith("."):
+        raise ValueError("stem: {!r} is no name of a file".format(stem))
+
+
 def _check_spec(spec: TableSpec) -> None:
     _kind("spec of a table", spec, TableSpec)
     _text("name of a table", spec.name, TABLE_NAME)

@@ -64,7 +64,8 @@ class FileDigests:
         """Digest of the first ``size`` bytes of a file; OSError if it is shorter."""
         pieces = -(-size // PIECE_BYTES)
         tasks = [(fd, size, first, min(pieces, first + _TASK_PIECES)) for first in range(0, pieces, _TASK_PIECES)]
-        return _of_pieces(size, b"".join(self._threads.map(_crcs, tasks)))
+        parts = self._threads.map(_crcs, tasks) if len(tasks) > 1 else map(_crcs, tasks)
+        return _of_pieces(size, b"".join(parts))
 
     def close(self) -> None:
         """End the threads."""

@@ -69,9 +69,12 @@ def open_file(directory_fd: int, name: str, *, writing: bool = False) -> int:
     """A descriptor of a regular file; ELOOP if it is a link, EINVAL if it is neither."""
     flags = os.O_RDWR if writing else os.O_RDONLY
     fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory_fd)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, "not a regular file", name)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", name)
+    except BaseException:
+        close(fd)
+        raise
     return fd
 
 

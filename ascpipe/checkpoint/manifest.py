@@ -78,8 +78,7 @@ def decoded_manifest(record: bytes) -> Manifest:
         raise ValueError("step {!r}".format(step))
     if type(content["saved_at"]) is not float:
         raise ValueError("saved_at {!r}".format(content["saved_at"]))
-    if not isinstance(stem, str) or "/" in stem or stem.startswith("."):
-        raise ValueError("stem {!r}".format(stem))
+    checks.check_stem(stem)
     return Manifest(step, stem, content["saved_at"], specs, data, position)
 
 
@@ -127,8 +126,6 @@ def _files(content: Any) -> Dict[str, SavedFile]:
         file = sealed.fields(described, ["bytes", "digest"])
         if type(file["bytes"]) is not int or file["bytes"] < 0 or not isinstance(file["digest"], str):
             raise ValueError("file {!r}: {!r}".format(name, described))
-        if "/" in name or name.startswith("."):
-            raise ValueError("file name {!r}".format(name))
         files[name] = SavedFile(file["bytes"], file["digest"])
     return files
 

@@ -68,7 +68,7 @@ def place_of_save(directory: str, base: str, step: Optional[int]) -> Place:
     """
     if step is not None and (isinstance(step, bool) or not 0 <= step < 1 << 63):
         raise ValueError("step {!r} of a checkpoint is not in [0, 2^63)".format(step))
-    if os.sep in base:
+    if not base or os.sep in base:
         raise CheckpointPathError(base, "the name of a checkpoint is not a path")
     return place_of(os.path.join(directory, base if step is None else "{}-{}".format(base, int(step))))
 

@@ -54,8 +54,8 @@ def fields(content: Any, names: Iterable[str]) -> Dict[str, Any]:
     """``content`` if it is an object with exactly these names; else ValueError."""
     wanted = set(names)
     if not isinstance(content, dict) or set(content) != wanted:
-        raise ValueError("expected the fields {}, not {}".format(
-            ", ".join(sorted(wanted)), ", ".join(sorted(content)) if isinstance(content, dict) else content))
+        raise ValueError("expected the fields {}, not {!r}".format(
+            sorted(wanted), sorted(content) if isinstance(content, dict) else content))
     return content
 
 

@@ -4,10 +4,11 @@ import os
 from typing import Iterator, List, NamedTuple, Optional, Sequence
 
 from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.dense_part import is_dense_name
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.manifest import MAX_BYTES, Manifest, Pair, decoded_manifest, decoded_pair
 from ascpipe.checkpoint.paths import MANIFEST, MARKER, PAIR, Place
-from ascpipe.errors import CheckpointPathError, DamagedCheckpointError, NoCheckpointError
+from ascpipe.errors import CheckpointError, CheckpointPathError, DamagedCheckpointError, NoCheckpointError
 
 
 def open_place(place: Place) -> int:
@@ -16,20 +17,27 @@ def open_place(place: Place) -> int:
     Raises:
         NoCheckpointError: it does not exist.
         CheckpointPathError: it is a link, or no directory.
+        CheckpointError: the disk refused.
     """
     try:
         return disk.open_directory(place.directory)
     except FileNotFoundError as error:
         raise NoCheckpointError(place.directory) from error
     except OSError as error:
-        raise CheckpointPathError(place.directory, why(error)) from error
+        raise _refused(place.directory, error) from error
+
+
+def _refused(path: str, error: OSError) -> CheckpointError:
+    if error.errno in disk.IS_LINK:
+        return CheckpointPathError(path, why(error))
+    return CheckpointError("{} cannot be opened: {}. Nothing was changed".format(path, why(error)))
 
 
 def why(error: OSError) -> str:
     """A sentence on what the system said."""
     if error.errno in disk.IS_LINK:
         return "it is a link, which is never followed, or not a directory"
-    return "{}{}".format(os.strerror(error.errno) if error.errno else error,
+    return "{}{}".format(error.strerror or error,
                          " ({})".format(error.filename) if error.filename else "")
 
 
@@ -55,6 +63,7 @@ class Tree:
         Raises:
             NoCheckpointError: there is none.
             CheckpointPathError: it is a link.
+            CheckpointError: the disk refused.
         """
         self.place = place
         for self.name in (place.sparse, place.displaced):
@@ -64,7 +73,7 @@ class Tree:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise CheckpointPathError(self.path, why(error)) from error
+                raise _refused(self.path, error) from error
         raise NoCheckpointError(os.path.join(place.directory, place.sparse))
 
     @property
@@ -90,6 +99,9 @@ class Tree:
             manifest = decoded_manifest(manifest_record)
         except (ValueError, TypeError, OverflowError) as error:
             raise self.damaged(name, str(error)) from error
+        foreign = [file for file in pair.dense if not is_dense_name(file, manifest.stem)]
+        if foreign:
+            raise self.damaged(PAIR, "{!r} is no name of a dense file".format(foreign[0]))
         if pair.manifest != digest_of(manifest_record):
             raise self.damaged(MANIFEST, "it is another one than {} was written for".format(PAIR))
         return Records(manifest, pair)

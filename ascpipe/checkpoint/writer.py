@@ -251,10 +251,12 @@ class CheckpointWriter:
 
     def _abandon(self) -> None:
         """Remove what is not committed. May be called again."""
-        self._abandon_staging()
-        if self._directory_fd is not None:
-            disk.close(self._directory_fd)
-            self._directory_fd = None
+        try:
+            self._abandon_staging()
+        finally:
+            if self._directory_fd is not None:
+                disk.close(self._directory_fd)
+                self._directory_fd = None
 
 
 def _opened(place: Place) -> int:
