@@ -1,0 +1,128 @@
+"""Workers are killed hundreds of times, at every store of the protocol and at any instant: nothing can be told from it.
+
+The workers are forked processes with the real stages, rows and optimizer slots are real numbers, and tables of every
+kind swap, grow, admit, evict and are reset meanwhile.  What is compared is all that contract C1 names.
+"""
+import functools
+from dataclasses import replace
+
+import pytest
+
+from ascpipe.kernels.entry import COUNT, STATE
+from ascpipe.shm.atomics import exchange_u32
+from ascpipe.tables.table import Table
+from ascpipe.words import DONE, RETIRED, TOUCHED, TRAINED
+from ascpipe.workers.train_stage import TrainStage
+from tests.support.forked_sim import USUAL, ForkedSim, Plan, Settings
+from tests.support.pause_points import POINTS
+
+MOST_STEPS = 3000
+
+pytestmark = pytest.mark.timeout_s(120)
+
+
+@functools.lru_cache(maxsize=None)
+def undisturbed(seed, steps):
+    with ForkedSim(seed) as sim:
+        return sim.finish(sim.run(range(steps)))
+
+
+def killed(seed, plan, settings=USUAL, **arguments):
+    """(report, kills by place, times that each point was reached) of a run that goes on until all kills are done."""
+    with ForkedSim(seed, plan, settings, chance=seed, **arguments) as sim:
+        moments = sim.run(range(20))
+        while sim.kills_left:
+            assert len(moments) < MOST_STEPS, "not reached: {}".format(
+                [point for point, wanted in zip(POINTS, sim.board.wanted) if wanted])
+            moments += sim.run(range(len(moments), len(moments) + 5))
+        moments += sim.run(range(len(moments), len(moments) + 10))
+        hits = dict(zip(POINTS, sim.board.hits.tolist()))
+        return sim.finish(moments), sim.kills, hits
+
+
+def assert_kills_leave_no_trace(seed, plan, settings=USUAL):
+    report, kills, hits = killed(seed, plan, settings)
+    assert {point: kills.get(point) for point in POINTS} == dict.fromkeys(POINTS, plan.at_points)
+    assert sum(kills.values()) == plan.at_points * len(POINTS) + plan.at_random
+    assert min(hits.values()) >= 3, hits
+    assert report == undisturbed(seed, len(report.moments))
+
+
+def test_a_kill_at_every_store_and_some_at_any_instant_leave_no_trace():
+    assert_kills_leave_no_trace(1, Plan(at_points=1, at_random=20))
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(600)
+@pytest.mark.parametrize("settings", [
+    USUAL, Settings(frames=4, look_ahead=0, plan_ahead=1), Settings(frames=24, look_ahead=8),
+    Settings(key_workers=2, table_workers=2)], ids=["usual", "short", "deep", "many"])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_two_hundred_kills_at_every_store_and_a_hundred_at_any_instant_leave_no_trace(seed, settings):
+    assert_kills_leave_no_trace(seed, Plan(at_points=4, at_random=100), settings)
+
+
+# ---- workers with a flaw that only a kill can show
+
+def counts_by_increment(sim):
+    """A record says how much counts grow, not what they are: assigned twice, it counts twice."""
+    assign = Table.assign
+
+    def increase(table, record, ticket):
+        held, header = record.held, table._header
+        occurrences = sim.ring.part(record.number, table._column).array("occurrences", len(held))
+        admission, full = header["access_threshold"] >= 0, sim.ring.part(record.number, table._column)["full"]
+        counts = full or admission or table._truth.entries32[held, STATE] == TRAINED
+        grows = occurrences * int(header["faae_coefficient"]) * (not admission or header["counting"]) * counts
+        assign(table, replace(record, counts=table._truth.entries[held, COUNT] + grows), ticket)
+
+    Table.assign = increase
+
+
+def before_restart(change):
+    def flaw(sim):
+        restart = TrainStage._restart
+
+        def flawed(stage):
+            change(stage)
+            restart(stage)
+
+        TrainStage._restart = flawed
+
+    flaw.__name__ = change.__name__
+    return flaw
+
+
+def set_done(stage, word):
+    head, count, (words, _, _) = stage._ring.look(stage._column)
+    for number in range(head, head + count):
+        if words[number - head] == DONE:
+            exchange_u32(stage._ring.words, stage._ring.word_index(stage._column, number), word)
+
+
+@before_restart
+def forgets_what_is_done(stage):
+    """The record of a DONE frame is not assigned again."""
+    set_done(stage, RETIRED)
+
+
+@before_restart
+def plans_again_what_is_done(stage):
+    set_done(stage, TOUCHED)
+
+
+@before_restart
+def forgets_a_committed_cut(stage):
+    header = stage._view.header
+    header["cut_applied"] = header["cut_committed"]
+
+
+@pytest.mark.parametrize("flaw", [
+    counts_by_increment, forgets_what_is_done, plans_again_what_is_done, forgets_a_committed_cut],
+    ids=lambda flaw: flaw.__name__)
+def test_a_worker_whose_flaw_only_a_kill_can_show_is_seen(flaw):
+    expected = undisturbed(1, 30)
+    with ForkedSim(1, flaw=flaw) as sim:
+        assert sim.finish(sim.run(range(30))) == expected
+    with pytest.raises(AssertionError):
+        killed(1, Plan(at_points=1), flaw=flaw)

@@ -1,0 +1,280 @@
+"""Named places between the stores of a worker, where a test stops it to kill it.
+
+``Board`` is shared memory: how often each point was reached, and at which ones a worker shall stop.  ``install`` puts
+the points around the stores of the stages, in the process that calls it: a forked worker.
+"""
+import dataclasses
+import functools
+import signal
+from typing import Any, Callable, Dict, List
+
+import numpy as np
+
+from ascpipe.kernels.entry import STATE
+from ascpipe.shm import atomics, layout
+from ascpipe.shm.bell import ring_plain
+from ascpipe.shm.growth import Growth
+from ascpipe.shm.ring import PartView, TableView
+from ascpipe.tables import table as table_module
+from ascpipe.tables.table import Table
+from ascpipe.words import CUT_EVICT, CUT_RESET, CUT_THRESHOLD, DEDUPED, FREE, WORD_NAMES
+from ascpipe.workers import cuts, eval_stage, key_worker, train_stage
+from ascpipe.workers.eval_stage import EvalStage
+from ascpipe.workers.key_worker import KeyStage
+from ascpipe.workers.train_stage import TrainStage
+from tests.support.replayed_table import ReplayedTable
+
+POINTS = tuple("{}: {}".format(action, moment) for action, moments in (
+    ("dedup", ("claimed", "arrays written", "before DEDUPED", "after DEDUPED")),
+    ("touch", ("before TOUCHED", "after TOUCHED")),
+    ("growth of entries", ("memory is there", "header says so")),
+    ("growth of home rows", ("memory is there", "header says so")),
+    ("plan", ("record made", "half of the fields", "before PLANNED", "after PLANNED")),
+    ("revoke", ("before TOUCHED", "after TOUCHED")),
+    ("retire", ("before assignment", "half assigned", "assigned", "before RETIRED", "after RETIRED")),
+    ("skip", ("before RETIRED", "after RETIRED")),
+    ("count-only", ("before finished", "after finished", "before DONE", "after DONE")),
+    ("reset", ("committed", "half applied", "before DEDUPED", "after DEDUPED", "before APPLIED", "after APPLIED")),
+    ("threshold", ("committed", "before APPLIED", "after APPLIED")),
+    ("eviction", ("committed", "half applied", "before APPLIED", "after APPLIED")),
+    ("restart", ("before TOUCHED", "after TOUCHED", "half assigned", "assigned", "rebuilt")),
+    ("answer", ("before ANSWERED", "after ANSWERED")),
+    ("release", ("before RETIRED", "after RETIRED")),
+) for moment in moments)
+NUMBERS = {name: number for number, name in enumerate(POINTS)}
+OF_RESTART = [number for name, number in NUMBERS.items() if name.startswith("restart")]
+
+#: what a worker does, as ``Board.doing`` has it
+IDLE, ACTIONS = 0, ("nothing", "dedup", "touch", "plan", "revoke", "retire", "skip", "count-only", "reset",
+                    "threshold", "eviction", "restart", "answer", "release", "replay")
+_CUTS = {CUT_RESET: "reset", CUT_THRESHOLD: "threshold", CUT_EVICT: "eviction"}
+_WORKERS = layout.MAX_KEY_WORKERS + layout.MAX_TABLE_WORKERS
+_TEXT_BYTES = 1 << 14
+
+
+class Board:
+    """What the workers and their killer tell each other.
+
+    Args:
+        memory: uint8[Board.BYTES], shared, zeroed.
+
+    Attributes:
+        hits: int64[points]; how often a worker came by.
+        wanted: int64[points]; how many workers shall stop there.
+        armed: int64[1]; 1 = the next worker at a wanted point stops, and sets it to 0.
+        spare: int64[1]; so many workers are let go before that.
+        paused: int64[2]; 1 + the worker that has stopped, and the point; 0 = none has.
+        leaving: int64[1]; 1 = workers check themselves and exit.
+        doing: int64[workers]; index into ACTIONS.
+    """
+
+    BYTES = 8 * (2 * len(POINTS) + 5 + _WORKERS) + _TEXT_BYTES
+
+    def __init__(self, memory: np.ndarray) -> None:
+        longs, at = memory[:self.BYTES - _TEXT_BYTES].view(np.int64), 0
+        for name, count in (("hits", len(POINTS)), ("wanted", len(POINTS)), ("armed", 1), ("spare", 1), ("paused", 2),
+                            ("leaving", 1), ("doing", _WORKERS)):
+            setattr(self, name, longs[at:at + count])
+            at += count
+        self._armed_words = self.armed.view(np.uint32)
+        self._text = memory[self.BYTES - _TEXT_BYTES:]
+
+    def must_stop(self, point: int) -> bool:
+        """Whether the worker that is at a point shall stop there."""
+        self.hits[point] += 1
+        if not self.armed[0] or not self.wanted[point]:
+            return False
+        if self.spare[0] > 0:
+            self.spare[0] -= 1
+            return False
+        return bool(atomics.compare_exchange_u32(self._armed_words, 0, 1, 0))
+
+    def fail(self, text: str) -> None:
+        """Leave a traceback for whoever reaps us."""
+        data = text.encode()[-_TEXT_BYTES:]
+        self._text[:len(data)] = np.frombuffer(data, np.uint8)
+
+    def failure(self) -> str:
+        return bytes(self._text).rstrip(b"\0").decode(errors="replace")
+
+
+class Pauses:
+    """The points of one worker.
+
+    Args:
+        board: shared with the killer.
+        session: the session segment, for the bell of the killer.
+        worker: its place on the board.
+    """
+
+    def __init__(self, board: Board, session: np.ndarray, worker: int) -> None:
+        self._board, self._session, self._worker = board, session, worker
+        self._actions: List[str] = ["nothing"]
+
+    def at(self, moment: str, half_way: Callable[[], Any] = lambda: None) -> None:
+        """The worker is at a point of its action; ``half_way`` is done first if it stops here for good."""
+        self.at_point("{}: {}".format(self._actions[-1], moment), half_way)
+
+    def at_point(self, name: str, half_way: Callable[[], Any] = lambda: None) -> None:
+        point = NUMBERS[name]
+        if self._board.must_stop(point):
+            half_way()
+            self._board.wanted[point] -= 1
+            self._board.paused[1] = point
+            self._board.paused[0] = 1 + self._worker
+            ring_plain(self._session, layout.BELL_TRAINER)
+            while True:
+                signal.pause()
+
+    def action(self) -> str:
+        return self._actions[-1]
+
+    def during(self, owner: Any, method: str, name: Any) -> None:
+        """Let a method be an action; ``name`` is what it is called, or makes that out of the arguments."""
+        function = getattr(owner, method)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._actions.append(name if isinstance(name, str) else name(*args))
+            self._board.doing[self._worker] = ACTIONS.index(self._actions[-1])
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._actions.pop()
+                self._board.doing[self._worker] = ACTIONS.index(self._actions[-1])
+
+        setattr(owner, method, call)
+
+    def around(self, owner: Any, name: str, before: Callable[..., Any] = lambda *args: None,
+               after: Callable[..., Any] = lambda *args: None) -> None:
+        """Call ``before`` with the arguments, and ``after`` with the result too, whenever a function is called."""
+        function = getattr(owner, name)
+
+        @functools.wraps(function)
+        def call(*args: Any) -> Any:
+            before(*args)
+            result = function(*args)
+            after(*args, result)
+            return result
+
+        setattr(owner, name, call)
+
+
+def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
+    """Put the points around the stores of the stages that are made afterwards in this process."""
+    pauses = Pauses(board, session, worker)
+    for method, action in (("_touch", "touch"), ("_plan", "plan"), ("_revoke", "revoke"), ("_retire", "retire"),
+                           ("_skip", "skip"), ("_count_only", "count-only"), ("_restart", "restart")):
+        pauses.during(TrainStage, method, action)
+    pauses.during(TrainStage, "_apply_cut", lambda stage, *_: _CUTS[int(stage._view.header["cut_kind"])])
+    pauses.during(EvalStage, "_answer", "answer")
+    pauses.during(KeyStage, "_dedup", "dedup")
+    pauses.during(ReplayedTable, "_expected", "replay")
+    _around_words(pauses)
+    _around_records(pauses)
+    _around_cuts(pauses)
+    _around_growth(pauses)
+    return pauses
+
+
+def _around_words(pauses: Pauses) -> None:
+    """Before and after each store of a word that others wait for."""
+
+    def stores(module: Any, name: str, said: Callable[..., str]) -> None:
+        pauses.around(module, name, lambda *args: pauses.at("before " + said(*args)),
+                      lambda *args: pauses.at("after " + said(*args[:-1])))
+
+    stores(train_stage, "exchange_u32", lambda words, at, word: WORD_NAMES[word])
+    stores(train_stage, "compare_exchange_u32", lambda words, at, expected, word: WORD_NAMES[word])
+    stores(cuts, "exchange_i64", lambda longs, at, value: "APPLIED")
+    stores(train_stage, "store_release_i64", lambda longs, at, value: "finished")
+
+    def of_evaluation(when: str, word: int) -> None:
+        if pauses.action() == "answer":
+            pauses.at("{} {}".format(when, WORD_NAMES[word]))
+        else:
+            pauses.at_point("release: {} {}".format(when, WORD_NAMES[word]))
+
+    pauses.around(eval_stage, "exchange_u32", lambda words, at, word: of_evaluation("before", word),
+                  lambda words, at, word, _: of_evaluation("after", word))
+
+    def of_keys(when: str, word: int) -> None:
+        if word == DEDUPED:  # else it is the claim, by a generation; those of a test begin above
+            pauses.at_point("dedup: {} DEDUPED".format(when))
+
+    pauses.around(key_worker, "compare_exchange_u32", lambda words, at, expected, word: of_keys("before", word),
+                  lambda words, at, expected, word, _: of_keys("after", word))
+    pauses.around(KeyStage, "_dedup", lambda *_: pauses.at_point("dedup: claimed"))
+    pauses.around(key_worker, "dedup_parts", after=lambda *_: pauses.at("arrays written"))
+
+
+def _around_records(pauses: Pauses) -> None:
+    """While a record is made, published and assigned."""
+    pauses.around(Table, "plan", after=lambda *_: pauses.at("record made"))
+
+    def field(part: PartView, name: str, value: int) -> None:
+        if pauses.action() == "plan" and name == "status":
+            pauses.at("half of the fields")
+
+    pauses.around(PartView, "__setitem__", field)
+    assign = Table.assign
+
+    def before(table: Table, record: Any, ticket: int) -> None:
+        half = dataclasses.replace(
+            record, held=record.held[:len(record.held) // 2],
+            out_slots=record.out_slots[:(len(record.out_slots) + 1) // 2])
+        if pauses.action() == "retire":
+            pauses.at("before assignment")
+        pauses.at("half assigned", lambda: assign(table, half, ticket))
+
+    pauses.around(Table, "assign", before, lambda *_: pauses.at("assigned"))
+
+    def rebuilt(*_: Any) -> None:
+        if pauses.action() == "restart":
+            pauses.at("rebuilt")
+
+    pauses.around(Table, "rebuild", after=rebuilt)
+
+
+def _around_cuts(pauses: Pauses) -> None:
+    """Between the commitment of a cut and its application; "half applied" is with some entries of the first half."""
+
+    def reset_half(table: Table) -> None:
+        used = int(table._header["entries_used"])
+        table._truth.entries32[:used // 2, STATE] = FREE
+
+    def committed(*_: Any) -> None:
+        pauses.at("committed")
+
+    def reset(table: Table) -> None:
+        committed()
+        pauses.at("half applied", lambda: reset_half(table))
+
+    pauses.around(Table, "reset", reset)
+    pauses.around(Table, "set_threshold", committed)
+    pauses.around(Table, "evict", committed)
+    evict = table_module.evict_entries
+    pauses.around(table_module, "evict_entries",
+                  lambda used, *rest: pauses.at("half applied", lambda: evict(used // 2, *rest)))
+
+
+def _around_growth(pauses: Pauses) -> None:
+    """Between the memory of new entries or home rows and the header that says that it is there."""
+    kinds: Dict[str, str] = {"entries_ready": "growth of entries", "homes_ready": "growth of home rows"}
+
+    def grown(growth: Growth, ready: int, wanted: int, result: int) -> None:
+        if result > ready:
+            of_entries = growth._item_bytes == layout.ENTRY.itemsize
+            pauses.at_point("growth of {}: memory is there".format("entries" if of_entries else "home rows"))
+
+    pauses.around(Growth, "ready", after=grown)
+    ready = TableView._ready
+
+    def call(view: TableView, growth: Growth, field: str, count: int) -> bool:
+        before = int(view.header[field])
+        result = ready(view, growth, field, count)
+        if view.header[field] > before:
+            pauses.at_point("{}: header says so".format(kinds[field]))
+        return result
+
+    TableView._ready = call  # type: ignore[assignment]
