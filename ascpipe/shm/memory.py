@@ -30,10 +30,12 @@ class Room(NamedTuple):
 
     Attributes:
         free_bytes: what may still be allocated.
+        limit_bytes: the limit itself.
         text: a sentence with the numbers.
     """
 
     free_bytes: int
+    limit_bytes: int
     text: str
 
 
@@ -62,10 +64,15 @@ def require(need_bytes: int, what: str, *, shm_counts: bool = False,
         OutOfSharedMemoryError: names every limit.
     """
     shm = shm_room(places.shm_dir)
-    limits = [room for room in group_rooms(places) + [machine_room(places.meminfo)] if room is not None]
+    limits = _limits(places)
     binding = limits + ([shm] if shm_counts else [])
     if any(room.free_bytes < need_bytes + MARGIN_BYTES for room in binding):
         raise OutOfSharedMemoryError(what, need_bytes, ", ".join(room.text for room in [shm] + limits))
+
+
+def limit_bytes(places: Places = Places()) -> int:  # noqa: B008  (immutable)
+    """What could ever be allocated: all memory of the machine, or a smaller limit of our control groups."""
+    return min([room.limit_bytes for room in _limits(places)] + [_NO_LIMIT])
 
 
 def shm_room(shm_dir: str) -> Room:
@@ -73,19 +80,18 @@ def shm_room(shm_dir: str) -> Room:
     try:
         status = os.statvfs(shm_dir)
     except OSError as error:
-        return Room(0, "{}: {}".format(shm_dir, error.strerror))
+        return Room(0, 0, "{}: {}".format(shm_dir, error.strerror))
     free, total = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
-    return Room(free, "{} has {:.2f} of {:.2f} GiB free".format(shm_dir, free / _GIB, total / _GIB))
+    return Room(free, total, "{} has {:.2f} of {:.2f} GiB free".format(shm_dir, free / _GIB, total / _GIB))
 
 
 def machine_room(meminfo: str) -> Optional[Room]:
     """What the machine has left, page cache included."""
-    text = _read(meminfo)
-    for line in text.splitlines() if text else []:
-        if line.startswith("MemAvailable:"):
-            free = int(line.split()[1]) * 1024
-            return Room(free, "the machine has {:.2f} GiB available".format(free / _GIB))
-    return None
+    fields = dict(line.split(":") for line in (_read(meminfo) or "").splitlines())
+    if "MemAvailable" not in fields:
+        return None
+    free, total = (int(fields[name].split()[0]) * 1024 for name in ("MemAvailable", "MemTotal"))
+    return Room(free, total, "the machine has {:.2f} GiB available".format(free / _GIB))
 
 
 def group_rooms(places: Places) -> List[Optional[Room]]:
@@ -105,6 +111,11 @@ def group_rooms(places: Places) -> List[Optional[Room]]:
     return rooms
 
 
+def _limits(places: Places) -> List[Room]:
+    """The limits that are known, but for the size of /dev/shm."""
+    return [room for room in group_rooms(places) + [machine_room(places.meminfo)] if room is not None]
+
+
 def _upwards(root: str, path: str) -> List[str]:
     """The folder of a group and those of its parents.  In a container the path may not exist: then the root is ours."""
     parts = [part for part in path.split("/") if part and part != ".."]
@@ -119,7 +130,7 @@ def _group_room(directory: str, names: Tuple[str, str]) -> Optional[Room]:
     if limit >= _NO_LIMIT:
         return None
     used = max(0, used - _reclaimable(directory))
-    return Room(limit - used, "the memory limit of the control group is {:.2f} GiB, used {:.2f} GiB ({})".format(
+    return Room(limit - used, limit, "the memory limit of the control group is {:.2f} GiB, used {:.2f} GiB ({})".format(
         limit / _GIB, used / _GIB, directory))
 
 

@@ -13,7 +13,8 @@ TINY = 4096
 @pytest.fixture
 def places(tmp_path):
     """A machine with 64 GiB left, no groups, and a /dev/shm as large as this file system."""
-    (tmp_path / "meminfo").write_text("MemTotal: 1 kB\nMemAvailable: {} kB\n".format(64 * GIB // 1024))
+    (tmp_path / "meminfo").write_text("MemTotal: {} kB\nMemAvailable: {} kB\n".format(
+        128 * GIB // 1024, 64 * GIB // 1024))
     (tmp_path / "groups").write_text("")
     return memory.Places(str(tmp_path), str(tmp_path / "meminfo"), str(tmp_path / "groups"), str(tmp_path / "cgroup"))
 
@@ -69,6 +70,13 @@ def test_page_cache_that_can_be_given_up_is_free(places):
 def test_no_limit_is_no_limit(places, limit):
     make_group(places, "0::/a", "a", memory__max=limit, memory__current=4 * GIB)
     assert not memory.preflight(TINY, "a test", places)
+
+
+def test_all_memory_is_that_of_the_machine_or_of_a_smaller_group(places):
+    assert memory.limit_bytes(places._replace(meminfo="/none")) > 1 << 60
+    assert memory.limit_bytes(places) == 128 * GIB
+    make_group(places, "0::/a", "a", memory__max=4 * GIB, memory__current=3 * GIB)
+    assert memory.limit_bytes(places) == 4 * GIB
 
 
 def test_this_machine_can_be_read():
