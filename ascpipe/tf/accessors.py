@@ -29,7 +29,7 @@ def get_use_static() -> bool:
 
 
 def get_use_dynamic_expansion() -> bool:
-    """Whether tables grow; not built yet, so False."""
+    """Whether tables grow."""
     return Configuration.get_instance().use_dynamic_expansion
 
 

@@ -1,4 +1,4 @@
-"""Completes a graph once all its slot variables exist: real plan ops in the place of the provisional ones."""
+"""Completes a graph once all its optimizer slots are known: real plan ops in the place of the provisional ones."""
 from typing import Dict, List
 
 import tensorflow as tf
@@ -7,18 +7,18 @@ from tensorflow.core.framework import attr_value_pb2
 from ascpipe.tf import native
 from ascpipe.tf.cuts import eviction_op
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState
-from ascpipe.tf.lookup import TableLookup
-from ascpipe.tf.slots import SlotVariable, slot_variables
+from ascpipe.tf.slots import OptimizerSlot, optimizer_slots
 from ascpipe.tf.table import Table, outside_scopes
+from ascpipe.tf.table_lookup import TableLookup
 from ascpipe.words import TRAIN
 
-#: Slot variables by name of the table.
-Slots = Dict[str, List[SlotVariable]]
+#: Optimizer slots by name of the table.
+Slots = Dict[str, List[OptimizerSlot]]
 
 
 def slots_of_training_tables(state: GraphState) -> Slots:
-    """The slot variables that move with the rows of each table that is trained. Raises as ``slot_variables``."""
-    return {name: slot_variables(state.tables[name]) for name, channel in state.lookups if channel == TRAIN}
+    """The optimizer slots beside the rows of each table that is trained. Raises as ``slot_variables``."""
+    return {name: optimizer_slots(state, state.tables[name]) for name, channel in state.lookups if channel == TRAIN}
 
 
 def complete_graph(state: GraphState, slots: Slots) -> None:
@@ -51,16 +51,18 @@ def _refuse_restore(table: Table) -> None:
                     assign._update_input(1, tf.identity(assign.inputs[1]))
 
 
-def _plan_op(lookup: TableLookup, slots: List[SlotVariable]) -> List[tf.Tensor]:
+def _plan_op(lookup: TableLookup, slots: List[OptimizerSlot]) -> List[tf.Tensor]:
     table, graph = lookup.table, lookup.table.variable.graph
     training = lookup.channel == TRAIN
-    moving = slots if training else []
+    slots = slots if training else []
+    variables = [table.variable, *(slot.variable for slot in slots if slot.variable is not None)]
     scope = "ascpipe/{}_{}_plan".format(table.variable.op.name, CHANNEL_NAMES[lookup.channel])
     with outside_scopes(graph), graph.name_scope(scope):
         slot_numbers, restore = native.ops().asc_next_plan(
-            ticket=lookup.ticket, state=[table.variable._ref(), *(slot.variable._ref() for slot in moving)],
+            ticket=lookup.ticket, state=[variable._ref() for variable in variables],
             table=table.shape.number, stream=lookup.stream.number, k=len(lookup.specs), training=training,
-            slot_initial=[slot.initial for slot in moving])
+            slot_initial=[slot.initial for slot in slots],
+            slot_widths=[slot.width for slot in slots if slot.variable is None])
         for provisional, final in zip(lookup.plan[1:], restore):
             final.set_shape(provisional.shape)
         if lookup.send_count is not None:

@@ -49,6 +49,7 @@ class Configuration:
     Attributes:
         max_steps, train_steps, eval_steps, save_steps: as given; nothing is paced by them.
         if_load: whether the program means to restore a checkpoint.
+        use_dynamic_expansion: tables grow, and their rows are used in host memory.
         use_static: tables are looked up with a ``send_count``.
         daemon: name of the daemon to use, or None for the usual choice.
         rank_id, rank_size: which process of how many.
@@ -64,6 +65,7 @@ class Configuration:
         self.eval_steps: int = arguments.get("eval_steps", -1)
         self.save_steps: int = arguments.get("save_steps", -1)
         self.if_load: bool = arguments.get("if_load", False)
+        self.use_dynamic_expansion: bool = arguments.get("use_dynamic_expansion", False)
         self.use_static: bool = not arguments.get("use_dynamic", True)
         self.use_lccl: bool = arguments.get("use_lccl", False)
         self.use_hot: bool = arguments.get("use_hot", True)
@@ -79,7 +81,6 @@ class Configuration:
         """Whether the pipeline runs; tables and training lookups are then complete."""
         return self.pipeline is not None
 
-    use_dynamic_expansion = False
     is_incremental_checkpoint = False
     modify_graph = False
 
@@ -136,6 +137,8 @@ def init(**kwargs: Any) -> None:
 
     Args:
         use_dynamic: bool, True: batches of any shape; False: each lookup names a ``send_count``.
+        use_dynamic_expansion: bool, False: tables have no size: their rows live in host memory and are used there, and
+            optimizers are those by address.
         if_load: bool, False: whether a checkpoint will be restored.
         max_steps, train_steps, eval_steps, save_steps: int in [-1, 2147483647], -1; need not be right.
         daemon: str: name of the daemon to use, which must run; else ``$ASCPIPE_NAME``, else the one named
@@ -144,7 +147,7 @@ def init(**kwargs: Any) -> None:
     Raises:
         ValueError: an argument of the wrong type or out of range; max, train and eval steps all 0.
         EnvironmentError: ``init`` was called before, and not ended.
-        NotBuiltYetError: several ranks, dynamic expansion, incremental checkpoints.
+        NotBuiltYetError: several ranks, incremental checkpoints.
     """
     check_all(_RULES, kwargs)
     if all(kwargs.get(name, -1) == 0 for name in ("max_steps", "train_steps", "eval_steps")):
@@ -172,9 +175,6 @@ def terminate_config_initializer() -> None:
 
 
 def _refuse_not_built(arguments: Dict[str, Any]) -> None:
-    if arguments.get("use_dynamic_expansion", False):
-        raise NotBuiltYetError("init(use_dynamic_expansion=True)", "leave it False and give create_table a "
-                               "device_vocabulary_size that holds every key")
     if arguments.get("is_incremental_checkpoint", False):
         raise NotBuiltYetError("init(is_incremental_checkpoint=True)", "leave it False")
 

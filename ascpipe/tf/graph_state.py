@@ -17,8 +17,8 @@ from ascpipe.tf.thresholds import TableThresholds
 from ascpipe.words import EVAL, TRAIN
 
 if TYPE_CHECKING:
-    from ascpipe.tf.lookup import TableLookup
     from ascpipe.tf.table import Table
+    from ascpipe.tf.table_lookup import TableLookup
 
 CHANNEL_NAMES = {TRAIN: "training", EVAL: "evaluation"}
 
@@ -36,6 +36,20 @@ class Feature:
     spec: FeatureSpec
     shape: tf.TensorShape
     sparse: bool = False
+
+
+@dataclasses.dataclass
+class HomeSlots:
+    """What an optimizer keeps beside each row of an expansion table.
+
+    Attributes:
+        owner: the optimizer.
+        initial: by name of the optimizer slot, in their order in a home row, what each element begins with. Each is
+            as wide as the embedding.
+    """
+
+    owner: tf.compat.v1.train.Optimizer
+    initial: Dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -72,6 +86,7 @@ class GraphState:
         lookups: per (table name, channel), what was looked up.
         thresholds: admission and eviction of its tables.
         evict_op: evicts from its tables, once it was made.
+        home_slots: by name of the table, what an optimizer keeps beside rows that are used at home.
         optimizer_counts: how many optimizers of a name there are.
         started: whether ``start_asc_pipeline`` has completed this graph.
     """
@@ -82,6 +97,7 @@ class GraphState:
         self.lookups: Dict[Tuple[str, int], TableLookup] = {}
         self.thresholds = TableThresholds()
         self.evict_op: Optional[tf.Operation] = None
+        self.home_slots: Dict[str, HomeSlots] = {}
         self.optimizer_counts: Dict[str, int] = collections.Counter()
         self.started = False
         self._streams: Dict[Any, Stream] = {}

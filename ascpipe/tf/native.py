@@ -30,8 +30,9 @@ class TableShape(NamedTuple):
         number: of the table, from 0.
         name: for error texts and the status.
         dim: length of a row.
-        device_rows: rows of the table variable.
-        home_rows: rows that the host holds at most; 0 for a table that lives on the device alone.
+        device_rows: rows of the table variable; 0 for an expansion table, whose variable is one row without use.
+        home_rows: rows that the host holds at most; 0 for a table that lives on the device alone. Those of an
+            expansion table are known when the pipeline starts.
         row_floats: floats of a home row: the embedding and its optimizer slots.
         seed: of the initial rows, 64 bits.
         kind: of the initial rows: 0 constant a, 1 uniform [a, b), 2 normal (mean a, stddev b), 3 truncated normal,
@@ -55,6 +56,11 @@ class TableShape(NamedTuple):
     home_rows: int = 0
     row_floats: int = 0
     padding_keys: Tuple[int, ...] = ()
+
+    @property
+    def expands(self) -> bool:
+        """Whether it is an expansion table: its rows are used at home, and it grows."""
+        return self.device_rows == 0
 
 
 class StreamShape(NamedTuple):

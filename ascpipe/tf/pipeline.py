@@ -6,13 +6,14 @@ from typing import Any, Dict
 import tensorflow as tf
 
 from ascpipe.control import messages, trainer_link
-from ascpipe.shm import layout
+from ascpipe.shm import layout, memory
 from ascpipe.tf import native
 from ascpipe.tf.completion import Slots, complete_graph, slots_of_training_tables
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.graph_checks import require_startable, warn_of_short_run_ahead
 from ascpipe.tf.graph_state import GraphState, Stream
 from ascpipe.tf.not_built import NotBuiltYetError
+from ascpipe.tf.table import MAX_VOCABULARY
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +33,10 @@ class Pipeline:
     def table_size(self, number: int) -> int:
         """Trained keys of a table that have a row."""
         return self._native.table_size(number)
+
+    def table_capacity(self, number: int) -> int:
+        """Keys of a table that may have a row; of an expansion table, rows that have memory."""
+        return self._native.table_capacity(number)
 
     @property
     def daemon_pid(self) -> int:
@@ -93,7 +98,7 @@ def _start(configuration: Configuration, state: GraphState, slots: Slots) -> Pip
         link = trainer_link.connect(configuration.daemon, layout=layout.layout_hash())
         undo.callback(link.close)
         streams = [_stream_shape(state, stream) for stream in state.streams()]
-        tables = [_with_row_floats(table.shape, slots) for table in state.tables.values()]
+        tables = [_with_homes(table.shape, slots) for table in state.tables.values()]
         warn_of_short_run_ahead(state, link.settings.look_ahead)
         segments = link.start([messages.Stream(s.number, s.channel, s.tables) for s in streams],
                               [_table_message(table, state) for table in tables])
@@ -112,10 +117,13 @@ def _start(configuration: Configuration, state: GraphState, slots: Slots) -> Pip
     return Pipeline(link, running)
 
 
-def _with_row_floats(shape: native.TableShape, slots: Slots) -> native.TableShape:
-    """A row's home holds what the optimizer keeps beside it, too."""
-    widths = [slot.variable.shape[1].value for slot in slots.get(shape.name, [])]
-    return shape._replace(row_floats=shape.dim + sum(widths))
+def _with_homes(shape: native.TableShape, slots: Slots) -> native.TableShape:
+    """A row's home holds what the optimizer keeps beside it, too; expansion tables grow as far as memory does."""
+    shape = shape._replace(row_floats=shape.dim + sum(slot.width for slot in slots.get(shape.name, [])))
+    if not shape.expands:
+        return shape
+    key_bytes = layout.ENTRY.itemsize + 4 * shape.row_floats
+    return shape._replace(home_rows=max(1, min(MAX_VOCABULARY, memory.limit_bytes() // key_bytes)))
 
 
 def _table_message(shape: native.TableShape, state: GraphState) -> messages.Table:

@@ -1,26 +1,38 @@
-"""The optimizer slot variables of a table: found by name, with the value that new rows of them get."""
+"""What optimizers keep beside a table's rows, with the value that it begins with for new keys."""
 from typing import Any, Iterable, List, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import variables
 
+from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.table import Table
 
 
-class SlotVariable(NamedTuple):
-    """State of an optimizer beside a table.
+class OptimizerSlot(NamedTuple):
+    """State of an optimizer beside a table's rows.
 
     Attributes:
-        variable: float[device rows, width], a ref variable.
+        width: floats beside each row.
         initial: what each element begins with.
+        variable: float[device rows, width], a ref variable; None of an expansion table, where it lies in home rows.
     """
 
-    variable: tf.Variable
+    width: int
     initial: float
+    variable: Optional[tf.Variable] = None
 
 
-def slot_variables(table: Table) -> List[SlotVariable]:
+def optimizer_slots(state: GraphState, table: Table) -> List[OptimizerSlot]:
+    """The optimizer slots of a table, in their order in a home row. Raises as ``slot_variables``."""
+    if not table.shape.expands:
+        return slot_variables(table)
+    if table.table_name not in state.home_slots:
+        return []
+    return [OptimizerSlot(table.emb_size, initial) for initial in state.home_slots[table.table_name].initial.values()]
+
+
+def slot_variables(table: Table) -> List[OptimizerSlot]:
     """The slot variables of a table, of any optimizer, in order of creation.
 
     An optimizer names them ``<name of the table's variable>/<its own name>``, below the program's variable
@@ -42,7 +54,7 @@ def slot_variables(table: Table) -> List[SlotVariable]:
             raise ValueError("slot variable {!r} of table {!r} is a resource variable, its rows cannot move with the "
                              "table's; make the optimizer without resource variables".format(
                                  variable.name, table.table_name))
-        found.append(SlotVariable(variable, _initial_value(variable, table)))
+        found.append(OptimizerSlot(shape[1].value, _initial_value(variable, table), variable))
     return found
 
 

@@ -50,7 +50,7 @@ class Table:
     Attributes:
         table_name: its name, without the characters that are removed.
         shape: what the native side is told of it.
-        variable: the device rows, float[device rows, dim], a ref variable.
+        variable: the device rows, float[device rows, dim], a ref variable; of an expansion table one row without use.
         key_dtype: dtype of its keys as declared; keys are int64 everywhere.
         is_save: whether checkpoints shall hold it.
     """
@@ -77,11 +77,12 @@ class Table:
         return Configuration.get_instance().running_pipeline().table_size(self.shape.number)
 
     def capacity(self) -> int:
-        """Keys that the table can hold. Raises ``RuntimeError`` where the pipeline does not run."""
-        Configuration.get_instance().running_pipeline()
-        return self.shape.home_rows or self.shape.device_rows
+        """Keys that the table can hold; of an expansion table, without growing. Raises as ``size``."""
+        return Configuration.get_instance().running_pipeline().table_capacity(self.shape.number)
 
     def __repr__(self) -> str:
+        if self.shape.expands:
+            return "Table({!r}, dim={}, expansion)".format(self.table_name, self.shape.dim)
         return "Table({!r}, dim={}, device_vocabulary_size={}, host_vocabulary_size={})".format(
             self.table_name, self.shape.dim, self.shape.device_rows, self.shape.home_rows)
 
@@ -116,29 +117,34 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         device_vocabulary_size: rows on the device, in [1, 1e9]: how many keys the table can hold, or, with host
             rows, how many of them are on the device; those of a batch at least.
         host_vocabulary_size: in [0, 1e9], not below device_vocabulary_size: rows of the host, each with its optimizer
-            slots: how many keys the table can hold. 0: the table lives on the device alone.
+            slots: how many keys the table can hold. 0: the table lives on the device alone. In dynamic expansion mode
+            this and the two other sizes are without effect: the table grows.
         ssd_vocabulary_size: in [0, 1e9]; more than 0 is not built yet.
         init_param: in [-10, 10]; multiplies the initial values.
         padding_keys: an int or a list of them: keys whose rows are looked up and never updated. With
             ``padding_keys_mask=True`` and a ``padding_keys_len``, whose value is without effect.
+        enable_merge: without effect but in the checks: tables are never merged, nor need be.
         is_dp, all2all_gradients_op: without effect with one rank.
         ssd_data_path, shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
 
     Raises:
         ValueError: an argument of the wrong type or out of range; a name that is taken.
         EnvironmentError: the pipeline was started already, or ``init`` was not called.
-        RuntimeError: ``enable_merge``, which needs dynamic expansion.
+        RuntimeError: ``enable_merge`` without dynamic expansion mode.
         NotBuiltYetError: an SSD tier.
     """
+    configuration = Configuration.get_instance()
+    expands = configuration.use_dynamic_expansion
+    if expands:
+        device_vocabulary_size = host_vocabulary_size = ssd_vocabulary_size = 0
     _require_consistent(device_vocabulary_size, host_vocabulary_size, ssd_vocabulary_size)
     _require_padding(padding_keys, padding_keys_mask, padding_keys_len, is_dp)
-    if enable_merge:
+    if enable_merge and not expands:
         raise RuntimeError("table {!r}: enable_merge needs dynamic expansion mode, init(use_dynamic_expansion=True)"
                            .format(name))
     table_name = clean_table_name(name)
     if table_name.startswith(_RESERVED_PREFIX):
         raise ValueError("table name {!r} begins with {!r}, which is reserved".format(name, _RESERVED_PREFIX))
-    configuration = Configuration.get_instance()
     if configuration.frozen:
         raise OSError("table {!r}: the pipeline was started, tables are created before it. For another graph (of an "
                       "Estimator's next call, for instance) call terminate_config_initializer() and init() first; the "
@@ -200,6 +206,6 @@ def _device_rows(graph: tf.Graph, shape: native.TableShape, collection: str) -> 
     with outside_scopes(graph):
         return variables.RefVariable(
             initial_value=lambda: native.ops().asc_table_init(
-                table=shape.number, rows=shape.device_rows, dim=shape.dim, training=True),
+                table=shape.number, rows=shape.device_rows or 1, dim=shape.dim, training=True),
             trainable=False, collections=[tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, collection], dtype=tf.float32,
             name=name)

@@ -1,14 +1,17 @@
 """The smallest program: one table whose loss is the sum of the rows looked up, so that each occurrence of a key takes
 the learning rate from its row."""
+import contextlib
+import functools
+
 import numpy as np
 import tensorflow as tf
 
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
-from mx_rec.optimizers import gradient_descent
 from tests.tf import programs
 
 DIM = 2
+EXPANSION = {"expansion": True}  #: an argument of ``one_table``
 
 
 def batch(*ids, time=None, dtype=np.int64):
@@ -20,8 +23,7 @@ def times(ids, time):
     return {"ids": ids} if time is None else {"ids": ids, "time": np.int64(time)}
 
 
-def sgd():
-    return gradient_descent.create_hash_optimizer(1.0)
+sgd = functools.partial(programs.optimizer, "gradient_descent", 1.0)
 
 
 class OneTable:
@@ -42,11 +44,12 @@ class OneTable:
         self.iterator, self.batch, self.rows = self._look_up(
             batches, True, stages, spec, serving_default_value=serving_default, **(lookup or {}))
         self.step = tf.compat.v1.train.get_or_create_global_step()
-        (gradient,) = tf.gradients(tf.reduce_sum(self.rows), [self.table.variable])
+        trained_rows, (target,) = programs.trained(self.table)
+        (gradient,) = tf.gradients(tf.reduce_sum(self.rows), trained_rows)
         # Nothing else makes the update wait for the lookup, as this gradient does not depend on the rows.
         with tf.control_dependencies([self.rows]):
             gradient = tf.IndexedSlices(tf.identity(gradient.values), gradient.indices, gradient.dense_shape)
-        self.train = optimizer().apply_gradients([(gradient, self.table.variable)], global_step=self.step)
+        self.train = optimizer().apply_gradients([(gradient, target)], global_step=self.step)
         everything = {key: np.array(self.asked, np.int64) if key == "ids" else value
                       for key, value in batches[0].items()}
         self.eval_iterator, _, self.eval_rows = self._look_up(
@@ -80,10 +83,16 @@ class OneTable:
         return dict(zip(self.asked, self._run.run(self.eval_rows)[:, 0].tolist()))
 
 
+@contextlib.contextmanager
+def one_table(batches, asked, *, expansion=False, **kwargs):
+    """The program, between ``init`` and its end; its table may be an expansion table."""
+    with programs.ascpipe(use_dynamic_expansion=expansion):
+        yield OneTable(batches, asked, **kwargs)
+
+
 def trained(batches, asked, **kwargs):
     """What each step looked up, the rows of the keys that are asked for, and the table's size, at the end."""
-    with programs.ascpipe():
-        program = OneTable(batches, asked, **kwargs)
+    with one_table(batches, asked, **kwargs) as program:
         start_asc_pipeline()
         with programs.session() as run:
             program.start(run)

@@ -1,15 +1,33 @@
 """Small training programs, the same with tables and with plain variables, for the end-to-end tests."""
 import contextlib
+import functools
 
 import numpy as np
 import tensorflow as tf
 
+from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_ID_OFFSET, ASCEND_SPARSE_LOOKUP_LOCAL_EMB
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
-from mx_rec.util.initialize import init, terminate_config_initializer
+from mx_rec.optimizers import (
+    adagrad,
+    adagrad_by_addr,
+    ftrl,
+    gradient_descent,
+    gradient_descent_by_addr,
+    lazy_adam,
+    lazy_adam_by_addr,
+)
+from mx_rec.util.initialize import get_use_dynamic_expansion, init, terminate_config_initializer
 
 KEYS = 40
 DIM = 4
+OPTIMIZERS = {
+    "adagrad": adagrad.create_hash_optimizer, "ftrl": ftrl.create_hash_optimizer,
+    "gradient_descent": gradient_descent.create_hash_optimizer, "lazy_adam": lazy_adam.create_hash_optimizer}
+BY_ADDRESS = {
+    "adagrad": adagrad_by_addr.create_hash_optimizer_by_address,
+    "gradient_descent": functools.partial(gradient_descent_by_addr.create_hash_optimizer_by_addr, weight_decay=0.0),
+    "lazy_adam": lazy_adam_by_addr.create_hash_optimizer_by_address}
 ONE_THREAD = {"inter_op_parallelism_threads": 1, "intra_op_parallelism_threads": 1}
 
 
@@ -74,14 +92,28 @@ def model(rows, label, reuse=None):
         return tf.reduce_mean(tf.square(tf.sigmoid(logits) - label))
 
 
-def apply(loss, variables, sparse_optimizer, dense_optimizer=None):
-    """The training op: all gradients first, then all updates."""
+def optimizer(kind, *arguments, **kwargs):
+    """An optimizer for the program's tables: by address where they expand."""
+    return (BY_ADDRESS if get_use_dynamic_expansion() else OPTIMIZERS)[kind](*arguments, **kwargs)
+
+
+def trained(*tables):
+    """Of all tables of the program, what to differentiate by, and what to give the gradients to an optimizer with."""
+    if get_use_dynamic_expansion():
+        return tf.compat.v1.get_collection(ASCEND_SPARSE_LOOKUP_LOCAL_EMB), \
+            tf.compat.v1.get_collection(ASCEND_SPARSE_LOOKUP_ID_OFFSET)
+    variables = [table.variable for table in tables]
+    return variables, variables
+
+
+def apply(loss, variables, sparse_optimizer, dense_optimizer=None, handles=None):
+    """The training op: all gradients first, then all updates. With ``handles``, those of the local rows before."""
     dense = tf.compat.v1.trainable_variables("dense")
     gradients = tf.gradients(loss, list(variables) + dense)
     values = tf.tuple([g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients])
     gated = [tf.IndexedSlices(v, g.indices, g.dense_shape) if isinstance(g, tf.IndexedSlices) else v
              for v, g in zip(values, gradients)]
-    sparse = sparse_optimizer.apply_gradients(list(zip(gated, variables)))
+    sparse = sparse_optimizer.apply_gradients(list(zip(gated, handles or variables)))
     dense_optimizer = dense_optimizer or tf.compat.v1.train.GradientDescentOptimizer(0.1)
     return tf.group(sparse, dense_optimizer.apply_gradients(zip(gated[len(variables):], dense)))
 
@@ -103,7 +135,8 @@ class Program:
         self.iterator, self.batch = insert(source, features, stages=stages)
         self.rows = self._look_up(features, self.batch, send_count, is_train=True)
         self.loss = model(self.rows, self.batch["label"])
-        self.train = apply(self.loss, [self.user.variable, self.item.variable], optimizer())
+        rows, handles = trained(self.user, self.item)
+        self.train = apply(self.loss, rows, optimizer(), handles=handles)
         if eval_source is not None:
             self.eval_features = specs()
             self.eval_iterator, self.eval_batch = insert(eval_source, self.eval_features, training=False)
@@ -156,7 +189,7 @@ def plain_losses(source, optimizer, first, is_grad=(True, True, True)):
 
 def our_losses(source, optimizer, **kwargs):
     """Losses of the model over tables."""
-    init_arguments = {key: kwargs.pop(key) for key in ("use_dynamic",) if key in kwargs}
+    init_arguments = {key: kwargs.pop(key) for key in ("use_dynamic", "use_dynamic_expansion") if key in kwargs}
     with ascpipe(**init_arguments):
         program = Program(source, optimizer, **kwargs)
         with session() as run:

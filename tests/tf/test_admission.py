@@ -6,9 +6,9 @@ import tensorflow as tf
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.ops import import_host_pipeline_ops
 from tests.tf import programs
-from tests.tf.one_table import OneTable, batch, trained
+from tests.tf.one_table import EXPANSION, OneTable, batch, one_table, trained
 
-TIERS = {"device": {}, "host": {"device_vocabulary_size": 8, "host_vocabulary_size": 100}}
+TIERS = {"device": {}, "host": {"device_vocabulary_size": 8, "host_vocabulary_size": 100}, "expansion": EXPANSION}
 FULL_WINDOW = {"stages": lambda data: data.prefetch(40)}  #: everything is read ahead before the first step ends
 
 
@@ -80,8 +80,7 @@ class TestSetThreshold:
     @pytest.mark.parametrize("tier", TIERS)
     def test_it_takes_effect_at_its_step_with_the_window_full(self, tier):
         batches = [batch(5), batch(6), batch(5, 7), batch(6, 7), batch(5, 6)]
-        with programs.ascpipe():
-            program = self.program(batches, asked=(5, 6, 7), **TIERS[tier])
+        with one_table(batches, (5, 6, 7), spec={"access_threshold": 3}, **FULL_WINDOW, **TIERS[tier]) as program:
             lower = import_host_pipeline_ops().set_threshold(tf.constant(2), emb_name="ids", ids_name="any")
             start_asc_pipeline()
             with programs.session() as run:

@@ -80,7 +80,7 @@ class TestInit:
             Configuration.get_instance()
 
     @pytest.mark.parametrize("kwargs", [
-        {"use_dynamic_expansion": True}, {"is_incremental_checkpoint": True}, {"rank_size": 2}])
+        {"is_incremental_checkpoint": True}, {"rank_size": 2}])
     def test_what_is_not_built_yet_is_an_error_that_says_so(self, kwargs):
         with pytest.raises(NotBuiltYetError, match="not built yet"):
             init(**kwargs)

@@ -79,8 +79,7 @@ def test_what_is_not_built_yet_can_be_imported_and_says_so_when_called():
     from mx_rec.util.ops import import_host_pipeline_ops
     ops = import_host_pipeline_ops()
     for call in (GraphModifierHook, modify_graph_and_start_emb_cache, export, ops.read_emb_key_v2,
-                 ops.read_emb_key_v2_dynamic, ops.return_timestamp, ops.embedding_lookup_by_address,
-                 ops.embedding_update_by_address, ops.lazy_adam, ops.sgd):
+                 ops.read_emb_key_v2_dynamic, ops.return_timestamp, ops.lazy_adam, ops.sgd):
         with pytest.raises(NotBuiltYetError):
             call()
     assert not hasattr(ops, "no_such_op")

@@ -1,15 +1,17 @@
 """What a table takes: ids of any shape and kind, padding keys, arguments that matter with several ranks only."""
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
-from mx_rec.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
+from mx_rec.optimizers import gradient_descent
 from tests.tf import programs
-from tests.tf.one_table import batch, trained
+from tests.tf.one_table import EXPANSION, batch, trained
 
-TIERS = {"device": {}, "host": {"device_vocabulary_size": 8, "host_vocabulary_size": 100}}
+TIERS = {"device": {}, "host": {"device_vocabulary_size": 8, "host_vocabulary_size": 100}, "expansion": EXPANSION}
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
@@ -58,13 +60,12 @@ def test_several_lookups_equal_one_of_all_their_ids(lookups):
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
 
 
-OPTIMIZERS = {
-    "adagrad": lambda: adagrad.create_hash_optimizer(0.5), "ftrl": lambda: ftrl.create_hash_optimizer(0.5),
-    "gradient_descent": lambda: gradient_descent.create_hash_optimizer(0.5),
-    "lazy_adam": lambda: lazy_adam.create_hash_optimizer(0.5)}
+OPTIMIZERS = {name: functools.partial(programs.optimizer, name, 0.5) for name in programs.OPTIMIZERS}
 
 
-@pytest.mark.parametrize("name, tier", [("gradient_descent", "device"), *((name, "host") for name in OPTIMIZERS)])
+@pytest.mark.parametrize("name, tier", [
+    ("gradient_descent", "device"), *((name, "host") for name in OPTIMIZERS),
+    *((name, "expansion") for name in programs.BY_ADDRESS)])
 def test_rows_of_padding_keys_are_looked_up_and_never_updated(name, tier):
     batches = [batch(0, 5, 6, 0), batch(-1, 6, 0), batch(7, 8, 9, 10, 11, 12), batch(0, -1, 5)]
     padding = {"padding_keys": [0, -1], "padding_keys_mask": True, "padding_keys_len": 2}
@@ -101,9 +102,9 @@ class TestSparseIds:
             return tf.SparseTensor(places, tf.gather_nd(ids, places), tf.shape(ids, out_type=tf.int64))
         return tf.RaggedTensor.from_tensor(ids, lengths=tf.reduce_sum(tf.cast(there, tf.int64), axis=1))
 
-    def train(self, kind, default=None, optimizer=OPTIMIZERS["adagrad"]):
+    def train(self, kind, default=None, optimizer=OPTIMIZERS["adagrad"], expansion=False):
         """Rows that were looked up, and at the end those of the keys 5, 6, 7, in training and in evaluation."""
-        with programs.ascpipe():
+        with programs.ascpipe(use_dynamic_expansion=expansion):
             table = create_table(tf.int64, 2, "t", tf.compat.v1.random_normal_initializer(seed=3),
                                  device_vocabulary_size=20)
             rows, iterators = [], []
@@ -123,7 +124,8 @@ class TestSparseIds:
             there = np.float32(self.THERE)[..., None]
             step = tf.compat.v1.placeholder(tf.int32, [])
             loss = tf.reduce_sum(tf.square(rows[0][1]) * tf.gather(there, step)) + 0.1 * tf.reduce_sum(rows[0][0])
-            train = optimizer().minimize(loss, var_list=[table.variable])
+            trained_rows, (target,) = programs.trained(table)
+            train = optimizer().apply_gradients([(tf.gradients(loss, trained_rows)[0], target)])
             start_asc_pipeline()
             with programs.session() as run:
                 run.run([*(iterator.initializer for iterator in iterators),
@@ -131,9 +133,10 @@ class TestSparseIds:
                 trained = [run.run([rows[0][1], loss, train], {step: i})[:2] for i in range(2)]
                 return trained, [run.run(rows[1]) for _ in range(2)]
 
-    @pytest.mark.parametrize("kind", ["sparse", "ragged"])
-    def test_they_give_and_train_what_dense_ids_do_and_zeros_where_there_are_none(self, kind):
-        (trained, read), (dense_trained, dense_read) = self.train(kind), self.train("dense")
+    @pytest.mark.parametrize("kind, expansion", [("sparse", False), ("ragged", False), ("sparse", True)])
+    def test_they_give_and_train_what_dense_ids_do_and_zeros_where_there_are_none(self, kind, expansion):
+        (trained, read), (dense_trained, dense_read) = (
+            self.train(k, optimizer=OPTIMIZERS["gradient_descent"], expansion=expansion) for k in (kind, "dense"))
         for place, there in enumerate(self.THERE):
             for ours, theirs in ((trained[place][0], dense_trained[place][0]), (read[place][1], dense_read[place][1])):
                 np.testing.assert_array_equal(ours[there], theirs[there])
@@ -141,9 +144,9 @@ class TestSparseIds:
             assert trained[place][1] == dense_trained[place][1]
             np.testing.assert_array_equal(read[place][0], dense_read[place][0])
 
-    @pytest.mark.parametrize("kind", ["sparse", "ragged"])
-    def test_a_default_row_stands_where_there_are_none(self, kind):
-        trained, read = self.train(kind, default=[0.5, 0.25])
+    @pytest.mark.parametrize("kind, expansion", [("sparse", False), ("ragged", False), ("sparse", True)])
+    def test_a_default_row_stands_where_there_are_none(self, kind, expansion):
+        trained, read = self.train(kind, default=[0.5, 0.25], expansion=expansion)
         for rows, there in zip([trained[0][0], trained[1][0], read[0][1], read[1][1]], self.THERE * 2):
             assert (rows[~there] == [[0.5, 0.25]]).all()
             assert (rows[there] != [[0.5, 0.25]]).all()

@@ -9,7 +9,6 @@ from ascpipe.tf import native
 from ascpipe.words import CUT_EVICT
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
-from mx_rec.optimizers import adagrad, gradient_descent
 from mx_rec.util.ops import import_host_pipeline_ops
 from tests.reference import initial_rows
 from tests.support.table_model import Adagrad, Descent, TableModel
@@ -19,6 +18,7 @@ DIM = 2
 SEED = 9
 KEYS = st.integers(-6, 17)
 DEFAULT = 0.5
+RATES = {"adagrad": (0.25, 0.5), "gradient_descent": (0.25,)}  #: learning rate, and where the accumulator begins
 #: Sums and steps of small multiples of a power of two are exact, so nothing depends on their order.
 GRADIENT = st.integers(-4, 4).map(lambda n: np.float32(n / 8))
 
@@ -28,8 +28,9 @@ class Scenario:
 
     Attributes:
         batches: list of {"ids": int64[n], "gradients": float32[n, DIM], "time": int64}.
-        events: per step, (what, argument) before it: ("threshold", n), ("evict", age), ("evaluate", keys).
-        threshold, coefficient, device_rows, host_rows, padding, optimizer: of the table.
+        events: per step, (what, argument) before it: ("threshold", n), ("evict", age), ("evaluate", keys),
+            ("reset", 0).
+        threshold, coefficient, device_rows, host_rows, expansion, padding, optimizer: of the table.
     """
 
     def __init__(self, **fields):
@@ -50,15 +51,16 @@ def scenarios(draw):
                         "gradients": np.array(gradients, np.float32).reshape(len(ids), DIM)})
     event = st.one_of(
         st.tuples(st.just("threshold"), st.integers(0, 4)), st.tuples(st.just("evict"), st.integers(0, 60)),
-        st.tuples(st.just("evaluate"), st.lists(KEYS, min_size=1, max_size=6)))
+        st.tuples(st.just("evaluate"), st.lists(KEYS, min_size=1, max_size=6)), st.just(("reset", 0)))
     events = {step: draw(st.lists(event, max_size=2)) for step in range(len(batches)) if draw(st.booleans())}
     largest = max(1, max(len(set(batch["ids"].tolist())) for batch in batches))
-    tier = draw(st.sampled_from(["device", "one batch", "half"]))
+    tier = draw(st.sampled_from(["device", "one batch", "half", "expansion"]))
     return Scenario(
         batches=batches, events=events, threshold=draw(st.sampled_from([-1, 0, 1, 2, 5])),
         coefficient=draw(st.sampled_from([1, 2])), padding=draw(st.lists(KEYS, max_size=2, unique=True)),
-        device_rows={"device": 40, "one batch": largest, "half": max(largest, 12)}[tier],
-        host_rows=0 if tier == "device" else 40, optimizer=draw(st.sampled_from(["descent", "adagrad"])))
+        device_rows={"device": 40, "one batch": largest, "half": max(largest, 12), "expansion": 1}[tier],
+        host_rows=0 if tier == "device" else 40, expansion=tier == "expansion",
+        optimizer=draw(st.sampled_from(["gradient_descent", "adagrad"])))
 
 
 def first_row(key):
@@ -67,14 +69,14 @@ def first_row(key):
 
 def expected(scenario):
     """What each event and step gives, and the size of the table after it."""
-    optimizer = Adagrad(0.25, 0.5) if scenario.optimizer == "adagrad" else Descent(0.25)
+    optimizer = {"adagrad": Adagrad, "gradient_descent": Descent}[scenario.optimizer](*RATES[scenario.optimizer])
     model = TableModel(first_row, optimizer, scenario.threshold, scenario.coefficient, scenario.padding)
     for step, batch in enumerate(scenario.batches):
         for what, argument in scenario.events.get(step, ()):
             if what == "evaluate":
                 yield model.evaluate(argument), model.size()
             else:
-                {"threshold": model.set_threshold, "evict": model.evict}[what](argument)
+                {"threshold": model.set_threshold, "evict": model.evict, "reset": model.reset}[what](argument)
                 yield None, model.size()
         ids = batch["ids"].tolist()
         yield model.train(ids, batch["gradients"], int(batch["time"]), DEFAULT), model.size()
@@ -82,19 +84,19 @@ def expected(scenario):
 
 def found(scenario):
     """The same from the real thing."""
-    with programs.ascpipe():
+    with programs.ascpipe(use_dynamic_expansion=scenario.expansion):
         table = create_table(
             tf.int64, DIM, "ids", tf.compat.v1.random_normal_initializer(stddev=1.0, seed=SEED),
             device_vocabulary_size=scenario.device_rows, host_vocabulary_size=scenario.host_rows,
             **({"padding_keys": scenario.padding, "padding_keys_mask": True, "padding_keys_len": len(scenario.padding)}
                if scenario.padding else {}))
         iterator, rows, batch = _lookup(table, scenario, scenario.batches, training=True)
-        optimizer = adagrad.create_hash_optimizer(0.25, 0.5) if scenario.optimizer == "adagrad" else \
-            gradient_descent.create_hash_optimizer(0.25)
+        optimizer = programs.optimizer(scenario.optimizer, *RATES[scenario.optimizer])
         loss = tf.reduce_sum(rows * batch["gradients"])
-        gradient = tf.gradients(loss, table.variable)[0]
+        trained_rows, (target,) = programs.trained(table)
+        (gradient,) = tf.gradients(loss, trained_rows)
         with tf.control_dependencies([rows]):  # ref variables race with their own update otherwise
-            train = optimizer.apply_gradients([(gradient, table.variable)])
+            train = optimizer.apply_gradients([(gradient, target)])
         questions = [{"ids": np.array(argument, np.int64), "time": np.int64(1),
                       "gradients": np.zeros((len(argument), DIM), np.float32)}
                      for step in sorted(scenario.events) for what, argument in scenario.events[step]
@@ -105,6 +107,7 @@ def found(scenario):
         events = {
             "threshold": import_host_pipeline_ops().set_threshold(tf.cast(argument_of, tf.int32), emb_name="ids"),
             "evict": native.ops().asc_cut(argument=argument_of, table=table.shape.number, kind=CUT_EVICT),
+            "reset": table.variable.initializer,
         }
         start_asc_pipeline()
         with programs.session() as run:

@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.core.embedding import create_table
-from mx_rec.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from tests.tf import programs
 from tests.tf.one_table import OneTable, batch
 
@@ -16,20 +15,19 @@ SOURCE = programs.batches(40, keys=KEYS)
 EVERY_KEY = [{"a": np.tile(np.arange(KEYS)[:, None], 3), "b": np.arange(KEYS, dtype=np.int32),
               "c": -1 - np.arange(KEYS), "label": np.zeros(KEYS, np.float32)}]
 LARGEST = max(len(np.unique(np.append(taken["a"], taken["b"]))) for taken in SOURCE)  #: distinct keys of a batch
-OPTIMIZERS = {
-    "adagrad": lambda: adagrad.create_hash_optimizer(0.3), "ftrl": lambda: ftrl.create_hash_optimizer(0.3),
-    "gradient_descent": lambda: gradient_descent.create_hash_optimizer(0.5),
-    "lazy_adam": lambda: lazy_adam.create_hash_optimizer(0.05)}
+OPTIMIZERS = {name: functools.partial(programs.optimizer, name, rate) for name, rate in {
+    "adagrad": 0.3, "ftrl": 0.3, "gradient_descent": 0.5, "lazy_adam": 0.05}.items()}
 
 
 @functools.lru_cache(maxsize=None)
 def on_the_device(name):
     """Results with every row on the device; the same every time, so that one run is enough."""
     with pytest.MonkeyPatch().context() as monkeypatch:
-        return results(OPTIMIZERS[name], monkeypatch, read_between=name == "adagrad")
+        return results(OPTIMIZERS[name], monkeypatch, read_between=name in ("adagrad", "lazy_adam"))
 
 
-def results(optimizer, monkeypatch, user=(KEYS, 0), item=(KEYS, 0), prefetch=40, read_between=False):
+def results(optimizer, monkeypatch, user=(KEYS, 0), item=(KEYS, 0), prefetch=40, read_between=False,
+            expansion=False):
     """Losses of each step, the rows of every key at the end, and the tables' sizes, for (device, host) rows."""
     sizes = {"user": user, "item": item}
 
@@ -39,7 +37,7 @@ def results(optimizer, monkeypatch, user=(KEYS, 0), item=(KEYS, 0), prefetch=40,
                             device_vocabulary_size=sizes[name][0], host_vocabulary_size=sizes[name][1])
 
     monkeypatch.setattr(programs, "table", sized)
-    with programs.ascpipe():
+    with programs.ascpipe(use_dynamic_expansion=expansion):
         program = programs.Program(SOURCE, optimizer, eval_source=EVERY_KEY * (len(SOURCE) + 1),
                                    stages=lambda data: data.prefetch(prefetch) if prefetch else data)
         with programs.session() as run:
@@ -60,6 +58,11 @@ def test_a_device_of_one_batchs_keys_gives_the_losses_and_rows_of_a_large_one_bi
     cached = results(OPTIMIZERS[name], monkeypatch, user=(LARGEST, KEYS), item=(LARGEST, KEYS))
     assert cached[:3] == expected[:3]
     assert len(set(expected[0])) > len(SOURCE) // 2
+
+
+@pytest.mark.parametrize("name, read_between", [("gradient_descent", False), ("lazy_adam", True)])
+def test_rows_used_at_home_give_the_losses_and_rows_of_a_large_device_bit_by_bit(name, read_between, monkeypatch):
+    assert results(OPTIMIZERS[name], monkeypatch, expansion=True, read_between=read_between) == on_the_device(name)
 
 
 @pytest.mark.parametrize("kwargs", [

@@ -1,9 +1,16 @@
 """Adagrad: ``accumulator += g * g; w -= lr * g / sqrt(accumulator)`` for the rows of a batch."""
-from typing import Any
+from typing import Any, List
 
 import tensorflow as tf
 
-from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, refuse_outside_expansion, unique_name
+from ascpipe.tf.optimizers.base import (
+    CustomizedOptimizer,
+    LearningRate,
+    refuse_expansion,
+    require_expansion,
+    unique_name,
+)
+from ascpipe.tf.optimizers.by_address import OptimizerByAddress
 from ascpipe.tf.validation import Float, Text, boolean, checked
 
 
@@ -14,8 +21,20 @@ class CustomizedAdagrad(CustomizedOptimizer, tf.compat.v1.train.AdagradOptimizer
         self._table_slot(table, self._initial_accumulator_value, "accumulator", self._name + "/accumulator")
 
 
-@checked(learning_rate=LearningRate(), initial_accumulator_value=Float(0.0, 1.0, open_low=True),
-         use_locking=boolean(), name=Text(1, 200))
+class CustomizedAdagradByAddress(OptimizerByAddress, CustomizedAdagrad):
+    """Adagrad for expansion tables: ``accumulator += g * g; w -= lr * g / sqrt(accumulator + 1e-7)``."""
+
+    def _updated(self, rows: List[tf.Tensor], gradient: tf.Tensor) -> List[tf.Tensor]:
+        embedding, accumulator = rows
+        accumulator += tf.square(gradient)
+        return [embedding - self._learning_rate_tensor * gradient / tf.sqrt(accumulator + 1e-7), accumulator]
+
+
+_RULES = {"learning_rate": LearningRate(), "initial_accumulator_value": Float(0.0, 1.0, open_low=True),
+          "use_locking": boolean(), "name": Text(1, 200)}
+
+
+@checked(**_RULES)
 def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value: float = 0.9,
                           use_locking: bool = False, name: str = "Adagrad") -> CustomizedAdagrad:
     """Adagrad.
@@ -27,14 +46,22 @@ def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value:
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument of the wrong type or out of range; dynamic expansion mode.
     """
+    refuse_expansion("adagrad.create_hash_optimizer", "adagrad_by_addr.create_hash_optimizer_by_address")
     return CustomizedAdagrad(learning_rate, initial_accumulator_value, use_locking=use_locking, name=unique_name(name))
 
 
-@checked(learning_rate=LearningRate(), initial_accumulator_value=Float(0.0, 1.0, open_low=True),
-         use_locking=boolean(), name=Text(1, 200))
+@checked(**_RULES)
 def create_hash_optimizer_by_address(learning_rate: Any = 0.001, initial_accumulator_value: float = 0.9,
-                                     use_locking: bool = False, name: str = "AdagradByAddr") -> CustomizedAdagrad:
-    """Adagrad by row address: ``ValueError``, as its mode is not built yet."""
-    raise refuse_outside_expansion("adagrad_by_addr.create_hash_optimizer_by_address")
+                                     use_locking: bool = False,
+                                     name: str = "AdagradByAddr") -> CustomizedAdagradByAddress:
+    """Adagrad for expansion tables; pairs are (gradient of local rows, handles).
+
+    Args: as of ``create_hash_optimizer``; ``use_locking`` is without effect.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range; no dynamic expansion mode.
+    """
+    require_expansion("adagrad_by_addr.create_hash_optimizer_by_address", "adagrad.create_hash_optimizer")
+    return CustomizedAdagradByAddress(learning_rate, initial_accumulator_value, name=unique_name(name))

@@ -6,10 +6,8 @@ import tensorflow as tf
 from tensorflow.python.ops import variable_scope
 
 from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.table_lookup import origin_of
 from ascpipe.tf.validation import Float, Rule
-
-#: Ops that hand on their first input as it is.
-_PASSING = ("Identity", "StopGradient", "PreventGradient")
 
 
 class LearningRate(Rule):
@@ -34,7 +32,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         if has_unique_indices(grad):
             return self._apply_sparse(grad, var)
-        return super()._apply_sparse_duplicate_indices(grad, var)
+        return tf.compat.v1.train.Optimizer._apply_sparse_duplicate_indices(self, grad, var)
 
     def _create_slots(self, var_list: List[tf.Variable]) -> None:
         others = [var for var in var_list if not is_table_variable(var)]
@@ -48,9 +46,9 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
     def _create_table_slots(self, table: tf.Variable) -> None:
         """Make the slot variables of one table with ``_table_slot``; an optimizer with state overrides this."""
 
-    def _table_slot(self, table: tf.Variable, initial: float, slot_name: str, op_name: str) -> tf.Variable:
+    def _table_slot(self, table: tf.Variable, initial: float, slot_name: str, op_name: str) -> Any:
         """A slot variable whose rows begin with one value, that of the rows of new keys, too."""
-        if self.get_slot(table, slot_name) is None and _is_started(table.graph):
+        if self.get_slot(table, slot_name) is None and is_started(table.graph):
             raise RuntimeError("optimizer {!r}: the pipeline was started, so table {!r} cannot get the slot variable "
                                "{!r} any more; apply gradients before start_asc_pipeline()".format(
                                    self._name, table.op.name, slot_name))
@@ -68,11 +66,18 @@ def unique_name(name: str) -> str:
     return numbered
 
 
-def refuse_outside_expansion(function: str) -> ValueError:
-    """The error of the by-address optimizers, which update rows of tables in expansion mode."""
-    return ValueError("{} is not compatible with this mode: it needs dynamic expansion mode, "
-                      "init(use_dynamic_expansion=True), which is not built yet; use create_hash_optimizer".format(
-                          function))
+def require_expansion(function: str, instead: str) -> None:
+    """Raise ``ValueError`` where tables do not expand, so that rows have no handles."""
+    if not Configuration.get_instance().use_dynamic_expansion:
+        raise ValueError("{} is not compatible with this program: it needs dynamic expansion mode, "
+                         "init(use_dynamic_expansion=True); use {}".format(function, instead))
+
+
+def refuse_expansion(function: str, instead: str) -> None:
+    """Raise ``ValueError`` where tables expand, so that they have no variable."""
+    if Configuration.get_instance().use_dynamic_expansion:
+        raise ValueError("{} is not compatible with dynamic expansion mode, init(use_dynamic_expansion=True), whose "
+                         "tables have no variable; use {}".format(function, instead))
 
 
 def is_table_variable(variable: Any) -> bool:
@@ -83,10 +88,7 @@ def is_table_variable(variable: Any) -> bool:
 
 def has_unique_indices(grad: tf.IndexedSlices) -> bool:
     """Whether a gradient is that of a table's lookups, gated or with changed values, but of the same rows."""
-    source = grad.indices
-    while source.op.type in _PASSING:
-        source = source.op.inputs[0]
-    return bool(source.op.type == "AscLookupGrad")
+    return bool(origin_of(grad.indices).type == "AscLookupGrad")
 
 
 @contextlib.contextmanager
@@ -97,5 +99,6 @@ def _root_variable_scope() -> Iterator[None]:
         yield
 
 
-def _is_started(graph: tf.Graph) -> bool:
+def is_started(graph: tf.Graph) -> bool:
+    """Whether the pipeline of a graph was started: rows of its tables have their final width."""
     return Configuration.is_initialised() and Configuration.get_instance().of_graph(graph).started

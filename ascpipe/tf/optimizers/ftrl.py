@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, unique_name
+from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, refuse_expansion, unique_name
 from ascpipe.tf.validation import MAX_INT32, Number, Text, boolean, checked
 
 _log = logging.getLogger(__name__)
@@ -42,8 +42,10 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
         accum_name, linear_name: names of the slot variables, 1 to 255 characters.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument of the wrong type or out of range; dynamic expansion mode.
     """
+    refuse_expansion("ftrl.create_hash_optimizer", "an optimizer by address: lazy_adam_by_addr, adagrad_by_addr or "
+                     "gradient_descent_by_addr")
     unknown = [option for option in kwargs if option not in _OPTIONS]
     if unknown:
         _log.warning("ftrl.create_hash_optimizer: unknown arguments are ignored: %s", ", ".join(sorted(unknown)))

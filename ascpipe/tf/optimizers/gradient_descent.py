@@ -1,15 +1,16 @@
 """Gradient descent: ``w -= lr * (g + weight_decay * w)`` for the rows of a batch."""
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 import tensorflow as tf
 
 from ascpipe.tf.optimizers.base import (
     CustomizedOptimizer,
     LearningRate,
-    has_unique_indices,
-    refuse_outside_expansion,
+    refuse_expansion,
+    require_expansion,
     unique_name,
 )
+from ascpipe.tf.optimizers.by_address import OptimizerByAddress
 from ascpipe.tf.validation import Float, Text, boolean, checked
 
 
@@ -29,21 +30,30 @@ class CustomizedGradientDescent(CustomizedOptimizer, tf.compat.v1.train.Gradient
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         if self._weight_decay is None:
             return tf.compat.v1.train.GradientDescentOptimizer._apply_sparse_duplicate_indices(self, grad, var)
-        if has_unique_indices(grad):
-            return self._apply_sparse(grad, var)
-        # Sums repeated rows first, so that a row decays once.
-        return tf.compat.v1.train.Optimizer._apply_sparse_duplicate_indices(self, grad, var)
+        return super()._apply_sparse_duplicate_indices(grad, var)  # sums repeated rows, so that a row decays once
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        values = grad.values + self._weight_decay * tf.gather(var, grad.indices)
-        rate = tf.cast(self._learning_rate_tensor, var.dtype.base_dtype)
-        return var.scatter_sub(tf.IndexedSlices(values * rate, grad.indices, grad.dense_shape),
-                               use_locking=self._use_locking)
+        step = self._step(tf.gather(var, grad.indices), grad.values)
+        return var.scatter_sub(tf.IndexedSlices(step, grad.indices, grad.dense_shape), use_locking=self._use_locking)
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
         if self._weight_decay is not None:
             grad += self._weight_decay * var
         return super()._apply_dense(grad, var)
+
+    def _step(self, rows: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+        """What is taken from rows."""
+        if self._weight_decay:
+            gradient += self._weight_decay * rows
+        return gradient * tf.cast(self._learning_rate_tensor, rows.dtype)
+
+
+class CustomizedGradientDescentByAddress(OptimizerByAddress, CustomizedGradientDescent):
+    """Gradient descent for expansion tables; without decay equal bit by bit to that for others."""
+
+    def _updated(self, rows: List[tf.Tensor], gradient: tf.Tensor) -> List[tf.Tensor]:
+        (embedding,) = rows
+        return [embedding - self._step(embedding, gradient)]
 
 
 @checked(learning_rate=LearningRate(), use_locking=boolean(), name=Text(1, 200), use_fusion_optim=boolean(),
@@ -61,14 +71,27 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
         weight_decay: in [1e-5, 1e-2], or None.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument of the wrong type or out of range; dynamic expansion mode.
     """
+    refuse_expansion("gradient_descent.create_hash_optimizer", "gradient_descent_by_addr.create_hash_optimizer_by_addr")
     return CustomizedGradientDescent(learning_rate, use_locking=use_locking, name=unique_name(name),
                                      weight_decay=weight_decay)
 
 
 @checked(learning_rate=LearningRate(), weight_decay=Float(0.0, 1.0), use_locking=boolean(), name=Text(1, 200))
 def create_hash_optimizer_by_addr(learning_rate: Any, weight_decay: float = 0.0001, use_locking: bool = False,
-                                  name: str = "GradientDescentByAddr") -> CustomizedGradientDescent:
-    """Gradient descent by row address: ``ValueError``, as its mode is not built yet."""
-    raise refuse_outside_expansion("gradient_descent_by_addr.create_hash_optimizer_by_addr")
+                                  name: str = "GradientDescentByAddr") -> CustomizedGradientDescentByAddress:
+    """Gradient descent for expansion tables; pairs are (gradient of local rows, handles).
+
+    Args:
+        learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
+        weight_decay: in [0, 1].
+        use_locking: without effect.
+        name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range; no dynamic expansion mode.
+    """
+    require_expansion("gradient_descent_by_addr.create_hash_optimizer_by_addr",
+                      "gradient_descent.create_hash_optimizer")
+    return CustomizedGradientDescentByAddress(learning_rate, name=unique_name(name), weight_decay=weight_decay)

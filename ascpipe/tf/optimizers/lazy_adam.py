@@ -2,11 +2,18 @@
 
 ``m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= lr * sqrt(1-b2^t)/(1-b1^t) * m / (sqrt(v) + epsilon)``
 """
-from typing import Any
+from typing import Any, List, Tuple
 
 import tensorflow as tf
 
-from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, refuse_outside_expansion, unique_name
+from ascpipe.tf.optimizers.base import (
+    CustomizedOptimizer,
+    LearningRate,
+    refuse_expansion,
+    require_expansion,
+    unique_name,
+)
+from ascpipe.tf.optimizers.by_address import OptimizerByAddress
 from ascpipe.tf.validation import Float, Text, boolean, checked
 
 #: The incumbent's words for the state, beside TensorFlow's.
@@ -34,20 +41,32 @@ class CustomizedLazyAdam(CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
         self._create_non_slot_variable(initial_value=self._beta2, name="beta2_power", colocate_with=table)
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        dtype = var.dtype.base_dtype
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        new_m, new_v, step = self._moved(tf.gather(m, grad.indices), tf.gather(v, grad.indices), grad.values)
+        return tf.group(
+            tf.compat.v1.scatter_sub(var, grad.indices, step, use_locking=self._use_locking),
+            tf.compat.v1.scatter_update(m, grad.indices, new_m, use_locking=self._use_locking),
+            tf.compat.v1.scatter_update(v, grad.indices, new_v, use_locking=self._use_locking))
+
+    def _moved(self, m: tf.Tensor, v: tf.Tensor, gradient: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """New rows of ``m`` and ``v``, and what is taken from the embeddings."""
+        dtype = gradient.dtype
         beta1_power, beta2_power = (tf.cast(power, dtype) for power in self._get_beta_accumulators())
         rate, beta1, beta2, epsilon = (tf.cast(value, dtype) for value in (
             self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t))
         rate = rate * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        new_m = tf.compat.v1.scatter_update(
-            m, grad.indices, beta1 * tf.gather(m, grad.indices) + (1 - beta1) * grad.values,
-            use_locking=self._use_locking)
-        new_v = tf.compat.v1.scatter_update(
-            v, grad.indices, beta2 * tf.gather(v, grad.indices) + (1 - beta2) * tf.square(grad.values),
-            use_locking=self._use_locking)
-        step = rate * tf.gather(new_m, grad.indices) / (tf.sqrt(tf.gather(new_v, grad.indices)) + epsilon)
-        return tf.group(tf.compat.v1.scatter_sub(var, grad.indices, step, use_locking=self._use_locking), new_m, new_v)
+        new_m = beta1 * m + (1 - beta1) * gradient
+        new_v = beta2 * v + (1 - beta2) * tf.square(gradient)
+        return new_m, new_v, rate * new_m / (tf.sqrt(new_v) + epsilon)
+
+
+class CustomizedLazyAdamByAddress(OptimizerByAddress, CustomizedLazyAdam):
+    """Lazy Adam for expansion tables, equal bit by bit to that for others; a home row is [embedding | m | v]."""
+
+    def _updated(self, rows: List[tf.Tensor], gradient: tf.Tensor) -> List[tf.Tensor]:
+        embedding, m, v = rows
+        new_m, new_v, step = self._moved(m, v, gradient)
+        return [embedding - step, new_m, new_v]
 
 
 _RULES = {
@@ -70,13 +89,22 @@ def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2:
         use_fusion_optim: a performance hint, without effect.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range.
+        ValueError: an argument of the wrong type or out of range; dynamic expansion mode.
     """
+    refuse_expansion("lazy_adam.create_hash_optimizer", "lazy_adam_by_addr.create_hash_optimizer_by_address")
     return CustomizedLazyAdam(learning_rate, beta1, beta2, epsilon, name=unique_name(name))
 
 
 @checked(**_RULES)
 def create_hash_optimizer_by_address(learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
-                                     epsilon: float = 1e-8, name: str = "LazyAdamByAddress") -> CustomizedLazyAdam:
-    """Lazy Adam by row address: ``ValueError``, as its mode is not built yet."""
-    raise refuse_outside_expansion("lazy_adam_by_addr.create_hash_optimizer_by_address")
+                                     epsilon: float = 1e-8,
+                                     name: str = "LazyAdamByAddress") -> CustomizedLazyAdamByAddress:
+    """Lazy Adam for expansion tables; pairs are (gradient of local rows, handles).
+
+    Args: as of ``create_hash_optimizer``.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range; no dynamic expansion mode.
+    """
+    require_expansion("lazy_adam_by_addr.create_hash_optimizer_by_address", "lazy_adam.create_hash_optimizer")
+    return CustomizedLazyAdamByAddress(learning_rate, beta1, beta2, epsilon, name=unique_name(name))
