@@ -4,7 +4,7 @@ import re
 import unicodedata
 from typing import NamedTuple, Optional
 
-from ascpipe.errors import CheckpointPathError
+from ascpipe.checkpoint.errors import CheckpointPathError
 
 MANIFEST = "MANIFEST.json"
 PAIR = "PAIR.json"

@@ -8,11 +8,11 @@ import numpy as np
 from ascpipe.checkpoint import disk, foreign
 from ascpipe.checkpoint import ranks as rank_rule
 from ascpipe.checkpoint.contents import FLOAT_BYTES, Block, CandidateBlock, Position, TableSpec
+from ascpipe.checkpoint.errors import UnverifiedCheckpointError
 from ascpipe.checkpoint.paths import DENSE, place_of
 from ascpipe.checkpoint.pieces import DATA, Piece, candidate_pieces, pool_pieces, row_pieces
 from ascpipe.checkpoint.tree import Tree, open_place
 from ascpipe.checkpoint.verify import Stamps, read_all, verified
-from ascpipe.errors import UnverifiedCheckpointError
 
 ALLOW_UNVERIFIED = "ASCPIPE_ALLOW_UNVERIFIED"  #: an environment variable; 1: as ``allow_unverified=True``
 

@@ -3,10 +3,10 @@ import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ascpipe.checkpoint import disk, staging
+from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NotRemovedError
 from ascpipe.checkpoint.paths import DENSE, Place, checked_directory, place_of, stem_of
 from ascpipe.checkpoint.pieces import ATTRIBUTE, DATA, all_pieces
 from ascpipe.checkpoint.tree import Records, Tree, open_place, why
-from ascpipe.errors import CheckpointError, NoCheckpointError, NotRemovedError
 
 
 class Found(NamedTuple):

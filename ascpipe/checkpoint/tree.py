@@ -6,9 +6,9 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.dense_part import is_dense_name
 from ascpipe.checkpoint.digests import digest_of
+from ascpipe.checkpoint.errors import CheckpointError, CheckpointPathError, DamagedCheckpointError, NoCheckpointError
 from ascpipe.checkpoint.manifest import MAX_BYTES, Manifest, Pair, decoded_manifest, decoded_pair
 from ascpipe.checkpoint.paths import MANIFEST, MARKER, PAIR, Place
-from ascpipe.errors import CheckpointError, CheckpointPathError, DamagedCheckpointError, NoCheckpointError
 
 
 def open_place(place: Place) -> int:

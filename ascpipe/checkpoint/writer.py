@@ -9,12 +9,12 @@ import numpy as np
 
 from ascpipe.checkpoint import checks, dense_part, disk, retention, staging
 from ascpipe.checkpoint.contents import Block, CandidateBlock, Position, TableSpec
+from ascpipe.checkpoint.errors import CheckpointPathError, NotPublishedError, NotSavedError
 from ascpipe.checkpoint.manifest import Manifest, SavedFile, encoded_manifest, encoded_pair
 from ascpipe.checkpoint.paths import DENSE, MANIFEST, MARKER, PAIR, Place, place_of_save
 from ascpipe.checkpoint.pieces import all_pieces
 from ascpipe.checkpoint.slices import TableFolders
 from ascpipe.checkpoint.tree import why
-from ascpipe.errors import CheckpointPathError, NotPublishedError, NotSavedError
 
 Progress = Callable[[int, int], None]  #: (bytes written, bytes needed), of the sparse part
 

@@ -13,6 +13,7 @@ import click
 import tomli
 
 from ascpipe import errors
+from ascpipe.checkpoint import errors as checkpoint_errors
 from tests.support import tree
 
 LISTED = tree.ROOT / "tests/house/public_api.txt"
@@ -30,7 +31,7 @@ def settings():
 
 
 def error_codes():
-    for name, value in vars(errors).items():
+    for name, value in {**vars(errors), **vars(checkpoint_errors)}.items():
         if inspect.isclass(value) and issubclass(value, errors.AscpipeError):
             yield "error {} {}".format(value.code, name)
 

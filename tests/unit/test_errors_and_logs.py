@@ -5,9 +5,11 @@ import io
 import pytest
 
 from ascpipe import errors, logs
+from ascpipe.checkpoint import errors as checkpoint_errors
 
 KINDS = sorted(errors._subclasses(errors.AscpipeError), key=lambda kind: kind.__name__)
-OURS = [kind for kind in KINDS if kind.__module__ == "ascpipe.errors"]
+TREES = {module.__name__: module.__doc__ for module in (errors, checkpoint_errors)}
+OURS = [kind for kind in KINDS if kind.__module__ in TREES]
 
 
 def example(kind):
@@ -29,8 +31,9 @@ def test_an_error_has_its_code_text_and_attributes_also_when_copied(kind):
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
 def test_the_tree_on_top_of_the_file_shows_it(kind):
-    assert "{} ".format(kind.__name__) in errors.__doc__ or kind is errors.AscpipeError
-    assert kind.code in errors.__doc__ or kind is errors.AscpipeError
+    tree = TREES[kind.__module__]
+    assert "{} ".format(kind.__name__) in tree or kind is errors.AscpipeError
+    assert kind.code in tree or kind is errors.AscpipeError
 
 
 def test_a_received_error_has_the_class_of_its_code():

@@ -10,9 +10,9 @@ import pytest
 from ascpipe.checkpoint import reader, sealed
 from ascpipe.checkpoint.contents import Block
 from ascpipe.checkpoint.digests import digest_of
+from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError
 from ascpipe.checkpoint.reader import open_checkpoint, trained_batches
 from ascpipe.checkpoint.retention import complete_checkpoints
-from ascpipe.errors import CheckpointError, DamagedCheckpointError
 from tests.support import checkpoints
 from tests.support.checkpoints import content
 

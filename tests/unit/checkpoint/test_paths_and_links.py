@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from ascpipe.checkpoint import staging
-from ascpipe.checkpoint.reader import open_checkpoint
-from ascpipe.checkpoint.retention import complete_checkpoints, remove_checkpoint
-from ascpipe.checkpoint.writer import CheckpointWriter
-from ascpipe.errors import (
+from ascpipe.checkpoint.errors import (
     CheckpointPathError,
     DamagedCheckpointError,
     NoCheckpointError,
@@ -17,6 +14,9 @@ from ascpipe.errors import (
     NotSavedError,
     UnverifiedCheckpointError,
 )
+from ascpipe.checkpoint.reader import open_checkpoint
+from ascpipe.checkpoint.retention import complete_checkpoints, remove_checkpoint
+from ascpipe.checkpoint.writer import CheckpointWriter
 from tests.support import checkpoints
 from tests.support.checkpoints import content
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascpipe.checkpoint import ranks as rank_rule
+from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.reader import open_checkpoint, trained_batches
 from ascpipe.checkpoint.writer import CheckpointWriter
-from ascpipe.errors import NoCheckpointError
 from tests.reference import hashing
 from tests.support import checkpoints
 from tests.support.checkpoints import content

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NotPublishedError, NotSavedError
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.retention import complete_checkpoints, remove_checkpoint
-from ascpipe.errors import CheckpointError, NoCheckpointError, NotPublishedError, NotSavedError
 from tests.support import checkpoints, disk_faults
 from tests.support.checkpoints import content
 

@@ -1,0 +1,102 @@
+"""What goes wrong with checkpoints.
+
+::
+
+    CheckpointError                 E500  anything else of checkpoints
+    +-- NotSavedError               E510  a save failed; earlier checkpoints are as they were
+    +-- NotPublishedError           E511  saved and complete, but what follows failed
+    +-- NoCheckpointError           E520  there is none (also a FileNotFoundError)
+    +-- CheckpointPathError         E521  a path or name that we refuse (also a ValueError)
+    +-- DamagedCheckpointError      E522  it is not what was saved
+    +-- UnverifiedCheckpointError   E523  it has no manifest of ours
+    `-- NotRemovedError             E525  it was not removed
+"""
+from typing import ClassVar, Tuple
+
+from ascpipe.errors import AscpipeError
+
+_GIB = float(1 << 30)
+
+
+class CheckpointError(AscpipeError):
+    """Of checkpoints."""
+
+    code = "E500"
+
+
+class NotSavedError(CheckpointError):
+    """A save failed; earlier checkpoints are as they were, and training may go on.
+
+    Attributes:
+        prefix: of the checkpoint that was to be.
+        written_bytes, needed_bytes: of its sparse part.
+        state: a sentence on what is left where, and what is intact.
+    """
+
+    code = "E510"
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "reason", "written_bytes", "needed_bytes", "state")
+
+    def sentence(self) -> str:
+        if self._received is not None:
+            return self._received
+        return ("checkpoint {} not saved: {} (wrote {} of {} bytes, {:.2f} of {:.2f} GiB). {} Training may go on; "
+                "mend the cause and save again").format(
+                    self.prefix, self.reason, self.written_bytes, self.needed_bytes, self.written_bytes / _GIB,
+                    self.needed_bytes / _GIB, self.state)
+
+
+class NotPublishedError(CheckpointError):
+    """A checkpoint is complete and restores, but what follows its commit failed."""
+
+    code = "E511"
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "directory", "reason")
+    template = ("checkpoint {prefix} is complete in {directory} and can be restored, but {reason}. "
+                "Mend the cause and save again")
+
+
+class NoCheckpointError(CheckpointError, FileNotFoundError):
+    """There is no such checkpoint."""
+
+    code = "E520"
+    fields: ClassVar[Tuple[str, ...]] = ("path",)
+    template = ("there is no checkpoint: {path} does not exist. Nothing was changed. "
+                "Give DIR/BASE-STEP as save() returned it")
+
+
+class CheckpointPathError(CheckpointError, ValueError):
+    """A path or name of a checkpoint that we refuse."""
+
+    code = "E521"
+    fields: ClassVar[Tuple[str, ...]] = ("path", "reason")
+    template = "checkpoint path {path!r} refused: {reason}. Nothing was read or written"
+
+
+class DamagedCheckpointError(CheckpointError):
+    """A checkpoint is not what was saved; nothing of it is used.
+
+    Attributes:
+        prefix: of the checkpoint.
+        file: the file in question, relative to its directory.
+    """
+
+    code = "E522"
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "file", "reason")
+    template = ("checkpoint {prefix} is damaged: {file}: {reason}. Nothing was changed, and nothing of it will be "
+                "used. Restore another one, or get this one from a copy")
+
+
+class UnverifiedCheckpointError(CheckpointError):
+    """A checkpoint without our manifest."""
+
+    code = "E523"
+    fields: ClassVar[Tuple[str, ...]] = ("prefix",)
+    template = ("checkpoint {prefix} has no manifest of ascpipe, so it cannot be verified. Nothing was changed. If it "
+                "comes from Rec SDK and you trust it, give allow_unverified=True or set ASCPIPE_ALLOW_UNVERIFIED=1")
+
+
+class NotRemovedError(CheckpointError):
+    """A checkpoint was not removed."""
+
+    code = "E525"
+    fields: ClassVar[Tuple[str, ...]] = ("path", "reason")
+    template = "{path} was not removed: {reason}"
