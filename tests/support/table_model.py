@@ -101,6 +101,10 @@ class TableModel:
         self.features = {
             key: feature for key, feature in self.features.items() if self.time - feature.time < age}
 
+    def reset(self, _):
+        """Forget every key and the time; the threshold stays."""
+        self.features, self.time = {}, 0
+
     def _count(self, keys, timestamp):
         self.time = max(self.time, timestamp)
         for key in keys:
