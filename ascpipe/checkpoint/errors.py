@@ -9,6 +9,7 @@
     +-- CheckpointPathError         E521  a path or name that we refuse (also a ValueError)
     +-- DamagedCheckpointError      E522  it is not what was saved
     +-- UnverifiedCheckpointError   E523  it has no manifest of ours
+    +-- CheckpointMismatchError     E524  it is not of the tables of this program
     `-- NotRemovedError             E525  it was not removed
 """
 from typing import ClassVar, Tuple
@@ -92,6 +93,19 @@ class UnverifiedCheckpointError(CheckpointError):
     fields: ClassVar[Tuple[str, ...]] = ("prefix",)
     template = ("checkpoint {prefix} has no manifest of ascpipe, so it cannot be verified. Nothing was changed. If it "
                 "comes from Rec SDK and you trust it, give allow_unverified=True or set ASCPIPE_ALLOW_UNVERIFIED=1")
+
+
+class CheckpointMismatchError(CheckpointError):
+    """A checkpoint is not of the tables of this program.
+
+    Attributes:
+        prefix: of the checkpoint.
+        table: name of the table.
+    """
+
+    code = "E524"
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "table", "reason")
+    template = "checkpoint {prefix}: table {table!r} {reason}. Nothing was changed"
 
 
 class NotRemovedError(CheckpointError):

@@ -12,19 +12,16 @@ from ascpipe.tf.table import Table, outside_scopes
 from ascpipe.tf.table_lookup import TableLookup
 from ascpipe.words import TRAIN
 
-#: Optimizer slots by name of the table.
-Slots = Dict[str, List[OptimizerSlot]]
 
-
-def slots_of_training_tables(state: GraphState) -> Slots:
-    """The optimizer slots beside the rows of each table that is trained. Raises as ``slot_variables``."""
+def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]]:
+    """By name of the table, the optimizer slots beside its rows; raises as ``slot_variables``."""
     return {name: optimizer_slots(state, state.tables[name]) for name, channel in state.lookups if channel == TRAIN}
 
 
-def complete_graph(state: GraphState, slots: Slots) -> None:
+def complete_graph(state: GraphState) -> None:
     """Build the plan op of each (table, channel) and give its outputs to all who read the provisional one."""
     for lookup in state.lookups.values():
-        plan = _plan_op(lookup, slots.get(lookup.table.table_name, []))
+        plan = _plan_op(lookup, state.slots.get(lookup.table.table_name, []))
         for provisional, final in zip(lookup.plan, plan):
             _repoint(provisional, final)
         lookup.plan = plan
@@ -33,7 +30,9 @@ def complete_graph(state: GraphState, slots: Slots) -> None:
         # Running the initializer of a graph that trains the table resets it; another graph only reads.
         training = (name, TRAIN) in state.lookups
         table.variable.initial_value.op._set_attr("training", attr_value_pb2.AttrValue(b=training))
-    eviction_op(state)  # now, as a managed session finalizes the graph
+    # Now, as a managed session finalizes the graph.
+    eviction_op(state)
+    state.attach_op = _attach_op(state)
 
 
 def _refuse_restore(table: Table) -> None:
@@ -45,22 +44,39 @@ def _refuse_restore(table: Table) -> None:
     graph = table.variable.graph
     for assign in table.variable._ref().consumers():
         if assign.type == "Assign" and assign.inputs[1].op.type in ("RestoreV2", "Restore", "RestoreSlice"):
-            text = "restoring table {!r} from a checkpoint is not built yet in ascpipe".format(table.table_name)
+            text = "table {!r} is restored by ascpipe.tf.Saver, not by TensorFlow's Saver".format(table.table_name)
             with outside_scopes(graph), graph.name_scope("ascpipe/{}_restore".format(table.variable.op.name)):
                 with tf.control_dependencies([tf.debugging.Assert(False, [text])]):
                     assign._update_input(1, tf.identity(assign.inputs[1]))
+
+
+def _attach_op(state: GraphState) -> tf.Operation:
+    """The op by which the variables of a session lie over the tables, whether they were initialised or not."""
+    attached = []
+    for name, table in state.tables.items():
+        slots = state.slots.get(name, [])
+        graph = table.variable.graph
+        with outside_scopes(graph), graph.name_scope("ascpipe/{}_attach".format(table.variable.op.name)):
+            attached.append(native.ops().asc_attach(
+                state=_state_variables(table, slots), table=table.shape.number, training=(name, TRAIN) in state.lookups,
+                slot_widths=[slot.width for slot in slots], slot_initial=[slot.initial for slot in slots]))
+    return tf.group(*attached)
+
+
+def _state_variables(table: Table, slots: List[OptimizerSlot]) -> List[tf.Tensor]:
+    variables = [table.variable, *(slot.variable for slot in slots)]
+    return [variable._ref() for variable in variables if variable is not None]
 
 
 def _plan_op(lookup: TableLookup, slots: List[OptimizerSlot]) -> List[tf.Tensor]:
     table, graph = lookup.table, lookup.table.variable.graph
     training = lookup.channel == TRAIN
     slots = slots if training else []
-    variables = [table.variable, *(slot.variable for slot in slots if slot.variable is not None)]
     scope = "ascpipe/{}_{}_plan".format(table.variable.op.name, CHANNEL_NAMES[lookup.channel])
     with outside_scopes(graph), graph.name_scope(scope):
         slot_numbers, restore = native.ops().asc_next_plan(
-            ticket=lookup.ticket, state=[variable._ref() for variable in variables],
-            table=table.shape.number, stream=lookup.stream.number, k=len(lookup.specs), training=training,
+            ticket=lookup.ticket, state=_state_variables(table, slots), table=table.shape.number,
+            stream=lookup.stream.number, k=len(lookup.specs), training=training,
             slot_initial=[slot.initial for slot in slots],
             slot_widths=[slot.width for slot in slots if slot.variable is None])
         for provisional, final in zip(lookup.plan[1:], restore):

@@ -17,6 +17,7 @@ from ascpipe.tf.thresholds import TableThresholds
 from ascpipe.words import EVAL, TRAIN
 
 if TYPE_CHECKING:
+    from ascpipe.tf.slots import OptimizerSlot
     from ascpipe.tf.table import Table
     from ascpipe.tf.table_lookup import TableLookup
 
@@ -86,6 +87,8 @@ class GraphState:
         lookups: per (table name, channel), what was looked up.
         thresholds: admission and eviction of its tables.
         evict_op: evicts from its tables, once it was made.
+        slots: by name of the table, what optimizers keep beside its rows; known once the pipeline is started.
+        attach_op: lets the variables of a session lie over the tables; made when the pipeline is started.
         home_slots: by name of the table, what an optimizer keeps beside rows that are used at home.
         optimizer_counts: how many optimizers of a name there are.
         started: whether ``start_asc_pipeline`` has completed this graph.
@@ -97,6 +100,8 @@ class GraphState:
         self.lookups: Dict[Tuple[str, int], TableLookup] = {}
         self.thresholds = TableThresholds()
         self.evict_op: Optional[tf.Operation] = None
+        self.slots: Dict[str, List[OptimizerSlot]] = {}
+        self.attach_op: Optional[tf.Operation] = None
         self.home_slots: Dict[str, HomeSlots] = {}
         self.optimizer_counts: Dict[str, int] = collections.Counter()
         self.started = False

@@ -1,5 +1,6 @@
 """The compiled half: the ops as Python functions, and the C interface of the running pipeline."""
 import ctypes
+import functools
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -102,56 +103,57 @@ class NativePipeline:
     """
 
     def __init__(self, run: int, session_fd: int, lifeline_fd: int, spin_us: int, wait_timeout_s: float) -> None:
-        self._library = _declared(load.library())
-        self._call("asc_pipeline_new", run, session_fd, lifeline_fd, spin_us, wait_timeout_s)
+        call("asc_pipeline_new", run, session_fd, lifeline_fd, spin_us, wait_timeout_s)
 
     def add_table(self, table: TableShape, memory: Memory) -> None:
         """Map a table's segment."""
         keys = (ctypes.c_int64 * len(table.padding_keys))(*table.padding_keys)
-        self._call("asc_pipeline_add_table", table.number, table.name.encode(), table.dim, table.device_rows,
+        call("asc_pipeline_add_table", table.number, table.name.encode(), table.dim, table.device_rows,
                    table.home_rows, table.row_floats, len(keys), keys, table.seed, table.kind, table.a, table.b,
                    table.scale, memory.fd, memory.bytes)
         if table.pool is not None:
             pool = np.ascontiguousarray(table.pool, np.float32)
-            self._call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
+            call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
 
     def add_stream(self, stream: StreamShape, memory: Memory) -> None:
         """Map a stream's ring."""
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
         parts = (ctypes.c_int * len(stream.parts))(*stream.parts)
         names = (ctypes.c_char_p * len(stream.names))(*(name.encode() for name in stream.names))
-        self._call("asc_pipeline_add_stream", stream.number, stream.channel, memory.fd, memory.bytes,
+        call("asc_pipeline_add_stream", stream.number, stream.channel, memory.fd, memory.bytes,
                    len(stream.tables), tables, len(stream.parts), parts, names)
 
     def start(self) -> None:
         """Let the ops of the graph see the pipeline."""
-        self._call("asc_pipeline_start")
+        call("asc_pipeline_start")
 
     def stop(self) -> None:
         """Cancel every wait and unmap everything. May be called twice."""
-        self._call("asc_pipeline_stop")
+        call("asc_pipeline_stop")
 
     def table_size(self, table: int) -> int:
         """Trained keys that have a row, after the last trained step."""
         rows = ctypes.c_int64()
-        self._call("asc_table_size", table, ctypes.byref(rows))
+        call("asc_table_size", table, ctypes.byref(rows))
         return rows.value
 
     def table_capacity(self, table: int) -> int:
         """Keys of a table that may have a row; of a table whose rows are used at home, those with memory."""
         rows = ctypes.c_int64()
-        self._call("asc_table_capacity", table, ctypes.byref(rows))
+        call("asc_table_capacity", table, ctypes.byref(rows))
         return rows.value
 
-    def _call(self, name: str, *arguments: Any) -> None:
-        text = ctypes.create_string_buffer(_ERROR_BYTES)
-        code = getattr(self._library, name)(*arguments, text, _ERROR_BYTES)
-        if code != 0:
-            message = text.value.decode("utf-8", "replace")
-            raise _CODES.get(code, tf.errors.InternalError)(None, None, message)
+
+def call(name: str, *arguments: Any) -> None:
+    """Call a function of the C interface. Raises the ``tf.errors`` class that the native side names."""
+    text = ctypes.create_string_buffer(_ERROR_BYTES)
+    code = getattr(_library(), name)(*arguments, text, _ERROR_BYTES)
+    if code != 0:
+        raise _CODES.get(code, tf.errors.InternalError)(None, None, text.value.decode("utf-8", "replace"))
 
 
 _FLOATS = ctypes.POINTER(ctypes.c_float)
+_INT64 = ctypes.POINTER(ctypes.c_int64)
 _ERROR: List[Any] = [ctypes.c_char_p, ctypes.c_int]
 _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_pipeline_new": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_double],
@@ -165,12 +167,22 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
         ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_char_p)],
     "asc_pipeline_start": [],
     "asc_pipeline_stop": [],
-    "asc_table_size": [ctypes.c_int, ctypes.POINTER(ctypes.c_int64)],
-    "asc_table_capacity": [ctypes.c_int, ctypes.POINTER(ctypes.c_int64)],
+    "asc_table_size": [ctypes.c_int, _INT64],
+    "asc_table_capacity": [ctypes.c_int, _INT64],
+    "asc_hold_take": [ctypes.c_int, _INT64],
+    "asc_hold_release": [ctypes.c_int64],
+    "asc_table_memory": [ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), _INT64],
+    "asc_table_state": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.POINTER(_FLOATS), _INT64, _INT64],
+    "asc_table_set_seed": [ctypes.c_int64, ctypes.c_int, ctypes.c_uint64],
+    "asc_load_begin": [ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64],
+    "asc_load_end": [ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64],
+    "asc_stream_trained": [ctypes.c_int64, ctypes.c_int, _INT64],
 }
 
 
-def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
+@functools.lru_cache(maxsize=None)
+def _library() -> ctypes.CDLL:
+    library = load.library()
     for name, arguments in _ARGUMENTS.items():
         function = getattr(library, name)
         function.argtypes = [*arguments, *_ERROR]

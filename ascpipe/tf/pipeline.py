@@ -1,18 +1,20 @@
 """``start_asc_pipeline``: checks a graph, starts the daemon's side and ours, and completes the graph."""
 import contextlib
 import logging
-from typing import Any, Dict
+import uuid
+from typing import Any, Dict, Sequence
 
 import tensorflow as tf
 
 from ascpipe.control import messages, trainer_link
 from ascpipe.shm import layout, memory
 from ascpipe.tf import native
-from ascpipe.tf.completion import Slots, complete_graph, slots_of_training_tables
+from ascpipe.tf.completion import complete_graph, slots_of_training_tables
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.graph_checks import require_startable, warn_of_short_run_ahead
 from ascpipe.tf.graph_state import GraphState, Stream
 from ascpipe.tf.not_built import NotBuiltYetError
+from ascpipe.tf.slots import OptimizerSlot
 from ascpipe.tf.table import MAX_VOCABULARY
 
 _log = logging.getLogger(__name__)
@@ -24,11 +26,21 @@ class Pipeline:
     Args:
         link: to the daemon; closed with the pipeline.
         running: the native side; stopped with the pipeline.
+        seeds: see below.
+
+    Attributes:
+        run_id: unlike that of any other pipeline.
+        seeds: of the initial rows, by name of the table; a restore gives a table the seed that it was saved with.
+        trained_before: batches that were trained before this pipeline began, by name of the training stream; set by a
+            restore, less what this pipeline had trained until then.
     """
 
-    def __init__(self, link: trainer_link.TrainerLink, running: native.NativePipeline) -> None:
+    def __init__(self, link: trainer_link.TrainerLink, running: native.NativePipeline, seeds: Dict[str, int]) -> None:
         self._link = link
         self._native = running
+        self.run_id = uuid.uuid4().hex
+        self.seeds = seeds
+        self.trained_before: Dict[str, int] = {}
 
     def table_size(self, number: int) -> int:
         """Trained keys of a table that have a row."""
@@ -80,10 +92,10 @@ def start_asc_pipeline() -> None:
     if graph.finalized:
         raise RuntimeError("the graph is finalized: call start_asc_pipeline() before the session, in a hook in begin()")
     require_startable(state)
-    slots = slots_of_training_tables(state)
-    pipeline = _start(configuration, state, slots)
+    state.slots = slots_of_training_tables(state)
+    pipeline = _start(configuration, state)
     try:
-        complete_graph(state, slots)
+        complete_graph(state)
     except BaseException:
         pipeline.close()
         raise
@@ -92,13 +104,13 @@ def start_asc_pipeline() -> None:
     state.started = True
 
 
-def _start(configuration: Configuration, state: GraphState, slots: Slots) -> Pipeline:
+def _start(configuration: Configuration, state: GraphState) -> Pipeline:
     native.ops()  # a missing library is found before a daemon is started
     with contextlib.ExitStack() as undo:
         link = trainer_link.connect(configuration.daemon, layout=layout.layout_hash())
         undo.callback(link.close)
         streams = [_stream_shape(state, stream) for stream in state.streams()]
-        tables = [_with_homes(table.shape, slots) for table in state.tables.values()]
+        tables = [_with_homes(table.shape, state.slots.get(table.table_name, ())) for table in state.tables.values()]
         warn_of_short_run_ahead(state, link.settings.look_ahead)
         segments = link.start([messages.Stream(s.number, s.channel, s.tables) for s in streams],
                               [_table_message(table, state) for table in tables])
@@ -114,12 +126,12 @@ def _start(configuration: Configuration, state: GraphState, slots: Slots) -> Pip
         undo.pop_all()
     _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
               link.daemon_pid)
-    return Pipeline(link, running)
+    return Pipeline(link, running, {table.name: table.seed for table in tables})
 
 
-def _with_homes(shape: native.TableShape, slots: Slots) -> native.TableShape:
+def _with_homes(shape: native.TableShape, slots: Sequence[OptimizerSlot]) -> native.TableShape:
     """A row's home holds what the optimizer keeps beside it, too; expansion tables grow as far as memory does."""
-    shape = shape._replace(row_floats=shape.dim + sum(slot.width for slot in slots.get(shape.name, [])))
+    shape = shape._replace(row_floats=shape.dim + sum(slot.width for slot in slots))
     if not shape.expands:
         return shape
     key_bytes = layout.ENTRY.itemsize + 4 * shape.row_floats

@@ -1,4 +1,5 @@
 """What optimizers keep beside a table's rows, with the value that it begins with for new keys."""
+import re
 from typing import Any, Iterable, List, NamedTuple, Optional
 
 import numpy as np
@@ -13,11 +14,13 @@ class OptimizerSlot(NamedTuple):
     """State of an optimizer beside a table's rows.
 
     Attributes:
+        name: its folder in a checkpoint, ``<optimizer>_<state>``.
         width: floats beside each row.
         initial: what each element begins with.
         variable: float[device rows, width], a ref variable; None of an expansion table, where it lies in home rows.
     """
 
+    name: str
     width: int
     initial: float
     variable: Optional[tf.Variable] = None
@@ -29,7 +32,8 @@ def optimizer_slots(state: GraphState, table: Table) -> List[OptimizerSlot]:
         return slot_variables(table)
     if table.table_name not in state.home_slots:
         return []
-    return [OptimizerSlot(table.emb_size, initial) for initial in state.home_slots[table.table_name].initial.values()]
+    return [OptimizerSlot(_checkpoint_name(name), table.emb_size, initial)
+            for name, initial in state.home_slots[table.table_name].initial.items()]
 
 
 def slot_variables(table: Table) -> List[OptimizerSlot]:
@@ -54,8 +58,20 @@ def slot_variables(table: Table) -> List[OptimizerSlot]:
             raise ValueError("slot variable {!r} of table {!r} is a resource variable, its rows cannot move with the "
                              "table's; make the optimizer without resource variables".format(
                                  variable.name, table.table_name))
-        found.append(OptimizerSlot(shape[1].value, _initial_value(variable, table), variable))
+        name = _checkpoint_name(variable.op.name.split("{}/".format(table.variable.op.name), 1)[1])
+        found.append(OptimizerSlot(name, shape[1].value, _initial_value(variable, table), variable))
     return found
+
+
+#: Names that Rec SDK gives the state of its optimizers in checkpoints, by what the state is called.
+_REC_SDK_NAMES = {
+    "accumulator": "Adagrad_accumulator", "accum": "ftrl_accum", "linear": "ftrl_linear",
+    "momentum": "LazyAdam_momentum", "velocity": "LazyAdam_velocity"}
+
+
+def _checkpoint_name(name: str) -> str:
+    """The folder of an optimizer slot: that of Rec SDK for its optimizers, which does not count them."""
+    return _REC_SDK_NAMES.get(name.rsplit("/", 1)[-1]) or re.sub(r"\W", "_", name)
 
 
 def _candidates(graph: tf.Graph) -> Iterable[tf.Variable]:

@@ -12,7 +12,7 @@ namespace ascpipe {
 
 // What a table is like after a load, beside its entries and rows.
 struct LoadedTable {
-  std::int64_t entries;    // as filled in; 0: the load was given up, the table is empty
+  std::int64_t entries;    // as many as were begun; -1: the load was given up, the table is empty
   std::int64_t time;       // greatest timestamp of a trained batch
   std::int64_t threshold;  // access threshold, -1: none
   std::int64_t counting;   // 1: occurrences are counted

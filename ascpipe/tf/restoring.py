@@ -1,0 +1,196 @@
+"""Restore: the tables become those of a checkpoint, between two training steps, wherever the pipeline is."""
+import logging
+from typing import Any, Callable, Collection, Dict, List, NamedTuple, Sequence, Tuple, Union
+
+from ascpipe.checkpoint.contents import Position, SlotSpec, TableSpec
+from ascpipe.checkpoint.errors import CheckpointMismatchError
+from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
+from ascpipe.tf import table_rows
+from ascpipe.tf.graph_state import GraphState
+from ascpipe.tf.hold import Hold, TableState, hold
+from ascpipe.tf.pipeline import Pipeline
+from ascpipe.tf.saving import position, training_streams
+from ascpipe.tf.slots import OptimizerSlot
+from ascpipe.tf.table import Table
+
+_log = logging.getLogger(__name__)
+
+DenseRestore = Callable[[str], Any]  #: TensorFlow's restore of the dense variables from a prefix
+
+Columns = List[Tuple[int, int, int]]  #: (column in a saved row, column in a row, width) of what is taken over
+Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of what begins anew
+
+
+class _Load(NamedTuple):
+    """What is loaded into a table."""
+
+    table: Table
+    spec: TableSpec
+    columns: Columns
+    fresh: Fresh
+
+
+def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, restore_dense: DenseRestore,
+                       attach: Callable[[], Any], *, allow_unverified: bool = False,
+                       allow_missing: Collection[str] = ()) -> Dict[str, int]:
+    """Verify a checkpoint, then replace tables and dense variables by it.
+
+    Batches that were submitted and not yet trained are trained upon what was restored.
+
+    Args:
+        state: of a graph whose pipeline runs.
+        prefix: ``dir/base-step``.
+        restore_dense: restores the dense variables; called once, while no step trains.
+        attach: lets the variables of the session lie over the tables; called before anything is changed.
+        allow_unverified: also a checkpoint without our manifest.
+        allow_missing: names of tables that may be missing or empty; they begin empty. ``"table/slot"`` names an
+            optimizer slot that may be missing; it begins as for new keys.
+
+    Returns:
+        Rows by the name of the table.
+
+    Raises:
+        CheckpointError: no such checkpoint, or it is damaged, unverified, or not of such tables; nothing was changed.
+        tf.errors.OpError: the pipeline has failed, a table has too little room, or TensorFlow could not restore its
+            part.
+    """
+    with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
+        loads = [_checked_load(state, checkpoint, table, allow_missing)
+                 for table in state.tables.values() if table.is_save]
+        attach()
+        with hold(alone=True) as held:
+            if checkpoint.dense_prefix is not None:
+                restore_dense(checkpoint.dense_prefix)
+            if _is_live(state, pipeline, held, checkpoint):
+                _log.info("the tables are already as %s has them", prefix)
+            else:
+                for load in loads:
+                    _load_table(state, pipeline, held, checkpoint, load)
+            if checkpoint.position is not None:
+                pipeline.trained_before = _before(state, held, checkpoint.position)
+        return {load.spec.name: load.spec.rows for load in loads}
+
+
+def _checked_load(state: GraphState, checkpoint: Checkpoint, table: Table, allow_missing: Collection[str]) -> _Load:
+    """How a table is loaded. Raises ``CheckpointMismatchError`` where it cannot be."""
+    name = table.table_name
+    spec = checkpoint.tables.get(name)
+    missing = "is not in it" if spec is None else "has no key in it" if spec.rows + spec.candidates == 0 else None
+    if missing is not None and name not in allow_missing and not (spec and _began_empty(checkpoint)):
+        raise CheckpointMismatchError(checkpoint.prefix, name, "{}; if it shall begin empty, name it in allow_missing"
+                                      .format(missing))
+    if spec is None:
+        spec = _empty_spec(table)
+    if spec.dim != table.emb_size:
+        raise CheckpointMismatchError(checkpoint.prefix, name, "has rows of {} floats there and of {} in this program"
+                                      .format(spec.dim, table.emb_size))
+    return _Load(table, spec, *_compared(state, checkpoint, table, spec, allow_missing))
+
+
+def _compared(state: GraphState, checkpoint: Checkpoint, table: Table, spec: TableSpec,
+              allow_missing: Collection[str]) -> Tuple[Columns, Fresh]:
+    """What of a row is taken over, and what begins anew."""
+    saved = _places(spec.dim, spec.slots)
+    columns: Columns = [(0, 0, spec.dim)]
+    fresh: Fresh = []
+    slots = state.slots.get(spec.name, ())
+    for slot, (column, width) in zip(slots, _places(spec.dim, slots).values()):
+        if slot.name in saved:
+            found, saved_width = saved[slot.name]
+            if saved_width != width:
+                raise CheckpointMismatchError(
+                    checkpoint.prefix, spec.name, "has {} floats of the optimizer slot {} there and {} in this program"
+                    .format(saved_width, slot.name, width))
+            columns.append((found, column, width))
+            continue
+        if spec.rows and "{}/{}".format(spec.name, slot.name) not in allow_missing:
+            raise CheckpointMismatchError(
+                checkpoint.prefix, spec.name, "has the optimizer slots {} there, not {}; if it shall begin anew, name "
+                "'{}/{}' in allow_missing".format(", ".join(saved) or "(none)", slot.name, spec.name, slot.name))
+        fresh.append((column, width, slot.initial))
+    return columns, fresh
+
+
+def _places(dim: int, slots: Sequence[Union[SlotSpec, OptimizerSlot]]) -> Dict[str, Tuple[int, int]]:
+    """(column, width) of each optimizer slot in a row."""
+    places = {}
+    for slot in slots:
+        places[slot.name] = (dim, slot.width)
+        dim += slot.width
+    return places
+
+
+def _load_table(state: GraphState, pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, load: _Load) -> None:
+    spec, number = load.spec, load.table.shape.number
+    if spec.rows + spec.candidates == 0 and not _is_used(state, spec.name):
+        return  # in no stream, so that there is nobody to tell, and nothing to be lost
+    held.begin_load(number, spec.rows + spec.candidates, spec.rows)
+    at = held.table(number)
+    try:
+        written = _fill(at, checkpoint, load)
+    except BaseException:
+        held.give_up_load(number)
+        _log.error("table %r could not be read from %s and is empty now; restore a checkpoint before training goes on",
+                   spec.name, checkpoint.prefix)
+        raise
+    threshold, counting, now = _policies(at, spec)
+    held.end_load(number, written, now, threshold, counting=counting)
+    if spec.initial is not None:
+        held.set_seed(number, spec.initial.seed)
+        pipeline.seeds[spec.name] = spec.initial.seed
+
+
+def _is_used(state: GraphState, name: str) -> bool:
+    return any(name in stream.table_names() for stream in state.streams())
+
+
+def _fill(at: TableState, checkpoint: Checkpoint, load: _Load) -> int:
+    """Write entries and rows; returns how many keys."""
+    name, start = load.spec.name, 0
+    if name not in checkpoint.tables:
+        return 0
+    admitting = 0 if checkpoint.verified else max(0, int(at.header["access_threshold"]))
+    for block in checkpoint.blocks(name):
+        if admitting:  # it does not say how often a key occurred, but that it was admitted
+            block = block._replace(counts=block.counts.clip(min=admitting))
+        table_rows.write_block(at, start, block, load.columns, load.fresh)
+        start += len(block.keys)
+    for candidates in checkpoint.candidates(name):
+        table_rows.write_candidates(at, start, candidates)
+        start += len(candidates.keys)
+    return start
+
+
+def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
+    """(access threshold, counting, time): those of the checkpoint where both it and the program have admission."""
+    threshold, counting = int(at.header["access_threshold"]), bool(at.header["counting"])
+    saved = spec.policies
+    if saved is None:
+        return threshold, counting, 0
+    if threshold >= 0 and saved.access_threshold >= 0:
+        threshold, counting = saved.access_threshold, saved.counting
+    return threshold, counting, saved.time
+
+
+def _is_live(state: GraphState, pipeline: Pipeline, held: Hold, checkpoint: Checkpoint) -> bool:
+    """Whether nothing happened to the tables since they were saved."""
+    if checkpoint.position is None or checkpoint.position.run_id != pipeline.run_id:
+        return False
+    now = position(state, pipeline, held, {name: held.table(state.tables[name].shape.number)
+                                           for name in checkpoint.position.tables if name in state.tables})
+    return now.tables == checkpoint.position.tables
+
+
+def _before(state: GraphState, held: Hold, saved: Position) -> Dict[str, int]:
+    """What is to be added to the trained batches of this run, by stream."""
+    return {name: saved.trained_batches.get(name, 0) - held.trained_batches(number)
+            for name, number in training_streams(state).items()}
+
+
+def _began_empty(checkpoint: Checkpoint) -> bool:
+    """A checkpoint of before the first step has no keys anywhere, which is as it shall be."""
+    return checkpoint.step == 0 and not any(spec.rows + spec.candidates for spec in checkpoint.tables.values())
+
+
+def _empty_spec(table: Table) -> TableSpec:
+    return TableSpec(table.table_name, table.emb_size, table.key_dtype.name, (), 0, 0, None, None)

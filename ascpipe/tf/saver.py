@@ -1,0 +1,192 @@
+"""``Saver``: TensorFlow's, which also saves and restores the sparse tables.
+
+``Saver`` is for programs that name it; ``install`` gives the same to every ``tf.train.Saver`` of the process, as
+programs of the incumbent expect it, and with them to Estimators and monitored sessions.
+"""
+import functools
+import logging
+import os
+from typing import Any, Collection, Optional
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.ops import variables
+from tensorflow.python.training import checkpoint_management, training_util
+
+from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError
+from ascpipe.checkpoint.retention import remove_checkpoint
+from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.graph_state import GraphState
+from ascpipe.tf.not_built import NotBuiltYetError
+from ascpipe.tf.restoring import restore_checkpoint
+from ascpipe.tf.saving import save_checkpoint
+from ascpipe.tf.slots import slot_variables
+
+_log = logging.getLogger(__name__)
+
+_PLAIN = tf.compat.v1.train.Saver
+#: TensorFlow's own, before ``install``.
+_plain_build, _plain_save, _plain_restore = _PLAIN._build, _PLAIN.save, _PLAIN.restore
+
+
+class Saver(tf.compat.v1.train.Saver):
+    """Saves and restores dense variables and sparse tables together, as they are after one training step.
+
+    Takes what ``tf.train.Saver`` takes. Tables are saved and restored whatever its ``var_list`` says, unless they were
+    created with ``is_save=False``; beside a checkpoint ``dir/base-100`` they lie in ``dir/sparse-base-100``
+    (docs/checkpoints.md). In a graph without tables it is TensorFlow's.
+    """
+
+    def _build(self, *args: Any, **kwargs: Any) -> None:
+        _leave_out_tables(self)
+        _plain_build(self, *args, **kwargs)
+
+    def save(self, sess: Any, save_path: str, global_step: Any = None, latest_filename: Optional[str] = None,
+             meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
+             strip_default_attrs: bool = False, save_debug_info: bool = False, save_delta: bool = False,
+             background: bool = False, **kwargs: Any) -> Optional[str]:
+        """Save everything between two training steps; it is durable when this returns.
+
+        Args:
+            sess: a session of a graph whose pipeline runs; no step of it may be under way in this thread.
+            save_path: ``dir/base``. The directory is made where it is not there.
+            global_step: number or integer tensor that is added to the name, or None. A checkpoint of the same name is
+                exchanged for the new one atomically.
+            latest_filename, meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs, save_debug_info: as
+                TensorFlow has them.
+            save_delta, background: not built yet.
+
+        Returns:
+            ``dir/base-step``, as ``restore`` takes it.
+
+        Raises:
+            RuntimeError: the graph has tables, and its pipeline was not started.
+            NotSavedError: the disk refused; earlier checkpoints are as they were, and training may go on.
+            ValueError: a path that we refuse.
+            tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
+        """
+        state = _state_with_tables(sess.graph)
+        if state is None:
+            return _plain_save(self, sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph,
+                               write_state, strip_default_attrs, save_debug_info)
+        if save_delta:
+            raise NotBuiltYetError("save(save_delta=True)", "save the whole")
+        if background:
+            raise NotBuiltYetError("save(background=True)", "save in the foreground")
+        pipeline = Configuration.get_instance().running_pipeline()
+        latest_filename = latest_filename or "checkpoint"
+        directory, base = os.path.split(save_path)
+
+        def save_dense(prefix: str) -> None:
+            _plain_save(self, sess, prefix, None, latest_filename, meta_graph_suffix, write_meta_graph,
+                        False, strip_default_attrs, save_debug_info)
+
+        saved = save_checkpoint(state, pipeline, directory or os.curdir, base, _step_number(sess, global_step),
+                                save_dense, dense=not self._is_empty)
+        if write_state and not self._is_empty:
+            _note_saved(self, saved, directory, latest_filename, meta_graph_suffix)
+        return saved
+
+    def restore(self, sess: Any, save_path: str, allow_unverified: bool = False,
+                allow_missing: Collection[str] = ()) -> None:
+        """Verify a checkpoint, then replace variables and tables by it, between two training steps.
+
+        Batches that were submitted and not yet trained are trained upon what was restored.
+
+        Args:
+            sess: a session of a graph whose pipeline runs.
+            save_path: as ``save`` returned it.
+            allow_unverified: also a checkpoint without our manifest, such as Rec SDK's; ``ASCPIPE_ALLOW_UNVERIFIED=1``
+                says the same for programs that cannot.
+            allow_missing: names of tables that may be missing in it, or empty; ``"table/slot"`` of an optimizer slot.
+
+        Raises:
+            RuntimeError: the graph has tables, and its pipeline was not started.
+            ValueError: there is no such checkpoint at all.
+            CheckpointError: it is damaged, unverified, or not of such tables; nothing was changed.
+            tf.errors.OpError: the pipeline has failed, there is too little room, or TensorFlow could not restore its
+                part.
+        """
+        state = _state_with_tables(sess.graph)
+        if state is None or not save_path or not _is_there(save_path):
+            _plain_restore(self, sess, save_path)
+            return
+        restore_checkpoint(
+            state, Configuration.get_instance().running_pipeline(), save_path,
+            lambda prefix: _plain_restore(self, sess, prefix), functools.partial(sess.run, state.attach_op),
+            allow_unverified=allow_unverified, allow_missing=allow_missing)
+
+
+def install() -> None:
+    """Let every ``tf.train.Saver`` of this process save and restore the tables of its graph. May be called twice."""
+    _PLAIN._build, _PLAIN.save, _PLAIN.restore = Saver._build, Saver.save, Saver.restore
+
+
+def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
+    """What is known of a graph with tables; None: it has none. Raises ``RuntimeError`` before it is started."""
+    if not Configuration.is_initialised():
+        return None
+    state = Configuration.get_instance().of_graph(graph)
+    if not state.tables:
+        return None
+    if not state.started:
+        raise RuntimeError("tables are saved and restored once their pipeline runs: call start_asc_pipeline() before")
+    return state
+
+
+def _leave_out_tables(saver: tf.compat.v1.train.Saver) -> None:
+    """Rows of tables are none of the dense part's: without their keys they are worth nothing."""
+    graph = tf.compat.v1.get_default_graph()
+    if saver.saver_def or not Configuration.is_initialised():
+        return
+    tables = Configuration.get_instance().of_graph(graph).tables.values()
+    theirs = {variable.op.name for table in tables
+              for variable in (table.variable, *(slot.variable for slot in slot_variables(table)))}
+    if not theirs:
+        return
+    saved = variables._all_saveable_objects() if saver._var_list is None else saver._var_list
+    if isinstance(saved, dict):
+        saver._var_list = {name: item for name, item in saved.items() if _op_name(item) not in theirs}
+    else:
+        saver._var_list = [item for item in saved if _op_name(item) not in theirs]
+
+
+def _op_name(item: Any) -> Optional[str]:
+    """Of a variable; None of other things that can be saved."""
+    return item.op.name if isinstance(item, tf.Variable) else None
+
+
+def _step_number(sess: Any, global_step: Any) -> Optional[int]:
+    if global_step is None or isinstance(global_step, (int, np.integer)):
+        return None if global_step is None else int(global_step)
+    return int(training_util.global_step(sess, global_step))
+
+
+def _is_there(prefix: str) -> bool:
+    """Whether there is a dense or a sparse part; TensorFlow says what is wrong where there is none."""
+    directory, base = os.path.split(prefix)
+    return os.path.isdir(os.path.join(directory, "sparse-" + base)) or \
+        checkpoint_management.checkpoint_exists(prefix)
+
+
+def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, latest_filename: str,
+                meta_graph_suffix: str) -> None:
+    """Name a checkpoint that is complete in the ``checkpoint`` file, then remove those that are not kept."""
+    saver._RecordLastCheckpoint(prefix)
+    checkpoint_management.update_checkpoint_state_internal(
+        save_dir=directory, model_checkpoint_path=prefix, all_model_checkpoint_paths=saver.last_checkpoints,
+        latest_filename=latest_filename, save_relative_paths=saver._save_relative_paths)
+    doomed = [saver._CheckpointFilename(item) for item in saver._checkpoints_to_be_deleted[:1]]
+    saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)
+    for old in doomed:
+        if not checkpoint_management.checkpoint_exists(old):  # else TensorFlow keeps it, one every so many hours
+            _remove(old)
+
+
+def _remove(prefix: str) -> None:
+    try:
+        remove_checkpoint(prefix)
+    except NoCheckpointError:
+        return  # removed by somebody else
+    except CheckpointError as error:
+        _log.warning("old checkpoint not removed: %s", error)

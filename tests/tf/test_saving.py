@@ -1,0 +1,224 @@
+"""A checkpoint is the state after one training step, whatever the pipeline has worked ahead; training goes on from it
+bit by bit."""
+import functools
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError
+from ascpipe.tf import Saver, trained_batches
+from mx_rec.core.embedding import create_table
+from tests.tf import programs
+
+STEPS, SAVED = 24, 11
+SOURCE = programs.batches(STEPS, keys=60)
+KEYS = 60
+EVERY_KEY = [{"a": np.tile(np.arange(KEYS)[:, None], 3), "b": np.arange(KEYS, dtype=np.int32),
+              "c": -1 - np.arange(KEYS), "label": np.zeros(KEYS, np.float32)}]
+LARGEST = max(max(len(np.unique(np.append(taken["a"], taken["b"]))), len(np.unique(taken["c"]))) for taken in SOURCE)
+TIERS = {"device": {"device_vocabulary_size": 200},
+         "host": {"device_vocabulary_size": LARGEST, "host_vocabulary_size": 200}, "expansion": {}}
+RATES = {"adagrad": 0.3, "ftrl": 0.3, "gradient_descent": 0.5, "lazy_adam": 0.05}
+
+
+class Run:
+    """The program with a saver, from its first step or from a checkpoint."""
+
+    def __init__(self, tier, optimizer, monkeypatch, skip=0, initializer=None):
+        initializer = initializer or tf.compat.v1.random_normal_initializer(stddev=0.3, seed=11)
+        monkeypatch.setattr(programs, "table", lambda name, rows, _=None: create_table(
+            tf.int64, programs.DIM, name, initializer, **TIERS[tier]))
+        self.program = programs.Program(
+            SOURCE, functools.partial(programs.optimizer, optimizer, RATES[optimizer]), eval_source=EVERY_KEY * 3,
+            stages=lambda data: data.skip(skip).prefetch(STEPS))
+        self.saver = Saver()
+        self.run = programs.session()
+
+    def initialise(self):
+        self.program.initialise(self.run)
+        self.run.run(self.program.eval_iterator.initializer)
+        return self
+
+    def restore(self, prefix, **kwargs):
+        self.run.run([self.program.iterator.initializer, self.program.eval_iterator.initializer])
+        self.saver.restore(self.run, prefix, **kwargs)
+        return self
+
+    def train(self, steps):
+        return [self.run.run([self.program.loss, self.program.train])[0] for _ in range(steps)]
+
+    def rows(self):
+        return [rows.tobytes() for rows in self.run.run(self.program.eval_rows)]
+
+
+def ascpipe(tier):
+    return programs.ascpipe(use_dynamic_expansion=tier == "expansion")
+
+
+def saved_and_trained_on(tier, optimizer, directory, monkeypatch):
+    """Prefix of a checkpoint after ``SAVED`` steps, the losses of the steps after it, and the rows at their end."""
+    with ascpipe(tier):
+        whole = Run(tier, optimizer, monkeypatch).initialise()
+        with whole.run:
+            whole.train(SAVED)
+            prefix = whole.saver.save(whole.run, str(directory / "model"), global_step=SAVED)
+            return prefix, whole.train(STEPS - SAVED), whole.rows()
+
+
+CASES = [("device", name) for name in RATES] + [("host", name) for name in RATES] + [
+    ("expansion", "adagrad"), ("expansion", "lazy_adam")]
+
+
+@pytest.mark.parametrize("tier, optimizer", CASES)
+def test_training_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(tier, optimizer, tmp_path, monkeypatch):
+    prefix, losses, rows = saved_and_trained_on(tier, optimizer, tmp_path, monkeypatch)
+    assert prefix == str(tmp_path / "model-{}".format(SAVED))
+    assert trained_batches(prefix) == {"training": SAVED}
+    with ascpipe(tier):
+        resumed = Run(tier, optimizer, monkeypatch, skip=trained_batches(prefix)["training"])
+        with resumed.run:
+            resumed.restore(prefix)
+            assert resumed.train(STEPS - SAVED) == losses
+            assert resumed.rows() == rows
+
+
+@pytest.mark.parametrize("tier", ["device", "host"])
+def test_a_checkpoint_of_one_tier_restores_in_the_other(tier, tmp_path, monkeypatch):
+    prefix, losses, rows = saved_and_trained_on(tier, "adagrad", tmp_path, monkeypatch)
+    with ascpipe(None):
+        resumed = Run("host" if tier == "device" else "device", "adagrad", monkeypatch, skip=SAVED)
+        with resumed.run:
+            resumed.restore(prefix)
+            assert (resumed.train(STEPS - SAVED), resumed.rows()) == (losses, rows)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_restore_in_the_middle_of_training_replaces_what_was_trained_since(tier, tmp_path, monkeypatch):
+    with ascpipe(tier):
+        run = Run(tier, "adagrad", monkeypatch).initialise()
+        with run.run:
+            run.train(5)
+            prefix = run.saver.save(run.run, str(tmp_path / "model"), global_step=5)
+            rows = run.rows()
+            run.train(6)
+            assert run.rows() != rows
+            run.saver.restore(run.run, prefix)
+            assert run.rows() == rows
+            losses = run.train(STEPS - 11)
+    with ascpipe(tier):  # the batches of the window were trained upon the restored state
+        resumed = Run(tier, "adagrad", monkeypatch, skip=11)
+        with resumed.run:
+            resumed.restore(prefix)
+            assert resumed.train(STEPS - 11) == losses
+
+
+def test_tables_are_files_that_numpy_reads(tmp_path, monkeypatch):
+    with ascpipe("host"):
+        run = Run("host", "lazy_adam", monkeypatch).initialise()
+        with run.run:
+            run.train(STEPS)
+            prefix = run.saver.save(run.run, str(tmp_path / "model"))
+            rows = run.run.run(run.program.eval_rows)
+            size = run.program.user.size()
+    assert prefix == str(tmp_path / "model")
+    table = tmp_path / "sparse-model" / "user"
+    keys = np.fromfile(str(table / "key" / "slice.data"), np.int64)
+    values = np.fromfile(str(table / "embedding" / "slice.data"), np.float32).reshape(-1, programs.DIM)
+    assert np.fromfile(str(table / "key" / "slice.attribute"), np.int64).tolist() == [size, 8]
+    assert np.fromfile(str(table / "embedding" / "slice.attribute"), np.int64).tolist() == [size, programs.DIM, 4]
+    assert len(keys) == size and len(np.unique(keys)) == size
+    for key, value in zip(keys, values):
+        np.testing.assert_array_equal(value, rows[1][key])
+    for state in ("LazyAdam_momentum", "LazyAdam_velocity"):
+        assert np.fromfile(str(table / state / "slice.data"), np.float32).any()
+
+
+def test_the_dense_checkpoint_has_no_rows_of_tables(tmp_path, monkeypatch):
+    with ascpipe("device"):
+        run = Run("device", "adagrad", monkeypatch).initialise()
+        with run.run:
+            run.train(2)
+            prefix = run.saver.save(run.run, str(tmp_path / "model"), global_step=0)
+    assert prefix.endswith("model-0")
+    assert [name for name, _ in tf.train.list_variables(prefix)] == ["dense/weights"]
+    assert tf.train.latest_checkpoint(str(tmp_path)) == prefix
+    assert (tmp_path / "sparse-model-0").is_dir()
+
+
+def test_old_checkpoints_go_with_their_tables(tmp_path, monkeypatch):
+    with ascpipe("device"):
+        run = Run("device", "gradient_descent", monkeypatch).initialise()
+        run.saver = Saver(max_to_keep=2)
+        with run.run:
+            for step in range(4):
+                run.train(1)
+                run.saver.save(run.run, str(tmp_path / "model"), global_step=step)
+    kept = sorted(name for name in os.listdir(str(tmp_path)) if name.startswith("sparse-"))
+    assert kept == ["sparse-model-2", "sparse-model-3"]
+    assert sorted(name for name in os.listdir(str(tmp_path)) if name.endswith(".index")) == [
+        "model-2.index", "model-3.index"]
+
+
+def test_the_same_step_saved_again_is_the_newer_state(tmp_path, monkeypatch):
+    with ascpipe("device"):
+        run = Run("device", "adagrad", monkeypatch).initialise()
+        with run.run:
+            run.train(3)
+            run.saver.save(run.run, str(tmp_path / "model"), global_step=7)
+            run.train(3)
+            rows = run.rows()
+            prefix = run.saver.save(run.run, str(tmp_path / "model"), global_step=7)
+            run.train(2)
+            run.saver.restore(run.run, prefix)
+            assert run.rows() == rows
+
+
+def test_a_table_that_the_checkpoint_does_not_have_is_an_error_unless_it_is_named(tmp_path, monkeypatch):
+    prefix, _, _ = saved_and_trained_on("device", "adagrad", tmp_path, monkeypatch)
+    with ascpipe("device"):
+        other = create_table(tf.int64, 2, "other", tf.compat.v1.zeros_initializer())
+        resumed = Run("device", "adagrad", monkeypatch, skip=SAVED)
+        with resumed.run:
+            with pytest.raises(CheckpointMismatchError, match="'other' is not in it.*allow_missing"):
+                resumed.restore(prefix)
+            resumed.restore(prefix, allow_missing=["other"])
+            assert resumed.program.user.size() > 0
+        assert other.size() == 0
+
+
+def test_a_damaged_checkpoint_changes_nothing(tmp_path, monkeypatch):
+    with ascpipe("device"):
+        run = Run("device", "adagrad", monkeypatch).initialise()
+        with run.run:
+            run.train(3)
+            prefix = run.saver.save(run.run, str(tmp_path / "model"), global_step=3)
+            path = tmp_path / "sparse-model-3" / "user" / "embedding" / "slice.data"
+            damaged = bytearray(path.read_bytes())
+            damaged[5] ^= 1
+            path.chmod(0o640)
+            path.write_bytes(bytes(damaged))
+            run.train(3)
+            rows = run.rows()
+            with pytest.raises(DamagedCheckpointError, match="embedding/slice.data"):
+                run.saver.restore(run.run, prefix)
+            assert run.rows() == rows
+            run.train(1)
+
+
+def test_saving_before_the_pipeline_runs_is_an_error(tmp_path, monkeypatch):
+    with ascpipe("device"):
+        create_table(tf.int64, 2, "ids", tf.compat.v1.zeros_initializer())
+        tf.Variable(1.0, use_resource=False)
+        saver = Saver()
+        with programs.session() as run, pytest.raises(RuntimeError, match="start_asc_pipeline"):
+            saver.save(run, str(tmp_path / "model"))
+
+
+def test_a_manifest_says_what_was_saved(tmp_path, monkeypatch):
+    prefix, _, _ = saved_and_trained_on("host", "adagrad", tmp_path, monkeypatch)
+    with open(os.path.join(os.path.dirname(prefix), "sparse-model-{}".format(SAVED), "MANIFEST.json")) as file:
+        manifest = json.load(file)
+    assert manifest["step"] == SAVED
