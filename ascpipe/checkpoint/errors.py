@@ -6,6 +6,7 @@
     +-- NotSavedError               E510  a save failed; earlier checkpoints are as they were
     +-- NotPublishedError           E511  saved and complete, but what follows failed
     +-- NoCheckpointError           E520  there is none (also a FileNotFoundError)
+    |   `-- NoTablesError           E526  it has no tables (also a FileExistsError)
     +-- CheckpointPathError         E521  a path or name that we refuse (also a ValueError)
     +-- DamagedCheckpointError      E522  it is not what was saved
     +-- UnverifiedCheckpointError   E523  it has no manifest of ours
@@ -62,6 +63,15 @@ class NoCheckpointError(CheckpointError, FileNotFoundError):
     fields: ClassVar[Tuple[str, ...]] = ("path",)
     template = ("there is no checkpoint: {path} does not exist. Nothing was changed. "
                 "Give DIR/BASE-STEP as save() returned it")
+
+
+class NoTablesError(NoCheckpointError, FileExistsError):
+    """A checkpoint has a dense part and no tables; a FileExistsError, too, as Rec SDK has it."""
+
+    code = "E526"
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "folder")
+    template = ("checkpoint {prefix} has variables but no tables: there is no {folder}. Nothing was changed. If all "
+                "tables shall begin empty, name them in allow_missing")
 
 
 class CheckpointPathError(CheckpointError, ValueError):

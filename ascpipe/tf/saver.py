@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.ops import variables
 from tensorflow.python.training import checkpoint_management, training_util
 
-from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError
+from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError
 from ascpipe.checkpoint.retention import remove_checkpoint
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.graph_state import GraphState
@@ -103,12 +103,13 @@ class Saver(tf.compat.v1.train.Saver):
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
             ValueError: there is no such checkpoint at all.
+            FileExistsError: it has variables and no tables; nothing was changed.
             CheckpointError: it is damaged, unverified, or not of such tables; nothing was changed.
             tf.errors.OpError: the pipeline has failed, there is too little room, or TensorFlow could not restore its
                 part.
         """
         state = _state_with_tables(sess.graph)
-        if state is None or not save_path or not _is_there(save_path):
+        if state is None or not save_path or not _has_tables(state, save_path, allow_missing):
             _plain_restore(self, sess, save_path)
             return
         restore_checkpoint(
@@ -162,11 +163,16 @@ def _step_number(sess: Any, global_step: Any) -> Optional[int]:
     return int(training_util.global_step(sess, global_step))
 
 
-def _is_there(prefix: str) -> bool:
-    """Whether there is a dense or a sparse part; TensorFlow says what is wrong where there is none."""
+def _has_tables(state: GraphState, prefix: str, allow_missing: Collection[str]) -> bool:
+    """Whether there is a sparse part. Where there is no checkpoint at all, TensorFlow says so."""
     directory, base = os.path.split(prefix)
-    return os.path.isdir(os.path.join(directory, "sparse-" + base)) or \
-        checkpoint_management.checkpoint_exists(prefix)
+    folder = os.path.join(directory, "sparse-" + base)
+    if os.path.isdir(folder):
+        return True
+    missing = {table.table_name for table in state.tables.values() if table.is_save} - set(allow_missing)
+    if missing and checkpoint_management.checkpoint_exists(prefix):
+        raise NoTablesError(prefix, folder)
+    return False
 
 
 def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, latest_filename: str,

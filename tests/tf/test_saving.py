@@ -189,6 +189,23 @@ def test_a_table_that_the_checkpoint_does_not_have_is_an_error_unless_it_is_name
         assert other.size() == 0
 
 
+def test_a_checkpoint_without_tables_is_an_error_unless_they_may_all_be_missing(tmp_path, monkeypatch):
+    with tf.Graph().as_default(), programs.session() as run:
+        with tf.compat.v1.variable_scope("dense"):
+            weights = tf.compat.v1.get_variable("weights", [3 * programs.DIM, 1], use_resource=False)
+        run.run(weights.initializer)
+        prefix = tf.compat.v1.train.Saver().save(run, str(tmp_path / "model"))
+        values = run.run(weights)
+    with ascpipe("device"):
+        resumed = Run("device", "adagrad", monkeypatch).initialise()
+        with resumed.run:
+            with pytest.raises(FileExistsError, match="no tables.*sparse-model"):
+                resumed.restore(prefix)
+            resumed.restore(prefix, allow_missing=["user", "item"])
+            weights = tf.compat.v1.trainable_variables()[0]
+            np.testing.assert_array_equal(resumed.run.run(weights), values)
+
+
 def test_a_damaged_checkpoint_changes_nothing(tmp_path, monkeypatch):
     with ascpipe("device"):
         run = Run("device", "adagrad", monkeypatch).initialise()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ascpipe.tf import saver
 from ascpipe.tf.configuration import Configuration
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.optimizers import adagrad
@@ -86,17 +87,20 @@ def test_ops_of_an_ended_pipeline_say_so_and_a_new_one_can_start():
     assert len(programs.our_losses(SOURCE[:3], optimizer)) == 3
 
 
-def test_a_checkpoint_can_be_saved_and_restoring_a_table_from_it_is_an_error_that_says_so(tmp_path):
+def test_a_saver_of_tensorflows_own_does_not_restore_tables_and_says_whose_does(tmp_path, monkeypatch):
+    for name in ("build", "save", "restore"):  # as if nobody had called install()
+        plain = tf.compat.v1.train.Saver
+        monkeypatch.setattr(plain, "_build" if name == "build" else name, getattr(saver, "_plain_" + name))
     with programs.ascpipe():
         program = programs.Program(SOURCE, optimizer, start=False)
-        saver = tf.compat.v1.train.Saver()
+        plain = tf.compat.v1.train.Saver()
         start_asc_pipeline()
         with programs.session() as run:
             program.initialise(run)
             run.run(program.train)
-            path = saver.save(run, str(tmp_path / "model"))
-            with pytest.raises(tf.errors.InvalidArgumentError, match="not built yet"):
-                saver.restore(run, path)
+            path = plain.save(run, str(tmp_path / "model"))
+            with pytest.raises(tf.errors.InvalidArgumentError, match="ascpipe.tf.Saver"):
+                plain.restore(run, path)
             run.run(program.train)
         with programs.session() as run:
             run.run(program.iterator.initializer)

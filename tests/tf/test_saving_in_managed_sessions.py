@@ -1,0 +1,124 @@
+"""Estimators and monitored sessions save and restore tables with the variables, by the Saver that they make."""
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ascpipe.tf import trained_batches
+from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
+from mx_rec.core.embedding import create_table, sparse_lookup
+from mx_rec.optimizers import lazy_adam
+from tests.tf import programs
+
+SOURCE = programs.batches(30, keys=40)
+TIERS = {"device": {"device_vocabulary_size": 100}, "host": {"device_vocabulary_size": 24, "host_vocabulary_size": 100}}
+
+pytestmark = pytest.mark.timeout_s(120)
+
+
+class Losses(tf.compat.v1.train.SessionRunHook):
+    """Notes the loss of each step."""
+
+    def __init__(self):
+        self.values, self.loss = [], None
+
+    def before_run(self, run_context):
+        return tf.compat.v1.train.SessionRunArgs(self.loss)
+
+    def after_run(self, run_context, run_values):
+        self.values.append(run_values.results)
+
+
+@contextlib.contextmanager
+def event_files():
+    """TensorFlow keeps its event files open."""
+    try:
+        yield
+    finally:
+        tf.compat.v1.summary.FileWriterCache.clear()
+
+
+def tables(tier):
+    initializer = tf.compat.v1.random_normal_initializer(stddev=0.3, seed=11)
+    return [create_table(tf.int64, programs.DIM, name, initializer, **TIERS[tier]) for name in ("user", "item")]
+
+
+def train_an_estimator(folder, steps, skip, tier="device", save_every=5):
+    """Losses of ``steps`` steps of an Estimator, which goes on where the newest checkpoint of its folder ends."""
+    losses = Losses()
+    specs = programs.specs()
+
+    def input_fn():
+        return programs.dataset(SOURCE).skip(skip).map(get_asc_insert_func(specs)).map(
+            lambda batch: (batch, batch["label"])).prefetch(8)
+
+    def model_fn(features, labels, mode):
+        made = tables(tier)
+        looked_up = [sparse_lookup(made[place], spec, batch=features) for place, spec in zip((0, 0, 1), specs)]
+        losses.loss = programs.model(looked_up, labels)
+        update = programs.apply(losses.loss, [table.variable for table in made],
+                                lazy_adam.create_hash_optimizer(0.05))
+        with tf.control_dependencies([update]):
+            train = tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
+        start_asc_pipeline()
+        return tf.estimator.EstimatorSpec(mode, loss=losses.loss, train_op=train)
+
+    config = tf.estimator.RunConfig(
+        tf_random_seed=1, save_checkpoints_steps=save_every, keep_checkpoint_max=2, save_summary_steps=None,
+        session_config=tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD))
+    with event_files(), programs.ascpipe():
+        tf.estimator.Estimator(model_fn, str(folder), config).train(input_fn, hooks=[losses], steps=steps)
+    return losses.values
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_an_estimator_goes_on_from_its_last_checkpoint_bit_by_bit(tier, tmp_path):
+    whole = train_an_estimator(tmp_path / "whole", 20, 0, tier)
+    first = train_an_estimator(tmp_path / "parts", 8, 0, tier)
+    newest = tf.train.latest_checkpoint(str(tmp_path / "parts"))
+    assert newest.endswith("model.ckpt-8")
+    rest = train_an_estimator(tmp_path / "parts", 12, trained_batches(newest)["training"], tier)
+    assert first + rest == whole
+    assert len(set(whole)) == 20
+    assert trained_batches(tf.train.latest_checkpoint(str(tmp_path / "parts")))["training"] == 20
+
+
+def test_an_estimator_keeps_as_many_checkpoints_of_tables_as_of_variables(tmp_path):
+    train_an_estimator(tmp_path, 20, 0)
+    kept = sorted(path.name for path in tmp_path.glob("sparse-*"))
+    assert kept == ["sparse-model.ckpt-15", "sparse-model.ckpt-20"]
+
+
+def test_a_monitored_session_goes_on_from_its_last_checkpoint(tmp_path):
+    def train(steps, skip):
+        with event_files(), programs.ascpipe():
+            program = programs.Program(SOURCE, lambda: lazy_adam.create_hash_optimizer(0.05),
+                                       stages=lambda data: data.skip(skip).prefetch(8))
+            step = tf.compat.v1.train.get_or_create_global_step()
+            count = tf.compat.v1.assign_add(step, 1)
+            scaffold = tf.compat.v1.train.Scaffold(local_init_op=tf.group(
+                program.iterator.initializer, tf.compat.v1.local_variables_initializer()))
+            config = tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD)
+            with tf.compat.v1.train.MonitoredTrainingSession(
+                    checkpoint_dir=str(tmp_path), scaffold=scaffold, save_checkpoint_steps=100, config=config,
+                    save_summaries_steps=None, save_summaries_secs=None, log_step_count_steps=None) as run:
+                return [run.run([program.loss, program.train, count])[0] for _ in range(steps)]
+
+    whole = programs.our_losses(SOURCE[:20], lambda: lazy_adam.create_hash_optimizer(0.05))
+    first = train(9, 0)
+    assert first + train(11, trained_batches(tf.train.latest_checkpoint(str(tmp_path)))["training"]) == whole
+
+
+def test_every_saver_of_a_program_that_imports_mx_rec_saves_its_tables(tmp_path):
+    with programs.ascpipe():
+        program = programs.Program(SOURCE, lambda: lazy_adam.create_hash_optimizer(0.05))
+        saver = tf.compat.v1.train.Saver()
+        with programs.session() as run:
+            program.initialise(run)
+            run.run(program.train)
+            saver.save(run, str(tmp_path / "model"), global_step=np.int64(0))
+    assert (tmp_path / "sparse-model-0" / "item" / "key" / "slice.data").stat().st_size == 8 * len(
+        np.unique(SOURCE[0]["c"]))
+    assert {name.rsplit("/", 1)[0] for name, _ in tf.train.list_variables(str(tmp_path / "model-0"))}.isdisjoint(
+        {"user", "item"})
