@@ -1,8 +1,9 @@
 """Restore: the tables become those of a checkpoint, between two training steps, wherever the pipeline is."""
+import contextlib
 import logging
-from typing import Any, Callable, Collection, Dict, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from ascpipe.checkpoint.contents import Position, SlotSpec, TableSpec
+from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
 from ascpipe.checkpoint.errors import CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.tf import table_rows
@@ -21,8 +22,20 @@ Columns = List[Tuple[int, int, int]]  #: (column in a saved row, column in a row
 Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of what begins anew
 
 
+class Source(NamedTuple):
+    """A table of a checkpoint.
+
+    Attributes:
+        prefix: ``dir/base-step`` of the checkpoint.
+        name: of the table there.
+    """
+
+    prefix: str
+    name: str
+
+
 class _Load(NamedTuple):
-    """What is loaded into a table."""
+    """What is loaded into a table; the spec has the table's name in the checkpoint."""
 
     table: Table
     spec: TableSpec
@@ -55,7 +68,7 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
             part.
     """
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
-        loads = [_checked_load(state, checkpoint, table, allow_missing)
+        loads = [_checked_load(state, checkpoint, table, _saved_spec(checkpoint, table, allow_missing), allow_missing)
                  for table in state.tables.values() if table.is_save]
         attach()
         with hold(alone=True) as held:
@@ -71,19 +84,75 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
         return {load.spec.name: load.spec.rows for load in loads}
 
 
-def _checked_load(state: GraphState, checkpoint: Checkpoint, table: Table, allow_missing: Collection[str]) -> _Load:
-    """How a table is loaded. Raises ``CheckpointMismatchError`` where it cannot be."""
+def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Source], attach: Callable[[], Any], *,
+                allow_unverified: bool = False) -> Dict[str, int]:
+    """Verify checkpoints, then let tables begin another training as they are there, under any name.
+
+    Keys, rows, counts and timestamps are taken over, and the optimizer slots that the program has; those that are not
+    there begin as for new keys. Thresholds and initial rows stay the program's; a key with a row is admitted.
+
+    Args:
+        state, pipeline, attach, allow_unverified: as those of ``restore_checkpoint``.
+        sources: by the name of the table in this program.
+
+    Returns:
+        Rows by the name of the table.
+
+    Raises:
+        CheckpointError, tf.errors.OpError: as ``restore_checkpoint``.
+    """
+    with contextlib.ExitStack() as opened:
+        checkpoints = {prefix: opened.enter_context(open_checkpoint(prefix, allow_unverified=allow_unverified))
+                       for prefix in sorted({source.prefix for source in sources.values()})}
+        loads = {name: _beginning(state, checkpoints[source.prefix], state.tables[name], source.name)
+                 for name, source in sources.items()}
+        attach()
+        with hold(alone=True) as held:
+            for name, load in loads.items():
+                _load_table(state, pipeline, held, checkpoints[sources[name].prefix], load)
+    return {name: load.spec.rows for name, load in loads.items()}
+
+
+def _beginning(state: GraphState, checkpoint: Checkpoint, table: Table, saved_name: str) -> _Load:
+    """How a table begins another training. Raises ``CheckpointMismatchError`` where it cannot."""
+    missing = _missing(checkpoint, saved_name)
+    if missing is not None:
+        raise CheckpointMismatchError(
+            checkpoint.prefix, saved_name, "{}; the checkpoint has {}. Name in vars_to_warm_start what it has, and in "
+            "var_name_to_prev_var_name what has another name there".format(
+                missing, ", ".join(sorted(checkpoint.tables)) or "no table"))
+    spec = checkpoint.tables[saved_name]
+    anew = ["{}/{}".format(saved_name, slot.name) for slot in state.slots.get(table.table_name, ())]
+    load = _checked_load(state, checkpoint, table, spec, anew)
+    policies = spec.policies and Policies(-1, counting=False, faae_coefficient=1, eviction_threshold=-1,
+                                          time=spec.policies.time)
+    return load._replace(spec=spec._replace(initial=None, policies=policies))
+
+
+def _saved_spec(checkpoint: Checkpoint, table: Table, allow_missing: Collection[str]) -> TableSpec:
+    """Spec of the table of the same name; of an empty one where that is allowed."""
     name = table.table_name
-    spec = checkpoint.tables.get(name)
-    missing = "is not in it" if spec is None else "has no key in it" if spec.rows + spec.candidates == 0 else None
-    if missing is not None and name not in allow_missing and not (spec and _began_empty(checkpoint)):
+    missing = _missing(checkpoint, name)
+    if missing is not None and name not in allow_missing:
         raise CheckpointMismatchError(checkpoint.prefix, name, "{}; if it shall begin empty, name it in allow_missing"
                                       .format(missing))
+    return checkpoint.tables.get(name) or _empty_spec(table)
+
+
+def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
+    """What is missing of a table; None: nothing."""
+    spec = checkpoint.tables.get(name)
     if spec is None:
-        spec = _empty_spec(table)
+        return "is not in it"
+    return "has no key in it" if spec.rows + spec.candidates == 0 and not _began_empty(checkpoint) else None
+
+
+def _checked_load(state: GraphState, checkpoint: Checkpoint, table: Table, spec: TableSpec,
+                  allow_missing: Collection[str]) -> _Load:
+    """How a table is loaded. Raises ``CheckpointMismatchError`` where it cannot be."""
     if spec.dim != table.emb_size:
-        raise CheckpointMismatchError(checkpoint.prefix, name, "has rows of {} floats there and of {} in this program"
-                                      .format(spec.dim, table.emb_size))
+        raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats there and of {} in this "
+                                      "program".format(spec.dim, table.emb_size))
     return _Load(table, spec, *_compared(state, checkpoint, table, spec, allow_missing))
 
 
@@ -93,7 +162,7 @@ def _compared(state: GraphState, checkpoint: Checkpoint, table: Table, spec: Tab
     saved = _places(spec.dim, spec.slots)
     columns: Columns = [(0, 0, spec.dim)]
     fresh: Fresh = []
-    slots = state.slots.get(spec.name, ())
+    slots = state.slots.get(table.table_name, ())
     for slot, (column, width) in zip(slots, _places(spec.dim, slots).values()):
         if slot.name in saved:
             found, saved_width = saved[slot.name]
@@ -121,8 +190,8 @@ def _places(dim: int, slots: Sequence[Union[SlotSpec, OptimizerSlot]]) -> Dict[s
 
 
 def _load_table(state: GraphState, pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, load: _Load) -> None:
-    spec, number = load.spec, load.table.shape.number
-    if spec.rows + spec.candidates == 0 and not _is_used(state, spec.name):
+    spec, number, name = load.spec, load.table.shape.number, load.table.table_name
+    if spec.rows + spec.candidates == 0 and not _is_used(state, name):
         return  # in no stream, so that there is nobody to tell, and nothing to be lost
     held.begin_load(number, spec.rows + spec.candidates, spec.rows)
     at = held.table(number)
@@ -131,13 +200,13 @@ def _load_table(state: GraphState, pipeline: Pipeline, held: Hold, checkpoint: C
     except BaseException:
         held.give_up_load(number)
         _log.error("table %r could not be read from %s and is empty now; restore a checkpoint before training goes on",
-                   spec.name, checkpoint.prefix)
+                   name, checkpoint.prefix)
         raise
     threshold, counting, now = _policies(at, spec)
     held.end_load(number, written, now, threshold, counting=counting)
     if spec.initial is not None:
         held.set_seed(number, spec.initial.seed)
-        pipeline.seeds[spec.name] = spec.initial.seed
+        pipeline.seeds[name] = spec.initial.seed
 
 
 def _is_used(state: GraphState, name: str) -> bool:
@@ -146,12 +215,13 @@ def _is_used(state: GraphState, name: str) -> bool:
 
 def _fill(at: TableState, checkpoint: Checkpoint, load: _Load) -> int:
     """Write entries and rows; returns how many keys."""
-    name, start = load.spec.name, 0
+    name, policies, start = load.spec.name, load.spec.policies, 0
     if name not in checkpoint.tables:
         return 0
-    admitting = 0 if checkpoint.verified else max(0, int(at.header["access_threshold"]))
+    has_admission = policies is not None and policies.access_threshold >= 0
+    admitting = 0 if has_admission else max(0, int(at.header["access_threshold"]))
     for block in checkpoint.blocks(name):
-        if admitting:  # it does not say how often a key occurred, but that it was admitted
+        if admitting:  # how often a key occurred is not known, or said for another threshold, but it was admitted
             block = block._replace(counts=block.counts.clip(min=admitting))
         table_rows.write_block(at, start, block, load.columns, load.fresh)
         start += len(block.keys)

@@ -20,7 +20,7 @@ from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.restoring import restore_checkpoint
 from ascpipe.tf.saving import save_checkpoint
-from ascpipe.tf.slots import slot_variables
+from ascpipe.tf.slots import names_of_variables
 
 _log = logging.getLogger(__name__)
 
@@ -140,9 +140,7 @@ def _leave_out_tables(saver: tf.compat.v1.train.Saver) -> None:
     graph = tf.compat.v1.get_default_graph()
     if saver.saver_def or not Configuration.is_initialised():
         return
-    tables = Configuration.get_instance().of_graph(graph).tables.values()
-    theirs = {variable.op.name for table in tables
-              for variable in (table.variable, *(slot.variable for slot in slot_variables(table)))}
+    theirs = names_of_variables(Configuration.get_instance().of_graph(graph).tables.values())
     if not theirs:
         return
     saved = variables._all_saveable_objects() if saver._var_list is None else saver._var_list

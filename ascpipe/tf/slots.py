@@ -1,6 +1,6 @@
 """What optimizers keep beside a table's rows, with the value that it begins with for new keys."""
 import re
-from typing import Any, Iterable, List, NamedTuple, Optional
+from typing import Any, Iterable, List, NamedTuple, Optional, Set
 
 import numpy as np
 import tensorflow as tf
@@ -34,6 +34,12 @@ def optimizer_slots(state: GraphState, table: Table) -> List[OptimizerSlot]:
         return []
     return [OptimizerSlot(_checkpoint_name(name), table.emb_size, initial)
             for name, initial in state.home_slots[table.table_name].initial.items()]
+
+
+def names_of_variables(tables: Iterable[Table]) -> Set[str]:
+    """Names of the ops of all variables that hold rows of tables, their slot variables included."""
+    return {variable.op.name for table in tables
+            for variable in (table.variable, *(slot.variable for slot in slot_variables(table)))}
 
 
 def slot_variables(table: Table) -> List[OptimizerSlot]:
