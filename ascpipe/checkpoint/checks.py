@@ -4,7 +4,7 @@ import re
 import unicodedata
 from typing import Any, Iterable, Optional, Pattern
 
-from ascpipe.checkpoint.contents import POOL, InitialRows, Policies, Position, SlotSpec, TablePosition, TableSpec
+from ascpipe.checkpoint.contents import POOL, InitialRows, Link, Policies, Position, SlotSpec, TablePosition, TableSpec
 from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME
 from ascpipe.checkpoint.pieces import OURS
 
@@ -13,14 +13,16 @@ MAX_WIDTH = 1 << 16
 MAX_SLOTS = 64
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 _NAME = re.compile(r".{1,255}\Z", re.DOTALL)
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _RUN_ID = re.compile(r".{1,128}\Z", re.DOTALL)
 
 
-def check_specs(specs: Iterable[TableSpec]) -> None:
-    """ValueError unless these can be the tables of one checkpoint."""
+def check_specs(specs: Iterable[TableSpec], *, delta: bool) -> None:
+    """ValueError unless these can be the tables of one checkpoint, full or a delta."""
     seen = set()
     for spec in specs:
         _check_spec(spec)
+        _integer("table {!r}: deleted".format(spec.name), spec.deleted, 0, MAX_ROWS if delta else 0)
         if spec.name in seen:
             raise ValueError("two tables are named {!r}".format(spec.name))
         seen.add(spec.name)
@@ -46,6 +48,13 @@ def check_stem(stem: str) -> None:
     _text("stem", stem, _NAME)
     if "/" in stem or stem.startswith("."):
         raise ValueError("stem: {!r} is no name of a file".format(stem))
+
+
+def check_link(link: Link) -> None:
+    """ValueError unless a delta can stand upon this."""
+    check_stem(link.stem)
+    if not isinstance(link.manifest, str) or not _DIGEST.match(link.manifest):
+        raise ValueError("link to {!r}: {!r} is no digest".format(link.stem, link.manifest))
 
 
 def _check_spec(spec: TableSpec) -> None:

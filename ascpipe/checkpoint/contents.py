@@ -69,10 +69,11 @@ class TableSpec(NamedTuple):
         dim: floats of an embedding.
         key_dtype: ``"int64"`` or ``"int32"``, as the program declared it; keys are int64 everywhere.
         slots: its optimizer slots, in their order within a row.
-        rows: keys that have a row.
-        candidates: keys that are counted and have no row.
+        rows: keys that have a row; in a delta, of those that it tells of.
+        candidates: keys that are counted and have no row; as ``rows``.
         initial: None where the checkpoint does not say (one without our manifest).
         policies: None where the checkpoint does not say.
+        deleted: in a delta, keys that the table had in the checkpoint before it and has no more; else 0.
     """
 
     name: str
@@ -83,6 +84,7 @@ class TableSpec(NamedTuple):
     candidates: int
     initial: Optional[InitialRows]
     policies: Optional[Policies]
+    deleted: int = 0
 
     @property
     def row_floats(self) -> int:
@@ -130,6 +132,18 @@ class TablePosition(NamedTuple):
 
     last_ticket: int
     cuts: int
+
+
+class Link(NamedTuple):
+    """Names one checkpoint of a directory, and no other that has its name later: what a delta stands upon.
+
+    Attributes:
+        stem: its ``base-step``.
+        manifest: digest of its manifest.
+    """
+
+    stem: str
+    manifest: str
 
 
 class Position(NamedTuple):

@@ -5,11 +5,11 @@ Both are sealed records; the pair record is written last, so a directory that ha
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from ascpipe.checkpoint import checks, sealed
-from ascpipe.checkpoint.contents import InitialRows, Policies, Position, SlotSpec, TablePosition, TableSpec
+from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, SlotSpec, TablePosition, TableSpec
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.pieces import all_pieces
 
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 16 << 20  #: of a record
 
 _FORMAT = "ascpipe checkpoint"
@@ -33,6 +33,7 @@ class Manifest(NamedTuple):
         tables: specs, in the order of the save.
         data: by table, by folder: its ``slice.data``.
         position: where training was.
+        parent: of a delta: what it stands upon; None: it is a full checkpoint.
     """
 
     step: Optional[int]
@@ -41,6 +42,7 @@ class Manifest(NamedTuple):
     tables: Tuple[TableSpec, ...]
     data: Dict[str, Dict[str, SavedFile]]
     position: Position
+    parent: Optional[Link] = None
 
 
 class Pair(NamedTuple):
@@ -58,18 +60,23 @@ class Pair(NamedTuple):
 def encoded_manifest(manifest: Manifest) -> bytes:
     """The bytes of ``MANIFEST.json``."""
     tables = [{"spec": _spec_json(spec), "data": _files_json(manifest.data[spec.name])} for spec in manifest.tables]
+    parent = None if manifest.parent is None else dict(manifest.parent._asdict())
     return sealed.encoded({
         "format": _FORMAT, "version": VERSION, "step": manifest.step, "stem": manifest.stem,
-        "saved_at": manifest.saved_at, "tables": tables, "position": _position_json(manifest.position)})
+        "saved_at": manifest.saved_at, "tables": tables, "position": _position_json(manifest.position),
+        "parent": parent})
 
 
 def decoded_manifest(record: bytes) -> Manifest:
     """The manifest of these bytes; ValueError if it is none, or one that makes no sense."""
     content = _of_format(record, _FORMAT)
-    content = sealed.fields(content, ["format", "version", "step", "stem", "saved_at", "tables", "position"])
+    content = sealed.fields(content, ["format", "version", "step", "stem", "saved_at", "tables", "position", "parent"])
+    parent = None if content["parent"] is None else Link(**sealed.fields(content["parent"], Link._fields))
+    if parent is not None:
+        checks.check_link(parent)
     tables = [sealed.fields(table, ["spec", "data"]) for table in sealed.array(content["tables"])]
     specs = tuple(_spec(table["spec"]) for table in tables)
-    checks.check_specs(specs)
+    checks.check_specs(specs, delta=parent is not None)
     position = _position(content["position"])
     checks.check_position(position, [spec.name for spec in specs])
     data = {spec.name: _data(spec, table["data"]) for spec, table in zip(specs, tables)}
@@ -79,7 +86,7 @@ def decoded_manifest(record: bytes) -> Manifest:
     if type(content["saved_at"]) is not float:
         raise ValueError("saved_at {!r}".format(content["saved_at"]))
     checks.check_stem(stem)
-    return Manifest(step, stem, content["saved_at"], specs, data, position)
+    return Manifest(step, stem, content["saved_at"], specs, data, position, parent)
 
 
 def encoded_pair(manifest_record: bytes, dense: Dict[str, SavedFile]) -> bytes:

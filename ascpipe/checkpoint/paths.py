@@ -2,7 +2,7 @@
 import os
 import re
 import unicodedata
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Tuple
 
 from ascpipe.checkpoint.errors import CheckpointPathError
 
@@ -15,6 +15,7 @@ TABLE_NAME = re.compile(r"[0-9A-Za-z_]{1,100}\Z")
 SLOT_NAME = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}\Z")
 
 _SPARSE = "sparse-"
+_DELTA = "delta-sparse-"
 _DISPLACED = ".displaced-"
 _MAX_PATH = 1024
 _MAX_NAME_BYTES = 200  # of 255: room for what is put before and after it
@@ -42,9 +43,19 @@ class Place(NamedTuple):
         return _SPARSE + self.stem
 
     @property
+    def delta(self) -> str:
+        """Its name if the checkpoint is a delta."""
+        return _DELTA + self.stem
+
+    @property
     def displaced(self) -> str:
-        """Its name while another takes its place, where the file system cannot exchange them."""
+        """Its name while another takes its place, where the file system cannot exchange them; a delta has none."""
         return _DISPLACED + self.sparse
+
+    @property
+    def names(self) -> Tuple[str, ...]:
+        """The names that the checkpoint may have, in the order of their right to it."""
+        return self.sparse, self.displaced, self.delta
 
 
 def place_of(prefix: str) -> Place:
@@ -74,10 +85,16 @@ def place_of_save(directory: str, base: str, step: Optional[int]) -> Place:
 
 
 def stem_of(name: str) -> Optional[str]:
-    """``base-step`` of the name of a sparse part, displaced or not; None if it is no such name."""
-    if name.startswith(_DISPLACED):
-        name = name[len(_DISPLACED):]
-    return name[len(_SPARSE):] if name.startswith(_SPARSE) and len(name) > len(_SPARSE) else None
+    """``base-step`` of the name of a sparse part, full, displaced or a delta; None if it is no such name."""
+    for prefix in (_SPARSE, _DELTA, _DISPLACED + _SPARSE):
+        if name.startswith(prefix) and len(name) > len(prefix):
+            return name[len(prefix):]
+    return None
+
+
+def is_delta_name(name: str) -> bool:
+    """Whether a sparse part of this name is a delta."""
+    return name.startswith(_DELTA)
 
 
 def checked_directory(directory: str) -> str:

@@ -10,8 +10,10 @@ ATTRIBUTE = "slice.attribute"
 
 KEY, EMBEDDING, COUNT, TIMESTAMP = "key", "embedding", "count", "timestamp"
 CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP = "candidate_key", "candidate_count", "candidate_timestamp"
+DELETED_KEY = "deleted_key"
 INITIAL_POOL = "initial_pool"
-OURS = frozenset([KEY, EMBEDDING, COUNT, TIMESTAMP, CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP, INITIAL_POOL])
+OURS = frozenset([KEY, EMBEDDING, COUNT, TIMESTAMP, CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP, DELETED_KEY,
+                  INITIAL_POOL])
 
 
 class Piece(NamedTuple):
@@ -56,7 +58,13 @@ class Piece(NamedTuple):
 
 def row_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
     """Those whose row i belongs to key i of ``key``: keys, the parts of a row in their order, counts, timestamps."""
-    return (Piece(KEY, spec.rows, 0), *float_pieces(spec), Piece(COUNT, spec.rows, 0), Piece(TIMESTAMP, spec.rows, 0))
+    keys, *counts = count_pieces(spec)
+    return (keys, *float_pieces(spec), *counts)
+
+
+def count_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
+    """Keys, counts and timestamps of the keys that have a row."""
+    return tuple(Piece(folder, spec.rows, 0) for folder in (KEY, COUNT, TIMESTAMP))
 
 
 def float_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
@@ -70,6 +78,11 @@ def candidate_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
     return tuple(Piece(folder, spec.candidates, 0) for folder in (CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP))
 
 
+def deleted_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
+    """The deleted keys, if there are any."""
+    return (Piece(DELETED_KEY, spec.deleted, 0),) if spec.deleted else ()
+
+
 def pool_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
     """The pool of initial rows, if the table has one."""
     if spec.initial is None or spec.initial.kind != POOL:
@@ -77,6 +90,11 @@ def pool_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
     return (Piece(INITIAL_POOL, spec.initial.pool_rows, spec.dim),)
 
 
+def key_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
+    """Every folder of a table whose values are int64: keys, counts and timestamps."""
+    return count_pieces(spec) + candidate_pieces(spec) + deleted_pieces(spec)
+
+
 def all_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
     """Every folder of a table."""
-    return row_pieces(spec) + candidate_pieces(spec) + pool_pieces(spec)
+    return key_pieces(spec) + float_pieces(spec) + pool_pieces(spec)

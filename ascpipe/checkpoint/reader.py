@@ -1,154 +1,24 @@
 """Reading: a checkpoint is verified as a whole before its first row is given to anybody."""
 import contextlib
 import os
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional
 
-import numpy as np
-
-from ascpipe.checkpoint import disk, foreign
-from ascpipe.checkpoint import ranks as rank_rule
-from ascpipe.checkpoint.contents import FLOAT_BYTES, Block, CandidateBlock, Position, TableSpec
-from ascpipe.checkpoint.errors import UnverifiedCheckpointError
-from ascpipe.checkpoint.paths import DENSE, place_of
-from ascpipe.checkpoint.pieces import DATA, Piece, candidate_pieces, pool_pieces, row_pieces
-from ascpipe.checkpoint.tree import Tree, open_place
-from ascpipe.checkpoint.verify import Stamps, read_all, verified
+from ascpipe.checkpoint import foreign
+from ascpipe.checkpoint.chain import MAX_DELTAS, Chain
+from ascpipe.checkpoint.contents import Link
+from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, UnverifiedCheckpointError
+from ascpipe.checkpoint.opened import Checkpoint
+from ascpipe.checkpoint.paths import DENSE, MANIFEST
+from ascpipe.checkpoint.tree import Tree, open_tree
+from ascpipe.checkpoint.verify import verified
 
 ALLOW_UNVERIFIED = "ASCPIPE_ALLOW_UNVERIFIED"  #: an environment variable; 1: as ``allow_unverified=True``
-
-_BLOCK_BYTES = 16 << 20
-_MAX_BLOCK_ROWS = 1 << 17
-
-
-class Checkpoint:
-    """A checkpoint that was verified. Made by ``open_checkpoint``; close it, or use ``with``.
-
-    Attributes:
-        prefix: as it was opened.
-        step: of its manifest; None: saved without one.
-        tables: specs by name. Those of an unverified one lack ``initial``, ``policies`` and the slots' ``initial``.
-        position: where training was; None of an unverified one.
-        dense_prefix: what TensorFlow's Saver restores from; None if there is no dense part.
-        verified: False: it has no manifest of ours; only sizes and that keys are unique was checked.
-    """
-
-    def __init__(self, tree: Tree, step: Optional[int], tables: Sequence[TableSpec], position: Optional[Position],
-                 dense_prefix: Optional[str], stamps: Stamps) -> None:
-        self._tree = tree
-        self._stamps = stamps
-        self._closed = False
-        self.prefix = tree.place.prefix
-        self.step = step
-        self.tables = {spec.name: spec for spec in tables}
-        self.position = position
-        self.dense_prefix = dense_prefix
-        self.verified = position is not None
-
-    def blocks(self, table: str, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None) -> Iterator[Block]:
-        """Keys with a row that belong to ``rank``: ``|key| % ranks == rank``; each key at exactly one rank.
-
-        Of an unverified checkpoint, counts and timestamps are 0: a loader gives a key with a row the count that
-        admits it. The order is that of the files; the arrays are the caller's.
-
-        Args:
-            block_rows: most keys of a block; None: about 16 MiB. Blocks may be shorter, none is empty.
-
-        Raises:
-            KeyError: no such table.
-            ValueError: no such rank.
-            DamagedCheckpointError: the files have changed since they were verified.
-        """
-        spec = self.tables[table]
-        parts = len(spec.slots) + 1
-        for arrays in self._arrays(table, row_pieces(spec), rank, ranks, block_rows):
-            rows = arrays[1] if parts == 1 else np.concatenate(arrays[1:1 + parts], axis=1)
-            yield Block(arrays[0], rows, arrays[-2], arrays[-1])
-
-    def candidates(self, table: str, rank: int = 0, ranks: int = 1,
-                   block_rows: Optional[int] = None) -> Iterator[CandidateBlock]:
-        """Keys that are counted and have no row, as ``blocks``."""
-        for keys, counts, timestamps in self._arrays(table, candidate_pieces(self.tables[table]), rank, ranks,
-                                                     block_rows):
-            yield CandidateBlock(keys, counts, timestamps)
-
-    def row_count(self, table: str, rank: int = 0, ranks: int = 1) -> int:
-        """How many keys ``blocks`` gives in all."""
-        return self._count(table, row_pieces(self.tables[table])[0], rank, ranks)
-
-    def candidate_count(self, table: str, rank: int = 0, ranks: int = 1) -> int:
-        """How many keys ``candidates`` gives in all."""
-        return self._count(table, candidate_pieces(self.tables[table])[0], rank, ranks)
-
-    def pool(self, table: str) -> Optional[np.ndarray]:
-        """float32[pool_rows, dim]: from what initial rows are picked; None for other kinds of initial rows."""
-        for piece in pool_pieces(self.tables[table]):
-            with self._unchanged(table, piece):
-                return read_all(self._tree, table, piece)
-        return None
-
-    def close(self) -> None:
-        """Give back the descriptors. May be called twice."""
-        if not self._closed:
-            self._closed = True
-            self._tree.close()
-
-    def __enter__(self) -> "Checkpoint":
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        self.close()
-
-    def _count(self, table: str, keys: Piece, rank: int, ranks: int) -> int:
-        if ranks == 1 and rank == 0:
-            return keys.rows
-        return sum(len(arrays[0]) for arrays in self._arrays(table, [keys], rank, ranks, None))
-
-    def _arrays(self, table: str, pieces: Sequence[Piece], rank: int, ranks: int,
-                block_rows: Optional[int]) -> Iterator[List[np.ndarray]]:
-        """Of each block of keys that belong to the rank, an array per piece; the first piece is that of the keys."""
-        rank_rule.check_rank(rank, ranks)
-        step = block_rows or _rows_of_block(pieces)
-        with contextlib.ExitStack() as files:
-            fds = [files.enter_context(self._unchanged(table, piece)) for piece in pieces]
-            for start in range(0, pieces[0].rows, step):
-                n = min(step, pieces[0].rows - start)
-                keys = _read(fds[0], pieces[0], start, n)
-                mine = rank_rule.belongs(keys, rank, ranks) if ranks > 1 else None
-                if mine is not None and not mine.any():
-                    continue
-                arrays = [keys] + [_read(fd, piece, start, n) for fd, piece in zip(fds[1:], pieces[1:])]
-                yield arrays if mine is None else [values[mine] for values in arrays]
-
-    @contextlib.contextmanager
-    def _unchanged(self, table: str, piece: Piece) -> Iterator[Optional[int]]:
-        """The open ``slice.data`` of a folder, as it was verified; None where the checkpoint has no such folder."""
-        stamp = self._stamps.get((table, piece.folder))
-        if stamp is None:
-            yield None
-            return
-        names = (table, piece.folder, DATA)
-        with self._tree.file(names) as fd:
-            if disk.stamp(fd) != stamp:
-                raise self._tree.damaged(os.path.join(*names), "it has changed since it was verified")
-            yield fd
-
-
-def _rows_of_block(pieces: Sequence[Piece]) -> int:
-    row_bytes = sum(piece.row_bytes for piece in pieces)
-    return max(1, min(_MAX_BLOCK_ROWS, _BLOCK_BYTES // max(row_bytes, FLOAT_BYTES)))
-
-
-def _read(fd: Optional[int], piece: Piece, start: int, n: int) -> np.ndarray:
-    shape: Tuple[int, ...] = (n, piece.width) if piece.width else (n,)
-    if fd is None:
-        return np.zeros(shape, piece.dtype)
-    values = np.empty(shape, piece.dtype)
-    disk.read_into(fd, start * piece.row_bytes, values)
-    return values
 
 
 def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoint:
     """Verify a checkpoint: its records, the sizes and digests of all files, its keys and counts; then it can be read.
+
+    A delta is verified with all that it stands upon, and read as one checkpoint with them.
 
     Args:
         prefix: ``dir/base-step`` as ``CheckpointWriter.commit`` returns it and TensorFlow's Saver takes it.
@@ -159,34 +29,53 @@ def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoin
         NoCheckpointError: there is none (also a FileNotFoundError).
         DamagedCheckpointError: it is not what was saved.
         UnverifiedCheckpointError: it has no manifest of ours, and that is not allowed.
+        CheckpointError: it is a delta without our manifest.
     """
-    tree = _opened(prefix)
+    tree = open_tree(prefix)
     try:
-        if tree.is_marked():
-            return _ours(tree)
-        if not (allow_unverified or os.environ.get(ALLOW_UNVERIFIED) == "1"):
+        marked = tree.is_marked()
+        if not marked and tree.is_delta:
+            raise CheckpointError("checkpoint {} is a delta without a manifest of ascpipe, so it does not say what it "
+                                  "stands upon. Nothing was changed. Restore the full one before it".format(prefix))
+        if not marked and not (allow_unverified or os.environ.get(ALLOW_UNVERIFIED) == "1"):
             raise UnverifiedCheckpointError(prefix)
-        found = foreign.read(tree)
-        return Checkpoint(tree, found.step, found.tables, None, found.dense_prefix, found.stamps)
+        if not marked:
+            found = foreign.read(tree)
+            return Checkpoint(tree, found.step, found.tables, None, found.dense_prefix, found.stamps)
     except BaseException:
         tree.close()
         raise
+    return _ours(tree, rows=True)
 
 
-def _opened(prefix: str) -> Tree:
-    place = place_of(prefix)
-    directory_fd = open_place(place)
-    try:
-        return Tree(place, directory_fd)
-    finally:
-        disk.close(directory_fd)
+def open_keys(prefix: str) -> Checkpoint:
+    """As ``open_checkpoint``, of keys and counts only: ``counts`` can be read, and nothing else."""
+    return _ours(open_tree(prefix), rows=False)
 
 
-def _ours(tree: Tree) -> Checkpoint:
-    records, stamps = verified(tree)
-    manifest = records.manifest
-    dense = os.path.join(tree.path, DENSE, manifest.stem) if records.pair.dense else None
-    return Checkpoint(tree, manifest.step, manifest.tables, manifest.position, dense, stamps)
+def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
+    """The checkpoint; if it is a delta, merged with those that it stands upon."""
+    members: List[Checkpoint] = []  # the newest first
+    link: Optional[Link] = None
+    with contextlib.ExitStack() as opened:
+        while True:
+            opened.callback(tree.close)
+            records, stamps = verified(tree, rows=rows)
+            manifest = records.manifest
+            if link is not None and records.pair.manifest != link.manifest:
+                raise DamagedCheckpointError(members[-1].prefix, MANIFEST, "it stands upon another {} than has that "
+                                             "name now".format(link.stem))
+            dense = os.path.join(tree.path, DENSE, manifest.stem) if records.pair.dense else None
+            members.append(Checkpoint(tree, manifest.step, manifest.tables, manifest.position, dense, stamps))
+            link = manifest.parent
+            if link is None:
+                break
+            if len(members) > MAX_DELTAS:
+                raise tree.damaged(MANIFEST, "more than {} deltas stand upon each other".format(MAX_DELTAS))
+            tree = tree.open_parent(link)
+        found = members[0] if len(members) == 1 else Chain(members[::-1])
+        opened.pop_all()
+    return found
 
 
 def trained_batches(prefix: str) -> Dict[str, int]:
@@ -200,7 +89,7 @@ def trained_batches(prefix: str) -> Dict[str, int]:
         DamagedCheckpointError: its manifest is not what was saved.
         UnverifiedCheckpointError: it has no manifest of ours.
     """
-    tree = _opened(prefix)
+    tree = open_tree(prefix)
     try:
         if not tree.is_marked():
             raise UnverifiedCheckpointError(prefix)

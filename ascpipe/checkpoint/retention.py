@@ -6,7 +6,7 @@ from ascpipe.checkpoint import disk, staging
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NotRemovedError
 from ascpipe.checkpoint.paths import DENSE, Place, checked_directory, place_of, stem_of
 from ascpipe.checkpoint.pieces import ATTRIBUTE, DATA, all_pieces
-from ascpipe.checkpoint.tree import Records, Tree, open_place, why
+from ascpipe.checkpoint.tree import Records, Tree, open_place, open_tree, why
 
 
 class Found(NamedTuple):
@@ -15,10 +15,12 @@ class Found(NamedTuple):
     Attributes:
         prefix: ``directory/base-step``.
         step: of its manifest; None: saved without one.
+        is_delta: whether it is a delta; all that it stands upon is complete, too.
     """
 
     prefix: str
     step: Optional[int]
+    is_delta: bool = False
 
 
 def complete_checkpoints(directory: str) -> List[Found]:
@@ -28,32 +30,80 @@ def complete_checkpoints(directory: str) -> List[Found]:
         CheckpointPathError: a path that we refuse.
         OSError: the directory cannot be listed.
     """
+    whole = {stem: records for stem, records in _records(directory).items() if records is not None}
+    found = [Found(os.path.join(directory, stem), records.manifest.step, records.manifest.parent is not None)
+             for stem, records in whole.items() if _stands(records, whole)]
+    return sorted(found, key=lambda one: (-1 if one.step is None else one.step, one.prefix))
+
+
+def deltas_of(directory: str, base: str) -> List[str]:
+    """Prefixes of the deltas in a directory that were saved under this base name, none before one that stands upon it.
+
+    Raises:
+        CheckpointPathError: a path that we refuse.
+        OSError: the directory cannot be listed.
+    """
+    parents = {}
+    for stem, records in _records(directory, sizes=False).items():
+        manifest = None if records is None else records.manifest
+        if manifest is not None and manifest.parent is not None and stem in (base, "{}-{}".format(base, manifest.step)):
+            parents[stem] = manifest.parent.stem
+    found: List[str] = []
+    while parents:
+        leaves = sorted(set(parents) - set(parents.values())) or sorted(parents)
+        found += leaves
+        for stem in leaves:
+            del parents[stem]
+    return [os.path.join(directory, stem) for stem in found]
+
+
+def is_delta(prefix: str) -> bool:
+    """Whether the checkpoint of this prefix, if there is one, is a delta."""
+    try:
+        tree = open_tree(prefix)
+    except CheckpointError:
+        return False
+    tree.close()
+    return tree.is_delta
+
+
+def _records(directory: str, *, sizes: bool = True) -> Dict[str, Optional[Records]]:
+    """By stem, the records of each checkpoint in a directory; None if they, or the files' ``sizes``, are not whole."""
     try:
         directory_fd = open_place(Place(directory, checked_directory(directory), ""))
     except NoCheckpointError:
-        return []
+        return {}
     try:
-        stems = {stem_of(name) for name in disk.names(directory_fd)} - {None}
-        found = [_found(Place(os.path.join(directory, stem), directory, stem), directory_fd)
-                 for stem in sorted(stem for stem in stems if stem)]
+        stems = {stem_of(name) for name in disk.names(directory_fd)}
+        return {stem: _whole_records(Place(os.path.join(directory, stem), directory, stem), directory_fd, sizes=sizes)
+                for stem in stems if stem}
     finally:
         disk.close(directory_fd)
-    return sorted((one for one in found if one is not None),
-                  key=lambda one: (-1 if one.step is None else one.step, one.prefix))
 
 
-def _found(place: Place, directory_fd: int) -> Optional[Found]:
+def _whole_records(place: Place, directory_fd: int, *, sizes: bool) -> Optional[Records]:
     try:
         tree = Tree(place, directory_fd)
     except CheckpointError:
         return None
     try:
         records = tree.records()
-        return Found(place.prefix, records.manifest.step) if _sizes_agree(tree, records) else None
+        return records if not sizes or _sizes_agree(tree, records) else None
     except (CheckpointError, OSError):
         return None
     finally:
         tree.close()
+
+
+def _stands(records: Records, whole: Dict[str, Records]) -> bool:
+    """Whether all that a checkpoint stands upon is there."""
+    while records.manifest.parent is not None:
+        link = records.manifest.parent
+        parent = whole.get(link.stem)
+        if parent is None or parent.pair.manifest != link.manifest:
+            return False
+        records = parent
+    return True
 
 
 def _sizes_agree(tree: Tree, records: Records) -> bool:
@@ -68,32 +118,40 @@ def _sizes_agree(tree: Tree, records: Records) -> bool:
 def remove_checkpoint(prefix: str) -> None:
     """Remove a checkpoint of ours, both parts; a kill leaves it whole, or gone with remains for the next save.
 
-    No link is followed, and dense files are removed only if they are its own.
+    No link is followed, and dense files are removed only if they are its own. One that a delta stands upon stays.
 
     Raises:
         CheckpointPathError: a path that we refuse.
         NoCheckpointError: there is none.
-        NotRemovedError: it is not ours, or the disk refused.
+        NotRemovedError: it is not ours, a delta stands upon it, or the disk refused.
     """
     place = place_of(prefix)
     directory_fd = open_place(place)
     try:
         tree = Tree(place, directory_fd)
         try:
-            tree.records()
+            records = tree.records()
         except CheckpointError as error:
             raise NotRemovedError(tree.path, "only checkpoints of ours are, and its records do not say that it is one "
                                              "({}). Remove it yourself if you want to".format(error)) from error
         finally:
             tree.close()
-        _remove(directory_fd, tree)
+        _remove(directory_fd, tree, records)
     finally:
         disk.close(directory_fd)
 
 
-def _remove(directory_fd: int, tree: Tree) -> None:
+def _check_alone(tree: Tree, mine: Records) -> None:
+    for stem, records in _records(tree.place.directory, sizes=False).items():
+        parent = None if records is None else records.manifest.parent
+        if parent is not None and parent.manifest == mine.pair.manifest:
+            raise NotRemovedError(tree.path, "the delta {} stands upon it. Remove that before".format(stem))
+
+
+def _remove(directory_fd: int, tree: Tree, records: Records) -> None:
     name = staging.new_name()
     try:
+        _check_alone(tree, records)
         disk.rename(directory_fd, tree.name, name)
         disk.sync(directory_fd)
         staging.discard(directory_fd, name, copies=True)

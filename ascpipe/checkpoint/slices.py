@@ -7,7 +7,16 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.contents import Block, CandidateBlock, TableSpec
 from ascpipe.checkpoint.digests import StreamDigest
 from ascpipe.checkpoint.manifest import SavedFile
-from ascpipe.checkpoint.pieces import ATTRIBUTE, DATA, Piece, candidate_pieces, float_pieces, pool_pieces, row_pieces
+from ascpipe.checkpoint.pieces import (
+    ATTRIBUTE,
+    DATA,
+    Piece,
+    candidate_pieces,
+    deleted_pieces,
+    float_pieces,
+    pool_pieces,
+    row_pieces,
+)
 
 
 class _Folder:
@@ -52,6 +61,7 @@ class TableFolders:
         try:
             self._rows = self._open(row_pieces(spec))
             self._candidates = self._open(candidate_pieces(spec))
+            self._deleted = self._open(deleted_pieces(spec))
             self._pool = self._open(pool_pieces(spec))
         except BaseException:
             self.close()
@@ -77,6 +87,11 @@ class TableFolders:
         self._candidate_count += len(block.keys)
         _check_room(self._spec, "candidates", self._candidate_count, self._spec.candidates)
         return _write(self._candidates, block)
+
+    def write_deleted(self, keys: np.ndarray) -> int:
+        """Write the deleted keys; bytes written. ValueError if they are not as many as the spec says."""
+        _check(self._spec, "deleted keys", keys, np.dtype(np.int64), (self._spec.deleted,))
+        return _write(self._deleted, [keys]) if self._deleted else 0
 
     def write_pool(self, pool: np.ndarray) -> int:
         """Write the pool of initial rows; bytes written. ValueError if the spec knows of none, or of another shape."""

@@ -10,7 +10,7 @@ from typing import Dict, Optional
 
 from ascpipe.checkpoint import dense_part, disk
 from ascpipe.checkpoint.manifest import MAX_BYTES, SavedFile, decoded_pair
-from ascpipe.checkpoint.paths import DENSE, MARKER, PAIR, stem_of
+from ascpipe.checkpoint.paths import DENSE, MARKER, PAIR, Place, stem_of
 
 PREFIX = ".tmp-ascpipe-"
 
@@ -129,7 +129,7 @@ def sweep(directory_fd: int) -> None:
         if name.startswith(PREFIX):
             _sweep_one(directory_fd, name)
         elif stem is not None and name.startswith("."):
-            _give_back(directory_fd, name, name[name.index("sparse-"):])
+            _give_back(directory_fd, name, Place("", "", stem).sparse)
 
 
 def _give_back(directory_fd: int, name: str, place: str) -> None:

@@ -4,11 +4,12 @@ import os
 from typing import Iterator, List, NamedTuple, Optional, Sequence
 
 from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.contents import Link
 from ascpipe.checkpoint.dense_part import is_dense_name
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointPathError, DamagedCheckpointError, NoCheckpointError
 from ascpipe.checkpoint.manifest import MAX_BYTES, Manifest, Pair, decoded_manifest, decoded_pair
-from ascpipe.checkpoint.paths import MANIFEST, MARKER, PAIR, Place
+from ascpipe.checkpoint.paths import MANIFEST, MARKER, PAIR, Place, is_delta_name, place_of
 
 
 def open_place(place: Place) -> int:
@@ -25,6 +26,16 @@ def open_place(place: Place) -> int:
         raise NoCheckpointError(place.directory) from error
     except OSError as error:
         raise _refused(place.directory, error) from error
+
+
+def open_tree(prefix: str) -> "Tree":
+    """The sparse part of the checkpoint of this prefix; raises as ``place_of``, ``open_place`` and ``Tree``."""
+    place = place_of(prefix)
+    directory_fd = open_place(place)
+    try:
+        return Tree(place, directory_fd)
+    finally:
+        disk.close(directory_fd)
 
 
 def _refused(path: str, error: OSError) -> CheckpointError:
@@ -54,6 +65,7 @@ class Tree:
     Attributes:
         place: where it is.
         name: of its directory.
+        is_delta: whether it is a delta, by that name.
         fd: of its directory.
     """
 
@@ -66,7 +78,8 @@ class Tree:
             CheckpointError: the disk refused.
         """
         self.place = place
-        for self.name in (place.sparse, place.displaced):
+        for self.name in place.names:
+            self.is_delta = is_delta_name(self.name)
             try:
                 self.fd = disk.open_directory(self.name, directory_fd)
                 return
@@ -104,7 +117,16 @@ class Tree:
             raise self.damaged(PAIR, "{!r} is no name of a dense file".format(foreign[0]))
         if pair.manifest != digest_of(manifest_record):
             raise self.damaged(MANIFEST, "it is another one than {} was written for".format(PAIR))
+        if (manifest.parent is not None) != self.is_delta:
+            raise self.damaged(MANIFEST, "it is that of a {}".format("full checkpoint" if self.is_delta else "delta"))
         return Records(manifest, pair)
+
+    def open_parent(self, link: Link) -> "Tree":
+        """What has the name of the checkpoint that it stands upon; DamagedCheckpointError if nothing has."""
+        try:
+            return open_tree(os.path.join(self.place.directory, link.stem))
+        except CheckpointError as error:
+            raise self.damaged(MANIFEST, "it stands upon {}: {}".format(link.stem, error)) from error
 
     def _record(self, name: str) -> bytes:
         try:

@@ -16,10 +16,12 @@ from ascpipe.checkpoint.pieces import (
     CANDIDATE_TIMESTAMP,
     COUNT,
     DATA,
+    DELETED_KEY,
     KEY,
     TIMESTAMP,
     Piece,
     all_pieces,
+    key_pieces,
 )
 from ascpipe.checkpoint.tree import Records, Tree
 
@@ -33,8 +35,8 @@ class Verified(NamedTuple):
     stamps: Stamps
 
 
-def verified(tree: Tree) -> Verified:
-    """Verify all of a checkpoint.
+def verified(tree: Tree, *, rows: bool = True) -> Verified:
+    """Verify all of a checkpoint; without ``rows``, only its records and its keys with their counts.
 
     Raises:
         DamagedCheckpointError: it is not what was saved.
@@ -42,16 +44,16 @@ def verified(tree: Tree) -> Verified:
     records = tree.records()
     stamps: Stamps = {}
     with FileDigests() as digests:
-        for name, saved in records.pair.dense.items():
+        for name, saved in records.pair.dense.items() if rows else ():
             _verify_file(tree, (DENSE, name), saved, digests)
         for spec in records.manifest.tables:
-            for piece in all_pieces(spec):
+            for piece in all_pieces(spec) if rows else key_pieces(spec):
                 names = (spec.name, piece.folder)
                 tree.check_content((*names, ATTRIBUTE), piece.attribute)
                 saved = records.manifest.data[spec.name][piece.folder]
                 stamps[names] = _verify_file(tree, (*names, DATA), saved, digests)
     for spec in records.manifest.tables:
-        check_table(tree, spec, {piece.folder: piece for piece in all_pieces(spec)})
+        check_table(tree, spec, {piece.folder: piece for piece in key_pieces(spec)})
     return Verified(records, stamps)
 
 
@@ -80,7 +82,7 @@ def check_table(tree: Tree, spec: TableSpec, there: Dict[str, Piece]) -> None:
             if values.size and int(values.min()) < 0:
                 raise tree.damaged(os.path.join(spec.name, folder, DATA), "{} at place {} is below 0".format(
                     int(values.min()), int(values.argmin())))
-    keys = [there[folder] for folder in (KEY, CANDIDATE_KEY) if folder in there]
+    keys = [there[folder] for folder in (KEY, CANDIDATE_KEY, DELETED_KEY) if folder in there]
     double = _repeated(np.concatenate([read_all(tree, spec.name, piece) for piece in keys]))
     if double is not None:
         raise tree.damaged(os.path.join(spec.name, KEY, DATA), "key {} occurs twice".format(double))

@@ -8,7 +8,8 @@ from typing import Callable, Dict, Iterable, Iterator, Optional, Sequence
 import numpy as np
 
 from ascpipe.checkpoint import checks, dense_part, disk, retention, staging
-from ascpipe.checkpoint.contents import Block, CandidateBlock, Position, TableSpec
+from ascpipe.checkpoint.contents import Block, CandidateBlock, Link, Position, TableSpec
+from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.errors import CheckpointPathError, NotPublishedError, NotSavedError
 from ascpipe.checkpoint.manifest import Manifest, SavedFile, encoded_manifest, encoded_pair
 from ascpipe.checkpoint.paths import DENSE, MANIFEST, MARKER, PAIR, Place, place_of_save
@@ -37,13 +38,14 @@ class CheckpointWriter:
 
     Attributes:
         prefix: ``directory/base-step``, how the checkpoint is named to everybody.
+        link: what a delta upon it gives as its parent; None before the commit.
         dense_prefix: where TensorFlow shall write its part: ``<dense_prefix>.index``, ``.data-*`` and ``.meta``.
         needed_bytes: of the sparse part, its records aside.
         written_bytes: of these, so far.
     """
 
     def __init__(self, directory: str, base: str, step: Optional[int], tables: Sequence[TableSpec],
-                 progress: Optional[Progress] = None, *, dense: bool = True) -> None:
+                 progress: Optional[Progress] = None, *, dense: bool = True, parent: Optional[Link] = None) -> None:
         """Check what is given; nothing is written before ``with``.
 
         Args:
@@ -51,13 +53,17 @@ class CheckpointWriter:
             tables: of all tables, with the number of their rows and candidates.
             progress: called after each block.
             dense: False: there is no dense part.
+            parent: makes it a delta, whose tables are what changed since that checkpoint of the directory. A delta
+                never replaces a checkpoint.
 
         Raises:
             CheckpointPathError: a path or name that we refuse.
             ValueError: a spec that makes no sense.
         """
-        checks.check_specs(tables)
+        checks.check_specs(tables, delta=parent is not None)
         self._place = place_of_save(directory, base, step)
+        self._name = self._place.sparse if parent is None else self._place.delta
+        self._parent = parent
         self._step = step
         self._specs = {spec.name: spec for spec in tables}
         self._progress = progress
@@ -66,6 +72,7 @@ class CheckpointWriter:
         self._directory_fd: Optional[int] = None
         self._staging: Optional[staging.Staging] = None
         self.prefix = self._place.prefix
+        self.link: Optional[Link] = None
         self.needed_bytes = sum(piece.file_bytes for spec in tables for piece in all_pieces(spec))
         self.written_bytes = 0
 
@@ -93,13 +100,14 @@ class CheckpointWriter:
         return self
 
     def write_table(self, name: str, blocks: Iterable[Block], candidates: Iterable[CandidateBlock] = (),
-                    pool: Optional[np.ndarray] = None) -> None:
+                    pool: Optional[np.ndarray] = None, deleted: Optional[np.ndarray] = None) -> None:
         """Write one table, once, in any order of tables.
 
         Args:
             blocks: ``rows`` keys of its spec in all, each once; the arrays are not kept.
             candidates: ``candidates`` keys in all.
             pool: float32[pool_rows, dim] of initial rows of kind 4, else None.
+            deleted: int64[deleted], the deleted keys; None: there are none.
 
         Raises:
             ValueError: another dtype, shape or number of keys than the spec says.
@@ -116,6 +124,7 @@ class CheckpointWriter:
                 self._wrote(folders.write_block(block))
             for candidate_block in candidates:
                 self._wrote(folders.write_candidates(candidate_block))
+            self._wrote(folders.write_deleted(np.empty(0, np.int64) if deleted is None else deleted))
             if pool is not None:
                 self._wrote(folders.write_pool(pool))
             self._saved[name] = folders.finish()
@@ -137,7 +146,7 @@ class CheckpointWriter:
             raise ValueError("not written yet: table {}".format(", ".join(missing)))
         checks.check_position(position, self._specs)
         manifest = encoded_manifest(Manifest(self._step, self._place.stem, time.time(), tuple(self._specs.values()),
-                                             self._saved, position))
+                                             self._saved, position, self._parent))
         stage = self._stage()
         with self._failing():
             dense = dense_part.make_durable(stage.fd, self._place.stem, needed=self._dense)
@@ -146,6 +155,7 @@ class CheckpointWriter:
             disk.sync(stage.fd)
             self._check_place()
             replaced = self._take_place(stage.name)
+        self.link = Link(self._place.stem, digest_of(manifest))
         self._publish(stage, dense, replaced)
         return self.prefix
 
@@ -164,25 +174,28 @@ class CheckpointWriter:
             self._progress(self.written_bytes, self.needed_bytes)
 
     def _check_place(self) -> None:
-        """The place is free, or that of a checkpoint of ours."""
+        """The place is free, or that of a checkpoint of ours, which a delta does not replace."""
+        taken = [name for name in self._place.names if disk.is_there(self._directory(), name)]
+        if self._parent is not None and taken:
+            raise self._failure("{} is there, and a delta replaces nothing. Save the whole".format(taken[0]))
         try:
-            fd = disk.open_directory(self._place.sparse, self._directory_fd)
+            fd = disk.open_directory(self._name, self._directory_fd)
         except FileNotFoundError:
             return
         except OSError as error:
-            raise self._failure("{} is in the way: {}".format(self._place.sparse, why(error))) from error
+            raise self._failure("{} is in the way: {}".format(self._name, why(error))) from error
         try:
             if not disk.is_there(fd, MARKER):
                 raise self._failure("{} is in the way, and ascpipe did not make it. Move it away, or save under "
-                                    "another name".format(self._place.sparse))
+                                    "another name".format(self._name))
         finally:
             disk.close(fd)
 
     def _take_place(self, name: str) -> Optional[str]:
         """Rename ours to its place: the commit. The name that the one before it then has, if there was one."""
         directory_fd, place = self._directory(), self._place
-        if not disk.is_there(directory_fd, place.sparse):
-            disk.rename(directory_fd, name, place.sparse)
+        if not disk.is_there(directory_fd, self._name):
+            disk.rename(directory_fd, name, self._name)
             return None
         if disk.try_exchange(directory_fd, name, place.sparse):
             return name
@@ -203,7 +216,7 @@ class CheckpointWriter:
             disk.sync(directory_fd)
             dense_part.publish(stage.fd, dense, directory_fd)
         except OSError as error:
-            raise NotPublishedError(self.prefix, os.path.join(self._place.directory, self._place.sparse),
+            raise NotPublishedError(self.prefix, os.path.join(self._place.directory, self._name),
                                     why(error)) from error
         finally:
             stage.close()

@@ -7,22 +7,24 @@ from ascpipe.checkpoint.contents import (
     Block,
     CandidateBlock,
     InitialRows,
+    Link,
     Policies,
     Position,
     SlotSpec,
     TablePosition,
     TableSpec,
 )
+from ascpipe.checkpoint.tree import open_tree
 from ascpipe.checkpoint.writer import CheckpointWriter
 
 INT64 = np.iinfo(np.int64)
 
 
 class Content:
-    """A table and what it holds: spec, one Block, one CandidateBlock, and its pool or None."""
+    """A table and what it holds: spec, one Block, one CandidateBlock, its pool or None, deleted keys or None."""
 
-    def __init__(self, spec, block, candidates, pool=None):
-        self.spec, self.block, self.candidates, self.pool = spec, block, candidates, pool
+    def __init__(self, spec, block, candidates, pool=None, deleted=None):
+        self.spec, self.block, self.candidates, self.pool, self.deleted = spec, block, candidates, pool, deleted
 
 
 def content(name="user", rows=20, candidates=5, *, dim=4, slots=("LazyAdam_momentum", "LazyAdam_velocity"), seed=0,
@@ -62,14 +64,25 @@ def write_dense(writer, text):
             file.write(text + suffix)
 
 
-def save(directory, step, contents, *, base="model.ckpt", block_rows=7, dense=None, progress=None):
-    """Save these tables; the prefix."""
-    with CheckpointWriter(str(directory), base, step, [one.spec for one in contents], progress) as writer:
+def save(directory, step, contents, *, base="model.ckpt", block_rows=7, dense=None, progress=None, parent=None):
+    """Save these tables; the prefix. With the prefix of a ``parent``: as a delta upon it."""
+    parent = None if parent is None else link_to(parent)
+    with CheckpointWriter(str(directory), base, step, [one.spec for one in contents], progress,
+                          parent=parent) as writer:
         for one in contents:
             blocks, candidates = sliced(one.block, block_rows), sliced(one.candidates, block_rows)
-            writer.write_table(one.spec.name, blocks, candidates, one.pool)
+            writer.write_table(one.spec.name, blocks, candidates, one.pool, one.deleted)
         write_dense(writer, "dense of step {}".format(step) if dense is None else dense)
         return writer.commit(position(contents, batches=7 if step is None else step + 1))
+
+
+def link_to(prefix):
+    """What a delta upon this checkpoint has as its parent."""
+    tree = open_tree(prefix)
+    try:
+        return Link(tree.place.stem, tree.records().pair.manifest)
+    finally:
+        tree.close()
 
 
 def by_key(blocks):

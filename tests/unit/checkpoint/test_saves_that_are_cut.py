@@ -23,7 +23,7 @@ def no_link(*_, **__):
     raise OSError(errno.EPERM, "this file system has no links")
 
 
-@pytest.fixture(params=["all", "no exchange", "no links"])
+@pytest.fixture(params=["all", *(pytest.param(lack, marks=pytest.mark.long) for lack in ("no exchange", "no links"))])
 def file_system(request, monkeypatch):
     """What the file system can do."""
     if request.param == "no exchange":
@@ -96,9 +96,8 @@ def calls_of_a_save(tmp_path, monkeypatch, step):
 def test_a_save_cut_at_any_call_leaves_the_one_before_or_the_new_one(tmp_path, monkeypatch, file_system, step, fault):
     calls = calls_of_a_save(tmp_path, monkeypatch, step)
     assert calls > 100
-    last = 35 if fault == disk_faults.KILL else 12  # around the commit and after it: every one
-    stride = 29 if file_system == "all" else 61
-    for at in sorted({*range(1, calls - last, stride), *range(calls - last, calls + 1)}):
+    last = 35 if fault == disk_faults.KILL else 6  # around the commit and after it: every one
+    for at in sorted({*range(1, calls - last, 61), *range(calls - last, calls + 1)}):
         folder = tmp_path / "cut-{}".format(at)
         checkpoints.save(folder, 1, BEFORE, dense="before")
         error, _ = cut(monkeypatch, saving(folder, step), at, fault)
@@ -112,14 +111,15 @@ def test_a_save_cut_at_any_call_leaves_the_one_before_or_the_new_one(tmp_path, m
             assert os.listdir(str(folder)) == []
 
 
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("fault", [disk_faults.KILL, errno.EIO])
-def test_a_removal_cut_at_any_call_leaves_all_or_nothing(tmp_path, monkeypatch, fault):
+def test_a_removal_cut_at_any_call_leaves_all_or_nothing(tmp_path, monkeypatch, fault, stride):
     def removal(folder):
         return lambda: remove_checkpoint(str(folder / "model.ckpt-1"))
 
     checkpoints.save(tmp_path / "counted", 1, BEFORE)
     _, calls = cut(monkeypatch, removal(tmp_path / "counted"), 0, None)
-    for at in range(1, len(calls) + 1):
+    for at in range(1, len(calls) + 1, stride):
         folder = tmp_path / str(at)
         checkpoints.save(folder, 1, BEFORE, dense="before")
         cut(monkeypatch, removal(folder), at, fault)

@@ -1,0 +1,171 @@
+"""An open checkpoint: blocks of what it holds, for any rank."""
+import contextlib
+import os
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint import ranks as rank_rule
+from ascpipe.checkpoint.contents import FLOAT_BYTES, Block, CandidateBlock, Position, TableSpec
+from ascpipe.checkpoint.pieces import (
+    DATA,
+    Piece,
+    candidate_pieces,
+    count_pieces,
+    deleted_pieces,
+    pool_pieces,
+    row_pieces,
+)
+from ascpipe.checkpoint.tree import Tree
+from ascpipe.checkpoint.verify import Stamps, read_all
+
+Pieces = Callable[[TableSpec], Sequence[Piece]]  #: of a table; the first one is that of the keys
+
+_BLOCK_BYTES = 16 << 20
+_MAX_BLOCK_ROWS = 1 << 17
+
+
+class Checkpoint:
+    """A checkpoint that was verified. Made by ``open_checkpoint``; close it, or use ``with``.
+
+    Attributes:
+        prefix: as it was opened.
+        step: of its manifest; None: saved without one.
+        tables: specs by name. Those of an unverified one lack ``initial``, ``policies`` and the slots' ``initial``.
+        position: where training was; None of an unverified one.
+        dense_prefix: what TensorFlow's Saver restores from; None if there is no dense part.
+        verified: False: it has no manifest of ours; only sizes and that keys are unique was checked.
+    """
+
+    def __init__(self, tree: Tree, step: Optional[int], tables: Sequence[TableSpec], position: Optional[Position],
+                 dense_prefix: Optional[str], stamps: Stamps) -> None:
+        self._tree = tree
+        self._stamps = stamps
+        self._closed = False
+        self.prefix = tree.place.prefix
+        self.step = step
+        self.tables = {spec.name: spec for spec in tables}
+        self.position = position
+        self.dense_prefix = dense_prefix
+        self.verified = position is not None
+
+    def blocks(self, table: str, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None) -> Iterator[Block]:
+        """Keys with a row that belong to ``rank``: ``|key| % ranks == rank``; each key at exactly one rank.
+
+        Of an unverified checkpoint, counts and timestamps are 0: a loader gives a key with a row the count that
+        admits it. The order is that of the files; the arrays are the caller's.
+
+        Args:
+            block_rows: most keys of a block; None: about 16 MiB. Blocks may be shorter, none is empty.
+
+        Raises:
+            KeyError: no such table.
+            ValueError: no such rank.
+            DamagedCheckpointError: the files have changed since they were verified.
+        """
+        spec = self.tables[table]
+        parts = len(spec.slots) + 1
+        for arrays in self.arrays(table, row_pieces, rank, ranks, block_rows):
+            rows = arrays[1] if parts == 1 else np.concatenate(arrays[1:1 + parts], axis=1)
+            yield Block(arrays[0], rows, arrays[-2], arrays[-1])
+
+    def candidates(self, table: str, rank: int = 0, ranks: int = 1,
+                   block_rows: Optional[int] = None) -> Iterator[CandidateBlock]:
+        """Keys that are counted and have no row, as ``blocks``."""
+        for keys, counts, timestamps in self.arrays(table, candidate_pieces, rank, ranks, block_rows):
+            yield CandidateBlock(keys, counts, timestamps)
+
+    def row_count(self, table: str, rank: int = 0, ranks: int = 1) -> int:
+        """How many keys ``blocks`` gives in all."""
+        return self._count(table, count_pieces, rank, ranks)
+
+    def candidate_count(self, table: str, rank: int = 0, ranks: int = 1) -> int:
+        """How many keys ``candidates`` gives in all."""
+        return self._count(table, candidate_pieces, rank, ranks)
+
+    def counts(self, table: str) -> Iterator[CandidateBlock]:
+        """All keys, with a row or without, and their counts and timestamps."""
+        for pieces_of in (count_pieces, candidate_pieces):
+            for keys, counts, timestamps in self.arrays(table, pieces_of):
+                yield CandidateBlock(keys, counts, timestamps)
+
+    def deleted(self, table: str) -> np.ndarray:
+        """int64[deleted]: of a delta, the keys that its parent has and it has no more."""
+        found = self._whole(table, deleted_pieces)
+        return np.empty(0, np.int64) if found is None else found
+
+    def pool(self, table: str) -> Optional[np.ndarray]:
+        """float32[pool_rows, dim]: from what initial rows are picked; None for other kinds of initial rows."""
+        return self._whole(table, pool_pieces)
+
+    def close(self) -> None:
+        """Give back the descriptors. May be called twice."""
+        if not self._closed:
+            self._closed = True
+            self._tree.close()
+
+    def __enter__(self) -> "Checkpoint":
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    def _count(self, table: str, pieces_of: Pieces, rank: int, ranks: int) -> int:
+        if ranks == 1 and rank == 0:
+            return pieces_of(self.tables[table])[0].rows
+        return sum(len(arrays[0]) for arrays in self.arrays(table, lambda spec: pieces_of(spec)[:1], rank, ranks))
+
+    def _whole(self, table: str, pieces_of: Pieces) -> Optional[np.ndarray]:
+        """The only piece of a kind, as one array; None if there is none."""
+        for piece in pieces_of(self.tables[table]):
+            with self._unchanged(table, piece):
+                return read_all(self._tree, table, piece)
+        return None
+
+    def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1,
+               block_rows: Optional[int] = None) -> Iterator[List[np.ndarray]]:
+        """Of each block of keys that belong to the rank, an array per piece; see ``blocks``."""
+        rank_rule.check_rank(rank, ranks)
+        pieces = pieces_of(self.tables[table])
+        step = block_rows or _rows_of_block(pieces)
+        with contextlib.ExitStack() as files:
+            fds = [files.enter_context(self._unchanged(table, piece)) for piece in pieces]
+            for start in range(0, pieces[0].rows, step):
+                n = min(step, pieces[0].rows - start)
+                keys = _read(fds[0], pieces[0], start, n)
+                mine = rank_rule.belongs(keys, rank, ranks) if ranks > 1 else None
+                if mine is not None and not mine.any():
+                    continue
+                arrays = [keys] + [_read(fd, piece, start, n) for fd, piece in zip(fds[1:], pieces[1:])]
+                yield arrays if mine is None else [values[mine] for values in arrays]
+
+    @contextlib.contextmanager
+    def _unchanged(self, table: str, piece: Piece) -> Iterator[Optional[int]]:
+        """The open ``slice.data`` of a folder, as it was verified; None where the checkpoint has no such folder."""
+        stamp = self._stamps.get((table, piece.folder))
+        if stamp is None and self.verified:
+            raise ValueError("checkpoint {}: {} of table {!r} was not verified".format(
+                self.prefix, piece.folder, table))
+        if stamp is None:
+            yield None
+            return
+        names = (table, piece.folder, DATA)
+        with self._tree.file(names) as fd:
+            if disk.stamp(fd) != stamp:
+                raise self._tree.damaged(os.path.join(*names), "it has changed since it was verified")
+            yield fd
+
+
+def _rows_of_block(pieces: Sequence[Piece]) -> int:
+    row_bytes = sum(piece.row_bytes for piece in pieces)
+    return max(1, min(_MAX_BLOCK_ROWS, _BLOCK_BYTES // max(row_bytes, FLOAT_BYTES)))
+
+
+def _read(fd: Optional[int], piece: Piece, start: int, n: int) -> np.ndarray:
+    shape: Tuple[int, ...] = (n, piece.width) if piece.width else (n,)
+    if fd is None:
+        return np.zeros(shape, piece.dtype)
+    values = np.empty(shape, piece.dtype)
+    disk.read_into(fd, start * piece.row_bytes, values)
+    return values
