@@ -89,6 +89,11 @@ class Hold:
         """From now on rows of new keys come from this seed, 64 bits unsigned."""
         native.call("asc_table_set_seed", self._number, table, seed)
 
+    def set_pool(self, table: int, pool: np.ndarray) -> None:
+        """From now on rows of new keys are picked from this pool, float32[rows, dim], as they were from another."""
+        native.call("asc_table_set_pool", self._number, table, pool.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
+                    *pool.shape)
+
     def release(self) -> None:
         """Let training go on."""
         native.call("asc_hold_release", self._number)

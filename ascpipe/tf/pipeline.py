@@ -26,20 +26,23 @@ class Pipeline:
     Args:
         link: to the daemon; closed with the pipeline.
         running: the native side; stopped with the pipeline.
-        seeds: see below.
+        tables: what it was told of its tables.
 
     Attributes:
         run_id: unlike that of any other pipeline.
         seeds: of the initial rows, by name of the table; a restore gives a table the seed that it was saved with.
+        pools: float32[rows, dim] of those whose initial rows come from a pool; likewise.
         trained_before: batches that were trained before this pipeline began, by name of the training stream; set by a
             restore, less what this pipeline had trained until then.
     """
 
-    def __init__(self, link: trainer_link.TrainerLink, running: native.NativePipeline, seeds: Dict[str, int]) -> None:
+    def __init__(self, link: trainer_link.TrainerLink, running: native.NativePipeline,
+                 tables: Sequence[native.TableShape]) -> None:
         self._link = link
         self._native = running
         self.run_id = uuid.uuid4().hex
-        self.seeds = seeds
+        self.seeds = {table.name: table.seed for table in tables}
+        self.pools = {table.name: table.pool for table in tables if table.pool is not None}
         self.trained_before: Dict[str, int] = {}
 
     def table_size(self, number: int) -> int:
@@ -126,7 +129,7 @@ def _start(configuration: Configuration, state: GraphState) -> Pipeline:
         undo.pop_all()
     _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
               link.daemon_pid)
-    return Pipeline(link, running, {table.name: table.seed for table in tables})
+    return Pipeline(link, running, tables)
 
 
 def _with_homes(shape: native.TableShape, slots: Sequence[OptimizerSlot]) -> native.TableShape:

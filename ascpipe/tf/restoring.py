@@ -3,6 +3,8 @@ import contextlib
 import logging
 from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
+import numpy as np
+
 from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
 from ascpipe.checkpoint.errors import CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
@@ -207,6 +209,11 @@ def _load_table(state: GraphState, pipeline: Pipeline, held: Hold, checkpoint: C
     if spec.initial is not None:
         held.set_seed(number, spec.initial.seed)
         pipeline.seeds[name] = spec.initial.seed
+        pool = checkpoint.pool(spec.name)
+        if pool is not None and load.table.shape.pool is not None:
+            pool = np.ascontiguousarray(pool)
+            held.set_pool(number, pool)
+            pipeline.pools[name] = pool
 
 
 def _is_used(state: GraphState, name: str) -> bool:

@@ -46,7 +46,7 @@ def save_checkpoint(state: GraphState, pipeline: Pipeline, directory: str, base:
             for spec in specs:
                 at = tables[spec.name]
                 writer.write_table(spec.name, table_rows.blocks(at), table_rows.candidates(at),
-                                   state.tables[spec.name].shape.pool)
+                                   pipeline.pools.get(spec.name))
             if dense:
                 save_dense(writer.dense_prefix)
             return writer.commit(position(state, pipeline, held, tables))
@@ -80,7 +80,7 @@ def _spec(state: GraphState, pipeline: Pipeline, table: Table, at: TableState) -
         slots=tuple(SlotSpec(slot.name, slot.width, slot.initial) for slot in state.slots.get(shape.name, ())),
         rows=rows, candidates=candidates,
         initial=InitialRows(pipeline.seeds[shape.name], shape.kind, shape.a, shape.b, shape.scale,
-                            0 if shape.pool is None else len(shape.pool)),
+                            len(pipeline.pools.get(shape.name, ()))),
         policies=Policies(int(header["access_threshold"]), bool(header["counting"]), int(header["faae_coefficient"]),
                           int(header["eviction_threshold"]), int(header["time"])))
 

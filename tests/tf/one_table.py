@@ -68,11 +68,12 @@ class OneTable:
         taken = iterator.get_next()
         return iterator, taken, sparse_lookup(self.table, features[0], batch=taken, is_train=training, **lookup)
 
-    def start(self, run):
-        """Run the initializers; the session belongs to the program from now on."""
+    def start(self, run, *, variables=True):
+        """Run the initializers, of ``variables``, too; the session belongs to the program from now on."""
         self._run = run
-        run.run([self.iterator.initializer, self.eval_iterator.initializer,
-                 tf.compat.v1.global_variables_initializer()])
+        run.run([self.iterator.initializer, self.eval_iterator.initializer])
+        if variables:
+            run.run(tf.compat.v1.global_variables_initializer())
 
     def take(self):
         """Train one batch; the first value of each row that was looked up, before the step."""

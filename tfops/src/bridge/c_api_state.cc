@@ -114,6 +114,15 @@ ASC_EXPORT int asc_table_set_seed(std::int64_t hold, int table, std::uint64_t se
   return Answer(status, err, err_bytes);
 }
 
+// From now on rows of new keys are picked from this pool, float[rows, dim], which is copied.
+ASC_EXPORT int asc_table_set_pool(std::int64_t hold, int table, const float* pool, std::int64_t rows, std::int64_t dim,
+                                  char* err, int err_bytes) {
+  std::shared_ptr<Hold> held;
+  CoreStatus status = FindHold(hold, &held);
+  if (status.ok()) status = held->pipeline().SetPool(table, pool, rows, dim);
+  return Answer(status, err, err_bytes);
+}
+
 ASC_EXPORT int asc_load_begin(std::int64_t hold, int table, std::int64_t entries, std::int64_t rows, char* err,
                               int err_bytes) {
   std::shared_ptr<Hold> held;

@@ -27,7 +27,8 @@ class Pipeline {
   // padding_keys: their rows are looked up and never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
-  // pool: float[rows, dim], copied.  For a table whose initial rows come from a pool, before its streams.
+  // pool: float[rows, dim], copied.  For a table whose initial rows come from a pool, before its streams; another one
+  // later, between two steps.
   CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
   CoreStatus AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
                        const std::vector<int>& feature_tables, const std::vector<std::string>& feature_names);

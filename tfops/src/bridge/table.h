@@ -38,7 +38,7 @@ class Table {
   int number() const { return number_; }
   const std::string& name() const { return name_; }
   const InitialRows& initial() const { return initial_; }
-  // Where initial rows come from a pool: float[rows, dim].  Before the pipeline starts only.
+  // Where initial rows come from a pool: float[rows, dim].  Before the pipeline starts, or between steps.
   void SetPool(std::vector<float> pool, std::int64_t rows) {
     initial_.pool = std::move(pool);
     initial_.pool_rows = rows;
