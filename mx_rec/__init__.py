@@ -1,9 +1,10 @@
-"""The incumbent's import paths on top of ascpipe: re-exports, and every Saver of TensorFlow's also saves the tables."""
-from ascpipe.tf import saver
+"""The incumbent's import paths on top of ascpipe: re-exports; and TensorFlow's Savers and warm starts know tables."""
+from ascpipe.tf import saver, warm_starting
 
 __version__ = "6.0.RC3"  #: the version of the incumbent whose API this is
 
 saver.install()
+warm_starting.install()
 
 
 def version() -> str:

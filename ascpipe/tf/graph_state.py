@@ -5,7 +5,7 @@ is kept per process; ``Configuration.of_graph`` holds one ``GraphState`` per gra
 """
 import collections
 import dataclasses
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import tensorflow as tf
 from tensorflow.python.framework import func_graph
@@ -91,6 +91,7 @@ class GraphState:
         attach_op: lets the variables of a session lie over the tables; made when the pipeline is started.
         home_slots: by name of the table, what an optimizer keeps beside rows that are used at home.
         optimizer_counts: how many optimizers of a name there are.
+        warm_starts: what to call with a session that was initialised and not restored.
         started: whether ``start_asc_pipeline`` has completed this graph.
     """
 
@@ -104,6 +105,7 @@ class GraphState:
         self.attach_op: Optional[tf.Operation] = None
         self.home_slots: Dict[str, HomeSlots] = {}
         self.optimizer_counts: Dict[str, int] = collections.Counter()
+        self.warm_starts: List[Callable[[tf.compat.v1.Session], Any]] = []
         self.started = False
         self._streams: Dict[Any, Stream] = {}
 
