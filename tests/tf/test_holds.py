@@ -1,0 +1,124 @@
+"""A hold stands between two steps: training waits for it, however long it lasts, and it waits for training."""
+import threading
+
+import pytest
+import tensorflow as tf
+
+from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.hold import hold
+from mx_rec.core.asc import start_asc_pipeline
+from tests.support.waiting import wait_until
+from tests.tf import programs
+from tests.tf.one_table import batch, one_table
+
+pytestmark = pytest.mark.timeout_s(60)
+
+
+@pytest.fixture
+def program():
+    """One table that is trained, in a session; five batches of key 1."""
+    with one_table([batch(1)] * 5, [1]) as made:
+        start_asc_pipeline()
+        with programs.session(inter_op_parallelism_threads=2) as run:
+            made.start(run)
+            yield made
+
+
+def in_a_thread(call):
+    """Begins a call; returns its results, which has one when the call is over, and the thread."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    return results, thread
+
+
+def trainer_waits_for(sentence):
+    """Whether the trainer's waiter thread says that it waits for this."""
+    waits = Configuration.get_instance().running_pipeline().status()["waits"]
+    return any(wait["waits_for"] == sentence for wait in waits)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_step_waits_for_a_hold_and_goes_on_after_it(program, alone):
+    assert program.take() == [1]
+    with hold(alone=alone) as held:
+        results, thread = in_a_thread(program.take)
+        wait_until(lambda: trainer_waits_for("another step to end"), what="the step to wait")
+        assert (results, held.trained_batches(0)) == ([], 1)
+    thread.join()
+    assert results == [[0]]
+
+
+def test_a_step_does_not_run_out_of_time_while_a_hold_lasts(monkeypatch):
+    monkeypatch.setenv("ASCPIPE_WAIT_TIMEOUT_S", "1")
+    with one_table([batch(1)] * 50, [1]) as program:
+        start_asc_pipeline()
+        with programs.session(inter_op_parallelism_threads=2) as run:
+            program.start(run)
+            wait_until(lambda: takes(program), what="the workers to have begun")
+            with hold(alone=False):
+                results, thread = in_a_thread(lambda: takes(program))
+                thread.join(2.5)
+                assert results == []
+            thread.join()
+            assert results == [True]
+
+
+def takes(program):
+    """Whether a step did not run out of time."""
+    try:
+        program.take()
+    except tf.errors.InternalError as error:
+        assert "wait_timeout_s" in str(error)
+        return False
+    return True
+
+
+def test_evaluations_go_on_beside_a_save_and_wait_for_a_restore(program):
+    assert program.take() == [1]
+    with hold(alone=False), hold(alone=False):
+        assert program.read() == {1: 0}
+    with hold(alone=True):
+        results, thread = in_a_thread(program.read)
+        wait_until(lambda: trainer_waits_for("another step to end"), what="the evaluation to wait")
+        assert results == []
+    thread.join()
+    assert results == [{1: 0}]
+
+
+def test_a_hold_shows_the_table_as_it_is_after_the_last_step(program):
+    program.take()
+    program.take()
+    with hold(alone=False) as held:
+        table = held.table(0)
+        used = int(table.header["entries_used"])
+        assert table.entries[:used][["key", "count"]].tolist() == [(1, 2)]
+        assert table.device[0][table.entries["slot"][0]].tolist() == [-1, -1]
+        assert len(table.device) == 1
+
+
+def test_a_hold_that_was_given_back_is_of_no_use(program):
+    with hold(alone=True) as held:
+        pass
+    with pytest.raises(tf.errors.FailedPreconditionError, match="given back"):
+        held.table(0)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="given back"):
+        held.release()
+
+
+def test_a_load_needs_a_hold_taken_alone_and_sensible_numbers(program):
+    with hold(alone=False) as held, pytest.raises(tf.errors.InvalidArgumentError, match="taken alone"):
+        held.begin_load(0, 1, 1)
+    with hold(alone=True) as held:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not more rows than keys"):
+            held.begin_load(0, 1, 2)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="not being loaded"):
+            held.end_load(0, 0, 0, -1, counting=True)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="no table 5"):
+            held.begin_load(5, 1, 1)
+    assert program.take() == [1]
+
+
+def test_without_a_pipeline_there_is_nothing_to_hold():
+    with pytest.raises(tf.errors.FailedPreconditionError, match="start_asc_pipeline"), hold(alone=False):
+        pass
