@@ -1,6 +1,7 @@
 """The Python API for programs on TensorFlow 1.15; ``mx_rec`` re-exports it under its own paths."""
 from ascpipe.checkpoint.reader import trained_batches
+from ascpipe.tf.export import export_tables
 from ascpipe.tf.saver import Saver
 from ascpipe.tf.warm_starting import warm_start
 
-__all__ = ["Saver", "trained_batches", "warm_start"]
+__all__ = ["Saver", "export_tables", "trained_batches", "warm_start"]

@@ -55,6 +55,7 @@ class Configuration:
         rank_id, rank_size: which process of how many.
         hashtable_collection: the graph collection that holds table variables.
         pipeline: the running one, or None.
+        last_saved: the last checkpoint that was saved, or None.
     """
 
     _current: ClassVar[Optional["Configuration"]] = None
@@ -74,6 +75,7 @@ class Configuration:
         self.rank_id, self.rank_size = _ranks(arguments)
         self.hashtable_collection = DEFAULT_HASHTABLE_COLLECTION
         self.pipeline: Optional[Pipeline] = None
+        self.last_saved: Optional[str] = None
         self._at_end: List[Callable[[], None]] = []
 
     @property

@@ -18,8 +18,3 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
 
     def __init__(self, dump_graph: bool = False, modify_graph: bool = True) -> None:
         raise NotBuiltYetError("GraphModifierHook", _FEATURE_SPEC_MODE + " at the end of model_fn")
-
-
-def export(table_list: Any = None) -> None:
-    """Export of saved tables; not built yet."""
-    raise NotBuiltYetError("export()", "read the rows in evaluation")

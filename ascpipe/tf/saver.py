@@ -85,6 +85,7 @@ class Saver(tf.compat.v1.train.Saver):
                                 save_dense, dense=not self._is_empty)
         if write_state and not self._is_empty:
             _note_saved(self, saved, directory, latest_filename, meta_graph_suffix)
+        Configuration.get_instance().last_saved = saved
         return saved
 
     def restore(self, sess: Any, save_path: str, allow_unverified: bool = False,

@@ -1,4 +1,4 @@
 """Export of saved tables."""
-from ascpipe.tf.later import export
+from ascpipe.tf.export import export
 
 __all__ = ["export"]

@@ -43,7 +43,8 @@ def test_files_are_named_after_what_they_do():
     r"multiprocessing\.(Queue|Manager|Pool)",
 ])
 def test_nothing_runs_data_as_code(pattern):
-    assert not matches(pattern, ".py", spare=("bench/",))  # which may compare us with what does
+    # The bench may compare us with what does; Rec SDK exports a dict, and a test reads its own.
+    assert not matches(pattern, ".py", spare=("bench/", "tests/tf/test_export.py"))
 
 
 @pytest.mark.parametrize("pattern", [r"\bTODO\b", r"\bFIXME\b", r"\bXXX\b"])
