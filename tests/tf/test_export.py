@@ -88,6 +88,16 @@ def test_every_table_has_an_array_that_is_read_without_unpickling(saved):
         assert not (folder / each.spec.name / "key-emb.npy").exists()
 
 
+def test_a_delta_is_exported_with_what_it_stands_upon(tmp_path):
+    old, new = (checkpoints.content("user", rows, 0, seed=rows) for rows in (50, 20))
+    prefix = checkpoints.save(str(tmp_path), 6, [old])
+    (path,) = export_tables(checkpoints.save(str(tmp_path), 7, [new], parent=prefix))
+    assert path == str(tmp_path / "delta-sparse-model.ckpt-7" / "user" / "key-emb-array.npy")
+    records = np.load(path, allow_pickle=False)
+    assert sorted(records["key"].tolist()) == sorted({*old.block.keys.tolist(), *new.block.keys.tolist()})
+    assert set(map(tuple, new.block.rows[:, :4].tolist())) <= set(map(tuple, records["embedding"].tolist()))
+
+
 def test_tables_that_are_not_there_are_a_warning(saved, caplog):
     prefix, folder, _ = saved
     assert export_tables(prefix, ["items", "item", "item"]) == [str(folder / "item" / "key-emb-array.npy")]

@@ -206,6 +206,26 @@ def test_a_checkpoint_of_rec_sdk_begins_tables_where_the_environment_allows_it(o
     assert saved(prefix(tmp_path / "model")).rows == saved(prefix(other, 3)).rows
 
 
+def test_a_prediction_without_a_checkpoint_of_its_own_is_warm_started_too(one, tmp_path):
+    spec = FeatureSpec("c", table_name="item", index_key="c")
+
+    def input_fn():
+        return programs.dataset(SOURCE[:3]).map(get_asc_insert_func([spec], is_training=False)).prefetch(4)
+
+    def model_fn(features, mode):
+        table = create_table(tf.int64, programs.DIM, "item", normal(5), **TIERS["device"])
+        rows = sparse_lookup(table, spec, batch=features, is_train=False)
+        start_asc_pipeline()
+        return tf.estimator.EstimatorSpec(mode, predictions={"key": features["c"], "row": rows})
+
+    with ascpipe_of("device"):
+        found = list(tf.estimator.Estimator(model_fn, str(tmp_path), warm_start_from=str(one)).predict(input_fn))
+    before = saved(prefix(one, STEPS)).rows["item"]
+    assert len(found) == sum(len(batch["c"]) for batch in SOURCE[:3])
+    for prediction in found:
+        assert prediction["row"].tolist() == before[int(prediction["key"])]
+
+
 # Programs that call warm_start themselves.
 
 MORE_KEYS = programs.batches(6, seed=3, keys=80)
