@@ -1,0 +1,111 @@
+"""Training on a real trace that saves in its midst; another process goes on from there.
+
+    python -m tests.support.programs.resuming CASE_AS_JSON
+
+It prints, a line each: digests of the losses after the save, and of all state per key at the end.
+"""
+import functools
+import hashlib
+import json
+import os
+import signal
+import sys
+from typing import Any, Dict, List
+
+import numpy as np
+import tensorflow as tf
+
+from ascpipe.tf import Saver, table_rows, trained_batches
+from ascpipe.tf.hold import TableState, hold
+from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
+from mx_rec.core.embedding import create_table, sparse_lookup
+from tests.support import traces
+from tests.tf import programs
+
+STEPS, SAVED_AT, BATCH_ROWS, DIM = 200, 100, 64, 4
+RATES = {"adagrad": 0.2, "ftrl": 0.2, "gradient_descent": 0.2, "lazy_adam": 0.05}
+
+
+def batches() -> List[Dict[str, np.ndarray]]:
+    """Batches of the trace, again from its beginning where it ends, each a second after the one before."""
+    keys = traces.read("criteo")
+    keys = np.concatenate([keys] * (-(-BATCH_ROWS * STEPS // len(keys))))[:BATCH_ROWS * STEPS]
+    label = (keys.sum(axis=1) % 3 == 0).astype(np.float32)
+    return [{"ids": keys[i:i + BATCH_ROWS], "label": label[i:i + BATCH_ROWS], "time": np.int64(1000 + i // BATCH_ROWS)}
+            for i in range(0, len(keys), BATCH_ROWS)]
+
+
+def sizes(tier: str, data: List[Dict[str, np.ndarray]]) -> Dict[str, int]:
+    """Of the table: on the device all keys, or those of the largest batch."""
+    distinct = len(np.unique(np.concatenate([batch["ids"] for batch in data])))
+    if tier == "host":
+        return {"device_vocabulary_size": max(len(np.unique(batch["ids"])) for batch in data),
+                "host_vocabulary_size": distinct}
+    return {"device_vocabulary_size": distinct}
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """Of their bytes."""
+    total = hashlib.sha256()
+    for array in arrays:
+        total.update(np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def state_per_key(state: TableState) -> str:
+    """Digest of rows, optimizer slots, counts and timestamps in the order of the keys, also of those without a row."""
+    parts = list(table_rows.blocks(state))
+    arrays = [np.concatenate(column) for column in zip(*parts)]
+    order = np.argsort(arrays[0])
+    counted = list(table_rows.candidates(state))
+    others = [np.concatenate(column) for column in zip(*counted)] if counted else []
+    places = np.argsort(others[0]) if others else []
+    return digest(*[array[order] for array in arrays], *[array[places] for array in others])
+
+
+def train(case: Dict[str, Any]) -> None:
+    """Train from the beginning, or from a checkpoint; save, and be killed or go on."""
+    data = batches()
+    prefix = case.get("restore")
+    skip = trained_batches(prefix)["training"] if prefix else 0
+    with programs.ascpipe(use_dynamic_expansion=case["tier"] == "expansion"):
+        table = create_table(tf.int64, DIM, "ids", tf.compat.v1.random_normal_initializer(stddev=0.1, seed=5),
+                             **sizes(case["tier"], data))
+        specs = [FeatureSpec("ids", index_key="ids", access_threshold=2),
+                 FeatureSpec("time", index_key="time", is_timestamp=True)]
+        dataset = tf.data.Dataset.from_generator(
+            lambda: iter(data), {"ids": tf.int64, "label": tf.float32, "time": tf.int64},
+            {"ids": [None, data[0]["ids"].shape[1]], "label": [None], "time": []})
+        iterator = tf.compat.v1.data.make_initializable_iterator(
+            dataset.skip(skip).map(get_asc_insert_func(specs)).prefetch(STEPS))
+        taken = iterator.get_next()
+        rows = sparse_lookup(table, specs[0], batch=taken)
+        logits = tf.reduce_sum(rows, axis=[1, 2])
+        loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=taken["label"], logits=logits))
+        trained, (target,) = programs.trained(table)
+        gradient, gated = tf.tuple([tf.gradients(loss, trained)[0], loss])
+        optimizer = functools.partial(programs.optimizer, case["optimizer"], RATES[case["optimizer"]])
+        step = tf.compat.v1.train.get_or_create_global_step()
+        update = optimizer().apply_gradients([(gradient, target)], global_step=step)
+        start_asc_pipeline()
+        saver = Saver()
+        with programs.session() as run:
+            run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
+            if prefix:
+                saver.restore(run, prefix)
+            losses = []
+            for number in range(skip, STEPS):
+                if number == SAVED_AT and not prefix:
+                    saver.save(run, os.path.join(case["folder"], "model"), global_step=number)
+                    if case.get("kill"):
+                        os.kill(os.getpid(), signal.SIGKILL)
+                losses.append(run.run([gated, update])[0])
+            with hold(alone=False) as held:
+                state = state_per_key(held.table(table.shape.number))
+            said = {"losses": digest(np.array(losses[SAVED_AT - skip:])), "state": state, "keys": table.size(),
+                    "distinct_losses": len(set(losses))}
+            sys.stdout.write(json.dumps(said) + "\n")
+
+
+if __name__ == "__main__":
+    train(json.loads(sys.argv[1]))
