@@ -5,6 +5,7 @@ import numpy as np
 
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.errors import DamagedCheckpointError
+from ascpipe.checkpoint.keys import places
 from ascpipe.checkpoint.opened import Checkpoint, Pieces
 from ascpipe.checkpoint.pieces import candidate_pieces, count_pieces
 
@@ -69,10 +70,10 @@ class _Tellers:
 
     def tells(self, number: int, keys: np.ndarray) -> np.ndarray:
         """bool[n]: of keys that a member has, whether no newer one tells of them."""
-        if not len(self._keys):
-            return np.ones(len(keys), bool)
-        place = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
-        return (self._keys[place] != keys) | (self._members[place] == number)
+        place, is_there = places(self._keys, keys)
+        told = ~is_there
+        told[is_there] = self._members[place[is_there]] == number
+        return told
 
 
 def _form(spec: TableSpec) -> TableSpec:

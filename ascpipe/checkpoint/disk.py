@@ -100,6 +100,15 @@ def write_file(directory_fd: int, name: str, content: Bytes) -> None:
         close(fd)
 
 
+def replace_file(directory_fd: int, name: str, content: Bytes) -> None:
+    """Write a durable file in the place of what has this name; at each moment the name has the old or the new one."""
+    new = ".{}.new".format(name)
+    try_unlink(directory_fd, new)  # of a process that died
+    write_file(directory_fd, new, content)
+    rename(directory_fd, new, name)
+    sync(directory_fd)
+
+
 def read_into(fd: int, offset: int, out: Any) -> None:
     """Fill a writable contiguous buffer from the file; EIO if the file ends before."""
     rest = memoryview(out).cast("B")

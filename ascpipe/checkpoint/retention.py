@@ -3,6 +3,7 @@ import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ascpipe.checkpoint import disk, staging
+from ascpipe.checkpoint.contents import Link
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NotRemovedError
 from ascpipe.checkpoint.paths import DENSE, Place, checked_directory, place_of, stem_of
 from ascpipe.checkpoint.pieces import ATTRIBUTE, DATA, all_pieces
@@ -16,11 +17,13 @@ class Found(NamedTuple):
         prefix: ``directory/base-step``.
         step: of its manifest; None: saved without one.
         is_delta: whether it is a delta; all that it stands upon is complete, too.
+        link: what a delta upon it has as its parent.
     """
 
     prefix: str
     step: Optional[int]
-    is_delta: bool = False
+    is_delta: bool
+    link: Link
 
 
 def complete_checkpoints(directory: str) -> List[Found]:
@@ -31,7 +34,8 @@ def complete_checkpoints(directory: str) -> List[Found]:
         OSError: the directory cannot be listed.
     """
     whole = {stem: records for stem, records in _records(directory).items() if records is not None}
-    found = [Found(os.path.join(directory, stem), records.manifest.step, records.manifest.parent is not None)
+    found = [Found(os.path.join(directory, stem), records.manifest.step, records.manifest.parent is not None,
+                   Link(stem, records.pair.manifest))
              for stem, records in whole.items() if _stands(records, whole)]
     return sorted(found, key=lambda one: (-1 if one.step is None else one.step, one.prefix))
 

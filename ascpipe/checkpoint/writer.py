@@ -38,7 +38,6 @@ class CheckpointWriter:
 
     Attributes:
         prefix: ``directory/base-step``, how the checkpoint is named to everybody.
-        link: what a delta upon it gives as its parent; None before the commit.
         dense_prefix: where TensorFlow shall write its part: ``<dense_prefix>.index``, ``.data-*`` and ``.meta``.
         needed_bytes: of the sparse part, its records aside.
         written_bytes: of these, so far.
@@ -72,9 +71,16 @@ class CheckpointWriter:
         self._directory_fd: Optional[int] = None
         self._staging: Optional[staging.Staging] = None
         self.prefix = self._place.prefix
-        self.link: Optional[Link] = None
+        self._link: Optional[Link] = None
         self.needed_bytes = sum(piece.file_bytes for spec in tables for piece in all_pieces(spec))
         self.written_bytes = 0
+
+    @property
+    def link(self) -> Link:
+        """What a delta upon it has as its parent; after the commit."""
+        if self._link is None:
+            raise ValueError("checkpoint {} is not committed".format(self.prefix))
+        return self._link
 
     @property
     def dense_prefix(self) -> str:
@@ -155,7 +161,7 @@ class CheckpointWriter:
             disk.sync(stage.fd)
             self._check_place()
             replaced = self._take_place(stage.name)
-        self.link = Link(self._place.stem, digest_of(manifest))
+        self._link = Link(self._place.stem, digest_of(manifest))
         self._publish(stage, dense, replaced)
         return self.prefix
 

@@ -2,6 +2,7 @@
 from ascpipe.checkpoint.reader import trained_batches
 from ascpipe.tf.export import export_tables
 from ascpipe.tf.saver import Saver
+from ascpipe.tf.saver_hook import CheckpointSaverHook
 from ascpipe.tf.warm_starting import warm_start
 
-__all__ = ["Saver", "export_tables", "trained_batches", "warm_start"]
+__all__ = ["CheckpointSaverHook", "Saver", "export_tables", "trained_batches", "warm_start"]

@@ -51,6 +51,10 @@ class Configuration:
         if_load: whether the program means to restore a checkpoint.
         use_dynamic_expansion: tables grow, and their rows are used in host memory.
         use_static: tables are looked up with a ``send_count``.
+        is_incremental_checkpoint: hooks save deltas, each ``save_delta_checkpoints_secs`` seconds, between full
+            checkpoints, each ``save_checkpoint_due_time`` seconds.
+        recent_key_count_threshold: keys that occurred fewer times stay out of a delta.
+        restore_model_version: the step that the first restore takes, or None; ``version_is_restored``: it was.
         daemon: name of the daemon to use, or None for the usual choice.
         rank_id, rank_size: which process of how many.
         hashtable_collection: the graph collection that holds table variables.
@@ -70,7 +74,12 @@ class Configuration:
         self.use_static: bool = not arguments.get("use_dynamic", True)
         self.use_lccl: bool = arguments.get("use_lccl", False)
         self.use_hot: bool = arguments.get("use_hot", True)
+        self.is_incremental_checkpoint: bool = arguments.get("is_incremental_checkpoint", False)
+        self.save_checkpoint_due_time: int = arguments.get("save_checkpoint_due_time") or 0
+        self.save_delta_checkpoints_secs: int = arguments.get("save_delta_checkpoints_secs") or 0
+        self.recent_key_count_threshold: int = arguments.get("recent_key_count_threshold", 0)
         self.restore_model_version: Optional[int] = arguments.get("restore_model_version")
+        self.version_is_restored = False
         self.daemon: Optional[str] = arguments.get("daemon")
         self.rank_id, self.rank_size = _ranks(arguments)
         self.hashtable_collection = DEFAULT_HASHTABLE_COLLECTION
@@ -83,7 +92,6 @@ class Configuration:
         """Whether the pipeline runs; tables and training lookups are then complete."""
         return self.pipeline is not None
 
-    is_incremental_checkpoint = False
     modify_graph = False
 
     @staticmethod
@@ -143,20 +151,27 @@ def init(**kwargs: Any) -> None:
             optimizers are those by address.
         if_load: bool, False: whether a checkpoint will be restored.
         max_steps, train_steps, eval_steps, save_steps: int in [-1, 2147483647], -1; need not be right.
+        is_incremental_checkpoint: bool, False: hooks save a full checkpoint each ``save_checkpoint_due_time`` seconds
+            and a delta each ``save_delta_checkpoints_secs`` seconds, ints in [1, 2147483647] that are then needed.
+        recent_key_count_threshold: int in [0, 2147483647], 0: keys that occurred fewer times since they were saved
+            last stay out of a delta.
+        restore_model_version: int in [0, 2147483647]: the step of the checkpoint that the first restore takes.
         daemon: str: name of the daemon to use, which must run; else ``$ASCPIPE_NAME``, else the one named
             ``default`` if it is free, else a private one.
 
     Raises:
         ValueError: an argument of the wrong type or out of range; max, train and eval steps all 0.
         EnvironmentError: ``init`` was called before, and not ended.
-        NotBuiltYetError: several ranks, incremental checkpoints.
+        NotBuiltYetError: several ranks.
     """
     check_all(_RULES, kwargs)
+    lacking = [name for name in ("save_checkpoint_due_time", "save_delta_checkpoints_secs") if kwargs.get(name) is None]
+    if kwargs.get("is_incremental_checkpoint", False) and lacking:
+        raise ValueError("is_incremental_checkpoint=True needs {}, in seconds".format(" and ".join(lacking)))
     if all(kwargs.get(name, -1) == 0 for name in ("max_steps", "train_steps", "eval_steps")):
         raise ValueError("max_steps, train_steps and eval_steps are all 0: nothing would be done")
     if Configuration.is_initialised():
         raise OSError("init() was called before; call terminate_config_initializer() first")
-    _refuse_not_built(kwargs)
     unknown = [name for name in kwargs if name not in _RULES and name not in _WITHOUT_EFFECT]
     if unknown:
         _log.warning("init: unknown arguments are ignored: %s", ", ".join(sorted(unknown)))
@@ -174,11 +189,6 @@ def terminate_config_initializer() -> None:
         _log.warning("terminate_config_initializer: nothing to end, init() was not called")
         return
     configuration.close()
-
-
-def _refuse_not_built(arguments: Dict[str, Any]) -> None:
-    if arguments.get("is_incremental_checkpoint", False):
-        raise NotBuiltYetError("init(is_incremental_checkpoint=True)", "leave it False")
 
 
 def _ranks(arguments: Dict[str, Any]) -> Tuple[int, int]:

@@ -11,6 +11,7 @@ from ascpipe.shm import layout, memory
 from ascpipe.tf import native
 from ascpipe.tf.completion import complete_graph, slots_of_training_tables
 from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.deltas import Tip
 from ascpipe.tf.graph_checks import require_startable, warn_of_short_run_ahead
 from ascpipe.tf.graph_state import GraphState, Stream
 from ascpipe.tf.not_built import NotBuiltYetError
@@ -34,6 +35,7 @@ class Pipeline:
         pools: float32[rows, dim] of those whose initial rows come from a pool; likewise.
         trained_before: batches that were trained before this pipeline began, by name of the training stream; set by a
             restore, less what this pipeline had trained until then.
+        tips: the newest save of this pipeline, by ``deltas.name_of`` its directory and base.
     """
 
     def __init__(self, link: trainer_link.TrainerLink, running: native.NativePipeline,
@@ -44,6 +46,7 @@ class Pipeline:
         self.seeds = {table.name: table.seed for table in tables}
         self.pools = {table.name: table.pool for table in tables if table.pool is not None}
         self.trained_before: Dict[str, int] = {}
+        self.tips: Dict[str, Tip] = {}
 
     def table_size(self, number: int) -> int:
         """Trained keys of a table that have a row."""

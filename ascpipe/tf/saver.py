@@ -6,6 +6,8 @@ programs of the incumbent expect it, and with them to Estimators and monitored s
 import functools
 import logging
 import os
+import re
+import time
 from typing import Any, Collection, Optional
 
 import numpy as np
@@ -13,8 +15,10 @@ import tensorflow as tf
 from tensorflow.python.ops import variables
 from tensorflow.python.training import checkpoint_management, training_util
 
+from ascpipe.checkpoint import model_index
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError
-from ascpipe.checkpoint.retention import remove_checkpoint
+from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
+from ascpipe.tf import saver_hook
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.not_built import NotBuiltYetError
@@ -54,7 +58,10 @@ class Saver(tf.compat.v1.train.Saver):
                 exchanged for the new one atomically.
             latest_filename, meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs, save_debug_info: as
                 TensorFlow has them.
-            save_delta, background: not built yet.
+            save_delta: of the tables only what changed since the save before under this name, full or a delta, in
+                ``dir/delta-sparse-base-step``. The first save of a training, and others where a delta is not possible,
+                are full; the log says why. A full save removes the deltas before it.
+            background: not built yet.
 
         Returns:
             ``dir/base-step``, as ``restore`` takes it.
@@ -69,11 +76,10 @@ class Saver(tf.compat.v1.train.Saver):
         if state is None:
             return _plain_save(self, sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph,
                                write_state, strip_default_attrs, save_debug_info)
-        if save_delta:
-            raise NotBuiltYetError("save(save_delta=True)", "save the whole")
         if background:
             raise NotBuiltYetError("save(background=True)", "save in the foreground")
-        pipeline = Configuration.get_instance().running_pipeline()
+        configuration, began = Configuration.get_instance(), time.monotonic()
+        pipeline = configuration.running_pipeline()
         latest_filename = latest_filename or "checkpoint"
         directory, base = os.path.split(save_path)
 
@@ -82,9 +88,12 @@ class Saver(tf.compat.v1.train.Saver):
                         False, strip_default_attrs, save_debug_info)
 
         saved = save_checkpoint(state, pipeline, directory or os.curdir, base, _step_number(sess, global_step),
-                                save_dense, dense=not self._is_empty)
+                                save_dense, dense=not self._is_empty, delta=save_delta,
+                                threshold=configuration.recent_key_count_threshold)
         if write_state and not self._is_empty:
-            _note_saved(self, saved, directory, latest_filename, meta_graph_suffix)
+            _note_saved(self, saved, directory, base, latest_filename, meta_graph_suffix)
+            if configuration.is_incremental_checkpoint:
+                model_index.note_saved(saved, cost_s=time.monotonic() - began)
         Configuration.get_instance().last_saved = saved
         return saved
 
@@ -92,7 +101,8 @@ class Saver(tf.compat.v1.train.Saver):
                 allow_missing: Collection[str] = ()) -> None:
         """Verify a checkpoint, then replace variables and tables by it, between two training steps.
 
-        Batches that were submitted and not yet trained are trained upon what was restored.
+        Batches that were submitted and not yet trained are trained upon what was restored. The first restore after
+        ``init(restore_model_version=...)`` takes that step instead of the one in ``save_path``.
 
         Args:
             sess: a session of a graph whose pipeline runs.
@@ -103,13 +113,15 @@ class Saver(tf.compat.v1.train.Saver):
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
-            ValueError: there is no such checkpoint at all.
+            ValueError: there is no such checkpoint at all, or none of the ``restore_model_version`` of ``init``.
             FileExistsError: it has variables and no tables; nothing was changed.
             CheckpointError: it is damaged, unverified, or not of such tables; nothing was changed.
             tf.errors.OpError: the pipeline has failed, there is too little room, or TensorFlow could not restore its
                 part.
         """
         state = _state_with_tables(sess.graph)
+        if state is not None and save_path:
+            save_path = _version_asked(Configuration.get_instance(), save_path)
         if state is None or not save_path or not _has_tables(state, save_path, allow_missing):
             _plain_restore(self, sess, save_path)
             return
@@ -117,11 +129,13 @@ class Saver(tf.compat.v1.train.Saver):
             state, Configuration.get_instance().running_pipeline(), save_path,
             lambda prefix: _plain_restore(self, sess, prefix), functools.partial(sess.run, state.attach_op),
             allow_unverified=allow_unverified, allow_missing=allow_missing)
+        Configuration.get_instance().version_is_restored = True
 
 
 def install() -> None:
     """Let every ``tf.train.Saver`` of this process save and restore the tables of its graph. May be called twice."""
     _PLAIN._build, _PLAIN.save, _PLAIN.restore = Saver._build, Saver.save, Saver.restore
+    saver_hook.install()
 
 
 def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
@@ -166,7 +180,7 @@ def _has_tables(state: GraphState, prefix: str, allow_missing: Collection[str]) 
     """Whether there is a sparse part. Where there is no checkpoint at all, TensorFlow says so."""
     directory, base = os.path.split(prefix)
     folder = os.path.join(directory, "sparse-" + base)
-    if os.path.isdir(folder):
+    if os.path.isdir(folder) or is_delta(prefix):
         return True
     missing = {table.table_name for table in state.tables.values() if table.is_save} - set(allow_missing)
     if missing and checkpoint_management.checkpoint_exists(prefix):
@@ -174,13 +188,39 @@ def _has_tables(state: GraphState, prefix: str, allow_missing: Collection[str]) 
     return False
 
 
-def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, latest_filename: str,
+def _version_asked(configuration: Configuration, prefix: str) -> str:
+    """The prefix of the step that ``init`` was told to restore, in the first restore after it."""
+    version = configuration.restore_model_version
+    if version is None or configuration.version_is_restored:
+        return prefix
+    directory, stem = os.path.split(prefix)
+    base = re.sub(r"-\d+\Z", "", stem)
+    found = complete_checkpoints(directory or os.curdir)
+    steps = [one.step for one in found if one.link.stem == "{}-{}".format(base, one.step)]
+    if version not in steps:
+        raise ValueError("restore_model_version={}: {} has no complete checkpoint {} of that step; there are {}. "
+                         "Nothing was changed".format(version, directory, base, ", ".join(map(str, steps)) or "none"))
+    return os.path.join(directory, "{}-{}".format(base, version))
+
+
+def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, base: str, latest_filename: str,
                 meta_graph_suffix: str) -> None:
-    """Name a checkpoint that is complete in the ``checkpoint`` file, then remove those that are not kept."""
-    saver._RecordLastCheckpoint(prefix)
+    """Name a checkpoint that is complete in the ``checkpoint`` file, then remove those that are not kept.
+
+    Of full ones as many are kept as TensorFlow keeps of checkpoints; deltas up to the next full one.
+    """
+    deltas = [item for item in saver._last_checkpoints if is_delta(saver._CheckpointFilename(item))]
+    saver._last_checkpoints = [item for item in saver._last_checkpoints if item not in deltas]
+    if is_delta(prefix):
+        saver._last_checkpoints += [*deltas, (prefix, time.time())]
+    else:
+        saver._RecordLastCheckpoint(prefix)
     checkpoint_management.update_checkpoint_state_internal(
         save_dir=directory, model_checkpoint_path=prefix, all_model_checkpoint_paths=saver.last_checkpoints,
         latest_filename=latest_filename, save_relative_paths=saver._save_relative_paths)
+    if not is_delta(prefix):
+        for delta in deltas_of(directory or os.curdir, base):
+            _remove(delta)
     doomed = [saver._CheckpointFilename(item) for item in saver._checkpoints_to_be_deleted[:1]]
     saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)
     for old in doomed:

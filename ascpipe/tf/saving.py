@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ascpipe.checkpoint.contents import InitialRows, Policies, Position, SlotSpec, TablePosition, TableSpec
 from ascpipe.checkpoint.writer import CheckpointWriter
-from ascpipe.tf import table_rows
+from ascpipe.tf import deltas, table_rows
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.hold import Hold, TableState, hold
 from ascpipe.tf.pipeline import Pipeline
@@ -21,7 +21,7 @@ DenseSave = Callable[[str], Any]  #: TensorFlow's save of the dense variables to
 
 
 def save_checkpoint(state: GraphState, pipeline: Pipeline, directory: str, base: str, step: Optional[int],
-                    save_dense: DenseSave, *, dense: bool = True) -> str:
+                    save_dense: DenseSave, *, dense: bool = True, delta: bool = False, threshold: int = 0) -> str:
     """Save every table that is to be saved, and the dense variables, between two training steps.
 
     Args:
@@ -31,6 +31,8 @@ def save_checkpoint(state: GraphState, pipeline: Pipeline, directory: str, base:
         step: 0 or more; None: the name gets no suffix.
         save_dense: saves the dense variables; called once, while no step trains.
         dense: False: there are none.
+        delta: of the tables only what changed since the save before under this name, where that is possible.
+        threshold: of a delta, see ``deltas.changes_since``.
 
     Returns:
         ``directory/base-step``.
@@ -39,17 +41,27 @@ def save_checkpoint(state: GraphState, pipeline: Pipeline, directory: str, base:
         NotSavedError, CheckpointPathError: as ``CheckpointWriter``; earlier checkpoints are as they were.
         tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
     """
+    tip = deltas.parent_of(pipeline.tips, directory, base, step) if delta else None
     with hold(alone=False) as held:
         tables = {table.table_name: held.table(table.shape.number) for table in _saved_tables(state)}
-        specs = [_spec(state, pipeline, table, tables[table.table_name]) for table in _saved_tables(state)]
-        with CheckpointWriter(directory, base, step, specs, _Progress(base), dense=dense) as writer:
+        tip, changes = deltas.changes_since(tip, tables, threshold)
+        specs = [_spec(state, pipeline, table, tables[table.table_name], changes[table.table_name])
+                 for table in _saved_tables(state)]
+        with CheckpointWriter(directory, base, step, specs, _Progress(base), dense=dense,
+                              parent=None if tip is None else tip.link) as writer:
             for spec in specs:
-                at = tables[spec.name]
-                writer.write_table(spec.name, table_rows.blocks(at), table_rows.candidates(at),
-                                   pipeline.pools.get(spec.name))
+                at, told = tables[spec.name], changes[spec.name]
+                writer.write_table(spec.name, table_rows.blocks(at, _which(told)),
+                                   table_rows.candidates(at, _which(told)), pipeline.pools.get(spec.name),
+                                   None if told is None else told.deleted)
             if dense:
                 save_dense(writer.dense_prefix)
-            return writer.commit(position(state, pipeline, held, tables))
+            here = position(state, pipeline, held, tables)
+            prefix = writer.commit(here)
+            pipeline.tips[deltas.name_of(directory, base)] = deltas.Tip(
+                prefix, writer.link, 0 if tip is None else tip.deltas + 1, here, here if tip is None else tip.full,
+                deltas.loads_of(tables))
+            return prefix
 
 
 def position(state: GraphState, pipeline: Pipeline, held: Hold, tables: Dict[str, TableState]) -> Position:
@@ -72,9 +84,14 @@ def _saved_tables(state: GraphState) -> List[Table]:
     return [table for table in state.tables.values() if table.is_save]
 
 
-def _spec(state: GraphState, pipeline: Pipeline, table: Table, at: TableState) -> TableSpec:
+def _which(told: Optional[deltas.Changes]) -> table_rows.Which:
+    return table_rows.trained if told is None else told.among
+
+
+def _spec(state: GraphState, pipeline: Pipeline, table: Table, at: TableState,
+          told: Optional[deltas.Changes]) -> TableSpec:
     shape, header = table.shape, at.header
-    rows, candidates = table_rows.count(at)
+    rows, candidates = table_rows.count(at, _which(told))
     return TableSpec(
         name=shape.name, dim=shape.dim, key_dtype=table.key_dtype.name,
         slots=tuple(SlotSpec(slot.name, slot.width, slot.initial) for slot in state.slots.get(shape.name, ())),
@@ -82,7 +99,8 @@ def _spec(state: GraphState, pipeline: Pipeline, table: Table, at: TableState) -
         initial=InitialRows(pipeline.seeds[shape.name], shape.kind, shape.a, shape.b, shape.scale,
                             len(pipeline.pools.get(shape.name, ()))),
         policies=Policies(int(header["access_threshold"]), bool(header["counting"]), int(header["faae_coefficient"]),
-                          int(header["eviction_threshold"]), int(header["time"])))
+                          int(header["eviction_threshold"]), int(header["time"])),
+        deleted=0 if told is None else len(told.deleted))
 
 
 class _Progress:

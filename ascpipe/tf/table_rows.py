@@ -1,5 +1,5 @@
 """The trained state of a table as blocks of keys and rows: read for a checkpoint, and written from one."""
-from typing import Iterator, Sequence, Tuple
+from typing import Callable, Iterator, Sequence, Tuple
 
 import numpy as np
 
@@ -10,29 +10,37 @@ from ascpipe.words import TRAINED
 BLOCK_ENTRIES = 1 << 16
 
 
-def count(state: TableState) -> Tuple[int, int]:
+Which = Callable[[np.ndarray], np.ndarray]  #: ENTRY[n] -> bool[n]: which of these entries are meant
+
+
+def trained(entries: np.ndarray) -> np.ndarray:
+    """bool[n]: which entries have trained state."""
+    return entries["state"] == TRAINED
+
+
+def count(state: TableState, which: Which = trained) -> Tuple[int, int]:
     """(keys that have a row, keys that are only counted)."""
     rows = candidates = 0
-    for entries in _blocks(state):
-        trained = entries["state"] == TRAINED
-        with_row = trained & _has_row(entries)
-        rows += int(np.count_nonzero(with_row))
-        candidates += int(np.count_nonzero(trained)) - int(np.count_nonzero(with_row))
+    for entries in entry_blocks(state):
+        meant = which(entries)
+        with_row = int(np.count_nonzero(meant & _has_row(entries)))
+        rows += with_row
+        candidates += int(np.count_nonzero(meant)) - with_row
     return rows, candidates
 
 
-def blocks(state: TableState) -> Iterator[Block]:
+def blocks(state: TableState, which: Which = trained) -> Iterator[Block]:
     """The keys that have a row, in the order of their entries."""
-    for entries in _blocks(state):
-        chosen = entries[(entries["state"] == TRAINED) & _has_row(entries)]
+    for entries in entry_blocks(state):
+        chosen = entries[which(entries) & _has_row(entries)]
         if len(chosen):
             yield Block(chosen["key"], _read_rows(state, chosen), chosen["count"], chosen["timestamp"])
 
 
-def candidates(state: TableState) -> Iterator[CandidateBlock]:
+def candidates(state: TableState, which: Which = trained) -> Iterator[CandidateBlock]:
     """The keys that are only counted."""
-    for entries in _blocks(state):
-        chosen = entries[(entries["state"] == TRAINED) & ~_has_row(entries)]
+    for entries in entry_blocks(state):
+        chosen = entries[which(entries) & ~_has_row(entries)]
         if len(chosen):
             yield CandidateBlock(chosen["key"], chosen["count"], chosen["timestamp"])
 
@@ -71,7 +79,8 @@ def _write_entries(state: TableState, start: int, keys: np.ndarray, counts: np.n
     entries["state"] = TRAINED
 
 
-def _blocks(state: TableState) -> Iterator[np.ndarray]:
+def entry_blocks(state: TableState) -> Iterator[np.ndarray]:
+    """ENTRY[n]: the entries that were ever used, block by block."""
     used = int(state.header["entries_used"])
     for start in range(0, used, BLOCK_ENTRIES):
         yield state.entries[start:min(start + BLOCK_ENTRIES, used)]

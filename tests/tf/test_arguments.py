@@ -79,11 +79,15 @@ class TestInit:
         with pytest.raises(EnvironmentError):
             Configuration.get_instance()
 
-    @pytest.mark.parametrize("kwargs", [
-        {"is_incremental_checkpoint": True}, {"rank_size": 2}])
-    def test_what_is_not_built_yet_is_an_error_that_says_so(self, kwargs):
+    def test_what_is_not_built_yet_is_an_error_that_says_so(self):
         with pytest.raises(NotBuiltYetError, match="not built yet"):
-            init(**kwargs)
+            init(rank_size=2)
+        assert not Configuration.is_initialised()
+
+    @pytest.mark.parametrize("given", [{}, {"save_checkpoint_due_time": 60}, {"save_delta_checkpoints_secs": 5}])
+    def test_incremental_checkpoints_need_both_intervals(self, given):
+        refused(" and ".join(name for name in ("save_checkpoint_due_time", "save_delta_checkpoints_secs")
+                             if name not in given), init, is_incremental_checkpoint=True, **given)
         assert not Configuration.is_initialised()
 
     def test_several_ranks_in_the_environment_are_not_built_yet(self, monkeypatch):

@@ -1,5 +1,6 @@
 """A full checkpoint and the deltas upon it read as one checkpoint, or not at all."""
 import errno
+import json
 import os
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascpipe.checkpoint import disk
+from ascpipe.checkpoint import disk, model_index
 from ascpipe.checkpoint.contents import Block, CandidateBlock
 from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, NotRemovedError, NotSavedError
 from ascpipe.checkpoint.reader import open_checkpoint, open_keys, trained_batches
@@ -218,3 +219,35 @@ def test_a_delta_cut_at_any_call_leaves_what_it_stands_upon(tmp_path, monkeypatc
     assert steps == [1, 2]
     ends = {tuple(cut(tmp_path / str(at), at)[1]) for at in [*range(1, calls - 20, 23), *range(calls - 20, calls + 1)]}
     assert ends == {(1,), (1, 2)}
+
+
+def index(folder):
+    with open(str(folder / "model_index.json")) as file:
+        entries = [(entry["type"], entry["export_tag"], entry["global_step"], entry["cost_ms"])
+                   for entry in json.load(file)]
+    with open(str(folder / "delta_export_time_ms.json")) as file:
+        return entries, sorted(json.load(file))
+
+
+def test_the_index_tells_of_the_checkpoints_that_are_there(three, tmp_path):
+    for prefix in three:
+        model_index.note_saved(prefix, cost_s=0.25)
+    entries = [("base", "DueTime", 1, 250), ("delta", "Seconds", 2, 250), ("delta", "Seconds", 3, 250)]
+    assert index(tmp_path) == (entries, ["delta_2", "delta_3"])
+    remove_checkpoint(three[2])
+    model_index.note_saved(three[1], cost_s=1)
+    assert index(tmp_path) == ([entries[0], ("delta", "Seconds", 2, 1000)], ["delta_2"])
+
+
+@pytest.mark.parametrize("garbage", [b"", b"{", b"[1, {\"type\": []}]", b"{}", b"\xff", b"[" * 100000], ids=range(6))
+def test_an_index_that_is_none_is_begun_anew(three, tmp_path, garbage):
+    for name in (model_index.INDEX, model_index.DELTA_TIMES, ".{}.new".format(model_index.INDEX)):
+        (tmp_path / name).write_bytes(garbage)
+    model_index.note_saved(three[1], cost_s=1)
+    assert index(tmp_path) == ([("delta", "Seconds", 2, 1000)], ["delta_2"])
+
+
+def test_an_index_that_cannot_be_written_is_a_line_in_the_log(three, tmp_path, monkeypatch, caplog):
+    (tmp_path / model_index.INDEX).mkdir()
+    model_index.note_saved(three[1], cost_s=1)
+    assert "is complete, but model_index.json was not brought up to date" in caplog.text

@@ -1,0 +1,99 @@
+"""``CheckpointSaverHook``: TensorFlow's, which saves deltas between full checkpoints where ``init`` was told to."""
+import time
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from ascpipe.tf.configuration import Configuration
+
+_PLAIN = tf.compat.v1.train.CheckpointSaverHook
+#: TensorFlow's own, before ``install``.
+_plain_begin, _plain_save, _plain_get_saver = _PLAIN.begin, _PLAIN._save, _PLAIN._get_saver
+
+
+class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
+    """Saves in a monitored session or an Estimator.
+
+    After ``init(is_incremental_checkpoint=True, ...)`` its own intervals do not count: the first checkpoint of a
+    session is full, and then one each ``save_checkpoint_due_time`` seconds; between them there is a delta each
+    ``save_delta_checkpoints_secs`` seconds, and one at the end. The saver must be ``ascpipe.tf.Saver``, as every one
+    is in a program that imports ``mx_rec``. Else it is TensorFlow's.
+    """
+
+    def begin(self) -> None:
+        """Take the intervals from ``init``."""
+        if Configuration.is_initialised():
+            configuration = Configuration.get_instance()
+            if configuration.is_incremental_checkpoint:
+                self._timer = _Timer(configuration.save_checkpoint_due_time, configuration.save_delta_checkpoints_secs)
+        _plain_begin(self)
+
+    def _save(self, session: Any, step: int) -> bool:
+        if isinstance(self._timer, _Timer):
+            self._timer.begin_save()
+        return _plain_save(self, session, step)
+
+    def _get_saver(self) -> Any:
+        saver = _plain_get_saver(self)
+        return saver if not isinstance(self._timer, _Timer) or self._timer.is_full else _SavesDeltas(saver)
+
+
+def install() -> None:
+    """Let every ``CheckpointSaverHook`` of this process save deltas where ``init`` was told to. May be called twice."""
+    _PLAIN.begin = CheckpointSaverHook.begin
+    _PLAIN._save, _PLAIN._get_saver = CheckpointSaverHook._save, CheckpointSaverHook._get_saver
+
+
+class _Timer:
+    """What the hook asks when to save; also says what the save is.
+
+    Attributes:
+        is_full: whether the save that was begun last is a full one.
+    """
+
+    def __init__(self, full_s: float, delta_s: float) -> None:
+        self._full_s, self._delta_s = full_s, delta_s
+        self._full_at: Optional[float] = None
+        self._saved_at = 0.0
+        self._step: Optional[int] = None
+        self.is_full = True
+
+    def reset(self) -> None:
+        """TensorFlow's name for a new beginning."""
+        self._full_at = self._step = None
+        self.is_full = True
+
+    def begin_save(self) -> None:
+        """Decide what is saved now."""
+        now = time.monotonic()
+        self.is_full = self._full_is_due(now)
+        self._saved_at = now
+        if self.is_full:
+            self._full_at = now
+
+    def should_trigger_for_step(self, step: int) -> bool:
+        """Whether to save after this step."""
+        now = time.monotonic()
+        return step != self._step and (self._full_is_due(now) or now >= self._saved_at + self._delta_s)
+
+    def update_last_triggered_step(self, step: int) -> None:
+        """Remember for which step there is a save."""
+        self._step = step
+
+    def last_triggered_step(self) -> Optional[int]:
+        """The last step for which there is a save."""
+        return self._step
+
+    def _full_is_due(self, now: float) -> bool:
+        return self._full_at is None or now >= self._full_at + self._full_s
+
+
+class _SavesDeltas:
+    """A saver whose saves are deltas."""
+
+    def __init__(self, saver: Any) -> None:
+        self._saver = saver
+
+    def save(self, session: Any, path: str, global_step: Any) -> Any:
+        """Save a delta."""
+        return self._saver.save(session, path, global_step=global_step, save_delta=True)
