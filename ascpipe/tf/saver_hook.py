@@ -58,11 +58,6 @@ class _Timer:
         self._step: Optional[int] = None
         self.is_full = True
 
-    def reset(self) -> None:
-        """TensorFlow's name for a new beginning."""
-        self._full_at = self._step = None
-        self.is_full = True
-
     def begin_save(self) -> None:
         """Decide what is saved now."""
         now = time.monotonic()

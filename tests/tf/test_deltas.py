@@ -201,7 +201,7 @@ def test_a_full_save_removes_the_deltas_before_it_and_as_many_full_ones_are_kept
                 + ["delta-sparse-model-{}".format(full[-1] + more) for more in (1, 2, 3)])
             kept = tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths
             assert [int(path.rsplit("-", 1)[1]) for path in kept] == [*full, *(full[-1] + more for more in (1, 2, 3))]
-            assert all(os.path.exists(path + ".index") for path in kept)
+            assert sorted(path + ".index" for path in kept) == sorted(map(str, tmp_path.glob("*.index")))
             assert run.same_as_full(kept[-1])
 
 

@@ -37,7 +37,7 @@ SAID = st.dictionaries(KEYS, st.tuples(st.sampled_from([ROW, CANDIDATE]), st.int
 
 
 @given(SAID, st.lists(st.tuples(SAID, st.sets(KEYS, max_size=6)), max_size=5), st.integers(1, 4), st.integers(1, 9))
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_a_chain_is_what_a_full_save_would_be_at_each_of_its_steps(tmp_path_factory, first, changes, ranks, block_rows):
     folder = tmp_path_factory.mktemp("chain")
     prefix, state = checkpoints.save(folder, 0, [table(first)]), dict(first)
@@ -90,13 +90,11 @@ def test_rows_of_a_checkpoint_that_was_opened_for_its_keys_are_an_error(three):
             list(checkpoint.blocks("user"))
 
 
-@pytest.mark.parametrize("changed", range(3))
-@pytest.mark.parametrize("file", ["user/embedding/slice.data", "user/deleted_key/slice.data", "MANIFEST.json",
-                                  "dense-part/model.ckpt-{}.index"])
+@pytest.mark.parametrize("changed, file", [(1, "user/deleted_key/slice.data"), *(
+    (number, file) for number in range(3)
+    for file in ("user/embedding/slice.data", "MANIFEST.json", "dense-part/model.ckpt-{}.index"))])
 def test_damage_of_any_member_is_found_before_anything_is_read(three, changed, file):
     path = os.path.join(directory_of(three[changed]), file.format(changed + 1))
-    if not os.path.exists(path):
-        pytest.skip("only a delta with deletions has it")
     with open(path, "r+b") as opened:
         first = opened.read(1)
         opened.seek(0)
