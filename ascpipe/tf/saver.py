@@ -12,19 +12,17 @@ from typing import Any, Collection, Optional
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.ops import variables
 from tensorflow.python.training import checkpoint_management, training_util
 
 from ascpipe.checkpoint import model_index
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
-from ascpipe.tf import saver_hook
+from ascpipe.tf import dense_part, saver_hook
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.restoring import restore_checkpoint
 from ascpipe.tf.saving import save_checkpoint
-from ascpipe.tf.slots import names_of_variables
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ class Saver(tf.compat.v1.train.Saver):
     """
 
     def _build(self, *args: Any, **kwargs: Any) -> None:
-        _leave_out_tables(self)
+        dense_part.leave_out_tables(self)
         _plain_build(self, *args, **kwargs)
 
     def save(self, sess: Any, save_path: str, global_step: Any = None, latest_filename: Optional[str] = None,
@@ -110,6 +108,7 @@ class Saver(tf.compat.v1.train.Saver):
             allow_unverified: also a checkpoint without our manifest, such as Rec SDK's; ``ASCPIPE_ALLOW_UNVERIFIED=1``
                 says the same for programs that cannot.
             allow_missing: names of tables that may be missing in it, or empty; ``"table/slot"`` of an optimizer slot.
+                ``ASCPIPE_ALLOW_MISSING="table,table/slot"`` adds to them.
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
@@ -119,6 +118,7 @@ class Saver(tf.compat.v1.train.Saver):
             tf.errors.OpError: the pipeline has failed, there is too little room, or TensorFlow could not restore its
                 part.
         """
+        allow_missing = {*allow_missing, *os.environ.get("ASCPIPE_ALLOW_MISSING", "").split(",")}
         state = _state_with_tables(sess.graph)
         if state is not None and save_path:
             save_path = _version_asked(Configuration.get_instance(), save_path)
@@ -148,26 +148,6 @@ def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
     if not state.started:
         raise RuntimeError("tables are saved and restored once their pipeline runs: call start_asc_pipeline() before")
     return state
-
-
-def _leave_out_tables(saver: tf.compat.v1.train.Saver) -> None:
-    """Rows of tables are none of the dense part's: without their keys they are worth nothing."""
-    graph = tf.compat.v1.get_default_graph()
-    if saver.saver_def or not Configuration.is_initialised():
-        return
-    theirs = names_of_variables(Configuration.get_instance().of_graph(graph).tables.values())
-    if not theirs:
-        return
-    saved = variables._all_saveable_objects() if saver._var_list is None else saver._var_list
-    if isinstance(saved, dict):
-        saver._var_list = {name: item for name, item in saved.items() if _op_name(item) not in theirs}
-    else:
-        saver._var_list = [item for item in saved if _op_name(item) not in theirs]
-
-
-def _op_name(item: Any) -> Optional[str]:
-    """Of a variable; None of other things that can be saved."""
-    return item.op.name if isinstance(item, tf.Variable) else None
 
 
 def _step_number(sess: Any, global_step: Any) -> Optional[int]:

@@ -185,6 +185,8 @@ def test_a_table_that_the_checkpoint_does_not_have_is_an_error_unless_it_is_name
             with pytest.raises(CheckpointMismatchError, match="'other' is not in it.*allow_missing"):
                 resumed.restore(prefix)
             resumed.restore(prefix, allow_missing=["other"])
+            monkeypatch.setenv("ASCPIPE_ALLOW_MISSING", "user/ftrl_accum,other")
+            resumed.restore(prefix)
             assert resumed.program.user.size() > 0
         assert other.size() == 0
 
@@ -239,3 +241,30 @@ def test_a_manifest_says_what_was_saved(tmp_path, monkeypatch):
     with open(os.path.join(os.path.dirname(prefix), "sparse-model-{}".format(SAVED), "MANIFEST.json")) as file:
         manifest = json.load(file)
     assert manifest["step"] == SAVED
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_iterator_over_submitted_batches_cannot_be_saved_and_the_error_says_what_to_do(whole, monkeypatch):
+    with ascpipe("device"):
+        run = Run("device", "adagrad", monkeypatch)
+        iterator = tf.data.experimental.make_saveable_from_iterator(run.program.iterator)
+        if whole:
+            tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS, iterator)
+        with run.run, pytest.raises(ValueError, match="trained_batches"):
+            Saver() if whole else Saver([iterator])
+
+
+def test_an_iterator_that_the_pipeline_does_not_read_is_saved(tmp_path, monkeypatch):
+    with ascpipe("device"):
+        counter = tf.compat.v1.data.make_initializable_iterator(tf.data.Dataset.range(9))
+        number = counter.get_next()
+        run = Run("device", "adagrad", monkeypatch).initialise()
+        saver = Saver([tf.data.experimental.make_saveable_from_iterator(counter)])
+        with run.run:
+            run.run.run(counter.initializer)
+            run.train(2)
+            assert run.run.run(number) == 0
+            prefix = saver.save(run.run, str(tmp_path / "model"))
+            assert [run.run.run(number) for _ in range(3)] == [1, 2, 3]
+            saver.restore(run.run, prefix)
+            assert run.run.run(number) == 1
