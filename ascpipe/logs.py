@@ -6,12 +6,16 @@ from typing import IO, Optional
 FORMAT = "%(asctime)s.%(msecs)03d {role} %(process)d %(levelname)s %(message)s"
 
 
+def one_line(text: str) -> str:
+    """Text from elsewhere, for a log or a terminal: what is not printable is shown as an escape, line ends too."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class _OneLine(logging.Formatter):
     """Control characters in names cannot forge a line; a traceback follows on lines that start with a space."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (name of the base class)
-        text = super().formatMessage(record)
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        return one_line(super().formatMessage(record))
 
     def formatException(self, ei: object) -> str:  # noqa: N802
         return "\n".join("  " + line for line in super().formatException(ei).splitlines())  # type: ignore[arg-type]

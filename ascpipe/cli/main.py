@@ -10,10 +10,11 @@ import click
 
 from ascpipe import __version__
 from ascpipe.errors import AscpipeError, ConfigError, NameRefusedError, NotRunningError
+from ascpipe.logs import one_line
 
 FAILED, USAGE, NOT_RUNNING = 1, 2, 3
 
-_VERBS = ("start", "status", "stop")
+_VERBS = ("start", "status", "stop", "checkpoint")
 
 
 class _Verbs(click.Group):
@@ -32,7 +33,7 @@ class _Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except AscpipeError as error:
-            click.echo("ascpipe: {}".format(error), err=True)
+            click.echo("ascpipe: {}".format(one_line(str(error))), err=True)
             sys.exit(exit_code(error))
 
 

@@ -1,16 +1,15 @@
 """``ascpipe status``: what a daemon does, as tables or as JSON.  Loads nothing that is not needed to ask."""
 import json
-import sys
 from typing import Any, Dict, List, Optional
 
 import click
 
 from ascpipe import names
+from ascpipe.cli import printing
 from ascpipe.control import messages
 from ascpipe.control.client import ask, running_daemons
 from ascpipe.errors import NotRunningError
 
-_WIDTH = 160  # of lines into a file or a pipe
 _TABLE_COLUMNS = [
     "table", "keys", "rows", "of", "on device", "dim", "batches", "hit rate", "swapped in", "evicted", "host MiB"]
 _RING_COLUMNS = [
@@ -32,13 +31,7 @@ def command(name: Optional[str], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(status, indent=2))
         return
-    from rich.console import Console
-
-    console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
-    for line in headlines(status):
-        console.print(line, markup=False)
-    for title, columns, rows in tables(status):
-        console.print(_rich_table(title, columns, rows))
+    printing.show(headlines(status), tables(status))
 
 
 def headlines(status: Dict[str, Any]) -> List[str]:
@@ -81,16 +74,3 @@ def tables(status: Dict[str, Any]) -> List[Any]:
 
 def _percent(rate: Optional[float]) -> str:
     return "-" if rate is None else "{:.1f} %".format(100.0 * rate)
-
-
-def _rich_table(title: str, columns: List[str], rows: List[List[str]]) -> Any:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right")
-    for row in rows:
-        table.add_row(*[Text(cell) for cell in row])  # Text: a name may hold square brackets
-    return table

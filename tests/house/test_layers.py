@@ -131,7 +131,8 @@ def test_the_check_for_heavy_modules_sees_one():
 
 
 VERBS = [["--help"], ["start", "--help"], ["status"], ["status", "--json"], ["status", "--name", "nobody"],
-         ["stop"], ["stop", "--name", "nobody"]]
+         ["stop"], ["stop", "--name", "nobody"], ["checkpoint", "--help"], ["checkpoint", "list", "/nothing"],
+         ["checkpoint", "verify", "/nothing/model-1"], ["checkpoint", "show", "/nothing/model-1", "--json"]]
 
 
 @pytest.mark.parametrize("arguments", VERBS, ids=" ".join)

@@ -37,11 +37,18 @@ def error_codes():
 
 
 def verbs():
-    group = importlib.import_module("ascpipe.cli.main").main
+    return verbs_of(importlib.import_module("ascpipe.cli.main").main, "ascpipe")
+
+
+def verbs_of(group, words):
     context = click.Context(group)
     for verb in group.list_commands(context):
-        options = sorted(option for parameter in group.get_command(context, verb).params for option in parameter.opts)
-        yield " ".join(["ascpipe", verb] + options)
+        command = group.get_command(context, verb)
+        if isinstance(command, click.Group):
+            yield from verbs_of(command, words + " " + verb)
+        else:
+            options = sorted(option for parameter in command.params for option in parameter.opts)
+            yield " ".join([words, verb] + options)
 
 
 def public():

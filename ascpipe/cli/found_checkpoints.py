@@ -1,0 +1,182 @@
+"""What the command line knows of checkpoints: those of a directory, and whether each is what was saved."""
+import contextlib
+import os
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar
+
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, NoCheckpointError
+from ascpipe.checkpoint.paths import Place, checked_directory, place_of, stem_of
+from ascpipe.checkpoint.pieces import all_pieces
+from ascpipe.checkpoint.reader import open_checkpoint, open_keys
+from ascpipe.checkpoint.retention import complete_checkpoints
+from ascpipe.checkpoint.tree import Records, Tree, open_place, why
+from ascpipe.checkpoint.verify import verified
+
+COMPLETE, INCOMPLETE, DAMAGED, UNVERIFIED = "complete", "incomplete", "damaged", "unverified"
+
+_T = TypeVar("_T")
+
+
+class Looked(NamedTuple):
+    """A checkpoint by its records; its files were not read.
+
+    Attributes:
+        place: where it is.
+        state: COMPLETE; INCOMPLETE: files are missing or of other lengths, or what it stands upon is; DAMAGED: its
+            records cannot be read; UNVERIFIED: it has none.
+        problem: of a damaged one, what is wrong with it.
+        records: None of a damaged or unverified one.
+    """
+
+    place: Place
+    state: str
+    problem: Optional[CheckpointError]
+    records: Optional[Records]
+
+    @property
+    def order(self) -> Tuple[int, str]:
+        """As checkpoints are listed: by step, those without one first."""
+        step = None if self.records is None else self.records.manifest.step
+        return -1 if step is None else step, self.place.stem
+
+
+class Verdict(NamedTuple):
+    """Whether a checkpoint is what was saved: ``problem`` is None if it is."""
+
+    looked: Looked
+    problem: Optional[CheckpointError]
+
+
+def saved_bytes(records: Records) -> int:
+    """Bytes of all files of a checkpoint, its records aside."""
+    return (sum(piece.file_bytes for spec in records.manifest.tables for piece in all_pieces(spec))
+            + sum(file.size for file in records.pair.dense.values()))
+
+
+def look_at(prefix: str) -> Looked:
+    """One checkpoint.
+
+    Raises:
+        CheckpointPathError: a path that we refuse.
+        NoCheckpointError: there is none.
+    """
+    place = place_of(prefix)
+    return _asked(place.directory, lambda fd: _look(place, fd, _complete(place.directory)))
+
+
+def look_at_all(directory: str) -> List[Looked]:
+    """Those of a directory, in their order.
+
+    Raises:
+        CheckpointPathError: a path that we refuse.
+        NoCheckpointError: there is no such directory.
+        CheckpointError: the disk refused.
+    """
+    def look(fd: int) -> List[Looked]:
+        complete, found = _complete(directory), []
+        for stem in sorted({stem_of(name) or "" for name in disk.names(fd)} - {""}):
+            with contextlib.suppress(NoCheckpointError):  # it was removed meanwhile
+                found.append(_look(Place(os.path.join(directory, stem), directory, stem), fd, complete))
+        return sorted(found, key=lambda one: one.order)
+
+    return _asked(checked_directory(directory), look)
+
+
+def verdicts(prefix: str) -> Iterator[Verdict]:
+    """Verify one checkpoint, or those of a directory, each when its turn comes; raises as ``look_at``."""
+    if not os.path.isdir(prefix):
+        looked = look_at(prefix)
+        yield Verdict(looked, _problem(lambda: open_checkpoint(prefix).close()))
+        return
+    found = look_at_all(prefix)
+    if not found:
+        raise NoCheckpointError(os.path.join(prefix, "sparse-*"))
+    verifier = _Verifier(found)
+    for looked in found:
+        yield Verdict(looked, verifier.problem(looked))
+
+
+class _Verifier:
+    """Reads all of every checkpoint of a directory once, however many deltas stand upon it."""
+
+    def __init__(self, found: List[Looked]) -> None:
+        self._found = {looked.place.stem: looked for looked in found}
+        self._problems: Dict[str, Optional[CheckpointError]] = {}
+
+    def problem(self, looked: Looked) -> Optional[CheckpointError]:
+        """What is wrong with one, or with what it stands upon; None: nothing."""
+        below = [looked]
+        while below[-1].place.stem not in self._problems:
+            parent = self._parent(below[-1])
+            if parent is None or parent in below:
+                break
+            below.append(parent)
+        for one in reversed(below):
+            stem = one.place.stem
+            if stem not in self._problems:
+                self._problems[stem] = self._of_one(one)
+        return self._problems[looked.place.stem]
+
+    def _parent(self, looked: Looked) -> Optional[Looked]:
+        link = None if looked.records is None else looked.records.manifest.parent
+        return None if link is None else self._found.get(link.stem)
+
+    def _of_one(self, looked: Looked) -> Optional[CheckpointError]:
+        prefix, parent = looked.place.prefix, self._parent(looked)
+        if looked.records is None:
+            return _problem(lambda: open_checkpoint(prefix).close())
+        found = _problem(lambda: _verify_files(looked))
+        if found is None and looked.records.manifest.parent is not None:
+            found = _problem(lambda: open_keys(prefix).close())  # also whether it and its parents are of one kind
+        below = None if parent is None else self._problems.get(parent.place.stem)
+        if found is None and isinstance(below, DamagedCheckpointError):
+            found = DamagedCheckpointError(prefix, below.file, below.reason)
+        return found
+
+
+def _verify_files(looked: Looked) -> None:
+    def verify(fd: int) -> None:
+        with contextlib.closing(Tree(looked.place, fd)) as tree:
+            verified(tree)
+
+    _asked(looked.place.directory, verify)
+
+
+def _complete(directory: str) -> Set[str]:
+    return {os.path.basename(found.prefix) for found in complete_checkpoints(directory)}
+
+
+def _problem(verify: Callable[[], object]) -> Optional[CheckpointError]:
+    try:
+        verify()
+    except CheckpointError as error:
+        return error
+    except OSError as error:
+        return CheckpointError("it cannot be read: {}".format(why(error)))
+    return None
+
+
+def _asked(directory: str, ask: Callable[[int], _T]) -> _T:
+    """What ``ask`` gives for the open directory; what the system refuses is a CheckpointError."""
+    directory_fd = open_place(Place(directory, directory, ""))
+    try:
+        return ask(directory_fd)
+    except CheckpointError:
+        raise
+    except OSError as error:
+        raise CheckpointError("{} cannot be read: {}".format(directory, why(error))) from error
+    finally:
+        disk.close(directory_fd)
+
+
+def _look(place: Place, directory_fd: int, complete: Set[str]) -> Looked:
+    """``complete``: stems of the complete ones."""
+    try:
+        with contextlib.closing(Tree(place, directory_fd)) as tree:
+            if not tree.is_marked():
+                return Looked(place, UNVERIFIED, None, None)
+            return Looked(place, COMPLETE if place.stem in complete else INCOMPLETE, None, tree.records())
+    except NoCheckpointError:
+        raise
+    except CheckpointError as error:
+        return Looked(place, DAMAGED, error, None)
