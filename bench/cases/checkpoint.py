@@ -1,0 +1,137 @@
+"""Save and restore of one table, 10^6 rows of 16 floats with Adagrad's accumulator, against numpy with the same bytes.
+
+``save-files``, ``restore-files``: blocks of memory to a durable checkpoint, and all its blocks after everything was
+verified. ``save`` and ``restore``: the same of a trained table, with ``ascpipe.tf.Saver`` and its part of TensorFlow.
+Beside it: ``np.save`` and fsync of each array, ``np.load`` of each. Files are in the page cache, of every contender.
+"""
+import contextlib
+import os
+import shutil
+import tempfile
+from typing import Any, Callable, Dict, Iterator, List
+
+import numpy as np
+
+from bench import workloads
+from bench.harness import Case, Contenders
+
+ROWS = 1000000
+DIM = 16
+MB = 1000000
+BATCH = 50000  #: keys of a training batch
+THREADS = 2
+
+_OURS, _NUMPY = "ascpipe", {"save": "np.save, fsync", "restore": "np.load"}
+_BLOCK_ROWS = 1 << 16
+
+
+@contextlib.contextmanager
+def prepare(variant: str) -> Iterator[Contenders]:
+    verb, _, files = variant.partition("-")
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        with (_files if files else _trained)(os.path.join(folder, "ours")) as (save, restore, changed):
+            theirs = _Numpy(os.path.join(folder, "numpy"))
+            calls = {"save": {_OURS: save, _NUMPY["save"]: theirs.save},
+                     "restore": {_OURS: restore, _NUMPY["restore"]: theirs.restore}}[verb]
+            fresh = {name: _emptied(os.path.join(folder, which))
+                     for name, which in zip(calls, ("ours", "numpy"))}
+            if verb == "restore":
+                save()
+                theirs.save()
+                fresh = {_OURS: changed}
+            yield Contenders(sum(values.nbytes for values in theirs.arrays) // MB, calls, fresh)
+
+
+def _emptied(folder: str) -> Callable[[], object]:
+    return lambda: shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Numpy:
+    """The arrays of a checkpoint, each in a file of numpy's."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        keys, rows, counts = _content()
+        self.arrays = [keys, np.ascontiguousarray(rows[:, :DIM]), np.ascontiguousarray(rows[:, DIM:]), counts, counts]
+
+    def save(self) -> None:
+        os.makedirs(self._folder, exist_ok=True)
+        for number, values in enumerate(self.arrays):
+            with open(self._path(number), "wb") as file:
+                np.save(file, values)
+                file.flush()
+                os.fsync(file.fileno())
+
+    def restore(self) -> List[np.ndarray]:
+        return [np.load(self._path(number)) for number in range(len(self.arrays))]
+
+    def _path(self, number: int) -> str:
+        return os.path.join(self._folder, "{}.npy".format(number))
+
+
+def _content() -> Any:
+    random = np.random.RandomState(1)
+    return (workloads.scramble(np.arange(ROWS)), random.standard_normal((ROWS, 2 * DIM)).astype(np.float32),
+            random.randint(1, 100, ROWS))
+
+
+@contextlib.contextmanager
+def _files(folder: str) -> Iterator[Any]:
+    from ascpipe.checkpoint.contents import Block, InitialRows, Policies, Position, SlotSpec, TablePosition, TableSpec
+    from ascpipe.checkpoint.reader import open_checkpoint
+    from ascpipe.checkpoint.writer import CheckpointWriter
+
+    keys, rows, counts = _content()
+    spec = TableSpec("ids", DIM, "int64", (SlotSpec("Adagrad_accumulator", DIM, 0.1),), ROWS, 0,
+                     InitialRows(1, 0, 0.0, 0.0, 1.0), Policies(-1, False, 1, -1, 0))
+    blocks = [Block(*(values[start:start + _BLOCK_ROWS] for values in (keys, rows, counts, counts)))
+              for start in range(0, ROWS, _BLOCK_ROWS)]
+
+    def save() -> None:
+        with CheckpointWriter(folder, "model", 1, [spec], dense=False) as writer:
+            writer.write_table("ids", blocks)
+            writer.commit(Position("bench", {"ids": TablePosition(1, 0)}, {"training": 1}))
+
+    def restore() -> List[Any]:
+        with open_checkpoint(os.path.join(folder, "model-1")) as opened:
+            return list(opened.blocks("ids"))
+
+    yield save, restore, lambda: None
+
+
+@contextlib.contextmanager
+def _trained(folder: str) -> Iterator[Any]:
+    from ascpipe.tf import Saver
+    from bench.sessions import running_pipeline, session, tf
+    from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
+    from mx_rec.core.embedding import create_table, sparse_lookup
+    from mx_rec.optimizers.adagrad import create_hash_optimizer
+    from mx_rec.util.variable import get_dense_and_sparse_variable
+
+    batches: Dict[str, np.ndarray] = {"ids": workloads.scramble(np.arange(ROWS)).reshape(-1, BATCH)}
+    with tf.Graph().as_default(), running_pipeline():
+        table = create_table(tf.int64, DIM, "ids", tf.random_uniform_initializer(-.05, .05, seed=1),
+                             device_vocabulary_size=ROWS)
+        spec = FeatureSpec("ids", index_key="ids")
+        insert = get_asc_insert_func([spec], is_training=True)
+        dataset = tf.data.Dataset.from_tensor_slices(batches).repeat().map(insert).prefetch(2)
+        iterator = tf.data.make_initializable_iterator(dataset)
+        rows = sparse_lookup(table, spec, batch=iterator.get_next(), is_train=True)
+        _, (variable,) = get_dense_and_sparse_variable()
+        (gradient,) = tf.gradients(tf.reduce_sum(tf.square(rows)), variable)
+        train = create_hash_optimizer(.05).apply_gradients(
+            [(gradient, variable)], global_step=tf.train.get_or_create_global_step())
+        start_asc_pipeline()
+        with session(threads=THREADS) as running:
+            running.run([tf.global_variables_initializer(), iterator.initializer])
+            for _ in range(len(batches["ids"])):
+                running.run(train)
+            saver = Saver(max_to_keep=None)
+            yield (lambda: saver.save(running, os.path.join(folder, "model"), 1),
+                   lambda: saver.restore(running, os.path.join(folder, "model-1")),
+                   lambda: running.run(train))
+
+
+VARIANTS = ("save-files", "restore-files", "save", "restore")
+CASE = Case("checkpoint", "MB", "one_program", VARIANTS, prepare,
+            "save and restore of {:,} rows; 1 ms per MB is 1 GB/s".format(ROWS))
