@@ -1,4 +1,4 @@
-"""What TensorFlow's part of a checkpoint holds: all but rows of tables, and iterators that are read ahead of training."""
+"""What TensorFlow's part of a checkpoint holds: all but rows of tables, and iterators that read ahead of training."""
 from typing import Any, List, Optional
 
 import tensorflow as tf
@@ -48,7 +48,7 @@ def _refuse_iterator(state: GraphState, item: Any) -> None:
         if consumer.type in GET_NEXT and any(
                 state.datasets.ticket_of(stream.number, consumer) is not None for stream in state.streams()):
             raise ValueError(
-                "iterator {!r} cannot be saved: its batches are submitted to the pipeline ahead of training. Leave it "
-                "out (no make_saveable_from_iterator, no CheckpointInputPipelineHook): a checkpoint says how many were trained, "
-                "go on with dataset.skip(ascpipe.tf.trained_batches(path)['training']) before map(insert_fn)"
+                "iterator {!r} cannot be saved: its batches are submitted ahead of training. Leave it out "
+                "(no make_saveable_from_iterator or CheckpointInputPipelineHook): a checkpoint says how many were "
+                "trained. Go on with dataset.skip(ascpipe.tf.trained_batches(path)['training']) before map(insert_fn)"
                 .format(item.op.op.name))
