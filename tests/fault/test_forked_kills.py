@@ -4,8 +4,10 @@ The workers are forked processes with the real stages, rows and optimizer slots 
 kind swap, grow, admit, evict and are reset meanwhile.  What is compared is all that contract C1 names.
 """
 import functools
+import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ascpipe.kernels.entry import COUNT, STATE
@@ -14,7 +16,7 @@ from ascpipe.tables.table import Table
 from ascpipe.words import DONE, RETIRED, TOUCHED, TRAINED
 from ascpipe.workers.train_stage import TrainStage
 from tests.support.forked_sim import USUAL, ForkedSim, Plan, Settings
-from tests.support.pause_points import POINTS
+from tests.support.pause_points import POINTS, Board
 
 MOST_STEPS = 3000
 
@@ -40,8 +42,8 @@ def killed(seed, plan, settings=USUAL, **arguments):
         return sim.finish(moments), sim.kills, hits
 
 
-def assert_kills_leave_no_trace(seed, plan, settings=USUAL):
-    report, kills, hits = killed(seed, plan, settings)
+def assert_kills_leave_no_trace(seed, plan, settings=USUAL, **arguments):
+    report, kills, hits = killed(seed, plan, settings, **arguments)
     assert {point: kills.get(point) for point in POINTS} == dict.fromkeys(POINTS, plan.at_points)
     assert sum(kills.values()) == plan.at_points * len(POINTS) + plan.at_random
     assert min(hits.values()) >= 3, hits
@@ -60,6 +62,46 @@ def test_a_kill_at_every_store_and_some_at_any_instant_leave_no_trace():
 @pytest.mark.parametrize("seed", [2, 3])
 def test_two_hundred_kills_at_every_store_and_a_hundred_at_any_instant_leave_no_trace(seed, settings):
     assert_kills_leave_no_trace(seed, Plan(at_points=5, at_random=100), settings)
+
+
+# ---- the killer
+
+def test_every_kill_is_counted_once_however_long_a_worker_is_on_its_way_to_a_stop():
+    def slow(sim):
+        must_stop = Board.must_stop
+
+        def slowly(*arguments):
+            stops = must_stop(*arguments)
+            until = time.perf_counter() + 0.003 * stops
+            while time.perf_counter() < until:
+                pass
+            return stops
+
+        Board.must_stop = slowly
+
+    assert_kills_leave_no_trace(1, Plan(at_points=1, at_random=20), flaw=slow)
+
+
+def test_a_worker_is_counted_at_its_point_if_it_stands_there_when_it_is_killed_at_random():
+    board = Board(np.zeros(Board.BYTES, np.uint8))
+    board.wanted[3] = 1
+    board.arm(spare=0)
+    assert board.must_stop(3, 1)
+    board.stopped[0] = 1 + 3
+    assert (board.was_killed(2), board.wanted[3], board.stands()) == ("", 1, 1)
+    assert (board.was_killed(1), board.wanted[3], board.stands()) == (POINTS[3], 0, None)
+
+
+def test_a_worker_that_is_killed_on_its_way_to_a_stop_leaves_the_stop_to_another_one():
+    board = Board(np.zeros(Board.BYTES, np.uint8))
+    board.wanted[3] = board.wanted[4] = 1
+    board.arm(spare=0)
+    assert board.must_stop(3, 1)
+    board.arm(spare=0)
+    assert not board.must_stop(4, 2) and not board.disarm()
+    assert (board.was_killed(1), board.wanted[3]) == ("", 1)
+    board.arm(spare=0)
+    assert board.must_stop(4, 2)
 
 
 # ---- workers with a flaw that only a kill can show

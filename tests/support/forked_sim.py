@@ -14,7 +14,7 @@ from ascpipe.words import ANSWERED, ASKED, DEDUPED, DONE, SLOT_HOME
 from tests.support import kill_script
 from tests.support.forked_workers import FIRST_GENERATION, KEY, TABLE, ForkedWorker, Segments
 from tests.support.kill_script import DIM, FLOATS, TABLES, Step
-from tests.support.pause_points import ACTIONS, IDLE, OF_RESTART, POINTS, Board
+from tests.support.pause_points import ACTIONS, OF_RESTART, POINTS, Board
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_ring import Open
 
@@ -124,23 +124,23 @@ class ForkedSim(Sim):
         self._generation += 1
         return ForkedWorker(self, kind, number, self._generation, restart=restart)
 
-    def _kill(self, worker: ForkedWorker, where: str) -> None:
+    def _kill(self, worker: ForkedWorker) -> None:
         """SIGKILL, reap, clear claims, start another one, ring: what the supervisor does."""
         worker.kill()
+        action = ACTIONS[self.board.doing[worker.place]]
+        where = self.board.was_killed(worker.place)  # it may have come to a point just before a kill at random
+        if not where:
+            where, self.random_kills = "random: " + action, self.random_kills - 1
         self.kills[where] = self.kills.get(where, 0) + 1
-        self.board.doing[worker.place] = IDLE
         if worker.kind == KEY:
             for pump in (self.pump, self.eval_pump):
                 pump.clear_claims(worker.generation)
         at_once = self.board.wanted[OF_RESTART].any() and worker.kind == TABLE and self._rng.random() < 0.3
         if at_once:
-            self._arm(spare=0)
+            self.board.arm(spare=0)
         self.workers[self.workers.index(worker)] = self._fork(worker.kind, worker.number, restart=True)
         self._next_kill = time.monotonic() + self._rng.uniform(0.001, 0.01)
         self.ring_all()
-
-    def _arm(self, spare: int) -> None:
-        self.board.spare[0], self.board.armed[0] = spare, 1
 
     def ring_all(self) -> None:
         for worker in self.workers:
@@ -153,13 +153,12 @@ class ForkedSim(Sim):
     def _kill_perhaps(self) -> None:
         for worker in self.workers:
             worker.check()
-        paused = int(self.board.paused[0])
-        if paused:
+        place = self.board.stands()
+        if place is not None:
             self._linger -= 1
             if self._linger < 0:
-                point = POINTS[self.board.paused[1]]
-                self.board.paused[0], self._linger = 0, self._rng.choice([0, 0, 1, 3, 10])
-                self._kill(next(worker for worker in self.workers if worker.place == paused - 1), point)
+                self._linger = self._rng.choice([0, 0, 1, 3, 10])
+                self._kill(next(worker for worker in self.workers if worker.place == place))
             return
         if time.monotonic() < self._next_kill:
             return
@@ -167,7 +166,7 @@ class ForkedSim(Sim):
             self._kill_at_random()
         elif not self.board.armed[0] and self.board.wanted.any():
             few = self.board.wanted.sum() < len(POINTS)
-            self._arm(spare=0 if few else self._rng.randrange(6))
+            self.board.arm(spare=0 if few else self._rng.randrange(6))
 
     def _kill_at_random(self) -> None:
         """Some time after a worker was seen at what we wait for: at an instant that nobody chose."""
@@ -184,10 +183,9 @@ class ForkedSim(Sim):
         until = time.perf_counter() + self._rng.random() * 5e-4
         while time.perf_counter() < until:
             pass
-        if not self.board.paused[0]:
-            self.random_kills -= 1
+        if self.board.stands() is None:
             self._aim = self._rng.choice(_AIMS)
-            self._kill(worker, "random: " + ACTIONS[self.board.doing[worker.place]])
+            self._kill(worker)
 
     # ---- waiting
 
@@ -231,7 +229,8 @@ class ForkedSim(Sim):
         words = [[self.word(number, index) for number in range(int(self.ring.header["head"]),
                                                               int(self.ring.header["tail"]))]
                  for index in range(TABLES)]
-        return "words {}, open {}, paused {}".format(words, [batch.ticket for batch in self.open], self.board.paused)
+        return "words {}, open {}, armed {}, stopped {}".format(
+            words, [batch.ticket for batch in self.open], self.board.armed, self.board.stopped)
 
     # ---- steps
 
@@ -341,8 +340,7 @@ class ForkedSim(Sim):
     def finish(self, moments: List[bytes]) -> Report:
         """Close what is open, let the workers check themselves and exit, and see what there is."""
         self._pumping = False
-        self.board.armed[0] = 0
-        if self.board.paused[0] or self.kills_left:  # nothing is killed any more
+        if self.kills_left:  # nothing is killed any more
             self.board.wanted[:], self.random_kills = 0, 0
         for batch in list(self.open):
             self.close(batch)
@@ -361,7 +359,7 @@ class ForkedSim(Sim):
     def _is_empty(self) -> bool:
         for pump in (self.pump, self.eval_pump):
             pump.free_frames()
-        return not self.board.paused[0] and all(
+        return self.board.disarm() and all(
             pump.ring.header["head"] == pump.ring.header["tail"] for pump in (self.pump, self.eval_pump))
 
     def _rows(self, index: int) -> Dict[int, Tuple[int, int, bytes]]:

@@ -6,7 +6,7 @@ the points around the stores of the stages, in the process that calls it: a fork
 import dataclasses
 import functools
 import signal
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 
@@ -48,6 +48,7 @@ OF_RESTART = [number for name, number in NUMBERS.items() if name.startswith("res
 IDLE, ACTIONS = 0, ("nothing", "dedup", "touch", "plan", "revoke", "retire", "skip", "count-only", "reset",
                     "threshold", "eviction", "restart", "answer", "release", "replay")
 _CUTS = {CUT_RESET: "reset", CUT_THRESHOLD: "threshold", CUT_EVICT: "eviction"}
+ARMED, TAKEN = 1, 2  #: see ``Board.armed``
 _WORKERS = layout.MAX_KEY_WORKERS + layout.MAX_TABLE_WORKERS
 _TEXT_BYTES = 1 << 14
 
@@ -60,34 +61,71 @@ class Board:
 
     Attributes:
         hits: int64[points]; how often a worker came by.
-        wanted: int64[points]; how many workers shall stop there.
-        armed: int64[1]; 1 = the next worker at a wanted point stops, and sets it to 0.
+        wanted: int64[points]; how many workers shall still be killed there.  Only their killer changes it.
+        armed: int64[1]; 1 = the next worker at a wanted point stops, and sets it to TAKEN + itself, which stands
+            until it is killed, wherever it is by then: so there never are two on their way.
         spare: int64[1]; so many workers are let go before that.
-        paused: int64[2]; 1 + the worker that has stopped, and the point; 0 = none has.
+        stopped: int64[1]; 1 + the point where the worker that took the stop stands; 0 = it is not there yet.
         leaving: int64[1]; 1 = workers check themselves and exit.
         doing: int64[workers]; index into ACTIONS.
     """
 
-    BYTES = 8 * (2 * len(POINTS) + 5 + _WORKERS) + _TEXT_BYTES
+    BYTES = 8 * (2 * len(POINTS) + 4 + _WORKERS) + _TEXT_BYTES
 
     def __init__(self, memory: np.ndarray) -> None:
         longs, at = memory[:self.BYTES - _TEXT_BYTES].view(np.int64), 0
-        for name, count in (("hits", len(POINTS)), ("wanted", len(POINTS)), ("armed", 1), ("spare", 1), ("paused", 2),
+        for name, count in (("hits", len(POINTS)), ("wanted", len(POINTS)), ("armed", 1), ("spare", 1), ("stopped", 1),
                             ("leaving", 1), ("doing", _WORKERS)):
             setattr(self, name, longs[at:at + count])
             at += count
         self._armed_words = self.armed.view(np.uint32)
         self._text = memory[self.BYTES - _TEXT_BYTES:]
 
-    def must_stop(self, point: int) -> bool:
-        """Whether the worker that is at a point shall stop there."""
+    # ---- workers
+
+    def must_stop(self, point: int, worker: int) -> bool:
+        """Whether the worker that is at a point shall stop there; then nobody else does until it is killed."""
         self.hits[point] += 1
-        if not self.armed[0] or not self.wanted[point]:
+        if self.armed[0] != ARMED or not self.wanted[point]:
             return False
         if self.spare[0] > 0:
             self.spare[0] -= 1
             return False
-        return bool(atomics.compare_exchange_u32(self._armed_words, 0, 1, 0))
+        if not atomics.compare_exchange_u32(self._armed_words, 0, ARMED, TAKEN + worker):
+            return False
+        if not self.wanted[point]:  # another one was killed here since we looked
+            self.armed[0] = ARMED
+            return False
+        return True
+
+    # ---- their killer
+
+    def arm(self, spare: int) -> None:
+        """Let the next worker but ``spare`` ones stop, unless one is on its way or stands there."""
+        self.spare[0] = spare
+        if not self.armed[0]:  # else a worker may be about to take it: what it writes must stay
+            self.armed[0] = ARMED
+
+    def disarm(self) -> bool:
+        """Let nobody stop from now on; False if one is on its way or stands there, who must be killed first."""
+        atomics.compare_exchange_u32(self._armed_words, 0, ARMED, 0)
+        return not self.armed[0]
+
+    def stands(self) -> Optional[int]:
+        """The worker that stands at a point, if one does."""
+        return int(self.armed[0]) - TAKEN if self.stopped[0] else None
+
+    def was_killed(self, worker: int) -> str:
+        """Where the worker was that has just been reaped: its point if it stood at one, which is counted, or ""."""
+        self.doing[worker] = IDLE
+        if self.armed[0] != TAKEN + worker:
+            return ""
+        point = int(self.stopped[0]) - 1
+        self.stopped[0] = self.armed[0] = 0
+        if point < 0:  # it was on its way
+            return ""
+        self.wanted[point] = max(0, self.wanted[point] - 1)
+        return POINTS[point]
 
     def fail(self, text: str) -> None:
         """Leave a traceback for whoever reaps us."""
@@ -117,11 +155,9 @@ class Pauses:
 
     def at_point(self, name: str, half_way: Callable[[], Any] = lambda: None) -> None:
         point = NUMBERS[name]
-        if self._board.must_stop(point):
+        if self._board.must_stop(point, self._worker):
             half_way()
-            self._board.wanted[point] -= 1
-            self._board.paused[1] = point
-            self._board.paused[0] = 1 + self._worker
+            self._board.stopped[0] = 1 + point
             ring_plain(self._session, layout.BELL_TRAINER)
             while True:
                 signal.pause()
