@@ -12,6 +12,7 @@ from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import PartView, TableView
 from ascpipe.words import ANSWERED, ASKED, DEDUPED, DONE, SLOT_HOME
 from tests.support import kill_script
+from tests.support.forked_load import ForkedLoad, checkpoint
 from tests.support.forked_workers import FIRST_GENERATION, KEY, TABLE, ForkedWorker, Segments
 from tests.support.kill_script import DIM, FLOATS, TABLES, Step
 from tests.support.pause_points import ACTIONS, OF_RESTART, POINTS, Board
@@ -22,7 +23,7 @@ _RATE = np.float32(0.125)
 _FIRST_SLOT = np.float32(0.25)
 #: what a worker is seen at before it is killed at a random instant
 _AIMS = ("nothing", "dedup", "dedup", "touch", "plan", "plan", "revoke", "retire", "retire", "retire", "count-only",
-         "eviction", "answer", "restart")
+         "eviction", "load", "take over", "answer", "restart")
 _WAIT_S = 30.0  #: generous: only bounds how long a failing test takes
 
 
@@ -241,11 +242,14 @@ class ForkedSim(Sim):
     def _step(self, number: int, step: Step) -> bytes:
         found = b""
         for kind, index, argument in step.cuts:
-            if kind == "reset":
-                self.ask_reset(index)
+            if kind == "load":
+                saved = checkpoint(argument, number // 3, self.thresholds[index] >= 0)
+                attempt = partial(self._is_loaded, ForkedLoad(self, index, saved, argument))
             else:
-                (self.ask_threshold if kind == "threshold" else self.ask_eviction)(index, argument)
-            self.until(partial(self.cut_is_applied, index), "a cut of table {}".format(index))
+                {"reset": lambda at, _: self.ask_reset(at), "threshold": self.ask_threshold,
+                 "eviction": self.ask_eviction}[kind](index, argument)
+                attempt = partial(self.cut_is_applied, index)
+            self.until(attempt, "{} of table {}".format(kind, index))
         if step.asks:
             found += self._evaluate(step.asks)
         batch = self.until(lambda: self._submitted.get(number), "room for batch {}".format(number))
@@ -257,6 +261,11 @@ class ForkedSim(Sim):
             self.close(batch)
         del self._submitted[number]
         return found
+
+    def _is_loaded(self, load: ForkedLoad) -> bool:
+        while load.advance() and self._rng.random() < 0.8:  # else workers are killed between two stores
+            pass
+        return load.is_over
 
     def _train(self, step: Step) -> bytes:
         """Loss of the rows that were claimed, and their updates; what TensorFlow does between DONE and the end."""

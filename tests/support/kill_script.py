@@ -37,7 +37,8 @@ class Step(NamedTuple):
     asks: Tuple[List[int], ...]
 
 
-_ARGUMENTS: Dict[str, List[int]] = {"reset": [0], "threshold": [0, 1, 2, 4], "eviction": [0, 3, 8, 20, 20]}
+_ARGUMENTS: Dict[str, List[int]] = {"reset": [0], "threshold": [0, 1, 2, 4], "eviction": [0, 3, 8, 20, 20],
+                                   "load": list(range(1000))}
 
 
 def step(seed: int, number: int) -> Step:
@@ -49,8 +50,8 @@ def step(seed: int, number: int) -> Step:
     if not dropped and chance > 0.1:
         trains = tuple(rng.sample(range(TABLES), TABLES if chance > 0.3 else rng.randrange(1, TABLES)))
     cuts = []
-    if rng.random() < 0.2:
-        kind = rng.choice(["reset", "threshold", "eviction", "eviction"])
+    if rng.random() < 0.25:
+        kind = rng.choice(["reset", "threshold", "eviction", "eviction", "load"])
         cuts.append((kind, rng.choice(WITH_CUTS), rng.choice(_ARGUMENTS[kind])))
     asks = tuple(_keys(rng, number, 5) for _ in range(TABLES)) if rng.random() < 0.15 else ()
     timestamp = rng.choice([number, number, max(0, number - 2), 0])

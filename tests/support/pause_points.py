@@ -15,9 +15,11 @@ from ascpipe.shm import atomics, layout
 from ascpipe.shm.bell import ring_plain
 from ascpipe.shm.growth import Growth
 from ascpipe.shm.ring import PartView, TableView
+from ascpipe.tables import loads
 from ascpipe.tables import table as table_module
+from ascpipe.tables.records import Truth
 from ascpipe.tables.table import Table
-from ascpipe.words import CUT_EVICT, CUT_RESET, CUT_THRESHOLD, DEDUPED, FREE, WORD_NAMES
+from ascpipe.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, DEDUPED, FREE, WORD_NAMES
 from ascpipe.workers import cuts, eval_stage, key_worker, train_stage
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
@@ -37,6 +39,9 @@ POINTS = tuple("{}: {}".format(action, moment) for action, moments in (
     ("reset", ("committed", "half applied", "before DEDUPED", "after DEDUPED", "before APPLIED", "after APPLIED")),
     ("threshold", ("committed", "before APPLIED", "after APPLIED")),
     ("eviction", ("committed", "half applied", "before APPLIED", "after APPLIED")),
+    ("load", ("memory is there", "committed", "half applied", "before DEDUPED", "after DEDUPED", "before GRANTED",
+              "after GRANTED", "granted before")),
+    ("take over", ("filled", "half taken over", "taken over", "before APPLIED", "after APPLIED")),
     ("restart", ("before TOUCHED", "after TOUCHED", "half assigned", "assigned", "rebuilt")),
     ("answer", ("before ANSWERED", "after ANSWERED")),
     ("release", ("before RETIRED", "after RETIRED")),
@@ -46,8 +51,9 @@ OF_RESTART = [number for name, number in NUMBERS.items() if name.startswith("res
 
 #: what a worker does, as ``Board.doing`` has it
 IDLE, ACTIONS = 0, ("nothing", "dedup", "touch", "plan", "revoke", "retire", "skip", "count-only", "reset",
-                    "threshold", "eviction", "restart", "answer", "release", "replay")
-_CUTS = {CUT_RESET: "reset", CUT_THRESHOLD: "threshold", CUT_EVICT: "eviction"}
+                    "threshold", "eviction", "load", "take over", "restart", "answer", "release", "replay")
+_CUTS = {CUT_RESET: "reset", CUT_THRESHOLD: "threshold", CUT_EVICT: "eviction", CUT_LOAD: "load"}
+_GRANTED = layout.TABLE.fields["cut_granted"][1] // 8
 ARMED, TAKEN = 1, 2  #: see ``Board.armed``
 _WORKERS = layout.MAX_KEY_WORKERS + layout.MAX_TABLE_WORKERS
 _TEXT_BYTES = 1 << 14
@@ -203,12 +209,14 @@ def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
                            ("_skip", "skip"), ("_count_only", "count-only"), ("_restart", "restart")):
         pauses.during(TrainStage, method, action)
     pauses.during(TrainStage, "_apply_cut", lambda stage, *_: _CUTS[int(stage._view.header["cut_kind"])])
+    pauses.during(cuts.Cuts, "finish_load", "take over")
     pauses.during(EvalStage, "_answer", "answer")
     pauses.during(KeyStage, "_dedup", "dedup")
     pauses.during(ReplayedTable, "_expected", "replay")
     _around_words(pauses)
     _around_records(pauses)
     _around_cuts(pauses)
+    _around_loads(pauses)
     _around_growth(pauses)
     return pauses
 
@@ -222,7 +230,7 @@ def _around_words(pauses: Pauses) -> None:
 
     stores(train_stage, "exchange_u32", lambda words, at, word: WORD_NAMES[word])
     stores(train_stage, "compare_exchange_u32", lambda words, at, expected, word: WORD_NAMES[word])
-    stores(cuts, "exchange_i64", lambda longs, at, value: "APPLIED")
+    stores(cuts, "exchange_i64", lambda longs, at, value: "GRANTED" if at == _GRANTED else "APPLIED")
     stores(train_stage, "store_release_i64", lambda longs, at, value: "finished")
 
     def of_evaluation(when: str, word: int) -> None:
@@ -292,6 +300,24 @@ def _around_cuts(pauses: Pauses) -> None:
     evict = table_module.evict_entries
     pauses.around(table_module, "evict_entries",
                   lambda used, *rest: pauses.at("half applied", lambda: evict(used // 2, *rest)))
+
+
+def _around_loads(pauses: Pauses) -> None:
+    """Around the grant of an emptied table, and while what was written into it is taken over."""
+    pauses.around(loads, "make_room", after=lambda *_: pauses.at("memory is there"))
+    pauses.around(cuts.Cuts, "_grant", lambda cut, asked: pauses.at("granted before")
+                  if cut._load("cut_granted") == asked else None)
+
+    def half(truth: Truth, room: int) -> None:
+        truth.slot_entries[:] = -1
+        truth.header["time"] = truth.header["load_time"]
+        truth.header["access_threshold"] = truth.header["load_threshold"]
+
+    def before(truth: Truth, room: int) -> None:
+        pauses.at("filled")
+        pauses.at("half taken over", lambda: half(truth, room))
+
+    pauses.around(loads, "take_over", before, lambda *_: pauses.at("taken over"))
 
 
 def _around_growth(pauses: Pauses) -> None:
