@@ -5,6 +5,7 @@ groups we are in, and what the machine has left.  A process that allocates past 
 so all are looked at before the first byte is allocated.
 """
 import os
+import re
 from typing import List, NamedTuple, Optional, Tuple
 
 from ascpipe.errors import OutOfSharedMemoryError
@@ -87,10 +88,10 @@ def shm_room(shm_dir: str) -> Room:
 
 def machine_room(meminfo: str) -> Optional[Room]:
     """What the machine has left, page cache included."""
-    fields = dict(line.split(":") for line in (_read(meminfo) or "").splitlines())
+    fields = dict(re.findall(r"^(\w+): +(\d+) kB$", _read(meminfo) or "", re.MULTILINE))
     if "MemAvailable" not in fields:
         return None
-    free, total = (int(fields[name].split()[0]) * 1024 for name in ("MemAvailable", "MemTotal"))
+    free, total = (1024 * int(fields.get(name, fields["MemAvailable"])) for name in ("MemAvailable", "MemTotal"))
     return Room(free, total, "the machine has {:.2f} GiB available".format(free / _GIB))
 
 
