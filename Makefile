@@ -10,10 +10,10 @@
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -q
 MAKEFLAGS += --no-print-directory
-SUITES := test-tf test-integration test-fault test-unit test-unit-nojit test-unit-bounds test-model test-house \
+SUITES := test-tf-a test-tf-r test-integration test-fault test-unit test-unit-nojit test-unit-bounds test-model test-house \
 	test-conformance test-cpp
 
-.PHONY: setup build fmt lint types test test-long demo bench clean $(SUITES)
+.PHONY: setup build fmt lint types test test-long test-tf demo bench clean $(SUITES)
 .DEFAULT_GOAL := test
 
 setup build:
@@ -48,8 +48,17 @@ test-unit-nojit: setup
 test-unit-bounds: setup
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(COMPILED) $(ARGS)
 
+# The longest suite in two halves, so that two processes have work to the end.
+test-tf: test-tf-a test-tf-r
+
+test-tf-a: setup
+	$(PYTEST) tests/tf/test_[a-q]*.py $(ARGS)
+
+test-tf-r: setup
+	$(PYTEST) tests/tf/test_[r-z]*.py $(ARGS)
+
 # A suite without a test yet is no failure.
-test-conformance test-cpp test-tf test-integration test-fault test-house test-model: test-%: setup
+test-conformance test-cpp test-integration test-fault test-house test-model: test-%: setup
 	@test -z "$$(find tests/$* -name 'test_*.py' 2>/dev/null)" || (set -x; $(PYTEST) tests/$* $(ARGS))
 
 test-long: setup

@@ -72,7 +72,8 @@ def slot_variables(table: Table) -> List[OptimizerSlot]:
 #: Names that Rec SDK gives the state of its optimizers in checkpoints, by what the state is called.
 _REC_SDK_NAMES = {
     "accumulator": "Adagrad_accumulator", "accum": "ftrl_accum", "linear": "ftrl_linear",
-    "momentum": "LazyAdam_momentum", "velocity": "LazyAdam_velocity"}
+    "momentum": "LazyAdam_momentum", "m": "LazyAdam_momentum",
+    "velocity": "LazyAdam_velocity", "v": "LazyAdam_velocity"}
 
 
 def _checkpoint_name(name: str) -> str:

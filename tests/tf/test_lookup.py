@@ -269,6 +269,13 @@ class TestGradient:
         assert pair[0].values.op.type == "AscLookupGrad"
 
 
+def complete(graph):
+    """What the start of the pipeline does with a graph."""
+    of_graph = state(graph)
+    of_graph.slots = slots_of_training_tables(of_graph)
+    complete_graph(of_graph)
+
+
 class TestCompletion:
     def model(self, training=True, evaluation=True):
         user, item = table(), table("item")
@@ -286,7 +293,7 @@ class TestCompletion:
 
     def test_real_plans_with_every_slot_variable_take_the_place_of_the_provisional_ones(self, graph):
         user, _ = self.model()
-        complete_graph(state(graph), slots_of_training_tables(state(graph)))
+        complete(graph)
         ops = graph.get_operations()
         plans = [op for op in ops if op.type == "AscNextPlan"]
         assert [(op.get_attr("training"), op.get_attr("n_state"), op.get_attr("k"), op.get_attr("slot_initial"))
@@ -302,7 +309,7 @@ class TestCompletion:
     @pytest.mark.parametrize("training", [True, False])
     def test_the_initializer_resets_a_table_only_in_a_graph_that_trains_it(self, training, graph):
         user, _ = self.model(training=training)
-        complete_graph(state(graph), slots_of_training_tables(state(graph)))
+        complete(graph)
         assert user.variable.initial_value.op.get_attr("training") is training
 
     def test_after_the_start_nothing_that_trains_can_be_added(self, graph):

@@ -41,5 +41,6 @@ def test_every_op_is_documented():
     from tensorflow.python.framework import op_def_registry
 
     ours = [op for op in op_def_registry.get_registered_ops() if op.startswith("Asc")]
-    assert sorted(ours) == ["AscCut", "AscLocalRows", "AscLookup", "AscLookupGrad", "AscNextPlan", "AscProvisionalPlan",
-                            "AscReadRows", "AscRestoreRows", "AscSubmit", "AscTableInit", "AscWriteRows"]
+    assert sorted(ours) == [
+        "AscAttach", "AscCut", "AscLocalRows", "AscLookup", "AscLookupGrad", "AscNextPlan", "AscProvisionalPlan",
+        "AscReadRows", "AscRestoreRows", "AscSubmit", "AscTableInit", "AscWriteRows"]

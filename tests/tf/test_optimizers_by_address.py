@@ -130,14 +130,16 @@ def test_a_gradient_that_is_none_changes_nothing_and_the_global_step_counts():
         assert len(np.unique(tables[1].rows(run))) > 3
 
 
-@pytest.mark.parametrize("name, initial", [("adagrad", [0.9]), ("gradient_descent", []), ("lazy_adam", [0.0, 0.0])])
+@pytest.mark.parametrize("name, initial", [
+    ("adagrad", {"Adagrad_accumulator": 0.9}), ("gradient_descent", {}),
+    ("lazy_adam", {"LazyAdam_momentum": 0.0, "LazyAdam_velocity": 0.0})])
 def test_state_lies_beside_the_embedding_and_begins_with_a_known_value(name, initial):
     lookup = Lookup()
     optimizer = programs.optimizer(name, 0.1)
     for _ in range(2):
         optimizer.apply_gradients([(lookup.gradient, tf.identity(lookup.handles))])
     state = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph())
-    assert optimizer_slots(state, lookup.table) == [(DIM, value, None) for value in initial]
+    assert optimizer_slots(state, lookup.table) == [(slot, DIM, value, None) for slot, value in initial.items()]
     assert not [variable for variable in tf.compat.v1.global_variables() if variable.shape.rank == 2
                 and variable is not lookup.table.variable]
 
