@@ -1,5 +1,4 @@
 """Estimators and monitored sessions save and restore tables with the variables, by the Saver that they make."""
-import contextlib
 
 import numpy as np
 import pytest
@@ -10,33 +9,12 @@ from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import lazy_adam
 from tests.tf import programs
+from tests.tf.estimators import Losses, event_files
 
 SOURCE = programs.batches(30, keys=40)
 TIERS = {"device": {"device_vocabulary_size": 100}, "host": {"device_vocabulary_size": 24, "host_vocabulary_size": 100}}
 
 pytestmark = pytest.mark.timeout_s(120)
-
-
-class Losses(tf.compat.v1.train.SessionRunHook):
-    """Notes the loss of each step."""
-
-    def __init__(self):
-        self.values, self.loss = [], None
-
-    def before_run(self, run_context):
-        return tf.compat.v1.train.SessionRunArgs(self.loss)
-
-    def after_run(self, run_context, run_values):
-        self.values.append(run_values.results)
-
-
-@contextlib.contextmanager
-def event_files():
-    """TensorFlow keeps its event files open."""
-    try:
-        yield
-    finally:
-        tf.compat.v1.summary.FileWriterCache.clear()
 
 
 def tables(tier):

@@ -13,6 +13,7 @@ from ascpipe.tf import warm_starting
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.tf import programs
+from tests.tf.estimators import Losses
 
 STEPS = 12  #: of the training whose checkpoint others begin with
 SOURCE = programs.batches(2 * STEPS, keys=40)
@@ -31,19 +32,6 @@ def ascpipe_of(tier):
 
 def normal(seed=11):
     return tf.compat.v1.random_normal_initializer(stddev=0.3, seed=seed)
-
-
-class Losses(tf.compat.v1.train.SessionRunHook):
-    """Notes the loss of each step."""
-
-    def __init__(self):
-        self.values, self.loss = [], None
-
-    def before_run(self, run_context):
-        return tf.compat.v1.train.SessionRunArgs(self.loss)
-
-    def after_run(self, run_context, run_values):
-        self.values.append(run_values.results)
 
 
 def train(folder, steps=1, warm_start_from=None, tier="device", optimizer="adagrad", skip=0, seed=11, dim=programs.DIM):
