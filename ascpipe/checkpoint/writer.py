@@ -28,13 +28,14 @@ class CheckpointWriter:
 
     ::
 
-        with CheckpointWriter("dir", "model.ckpt", 100, specs, progress) as writer:
+        with CheckpointWriter("dir", "model.ckpt", 100, progress) as writer:
+            saver.save(session, writer.dense_prefix, write_state=False)  # TensorFlow's, without a step of its own
+            writer.begin_tables(specs)
             for spec in specs:
                 writer.write_table(spec.name, blocks(spec), candidates(spec))
-            saver.save(session, writer.dense_prefix, write_state=False)  # TensorFlow's, without a step of its own
             prefix = writer.commit(position)  # "dir/model.ckpt-100"
 
-    One thread. Any failure is a ``NotSavedError``: earlier checkpoints are as they were.
+    One thread at a time. Any failure is a ``NotSavedError``: earlier checkpoints are as they were.
 
     Attributes:
         prefix: ``directory/base-step``, how the checkpoint is named to everybody.
@@ -43,28 +44,23 @@ class CheckpointWriter:
         written_bytes: of these, so far.
     """
 
-    def __init__(self, directory: str, base: str, step: Optional[int], tables: Sequence[TableSpec],
-                 progress: Optional[Progress] = None, *, dense: bool = True, parent: Optional[Link] = None) -> None:
+    def __init__(self, directory: str, base: str, step: Optional[int], progress: Optional[Progress] = None, *,
+                 dense: bool = True) -> None:
         """Check what is given; nothing is written before ``with``.
 
         Args:
             step: of the save, 0 or more; None: the name gets no suffix.
-            tables: of all tables, with the number of their rows and candidates.
             progress: called after each block.
             dense: False: there is no dense part.
-            parent: makes it a delta, whose tables are what changed since that checkpoint of the directory. A delta
-                never replaces a checkpoint.
 
         Raises:
             CheckpointPathError: a path or name that we refuse.
-            ValueError: a spec that makes no sense.
         """
-        checks.check_specs(tables, delta=parent is not None)
         self._place = place_of_save(directory, base, step)
-        self._name = self._place.sparse if parent is None else self._place.delta
-        self._parent = parent
+        self._name = self._place.sparse
+        self._parent: Optional[Link] = None
         self._step = step
-        self._specs = {spec.name: spec for spec in tables}
+        self._specs: Dict[str, TableSpec] = {}
         self._progress = progress
         self._dense = dense
         self._saved: Dict[str, Dict[str, SavedFile]] = {}
@@ -72,8 +68,7 @@ class CheckpointWriter:
         self._staging: Optional[staging.Staging] = None
         self.prefix = self._place.prefix
         self._link: Optional[Link] = None
-        self.needed_bytes = sum(piece.file_bytes for spec in tables for piece in all_pieces(spec))
-        self.written_bytes = 0
+        self.needed_bytes = self.written_bytes = 0
 
     @property
     def link(self) -> Link:
@@ -92,18 +87,38 @@ class CheckpointWriter:
 
         Raises:
             CheckpointPathError: the directory is a link.
-            NotSavedError: too little space, no permission, or the place is taken by something that is not ours.
+            NotSavedError: no permission, or the place is taken by something that is not ours.
         """
         with self._failing():
             self._directory_fd = _opened(self._place)
             staging.sweep(self._directory_fd)
             self._check_place()
-            free = disk.free_bytes(self._directory_fd)
-            if free < self.needed_bytes:
-                raise self._failure("the disk has {} bytes left".format(free))
             self._staging = staging.Staging(self._directory_fd)
             staging.make_dense_folder(self._staging.fd)
         return self
+
+    def begin_tables(self, tables: Sequence[TableSpec], parent: Optional[Link] = None) -> None:
+        """Say what will be written.
+
+        Args:
+            tables: of all tables, with the number of their rows and candidates.
+            parent: makes it a delta, whose tables are what changed since that checkpoint of the directory. A delta
+                never replaces a checkpoint.
+
+        Raises:
+            ValueError: a spec that makes no sense.
+            NotSavedError: too little space, or the place of a delta is taken.
+        """
+        checks.check_specs(tables, delta=parent is not None)
+        self._specs = {spec.name: spec for spec in tables}
+        self._parent = parent
+        self._name = self._place.sparse if parent is None else self._place.delta
+        self.needed_bytes = sum(piece.file_bytes for spec in tables for piece in all_pieces(spec))
+        with self._failing():
+            self._check_place()
+            free = disk.free_bytes(self._directory())
+            if free < self.needed_bytes:
+                raise self._failure("the disk has {} bytes left".format(free))
 
     def write_table(self, name: str, blocks: Iterable[Block], candidates: Iterable[CandidateBlock] = (),
                     pool: Optional[np.ndarray] = None, deleted: Optional[np.ndarray] = None) -> None:

@@ -47,8 +47,8 @@ def save_checkpoint(state: GraphState, pipeline: Pipeline, directory: str, base:
         tip, changes = deltas.changes_since(tip, tables, threshold)
         specs = [_spec(state, pipeline, table, tables[table.table_name], changes[table.table_name])
                  for table in _saved_tables(state)]
-        with CheckpointWriter(directory, base, step, specs, _Progress(base), dense=dense,
-                              parent=None if tip is None else tip.link) as writer:
+        with CheckpointWriter(directory, base, step, _Progress(base), dense=dense) as writer:
+            writer.begin_tables(specs, None if tip is None else tip.link)
             for spec in specs:
                 at, told = tables[spec.name], changes[spec.name]
                 writer.write_table(spec.name, table_rows.blocks(at, _which(told)),

@@ -88,7 +88,8 @@ def _files(folder: str) -> Iterator[Any]:
               for start in range(0, ROWS, _BLOCK_ROWS)]
 
     def save() -> None:
-        with CheckpointWriter(folder, "model", 1, [spec], dense=False) as writer:
+        with CheckpointWriter(folder, "model", 1, dense=False) as writer:
+            writer.begin_tables([spec])
             writer.write_table("ids", blocks)
             writer.commit(Position("bench", {"ids": TablePosition(1, 0)}, {"training": 1}))
 

@@ -1,4 +1,5 @@
 """Checkpoints for tests: tables of random content, saved and compared."""
+import contextlib
 import os
 
 import numpy as np
@@ -64,11 +65,18 @@ def write_dense(writer, text):
             file.write(text + suffix)
 
 
+@contextlib.contextmanager
+def writing(directory, base, step, specs, parent=None, progress=None):
+    """A writer that waits for these tables."""
+    with CheckpointWriter(str(directory), base, step, progress) as writer:
+        writer.begin_tables(specs, parent)
+        yield writer
+
+
 def save(directory, step, contents, *, base="model.ckpt", block_rows=7, dense=None, progress=None, parent=None):
     """Save these tables; the prefix. With the prefix of a ``parent``: as a delta upon it."""
     parent = None if parent is None else link_to(parent)
-    with CheckpointWriter(str(directory), base, step, [one.spec for one in contents], progress,
-                          parent=parent) as writer:
+    with writing(directory, base, step, [one.spec for one in contents], parent, progress) as writer:
         for one in contents:
             blocks, candidates = sliced(one.block, block_rows), sliced(one.candidates, block_rows)
             writer.write_table(one.spec.name, blocks, candidates, one.pool, one.deleted)

@@ -36,19 +36,19 @@ def test_a_path_that_is_refused_is_a_value_error_and_nothing_is_touched(tmp_path
     if isinstance(prefix, str):
         directory, base = os.path.split(prefix)
         with pytest.raises(CheckpointPathError):
-            CheckpointWriter(directory, base, 1, [content().spec])
+            CheckpointWriter(directory, base, 1)
     assert os.listdir(str(tmp_path)) == []
 
 
 def test_a_base_with_a_slash_is_refused(tmp_path):
     with pytest.raises(CheckpointPathError, match="is not a path"):
-        CheckpointWriter(str(tmp_path), "a/b", 1, [content().spec])
+        CheckpointWriter(str(tmp_path), "a/b", 1)
 
 
 @pytest.mark.parametrize("step", [-1, True, 2 ** 63])
 def test_a_step_below_0_is_refused(tmp_path, step):
     with pytest.raises(ValueError, match="step"):
-        CheckpointWriter(str(tmp_path), "m", step, [content().spec])
+        CheckpointWriter(str(tmp_path), "m", step)
 
 
 def test_a_directory_that_is_a_link_is_refused(tmp_path):
@@ -167,7 +167,7 @@ def test_a_save_removes_what_dead_saves_left_and_nothing_else(tmp_path):
 
 def test_two_saves_at_once_do_not_disturb_each_other(tmp_path):
     one = content()
-    with CheckpointWriter(str(tmp_path), "model.ckpt", 1, [one.spec]) as writer:
+    with checkpoints.writing(tmp_path, "model.ckpt", 1, [one.spec]) as writer:
         writer.write_table("user", [one.block], [one.candidates])
         checkpoints.save(tmp_path, 2, [one])
         checkpoints.write_dense(writer, "dense")
@@ -191,7 +191,7 @@ def test_too_little_space_is_an_error_with_numbers_before_anything_is_written(tm
     spec = content().spec._replace(rows=1 << 40)
     text = r"the disk has \d+ bytes left \(wrote 0 of \d+ bytes.*model.ckpt-1 is intact"
     with pytest.raises(NotSavedError, match=text):
-        with CheckpointWriter(str(tmp_path), "model.ckpt", 2, [spec]):
+        with checkpoints.writing(tmp_path, "model.ckpt", 2, [spec]):
             pass
     assert not [name for name in os.listdir(str(tmp_path)) if name.startswith(".")]
 
@@ -200,7 +200,7 @@ def test_a_dense_part_that_was_not_written_or_has_a_foreign_file_is_an_error(tmp
     one = content()
     for name, text in ((None, "TensorFlow's part was not written"), ("core", "none of TensorFlow's")):
         with pytest.raises(NotSavedError, match=text):
-            with CheckpointWriter(str(tmp_path), "m", 1, [one.spec]) as writer:
+            with checkpoints.writing(tmp_path, "m", 1, [one.spec]) as writer:
                 writer.write_table("user", [one.block], [one.candidates])
                 if name:
                     checkpoints.write_dense(writer, "dense")

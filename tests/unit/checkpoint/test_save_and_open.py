@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from ascpipe.checkpoint import ranks as rank_rule
 from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.reader import open_checkpoint, trained_batches
-from ascpipe.checkpoint.writer import CheckpointWriter
 from tests.reference import hashing
 from tests.support import checkpoints
 from tests.support.checkpoints import content
@@ -155,14 +154,14 @@ def wrong(block, **changes):
 def test_what_is_not_as_the_spec_says_is_an_error_and_leaves_nothing(tmp_path, change, text):
     one = content()
     with pytest.raises(ValueError, match=text):
-        with CheckpointWriter(str(tmp_path), "model", 1, [one.spec]) as writer:
+        with checkpoints.writing(tmp_path, "model", 1, [one.spec]) as writer:
             writer.write_table("user", [change(one)], [one.candidates])
     assert os.listdir(str(tmp_path)) == []
 
 
 def test_a_table_is_written_once_and_every_table_is_written(tmp_path):
     one, other = content("user"), content("item")
-    with CheckpointWriter(str(tmp_path), "model", 1, [one.spec, other.spec]) as writer:
+    with checkpoints.writing(tmp_path, "model", 1, [one.spec, other.spec]) as writer:
         writer.write_table("user", [one.block], [one.candidates])
         with pytest.raises(ValueError, match="was written already"):
             writer.write_table("user", [one.block], [one.candidates])
@@ -182,15 +181,21 @@ def test_a_table_is_written_once_and_every_table_is_written(tmp_path):
 ])
 def test_a_spec_that_makes_no_sense_is_an_error(tmp_path, change, text):
     with pytest.raises(ValueError, match=text):
-        CheckpointWriter(str(tmp_path), "model", 1, [content().spec._replace(**change)])
+        with checkpoints.writing(tmp_path, "model", 1, [content().spec._replace(**change)]):
+            pass
+    assert os.listdir(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize("name", ["key", "count", "initial_pool", "a/b", "..", ".a", "a b", "", "x" * 200, "a\n"])
 def test_a_slot_name_that_is_taken_or_no_name_is_an_error(tmp_path, name):
     with pytest.raises(ValueError, match="optimizer slot"):
-        CheckpointWriter(str(tmp_path), "model", 1, [content(slots=(name,)).spec])
+        with checkpoints.writing(tmp_path, "model", 1, [content(slots=(name,)).spec]):
+            pass
+    assert os.listdir(str(tmp_path)) == []
 
 
 def test_two_tables_of_one_name_are_an_error(tmp_path):
     with pytest.raises(ValueError, match="two tables"):
-        CheckpointWriter(str(tmp_path), "model", 1, [content().spec, content().spec])
+        with checkpoints.writing(tmp_path, "model", 1, [content().spec, content().spec]):
+            pass
+    assert os.listdir(str(tmp_path)) == []
