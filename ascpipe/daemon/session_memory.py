@@ -71,7 +71,7 @@ class SessionMemory:
         self.start, self.run = start, run
         rings = [layout.ring_shape(len(stream.tables), settings.ring_bytes) for stream in start.streams]
         tables = [shape_of(table) for table in start.tables]
-        # entries and home rows get their memory later, as they are used
+        # entries, home rows and logs get their memory later, as they are used
         need = layout.SESSION_BYTES + sum(shape.total_bytes for shape in rings) + sum(s.entries_offset for s in tables)
         what = "{} rings and {} tables".format(len(rings), len(tables))
         self.use_memfd = memory.preflight(need, what, places)
@@ -209,7 +209,9 @@ def _write_table(made: Segment, shape: layout.TableShape, table: messages.Table)
         ("magic", layout.MAGIC), ("table", table.table), ("dim", table.dim), ("device_rows", table.device_rows),
         ("entry_capacity", entry_capacity(table)), ("entries_offset", shape.entries_offset),
         ("slots_offset", shape.slots_offset), ("home_offset", shape.home_offset), ("home_capacity", table.home_rows),
-        ("row_floats", table.row_floats), ("access_threshold", table.access_threshold), ("counting", 1),
+        ("row_floats", table.row_floats), ("log_offset", shape.log_offset),
+        ("log_capacity", layout.log_capacity(entry_capacity(table))),
+        ("access_threshold", table.access_threshold), ("counting", 1),
         ("faae_coefficient", table.faae_coefficient), ("eviction_threshold", table.eviction_threshold),
     ])
 

@@ -8,15 +8,15 @@ Four kinds of memory:
 
 * the *session segment*: failure text and one bell per process (``SESSION``, ``BELL``);
 * a *ring segment* per stream: ``RING``, ``FRAME`` x MAX_FRAMES, ``RING_TABLE`` x tables, byte arena;
-* a *table segment* per table: ``TABLE``, slots, entries, home rows; only as much of the last two has memory
-  as the header says, the rest of the segment is a hole;
+* a *table segment* per table: ``TABLE``, slots, entries, home rows, a log of ``IMAGE``; only as much of the last
+  three has memory as the header says, the rest of the segment is a hole;
 * a *frame*, inside the arena: ``PART`` per table, ``SPEC`` per feature, then the arrays of each part.
 
 Who writes a field is said beside it: P pump, K key worker, T trainer (plan op), W table worker,
 S supervisor.
 """
 import hashlib
-from typing import NamedTuple, Tuple
+from typing import NamedTuple, Tuple, Union
 
 import numpy as np
 
@@ -51,12 +51,13 @@ from ascpipe.words import (  # noqa: F401  (part of the layout that C++ shares)
     WAIT_PLAN,
     WAIT_READ,
     WAIT_ROOM,
+    WAIT_SAVE,
     WAIT_SENTENCES,
     WAIT_STEP,
     WORD_NAMES,
 )
 
-VERSION = 3  #: of this file; any change of a byte below raises it
+VERSION = 4  #: of this file; any change of a byte below raises it
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
@@ -75,8 +76,10 @@ BELLS = BELL_TABLE_WORKERS + MAX_TABLE_WORKERS
 
 FAILURE_TEXT_BYTES = 2048
 
+_LEAST_IMAGES = 1 << 16  # some batches
 
-def _struct(itemsize: int, **fields: Tuple[str, int]) -> np.dtype:
+
+def _struct(itemsize: int, **fields: Tuple[Union[str, np.dtype], int]) -> np.dtype:
     return np.dtype({
         "names": list(fields), "formats": [field[0] for field in fields.values()],
         "offsets": [field[1] for field in fields.values()], "itemsize": itemsize,
@@ -196,6 +199,15 @@ TABLE = _struct(
     faae_coefficient=("<i8", 304),  # S: how much an occurrence counts
     eviction_threshold=("<i8", 312),  # S: age at which a key is dropped by an eviction; -1 = never
     home_offset=("<i8", 320),  # float32[home_capacity, row_floats]
+    log_offset=("<i8", 328),  # S: IMAGE[log_capacity]
+    log_capacity=("<i8", 336),  # S: images at most
+    snapshot_asked=("<i8", 384),  # T: id of the snapshot, last
+    snapshot_bound=("<i8", 392),  # T: it is of the entries below
+    snapshot_copied=("<i8", 400),  # T: entries below are copied; = snapshot_bound: it is over
+    save_waits=("<i8", 408),  # T: steps that waited for room in a save's log of home rows
+    snapshot_logged=("<i8", 448),  # W; T stores 0 before it asks: images in the log
+    snapshot_log_ready=("<i8", 456),  # W: images whose memory is there
+    snapshot_waits=("<i8", 464),  # W: times it waited because the log was full
 )
 
 ENTRY = _struct(
@@ -208,6 +220,12 @@ ENTRY = _struct(
     state=("<i4", 36),  # FREE, NAMED, TRAINED; written last
     frequency=("<i4", 40),  # decayed use, see kernels/frequency.py
     home=("<i4", 44),  # home row or -1
+)
+
+IMAGE = _struct(
+    56,
+    entry=("<i8", 0),  # its number
+    content=(ENTRY, 8),  # as it was when the snapshot began
 )
 
 SPEC = _struct(
@@ -252,7 +270,7 @@ PART = _struct(
 
 STRUCTS = {
     "Bell": BELL, "Session": SESSION, "Ring": RING, "Frame": FRAME, "RingTable": RING_TABLE, "Table": TABLE,
-    "Entry": ENTRY, "Spec": SPEC, "Part": PART,
+    "Entry": ENTRY, "Image": IMAGE, "Spec": SPEC, "Part": PART,
 }
 
 
@@ -309,6 +327,7 @@ class TableShape(NamedTuple):
     slots_offset: int
     entries_offset: int
     home_offset: int
+    log_offset: int
     total_bytes: int
 
 
@@ -324,4 +343,10 @@ def table_shape(device_rows: int, entry_capacity: int, home_capacity: int = 0, r
     slots = align(TABLE.itemsize)
     entries = align(slots + 4 * device_rows, PAGE)
     homes = align(entries + entry_capacity * ENTRY.itemsize, PAGE)
-    return TableShape(slots, entries, homes, align(homes + 4 * home_capacity * row_floats, PAGE))
+    log = align(homes + 4 * home_capacity * row_floats, PAGE)
+    return TableShape(slots, entries, homes, log, align(log + log_capacity(entry_capacity) * IMAGE.itemsize, PAGE))
+
+
+def log_capacity(entry_capacity: int) -> int:
+    """Images that the log of a table holds at most: what training changes while a snapshot of it is copied."""
+    return min(entry_capacity, max(_LEAST_IMAGES, entry_capacity // 16))

@@ -184,6 +184,7 @@ class TableView:
             ``header["entries_ready"]`` have memory.
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
         homes: float32[home capacity, row floats]; of these ``header["homes_ready"]`` have memory.
+        log: int64[log capacity, 7], an IMAGE each; of these ``header["snapshot_log_ready"]`` have memory.
     """
 
     def __init__(self, memory: np.ndarray, fd: int = -1) -> None:
@@ -199,7 +200,10 @@ class TableView:
         self.entries32 = entries.view("<i4").reshape(capacity, entry // 4)
         self.slot_entries = memory[slots:slots + 4 * int(header["device_rows"])].view("<i4")
         self.homes = memory[homes:homes + 4 * home_capacity * floats].view("<f4").reshape(home_capacity, floats)
+        images, image, log = int(header["log_capacity"]), layout.IMAGE.itemsize, int(header["log_offset"])
+        self.log = memory[log:log + images * image].view("<i8").reshape(images, image // 8)
         self._entries_growth = Growth(fd, start, entry, capacity)
+        self._log_growth = Growth(fd, log, image, images)
         self._homes_growth = Growth(fd, homes, 4 * floats, home_capacity)
 
     def ready_entries(self, count: int) -> bool:
@@ -209,6 +213,10 @@ class TableView:
     def ready_homes(self, count: int) -> bool:
         """See to it that ``count`` home rows, and some more, have memory; False if there is none."""
         return self._ready(self._homes_growth, "homes_ready", count)
+
+    def ready_log(self, count: int) -> bool:
+        """See to it that ``count`` images, and some more, have memory in the log; False if there is none."""
+        return self._ready(self._log_growth, "snapshot_log_ready", count)
 
     def _ready(self, growth: Growth, field: str, count: int) -> bool:
         ready = growth.ready(int(self.header[field]), count)

@@ -87,6 +87,7 @@ class FakeTable:
                             ("entries_offset", places.entries_offset), ("slots_offset", places.slots_offset),
                             ("home_offset", places.home_offset), ("home_capacity", shape.home_rows),
                             ("row_floats", shape.row_floats),
+                            ("log_offset", places.log_offset), ("log_capacity", layout.log_capacity(capacity)),
                             ("homes_ready", shape.home_rows if shape.device_rows else 0),
                             ("access_threshold", -1), ("counting", 1),
                             ("faae_coefficient", 1), ("eviction_threshold", -1)):

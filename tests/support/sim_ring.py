@@ -44,7 +44,8 @@ def make_table(device_rows: int, capacity: int, allocate: Allocate = aligned, ho
     for name, value in {
             "device_rows": device_rows, "entry_capacity": capacity, "home_capacity": home_rows,
             "row_floats": row_floats, "slots_offset": shape.slots_offset, "entries_offset": shape.entries_offset,
-            "home_offset": shape.home_offset, **defaults, **fields}.items():
+            "home_offset": shape.home_offset, "log_offset": shape.log_offset,
+            "log_capacity": layout.log_capacity(capacity), **defaults, **fields}.items():
         header[name] = value
     table = TableView(memory)
     table.slot_entries[:] = -1

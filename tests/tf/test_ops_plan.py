@@ -388,6 +388,17 @@ def test_home_rows_beyond_the_segment_are_refused():
     try:
         with FakeDaemon([TABLE], [TRAIN]) as daemon:
             with pytest.raises(tf.errors.InternalError, match="5000 home rows of 4 at byte .* do not fit into it"):
-                daemon.pipeline.add_table(shape, native.Memory(table.fd, table.bytes - layout.PAGE))
+                cut = int(table.header["log_offset"]) - layout.PAGE
+                daemon.pipeline.add_table(shape, native.Memory(table.fd, cut))
+    finally:
+        os.close(table.fd)
+
+
+def test_a_log_beyond_the_segment_is_refused():
+    table = FakeTable(table_shape(1))
+    try:
+        with FakeDaemon([TABLE], [TRAIN]) as daemon:
+            with pytest.raises(tf.errors.InternalError, match="a log of 164 images at byte .* does not fit into it"):
+                daemon.pipeline.add_table(table_shape(1), native.Memory(table.fd, table.bytes - layout.PAGE))
     finally:
         os.close(table.fd)

@@ -82,7 +82,8 @@ def test_a_table_says_in_its_header_what_has_memory():
         header = mapped[:layout.TABLE.itemsize].view(layout.TABLE)[0]
         for name, value in {"device_rows": 10, "entry_capacity": 1 << 20, "home_capacity": 1 << 20, "row_floats": 8,
                             "entries_offset": shape.entries_offset, "slots_offset": shape.slots_offset,
-                            "home_offset": shape.home_offset}.items():
+                            "home_offset": shape.home_offset, "log_offset": shape.log_offset,
+                            "log_capacity": layout.log_capacity(1 << 20)}.items():
             header[name] = value
         view = TableView(mapped, fd)
         assert view.homes.shape == (1 << 20, 8)
@@ -92,6 +93,12 @@ def test_a_table_says_in_its_header_what_has_memory():
         assert view.ready_homes(5)
         view.homes[4] = np.arange(8)
         assert not view.ready_homes((1 << 20) + 1)
+        assert view.log.shape == (1 << 16, 7)
+        assert header["snapshot_log_ready"] == 0
+        assert view.ready_log(3)
+        view.log[2] = np.arange(7)
+        assert not view.ready_log((1 << 16) + 1)
+        assert header["snapshot_log_ready"] == growth.MIN_STEP_BYTES // layout.IMAGE.itemsize + 1
         assert header["homes_ready"] == growth.MIN_STEP_BYTES // 32
         assert allocated(fd) < 8 << 20
     finally:

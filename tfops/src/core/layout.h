@@ -11,7 +11,7 @@
 namespace ascpipe {
 namespace layout {
 
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 constexpr std::uint32_t kMagic = 0x41534350;
 constexpr std::int64_t kCacheLine = 64;
 constexpr std::int64_t kPage = 4096;
@@ -49,6 +49,7 @@ enum WaitsFor : std::int32_t {
   kWaitLease = 5,
   kWaitRead = 6,
   kWaitCut = 7,
+  kWaitSave = 8,
 };
 
 enum PlanStatus : std::int64_t {
@@ -184,7 +185,18 @@ struct Table {
   std::int64_t faae_coefficient;
   std::int64_t eviction_threshold;
   std::int64_t home_offset;
-  std::uint8_t unused2[184];
+  std::int64_t log_offset;
+  std::int64_t log_capacity;
+  std::uint8_t unused2[40];
+  std::int64_t snapshot_asked;
+  std::int64_t snapshot_bound;
+  std::int64_t snapshot_copied;
+  std::int64_t save_waits;
+  std::uint8_t unused3[32];
+  std::int64_t snapshot_logged;
+  std::int64_t snapshot_log_ready;
+  std::int64_t snapshot_waits;
+  std::uint8_t unused4[40];
 };
 
 struct Entry {
@@ -196,6 +208,11 @@ struct Entry {
   std::int32_t state;
   std::int32_t frequency;
   std::int32_t home;
+};
+
+struct Image {
+  std::int64_t entry;
+  Entry content;
 };
 
 struct Spec {
@@ -244,6 +261,7 @@ static_assert(sizeof(Frame) == 64, "see ascpipe/shm/layout.py");
 static_assert(sizeof(RingTable) == 64 + 4 * kMaxFrames, "see ascpipe/shm/layout.py");
 static_assert(sizeof(Table) == 512, "see ascpipe/shm/layout.py");
 static_assert(sizeof(Entry) == 48, "see ascpipe/shm/layout.py");
+static_assert(sizeof(Image) == 56, "see ascpipe/shm/layout.py");
 static_assert(sizeof(Spec) == 64, "see ascpipe/shm/layout.py");
 static_assert(sizeof(Part) == 256, "see ascpipe/shm/layout.py");
 

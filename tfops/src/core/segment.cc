@@ -66,6 +66,13 @@ CoreStatus CheckTable(const Segment& segment, int table, const TableSizes& sizes
     return Error(Code::kInternal, "segment of table ", table, " has ", segment.bytes(), " bytes, ", sizes.home_rows,
                  " home rows of ", sizes.row_floats, " at byte ", header->home_offset, " do not fit into it");
   }
+  const std::int64_t log_room = segment.bytes() - header->log_offset;
+  if (header->log_offset < static_cast<std::int64_t>(sizeof(layout::Table)) ||
+      header->log_offset % layout::kPage != 0 || log_room < 0 || header->log_capacity < 0 ||
+      log_room / static_cast<std::int64_t>(sizeof(layout::Image)) < header->log_capacity) {
+    return Error(Code::kInternal, "segment of table ", table, " has ", segment.bytes(), " bytes, a log of ",
+                 header->log_capacity, " images at byte ", header->log_offset, " does not fit into it");
+  }
   return CoreStatus();
 }
 

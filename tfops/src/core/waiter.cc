@@ -31,6 +31,8 @@ const char* Sentence(layout::WaitsFor waits_for) {
       return "for the table worker to answer an evaluation";
     case layout::kWaitCut:
       return "for the table worker to apply a change";
+    case layout::kWaitSave:
+      return "for room in the log of a save";
     default:
       return "for its turn";
   }
