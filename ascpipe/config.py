@@ -27,6 +27,7 @@ class Settings(pydantic.BaseModel):
     look_ahead: int = pydantic.Field(ge=1, le=60)
     plan_ahead: int = pydantic.Field(ge=1, le=8)
     spin_us: int = pydantic.Field(ge=0, le=10_000)
+    save_log_bytes: int = pydantic.Field(ge=1 << 20, le=1 << 42)
     wait_timeout_s: float = pydantic.Field(gt=0, le=7 * 24 * 3600)
     cache_dir: str
 

@@ -40,6 +40,11 @@ def is_dense_name(name: str, stem: str) -> bool:
     return name.startswith(stem) and _SUFFIX.match(name[len(stem):]) is not None
 
 
+def variables_of(dense: Dict[str, SavedFile]) -> Dict[str, SavedFile]:
+    """Those that hold variables: all but the graph."""
+    return {name: saved for name, saved in dense.items() if not name.endswith(".meta")}
+
+
 def _made_durable(fd: int, name: str, digests: FileDigests) -> SavedFile:
     file = disk.open_file(fd, name)
     try:

@@ -10,12 +10,12 @@ import numpy as np
 from ascpipe.checkpoint import checks, dense_part, disk, retention, staging
 from ascpipe.checkpoint.contents import Block, CandidateBlock, Link, Position, TableSpec
 from ascpipe.checkpoint.digests import digest_of
-from ascpipe.checkpoint.errors import CheckpointPathError, NotPublishedError, NotSavedError
+from ascpipe.checkpoint.errors import CheckpointError, CheckpointPathError, NotPublishedError, NotSavedError
 from ascpipe.checkpoint.manifest import Manifest, SavedFile, encoded_manifest, encoded_pair
 from ascpipe.checkpoint.paths import DENSE, MANIFEST, MARKER, PAIR, Place, place_of_save
 from ascpipe.checkpoint.pieces import all_pieces
 from ascpipe.checkpoint.slices import TableFolders
-from ascpipe.checkpoint.tree import why
+from ascpipe.checkpoint.tree import open_tree, why
 
 Progress = Callable[[int, int], None]  #: (bytes written, bytes needed), of the sparse part
 
@@ -81,6 +81,22 @@ class CheckpointWriter:
     def dense_prefix(self) -> str:
         """Where TensorFlow shall write its part: ``<dense_prefix>.index``, ``.data-*`` and ``.meta``."""
         return os.path.join(self._place.directory, self._stage().name, DENSE, self._place.stem)
+
+    def has_dense_of(self, prefix: str) -> bool:
+        """Whether TensorFlow has written here, byte by byte, what it wrote for that checkpoint; its graph aside."""
+        try:
+            tree = open_tree(prefix)
+        except CheckpointError:
+            return False
+        try:
+            there = tree.records().pair.dense
+        except CheckpointError:
+            return False
+        finally:
+            tree.close()
+        with self._failing():
+            here = dense_part.make_durable(self._stage().fd, self._place.stem, needed=self._dense)
+        return dense_part.variables_of(here) == dense_part.variables_of(there)
 
     def __enter__(self) -> "CheckpointWriter":
         """Make the directories; remove what dead saves left.

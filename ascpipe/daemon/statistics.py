@@ -33,6 +33,7 @@ def _table(header: Any, names: Dict[int, str]) -> Dict[str, Any]:
     fields["home_rows"] = int(header["home_capacity"])
     fields["host_bytes"] = int(header["entries_ready"]) * layout.ENTRY.itemsize + \
         int(header["homes_ready"]) * int(header["row_floats"]) * 4
+    fields["save_waits"] = int(header["save_waits"]) + int(header["snapshot_waits"])
     fields["hit_rate"] = hit_rate(fields)
     return fields
 

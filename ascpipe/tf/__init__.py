@@ -1,8 +1,9 @@
 """The Python API for programs on TensorFlow 1.15; ``mx_rec`` re-exports it under its own paths."""
 from ascpipe.checkpoint.reader import trained_batches
+from ascpipe.tf.background import wait_for_save
 from ascpipe.tf.export import export_tables
 from ascpipe.tf.saver import Saver
 from ascpipe.tf.saver_hook import CheckpointSaverHook
 from ascpipe.tf.warm_starting import warm_start
 
-__all__ = ["CheckpointSaverHook", "Saver", "export_tables", "trained_batches", "warm_start"]
+__all__ = ["CheckpointSaverHook", "Saver", "export_tables", "trained_batches", "wait_for_save", "warm_start"]

@@ -1,7 +1,7 @@
 """A hold: the program stands between two training steps, and the state of the tables may be read or replaced."""
 import contextlib
 import ctypes
-from typing import Iterator, List, Optional
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -9,24 +9,31 @@ from ascpipe.shm import layout
 from ascpipe.tf import native
 
 
-class TableState:
-    """Where the state of a table lies; to be used while the hold lasts.
+class TableState(NamedTuple):
+    """The state of a table.
 
     Attributes:
         header: the TABLE fields of ``ascpipe/shm/layout.py``.
-        entries: ENTRY[entry capacity]; ``header["entries_used"]`` of them were ever used.
-        homes: float32[home capacity, row floats]; a row is the embedding, then each optimizer slot.
+        entries: ENTRY[n]; ``header["entries_used"]`` of them, the first ones, were ever used.
+        homes: float32[home capacity, row floats], or what is indexed like it; a row is the embedding, then each
+            optimizer slot.
         device: float32[device rows, width] each: the rows on the device, then each optimizer slot that a session
             has attached.
     """
 
-    def __init__(self, memory: np.ndarray, device: List[np.ndarray]) -> None:
-        header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
-        capacity, homes, floats = (int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
-        entries, rows = int(header["entries_offset"]), int(header["home_offset"])
-        self.header, self.device = header, device
-        self.entries = memory[entries:entries + capacity * layout.ENTRY.itemsize].view(layout.ENTRY)
-        self.homes = memory[rows:rows + 4 * homes * floats].view("<f4").reshape(homes, floats)
+    header: np.void
+    entries: np.ndarray
+    homes: Any
+    device: List[np.ndarray]
+
+
+def _in_memory(memory: np.ndarray, device: List[np.ndarray]) -> TableState:
+    """Where the state lies in the segment of a table, uint8[bytes]."""
+    header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
+    capacity, homes, floats = (int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
+    entries, rows = int(header["entries_offset"]), int(header["home_offset"])
+    return TableState(header, memory[entries:entries + capacity * layout.ENTRY.itemsize].view(layout.ENTRY),
+                      memory[rows:rows + 4 * homes * floats].view("<f4").reshape(homes, floats), device)
 
 
 class Hold:
@@ -48,7 +55,7 @@ class Hold:
         while True:
             rows = self._device_array(number, len(device))
             if rows is None:
-                return TableState(memory, device)
+                return _in_memory(memory, device)
             device.append(rows)
 
     def trained_batches(self, stream: int) -> int:
@@ -93,6 +100,13 @@ class Hold:
         """From now on rows of new keys are picked from this pool, float32[rows, dim], as they were from another."""
         native.call("asc_table_set_pool", self._number, table, pool.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
                     *pool.shape)
+
+    def begin_save(self, tables: Sequence[int], log_bytes: int) -> int:
+        """Let the state of these tables, as it is now, be read later, see ``FrozenTables``; the save's number."""
+        save = ctypes.c_int64()
+        native.call("asc_save_begin", self._number, len(tables), (ctypes.c_int * len(tables))(*tables), log_bytes,
+                    ctypes.byref(save))
+        return save.value
 
     def release(self) -> None:
         """Let training go on."""

@@ -153,6 +153,7 @@ def call(name: str, *arguments: Any) -> None:
 
 
 _FLOATS = ctypes.POINTER(ctypes.c_float)
+_INT32 = ctypes.POINTER(ctypes.c_int32)
 _INT64 = ctypes.POINTER(ctypes.c_int64)
 _ERROR: List[Any] = [ctypes.c_char_p, ctypes.c_int]
 _ARGUMENTS: Dict[str, Sequence[Any]] = {
@@ -177,6 +178,11 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_table_set_seed": [ctypes.c_int64, ctypes.c_int, ctypes.c_uint64],
     "asc_load_begin": [ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64],
     "asc_load_end": [ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64],
+    "asc_save_begin": [ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.c_int64, _INT64],
+    "asc_save_entries": [ctypes.c_int64, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64],
+    "asc_save_want": [ctypes.c_int64, ctypes.c_int, _INT32, ctypes.c_int64],
+    "asc_save_rows": [ctypes.c_int64, ctypes.c_int, _INT32, ctypes.c_int64, _FLOATS],
+    "asc_save_end": [ctypes.c_int64],
     "asc_stream_trained": [ctypes.c_int64, ctypes.c_int, _INT64],
 }
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 from ascpipe.control import messages, trainer_link
 from ascpipe.shm import layout, memory
 from ascpipe.tf import native
+from ascpipe.tf.background import Background
 from ascpipe.tf.completion import complete_graph, slots_of_training_tables
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.deltas import Tip
@@ -36,6 +37,8 @@ class Pipeline:
         trained_before: batches that were trained before this pipeline began, by name of the training stream; set by a
             restore, less what this pipeline had trained until then.
         tips: the newest save of this pipeline, by ``deltas.name_of`` its directory and base.
+        background: the save that goes on while training does.
+        save_log_bytes: memory that such a save may take for images of rows that training changes.
     """
 
     def __init__(self, link: trainer_link.TrainerLink, running: native.NativePipeline,
@@ -47,6 +50,8 @@ class Pipeline:
         self.pools = {table.name: table.pool for table in tables if table.pool is not None}
         self.trained_before: Dict[str, int] = {}
         self.tips: Dict[str, Tip] = {}
+        self.background = Background()
+        self.save_log_bytes = link.settings.save_log_bytes
 
     def table_size(self, number: int) -> int:
         """Trained keys of a table that have a row."""
@@ -66,11 +71,15 @@ class Pipeline:
         return self._link.status()
 
     def close(self) -> None:
-        """Cancel every wait, and end our part of the daemon; a private daemon has ended when this returns."""
-        try:
-            self._native.stop()
-        finally:
-            self._link.close()
+        """Let a save end, cancel every wait, and end our part of the daemon, or the daemon if it is a private one.
+
+        Raises:
+            NotSavedError: the last save, in the background, has failed; all is ended.
+        """
+        with contextlib.ExitStack() as ends:
+            ends.callback(self._link.close)
+            ends.callback(self._native.stop)
+            self.background.wait()
 
 
 def start_asc_pipeline() -> None:

@@ -103,6 +103,7 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
     Raises:
         CheckpointError, tf.errors.OpError: as ``restore_checkpoint``.
     """
+    pipeline.background.settle()
     with contextlib.ExitStack() as opened:
         checkpoints = {prefix: opened.enter_context(open_checkpoint(prefix, allow_unverified=allow_unverified))
                        for prefix in sorted({source.prefix for source in sources.values()})}

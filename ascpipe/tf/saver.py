@@ -20,9 +20,8 @@ from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_del
 from ascpipe.tf import dense_part, saver_hook
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.graph_state import GraphState
-from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.restoring import restore_checkpoint
-from ascpipe.tf.saving import save_checkpoint
+from ascpipe.tf.saving import SaveRequest, begin_save, save_checkpoint
 
 _log = logging.getLogger(__name__)
 
@@ -47,26 +46,31 @@ class Saver(tf.compat.v1.train.Saver):
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
              strip_default_attrs: bool = False, save_debug_info: bool = False, save_delta: bool = False,
              background: bool = False, **kwargs: Any) -> Optional[str]:
-        """Save everything between two training steps; it is durable when this returns.
+        """Save everything between two training steps; it is durable when this returns, but for ``background``.
+
+        A save waits for one that goes on in the background.
 
         Args:
             sess: a session of a graph whose pipeline runs; no step of it may be under way in this thread.
             save_path: ``dir/base``. The directory is made where it is not there.
             global_step: number or integer tensor that is added to the name, or None. A checkpoint of the same name is
-                exchanged for the new one atomically.
+                exchanged for the new one atomically; if nothing has changed since it was saved, it stays.
             latest_filename, meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs, save_debug_info: as
                 TensorFlow has them.
             save_delta: of the tables only what changed since the save before under this name, full or a delta, in
                 ``dir/delta-sparse-base-step``. The first save of a training, and others where a delta is not possible,
                 are full; the log says why. A full save removes the deltas before it.
-            background: not built yet.
+            background: return as soon as what is on the device is copied, and let training go on meanwhile. The
+                checkpoint is there from when the ``checkpoint`` file names it; until then earlier ones are kept.
+                ``wait_for_save`` waits for it, and so do the next save, a restore and the end of the pipeline.
 
         Returns:
             ``dir/base-step``, as ``restore`` takes it.
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
-            NotSavedError: the disk refused; earlier checkpoints are as they were, and training may go on.
+            NotSavedError: the disk refused; earlier checkpoints are as they were, and training may go on. Also where
+                the save before, in the background, has failed; then this one was not begun.
             ValueError: a path that we refuse.
             tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
         """
@@ -74,25 +78,35 @@ class Saver(tf.compat.v1.train.Saver):
         if state is None:
             return _plain_save(self, sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph,
                                write_state, strip_default_attrs, save_debug_info)
-        if background:
-            raise NotBuiltYetError("save(background=True)", "save in the foreground")
-        configuration, began = Configuration.get_instance(), time.monotonic()
-        pipeline = configuration.running_pipeline()
+        configuration = Configuration.get_instance()
         latest_filename = latest_filename or "checkpoint"
         directory, base = os.path.split(save_path)
+        began = time.monotonic()
 
         def save_dense(prefix: str) -> None:
-            _plain_save(self, sess, prefix, None, latest_filename, meta_graph_suffix, write_meta_graph,
-                        False, strip_default_attrs, save_debug_info)
+            _plain_save(self, sess, prefix, None, latest_filename, meta_graph_suffix,
+                        write_meta_graph and not background, False, strip_default_attrs, save_debug_info)
 
-        saved = save_checkpoint(state, pipeline, directory or os.curdir, base, _step_number(sess, global_step),
-                                save_dense, dense=not self._is_empty, delta=save_delta,
-                                threshold=configuration.recent_key_count_threshold)
-        if write_state and not self._is_empty:
-            _note_saved(self, saved, directory, base, latest_filename, meta_graph_suffix)
-            if configuration.is_incremental_checkpoint:
-                model_index.note_saved(saved, cost_s=time.monotonic() - began)
-        Configuration.get_instance().last_saved = saved
+        def describe(prefix: str) -> None:
+            if write_meta_graph:
+                with sess.graph.as_default():
+                    self.export_meta_graph(checkpoint_management.meta_graph_filename(prefix, meta_graph_suffix),
+                                           strip_default_attrs=strip_default_attrs, save_debug_info=save_debug_info)
+
+        def publish(saved: str) -> None:
+            if write_state and not self._is_empty:
+                _note_saved(self, saved, directory, base, latest_filename, meta_graph_suffix)
+                if configuration.is_incremental_checkpoint:
+                    model_index.note_saved(saved, cost_s=time.monotonic() - began)
+            configuration.last_saved = saved
+
+        request = SaveRequest(state, configuration.running_pipeline(), directory or os.curdir, base,
+                              _step_number(sess, global_step), dense=not self._is_empty, delta=save_delta,
+                              threshold=configuration.recent_key_count_threshold)
+        if background:
+            return begin_save(request, save_dense, describe, publish)
+        saved = save_checkpoint(request, save_dense)
+        publish(saved)
         return saved
 
     def restore(self, sess: Any, save_path: str, allow_unverified: bool = False,
@@ -120,6 +134,8 @@ class Saver(tf.compat.v1.train.Saver):
         """
         allow_missing = {*allow_missing, *os.environ.get("ASCPIPE_ALLOW_MISSING", "").split(",")}
         state = _state_with_tables(sess.graph)
+        if state is not None:
+            Configuration.get_instance().running_pipeline().background.settle()
         if state is not None and save_path:
             save_path = _version_asked(Configuration.get_instance(), save_path)
         if state is None or not save_path or not _has_tables(state, save_path, allow_missing):

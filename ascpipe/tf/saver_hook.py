@@ -1,9 +1,11 @@
-"""``CheckpointSaverHook``: TensorFlow's, which saves deltas between full checkpoints where ``init`` was told to."""
+"""``CheckpointSaverHook``: TensorFlow's, which saves deltas between full checkpoints where ``init`` was told to, and
+saves in the background where it is told to itself."""
 import time
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 import tensorflow as tf
 
+from ascpipe.tf.background import wait_for_save
 from ascpipe.tf.configuration import Configuration
 
 _PLAIN = tf.compat.v1.train.CheckpointSaverHook
@@ -18,7 +20,17 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
     session is full, and then one each ``save_checkpoint_due_time`` seconds; between them there is a delta each
     ``save_delta_checkpoints_secs`` seconds, and one at the end. The saver must be ``ascpipe.tf.Saver``, as every one
     is in a program that imports ``mx_rec``. Else it is TensorFlow's.
+
+    Takes what ``tf.train.CheckpointSaverHook`` takes. An Estimator that is given one makes none of its own.
+
+    Args:
+        background_save: let training go on while a checkpoint is written, see ``Saver.save``. Listeners hear of a save
+            when it has begun. The session's end waits for it.
     """
+
+    def __init__(self, *args: Any, background_save: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_background = background_save
 
     def begin(self) -> None:
         """Take the intervals from ``init``."""
@@ -34,8 +46,18 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         return _plain_save(self, session, step)
 
     def _get_saver(self) -> Any:
+        asked: Dict[str, bool] = {}
+        if isinstance(self._timer, _Timer) and not self._timer.is_full:
+            asked["save_delta"] = True
+        if getattr(self, "_in_background", False):  # TensorFlow's own hooks do not have it
+            asked["background"] = True
         saver = _plain_get_saver(self)
-        return saver if not isinstance(self._timer, _Timer) or self._timer.is_full else _SavesDeltas(saver)
+        return _Asking(saver, asked) if asked else saver
+
+    def end(self, session: Any) -> None:
+        """Save what was trained since the last save; it is durable when this returns."""
+        super().end(session)
+        wait_for_save()
 
 
 def install() -> None:
@@ -83,12 +105,17 @@ class _Timer:
         return self._full_at is None or now >= self._full_at + self._full_s
 
 
-class _SavesDeltas:
-    """A saver whose saves are deltas."""
+class _Asking:
+    """A saver that is asked for more than TensorFlow's hook asks."""
 
-    def __init__(self, saver: Any) -> None:
-        self._saver = saver
+    def __init__(self, saver: Any, asked: Dict[str, bool]) -> None:
+        self._saver, self._asked = saver, asked
+
+    @property
+    def saver_def(self) -> Any:
+        """The saver's."""
+        return self._saver.saver_def
 
     def save(self, session: Any, path: str, global_step: Any) -> Any:
-        """Save a delta."""
-        return self._saver.save(session, path, global_step=global_step, save_delta=True)
+        """Save so."""
+        return self._saver.save(session, path, global_step=global_step, **self._asked)

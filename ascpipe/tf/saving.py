@@ -1,12 +1,18 @@
 """Save: tables and dense variables as they are after one and the same training step, in one checkpoint."""
+import contextlib
 import logging
 import os
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ascpipe.checkpoint.contents import InitialRows, Policies, Position, SlotSpec, TablePosition, TableSpec
+from ascpipe.checkpoint.errors import NotSavedError
+from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.checkpoint.writer import CheckpointWriter
+from ascpipe.errors import OutOfSharedMemoryError
+from ascpipe.shm import layout, memory
 from ascpipe.tf import deltas, table_rows
+from ascpipe.tf.frozen import FrozenTables
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.hold import Hold, TableState, hold
 from ascpipe.tf.pipeline import Pipeline
@@ -20,48 +26,142 @@ PROGRESS_S = 10.0  #: between two lines about a save that takes long
 DenseSave = Callable[[str], Any]  #: TensorFlow's save of the dense variables to a prefix
 
 
-def save_checkpoint(state: GraphState, pipeline: Pipeline, directory: str, base: str, step: Optional[int],
-                    save_dense: DenseSave, *, dense: bool = True, delta: bool = False, threshold: int = 0) -> str:
-    """Save every table that is to be saved, and the dense variables, between two training steps.
+class SaveRequest(NamedTuple):
+    """A save that is asked for.
 
-    Args:
+    Attributes:
         state: of a graph whose pipeline runs.
         directory: of the checkpoint; made where it is not there.
         base: name of the checkpoint, to which the step is added.
         step: 0 or more; None: the name gets no suffix.
-        save_dense: saves the dense variables; called once, while no step trains.
-        dense: False: there are none.
+        dense: False: there are no dense variables.
         delta: of the tables only what changed since the save before under this name, where that is possible.
         threshold: of a delta, see ``deltas.changes_since``.
+    """
+
+    state: GraphState
+    pipeline: Pipeline
+    directory: str
+    base: str
+    step: Optional[int]
+    dense: bool = True
+    delta: bool = False
+    threshold: int = 0
+
+
+def save_checkpoint(request: SaveRequest, save_dense: DenseSave) -> str:
+    """Save every table that is to be saved, and the dense variables, between two training steps.
+
+    Args:
+        request: what is saved, and where to.
+        save_dense: saves the dense variables; called once, while no step trains.
 
     Returns:
         ``directory/base-step``.
 
     Raises:
-        NotSavedError, CheckpointPathError: as ``CheckpointWriter``; earlier checkpoints are as they were.
+        NotSavedError, CheckpointPathError: as ``CheckpointWriter``; earlier checkpoints are as they were. Also when
+            the save before, in the background, has failed: then this one was not begun.
         tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
     """
-    tip = deltas.parent_of(pipeline.tips, directory, base, step) if delta else None
-    with hold(alone=False) as held:
-        tables = {table.table_name: held.table(table.shape.number) for table in _saved_tables(state)}
-        tip, changes = deltas.changes_since(tip, tables, threshold)
-        specs = [_spec(state, pipeline, table, tables[table.table_name], changes[table.table_name])
-                 for table in _saved_tables(state)]
-        with CheckpointWriter(directory, base, step, _Progress(base), dense=dense) as writer:
-            writer.begin_tables(specs, None if tip is None else tip.link)
-            for spec in specs:
-                at, told = tables[spec.name], changes[spec.name]
-                writer.write_table(spec.name, table_rows.blocks(at, _which(told)),
-                                   table_rows.candidates(at, _which(told)), pipeline.pools.get(spec.name),
-                                   None if told is None else told.deleted)
-            if dense:
+    request.pipeline.background.wait()
+    with hold(alone=False) as held, _writer(request) as writer:
+        tables = _held_tables(request, held)
+        if request.dense:
+            save_dense(writer.dense_prefix)
+        return _write(request, writer, tables, position(request.state, request.pipeline, held, tables))
+
+
+def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave, publish: Callable[[str], None]) -> str:
+    """Save as ``save_checkpoint`` does, but let training go on as soon as what is on the device is copied.
+
+    Args:
+        request, save_dense: as those of ``save_checkpoint``.
+        describe: called with the prefix for the dense part by the thread of the save, to write what does not change.
+        publish: called with ``directory/base-step`` by that thread, once the checkpoint is complete.
+
+    Returns:
+        ``directory/base-step``. ``pipeline.background.wait()`` says when, and whether, it is there.
+
+    Raises:
+        NotSavedError, CheckpointPathError, tf.errors.OpError: as ``save_checkpoint``.
+    """
+    request.pipeline.background.wait()
+    with contextlib.ExitStack() as undo:
+        writer = undo.enter_context(_writer(request))
+        with hold(alone=False) as held:
+            tables = _held_tables(request, held)
+            _require_memory(tables, writer.prefix)
+            frozen = undo.enter_context(FrozenTables(
+                held, {table.table_name: table.shape.number for table in _saved_tables(request.state)}, tables,
+                request.pipeline.save_log_bytes))
+            here = position(request.state, request.pipeline, held, tables)
+            if request.dense:
                 save_dense(writer.dense_prefix)
-            here = position(state, pipeline, held, tables)
-            prefix = writer.commit(here)
-            pipeline.tips[deltas.name_of(directory, base)] = deltas.Tip(
-                prefix, writer.link, 0 if tip is None else tip.deltas + 1, here, here if tip is None else tip.full,
-                deltas.loads_of(tables))
-            return prefix
+        rest = undo.pop_all()
+
+    def work() -> None:
+        with rest:
+            if request.dense:
+                describe(writer.dense_prefix)
+            prefix = _write(request, writer, frozen.tables(), here)
+        publish(prefix)
+
+    request.pipeline.background.begin(writer.prefix, work)
+    return writer.prefix
+
+
+def _writer(request: SaveRequest) -> CheckpointWriter:
+    return CheckpointWriter(request.directory, request.base, request.step, _Progress(request.base),
+                            dense=request.dense)
+
+
+def _held_tables(request: SaveRequest, held: Hold) -> Dict[str, TableState]:
+    return {table.table_name: held.table(table.shape.number) for table in _saved_tables(request.state)}
+
+
+def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position) -> str:
+    """Write the tables beside the dense part, and commit; the prefix."""
+    state, pipeline = request.state, request.pipeline
+    name = deltas.name_of(request.directory, request.base)
+    if _is_saved(pipeline.tips.get(name), request, writer, tables, here):
+        return writer.prefix
+    tip = deltas.parent_of(pipeline.tips, request.directory, request.base, request.step) if request.delta else None
+    tip, changes = deltas.changes_since(tip, tables, request.threshold)
+    specs = [_spec(state, pipeline, table, tables[table.table_name], changes[table.table_name])
+             for table in _saved_tables(state)]
+    writer.begin_tables(specs, None if tip is None else tip.link)
+    for spec in specs:
+        at, told = tables[spec.name], changes[spec.name]
+        writer.write_table(spec.name, table_rows.blocks(at, _which(told)), table_rows.candidates(at, _which(told)),
+                           pipeline.pools.get(spec.name), None if told is None else told.deleted)
+    prefix = writer.commit(here)
+    pipeline.tips[name] = deltas.Tip(
+        prefix, writer.link, 0 if tip is None else tip.deltas + 1, here, here if tip is None else tip.full,
+        deltas.loads_of(tables))
+    return prefix
+
+
+def _is_saved(tip: Optional[deltas.Tip], request: SaveRequest, writer: CheckpointWriter,
+              tables: Dict[str, TableState], here: Position) -> bool:
+    """Whether the newest save has this very name, and nothing has changed since."""
+    if tip is None or tip.prefix != writer.prefix or tip.position != here or tip.loads != deltas.loads_of(tables):
+        return False
+    return (tip.link in [found.link for found in complete_checkpoints(request.directory)]
+            and (not request.dense or writer.has_dense_of(tip.prefix)))
+
+
+def _require_memory(tables: Dict[str, TableState], prefix: str) -> None:
+    """Refuse a save for whose copies there is no memory: a process that takes too much is killed."""
+    needed = sum(layout.ENTRY.itemsize * int(at.header["entries_used"]) + sum(rows.nbytes for rows in at.device)
+                 for at in tables.values())
+    try:
+        memory.require(needed, "copies for a save in the background")
+    except OutOfSharedMemoryError as error:
+        raise NotSavedError(
+            prefix, "a save in the background needs {} bytes of memory for copies, and there is: {}. Save in the "
+            "foreground, which needs none".format(needed, error.have), 0, needed,
+            "Earlier checkpoints were not touched.") from error
 
 
 def position(state: GraphState, pipeline: Pipeline, held: Hold, tables: Dict[str, TableState]) -> Position:

@@ -22,7 +22,7 @@ def tables(tier):
     return [create_table(tf.int64, programs.DIM, name, initializer, **TIERS[tier]) for name in ("user", "item")]
 
 
-def train_an_estimator(folder, steps, skip, tier="device", save_every=5):
+def train_an_estimator(folder, steps, skip, tier="device", save_every=5, hooks=()):
     """Losses of ``steps`` steps of an Estimator, which goes on where the newest checkpoint of its folder ends."""
     losses = Losses()
     specs = programs.specs()
@@ -46,7 +46,7 @@ def train_an_estimator(folder, steps, skip, tier="device", save_every=5):
         tf_random_seed=1, save_checkpoints_steps=save_every, keep_checkpoint_max=2, save_summary_steps=None,
         session_config=tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD))
     with event_files(), programs.ascpipe():
-        tf.estimator.Estimator(model_fn, str(folder), config).train(input_fn, hooks=[losses], steps=steps)
+        tf.estimator.Estimator(model_fn, str(folder), config).train(input_fn, hooks=[losses, *hooks], steps=steps)
     return losses.values
 
 

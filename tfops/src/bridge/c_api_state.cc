@@ -3,44 +3,77 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "bridge/c_api.h"
 #include "bridge/hold.h"
 #include "bridge/pipeline.h"
+#include "bridge/save.h"
 #include "core/ticket.h"
 
 namespace {
 
 using ascpipe::Answer;
+using ascpipe::BackgroundSave;
 using ascpipe::Code;
 using ascpipe::CoreStatus;
 using ascpipe::Error;
 using ascpipe::Hold;
 using ascpipe::Table;
 
-// Never destroyed: at exit a thread may still have one.
-struct Holds {
-  std::mutex mutex;
-  std::int64_t next = 1;
-  std::map<std::int64_t, std::shared_ptr<Hold>> taken;
+// What the program has of ours, by number.  Never destroyed: at exit a thread may still have one.
+template <typename T>
+class Given {
+ public:
+  explicit Given(const char* what) : what_(what) {}
+
+  std::int64_t Add(std::shared_ptr<T> item) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    items_[++last_] = std::move(item);
+    return last_;
+  }
+
+  CoreStatus Find(std::int64_t number, std::shared_ptr<T>* item) {
+    if (!ascpipe::InForkedChild()) {  // before the lock: the fork may have happened while another thread had it
+      std::lock_guard<std::mutex> lock(mutex_);
+      const auto found = items_.find(number);
+      if (found != items_.end()) {
+        *item = found->second;
+        return CoreStatus();
+      }
+    }
+    return Error(Code::kFailedPrecondition, what_, " ", number, " is not there, or was given back");
+  }
+
+  // Ends with the last thread that uses it.
+  CoreStatus GiveBack(std::int64_t number) {
+    std::shared_ptr<T> item;
+    const CoreStatus status = Find(number, &item);
+    if (!status.ok()) return status;
+    std::lock_guard<std::mutex> lock(mutex_);
+    items_.erase(number);
+    return status;
+  }
+
+ private:
+  const char* const what_;
+  std::mutex mutex_;
+  std::int64_t last_ = 0;
+  std::map<std::int64_t, std::shared_ptr<T>> items_;
 };
 
-Holds& TheHolds() {
-  static Holds* const holds = new Holds;
+Given<Hold>& Holds() {
+  static Given<Hold>* const holds = new Given<Hold>("hold");
   return *holds;
 }
 
-CoreStatus FindHold(std::int64_t number, std::shared_ptr<Hold>* hold) {
-  if (!ascpipe::InForkedChild()) {  // before the lock: the fork may have happened while another thread had it
-    std::lock_guard<std::mutex> lock(TheHolds().mutex);
-    const auto found = TheHolds().taken.find(number);
-    if (found != TheHolds().taken.end()) {
-      *hold = found->second;
-      return CoreStatus();
-    }
-  }
-  return Error(Code::kFailedPrecondition, "hold ", number, " is not taken, or was given back");
+Given<BackgroundSave>& Saves() {
+  static Given<BackgroundSave>* const saves = new Given<BackgroundSave>("background save");
+  return *saves;
 }
+
+CoreStatus FindHold(std::int64_t number, std::shared_ptr<Hold>* hold) { return Holds().Find(number, hold); }
 
 CoreStatus FindTable(std::int64_t number, int table, std::shared_ptr<Hold>* hold, Table** found) {
   const CoreStatus status = FindHold(number, hold);
@@ -57,23 +90,13 @@ ASC_EXPORT int asc_hold_take(int alone, std::int64_t* hold, char* err, int err_b
   CoreStatus status = ascpipe::CurrentPipeline(&pipeline);
   std::unique_ptr<Hold> taken;
   if (status.ok()) status = Hold::Take(std::move(pipeline), alone != 0, &taken);
-  if (status.ok()) {
-    std::lock_guard<std::mutex> lock(TheHolds().mutex);
-    *hold = TheHolds().next++;
-    TheHolds().taken[*hold] = std::move(taken);
-  }
+  if (status.ok()) *hold = Holds().Add(std::move(taken));
   return Answer(status, err, err_bytes);
 }
 
 // Pointers that were asked for with the hold are not to be used after it.
 ASC_EXPORT int asc_hold_release(std::int64_t hold, char* err, int err_bytes) {
-  std::shared_ptr<Hold> found;
-  const CoreStatus status = FindHold(hold, &found);
-  if (status.ok()) {
-    std::lock_guard<std::mutex> lock(TheHolds().mutex);
-    TheHolds().taken.erase(hold);
-  }
-  return Answer(status, err, err_bytes);
+  return Answer(Holds().GiveBack(hold), err, err_bytes);
 }
 
 // The segment of a table, as ascpipe/shm/layout.py describes it.
@@ -149,4 +172,49 @@ ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* t
   if (status.ok() && found == nullptr) status = Error(Code::kInvalidArgument, "there is no stream ", stream);
   if (status.ok()) *trained = ascpipe::LoadAcquire(&found->ring().header()->trained);
   return Answer(status, err, err_bytes);
+}
+
+// From this hold on, entries and home rows of these tables can be read as they are now, up to asc_save_end.
+// log_bytes: for images of home rows that training changes meanwhile; full: training waits.
+ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, std::int64_t log_bytes,
+                              std::int64_t* save, char* err, int err_bytes) {
+  std::shared_ptr<Hold> held;
+  std::vector<Table*> found(static_cast<std::size_t>(count));
+  CoreStatus status = FindHold(hold, &held);
+  for (int i = 0; status.ok() && i < count; ++i) status = FindTable(hold, tables[i], &held, &found[i]);
+  std::shared_ptr<BackgroundSave> begun;
+  if (status.ok()) status = BackgroundSave::Begin(held->shared_pipeline(), found, log_bytes, &begun);
+  if (status.ok()) *save = Saves().Add(std::move(begun));
+  return Answer(status, err, err_bytes);
+}
+
+// entries: those of ascpipe/shm/layout.py, as many as were used when the save began.
+ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std::int64_t count, char* err,
+                                int err_bytes) {
+  std::shared_ptr<BackgroundSave> found;
+  CoreStatus status = Saves().Find(save, &found);
+  if (status.ok()) status = found->ReadEntries(table, static_cast<ascpipe::layout::Entry*>(entries), count);
+  return Answer(status, err, err_bytes);
+}
+
+// The home rows that will be read, int[count]; those that are not among them need no images.
+ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, char* err,
+                             int err_bytes) {
+  std::shared_ptr<BackgroundSave> found;
+  CoreStatus status = Saves().Find(save, &found);
+  if (status.ok()) status = found->WantRows(table, homes, count);
+  return Answer(status, err, err_bytes);
+}
+
+// out[i] = home row homes[i], float[count, row floats]; each row is read once.
+ASC_EXPORT int asc_save_rows(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, float* out,
+                             char* err, int err_bytes) {
+  std::shared_ptr<BackgroundSave> found;
+  CoreStatus status = Saves().Find(save, &found);
+  if (status.ok()) status = found->ReadRows(table, homes, count, out);
+  return Answer(status, err, err_bytes);
+}
+
+ASC_EXPORT int asc_save_end(std::int64_t save, char* err, int err_bytes) {
+  return Answer(Saves().GiveBack(save), err, err_bytes);
 }

@@ -29,6 +29,7 @@ class Hold {
   Hold& operator=(const Hold&) = delete;
 
   Pipeline& pipeline() const { return *pipeline_; }
+  const std::shared_ptr<Pipeline>& shared_pipeline() const { return pipeline_; }
 
   // The two halves of a load; between them entries and rows are the caller's to write.  Needs a hold taken alone.
   // Empties a table, and sees to memory for `entries` keys, the first `rows` of which have a row.  An error: there

@@ -146,7 +146,20 @@ class ClaimWait : public PlanWait {
     *status = verdict.error;
     waits_for = verdict.waits_for;
     if (verdict.kind == ClaimVerdict::kWait && verdict.wants) Want();
+    if (ready_ && !ImagesFit()) {
+      ready_ = false;
+      waits_for = layout::kWaitSave;
+    }
     return verdict.kind == ClaimVerdict::kError;
+  }
+
+  // Whether a save in the background has room for what this plan may change of the home rows, whatever it says.
+  bool ImagesFit() {
+    const std::shared_ptr<RowLog> log = request_.table->row_log();
+    const bool fit = log == nullptr || log->HasRoom(ring().part(frame(), index())->id_count);
+    if (!fit && !waited_for_save_) Count(&request_.table->header()->save_waits, std::int64_t{1});
+    waited_for_save_ = !fit;
+    return fit;
   }
 
   // Of several waiting claims of a table the first ticket is the wanted one.
@@ -202,12 +215,23 @@ class ClaimWait : public PlanWait {
     std::int64_t floats = 0;
     for (const StateRows& rows : *table.state) floats += rows.width;
     const std::int64_t block = BlockRows(floats);
+    KeepImages(moves, outputs, block);
     ShareBlocks(ctx(), moves.outs(), block, [&moves](std::int64_t begin, std::int64_t end) { moves.Out(begin, end); });
     ShareBlocks(ctx(), moves.ins(), block, [&moves](std::int64_t begin, std::int64_t end) { moves.In(begin, end); });
     if (request_.table->is_expansion()) EncodeHomes(outputs.slots);
     const layout::Part* part = ring().part(frame(), index());
     FreezePadding(ring().array<std::int64_t>(frame(), part->unique), request_.table->padding_keys(), outputs.slots);
     return Status::OK();
+  }
+
+  // Of the home rows that this step will change, for a save in the background.
+  void KeepImages(const RowMoves& moves, const PlanOutputs& outputs, std::int64_t block) {
+    const std::shared_ptr<RowLog> log = request_.table->row_log();
+    if (log == nullptr) return;
+    const bool in_place = request_.table->is_expansion();
+    const std::int32_t* const homes = in_place ? outputs.slots.data : moves.out_homes();
+    ShareBlocks(ctx(), in_place ? outputs.slots.count : moves.outs(), block,
+                [&log, homes](std::int64_t begin, std::int64_t end) { log->Keep(homes, begin, end); });
   }
 
   // The status was looked at before the CAS; what was claimed must still be a plan.
@@ -219,6 +243,7 @@ class ClaimWait : public PlanWait {
   }
 
   bool ready_ = false;
+  bool waited_for_save_ = false;
 };
 
 // Evaluation: DEDUPED -> ASKED by CAS, the worker answers, DONE.  Changes no table.

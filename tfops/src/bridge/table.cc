@@ -103,6 +103,16 @@ StateRows Table::State(int index) {
   return StateRows{slots_[slot].flat<float>().data(), width, width, 0.0f};
 }
 
+void Table::KeepRows(std::shared_ptr<RowLog> log) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  row_log_ = std::move(log);
+}
+
+std::shared_ptr<RowLog> Table::row_log() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return row_log_;
+}
+
 Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
   *rows = StateRows{device_->rows(), device_->dim(), device_->dim(), 0.0f};
   tensorflow::mutex_lock lock(*ctx->input_ref_mutex(input));

@@ -11,6 +11,7 @@
 
 #include "bridge/instance_allocator.h"
 #include "core/initial_rows.h"
+#include "core/row_log.h"
 #include "core/row_moves.h"
 #include "core/segment.h"
 #include "core/table_instance.h"
@@ -71,6 +72,10 @@ class Table {
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
+  // From now on, images of home rows are kept before they change; null: no more.
+  void KeepRows(std::shared_ptr<RowLog> log);
+  std::shared_ptr<RowLog> row_log();
+
   // From a claim to the end of its step, the handles that bear StepOf the ticket are valid.
   void BeginHandles(std::int64_t ticket) { step_.store(StepOf(ticket)); }
   void EndHandles() { step_.store(0); }
@@ -97,6 +102,7 @@ class Table {
   std::atomic<int> step_{0};
 
   std::mutex mutex_;
+  std::shared_ptr<RowLog> row_log_;  // of the save that goes on in the background
   tensorflow::int64 driver_ = 0;  // session that trains this table
   std::vector<tensorflow::Tensor> slots_;  // optimizer slots as last seen: a session that is opened anew gets them
 };

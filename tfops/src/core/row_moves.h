@@ -77,6 +77,7 @@ class RowMoves {
                   const PlanOutputs::Array& slots);
 
   std::int64_t outs() const { return outs_; }  // rows that go home
+  const std::int32_t* out_homes() const { return out_homes_; }  // where to
   std::int64_t ins() const { return fresh_ + loads_; }  // rows that begin, then rows that come from home
 
   // Carries out moves [begin, end).

@@ -1,0 +1,91 @@
+"""Tables as they are at a hold, read by another thread while training goes on.
+
+The hold lasts as long as it takes to copy what is on the device. Entries are copied afterwards, while the table worker
+keeps images of those that it changes; home rows are read where they lie, while plans keep images of those.
+"""
+import ctypes
+from typing import Dict, List, Mapping
+
+import numpy as np
+
+from ascpipe.shm import layout
+from ascpipe.tf import native
+from ascpipe.tf.hold import Hold, TableState
+from ascpipe.words import TRAINED
+
+
+class FrozenTables:
+    """The state of some tables at a hold; to be closed, or used in ``with``. One at a time in a process.
+
+    Args:
+        held: any hold.
+        numbers: of the tables, by name.
+        tables: their state.
+        log_bytes: memory for images of home rows that training changes before they are read; when it is full, training
+            waits until this is closed.
+
+    Raises:
+        tf.errors.ResourceExhaustedError: there is no memory for the log; nothing was changed.
+    """
+
+    def __init__(self, held: Hold, numbers: Mapping[str, int], tables: Mapping[str, TableState],
+                 log_bytes: int) -> None:
+        self._numbers = dict(numbers)
+        self._save = held.begin_save(list(self._numbers.values()), log_bytes)
+        try:
+            self._headers = {name: at.header.copy() for name, at in tables.items()}
+            self._home_rows = {name: len(at.homes) for name, at in tables.items()}
+            self._device: Dict[str, List[np.ndarray]] = {
+                name: [rows.copy() for rows in at.device] for name, at in tables.items()}
+        except BaseException:
+            self.close()
+            raise
+
+    def tables(self) -> Dict[str, TableState]:
+        """Their state then, by name; once, and not to be used after ``close``. Any thread."""
+        return {name: self._table(name, number) for name, number in self._numbers.items()}
+
+    def close(self) -> None:
+        """Let training change what it wants without a trace."""
+        native.call("asc_save_end", self._save)
+
+    def __enter__(self) -> "FrozenTables":
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    def _table(self, name: str, number: int) -> TableState:
+        header = self._headers[name]
+        entries = np.empty(int(header["entries_used"]), layout.ENTRY)
+        native.call("asc_save_entries", self._save, number, entries.ctypes.data, len(entries))
+        homes = _HomeRows(self._save, number, self._home_rows[name], int(header["row_floats"]))
+        if len(homes):
+            # what is on the device is newer there
+            homes.want(entries["home"][(entries["state"] == TRAINED) & (entries["slot"] < 0) & (entries["home"] >= 0)])
+        return TableState(header, entries, homes, self._device[name])
+
+
+class _HomeRows:
+    """Home rows as they were, to be indexed as float32[rows, row floats] is: by int32[n], each row once."""
+
+    def __init__(self, save: int, table: int, rows: int, floats: int) -> None:
+        self._save, self._table, self._rows, self._floats = save, table, rows, floats
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def want(self, homes: np.ndarray) -> None:
+        """Say which will be read."""
+        wanted = np.ascontiguousarray(homes, np.int32)
+        native.call("asc_save_want", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted))
+
+    def __getitem__(self, homes: np.ndarray) -> np.ndarray:
+        wanted = np.ascontiguousarray(homes, np.int32)
+        rows = np.empty((len(wanted), self._floats), np.float32)
+        native.call("asc_save_rows", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted),
+                    rows.ctypes.data_as(_FLOATS))
+        return rows
+
+
+_INTS, _FLOATS = ctypes.POINTER(ctypes.c_int32), ctypes.POINTER(ctypes.c_float)

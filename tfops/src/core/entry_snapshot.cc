@@ -1,0 +1,58 @@
+#include "core/entry_snapshot.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/atomics.h"
+
+namespace ascpipe {
+
+namespace {
+
+constexpr std::int64_t kBlockEntries = 1 << 14;
+
+template <typename T>
+const T* At(const layout::Table* header, std::int64_t offset) {
+  return reinterpret_cast<const T*>(reinterpret_cast<const char*>(header) + offset);
+}
+
+}  // namespace
+
+void BeginSnapshot(layout::Table* header) {
+  StoreRelease(&header->snapshot_bound, LoadAcquire(&header->entries_used));
+  StoreRelease(&header->snapshot_copied, std::int64_t{0});
+  StoreRelease(&header->snapshot_logged, std::int64_t{0});
+  Exchange(&header->snapshot_asked, header->snapshot_asked + 1);  // SYNC snapshot-asked
+}
+
+void EndSnapshot(layout::Table* header) { Exchange(&header->snapshot_copied, header->snapshot_bound); }
+
+CoreStatus CopyEntries(const std::string& table, layout::Table* header, layout::Entry* entries,
+                       const std::function<void()>& passed) {
+  const std::int64_t bound = header->snapshot_bound;
+  const layout::Entry* const from = At<layout::Entry>(header, header->entries_offset);
+  for (std::int64_t begin = 0; begin < bound; begin += kBlockEntries) {
+    const std::int64_t end = std::min(bound, begin + kBlockEntries);
+    std::memcpy(entries + begin, from + begin, static_cast<std::size_t>(end - begin) * sizeof(layout::Entry));
+    Exchange(&header->snapshot_copied, end);  // SYNC snapshot-copied
+    passed();
+  }
+  // Whatever was changed before it was copied has its image in the log by now.
+  FullFence();
+  const std::int64_t logged = LoadAcquire(&header->snapshot_logged);
+  if (logged < 0 || logged > header->snapshot_log_ready) {
+    return Error(Code::kDataLoss, "E301: table '", table, "': ", logged, " images in a log with memory for ",
+                 header->snapshot_log_ready, " while it was saved. The record is damaged and nothing was saved; restart the program");
+  }
+  const layout::Image* const images = At<layout::Image>(header, header->log_offset);
+  for (std::int64_t i = 0; i < logged; ++i) {
+    if (images[i].entry < 0 || images[i].entry >= bound) {
+      return Error(Code::kDataLoss, "E301: table '", table, "': image ", i, " is one of entry ", images[i].entry,
+                   " of ", bound, ". The record is damaged and nothing was saved; restart the program");
+    }
+    entries[images[i].entry] = images[i].content;
+  }
+  return CoreStatus();
+}
+
+}  // namespace ascpipe
