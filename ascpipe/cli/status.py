@@ -11,7 +11,8 @@ from ascpipe.control.client import ask, running_daemons
 from ascpipe.errors import NotRunningError
 
 _TABLE_COLUMNS = [
-    "table", "keys", "rows", "of", "on device", "dim", "batches", "hit rate", "swapped in", "evicted", "host MiB"]
+    "table", "keys", "rows", "of", "on device", "dim", "batches", "hit rate", "swapped in", "evicted", "host MiB",
+    "waits for saves"]
 _RING_COLUMNS = [
     "stream", "channel", "depth", "of", "frames", "parked", "submitted", "dropped", "trained", "MiB used"]
 
@@ -57,7 +58,8 @@ def tables(status: Dict[str, Any]) -> List[Any]:
         ("tables", _TABLE_COLUMNS, [
             [table["name"], str(table["keys"]), str(table["rows"]), str(table["home_rows"] or table["device_rows"]),
              str(table["device_rows"]), str(table["dim"]), str(table["batches"]), _percent(table["hit_rate"]),
-             str(table["loads"]), str(table["evicted"]), "{:.1f}".format(table["host_bytes"] / 2**20)]
+             str(table["loads"]), str(table["evicted"]), "{:.1f}".format(table["host_bytes"] / 2**20),
+             str(table["save_waits"])]
             for table in status["tables"]]),
         ("rings", _RING_COLUMNS, [
             [str(ring["stream"]), ring["channel"], str(ring["depth"]), str(ring["frame_count"]), str(ring["frames"]),

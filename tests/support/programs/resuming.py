@@ -2,6 +2,8 @@
 
     python -m tests.support.programs.resuming CASE_AS_JSON
 
+``kill``: it dies after the save; ``background``: the save goes on in the background, and it dies ten steps later;
+``die_in``: there was a save before, and it dies in the one in the background, in this method of its writer.
 It prints, a line each: digests of the losses after the save, and of all state per key at the end.
 """
 import functools
@@ -15,7 +17,8 @@ from typing import Any, Dict, List
 import numpy as np
 import tensorflow as tf
 
-from ascpipe.tf import Saver, table_rows, trained_batches
+from ascpipe.checkpoint.writer import CheckpointWriter
+from ascpipe.tf import Saver, table_rows, trained_batches, wait_for_save
 from ascpipe.tf.hold import TableState, hold
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
@@ -23,6 +26,7 @@ from tests.support import traces
 from tests.tf import programs
 
 STEPS, SAVED_AT, BATCH_ROWS, DIM = 200, 100, 64, 4
+SAVED_BEFORE, DIES_AT = 60, 110
 RATES = {"adagrad": 0.2, "ftrl": 0.2, "gradient_descent": 0.2, "lazy_adam": 0.05}
 
 
@@ -63,6 +67,25 @@ def state_per_key(state: TableState) -> str:
     return digest(*[array[order] for array in arrays], *[array[places] for array in others])
 
 
+def die(*_: Any) -> None:
+    """As if from outside."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def save(saver: Saver, run: tf.compat.v1.Session, case: Dict[str, Any], number: int) -> None:
+    """What the case does before a step."""
+    model = os.path.join(case["folder"], "model")
+    background = bool(case.get("background"))
+    if number == SAVED_BEFORE and "die_in" in case:
+        saver.save(run, model, global_step=number)
+        setattr(CheckpointWriter, case["die_in"], die)
+    if number == SAVED_AT:
+        saver.save(run, model, global_step=number, background=background)
+    if number == (DIES_AT if background else SAVED_AT) and case.get("kill"):
+        wait_for_save()
+        die()
+
+
 def train(case: Dict[str, Any]) -> None:
     """Train from the beginning, or from a checkpoint; save, and be killed or go on."""
     data = batches()
@@ -95,10 +118,8 @@ def train(case: Dict[str, Any]) -> None:
                 saver.restore(run, prefix)
             losses = []
             for number in range(skip, STEPS):
-                if number == SAVED_AT and not prefix:
-                    saver.save(run, os.path.join(case["folder"], "model"), global_step=number)
-                    if case.get("kill"):
-                        os.kill(os.getpid(), signal.SIGKILL)
+                if not prefix:
+                    save(saver, run, case, number)
                 losses.append(run.run([gated, update])[0])
             with hold(alone=False) as held:
                 state = state_per_key(held.table(table.shape.number))
