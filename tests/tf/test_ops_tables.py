@@ -1,0 +1,60 @@
+"""A table as the trainer maps it: how large it is, and what is refused of its segment."""
+import os
+
+import pytest
+import tensorflow as tf
+
+from ascpipe.shm import layout
+from ascpipe.tf import native
+from tests.support.fake_daemon import FakeDaemon
+from tests.support.fake_segments import FakeTable
+from tests.support.op_graph import DIM, stream_shape, table_shape
+
+TABLE = table_shape()
+TRAIN = stream_shape()
+
+
+def test_the_capacity_of_a_table_is_its_rows_on_the_device_or_at_home():
+    at_home = table_shape(1)._replace(home_rows=500, row_floats=DIM)
+    with FakeDaemon([TABLE, at_home], [stream_shape(tables=(0, 1))]) as daemon:
+        assert [daemon.pipeline.table_capacity(number) for number in (0, 1)] == [100, 500]
+
+
+@pytest.mark.parametrize(("change", "kind", "text"), [
+    ({"home_rows": 6}, tf.errors.InternalError, "and 5 home rows of 4, expected 100 rows of 4 and 6 home rows of 4"),
+    ({"row_floats": 8}, tf.errors.InternalError, "home rows of 4, expected .* home rows of 8"),
+    ({"row_floats": 3}, tf.errors.InvalidArgumentError, r"5 home rows of 3 floats are not possible \(dim 4\)"),
+    ({"home_rows": -1}, tf.errors.InvalidArgumentError, "-1 home rows"),
+    ({"dim": 5, "row_floats": 5}, tf.errors.InternalError, "with 100 rows of 4 .* expected 100 rows of 5"),
+])
+def test_a_table_whose_segment_is_of_another_size_is_refused(change, kind, text):
+    shape = table_shape(1)._replace(home_rows=5, row_floats=DIM)
+    table = FakeTable(shape)
+    try:
+        with FakeDaemon([TABLE], [TRAIN]) as daemon:
+            with pytest.raises(kind, match=text):
+                daemon.pipeline.add_table(shape._replace(**change), native.Memory(table.fd, table.bytes))
+    finally:
+        os.close(table.fd)
+
+
+def test_home_rows_beyond_the_segment_are_refused():
+    shape = table_shape(1)._replace(home_rows=5000, row_floats=DIM)
+    table = FakeTable(shape)
+    try:
+        with FakeDaemon([TABLE], [TRAIN]) as daemon:
+            with pytest.raises(tf.errors.InternalError, match="5000 home rows of 4 at byte .* do not fit into it"):
+                cut = int(table.header["log_offset"]) - layout.PAGE
+                daemon.pipeline.add_table(shape, native.Memory(table.fd, cut))
+    finally:
+        os.close(table.fd)
+
+
+def test_a_log_beyond_the_segment_is_refused():
+    table = FakeTable(table_shape(1))
+    try:
+        with FakeDaemon([TABLE], [TRAIN]) as daemon:
+            with pytest.raises(tf.errors.InternalError, match="a log of 164 images at byte .* does not fit into it"):
+                daemon.pipeline.add_table(table_shape(1), native.Memory(table.fd, table.bytes - layout.PAGE))
+    finally:
+        os.close(table.fd)
