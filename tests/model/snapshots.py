@@ -1,0 +1,265 @@
+"""Snapshots, a small model of its own: a table's entries are copied while a worker goes on changing them.
+
+One table with a few entries of two halves each, some batches that are trained one after the other, each
+changing some entries, a worker that assigns their records and may be killed between any two stores, a trainer that
+copies the entries half by half, and perhaps a reset.  The log has room for so many images.  How much there is of
+what, ``Sizes`` says.
+
+A *hold* is what it is for the protocol: no batch is trained and none is left to assign.  Whoever asks for a reset
+holds the lease until it is applied, so it excludes a hold and steps.
+"""
+
+from typing import Dict, FrozenSet, Iterator, NamedTuple, Optional, Tuple
+
+from .explore import Move, System, Violation
+from .state import replaced
+
+FLAWS: Dict[str, str] = {
+    "change_before_images": "entries are changed before their images are published",
+    "published_before_images": "images are published before they are written",
+    "copied_before_copy": "an entry counts as copied before it is",
+    "log_read_early": "how many images there are is read before the last entry is copied",
+    "restart_without_marks": "a new worker does not look at what is in the log",
+    "marks_of_the_last": "what is marked for a snapshot counts for the next one",
+    "log_is_kept": "the log of a snapshot begins with what the last one left there",
+    "full_log_ignored": "without room in the log entries are changed all the same",
+    "reset_does_not_wait": "a reset is committed while entries are copied",
+    "begun_before_reset": "a snapshot begins although a reset is asked for",
+}
+
+HALVES = 2
+
+Content = Tuple[int, ...]  # of an entry: the number of the record that stored each half; 0 = by a reset
+Image = Tuple[int, Content]
+
+
+class Sizes(NamedTuple):
+    """How much there is of what.
+
+    Attributes:
+        entries: of the table.
+        records: the entries that each batch changes.
+        room: images that the log can hold.
+        snapshots, kills, resets: how many there may be.
+    """
+
+    entries: int = 2
+    records: Tuple[Tuple[int, ...], ...] = ((0, 1), (0,))
+    room: int = 2
+    snapshots: int = 1
+    kills: int = 1
+    resets: int = 0
+
+
+USUAL = Sizes()
+
+
+class Worker(NamedTuple):
+    """What the worker keeps for itself; all of it dies with it.
+
+    Attributes:
+        doing: the moves that are left of what it does.
+        marked: entries of which it knows that they need no image, and of which snapshot.
+        awaits_end: it found no room, and waits for the end of the snapshot.
+    """
+
+    doing: Tuple[Tuple[str, int, int], ...] = ()
+    marked: FrozenSet[int] = frozenset()
+    marked_for: int = 0
+    awaits_end: bool = False
+
+
+class Copy(NamedTuple):
+    """A snapshot as the trainer makes it: what it has, and what it should be.
+
+    Attributes:
+        true: the entries when it began; only the oracle knows.
+        halves: copied so far.
+        logged: how many images it will lay over them; None = it has not looked.
+    """
+
+    true: Tuple[Content, ...]
+    halves: Content = ()
+    logged: Optional[int] = None
+
+
+class State(NamedTuple):
+    """Shared memory, worker, trainer; ``log`` as long as ``room``, ``bound`` is all entries once one began."""
+
+    entries: Tuple[Content, ...]
+    log: Tuple[Optional[Image], ...]
+    asked: int = 0
+    bound: int = 0
+    copied: int = 0
+    logged: int = 0
+    trained: int = 0  #: batches
+    retired: int = 0  #: of them
+    reset_asked: int = 0
+    reset_committed: int = 0
+    reset_applied: int = 0
+    worker: Optional[Worker] = Worker()  #: None = dead
+    copy: Optional[Copy] = None
+    kills: int = 0
+
+
+class Snapshots(System[State]):
+    """See the module's text; ``flaw`` out of FLAWS or ""."""
+
+    def __init__(self, sizes: Sizes = USUAL, flaw: str = "") -> None:
+        self.sizes, self.flaw = sizes, flaw
+
+    def start(self) -> State:
+        return State(entries=((0,) * HALVES,) * self.sizes.entries, log=(None,) * self.sizes.room)
+
+    def may_stop(self, state: State) -> bool:
+        return (state.retired == len(self.sizes.records) and state.reset_applied == self.sizes.resets
+                and state.asked == self.sizes.snapshots and state.copy is None)
+
+    def moves(self, state: State) -> Iterator[Move]:
+        yield from self._trains(state)
+        yield from self._copies(state)
+        if state.worker is None:
+            yield Move("worker: starts", lambda: state._replace(worker=Worker()), ())
+        else:
+            yield from self._works(state, state.worker)
+            if state.kills < self.sizes.kills:
+                yield Move("worker: SIGKILL", lambda: state._replace(worker=None, kills=state.kills + 1), (), True)
+
+    # ---- trainer
+
+    def _trains(self, state: State) -> Iterator[Move]:
+        if state.reset_asked > state.reset_applied:
+            return  # who asked has the lease
+        if state.trained < len(self.sizes.records) and state.trained - state.retired < 2:
+            yield Move("trains %d" % (state.trained + 1), lambda: state._replace(trained=state.trained + 1), ())
+        if state.reset_asked < self.sizes.resets:
+            yield Move("asks for a reset", lambda: state._replace(reset_asked=state.reset_asked + 1), ())
+
+    def _copies(self, state: State) -> Iterator[Move]:
+        if state.copy is None:
+            no_cut = state.reset_asked == state.reset_applied or self.flaw == "begun_before_reset"
+            if state.asked < self.sizes.snapshots and state.trained == state.retired and no_cut:
+                yield Move("snapshot begins, inside a hold", self._begun, (state,))
+            return
+        at = len(state.copy.halves)
+        if at < HALVES * state.bound and at < HALVES * (state.copied + 1):
+            yield Move("copies half %d of entry %d" % (at % HALVES, at // HALVES), self._copied, (state, state.copy))
+        must_be_done = HALVES * (state.copied + (self.flaw != "copied_before_copy"))
+        if state.copied < state.bound and at >= must_be_done and not self._looks_early(state):
+            after = state._replace(copied=state.copied + 1)
+            yield Move("says that entry %d is copied" % state.copied, lambda: after, ())
+        all_is_said = state.copied == state.bound and at == HALVES * state.bound
+        if state.copy.logged is None and (all_is_said or self._looks_early(state)):
+            after = state._replace(copy=state.copy._replace(logged=state.logged))
+            yield Move("sees %d images" % state.logged, lambda: after, ())
+        elif state.copy.logged is not None and all_is_said:
+            yield Move("lays the images over its copy", self._finished, (state, state.copy))
+
+    def _looks_early(self, state: State) -> bool:
+        """Before the last half, and not twice."""
+        return (self.flaw == "log_read_early" and state.copy is not None and state.copy.logged is None
+                and len(state.copy.halves) == HALVES * state.bound - 1)
+
+    def _begun(self, state: State) -> State:
+        logged = state.logged if self.flaw == "log_is_kept" else 0
+        return state._replace(asked=state.asked + 1, bound=self.sizes.entries, copied=0, logged=logged,
+                              copy=Copy(state.entries))
+
+    @staticmethod
+    def _copied(state: State, copy: Copy) -> State:
+        at = len(copy.halves)
+        half = state.entries[at // HALVES][at % HALVES]
+        return state._replace(copy=copy._replace(halves=copy.halves + (half,)))
+
+    @staticmethod
+    def _finished(state: State, copy: Copy) -> State:
+        made = [copy.halves[i:i + HALVES] for i in range(0, len(copy.halves), HALVES)]
+        for image in state.log[:copy.logged]:
+            if image is None:
+                raise Violation("an image was published and never written")
+            made[image[0]] = image[1]
+        if tuple(made) != copy.true:
+            raise Violation("the snapshot has %s, it began with %s" % (made, list(copy.true)))
+        return state._replace(copy=None)
+
+    # ---- worker
+
+    def _works(self, state: State, worker: Worker) -> Iterator[Move]:
+        if worker.doing:
+            (kind, entry, half), left = worker.doing[0], worker.doing[1:]
+            yield Move("worker: " + _LABELS[kind] % {"entry": entry, "half": half}, self._store,
+                       (state, worker._replace(doing=left), kind, entry, half))
+        elif state.retired < state.trained:
+            if not (worker.awaits_end and state.copied < state.bound):
+                yield Move("worker: looks at record %d" % (state.retired + 1), self._looked, (state, worker))
+        elif state.reset_applied < state.reset_asked:
+            waits = state.copied < state.bound and self.flaw != "reset_does_not_wait"
+            if state.reset_committed == state.reset_asked or not waits:
+                yield Move("worker: commits the reset", self._commits, (state, worker))
+
+    def _looked(self, state: State, worker: Worker) -> State:
+        """Decide what is to be stored for the oldest record that is not assigned; one look at ``copied``."""
+        record = self.sizes.records[state.retired]
+        worker = worker._replace(awaits_end=False)
+        need: Tuple[int, ...] = ()
+        if state.copied < state.bound:
+            if worker.marked_for != state.asked and not (self.flaw == "marks_of_the_last" and worker.marked_for):
+                logged = frozenset(image[0] for image in state.log[:state.logged] if image is not None)
+                marked = frozenset() if self.flaw == "restart_without_marks" else logged
+                worker = worker._replace(marked=marked, marked_for=state.asked)
+            need = tuple(entry for entry in record if entry >= state.copied and entry not in worker.marked)
+            if state.logged + len(need) > self.sizes.room:
+                if self.flaw != "full_log_ignored":
+                    return state._replace(worker=worker._replace(awaits_end=True))
+                need = ()
+        images = tuple(("image", entry, state.logged + place) for place, entry in enumerate(need))
+        published = (("publish", state.logged + len(need), 0),) if need else ()
+        assigned = tuple(("assign", entry, half) for entry in record for half in range(HALVES))
+        order = {"change_before_images": assigned[:1] + images + published + assigned[1:],
+                 "published_before_images": published + images + assigned}
+        doing = order.get(self.flaw, images + published + assigned) + (("retire", 0, 0),)
+        return state._replace(worker=worker._replace(doing=doing, marked=worker.marked | frozenset(need)))
+
+    def _commits(self, state: State, worker: Worker) -> State:
+        resets = tuple(("reset", entry, half) for entry in range(self.sizes.entries) for half in range(HALVES))
+        worker = worker._replace(doing=resets + (("apply", 0, 0),))
+        return state._replace(reset_committed=state.reset_asked, worker=worker)
+
+    @staticmethod
+    def _store(state: State, worker: Worker, kind: str, entry: int, at: int) -> State:
+        state = state._replace(worker=worker)
+        if kind == "image":
+            return state._replace(log=replaced(state.log, at, (entry, state.entries[entry])))
+        if kind == "publish":
+            return state._replace(logged=entry)
+        if kind == "retire":
+            return state._replace(retired=state.retired + 1)
+        if kind == "apply":
+            return state._replace(reset_applied=state.reset_asked)
+        value = state.retired + 1 if kind == "assign" else 0
+        return state._replace(entries=replaced(state.entries, entry, replaced(state.entries[entry], at, value)))
+
+
+_LABELS = {
+    "image": "writes the image of entry %(entry)d", "publish": "publishes %(entry)d images",
+    "assign": "assigns half %(half)d of entry %(entry)d", "retire": "stores RETIRED",
+    "reset": "resets half %(half)d of entry %(entry)d", "apply": "stores APPLIED",
+}
+
+#: what must hold
+SHORT: Dict[str, Sizes] = {
+    "two batches, killed twice": Sizes(kills=2),
+    "three entries, room for one image": Sizes(3, ((0, 2), (1, 2)), room=1),
+    "two snapshots": Sizes(records=((1,), (0, 1), (0,)), snapshots=2, kills=1),
+    "a reset": Sizes(records=((1,),), resets=1),
+    "two snapshots, a reset, a full log": Sizes(records=((0, 1), (1,)), room=1, snapshots=2, resets=1),
+}
+#: where each flaw shows
+FLAWED: Dict[str, Sizes] = {
+    "restart_without_marks": Sizes(records=((0, 1),)),
+    "marks_of_the_last": Sizes(records=((1,), (1,)), snapshots=2, kills=0),
+    "log_is_kept": Sizes(records=((1,), (1,)), snapshots=2, kills=0),
+    "full_log_ignored": Sizes(room=1, kills=0),
+    "reset_does_not_wait": Sizes(records=((1,),), resets=1, kills=0),
+    "begun_before_reset": Sizes(records=((1,),), resets=1, kills=0),
+}
