@@ -15,3 +15,8 @@ SLOT = 8
 STATE = 9
 FREQUENCY = 10
 HOME = 11
+
+# An image: the number of an entry, then the entry.
+IMAGE_INT64_COLUMNS = 1 + INT64_COLUMNS
+IMAGE_ENTRY = 0
+IMAGE_CONTENT = 1

@@ -137,3 +137,9 @@ def test_the_columns_of_an_entry_are_its_fields():
         kind, offset = layout.ENTRY.fields[field][:2]
         assert getattr(entry, field.upper()) * kind.itemsize == offset, field
         assert kind in (np.dtype("<i8"), np.dtype("<i4")), field
+
+
+def test_the_columns_of_an_image_are_its_fields():
+    offsets = [layout.IMAGE.fields[name][1] // 8 for name in ("entry", "content")]
+    assert offsets == [entry.IMAGE_ENTRY, entry.IMAGE_CONTENT]
+    assert layout.IMAGE.itemsize == entry.IMAGE_INT64_COLUMNS * 8
