@@ -12,6 +12,8 @@ from ascpipe.tables import loads
 from ascpipe.tables.records import Truth
 from ascpipe.tables.table import Table
 from ascpipe.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, PLAN_OK
+from ascpipe.workers.snapshots import Snapshots
+from ascpipe.workers.stage import Stage
 
 
 class Bells(NamedTuple):
@@ -33,11 +35,14 @@ class Cuts:
         view: the table's segment.
         table: its keys and slots.
         bells: whom to wake.
+        snapshots: of the table.
         give_up_entries: called where entry numbers change hands: frames that hold some must be touched again.
     """
 
-    def __init__(self, view: TableView, table: Table, bells: Bells, give_up_entries: Callable[[], None]) -> None:
+    def __init__(self, view: TableView, table: Table, bells: Bells, snapshots: Snapshots,
+                 give_up_entries: Callable[[], None]) -> None:
         self._view, self._table, self._bells, self._give_up_entries = view, table, bells, give_up_entries
+        self._snapshots = snapshots
         self.is_loading = False  #: the table is granted to the trainer: leave it alone, but for ``finish_load``
 
     def is_asked(self) -> bool:
@@ -47,6 +52,14 @@ class Cuts:
     def is_committed(self) -> bool:
         """Whether the cut that is asked for will happen: an earlier worker may have begun with it."""
         return self._load("cut_committed") > self._load("cut_applied")
+
+    def must_wait(self) -> bool:
+        """Whether the cut that is asked for would change entries that are being copied.
+
+        One that is committed need not wait, whoever commits or applies it: no snapshot begins from the request to
+        its application.  A threshold is in the header alone, of which the trainer has its copy.
+        """
+        return bool(self._view.header["cut_kind"] != CUT_THRESHOLD) and self._snapshots.is_on()
 
     def apply(self) -> None:
         """Commit the cut that is asked for, unless it is committed, and apply it; a load only as far as its grant.
@@ -106,7 +119,7 @@ class Cuts:
         return int(load_acquire_i64(self._view.longs, _FIELD[field]))
 
 
-class CutStage:
+class CutStage(Stage):
     """Cuts of a table that is in no training stream: nothing has to be waited for.
 
     Args:
@@ -117,22 +130,15 @@ class CutStage:
 
     def __init__(self, view: TableView, table: Table, bells: Bells) -> None:
         table.rebuild((), ())
-        self._cuts = Cuts(view, table, bells, _nothing)
+        self._cuts = Cuts(view, table, bells, Snapshots(view), _nothing)
         if self._cuts.is_committed():
             self._cuts.apply()
 
-    def step(self) -> int:
-        """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
-        done = 0
-        while self.act():
-            done += 1
-        return done
-
     def act(self) -> bool:
-        """Carry out the next action; False if there is none."""
+        """Carry out the next action; False if there is none, or it must wait."""
         if self._cuts.is_loading:
             return self._cuts.finish_load()
-        if not self._cuts.is_asked():
+        if not self._cuts.is_asked() or self._cuts.must_wait():
             return False
         self._cuts.apply()
         return True

@@ -7,9 +7,10 @@ from ascpipe.shm.ring import Place
 from ascpipe.tables.table import Table
 from ascpipe.words import ANSWERED, PLAN_OK, RETIRED
 from ascpipe.workers.cuts import Bells
+from ascpipe.workers.stage import Stage
 
 
-class EvalStage:
+class EvalStage(Stage):
     """One table in its evaluation stream.
 
     Args:
@@ -23,15 +24,8 @@ class EvalStage:
         self._table, self._is_readable, self._bells = table, is_readable, bells
         self._ring, self._column = place
 
-    def step(self) -> int:
-        """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
-        done = 0
-        while self.act():
-            done += 1
-        return done
-
     def act(self) -> bool:
-        """Carry out the next action; False if there is none."""
+        """Carry out the next action; False if there is none, or it must wait."""
         head, count, (words, closed, _) = self._ring.look(self._column)
         # the readers' rule is looked at after the question was seen
         action, at = next_action.next_eval_action(words, closed, count, self._is_readable())

@@ -11,9 +11,8 @@ from ascpipe.words import EVAL, TRAIN
 from ascpipe.workers.cuts import Bells, CutStage, truth_of
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.runner import Attachment, Worker, command
+from ascpipe.workers.stage import Stage
 from ascpipe.workers.train_stage import TrainStage
-
-Stage = Union[TrainStage, CutStage, EvalStage]
 
 
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:

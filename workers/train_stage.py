@@ -16,6 +16,8 @@ from ascpipe.tables.records import Batch, Record
 from ascpipe.tables.table import Table
 from ascpipe.words import DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
 from ascpipe.workers.cuts import Bells, Cuts
+from ascpipe.workers.snapshots import Snapshots
+from ascpipe.workers.stage import Stage
 
 _SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
 _MOST_INT32 = 2**31 - 1
@@ -28,7 +30,7 @@ class Pending(NamedTuple):
     record: Record
 
 
-class TrainStage:
+class TrainStage(Stage):
     """One table in its training stream.
 
     Args:
@@ -43,7 +45,8 @@ class TrainStage:
         self._view, self._table, self._bells = view, table, bells
         self._ring, self._column = place
         self._pending: Deque[Pending] = deque()
-        self._cuts = Cuts(view, table, bells, self._give_up_entries)
+        self._snapshots = Snapshots(view)
+        self._cuts = Cuts(view, table, bells, self._snapshots, self._give_up_entries)
         self._touch_blocked = False
         self._actions: Dict[int, Callable[[int], None]] = {
             next_action.RETIRE: self._retire, next_action.REVOKE: self._revoke, next_action.SKIP: self._skip,
@@ -54,15 +57,8 @@ class TrainStage:
         else:
             table.rebuild((), ())
 
-    def step(self) -> int:
-        """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
-        done = 0
-        while self.act():
-            done += 1
-        return done
-
     def act(self) -> bool:
-        """Carry out the next action; False if there is none."""
+        """Carry out the next action; False if there is none, or it must wait."""
         if self._cuts.is_loading:
             return self._cuts.finish_load()
         ring = self._ring
@@ -74,7 +70,11 @@ class TrainStage:
             self._wanted(head, count), cut_asked, self._touch_blocked)
         if action == next_action.NOTHING:
             return False
+        if action == next_action.RETIRE and not self._snapshots.keep(self._pending[0].record):
+            return False
         if action == next_action.APPLY_CUT:
+            if self._cuts.must_wait():
+                return False
             self._apply_cut()
         else:
             self._actions[action](head + at)
@@ -183,7 +183,8 @@ class TrainStage:
                 window.append((head + i, part.array("entries", part["held"])))
                 if words[i] > PLANNED:
                     self._pending.append(Pending(head + i, _published_record(head + i, part)))
-                    if words[i] == DONE and len(window) == 1:  # the one that may be assigned in part
+                    # the one that may be assigned in part; it is not if it has to wait, for then there was no room
+                    if words[i] == DONE and len(window) == 1 and self._snapshots.keep(self._pending[0].record):
                         self._table.assign(self._pending[0].record, self._ticket(head + i))
         self._table.rebuild(window, [pending.record for pending in self._pending])
         if self._cuts.is_committed():

@@ -3,19 +3,15 @@
 The stages of the workers are the real ones; what happens at each look and at each store is decided by a
 seed.  The orders are those of the protocol model (``tests/model``).
 """
-import random
-
 import numpy as np
 import pytest
 
 from ascpipe.shm import layout
 from ascpipe.shm.ring import read_frames
 from ascpipe.words import CLAIMED, PLANNED, RETIRED, TOUCHED
+from tests.support.any_schedule import AnySchedule
 from tests.support.pipeline_sim import Sim
-from tests.support.sim_choices import any_tables, ask_any_cut
 from tests.support.store_pauses import Killed, Pauses
-
-KEYS = 12
 
 
 @pytest.fixture
@@ -116,71 +112,4 @@ def test_a_look_during_which_the_ring_moves_on_writes_no_more_states_than_there_
 
 @pytest.mark.parametrize("seed", range(60))
 def test_any_kill_and_any_trainer_between_two_stores_ends_in_the_oracles_state(pauses, seed):
-    rng = random.Random(seed)
-    tables = rng.choice([1, 2])
-    sim = Sim(**any_tables(rng, tables, 4, KEYS), capacity=30, frames=rng.choice([1, 2, 3, 6]),
-              plan_ahead=rng.choice([1, 2]), look_ahead=rng.choice([0, 1, 32]))
-    wanted, fates = {}, rng.choice([0.0, 0.01, 0.03])
-
-    def submit():
-        batch = sim.submit(*[[rng.randrange(KEYS) for _ in range(rng.randrange(5))] for _ in range(tables)],
-                           timestamp=sim.pump.next_ticket // 2)
-        if batch is not None:
-            wanted[batch] = set(rng.choice([range(tables), range(1), ()]))
-
-    def is_trained(batch):
-        return sim.ring.frames[batch.number % layout.MAX_FRAMES]["trained"]
-
-    def cut():
-        """Nobody claims until it is applied."""
-        ask_any_cut(sim, rng.randrange(tables), rng, KEYS)
-
-    def trainer():
-        if any(load.advance() for load in sim.loads.values()) or not sim.open or not all(
-                sim.cut_is_applied(index) for index in range(tables)):
-            return
-        batch = sim.open[0] if rng.random() < 0.7 else rng.choice(sim.open)
-        if wanted[batch] and rng.random() < 0.9:
-            index = rng.choice(sorted(wanted[batch]))
-            if sim.claim(batch, index):
-                wanted[batch].discard(index)
-        elif batch is sim.open[0] or not is_trained(batch):
-            sim.close(batch)
-
-    inside = [False]
-
-    def at(here):
-        if inside[0]:
-            return
-        if rng.random() < fates:
-            raise Killed
-        if rng.random() < 0.15:
-            inside[0] = True
-            rng.choice([trainer] * 9 + [cut])()
-            inside[0] = False
-
-    def worker():
-        index = rng.randrange(tables)
-        pauses.at = at
-        try:
-            sim.stages[index].act()
-        except Killed:
-            pauses.at = lambda here: None
-            sim.kill(index)
-        finally:
-            pauses.at = lambda here: None
-
-    for _ in range(400):
-        rng.choices([submit, trainer, worker, sim.keys.step, cut], [3, 3, 10, 3, 0.1])[0]()
-    for _ in range(1000):
-        if not sim.open:
-            break
-        sim.work()
-        batch = sim.open[0]
-        if all(sim.claim(batch, index) for index in sorted(wanted[batch]) if sim.word(batch.number, index) <= PLANNED):
-            sim.close(batch)
-    sim.work()
-    sim.pump.free_frames()
-    assert sim.ring.header["head"] == sim.ring.header["tail"]
-    for index in range(tables):
-        sim.check(index)
+    AnySchedule(pauses, seed).run()

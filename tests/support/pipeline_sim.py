@@ -30,6 +30,7 @@ from ascpipe.workers.train_stage import TrainStage
 from tests.support.replayed_table import ReplayedTable
 from tests.support.sim_load import Checkpoint, SimLoad
 from tests.support.sim_ring import Allocate, Home, Open, PlanError, SimRing, aligned, make_table
+from tests.support.sim_snapshot import SimSnapshot
 
 
 class Feature:
@@ -50,11 +51,12 @@ class Sim:
         arena_bytes: of each ring.
         look_ahead, plan_ahead: L and P.
         homes: per table; none = all live on the device alone.
+        log_capacity: images per table; one for each entry by default.
     """
 
     def __init__(self, device_rows: Sequence[int], capacity: int = 64, frames: int = 4, arena_bytes: int = 1 << 16,
                  look_ahead: int = 32, plan_ahead: int = 2, allocate: Allocate = aligned,
-                 homes: Sequence[Home] = ()) -> None:
+                 homes: Sequence[Home] = (), log_capacity: Optional[int] = None) -> None:
         count = len(device_rows)
         self.pump = SimRing(count, frames, arena_bytes, look_ahead, plan_ahead, allocate=allocate)
         self.eval_pump = SimRing(count, frames, arena_bytes, channel=EVAL, allocate=allocate)
@@ -62,7 +64,8 @@ class Sim:
         self.homes = list(homes) or [Home()] * count
         self.tables = [
             make_table(rows, capacity, allocate, home.rows, home.floats if home.rows else 0,
-                       access_threshold=home.threshold, faae_coefficient=home.coefficient)
+                       access_threshold=home.threshold, faae_coefficient=home.coefficient,
+                       log_capacity=capacity if log_capacity is None else log_capacity)
             for rows, home in zip(device_rows, self.homes)]
         self.open: List[Open] = []
         self.device: List[Dict[int, Tuple[int, int]]] = [{} for _ in device_rows]  # slot -> (key, updates)
@@ -72,6 +75,7 @@ class Sim:
         self.thresholds = [home.threshold for home in self.homes]
         self.counting = [True] * count
         self.loads: Dict[int, SimLoad] = {}  # the last one of each table
+        self.snapshots: Dict[int, SimSnapshot] = {}  # the last one of each table
         self.start_workers()
 
     def _start(self, index: int, restart: bool) -> None:
@@ -295,6 +299,11 @@ class Sim:
         self.times[index], self.thresholds[index] = checkpoint.time, checkpoint.threshold
         self.counting[index] = checkpoint.counting
 
+    def begin_snapshot(self, index: int) -> SimSnapshot:
+        """Begin a snapshot, as who holds the lease does; ``work`` copies, or whoever calls its ``advance``."""
+        self.snapshots[index] = SimSnapshot(self, index)
+        return self.snapshots[index]
+
     def ask_cut(self, index: int, kind: int, argument: int) -> int:
         """Ask for any cut; returns the id of the request."""
         header = self.tables[index].header
@@ -308,9 +317,10 @@ class Sim:
     # ---- workers
 
     def work(self) -> None:
-        """Let every worker do all it can, and whoever fills a table."""
+        """Let every worker do all it can, and whoever fills or copies a table."""
         stages = (self.keys, self.eval_keys, *self.stages.values(), *self.eval_stages.values())
-        while any(stage.step() for stage in stages) or any(load.advance() for load in self.loads.values()):
+        while any(stage.step() for stage in stages) or any(
+                actor.advance() for actors in (self.loads, self.snapshots) for actor in actors.values()):
             pass
 
     def train(self, *keys: Sequence[int], timestamp: int = 0) -> Open:

@@ -6,12 +6,12 @@ import numpy as np
 
 from ascpipe.kernels.entry import STATE
 from ascpipe.shm.ring import PartView, RingView
-from ascpipe.tables import loads
+from ascpipe.tables import loads, snapshot
 from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Record
 from ascpipe.tables.table import Table
 from ascpipe.words import FREE
-from ascpipe.workers import cuts, train_stage
+from ascpipe.workers import cuts, snapshots, train_stage
 from ascpipe.workers.train_stage import TrainStage
 from tests.support.pipeline_sim import Sim
 
@@ -26,9 +26,11 @@ class Pauses:
     def __init__(self, monkeypatch: Any) -> None:
         self.at: Callable[[str], None] = _go_on
         for module, names in ((train_stage, ("exchange_u32", "compare_exchange_u32", "store_release_i64",
-                                             "load_acquire_i64")), (cuts, ("exchange_i64", "load_acquire_i64"))):
+                                             "load_acquire_i64")), (cuts, ("exchange_i64", "load_acquire_i64")),
+                              (snapshots, ("exchange_i64", "load_acquire_i64"))):
             for name in names:
                 monkeypatch.setattr(module, name, self._around(getattr(module, name), name))
+        monkeypatch.setattr(snapshot, "keep_images", self._around(snapshot.keep_images, "images"))
         monkeypatch.setattr(RingView, "look", self._around(RingView.look, "look"))
         monkeypatch.setattr(PartView, "__setitem__", self._around(PartView.__setitem__, "field"))
         monkeypatch.setattr(Table, "assign", self._half_way(Table.assign))

@@ -1,0 +1,64 @@
+"""Images for a snapshot of a table: how the entries were that a record changes while they are copied.
+
+Which entries have an image is private, and made anew from the log for each snapshot: so a worker that follows a
+dead one, and assigns again what may be assigned in part, never takes what it finds there for what was.
+"""
+from typing import Any, Callable
+
+import numpy as np
+
+from ascpipe.kernels.images import count_unkept, keep_images, mark_kept
+from ascpipe.tables import lazy
+from ascpipe.tables.records import Record
+
+NO_ROOM = -1  #: in place of how many images there are
+
+_NO_MARKS = np.zeros(0, np.uint8)
+
+
+class Images:
+    """The log of one table.
+
+    Args:
+        header: the TABLE fields by name; read only.
+        entries: int64[capacity, 6].
+        log: int64[log capacity, 7]; an image each.
+        ready_log: gives memory to so many images; False if there is none.
+    """
+
+    def __init__(self, header: Any, entries: np.ndarray, log: np.ndarray, ready_log: Callable[[int], bool]) -> None:
+        self._header, self._entries, self._log, self._ready_log = header, entries, log, ready_log
+        self._marks = _NO_MARKS
+        self._marked_for = 0  # no snapshot has this number
+
+    def append(self, record: Record, copied: int) -> int:
+        """Write an image of each entry that a record changes, that is not copied yet and has none.
+
+        Args:
+            record: about to be assigned.
+            copied: the snapshot, which is on, has its copy of the entries below.
+
+        Returns:
+            How many images are in the log then, to be published before the first change; NO_ROOM if they do not all
+            fit, or there is no memory for them, and then nothing of the record may be assigned.
+        """
+        if self._marked_for != self._header["snapshot_asked"]:
+            self._mark()
+        end = int(self._header["snapshot_logged"])
+        need = sum(int(count_unkept(changed, copied, self._marks)) for changed in (record.held, record.out_entries))
+        if need == 0:
+            return end
+        if not self._ready_log(end + need):
+            return NO_ROOM
+        for changed in (record.held, record.out_entries):
+            end = int(keep_images(changed, copied, self._marks, self._entries, self._log, end))
+        return end
+
+    def forget(self) -> None:
+        """The snapshot is over: give back the memory of what is private."""
+        self._marks, self._marked_for = _NO_MARKS, 0
+
+    def _mark(self) -> None:
+        self._marks = lazy.zeros(int(self._header["snapshot_bound"]), np.uint8)
+        mark_kept(self._log, int(self._header["snapshot_logged"]), self._marks)
+        self._marked_for = int(self._header["snapshot_asked"])

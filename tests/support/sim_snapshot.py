@@ -1,0 +1,87 @@
+"""The trainer's end of a snapshot: it copies a table's entries block by block, and lays the images over its copy."""
+from typing import TYPE_CHECKING, Dict, Tuple
+
+import numpy as np
+
+from ascpipe.kernels.entry import IMAGE_CONTENT, IMAGE_ENTRY, INT64_COLUMNS, KEY, STATE
+from ascpipe.shm import layout
+from ascpipe.shm.atomics import exchange_i64, load_acquire_i64
+from ascpipe.words import CLAIMED, DONE, RETIRED, TRAINED
+
+if TYPE_CHECKING:
+    from tests.support.pipeline_sim import Sim
+
+_ASKED, _COPIED, _LOGGED = (
+    layout.TABLE.fields[name][1] // 8 for name in ("snapshot_asked", "snapshot_copied", "snapshot_logged"))
+
+
+def may_begin(sim: "Sim", index: int) -> bool:
+    """Whether a hold would be given now, and the last snapshot and the last cut are over."""
+    head, tail = int(sim.ring.header["head"]), int(sim.ring.header["tail"])
+    for number in range(head, tail):
+        frame, word = sim.ring.frames[number % layout.MAX_FRAMES], sim.word(number, index)
+        if word in (CLAIMED, DONE) or (frame["trained"] and (not frame["closed"] or word < RETIRED)):
+            return False
+    last = sim.snapshots.get(index)
+    return (last is None or last.is_over) and sim.cut_is_applied(index)
+
+
+class SimSnapshot:
+    """One snapshot of one table of a ``Sim``, from its begin on.
+
+    Args:
+        sim, index: which.
+        block: entries that are copied at once.
+
+    Attributes:
+        is_over: it is made, and equals what there was when it began.
+        images: how many of them were laid over the copy.
+    """
+
+    def __init__(self, sim: "Sim", index: int, block: int = 2) -> None:
+        if not may_begin(sim, index):
+            raise AssertionError("no hold is given now")
+        self._view, self._block = sim.tables[index], block
+        header = self._view.header
+        self._bound = int(header["entries_used"])
+        self._true = _trained(self._view.entries[:self._bound])
+        if set(self._true) != set(sim.features[index]):
+            raise AssertionError("keys {}, oracle {}".format(set(self._true), set(sim.features[index])))
+        self._copy = np.zeros((self._bound, INT64_COLUMNS), np.int64)
+        self._next = self.images = 0
+        self.is_over = False
+        header["snapshot_bound"] = self._bound
+        header["snapshot_copied"] = header["snapshot_logged"] = 0
+        exchange_i64(self._view.longs, _ASKED, int(header["snapshot_asked"]) + 1)
+
+    def advance(self) -> bool:
+        """Copy a block, or say that it is copied, or finish; False if all is over."""
+        if self.is_over:
+            return False
+        copied = int(self._view.header["snapshot_copied"])
+        if self._next == copied < self._bound:
+            self._next = min(self._bound, copied + self._block)
+            self._copy[copied:self._next] = self._view.entries[copied:self._next]
+        elif copied < self._next:
+            exchange_i64(self._view.longs, _COPIED, self._next)
+        else:
+            self._finish()
+        return True
+
+    def _finish(self) -> None:
+        self.images = int(load_acquire_i64(self._view.longs, _LOGGED))
+        log = self._view.log[:self.images]
+        numbers = log[:, IMAGE_ENTRY].tolist()
+        if len(set(numbers)) != self.images or max(numbers, default=-1) >= self._bound:
+            raise AssertionError("two images of an entry, or of none of {}: {}".format(self._bound, numbers))
+        self._copy[log[:, IMAGE_ENTRY]] = log[:, IMAGE_CONTENT:]
+        made = _trained(self._copy)
+        if made != self._true:
+            raise AssertionError("the snapshot has {}, it began with {}".format(made, self._true))
+        self.is_over = True
+
+
+def _trained(entries: np.ndarray) -> Dict[int, Tuple[int, ...]]:
+    """key -> the whole entry, of those with trained state."""
+    states = np.ascontiguousarray(entries).view(np.int32)[:, STATE]
+    return {int(entry[KEY]): tuple(entry.tolist()) for entry in entries[states == TRAINED]}

@@ -1,0 +1,59 @@
+"""The table worker's part in a snapshot: what the trainer has not copied yet changes only when an image of it is kept.
+
+The trainer copies the entries below ``snapshot_bound``, in the order of their numbers, while training goes on, and
+lays the images over its copy in the end.  A snapshot begins inside a hold, when every record is assigned and no cut
+is left to be applied: so nothing that was begun before it changes an entry during it.
+
+Entries change where a record is assigned and in the cuts EVICT, RESET and LOAD, nowhere else; and these wait.  Beside
+that an entry without trained state becomes a name (``touch.name_keys``), and a name becomes free
+(``touch.leave_window``, ``touch.collect_free``).  This needs no image: the copy takes TRAINED entries only, and what
+it may see there of such an entry, in whatever order, is FREE or NAMED, until a record makes it TRAINED; and for that
+it got an image first.
+"""
+from ascpipe.shm import layout
+from ascpipe.shm.atomics import exchange_i64, load_acquire_i64
+from ascpipe.shm.ring import TableView
+from ascpipe.tables.records import Record
+from ascpipe.tables.snapshot import NO_ROOM, Images
+
+_BOUND, _COPIED, _LOGGED = (
+    layout.TABLE.fields[name][1] // 8 for name in ("snapshot_bound", "snapshot_copied", "snapshot_logged"))
+
+
+class Snapshots:
+    """The snapshots of one table.
+
+    Args:
+        view: the table's segment.
+    """
+
+    def __init__(self, view: TableView) -> None:
+        self._view = view
+        self._images = Images(view.header, view.entries, view.log, view.ready_log)
+        self._awaits_end = False
+
+    def is_on(self) -> bool:
+        """Whether entries are being copied."""
+        longs = self._view.longs
+        return bool(load_acquire_i64(longs, _COPIED) < load_acquire_i64(longs, _BOUND))
+
+    def keep(self, record: Record) -> bool:
+        """See to it that a record may be assigned.
+
+        Returns:
+            False if that must wait for the end of a snapshot: there is no room in its log.  Not less than its end,
+            although less might do: for that the trainer rings, and not whenever some more entries are copied.
+        """
+        if not self.is_on():
+            self._awaits_end = False
+            self._images.forget()
+            return True
+        if self._awaits_end:
+            return False
+        logged = self._images.append(record, int(load_acquire_i64(self._view.longs, _COPIED)))
+        if logged == NO_ROOM:
+            self._awaits_end = True
+            self._view.header["snapshot_waits"] += 1
+            return False
+        exchange_i64(self._view.longs, _LOGGED, logged)  # SYNC images: a full fence, the changes come after it
+        return True
