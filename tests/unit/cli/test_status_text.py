@@ -37,7 +37,7 @@ def test_each_number_stands_beside_its_name(monkeypatch):
                   "user[1]", "95.4 %", "a plan of the table worker", "77", "not running", "1.0 of 256.0"):
         assert words in text
     (table,) = [line.split() for line in text.splitlines() if " 95.4 % " in line]
-    assert table == ["user[1]", "7", "7", "5000", "100", "8", "2", "95.4", "%", "31", "4", "1.5"]
+    assert table == ["user[1]", "7", "7", "5000", "100", "8", "2", "95.4", "%", "31", "4", "1.5", "2"]
     (ring,) = [line.split() for line in text.splitlines() if " train " in line]
     assert ring[:9] == ["0", "train", "3", "64", "12", "1", "14", "1", "9"]
 
