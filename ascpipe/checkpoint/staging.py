@@ -43,6 +43,14 @@ class Staging:
             disk.close(self.fd)
         raise OSError(errno.EBUSY, "another save takes our directory for one that was left behind", self.name)
 
+    def sync_marker(self) -> None:
+        """Make the marker durable, before anything large is written. OSError if the disk refuses.
+
+        Not at once: for a save in the background training waits until the directory is there.
+        """
+        if self._marker is not None:
+            disk.sync(self._marker)
+
     def close(self) -> None:
         """Give back the descriptors, and with them the lock."""
         if self._marker is not None:
@@ -54,7 +62,11 @@ def _marked(fd: int) -> Optional[int]:
     """The marker of a new directory, locked; None if another save is removing the directory, which it may while
     there is no lock."""
     try:
-        disk.write_file(fd, MARKER, _MARK)
+        marker = disk.create_file(fd, MARKER)
+        try:
+            disk.write_all(marker, _MARK)
+        finally:
+            disk.close(marker)
         return _locked_marker(fd)
     except FileNotFoundError:
         return None

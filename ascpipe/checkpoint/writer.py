@@ -135,6 +135,7 @@ class CheckpointWriter:
             free = disk.free_bytes(self._directory())
             if free < self.needed_bytes:
                 raise self._failure("the disk has {} bytes left".format(free))
+            self._stage().sync_marker()
 
     def write_table(self, name: str, blocks: Iterable[Block], candidates: Iterable[CandidateBlock] = (),
                     pool: Optional[np.ndarray] = None, deleted: Optional[np.ndarray] = None) -> None:

@@ -25,7 +25,7 @@ class FrozenTables:
             waits until this is closed.
 
     Raises:
-        tf.errors.ResourceExhaustedError: there is no memory for the log; nothing was changed.
+        tf.errors.ResourceExhaustedError: there is no memory for the copies or the log; nothing was changed.
     """
 
     def __init__(self, held: Hold, numbers: Mapping[str, int], tables: Mapping[str, TableState],
@@ -36,7 +36,8 @@ class FrozenTables:
             self._headers = {name: at.header.copy() for name, at in tables.items()}
             self._home_rows = {name: len(at.homes) for name, at in tables.items()}
             self._device: Dict[str, List[np.ndarray]] = {
-                name: [rows.copy() for rows in at.device] for name, at in tables.items()}
+                name: [self._copy(number, index, len(tables[name].device[0]))
+                       for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
         except BaseException:
             self.close()
             raise
@@ -54,6 +55,11 @@ class FrozenTables:
 
     def __exit__(self, *reason: object) -> None:
         self.close()
+
+    def _copy(self, table: int, index: int, rows: int) -> np.ndarray:
+        data, width = _FLOATS(), ctypes.c_int64()
+        native.call("asc_save_device", self._save, table, index, ctypes.byref(data), ctypes.byref(width))
+        return np.ctypeslib.as_array(data, (rows, width.value))
 
     def _table(self, name: str, number: int) -> TableState:
         header = self._headers[name]

@@ -179,6 +179,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_load_begin": [ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64],
     "asc_load_end": [ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64],
     "asc_save_begin": [ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.c_int64, _INT64],
+    "asc_save_device": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.POINTER(_FLOATS), _INT64],
     "asc_save_entries": [ctypes.c_int64, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64],
     "asc_save_want": [ctypes.c_int64, ctypes.c_int, _INT32, ctypes.c_int64],
     "asc_save_rows": [ctypes.c_int64, ctypes.c_int, _INT32, ctypes.c_int64, _FLOATS],

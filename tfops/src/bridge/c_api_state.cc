@@ -188,6 +188,18 @@ ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, s
   return Answer(status, err, err_bytes);
 }
 
+// As asc_table_state, of the copy; the pointer is not to be used after the save.
+ASC_EXPORT int asc_save_device(std::int64_t save, int table, int index, float** data, std::int64_t* width, char* err,
+                               int err_bytes) {
+  std::shared_ptr<BackgroundSave> found;
+  CoreStatus status = Saves().Find(save, &found);
+  ascpipe::StateRows copy = ascpipe::StateRows();
+  if (status.ok()) status = found->Device(table, index, &copy);
+  *data = copy.data;
+  *width = copy.width;
+  return Answer(status, err, err_bytes);
+}
+
 // entries: those of ascpipe/shm/layout.py, as many as were used when the save began.
 ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std::int64_t count, char* err,
                                 int err_bytes) {

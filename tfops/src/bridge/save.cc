@@ -1,14 +1,47 @@
 #include "bridge/save.h"
 
 #include <algorithm>
+#include <cstring>
+#include <thread>
 #include <utility>
 
 #include "core/atomics.h"
 #include "core/bell.h"
+#include "core/blocks.h"
 #include "core/entry_snapshot.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
+
+namespace {
+
+constexpr std::int64_t kCopiedAtOnce = 1 << 18;  // floats
+constexpr unsigned kThreads = 4;                 // more do not copy faster: memory is the limit
+
+struct Copy {
+  const float* from;
+  float* to;
+  std::int64_t floats;
+};
+
+// Training stands still meanwhile, so that cores are idle.
+void CopyAll(const std::vector<Copy>& copies) {
+  for (const Copy& copy : copies) {
+    const Blocks::Work work = [&copy](std::int64_t begin, std::int64_t end) {
+      std::memcpy(copy.to + begin, copy.from + begin, static_cast<std::size_t>(end - begin) * sizeof(float));
+    };
+    Blocks blocks(copy.floats, kCopiedAtOnce, &work);
+    std::vector<std::thread> others;
+    const std::int64_t most = (copy.floats - 1) / kCopiedAtOnce;  // beside this thread
+    for (std::int64_t i = 1; i < std::min(kThreads, std::thread::hardware_concurrency()) && i <= most; ++i) {
+      others.emplace_back([&blocks] { blocks.Take(); });
+    }
+    blocks.Take();
+    for (std::thread& other : others) other.join();
+  }
+}
+
+}  // namespace
 
 BackgroundSave::BackgroundSave(std::shared_ptr<Pipeline> pipeline) : pipeline_(std::move(pipeline)) {
   pipeline_->waiter().BePatient(true);
@@ -31,6 +64,8 @@ CoreStatus BackgroundSave::Begin(const std::shared_ptr<Pipeline>& pipeline, cons
     if (!status.ok()) return status;
     logs[table->number()] = std::move(log);
   }
+  const CoreStatus status = begun->CopyDevice(tables);
+  if (!status.ok()) return status;
   begun->logs_ = std::move(logs);
   for (Table* table : tables) {
     begun->tables_[table->number()] = table;
@@ -51,6 +86,33 @@ BackgroundSave::~BackgroundSave() {
   }
   pipeline_->waiter().BePatient(false);
   pipeline_->waiter().Wake();
+}
+
+CoreStatus BackgroundSave::CopyDevice(const std::vector<Table*>& tables) {
+  std::vector<Copy> copies;
+  for (Table* table : tables) {
+    for (int index = 0;; ++index) {
+      const StateRows state = table->State(index);
+      if (state.data == nullptr) break;
+      std::shared_ptr<DeviceTable> copy;
+      const CoreStatus status = HostDeviceTable::Make(table->name(), table->device().row_count(), state.width, &copy);
+      if (!status.ok()) return status;
+      copies.push_back({state.data, copy->rows(), copy->row_count() * copy->dim()});
+      device_[table->number()].push_back(std::move(copy));
+    }
+  }
+  CopyAll(copies);
+  return CoreStatus();
+}
+
+CoreStatus BackgroundSave::Device(int table, int index, StateRows* copy) const {
+  const auto numbered = device_.find(table);
+  if (numbered == device_.end()) return Error(Code::kInvalidArgument, "table ", table, " is not in this save");
+  *copy = StateRows();
+  if (index < 0 || static_cast<std::size_t>(index) >= numbered->second.size()) return CoreStatus();
+  const DeviceTable& rows = *numbered->second[static_cast<std::size_t>(index)];
+  *copy = StateRows{rows.rows(), rows.dim(), rows.dim(), 0.0f};
+  return CoreStatus();
 }
 
 CoreStatus BackgroundSave::ReadEntries(int table, layout::Entry* entries, std::int64_t count) {

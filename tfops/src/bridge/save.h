@@ -12,10 +12,11 @@
 #include "core/core_status.h"
 #include "core/layout.h"
 #include "core/row_log.h"
+#include "core/table_instance.h"
 
 namespace ascpipe {
 
-// From a hold on, until its end, entries and home rows of some tables can be read as they were then.  One at a time.
+// From a hold on, until its end, the state of some tables can be read as it was then.  One at a time.
 // Keeps every mapping; while it lasts, no wait of the trainer runs out of time, as a step may wait for room in a log.
 class BackgroundSave {
  public:
@@ -26,6 +27,8 @@ class BackgroundSave {
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
+  // The copy of a table's state array on the device; without data: there is none.
+  CoreStatus Device(int table, int index, StateRows* copy) const;
   // See core/entry_snapshot.h; once for each table.
   CoreStatus ReadEntries(int table, layout::Entry* entries, std::int64_t count);
   // Says which home rows are wanted, all of them; then they are read, each once.
@@ -37,10 +40,12 @@ class BackgroundSave {
   CoreStatus Find(int table, Table** found) const;
   CoreStatus FindLog(int table, const std::int32_t* homes, std::int64_t count, RowLog** log) const;
   void Wake(const Table& table) const;
+  CoreStatus CopyDevice(const std::vector<Table*>& tables);
 
   const std::shared_ptr<Pipeline> pipeline_;
   std::map<int, Table*> tables_;
   std::map<int, std::shared_ptr<RowLog>> logs_;
+  std::map<int, std::vector<std::shared_ptr<DeviceTable>>> device_;  // by table, then as Table::State
 };
 
 }  // namespace ascpipe
