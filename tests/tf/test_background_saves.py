@@ -10,50 +10,20 @@ import tensorflow as tf
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.paths import MANIFEST
-from ascpipe.checkpoint.reader import open_checkpoint
-from ascpipe.checkpoint.writer import CheckpointWriter
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import memory
 from ascpipe.tf import CheckpointSaverHook, trained_batches, wait_for_save
 from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.frozen import FrozenTables
 from mx_rec.util.initialize import terminate_config_initializer
-from tests.support import checkpoints
 from tests.support.waiting import wait_until
 from tests.tf import programs
+from tests.tf.background import BEFORE_ENTRIES, BEFORE_ROWS, BEFORE_THE_END, WAIT_S, Paused, content
 from tests.tf.test_saving import STEPS, Run, ascpipe
 from tests.tf.test_saving_in_managed_sessions import train_an_estimator
 
 SAVED = 8
-WAIT_S = 30
 
 pytestmark = pytest.mark.timeout_s(120)
-
-
-class Paused:
-    """Saves in the background stop before a method, until they are let go on."""
-
-    def __init__(self, monkeypatch, owner, method):
-        self.reached, self.go_on = threading.Event(), threading.Event()
-        plain = getattr(owner, method)
-
-        def waiting(*args, **kwargs):
-            if threading.current_thread().name == "ascpipe-save":
-                self.reached.set()
-                assert self.go_on.wait(WAIT_S)
-            return plain(*args, **kwargs)
-        monkeypatch.setattr(owner, method, waiting)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *reason):
-        self.go_on.set()
-
-
-BEFORE_ENTRIES = (FrozenTables, "tables")
-BEFORE_ROWS = (CheckpointWriter, "begin_tables")
-BEFORE_THE_END = (CheckpointWriter, "commit")
 
 
 @contextlib.contextmanager
@@ -83,16 +53,6 @@ def pipeline():
 
 def waits():
     return [table["save_waits"] for table in pipeline().status()["tables"]]
-
-
-def content(prefix):
-    """All that a checkpoint says of each key, and the values of its variables."""
-    with open_checkpoint(prefix) as checkpoint:
-        tables = {name: (checkpoints.by_key(checkpoint.blocks(name)), checkpoints.by_key(checkpoint.candidates(name)),
-                         checkpoint.tables[name].policies) for name in checkpoint.tables}
-        reader = tf.train.load_checkpoint(checkpoint.dense_prefix)
-        dense = {name: reader.get_tensor(name).tobytes() for name in reader.get_variable_to_shape_map()}
-        return tables, dense, checkpoint.position
 
 
 def test_by_key_tells_two_steps_apart(tmp_path, monkeypatch):

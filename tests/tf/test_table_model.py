@@ -1,11 +1,14 @@
 """The whole stack computes what one dictionary computes, on random streams with random events between steps."""
+import functools
+import tempfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ascpipe.tf import native
+from ascpipe.tf import Saver, native
 from ascpipe.words import CUT_EVICT
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
@@ -13,6 +16,7 @@ from mx_rec.util.ops import import_host_pipeline_ops
 from tests.reference import initial_rows
 from tests.support.table_model import Adagrad, Descent, TableModel
 from tests.tf import programs
+from tests.tf.background import BEFORE_ENTRIES, BEFORE_ROWS, Beside
 
 DIM = 2
 SEED = 9
@@ -29,7 +33,7 @@ class Scenario:
     Attributes:
         batches: list of {"ids": int64[n], "gradients": float32[n, DIM], "time": int64}.
         events: per step, (what, argument) before it: ("threshold", n), ("evict", age), ("evaluate", keys),
-            ("reset", 0).
+            ("reset", 0), ("save", (point, moments)): in the background, see ``Beside``.
         threshold, coefficient, device_rows, host_rows, expansion, padding, optimizer: of the table.
     """
 
@@ -51,7 +55,8 @@ def scenarios(draw):
                         "gradients": np.array(gradients, np.float32).reshape(len(ids), DIM)})
     event = st.one_of(
         st.tuples(st.just("threshold"), st.integers(0, 4)), st.tuples(st.just("evict"), st.integers(0, 60)),
-        st.tuples(st.just("evaluate"), st.lists(KEYS, min_size=1, max_size=6)), st.just(("reset", 0)))
+        st.tuples(st.just("evaluate"), st.lists(KEYS, min_size=1, max_size=6)), st.just(("reset", 0)),
+        st.tuples(st.just("save"), st.tuples(st.sampled_from([BEFORE_ENTRIES, BEFORE_ROWS]), st.integers(0, 6))))
     events = {step: draw(st.lists(event, max_size=2)) for step in range(len(batches)) if draw(st.booleans())}
     largest = max(1, max(len(set(batch["ids"].tolist())) for batch in batches))
     tier = draw(st.sampled_from(["device", "one batch", "half", "expansion"]))
@@ -75,6 +80,8 @@ def expected(scenario):
         for what, argument in scenario.events.get(step, ()):
             if what == "evaluate":
                 yield model.evaluate(argument), model.size()
+            elif what == "save":
+                yield None, model.size()
             else:
                 {"threshold": model.set_threshold, "evict": model.evict, "reset": model.reset}[what](argument)
                 yield None, model.size()
@@ -110,7 +117,9 @@ def found(scenario):
             "reset": table.variable.initializer,
         }
         start_asc_pipeline()
-        with programs.session() as run:
+        saver = Saver(max_to_keep=None, allow_empty=True)
+        with programs.session() as run, tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            saves = Beside(patch, functools.partial(saver.save, run), folder)
             run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
             if questions:
                 run.run(eval_iterator.initializer)
@@ -118,10 +127,16 @@ def found(scenario):
                 for what, argument in scenario.events.get(step, ()):
                     if what == "evaluate":
                         yield run.run(eval_rows), table.size()
+                    elif what == "save":
+                        saves.begin(*argument)
+                        yield None, table.size()
                     else:
+                        saves.let_go()  # what changes many entries waits until they are copied
                         run.run(events[what], {argument_of: argument})
                         yield None, table.size()
                 yield run.run([rows, train])[0], table.size()
+                saves.passed()
+            saves.end()
 
 
 def _lookup(table, scenario, batches, training):
