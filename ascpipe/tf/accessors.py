@@ -1,26 +1,34 @@
 """Small questions and settings that programs ask one function each; the answers are in the ``Configuration``."""
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 import tensorflow as tf
 
+from ascpipe.tf import ranks
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.table import Table
 from ascpipe.tf.validation import Integer, Text, boolean, checked
 
 
 def get_rank_id() -> int:
-    """Number of this process among all. This and all below: ``EnvironmentError`` before ``init``."""
-    return Configuration.get_instance().rank_id
+    """Number of this process among all. Before ``init``, too, when programs are imported: as the launcher says, else 0.
+
+    All below but ``get_rank_size`` and ``get_device_id`` raise ``EnvironmentError`` before ``init``.
+    """
+    if Configuration.is_initialised():
+        return Configuration.get_instance().rank_id
+    return ranks.get_rank_id() if ranks.launched_by_mpi() else 0
 
 
 def get_rank_size() -> int:
-    """How many processes train together."""
-    return Configuration.get_instance().rank_size
+    """How many processes train together. Before ``init``, too: as the launcher says, else 1."""
+    if Configuration.is_initialised():
+        return Configuration.get_instance().rank_size
+    return ranks.get_rank_size() if ranks.launched_by_mpi() else 1
 
 
 def get_device_id() -> int:
-    """Number of this process's device."""
-    return Configuration.get_instance().rank_id
+    """Number of this process's device. Before ``init``, too."""
+    return get_rank_id()
 
 
 def get_use_static() -> bool:
@@ -73,13 +81,22 @@ def set_eval_steps(steps: int) -> None:
 
 def get_ascend_global_hashtable_collection() -> str:
     """Name of the collection that holds table variables."""
-    return Configuration.get_instance().hashtable_collection
+    return Configuration.get_instance().train_params_config.ascend_global_hashtable_collection
 
 
 @checked(name=Text(1, 255))
 def set_ascend_global_hashtable_collection(name: str) -> None:
     """Choose the collection that holds the variables of tables created from now on; 1 to 255 characters."""
-    Configuration.get_instance().hashtable_collection = name
+    Configuration.get_instance().train_params_config.ascend_global_hashtable_collection = name
+
+
+@checked(name=Text(1, 255))
+def set_ascend_table_name_must_contain(name: str = "merged") -> None:
+    """Nothing: tables are never merged, so that each is looked up and saved under its own name."""
+
+
+def insert_optimizer(*args: Any, **kwargs: Any) -> None:
+    """Nothing: the slot variables of a table are found in the graph, whichever optimizer made them."""
 
 
 def is_asc_manager_initialized() -> bool:
@@ -99,22 +116,16 @@ def clear_channel(is_train_channel: bool = False) -> tf.Operation:
     return tf.no_op(name="clear_channel_{}".format(int(not is_train_channel)))
 
 
+def export_table_instances() -> Dict[Any, Table]:
+    """The tables of the default graph, by their variables."""
+    return Configuration.get_instance().sparse_embed_config.table_instance_dict
+
+
 def get_table_instance(variable: Any) -> Table:
     """The table of a table variable of the default graph. Raises ``KeyError``."""
-    for table in _tables().values():
-        if table.variable is variable:
-            return table
-    raise KeyError("{!r} is the variable of no table of the default graph".format(getattr(variable, "name", variable)))
+    return Configuration.get_instance().sparse_embed_config.get_table_instance(variable)
 
 
 def get_table_instance_by_name(table_name: str) -> Table:
     """A table of the default graph. Raises ``KeyError``."""
-    tables = _tables()
-    if table_name not in tables:
-        raise KeyError("the default graph has no table {!r}; there are {}".format(
-            table_name, ", ".join(sorted(map(repr, tables))) or "none"))
-    return tables[table_name]
-
-
-def _tables() -> Any:
-    return Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph()).tables
+    return Configuration.get_instance().sparse_embed_config.get_table_instance_by_name(table_name)

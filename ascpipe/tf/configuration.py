@@ -14,6 +14,7 @@ import tensorflow as tf
 from ascpipe.tf import ranks
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.not_built import NotBuiltYetError
+from ascpipe.tf.sub_configs import HybridManagerConfig, SparseEmbedConfig, SubConfig, TrainParamsConfig
 from ascpipe.tf.validation import Integer, Rule, Text, boolean, check_all
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Configuration:
         hashtable_collection: the graph collection that holds table variables.
         pipeline: the running one, or None.
         last_saved: the last checkpoint that was saved, or None.
+        sparse_embed_config, hybrid_manager_config, train_params_config, feature_spec_config, optimizer_config: the
+            incumbent's parts.
     """
 
     _current: ClassVar[Optional["Configuration"]] = None
@@ -85,6 +88,10 @@ class Configuration:
         self.hashtable_collection = DEFAULT_HASHTABLE_COLLECTION
         self.pipeline: Optional[Pipeline] = None
         self.last_saved: Optional[str] = None
+        self.sparse_embed_config = SparseEmbedConfig(self)
+        self.hybrid_manager_config = HybridManagerConfig(self)
+        self.train_params_config = TrainParamsConfig(self)
+        self.feature_spec_config = self.optimizer_config = SubConfig(self)
         self._at_end: List[Callable[[], None]] = []
 
     @property
@@ -139,13 +146,14 @@ class Configuration:
         self.pipeline = None
 
 
-def init(**kwargs: Any) -> None:
+def init(*use_mpi: bool, **kwargs: Any) -> None:
     """Start using ascpipe in this process.
 
     The keyword arguments are those of the incumbent, of its newer and older versions; step counts and
     performance hints are accepted without effect, others that it does not know are ignored with a warning.
 
     Args:
+        use_mpi: what older versions take first, without effect.
         use_dynamic: bool, True: batches of any shape; False: each lookup names a ``send_count``.
         use_dynamic_expansion: bool, False: tables have no size: their rows live in host memory and are used there, and
             optimizers are those by address.
@@ -164,6 +172,10 @@ def init(**kwargs: Any) -> None:
         EnvironmentError: ``init`` was called before, and not ended.
         NotBuiltYetError: several ranks.
     """
+    if len(use_mpi) > 1:
+        raise ValueError("init takes use_mpi alone without its name; it was given {} values: {!r}".format(
+            len(use_mpi), use_mpi))
+    kwargs.update(zip(("use_mpi",), use_mpi))
     check_all(_RULES, kwargs)
     lacking = [name for name in ("save_checkpoint_due_time", "save_delta_checkpoints_secs") if kwargs.get(name) is None]
     if kwargs.get("is_incremental_checkpoint", False) and lacking:

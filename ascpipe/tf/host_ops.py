@@ -12,7 +12,6 @@ _SUBMIT = "ids are submitted by get_asc_insert_func"
 _INSTEAD = {
     "read_emb_key_v2": _SUBMIT,
     "read_emb_key_v2_dynamic": _SUBMIT,
-    "return_timestamp": "give get_asc_insert_func a FeatureSpec(..., is_timestamp=True)",
     "lazy_adam": "use mx_rec.optimizers.lazy_adam.create_hash_optimizer",
     "sgd": "use mx_rec.optimizers.gradient_descent.create_hash_optimizer",
 }
@@ -27,6 +26,20 @@ class HostOps:
     def clear_channel(channel_id: int = 0, name: Any = None) -> tf.Operation:
         """An op that does nothing: tickets need no counter that could be reset."""
         return tf.no_op(name=name or "clear_channel_{}".format(channel_id))
+
+    @staticmethod
+    def return_timestamp(sample: Any, name: Optional[str] = None) -> tf.Tensor:
+        """The time of a batch, for data without timestamps of its own.
+
+        Args:
+            sample: any tensor of the batch: each batch asks the clock anew.
+            name: of the tensor.
+
+        Returns:
+            int64 scalar, seconds since 1970.
+        """
+        with tf.control_dependencies([tf.convert_to_tensor(sample)]):
+            return tf.cast(tf.timestamp(), tf.int64, name=name)
 
     @staticmethod
     @checked(embedding_dim=Integer(1), embedding_type=Choice(1), name=Text(1, 255, optional=True))

@@ -1,5 +1,5 @@
 """Calls of the incumbent's API that are not built yet: programs may import them, and are told when they call."""
-from typing import Any
+from typing import Any, Sequence
 
 import tensorflow as tf
 
@@ -18,3 +18,24 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
 
     def __init__(self, dump_graph: bool = False, modify_graph: bool = True) -> None:
         raise NotBuiltYetError("GraphModifierHook", _FEATURE_SPEC_MODE + " at the end of model_fn")
+
+
+class LookupSubgraphSlicerHook(tf.estimator.SessionRunHook):
+    """Moves ops of some types, which ids need, into the dataset; not built yet."""
+
+    def __init__(self, op_types: Sequence[str]) -> None:
+        raise NotBuiltYetError("LookupSubgraphSlicerHook", "compute the ids in dataset.map")
+
+
+class OrphanLookupKeySlicerHook(tf.estimator.SessionRunHook):
+    """Moves ids that no iterator feeds into the dataset; not built yet."""
+
+    def __init__(self) -> None:
+        raise NotBuiltYetError("OrphanLookupKeySlicerHook", "give the ids in the batches of the dataset")
+
+
+class ACGPushOpsToDatasetHook(tf.estimator.SessionRunHook):
+    """The older name of what ``LookupSubgraphSlicerHook`` does; not built yet."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotBuiltYetError("ACGPushOpsToDatasetHook", "compute the ids in dataset.map")

@@ -1,11 +1,4 @@
 """Graph modification."""
-from typing import NoReturn
+from ascpipe.tf.later import GraphModifierHook, LookupSubgraphSlicerHook, OrphanLookupKeySlicerHook
 
-from ascpipe.tf.later import GraphModifierHook
-from mx_rec import _missing
-
-__all__ = ["GraphModifierHook"]
-
-
-def __getattr__(name: str) -> NoReturn:
-    _missing.refuse(__name__, name)
+__all__ = ["GraphModifierHook", "LookupSubgraphSlicerHook", "OrphanLookupKeySlicerHook"]

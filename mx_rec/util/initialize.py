@@ -3,6 +3,7 @@ from typing import NoReturn
 
 from ascpipe.tf.accessors import (
     clear_channel,
+    export_table_instances,
     get_ascend_global_hashtable_collection,
     get_device_id,
     get_eval_steps,
@@ -16,8 +17,10 @@ from ascpipe.tf.accessors import (
     get_use_dynamic_expansion,
     get_use_hot,
     get_use_static,
+    insert_optimizer,
     is_asc_manager_initialized,
     set_ascend_global_hashtable_collection,
+    set_ascend_table_name_must_contain,
     set_eval_steps,
     set_if_load,
     set_train_interval,
@@ -31,6 +34,7 @@ from mx_rec import _missing
 __all__ = [
     "ConfigInitializer",
     "clear_channel",
+    "export_table_instances",
     "get_ascend_global_hashtable_collection",
     "get_device_id",
     "get_eval_steps",
@@ -45,9 +49,11 @@ __all__ = [
     "get_use_dynamic_expansion",
     "get_use_hot",
     "get_use_static",
+    "insert_optimizer",
     "init",
     "is_asc_manager_initialized",
     "set_ascend_global_hashtable_collection",
+    "set_ascend_table_name_must_contain",
     "set_eval_steps",
     "set_if_load",
     "set_train_interval",

@@ -27,7 +27,22 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
     ``tf.scatter_nd_add(var, grad.indices[:, None], delta)`` changes them.
 
     State lives in slot variables of the table, so that it moves with the rows.
+
+    Attributes:
+        _lr: the learning rate: a number, a tensor or a callable. Programs may replace it, for loss scaling; it is read
+            when gradients are applied.
     """
+
+    _lr: Any
+
+    @property
+    def _learning_rate(self) -> Any:
+        """TensorFlow's word for ``_lr`` in all its optimizers but Adam."""
+        return self._lr
+
+    @_learning_rate.setter
+    def _learning_rate(self, value: Any) -> None:
+        self._lr = value
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         if has_unique_indices(grad):

@@ -1,1 +1,4 @@
 """Ranks."""
+from mx_rec.util.communication import hccl_ops
+
+__all__ = ["hccl_ops"]

@@ -1,0 +1,4 @@
+"""Savers."""
+from ascpipe.tf.saver import Saver
+
+__all__ = ["Saver"]
