@@ -28,6 +28,7 @@
     |   +-- TableWorkerDiedError E122  its state cannot be trusted
     |   +-- KeyWorkerDiedError E130  by anything but SIGKILL
     |   `-- CrashLoopError     E140  restarted too often
+    +-- NotBuiltYetError       E600  the reference has it, ascpipe does not yet
     +-- CheckpointError        E500  ascpipe/checkpoint/errors.py has the tree of these
     `-- RemoteError            E199  a code of the daemon that this version does not know
 
@@ -300,6 +301,19 @@ class CrashLoopError(WorkerError):
     fields: ClassVar[Tuple[str, ...]] = ("worker", "restarts", "window_s", "causes")
     template = ("{worker} was restarted {restarts} times in {window_s:g} s, giving up. Last causes: {causes}. "
                 "What was trained since the last checkpoint is lost. Restart the program")
+
+
+class NotBuiltYetError(AscpipeError, NotImplementedError):
+    """An argument or a call asks for something that ascpipe cannot do yet: refused by name, never ignored.
+
+    Attributes:
+        what: the argument or call, with its value.
+        instead: what to do.
+    """
+
+    code = "E600"
+    fields: ClassVar[Tuple[str, ...]] = ("what", "instead")
+    template = "{what} is not built yet in ascpipe: {instead}"
 
 
 class RemoteError(DaemonError):

@@ -1,6 +1,6 @@
 """The command line: ``ascpipe VERB``; one file per verb, loaded when it is called.
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no such daemon runs.
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no such daemon runs; ``run`` ends as its program does.
 """
 import importlib
 import sys
@@ -14,7 +14,7 @@ from ascpipe.logs import one_line
 
 FAILED, USAGE, NOT_RUNNING = 1, 2, 3
 
-_VERBS = ("start", "status", "stop", "checkpoint")
+_VERBS = ("run", "start", "status", "stop", "checkpoint")
 
 
 class _Verbs(click.Group):

@@ -1,0 +1,35 @@
+"""Runs a program as ``python PROGRAM ARGS...`` does, with a folder of stand-ins last on its path.
+
+    python program.py STANDINS PROGRAM ARGS...
+
+``ascpipe run`` becomes this; a program of its own, so that nothing of the command line is loaded beside the user's. The
+folder is not named in the environment, as it is for this program and not for those that it starts.
+"""
+import importlib.machinery
+import os
+import sys
+import types
+
+
+class _ProgramLoader(importlib.machinery.SourceFileLoader):
+    """Python neither reads nor writes compiled files for the program that it was called with."""
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def main() -> None:
+    """Returns where the program ends; what it raises goes up."""
+    standins, program = sys.argv[1:3]
+    sys.argv = sys.argv[2:]
+    sys.path[0] = os.path.dirname(os.path.realpath(program))
+    sys.path.append(standins)
+    module = types.ModuleType("__main__")
+    loader = _ProgramLoader("__main__", program)
+    module.__dict__.update(__file__=program, __loader__=loader, __cached__=None)
+    sys.modules["__main__"] = module
+    loader.exec_module(module)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Stand-in for the adapter of TensorFlow 1.15."""

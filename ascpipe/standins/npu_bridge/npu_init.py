@@ -1,0 +1,40 @@
+"""What programs take from here by star import."""
+import tensorflow as tf
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
+
+from ascpipe.tf import collectives as hccl_ops
+from ascpipe.tf.ascend import iterations as util
+from ascpipe.tf.ascend import npu_ops, npu_plugin
+from ascpipe.tf.ascend.estimator import (
+    NPUEstimator,
+    NPUEstimatorSpec,
+    npu_distributed_optimizer_wrapper,
+    npu_hooks_append,
+    npu_tf_optimizer,
+)
+from ascpipe.tf.ascend.run_config import (
+    DumpConfig,
+    NPURunConfig,
+    ProfilingConfig,
+    npu_config_proto,
+    npu_run_config_init,
+)
+
+__all__ = [
+    "DumpConfig",
+    "NPUEstimator",
+    "NPUEstimatorSpec",
+    "NPURunConfig",
+    "ProfilingConfig",
+    "RewriterConfig",
+    "hccl_ops",
+    "npu_config_proto",
+    "npu_distributed_optimizer_wrapper",
+    "npu_hooks_append",
+    "npu_ops",
+    "npu_plugin",
+    "npu_run_config_init",
+    "npu_tf_optimizer",
+    "tf",
+    "util",
+]

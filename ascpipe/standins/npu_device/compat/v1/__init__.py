@@ -1,0 +1,1 @@
+"""The names of ``npu_bridge``."""

@@ -1,0 +1,2 @@
+"""Estimators and ops."""
+from npu_bridge.estimator import *  # noqa: F403

@@ -1,0 +1,2 @@
+"""Estimators."""
+from npu_bridge.estimator.npu import *  # noqa: F403

@@ -1,0 +1,2 @@
+"""Estimators."""
+from npu_bridge.estimator.npu.npu_estimator import *  # noqa: F403

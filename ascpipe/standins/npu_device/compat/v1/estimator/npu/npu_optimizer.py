@@ -1,0 +1,2 @@
+"""Optimizers of several ranks."""
+from npu_bridge.estimator.npu.npu_optimizer import *  # noqa: F403

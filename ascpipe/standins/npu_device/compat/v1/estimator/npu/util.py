@@ -1,0 +1,2 @@
+"""Several iterations in one run."""
+from npu_bridge.estimator.npu.util import *  # noqa: F403

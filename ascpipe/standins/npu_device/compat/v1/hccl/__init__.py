@@ -1,0 +1,2 @@
+"""Collectives."""
+from npu_bridge.hccl import *  # noqa: F403

@@ -1,0 +1,2 @@
+"""Collectives."""
+from npu_bridge.hccl.hccl_ops import *  # noqa: F403

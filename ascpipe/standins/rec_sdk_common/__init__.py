@@ -1,0 +1,1 @@
+"""Stand-in for what the incumbent's packages share."""

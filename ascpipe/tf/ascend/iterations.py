@@ -1,0 +1,137 @@
+"""Several training iterations in one call of ``Session.run``.
+
+An Ascend card repeats the step by itself. Here each iteration is a step of its own, with its own batch and its own
+plan, so no op can hold them: the session repeats its runs. Only sessions that are named here do, by a ``run`` of their
+own; the op that is returned tells which of their runs are meant.
+"""
+from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Union
+
+import tensorflow as tf
+from tensorflow.python.client import session as session_module
+
+from ascpipe.tf.validation import Instance, Integer
+
+_ATTRIBUTE = "_ascpipe_iterations"
+_TRAIN_OP = Instance(tf.Operation, tf.Tensor)
+_ITERATIONS = Integer(1)
+
+
+def set_iteration_per_loop(sess: Any, train_op: Union[tf.Operation, tf.Tensor],
+                           iterations_per_loop: int = 1) -> tf.Operation:
+    """An op that, run once in a session, trains several iterations there.
+
+    All but the last of them run the op alone, with the same ``feed_dict``; the last one runs all that was asked for,
+    whose values are returned. At the end of the data the run ends with ``OutOfRangeError``; iterations before it are
+    trained. The same holds for whatever needs the op. In other sessions the op trains one iteration.
+
+    Args:
+        sess: the session that will train; its graph is not finalized.
+        train_op: trains one iteration.
+        iterations_per_loop: in [1, 2147483647].
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range.
+    """
+    _ITERATIONS.check("iterations_per_loop", iterations_per_loop)
+    loop = loop_op(train_op)
+    load_iterations(sess, loop, iterations_per_loop)
+    return loop
+
+
+class IterationPerLoop:
+    """The two halves of ``set_iteration_per_loop``, for managed sessions, which finalize their graph."""
+
+    def __init__(self) -> None:
+        self._loop: Optional[tf.Operation] = None
+
+    def create_iteration_per_loop_var(self, train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
+        """The op; it trains one iteration until a session is told another number. Raises ``ValueError``."""
+        self._loop = loop_op(train_op)
+        return self._loop
+
+    def load_iteration_per_loop_var(self, sess: Any, iterations_per_loop: int = 1) -> None:
+        """Tell a session how many iterations the op trains there, in [1, 2147483647].
+
+        Raises:
+            ValueError: another number.
+            RuntimeError: there is no op yet.
+        """
+        _ITERATIONS.check("iterations_per_loop", iterations_per_loop)
+        if self._loop is None:
+            raise RuntimeError("load_iteration_per_loop_var: call create_iteration_per_loop_var(train_op) first")
+        load_iterations(sess, self._loop, iterations_per_loop)
+
+
+def loop_op(train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
+    """An op that runs ``train_op``, to be given a number of iterations. Raises ``ValueError``."""
+    _TRAIN_OP.check("train_op", train_op)
+    with train_op.graph.as_default(), tf.control_dependencies(None):
+        return tf.group(train_op, name="iterations_per_loop")
+
+
+def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
+    """Let a session train ``count`` iterations where it runs ``loop``; also one that a managed session holds."""
+    if isinstance(session, tf.compat.v1.train.MonitoredSession):
+        session = session._tf_sess()
+    loops = getattr(session, _ATTRIBUTE, None)
+    if loops is None:
+        loops = _Loops(session)
+        setattr(session, _ATTRIBUTE, loops)
+        session.run, session.make_callable = loops.run, loops.make_callable
+    loops.counts[loop] = count
+
+
+class _Loops:
+    """How a session runs.
+
+    Attributes:
+        counts: iterations of each op of ``loop_op``.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self.counts: Dict[tf.Operation, int] = {}
+        self._graph: tf.Graph = session.graph
+        self._run, self._make_callable = session.run, session.make_callable
+        self._needed: Dict[tf.Operation, FrozenSet[tf.Operation]] = {}
+        self._seen = (-1, 0)
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """As ``tf.Session.run``."""
+        counts = {loop: self.counts[loop] for loop in self._loops_of(fetches)}
+        for done in range(1, max(counts.values(), default=1)):
+            self._run([loop for loop, count in counts.items() if count > done], feed_dict)
+        return self._run(fetches, feed_dict, options, run_metadata)
+
+    def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
+        """As ``tf.Session.make_callable``, but not of an op with several iterations."""
+        if self._loops_of(fetches):
+            raise ValueError("make_callable cannot train several iterations: call Session.run, or give it the op that "
+                             "set_iteration_per_loop was given")
+        return self._make_callable(fetches, feed_list, accept_options)
+
+    def _loops_of(self, fetches: Any) -> List[tf.Operation]:
+        """The ops with iterations that a run of ``fetches`` would run."""
+        with self._graph.as_default():
+            elements = session_module._FetchMapper.for_fetch(fetches).unique_fetches()
+        ops = [element.op if isinstance(element, tf.Tensor) else element for element in elements]
+        state = (self._graph.version, len(self.counts))
+        if state != self._seen:
+            self._seen, self._needed = state, {}
+        found: Set[tf.Operation] = set()
+        for op in ops:
+            if op not in self._needed:
+                self._needed[op] = frozenset(self.counts.keys() & _ancestors([op]))
+            found |= self._needed[op]
+        return sorted(found, key=lambda op: str(op.name))
+
+
+def _ancestors(ops: Iterable[tf.Operation]) -> Set[tf.Operation]:
+    """These ops and all that run before them."""
+    found: Set[tf.Operation] = set()
+    todo = list(ops)
+    while todo:
+        op = todo.pop()
+        if op not in found:
+            found.add(op)
+            todo += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
+    return found
