@@ -150,8 +150,8 @@ def test_a_loop_of_iterations_stops_at_the_end_of_data(tmp_path):
     assert demo("--saved", str(tmp_path), "--iterations", "10", "--batches", "17")["steps"] == 17
 
 
-@pytest.mark.timeout_s(180)
-def test_an_estimator_trains_several_iterations_in_one_run(tmp_path):
+@pytest.mark.timeout_s(300)
+def test_an_estimator_trains_several_iterations_in_one_run_and_starts_warm(tmp_path):
     def trained(*arguments):
         code, out, err = run(os.path.join(PROGRAMS, "ascend_estimator.py"), *arguments, **QUIET)
         assert code == 0, err
@@ -161,6 +161,8 @@ def test_an_estimator_trains_several_iterations_in_one_run(tmp_path):
     assert (one["step"], len(one["losses"])) == (12, 12)
     four = trained("--model", str(tmp_path / "four"), "--iterations", "4")
     assert (four["step"], four["losses"]) == (12, one["losses"][3::4])
+    warm = trained("--model", str(tmp_path / "warm"), "--warm-start", str(tmp_path / "four"), str(tmp_path / "one"))
+    assert (warm["step"], warm["losses"][0] < one["losses"][0]) == (12, True)
 
 
 def test_the_program_gets_the_daemon_that_was_named(script, monkeypatch):

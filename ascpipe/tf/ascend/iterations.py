@@ -70,9 +70,15 @@ def loop_op(train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
 
 
 def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
-    """Let a session train ``count`` iterations where it runs ``loop``; also one that a managed session holds."""
+    """Let a session train ``count`` iterations where it runs ``loop``; also one that a managed session holds.
+
+    Raises:
+        ValueError: it is no session.
+    """
     if isinstance(session, tf.compat.v1.train.MonitoredSession):
         session = session._tf_sess()
+    if not isinstance(session, session_module.SessionInterface):
+        raise ValueError("Invalid parameter type of para sess: {!r} is no session".format(session))
     loops = getattr(session, _ATTRIBUTE, None)
     if loops is None:
         loops = _Loops(session)

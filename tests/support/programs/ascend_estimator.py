@@ -61,6 +61,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", required=True)
     parser.add_argument("--iterations", type=int, default=1)
+    parser.add_argument("--warm-start", nargs="+")
     args = parser.parse_args()
     init(max_steps=12, train_steps=-1, save_steps=6)
     config = NPURunConfig(
@@ -68,8 +69,20 @@ def main():
         session_config=tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1),
         precision_mode="allow_mix_precision", hcom_parallel=True, enable_data_pre_proc=True, mix_compile_mode=False,
         dump_config=DumpConfig(enable_dump=False, dump_path="./", dump_step="0|5", dump_mode="all"))
+    warm_settings = None
+    if args.warm_start:
+        warm_settings = tf.estimator.WarmStartSettings(
+            ckpt_to_initialize_from=args.warm_start, vars_to_warm_start=[".*"] + [["user_table"]] * (
+                len(args.warm_start) - 1),
+            var_name_to_vocab_info=None, var_name_to_prev_var_name=[{}] * len(args.warm_start))
     losses = Losses()
-    est = NPUEstimator(model_fn=model_fn, params={"learning_rate": 0.1}, model_dir=args.model, config=config)
+    est = NPUEstimator(
+        model_fn=model_fn,
+        params={"learning_rate": 0.1},
+        model_dir=args.model,
+        config=config,
+        warm_start_from=warm_settings
+    )
     est.train(input_fn=input_fn, max_steps=12, hooks=npu_hooks_append(hooks_list=[losses]))
     terminate_config_initializer()
     print(json.dumps({"step": int(est.get_variable_value("global_step")), "losses": losses.values}))
