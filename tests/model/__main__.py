@@ -1,4 +1,4 @@
-"""Run the model by hand: ``python -m tests.model [short | long | flaws | leases | NAME ...]``.
+"""Run the model by hand: ``python -m tests.model [short | long | flaws | leases | snapshots | NAME ...]``.
 
 NAME is a flaw or (part of) the name of a scenario.  What is wrong is shown with a shortest trace.
 """
@@ -6,6 +6,7 @@ NAME is a flaw or (part of) the name of a scenario.  What is wrong is shown with
 import sys
 from typing import Iterator, List, Tuple
 
+from . import snapshots
 from .explore import HOLDS, explore
 from .flaws import FLAWS
 from .lease import AT_ONCE, NEVER, WHEN_READY, deadlocks
@@ -44,11 +45,27 @@ def _show_leases() -> None:
                 _say("\n".join("%4d  %s" % step for step in enumerate(trace, 1)))
 
 
+def _show_snapshots() -> int:
+    """How many runs did not go as they must."""
+    runs = [(name, sizes, "") for name, sizes in snapshots.SHORT.items()]
+    runs += [(text, snapshots.FLAWED.get(flaw, snapshots.USUAL), flaw) for flaw, text in snapshots.FLAWS.items()]
+    wrong = 0
+    for name, sizes, flaw in runs:
+        report = explore(snapshots.Snapshots(sizes, flaw))
+        wrong += (report.verdict == HOLDS) == bool(flaw)
+        _say("%s: %s (%d states, %.1f s)" % (name, report.verdict, report.states, report.seconds))
+        if report.verdict != HOLDS:
+            _say(report.text())
+    return wrong
+
+
 def main(words: List[str]) -> int:
     """0 if everything that was asked for went as it must, 1 if not, 2 for a word that means nothing."""
     if words == ["leases"]:
         _show_leases()
         return 0
+    if words == ["snapshots"]:
+        return 1 if _show_snapshots() else 0
     wrong = chosen = 0
     for name, scenario, flawed in _chosen(words):
         report = explore(Protocol(scenario))
