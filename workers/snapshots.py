@@ -34,8 +34,9 @@ class Snapshots:
 
     def is_on(self) -> bool:
         """Whether entries are being copied."""
+        # the bound is written in the hold only, when nothing is about to change
         longs = self._view.longs
-        return bool(load_acquire_i64(longs, _COPIED) < load_acquire_i64(longs, _BOUND))
+        return int(load_acquire_i64(longs, _COPIED)) < int(longs[_BOUND])
 
     def keep(self, record: Record) -> bool:
         """See to it that a record may be assigned.
