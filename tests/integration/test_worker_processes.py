@@ -1,8 +1,12 @@
 """Key and table workers as processes: the same contracts as in ``tests/unit/workers``."""
 import random
+import time
 
 import pytest
 
+from ascpipe.shm.bell import SLICE_S
+from ascpipe.words import DONE
+from tests.support.waiting import wait_until
 from tests.support.worker_processes import KEY, TABLE, ProcessSim
 
 
@@ -47,3 +51,27 @@ def test_an_idle_worker_leaves_when_its_supervisor_is_gone():
     with ProcessSim([10]) as sim:
         sim.train([1, 2])
         assert [worker.leave() for worker in sim.workers] == [0, 0]
+
+
+def test_a_worker_without_room_in_its_log_sleeps_until_it_is_rung_at_the_end_of_the_snapshot():
+    with ProcessSim([50], capacity=60, log_capacity=3) as sim:
+        sim.train(list(range(20)))
+        sim.drain()
+        snapshot = sim.begin_snapshot(0, block=4)
+        sim.finish(wait_until(lambda: sim.submit([3, 4]), what="room"))
+        wait_until(lambda: sim.tables[0].header["snapshot_logged"] == 2, what="two images")
+        waiting = wait_until(lambda: sim.submit([0, 19, 5]), what="room")
+        sim.finish(waiting)
+        wait_until(lambda: sim.tables[0].header["snapshot_waits"] == 1, what="a worker that waits")
+        longest = time.monotonic() + 3 * SLICE_S
+        while time.monotonic() < longest:  # nobody rings while it is copied
+            if sim.tables[0].header["snapshot_copied"] < 16:
+                assert snapshot.advance()
+        assert sim.word(waiting.number, 0) == DONE
+        while snapshot.advance():
+            pass
+        sim.ring_all()
+        sim.drain()
+        sim.check(0)
+        assert snapshot.images == 2
+        assert sim.late_wakeups() == 0
