@@ -13,6 +13,7 @@ from ascpipe.shm.ring import PartView, TableView
 from ascpipe.words import ANSWERED, ASKED, DEDUPED, DONE, SLOT_HOME
 from tests.support import kill_script
 from tests.support.forked_load import ForkedLoad, checkpoint
+from tests.support.forked_saves import LOG_CAPACITY, ForkedSaves
 from tests.support.forked_workers import FIRST_GENERATION, KEY, TABLE, ForkedWorker, Segments
 from tests.support.kill_script import DIM, FLOATS, TABLES, Step
 from tests.support.pause_points import ACTIONS, OF_RESTART, POINTS, Board
@@ -22,8 +23,8 @@ from tests.support.sim_ring import Open
 _RATE = np.float32(0.125)
 _FIRST_SLOT = np.float32(0.25)
 #: what a worker is seen at before it is killed at a random instant
-_AIMS = ("nothing", "dedup", "dedup", "touch", "plan", "plan", "revoke", "retire", "retire", "retire", "count-only",
-         "eviction", "load", "take over", "answer", "restart")
+_AIMS = ("nothing", "dedup", "dedup", "touch", "plan", "plan", "revoke", "retire", "retire", "retire", "images",
+         "count-only", "eviction", "load", "take over", "answer", "restart")
 _WAIT_S = 30.0  #: generous: only bounds how long a failing test takes
 
 
@@ -95,12 +96,12 @@ class ForkedSim(Sim):
         self._aim = self._rng.choice(_AIMS)
         self._bell = Bell(self.session, layout.BELL_TRAINER, 20)
         self._submitted: Dict[int, Open] = {}
-        self._pumping = True
+        self._pumping, self._saves = True, ForkedSaves(self, self._rng)
         self._places: Dict[int, Tuple[np.ndarray, np.ndarray]] = {}
         self.rows = [np.zeros((rows, FLOATS), np.float32) for rows in kill_script.DEVICE_ROWS]
         super().__init__(kill_script.DEVICE_ROWS, capacity=kill_script.CAPACITY, frames=settings.frames,
                          arena_bytes=1 << 16, look_ahead=settings.look_ahead, plan_ahead=settings.plan_ahead,
-                         allocate=self.segments.allocate, homes=kill_script.HOMES)
+                         allocate=self.segments.allocate, homes=kill_script.HOMES, log_capacity=LOG_CAPACITY)
 
     def __enter__(self) -> "ForkedSim":
         return self
@@ -208,6 +209,7 @@ class ForkedSim(Sim):
     def _turn(self) -> None:
         """What happens beside the steps."""
         self._kill_perhaps()
+        self._saves.turn(may_begin_more=self._pumping)
         if self._pumping:
             self._submit_more()
         for number, batch in self._submitted.items():
@@ -368,7 +370,7 @@ class ForkedSim(Sim):
     def _is_empty(self) -> bool:
         for pump in (self.pump, self.eval_pump):
             pump.free_frames()
-        return self.board.disarm() and all(
+        return self.board.disarm() and self._saves.are_over() and all(
             pump.ring.header["head"] == pump.ring.header["tail"] for pump in (self.pump, self.eval_pump))
 
     def _rows(self, index: int) -> Dict[int, Tuple[int, int, bytes]]:

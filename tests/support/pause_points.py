@@ -15,12 +15,12 @@ from ascpipe.shm import atomics, layout
 from ascpipe.shm.bell import ring_plain
 from ascpipe.shm.growth import Growth
 from ascpipe.shm.ring import PartView, TableView
-from ascpipe.tables import loads
+from ascpipe.tables import loads, snapshot
 from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Truth
 from ascpipe.tables.table import Table
 from ascpipe.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, DEDUPED, FREE, WORD_NAMES
-from ascpipe.workers import cuts, eval_stage, key_worker, train_stage
+from ascpipe.workers import cuts, eval_stage, key_worker, snapshots, train_stage
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
 from ascpipe.workers.train_stage import TrainStage
@@ -31,9 +31,11 @@ POINTS = tuple("{}: {}".format(action, moment) for action, moments in (
     ("touch", ("before TOUCHED", "after TOUCHED")),
     ("growth of entries", ("memory is there", "header says so")),
     ("growth of home rows", ("memory is there", "header says so")),
+    ("growth of the log", ("memory is there", "header says so")),
     ("plan", ("record made", "half of the fields", "before PLANNED", "after PLANNED")),
     ("revoke", ("before TOUCHED", "after TOUCHED")),
     ("retire", ("before assignment", "half assigned", "assigned", "before RETIRED", "after RETIRED")),
+    ("images", ("half written", "before LOGGED", "after LOGGED", "no room")),
     ("skip", ("before RETIRED", "after RETIRED")),
     ("count-only", ("before finished", "after finished", "before DONE", "after DONE")),
     ("reset", ("committed", "half applied", "before DEDUPED", "after DEDUPED", "before APPLIED", "after APPLIED")),
@@ -51,7 +53,7 @@ OF_RESTART = [number for name, number in NUMBERS.items() if name.startswith("res
 
 #: what a worker does, as ``Board.doing`` has it
 IDLE, ACTIONS = 0, ("nothing", "dedup", "touch", "plan", "revoke", "retire", "skip", "count-only", "reset",
-                    "threshold", "eviction", "load", "take over", "restart", "answer", "release", "replay")
+                    "threshold", "eviction", "load", "take over", "restart", "answer", "release", "replay", "images")
 _CUTS = {CUT_RESET: "reset", CUT_THRESHOLD: "threshold", CUT_EVICT: "eviction", CUT_LOAD: "load"}
 _GRANTED = layout.TABLE.fields["cut_granted"][1] // 8
 ARMED, TAKEN = 1, 2  #: see ``Board.armed``
@@ -210,11 +212,13 @@ def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
         pauses.during(TrainStage, method, action)
     pauses.during(TrainStage, "_apply_cut", lambda stage, *_: _CUTS[int(stage._view.header["cut_kind"])])
     pauses.during(cuts.Cuts, "finish_load", "take over")
+    pauses.during(snapshots.Snapshots, "keep", "images")
     pauses.during(EvalStage, "_answer", "answer")
     pauses.during(KeyStage, "_dedup", "dedup")
     pauses.during(ReplayedTable, "_expected", "replay")
     _around_words(pauses)
     _around_records(pauses)
+    _around_images(pauses)
     _around_cuts(pauses)
     _around_loads(pauses)
     _around_growth(pauses)
@@ -280,6 +284,17 @@ def _around_records(pauses: Pauses) -> None:
     pauses.around(Table, "rebuild", after=rebuilt)
 
 
+def _around_images(pauses: Pauses) -> None:
+    """While images of a record's entries are kept for a snapshot."""
+    keep = snapshot.keep_images
+    pauses.around(snapshot, "keep_images", lambda changed, *rest: pauses.at(
+        "half written", lambda: keep(changed[:(len(changed) + 1) // 2], *rest)))
+    pauses.around(snapshots, "exchange_i64", lambda *_: pauses.at("before LOGGED"),
+                  lambda *_: pauses.at("after LOGGED"))
+    pauses.around(snapshot.Images, "append", after=lambda images, record, copied, end: pauses.at("no room")
+                  if end == snapshot.NO_ROOM else None)
+
+
 def _around_cuts(pauses: Pauses) -> None:
     """Between the commitment of a cut and its application; "half applied" is with some entries of the first half."""
 
@@ -322,12 +337,13 @@ def _around_loads(pauses: Pauses) -> None:
 
 def _around_growth(pauses: Pauses) -> None:
     """Between the memory of new entries or home rows and the header that says that it is there."""
-    kinds: Dict[str, str] = {"entries_ready": "growth of entries", "homes_ready": "growth of home rows"}
+    kinds: Dict[str, str] = {"entries_ready": "growth of entries", "homes_ready": "growth of home rows",
+                             "snapshot_log_ready": "growth of the log"}
+    sizes = {layout.ENTRY.itemsize: kinds["entries_ready"], layout.IMAGE.itemsize: kinds["snapshot_log_ready"]}
 
     def grown(growth: Growth, ready: int, wanted: int, result: int) -> None:
         if result > ready:
-            of_entries = growth._item_bytes == layout.ENTRY.itemsize
-            pauses.at_point("growth of {}: memory is there".format("entries" if of_entries else "home rows"))
+            pauses.at_point("{}: memory is there".format(sizes.get(growth._item_bytes, kinds["homes_ready"])))
 
     pauses.around(Growth, "ready", after=grown)
     ready = TableView._ready

@@ -299,9 +299,9 @@ class Sim:
         self.times[index], self.thresholds[index] = checkpoint.time, checkpoint.threshold
         self.counting[index] = checkpoint.counting
 
-    def begin_snapshot(self, index: int) -> SimSnapshot:
+    def begin_snapshot(self, index: int, block: int = 2) -> SimSnapshot:
         """Begin a snapshot, as who holds the lease does; ``work`` copies, or whoever calls its ``advance``."""
-        self.snapshots[index] = SimSnapshot(self, index)
+        self.snapshots[index] = SimSnapshot(self, index, block)
         return self.snapshots[index]
 
     def ask_cut(self, index: int, kind: int, argument: int) -> int:

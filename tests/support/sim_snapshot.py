@@ -38,7 +38,7 @@ class SimSnapshot:
         images: how many of them were laid over the copy.
     """
 
-    def __init__(self, sim: "Sim", index: int, block: int = 2) -> None:
+    def __init__(self, sim: "Sim", index: int, block: int) -> None:
         if not may_begin(sim, index):
             raise AssertionError("no hold is given now")
         self._view, self._block = sim.tables[index], block
