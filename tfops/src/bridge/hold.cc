@@ -28,6 +28,8 @@ class TakeWait : public ThreadWait {
       int index = -1;
       const Table* const of = pipeline_.table(next_);
       const Stream* const stream = pipeline_.TrainingStream(next_, &index);
+      Says(of, layout::kWaitCut);  // of a step that was cancelled while it waited for it
+      if (LoadAcquire(&of->header()->cut_applied) < LoadAcquire(&of->header()->cut_asked)) return false;
       Says(of, layout::kWaitRead);
       if (stream != nullptr && !ReadersMayRead(stream->ring(), index)) return false;
       ++next_;
