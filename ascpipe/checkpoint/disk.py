@@ -3,6 +3,7 @@
 Names are relative to descriptors of directories, no link is ever followed, files are created and never
 overwritten, and a short write goes on.  A failure is an ``OSError``.
 """
+import contextlib
 import errno
 import fcntl
 import os
@@ -137,6 +138,13 @@ def read_file(directory_fd: int, name: str, limit: int) -> bytes:
 def sync(fd: int) -> None:
     """What was written to the file, or the names in the directory, are on the disk."""
     os.fsync(fd)
+
+
+def begin_sync(fd: int, start: int, end: int) -> None:
+    """Have the system write these bytes of the file to the disk while we go on; ``sync`` then waits for less."""
+    if end > start:
+        with contextlib.suppress(OSError):  # a hint: what goes wrong with the file is said by ``sync``
+            os.posix_fadvise(fd, start, end - start, os.POSIX_FADV_DONTNEED)  # begins to write what is dirty, keeps it
 
 
 def sync_directory(directory_fd: int, name: str) -> None:

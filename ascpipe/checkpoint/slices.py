@@ -18,6 +18,8 @@ from ascpipe.checkpoint.pieces import (
     row_pieces,
 )
 
+_CHUNK_BYTES = 1 << 18  #: that are copied, summed and written at a time
+
 
 class _Folder:
     """One folder while it is written; its files are durable when ``finish`` returns."""
@@ -25,6 +27,7 @@ class _Folder:
     def __init__(self, table_fd: int, piece: Piece) -> None:
         self.piece = piece
         self._digest = StreamDigest()
+        self._begun = 0  # bytes that are on their way to the disk
         self._fd = disk.make_directory(table_fd, piece.folder)
         try:
             self._data = disk.create_file(self._fd, DATA)
@@ -33,10 +36,14 @@ class _Folder:
             raise
 
     def write(self, values: np.ndarray) -> None:
-        """The next rows, of the piece's dtype, C-contiguous."""
-        content = memoryview(values.astype(self.piece.dtype, copy=False)).cast("B") if values.size else b""
-        disk.write_all(self._data, content)
-        self._digest.update(content)
+        """The next rows, of the piece's dtype; they may be columns of a wider array."""
+        rows = max(1, _CHUNK_BYTES // self.piece.row_bytes)
+        for start in range(0, len(values), rows):  # what was just copied and summed is still in the processor's cache
+            content = memoryview(np.ascontiguousarray(values[start:start + rows], self.piece.dtype)).cast("B")
+            self._digest.update(content)
+            disk.write_all(self._data, content)
+        disk.begin_sync(self._data, self._begun, self._digest.size)
+        self._begun = self._digest.size
 
     def finish(self) -> SavedFile:
         """What ``slice.data`` is."""
@@ -135,7 +142,7 @@ class TableFolders:
 
 def _write(folders: Sequence[_Folder], arrays: Sequence[np.ndarray]) -> int:
     for folder, values in zip(folders, arrays):
-        folder.write(np.ascontiguousarray(values))
+        folder.write(values)
     return sum(values.nbytes for values in arrays)
 
 
