@@ -1,12 +1,14 @@
 """Whether a checkpoint is what was saved: every file of it, and whether its keys and counts make sense."""
 import os
-from typing import Dict, NamedTuple, Optional, Tuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Dict, Iterable, NamedTuple, Tuple
 
 import numpy as np
 
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.digests import FileDigests
+from ascpipe.checkpoint.keys import repeated
 from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.paths import DENSE
 from ascpipe.checkpoint.pieces import (
@@ -20,8 +22,9 @@ from ascpipe.checkpoint.pieces import (
     KEY,
     TIMESTAMP,
     Piece,
-    all_pieces,
+    float_pieces,
     key_pieces,
+    pool_pieces,
 )
 from ascpipe.checkpoint.tree import Records, Tree
 
@@ -43,18 +46,27 @@ def verified(tree: Tree, *, rows: bool = True) -> Verified:
     """
     records = tree.records()
     stamps: Stamps = {}
-    with FileDigests() as digests:
+    with FileDigests() as digests, ThreadPoolExecutor(1) as beside:
+        checks = []
+        for spec in records.manifest.tables:
+            _verify_pieces(tree, records, spec, key_pieces(spec), digests, stamps)
+            there = {piece.folder: piece for piece in key_pieces(spec)}
+            checks.append(beside.submit(check_table, tree, spec, there))  # while the disk works for the others
+            if rows:
+                _verify_pieces(tree, records, spec, float_pieces(spec) + pool_pieces(spec), digests, stamps)
         for name, saved in records.pair.dense.items() if rows else ():
             _verify_file(tree, (DENSE, name), saved, digests)
-        for spec in records.manifest.tables:
-            for piece in all_pieces(spec) if rows else key_pieces(spec):
-                names = (spec.name, piece.folder)
-                tree.check_content((*names, ATTRIBUTE), piece.attribute)
-                saved = records.manifest.data[spec.name][piece.folder]
-                stamps[names] = _verify_file(tree, (*names, DATA), saved, digests)
-    for spec in records.manifest.tables:
-        check_table(tree, spec, {piece.folder: piece for piece in key_pieces(spec)})
+        for check in checks:
+            check.result()
     return Verified(records, stamps)
+
+
+def _verify_pieces(tree: Tree, records: Records, spec: TableSpec, pieces: Iterable[Piece], digests: FileDigests,
+                   stamps: Stamps) -> None:
+    for piece in pieces:
+        names = (spec.name, piece.folder)
+        tree.check_content((*names, ATTRIBUTE), piece.attribute)
+        stamps[names] = _verify_file(tree, (*names, DATA), records.manifest.data[spec.name][piece.folder], digests)
 
 
 def _verify_file(tree: Tree, names: Tuple[str, ...], saved: SavedFile, digests: FileDigests) -> disk.Stamp:
@@ -83,7 +95,7 @@ def check_table(tree: Tree, spec: TableSpec, there: Dict[str, Piece]) -> None:
                 raise tree.damaged(os.path.join(spec.name, folder, DATA), "{} at place {} is below 0".format(
                     int(values.min()), int(values.argmin())))
     keys = [there[folder] for folder in (KEY, CANDIDATE_KEY, DELETED_KEY) if folder in there]
-    double = _repeated(np.concatenate([read_all(tree, spec.name, piece) for piece in keys]))
+    double = repeated(np.concatenate([read_all(tree, spec.name, piece) for piece in keys]))
     if double is not None:
         raise tree.damaged(os.path.join(spec.name, KEY, DATA), "key {} occurs twice".format(double))
 
@@ -100,9 +112,3 @@ def read_all(tree: Tree, table: str, piece: Piece) -> np.ndarray:
         if values.size:
             disk.read_into(file, 0, values)
         return values
-
-
-def _repeated(keys: np.ndarray) -> Optional[int]:
-    keys.sort()
-    same = np.flatnonzero(keys[1:] == keys[:-1])
-    return int(keys[same[0]]) if same.size else None

@@ -1,0 +1,50 @@
+"""Whether a key comes twice is found exactly, however the keys are spread."""
+import numpy as np
+import pytest
+
+from ascpipe.checkpoint import keys as key_sets
+from ascpipe.checkpoint.keys import repeated
+
+INT64 = np.iinfo(np.int64)
+COUNT = 50000
+
+SPREADS = {
+    "in order": lambda dice: np.arange(COUNT),
+    "from high to low": lambda dice: np.arange(COUNT)[::-1].copy(),
+    "shuffled": lambda dice: dice.permutation(COUNT),
+    "random": lambda dice: np.unique(dice.randint(INT64.min, INT64.max, 2 * COUNT, np.int64))[:COUNT],
+    "in the upper bits only": lambda dice: dice.permutation(COUNT) << 44,
+    "at both ends": lambda dice: dice.permutation(np.r_[INT64.min:INT64.min + COUNT, INT64.max - COUNT:INT64.max]),
+    "few": lambda dice: dice.permutation(7),
+}
+
+
+@pytest.mark.parametrize("spread", sorted(SPREADS))
+def test_a_key_that_comes_twice_is_found_wherever_it_stands(seed, spread):
+    dice = np.random.RandomState(seed)
+    keys = SPREADS[spread](dice)
+    assert repeated(keys.copy()) is None
+    for _ in range(20):
+        one, other = dice.choice(len(keys), 2, replace=False)
+        changed = keys.copy()
+        changed[one] = keys[other]
+        assert repeated(changed) == keys[other]
+
+
+def test_many_keys_that_come_twice_are_found(seed):
+    keys = np.random.RandomState(seed).randint(0, 2000, COUNT)
+    assert repeated(keys) is not None
+    assert repeated(np.full(COUNT, -1)) == -1
+
+
+def test_keys_that_all_have_one_hash_are_compared_all_the_same(seed, monkeypatch):
+    monkeypatch.setattr(key_sets, "_FACTORS", (1, 1, 1))  # the upper bits of small keys are all 0
+    keys = np.random.RandomState(seed).permutation(COUNT)
+    assert repeated(keys.copy()) is None
+    keys[3] = keys[4]
+    assert repeated(keys.copy()) == keys[4]
+
+
+def test_no_key_comes_twice_among_none_or_one():
+    assert repeated(np.empty(0, np.int64)) is None
+    assert repeated(np.array([5])) is None
