@@ -1,5 +1,5 @@
 """What a checkpoint holds: the specs of its tables, where training was, and blocks of trained state."""
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -106,6 +106,35 @@ class Block(NamedTuple):
     rows: np.ndarray
     counts: np.ndarray
     timestamps: np.ndarray
+
+
+class PartedBlock(NamedTuple):
+    """Some keys that have a row, which need not be in one piece.
+
+    Attributes:
+        keys, counts, timestamps: as those of a Block.
+        parts: float32[n, ...] each; side by side they are the rows. Neither the embedding nor an optimizer slot lies
+            in two of them.
+    """
+
+    keys: np.ndarray
+    parts: Tuple[np.ndarray, ...]
+    counts: np.ndarray
+    timestamps: np.ndarray
+
+    def joined(self) -> Block:
+        """The same with rows in one piece."""
+        rows = self.parts[0] if len(self.parts) == 1 else np.concatenate(self.parts, axis=1)
+        return Block(self.keys, rows, self.counts, self.timestamps)
+
+
+def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
+    """float32[n, width]: some columns of rows that are these parts side by side; ValueError if no part has them all."""
+    for part in parts:
+        if column >= 0 and column + width <= part.shape[1]:
+            return part if width == part.shape[1] else part[:, column:column + width]
+        column -= part.shape[1]
+    raise ValueError("no part of the rows has all of these {} columns".format(width))
 
 
 class CandidateBlock(NamedTuple):

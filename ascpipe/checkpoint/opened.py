@@ -1,13 +1,14 @@
 """An open checkpoint: blocks of what it holds, for any rank."""
 import contextlib
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint import ranks as rank_rule
-from ascpipe.checkpoint.contents import FLOAT_BYTES, Block, CandidateBlock, Position, TableSpec
+from ascpipe.checkpoint.contents import FLOAT_BYTES, Block, CandidateBlock, PartedBlock, Position, TableSpec
 from ascpipe.checkpoint.pieces import (
     DATA,
     Piece,
@@ -22,7 +23,7 @@ from ascpipe.checkpoint.verify import Stamps, read_all
 
 Pieces = Callable[[TableSpec], Sequence[Piece]]  #: of a table; the first one is that of the keys
 
-_BLOCK_BYTES = 16 << 20
+_BLOCK_BYTES = 4 << 20  #: few enough that most of a block is still in the processor's cache when it is used
 _MAX_BLOCK_ROWS = 1 << 17
 
 
@@ -57,18 +58,21 @@ class Checkpoint:
         admits it. The order is that of the files; the arrays are the caller's.
 
         Args:
-            block_rows: most keys of a block; None: about 16 MiB. Blocks may be shorter, none is empty.
+            block_rows: most keys of a block; None: about 4 MiB. Blocks may be shorter, none is empty.
 
         Raises:
             KeyError: no such table.
             ValueError: no such rank.
             DamagedCheckpointError: the files have changed since they were verified.
         """
-        spec = self.tables[table]
-        parts = len(spec.slots) + 1
-        for arrays in self.arrays(table, row_pieces, rank, ranks, block_rows):
-            rows = arrays[1] if parts == 1 else np.concatenate(arrays[1:1 + parts], axis=1)
-            yield Block(arrays[0], rows, arrays[-2], arrays[-1])
+        for block in self.parted_blocks(table, rank, ranks, block_rows):
+            yield block.joined()
+
+    def parted_blocks(self, table: str, rank: int = 0, ranks: int = 1,
+                      block_rows: Optional[int] = None) -> Iterator[PartedBlock]:
+        """As ``blocks``, of each row the embedding and each optimizer slot apart."""
+        for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows):
+            yield PartedBlock(keys, tuple(parts), counts, timestamps)
 
     def candidates(self, table: str, rank: int = 0, ranks: int = 1,
                    block_rows: Optional[int] = None) -> Iterator[CandidateBlock]:
@@ -129,16 +133,27 @@ class Checkpoint:
         rank_rule.check_rank(rank, ranks)
         pieces = pieces_of(self.tables[table])
         step = block_rows or _rows_of_block(pieces)
-        with contextlib.ExitStack() as files:
-            fds = [files.enter_context(self._unchanged(table, piece)) for piece in pieces]
-            for start in range(0, pieces[0].rows, step):
+        starts = range(0, pieces[0].rows, step)
+        with contextlib.ExitStack() as opened:
+            fds = [opened.enter_context(self._unchanged(table, piece)) for piece in pieces]
+
+            def read(start: int) -> List[np.ndarray]:
                 n = min(step, pieces[0].rows - start)
-                keys = _read(fds[0], pieces[0], start, n)
-                mine = rank_rule.belongs(keys, rank, ranks) if ranks > 1 else None
-                if mine is not None and not mine.any():
+                return [_read(fd, piece, start, n) for fd, piece in zip(fds, pieces)]
+
+            # The next block is read while the caller works on this one.
+            thread = opened.enter_context(ThreadPoolExecutor(1)) if len(starts) > 1 else None
+            ahead: Optional[Future[List[np.ndarray]]] = None
+            for start in starts:
+                arrays = read(start) if ahead is None else ahead.result()
+                if thread is not None and start + step < pieces[0].rows:
+                    ahead = thread.submit(read, start + step)
+                if ranks == 1:
+                    yield arrays
                     continue
-                arrays = [keys] + [_read(fd, piece, start, n) for fd, piece in zip(fds[1:], pieces[1:])]
-                yield arrays if mine is None else [values[mine] for values in arrays]
+                mine = rank_rule.belongs(arrays[0], rank, ranks)
+                if mine.any():
+                    yield [values[mine] for values in arrays]
 
     @contextlib.contextmanager
     def _unchanged(self, table: str, piece: Piece) -> Iterator[Optional[int]]:

@@ -4,7 +4,7 @@ from typing import Dict, Iterable, List, Sequence, Union
 import numpy as np
 
 from ascpipe.checkpoint import disk
-from ascpipe.checkpoint.contents import Block, CandidateBlock, TableSpec
+from ascpipe.checkpoint.contents import Block, CandidateBlock, PartedBlock, TableSpec, columns
 from ascpipe.checkpoint.digests import StreamDigest
 from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.pieces import (
@@ -38,8 +38,9 @@ class _Folder:
     def write(self, values: np.ndarray) -> None:
         """The next rows, of the piece's dtype; they may be columns of a wider array."""
         rows = max(1, _CHUNK_BYTES // self.piece.row_bytes)
-        for start in range(0, len(values), rows):  # what was just copied and summed is still in the processor's cache
-            content = memoryview(np.ascontiguousarray(values[start:start + rows], self.piece.dtype)).cast("B")
+        for start in range(0, len(values), rows):  # so few that what was copied and summed is still in the cache
+            # Always a copy: what is summed is what is written, even if somebody changes rows of a table meanwhile.
+            content = memoryview(np.array(values[start:start + rows], self.piece.dtype, order="C")).cast("B")
             self._digest.update(content)
             disk.write_all(self._data, content)
         disk.begin_sync(self._data, self._begun, self._digest.size)
@@ -75,18 +76,21 @@ class TableFolders:
             raise
         self._row_count = self._candidate_count = 0
 
-    def write_block(self, block: Block) -> int:
+    def write_block(self, block: Union[Block, PartedBlock]) -> int:
         """Write some keys with their rows; bytes written. ValueError if they are not what the spec says."""
         spec, n = self._spec, len(block.keys)
-        _check(spec, "rows", block.rows, np.dtype(np.float32), (n, spec.row_floats))
+        parts = block.parts if isinstance(block, PartedBlock) else (block.rows,)
+        missing = spec.row_floats - sum(part.shape[-1] for part in parts)
+        for part in parts:
+            _check(spec, "rows", part, np.dtype(np.float32), (n, part.shape[-1] + missing))
         _check_keys(spec, block)
         self._row_count += n
         _check_room(spec, "rows", self._row_count, spec.rows)
-        parts, start = [], 0
+        rows, start = [], 0
         for piece in float_pieces(spec):
-            parts.append(block.rows[:, start:start + piece.width])
+            rows.append(columns(parts, start, piece.width))
             start += piece.width
-        return _write(self._rows, [block.keys, *parts, block.counts, block.timestamps])
+        return _write(self._rows, [block.keys, *rows, block.counts, block.timestamps])
 
     def write_candidates(self, block: CandidateBlock) -> int:
         """Write some keys without a row; bytes written. ValueError if they are not what the spec says."""
@@ -146,7 +150,7 @@ def _write(folders: Sequence[_Folder], arrays: Sequence[np.ndarray]) -> int:
     return sum(values.nbytes for values in arrays)
 
 
-def _check_keys(spec: TableSpec, block: Union[Block, CandidateBlock]) -> None:
+def _check_keys(spec: TableSpec, block: Union[Block, PartedBlock, CandidateBlock]) -> None:
     shape = (len(block.keys),)
     for name in CandidateBlock._fields:
         _check(spec, name, getattr(block, name), np.dtype(np.int64), shape)

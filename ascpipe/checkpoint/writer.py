@@ -3,12 +3,12 @@ import contextlib
 import logging
 import os
 import time
-from typing import Callable, Dict, Iterable, Iterator, Optional, Sequence
+from typing import Callable, Dict, Iterable, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
 from ascpipe.checkpoint import checks, dense_part, disk, retention, staging
-from ascpipe.checkpoint.contents import Block, CandidateBlock, Link, Position, TableSpec
+from ascpipe.checkpoint.contents import Block, CandidateBlock, Link, PartedBlock, Position, TableSpec
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointPathError, NotPublishedError, NotSavedError
 from ascpipe.checkpoint.manifest import Manifest, SavedFile, encoded_manifest, encoded_pair
@@ -137,7 +137,8 @@ class CheckpointWriter:
                 raise self._failure("the disk has {} bytes left".format(free))
             self._stage().sync_marker()
 
-    def write_table(self, name: str, blocks: Iterable[Block], candidates: Iterable[CandidateBlock] = (),
+    def write_table(self, name: str, blocks: Iterable[Union[Block, PartedBlock]],
+                    candidates: Iterable[CandidateBlock] = (),
                     pool: Optional[np.ndarray] = None, deleted: Optional[np.ndarray] = None) -> None:
         """Write one table, once, in any order of tables.
 

@@ -73,7 +73,7 @@ class FrozenTables:
 
 
 class _HomeRows:
-    """Home rows as they were, to be indexed as float32[rows, row floats] is: by int32[n], each row once."""
+    """Home rows as they were, to be read as float32[rows, row floats] is, each row once; always copies."""
 
     def __init__(self, save: int, table: int, rows: int, floats: int) -> None:
         self._save, self._table, self._rows, self._floats = save, table, rows, floats
@@ -86,7 +86,11 @@ class _HomeRows:
         wanted = np.ascontiguousarray(homes, np.int32)
         native.call("asc_save_want", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted))
 
-    def __getitem__(self, homes: np.ndarray) -> np.ndarray:
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        return self.take(np.arange(rows.start, rows.stop), axis=0)
+
+    def take(self, homes: np.ndarray, axis: int) -> np.ndarray:
+        """float32[n, row floats]: these rows, int32[n]; ``axis`` is 0."""
         wanted = np.ascontiguousarray(homes, np.int32)
         rows = np.empty((len(wanted), self._floats), np.float32)
         native.call("asc_save_rows", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted),

@@ -228,7 +228,7 @@ def _fill(at: TableState, checkpoint: Checkpoint, load: _Load) -> int:
         return 0
     has_admission = policies is not None and policies.access_threshold >= 0
     admitting = 0 if has_admission else max(0, int(at.header["access_threshold"]))
-    for block in checkpoint.blocks(name):
+    for block in checkpoint.parted_blocks(name):
         if admitting:  # how often a key occurred is not known, or said for another threshold, but it was admitted
             block = block._replace(counts=block.counts.clip(min=admitting))
         table_rows.write_block(at, start, block, load.columns, load.fresh)

@@ -3,11 +3,11 @@ from typing import Callable, Iterator, Sequence, Tuple
 
 import numpy as np
 
-from ascpipe.checkpoint.contents import Block, CandidateBlock
+from ascpipe.checkpoint.contents import CandidateBlock, PartedBlock, columns
 from ascpipe.tf.hold import TableState
 from ascpipe.words import TRAINED
 
-BLOCK_ENTRIES = 1 << 16
+BLOCK_ENTRIES = 1 << 14  #: so many that what is read of a block is still in the processor's cache when it is written
 
 
 Which = Callable[[np.ndarray], np.ndarray]  #: ENTRY[n] -> bool[n]: which of these entries are meant
@@ -29,12 +29,12 @@ def count(state: TableState, which: Which = trained) -> Tuple[int, int]:
     return rows, candidates
 
 
-def blocks(state: TableState, which: Which = trained) -> Iterator[Block]:
-    """The keys that have a row, in the order of their entries."""
+def blocks(state: TableState, which: Which = trained) -> Iterator[PartedBlock]:
+    """The keys that have a row, in the order of their entries; rows may be those of the table, not copies."""
     for entries in entry_blocks(state):
         chosen = entries[which(entries) & _has_row(entries)]
         if len(chosen):
-            yield Block(chosen["key"], _read_rows(state, chosen), chosen["count"], chosen["timestamp"])
+            yield PartedBlock(chosen["key"], _read_rows(state, chosen), chosen["count"], chosen["timestamp"])
 
 
 def candidates(state: TableState, which: Which = trained) -> Iterator[CandidateBlock]:
@@ -45,12 +45,12 @@ def candidates(state: TableState, which: Which = trained) -> Iterator[CandidateB
             yield CandidateBlock(chosen["key"], chosen["count"], chosen["timestamp"])
 
 
-def write_block(state: TableState, start: int, block: Block, columns: Sequence[Tuple[int, int, int]],
+def write_block(state: TableState, start: int, block: PartedBlock, taken: Sequence[Tuple[int, int, int]],
                 fresh: Sequence[Tuple[int, int, float]] = ()) -> None:
     """Write keys and rows into entries and rows ``start`` and following, of a table that is being loaded.
 
     Args:
-        columns: (column in the block's rows, column in a row, width) of what is taken over of each row.
+        taken: (column in the block's rows, column in a row, width) of what is taken over of each row.
         fresh: (column in a row, width, value) of what begins anew.
     """
     n = len(block.keys)
@@ -59,10 +59,11 @@ def write_block(state: TableState, start: int, block: Block, columns: Sequence[T
     _write_entries(state, start, block.keys, block.counts, block.timestamps)
     state.entries["home" if has_homes else "slot"][start:start + n] = places
     state.entries["slot" if has_homes else "home"][start:start + n] = -1
-    for source, column, width in columns:
-        _columns(state, column, width)[start:start + n] = block.rows[:, source:source + width]
+    rows = (state.homes,) if has_homes else state.device
+    for source, column, width in taken:
+        columns(rows, column, width)[start:start + n] = columns(block.parts, source, width)
     for column, width, value in fresh:
-        _columns(state, column, width)[start:start + n] = value
+        columns(rows, column, width)[start:start + n] = value
 
 
 def write_candidates(state: TableState, start: int, block: CandidateBlock) -> None:
@@ -90,24 +91,25 @@ def _has_row(entries: np.ndarray) -> np.ndarray:
     return (entries["slot"] >= 0) | (entries["home"] >= 0)
 
 
-def _read_rows(state: TableState, entries: np.ndarray) -> np.ndarray:
-    """float32[n, row floats]: a row that is on the device is newer there than at home."""
+def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]:
+    """The parts of rows: a row that is on the device is newer there than at home."""
     slots, homes = entries["slot"], entries["home"]
-    on_device = slots >= 0
     if not len(state.homes):
-        return np.concatenate([array[slots] for array in state.device], axis=1)
-    rows = state.homes[homes]
-    if on_device.any():
-        rows[on_device] = np.concatenate([array[slots[on_device]] for array in state.device], axis=1)
-    return rows
-
-
-def _columns(state: TableState, column: int, width: int) -> np.ndarray:
-    """float32[rows, width]: a part of each row, at home, or else on the device."""
-    if len(state.homes):
-        return state.homes[:, column:column + width]
+        return tuple(_at(array, slots) for array in state.device)
+    on_device = np.flatnonzero(slots >= 0)
+    if not len(on_device):
+        return (_at(state.homes, homes),)
+    rows = state.homes.take(homes, axis=0)
+    column = 0
     for array in state.device:
-        if column == 0:
-            return array
-        column -= array.shape[1]
-    raise ValueError("no state array of the table begins there")
+        rows[on_device, column:column + array.shape[1]] = array.take(slots[on_device], axis=0)
+        column += array.shape[1]
+    return (rows,)
+
+
+def _at(array: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Some rows of an array: itself where they lie one after the other, as those of new keys do, else copies."""
+    first, n = int(places[0]), len(places)
+    if int(places[-1]) - first == n - 1 and (np.diff(places) == 1).all():
+        return array[first:first + n]
+    return array.take(places, axis=0)

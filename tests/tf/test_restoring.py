@@ -191,7 +191,7 @@ def test_a_restore_that_cannot_read_on_leaves_the_table_empty_and_says_so(tmp_pa
             program.start(run)
             program.take()
             with monkeypatch.context() as broken, pytest.raises(OSError, match="the disk"):
-                broken.setattr(reader.Checkpoint, "blocks", fail)
+                broken.setattr(reader.Checkpoint, "parted_blocks", fail)
                 saver.restore(run, prefix)
             assert "is empty now" in caplog.text
             assert program.table.size() == 0

@@ -58,7 +58,7 @@ def digest(*arrays: np.ndarray) -> str:
 
 def state_per_key(state: TableState) -> str:
     """Digest of rows, optimizer slots, counts and timestamps in the order of the keys, also of those without a row."""
-    parts = list(table_rows.blocks(state))
+    parts = [block.joined() for block in table_rows.blocks(state)]
     arrays = [np.concatenate(column) for column in zip(*parts)]
     order = np.argsort(arrays[0])
     counted = list(table_rows.candidates(state))

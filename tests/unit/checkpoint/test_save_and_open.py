@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ascpipe.checkpoint import disk
 from ascpipe.checkpoint import ranks as rank_rule
+from ascpipe.checkpoint.contents import PartedBlock
 from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.reader import open_checkpoint, trained_batches
 from tests.reference import hashing
@@ -45,6 +47,57 @@ def test_tables_of_any_shape_come_back_whole(tmp_path_factory, tables, rows_writ
         for one in contents:
             blocks = list(checkpoint.blocks(one.spec.name, block_rows=rows_read))
             assert all(1 <= len(block.keys) <= rows_read for block in blocks)
+
+
+def test_rows_in_parts_are_saved_and_read_as_those_in_one_piece(tmp_path):
+    one = content("user", 9000, 4, dim=20, slots=("ftrl_accum", "ftrl_linear", "step"))  # more than one write of a file
+    keys, rows, counts, timestamps = one.block
+    parts = (np.asfortranarray(rows[:, :20]), rows[:, 20:41])  # embedding; two slots of 20 and 1; the third is 20 wide
+    whole = checkpoints.save(tmp_path / "whole", 1, [one], block_rows=5000)
+    with CheckpointWriter(str(tmp_path / "parts"), "model.ckpt", 1, [one.spec]) as writer:
+        writer.write_table("user", [PartedBlock(keys, (*parts, rows[:, 41:]), counts, timestamps)], [one.candidates])
+        checkpoints.write_dense(writer, "dense")
+        writer.commit(checkpoints.position([one]))
+    for prefix in (whole, str(tmp_path / "parts/model.ckpt-1")):
+        with open_checkpoint(prefix) as checkpoint:
+            checkpoints.assert_holds(checkpoint, [one])
+            (block,) = checkpoint.parted_blocks("user")
+            assert [part.shape[1] for part in block.parts] == [20, 20, 1, 20]
+            assert checkpoints.by_key([block.joined()]) == checkpoints.by_key([one.block])
+
+
+@pytest.mark.parametrize("cut", [3, 5])
+def test_a_part_of_a_row_that_lies_in_two_pieces_is_an_error(tmp_path, cut):
+    one = content(slots=("ftrl_accum",))
+    keys, rows, counts, timestamps = one.block
+    block = PartedBlock(keys, (rows[:, :cut], rows[:, cut:]), counts, timestamps)
+    with pytest.raises(ValueError, match="no part of the rows has all of these 4 columns"):
+        with CheckpointWriter(str(tmp_path), "model", 1, [one.spec]) as writer:
+            writer.write_table("user", [block], [one.candidates])
+    assert os.listdir(str(tmp_path)) == []
+
+
+def test_rows_that_change_while_they_are_written_damage_nothing(tmp_path, monkeypatch):
+    one = content("user", 50, 9)
+    write_all = disk.write_all
+
+    def change_and_write(fd, data):
+        one.block.rows[:] += 1
+        write_all(fd, data)
+
+    monkeypatch.setattr(disk, "write_all", change_and_write)
+    with open_checkpoint(checkpoints.save(tmp_path, 1, [one])) as checkpoint:
+        assert checkpoint.row_count("user") == 50
+
+
+def test_who_stops_reading_leaves_no_file_open(tmp_path):
+    prefix = checkpoints.save(tmp_path, 1, [content("user", 50, 9)])
+    with open_checkpoint(prefix) as checkpoint:
+        before = os.listdir("/proc/self/fd")
+        blocks = checkpoint.blocks("user", block_rows=5)
+        next(blocks)
+        blocks.close()
+        assert os.listdir("/proc/self/fd") == before
 
 
 def test_numpy_reads_it_as_rec_sdk_s(tmp_path):
