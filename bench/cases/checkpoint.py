@@ -2,13 +2,15 @@
 
 ``save-files``, ``restore-files``: blocks of memory to a durable checkpoint, and all its blocks after everything was
 verified. ``save`` and ``restore``: the same of a trained table, with ``ascpipe.tf.Saver`` and its part of TensorFlow.
-Beside it: ``np.save`` and fsync of each array, ``np.load`` of each. Files are in the page cache, of every contender.
+Beside it: ``np.save`` and fsync of each array, ``np.load`` of each. A restore comes after a crash, or on another
+machine, so it reads from the disk, of every contender: its files are dropped from the page cache before each call.
+With ``-warm`` they are all in the page cache, where ``np.load`` is one copy of memory.
 """
 import contextlib
 import os
 import shutil
 import tempfile
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy as np
 
@@ -27,9 +29,9 @@ _BLOCK_ROWS = 1 << 16
 
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
-    verb, _, files = variant.partition("-")
+    verb, *how = variant.split("-")
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        with (_files if files else _trained)(os.path.join(folder, "ours")) as (save, restore, changed):
+        with (_files if "files" in how else _trained)(os.path.join(folder, "ours")) as (save, restore, changed):
             theirs = _Numpy(os.path.join(folder, "numpy"))
             calls = {"save": {_OURS: save, _NUMPY["save"]: theirs.save},
                      "restore": {_OURS: restore, _NUMPY["restore"]: theirs.restore}}[verb]
@@ -38,8 +40,35 @@ def prepare(variant: str) -> Iterator[Contenders]:
             if verb == "restore":
                 save()
                 theirs.save()
-                fresh = {_OURS: changed}
+                cold = "warm" not in how
+                fresh = {name: _readied(act, os.path.join(folder, which) if cold else None)
+                         for name, act, which in zip(calls, (changed, _nothing), ("ours", "numpy"))}
             yield Contenders(sum(values.nbytes for values in theirs.arrays) // MB, calls, fresh)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _readied(act: Callable[[], object], dropped: Optional[str]) -> Callable[[], object]:
+    """Before a restore: let there be something to restore, and its files on the disk only."""
+    def before() -> None:
+        act()
+        if dropped is not None:
+            _drop_from_page_cache(dropped)
+    return before
+
+
+def _drop_from_page_cache(folder: str) -> None:
+    """Files that are on the disk already, as after a save."""
+    for path, _, names in os.walk(folder):
+        for name in names:
+            fd = os.open(os.path.join(path, name), os.O_RDONLY)
+            try:
+                os.fsync(fd)
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(fd)
 
 
 def _emptied(folder: str) -> Callable[[], object]:
@@ -95,7 +124,7 @@ def _files(folder: str) -> Iterator[Any]:
 
     def restore() -> List[Any]:
         with open_checkpoint(os.path.join(folder, "model-1")) as opened:
-            return list(opened.blocks("ids"))
+            return list(opened.parted_blocks("ids"))  # as Saver reads them
 
     yield save, restore, lambda: None
 
@@ -133,6 +162,6 @@ def _trained(folder: str) -> Iterator[Any]:
                    lambda: running.run(train))
 
 
-VARIANTS = ("save-files", "restore-files", "save", "restore")
+VARIANTS = ("save-files", "restore-files", "restore-files-warm", "save", "restore", "restore-warm")
 CASE = Case("checkpoint", "MB", "one_program", VARIANTS, prepare,
             "save and restore of {:,} rows; 1 ms per MB is 1 GB/s".format(ROWS))
