@@ -133,9 +133,14 @@ def rebuild_index(entry_keys, live, index_keys, index_entries):
     Returns:
         How many keys it holds: fewer than live entries if a key was live twice (the higher entry is kept).
     """
+    mask = np.uint64(index_keys.shape[0] - 1)
     index_entries[:] = -1
     held = 0
+    last = entry_keys.shape[0] - 1
     for entry in range(entry_keys.shape[0]):
+        ahead = (hash_key(entry_keys[min(entry + _AHEAD, last)]) >> _HASH_SHIFT) & mask
+        prefetch(index_keys, ahead)
+        prefetch(index_entries, ahead)
         if live[entry]:
             held += insert_key(entry_keys[entry], entry, index_keys, index_entries) < 0
     return held
