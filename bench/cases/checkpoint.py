@@ -5,6 +5,8 @@ verified. ``save`` and ``restore``: the same of a trained table, with ``ascpipe.
 Beside it: ``np.save`` and fsync of each array, ``np.load`` of each. A restore comes after a crash, or on another
 machine, so it reads from the disk, of every contender: its files are dropped from the page cache before each call.
 With ``-warm`` they are all in the page cache, where ``np.load`` is one copy of memory.
+
+``pause``: how long ``save(background=True)`` keeps the program from training, against one copy of the device rows.
 """
 import contextlib
 import os
@@ -30,8 +32,12 @@ _BLOCK_ROWS = 1 << 16
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
     verb, *how = variant.split("-")
+    if verb == "pause":
+        with _pause() as contenders:
+            yield contenders
+        return
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        with (_files if "files" in how else _trained)(os.path.join(folder, "ours")) as (save, restore, changed):
+        with (_files if "files" in how else _trained)(os.path.join(folder, "ours")) as (save, restore, changed, _):
             theirs = _Numpy(os.path.join(folder, "numpy"))
             calls = {"save": {_OURS: save, _NUMPY["save"]: theirs.save},
                      "restore": {_OURS: restore, _NUMPY["restore"]: theirs.restore}}[verb]
@@ -44,6 +50,21 @@ def prepare(variant: str) -> Iterator[Contenders]:
                 fresh = {name: _readied(act, os.path.join(folder, which) if cold else None)
                          for name, act, which in zip(calls, (changed, _nothing), ("ours", "numpy"))}
             yield Contenders(sum(values.nbytes for values in theirs.arrays) // MB, calls, fresh)
+
+
+@contextlib.contextmanager
+def _pause() -> Iterator[Contenders]:
+    from ascpipe.tf import wait_for_save
+
+    device = [np.random.rand(ROWS, DIM).astype(np.float32) for _ in range(2)]  # rows, and Adagrad's accumulator
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, _trained(folder) as (_, _, changed, save):
+        def before() -> None:
+            wait_for_save()
+            changed()
+        yield Contenders(sum(rows.nbytes for rows in device) // MB,
+                         {_OURS: save, "np.copy": lambda: [rows.copy() for rows in device]},
+                         {_OURS: before, "np.copy": wait_for_save})
+        wait_for_save()
 
 
 def _nothing() -> None:
@@ -126,7 +147,7 @@ def _files(folder: str) -> Iterator[Any]:
         with open_checkpoint(os.path.join(folder, "model-1")) as opened:
             return list(opened.parted_blocks("ids"))  # as Saver reads them
 
-    yield save, restore, lambda: None
+    yield save, restore, lambda: None, save
 
 
 @contextlib.contextmanager
@@ -159,9 +180,10 @@ def _trained(folder: str) -> Iterator[Any]:
             saver = Saver(max_to_keep=None)
             yield (lambda: saver.save(running, os.path.join(folder, "model"), 1),
                    lambda: saver.restore(running, os.path.join(folder, "model-1")),
-                   lambda: running.run(train))
+                   lambda: running.run(train),
+                   lambda: saver.save(running, os.path.join(folder, "model"), 1, background=True))
 
 
-VARIANTS = ("save-files", "restore-files", "restore-files-warm", "save", "restore", "restore-warm")
+VARIANTS = ("save-files", "restore-files", "restore-files-warm", "save", "restore", "restore-warm", "pause")
 CASE = Case("checkpoint", "MB", "one_program", VARIANTS, prepare,
             "save and restore of {:,} rows; 1 ms per MB is 1 GB/s".format(ROWS))
