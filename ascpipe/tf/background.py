@@ -14,16 +14,20 @@ class Background:
     """The save that goes on in the background, or the last one.
 
     Used by one thread, that of the program. The thread of a save is no daemon: the interpreter ends after it.
+
+    Attributes:
+        was_used: whether there was a save in the background.
     """
 
     def __init__(self) -> None:
         self._thread: Optional[threading.Thread] = None
         self._prefix = ""
+        self.was_used = False
         self._error: Optional[BaseException] = None
 
     def begin(self, prefix: str, work: Callable[[], None]) -> None:
         """Let ``work`` save a checkpoint; nothing else is under way."""
-        self._prefix = prefix
+        self._prefix, self.was_used = prefix, True
         self._thread = threading.Thread(target=self._run, args=(work,), name="ascpipe-save")
         self._thread.start()
 

@@ -91,7 +91,7 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
         writer = undo.enter_context(_writer(request))
         with hold(alone=False) as held:
             tables = _held_tables(request, held)
-            _require_memory(tables, writer.prefix)
+            _require_memory(request.pipeline, tables, writer.prefix)
             frozen = undo.enter_context(FrozenTables(
                 held, {table.table_name: table.shape.number for table in _saved_tables(request.state)}, tables,
                 request.pipeline.save_log_bytes))
@@ -151,10 +151,11 @@ def _is_saved(tip: Optional[deltas.Tip], request: SaveRequest, writer: Checkpoin
             and (not request.dense or writer.has_dense_of(tip.prefix)))
 
 
-def _require_memory(tables: Dict[str, TableState], prefix: str) -> None:
+def _require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: str) -> None:
     """Refuse a save for whose copies there is no memory: a process that takes too much is killed."""
-    needed = sum(layout.ENTRY.itemsize * int(at.header["entries_used"]) + sum(rows.nbytes for rows in at.device)
-                 for at in tables.values())
+    needed = sum(layout.ENTRY.itemsize * int(at.header["entries_used"]) for at in tables.values())
+    if not pipeline.background.was_used:  # else the copies of the device rows are there
+        needed += sum(rows.nbytes for at in tables.values() for rows in at.device)
     try:
         memory.require(needed, "copies for a save in the background")
     except OutOfSharedMemoryError as error:

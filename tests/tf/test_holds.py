@@ -1,4 +1,6 @@
 """A hold stands between two steps: training waits for it, however long it lasts, and it waits for training."""
+import os
+import signal
 import threading
 
 import pytest
@@ -7,6 +9,7 @@ import tensorflow as tf
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.hold import hold
 from mx_rec.core.asc import start_asc_pipeline
+from mx_rec.util.ops import import_host_pipeline_ops
 from tests.support.waiting import wait_until
 from tests.tf import programs
 from tests.tf.one_table import batch, one_table
@@ -117,6 +120,34 @@ def test_a_load_needs_a_hold_taken_alone_and_sensible_numbers(program):
         with pytest.raises(tf.errors.InvalidArgumentError, match="no table 5"):
             held.begin_load(5, 1, 1)
     assert program.take() == [1]
+
+
+def test_a_hold_waits_for_a_change_whose_step_was_cancelled():
+    with one_table([batch(1)] * 9, [1], spec={"access_threshold": 1}) as program:
+        change = import_host_pipeline_ops().set_threshold(tf.constant(5))
+        start_asc_pipeline()
+        with programs.session(inter_op_parallelism_threads=2) as run:
+            program.start(run)
+            program.take()
+            pid = next(worker["pid"] for worker in Configuration.get_instance().running_pipeline().status()["workers"]
+                       if worker["kind"] == "table")
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                with pytest.raises(tf.errors.DeadlineExceededError):
+                    run.run(change, options=tf.compat.v1.RunOptions(timeout_in_ms=300))
+                results, thread = in_a_thread(seen_by_a_hold)
+                wait_until(lambda: trainer_waits_for("the table worker to apply a change"), what="the hold to wait")
+                assert results == []
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            thread.join()
+            assert results == [5]
+
+
+def seen_by_a_hold():
+    """The access threshold of table 0."""
+    with hold(alone=False) as held:
+        return int(held.table(0).header["access_threshold"])
 
 
 def test_without_a_pipeline_there_is_nothing_to_hold():

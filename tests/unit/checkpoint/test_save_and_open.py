@@ -54,7 +54,7 @@ def test_rows_in_parts_are_saved_and_read_as_those_in_one_piece(tmp_path):
     keys, rows, counts, timestamps = one.block
     parts = (np.asfortranarray(rows[:, :20]), rows[:, 20:41])  # embedding; two slots of 20 and 1; the third is 20 wide
     whole = checkpoints.save(tmp_path / "whole", 1, [one], block_rows=5000)
-    with CheckpointWriter(str(tmp_path / "parts"), "model.ckpt", 1, [one.spec]) as writer:
+    with checkpoints.writing(tmp_path / "parts", "model.ckpt", 1, [one.spec]) as writer:
         writer.write_table("user", [PartedBlock(keys, (*parts, rows[:, 41:]), counts, timestamps)], [one.candidates])
         checkpoints.write_dense(writer, "dense")
         writer.commit(checkpoints.position([one]))
@@ -72,7 +72,7 @@ def test_a_part_of_a_row_that_lies_in_two_pieces_is_an_error(tmp_path, cut):
     keys, rows, counts, timestamps = one.block
     block = PartedBlock(keys, (rows[:, :cut], rows[:, cut:]), counts, timestamps)
     with pytest.raises(ValueError, match="no part of the rows has all of these 4 columns"):
-        with CheckpointWriter(str(tmp_path), "model", 1, [one.spec]) as writer:
+        with checkpoints.writing(tmp_path, "model", 1, [one.spec]) as writer:
             writer.write_table("user", [block], [one.candidates])
     assert os.listdir(str(tmp_path)) == []
 

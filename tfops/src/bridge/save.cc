@@ -94,11 +94,15 @@ CoreStatus BackgroundSave::CopyDevice(const std::vector<Table*>& tables) {
     for (int index = 0;; ++index) {
       const StateRows state = table->State(index);
       if (state.data == nullptr) break;
-      std::shared_ptr<DeviceTable> copy;
-      const CoreStatus status = HostDeviceTable::Make(table->name(), table->device().row_count(), state.width, &copy);
-      if (!status.ok()) return status;
-      copies.push_back({state.data, copy->rows(), copy->row_count() * copy->dim()});
-      device_[table->number()].push_back(std::move(copy));
+      float* const copy = table->CopyMemory(index, state.width);
+      const std::int64_t floats = table->device().row_count() * state.width;
+      if (copy == nullptr) {
+        return Error(Code::kResourceExhausted, "table '", table->name(), "': there is no memory to save it in the "
+                     "background: ", 4 * floats, " bytes for a copy of rows on the device. Nothing was saved and "
+                     "nothing changed. Save in the foreground");
+      }
+      copies.push_back({state.data, copy, floats});
+      device_[table->number()].push_back(StateRows{copy, state.width, state.width, 0.0f});
     }
   }
   CopyAll(copies);
@@ -110,8 +114,7 @@ CoreStatus BackgroundSave::Device(int table, int index, StateRows* copy) const {
   if (numbered == device_.end()) return Error(Code::kInvalidArgument, "table ", table, " is not in this save");
   *copy = StateRows();
   if (index < 0 || static_cast<std::size_t>(index) >= numbered->second.size()) return CoreStatus();
-  const DeviceTable& rows = *numbered->second[static_cast<std::size_t>(index)];
-  *copy = StateRows{rows.rows(), rows.dim(), rows.dim(), 0.0f};
+  *copy = numbered->second[static_cast<std::size_t>(index)];
   return CoreStatus();
 }
 

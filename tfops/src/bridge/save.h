@@ -12,7 +12,6 @@
 #include "core/core_status.h"
 #include "core/layout.h"
 #include "core/row_log.h"
-#include "core/table_instance.h"
 
 namespace ascpipe {
 
@@ -45,7 +44,7 @@ class BackgroundSave {
   const std::shared_ptr<Pipeline> pipeline_;
   std::map<int, Table*> tables_;
   std::map<int, std::shared_ptr<RowLog>> logs_;
-  std::map<int, std::vector<std::shared_ptr<DeviceTable>>> device_;  // by table, then as Table::State
+  std::map<int, std::vector<StateRows>> device_;  // by table, then as Table::State: the copies
 };
 
 }  // namespace ascpipe

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "bridge/session_mark.h"
@@ -101,6 +102,16 @@ StateRows Table::State(int index) {
   if (index < 0 || slot >= slots_.size() || slots_[slot].NumElements() == 0) return StateRows();
   const std::int64_t width = slots_[slot].dim_size(1);
   return StateRows{slots_[slot].flat<float>().data(), width, width, 0.0f};
+}
+
+float* Table::CopyMemory(int index, std::int64_t width) {
+  CopyBuffer& copy = copies_[index];
+  if (copy.rows == nullptr || copy.width != width) {
+    copy.rows.reset();  // first, as both may not fit
+    copy.rows.reset(new (std::nothrow) float[static_cast<std::size_t>(device_->row_count() * width)]);
+    copy.width = width;
+  }
+  return copy.rows.get();
 }
 
 void Table::KeepRows(std::shared_ptr<RowLog> log) {

@@ -3,6 +3,7 @@
 #define ASCPIPE_BRIDGE_TABLE_H_
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -72,6 +73,10 @@ class Table {
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
+  // Memory for a copy of a state array, float[device rows, width]; kept for the next save, as fresh memory takes longer
+  // to get than to fill.  Null: there is none.  One save at a time.
+  float* CopyMemory(int index, std::int64_t width);
+
   // From now on, images of home rows are kept before they change; null: no more.
   void KeepRows(std::shared_ptr<RowLog> log);
   std::shared_ptr<RowLog> row_log();
@@ -102,6 +107,11 @@ class Table {
   std::atomic<int> step_{0};
 
   std::mutex mutex_;
+  struct CopyBuffer {
+    std::unique_ptr<float[]> rows;
+    std::int64_t width;
+  };
+  std::map<int, CopyBuffer> copies_;  // by index of the state array
   std::shared_ptr<RowLog> row_log_;  // of the save that goes on in the background
   tensorflow::int64 driver_ = 0;  // session that trains this table
   std::vector<tensorflow::Tensor> slots_;  // optimizer slots as last seen: a session that is opened anew gets them
