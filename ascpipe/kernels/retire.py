@@ -66,6 +66,22 @@ def assign_keys(held, slots, homes, counts, frequencies, ticket, time, entries, 
             entries32[entry, STATE] = NAMED
 
 
+@njit("void(int64, int32[:, ::1], int32[::1])", cache=True, nogil=True)
+def occupy_slots(used, entries32, slot_entries):
+    """Derive which entry each slot has from the slots that the entries say they have.
+
+    Args:
+        used: entries that were ever used.
+        entries32: the table's entries.
+        slot_entries: int32[device rows]; receives the entry of each slot, -1 = empty.
+    """
+    slot_entries[:] = -1
+    for entry in range(used):
+        slot = entries32[entry, SLOT]
+        if slot >= 0:
+            slot_entries[slot] = entry
+
+
 @njit("void(int32[::1], int64, int64[:, ::1], int32[:, ::1], int32[::1])", cache=True, nogil=True)
 def resolve_entries(found, threshold, entries, entries32, out_slots):
     """Write where the row of each key is as the truth has it.

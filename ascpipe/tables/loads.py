@@ -2,9 +2,8 @@
 
 The first R of N entries have rows: where there are home rows, entry i has home row i, else slot i.
 """
-import numpy as np
-
-from ascpipe.kernels.entry import SLOT, STATE
+from ascpipe.kernels.entry import STATE
+from ascpipe.kernels.retire import occupy_slots
 from ascpipe.tables.records import Truth
 from ascpipe.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 
@@ -41,10 +40,7 @@ def take_over(truth: Truth, room: int) -> None:
     header = truth.header
     written = room if header["load_entries"] == room else 0
     truth.entries32[written:room, STATE] = FREE  # or a key named there would find what it never trained
-    slots = truth.entries32[:written, SLOT]
-    taken = np.flatnonzero(slots >= 0)
-    truth.slot_entries[:] = -1
-    truth.slot_entries[slots[taken]] = taken
+    occupy_slots(written, truth.entries32, truth.slot_entries)
     if header["load_entries"] == room:
         header["time"], header["access_threshold"], header["counting"] = (
             header["load_time"], header["load_threshold"], header["load_counting"])

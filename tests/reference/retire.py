@@ -34,6 +34,14 @@ def assign_keys(held, slots, homes, counts, frequencies, ticket, time, entries, 
             entry.timestamp = time if time >= 0 else entry.timestamp
 
 
+def occupy_slots(entries, slot_count):
+    slot_entries = [-1] * slot_count
+    for number, entry in enumerate(entries):
+        if entry.slot >= 0:
+            slot_entries[entry.slot] = number
+    return slot_entries
+
+
 def resolve_entries(found, threshold, entries):
     answers = []
     for number in found:

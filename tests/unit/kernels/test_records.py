@@ -268,6 +268,14 @@ def test_assigning_a_record_twice_is_assigning_it_once(truth, batch, outs, time,
 
 
 @settings(deadline=None)
+@given(ENTRIES, st.integers(0, CAPACITY))
+def test_slots_are_those_of_the_entries_that_say_so(truth, used):
+    slot_entries = int32(range(SLOTS))
+    retire.occupy_slots(used, entry_arrays(truth)[1], slot_entries)
+    assert slot_entries.tolist() == retire_reference.occupy_slots(truth[:used], SLOTS)
+
+
+@settings(deadline=None)
 @given(ENTRIES, st.lists(st.integers(-1, CAPACITY - 1)), st.integers(-1, 5))
 def test_an_evaluation_sees_the_places_of_rows_of_admitted_keys_only(truth, found, threshold):
     entries, entries32 = entry_arrays(truth)
