@@ -24,8 +24,8 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
     Takes what ``tf.train.CheckpointSaverHook`` takes. An Estimator that is given one makes none of its own.
 
     Args:
-        background_save: let training go on while a checkpoint is written, see ``Saver.save``. Listeners hear of a save
-            when it has begun. The session's end waits for it.
+        background_save: let training go on while a checkpoint is written, see ``Saver.save``. The session's end waits
+            for it. Not where there are listeners, as ``train_and_evaluate`` has one: they find it complete.
     """
 
     def __init__(self, *args: Any, background_save: bool = False, **kwargs: Any) -> None:
@@ -49,7 +49,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         asked: Dict[str, bool] = {}
         if isinstance(self._timer, _Timer) and not self._timer.is_full:
             asked["save_delta"] = True
-        if getattr(self, "_in_background", False):  # TensorFlow's own hooks do not have it
+        if getattr(self, "_in_background", False) and not self._listeners:  # TensorFlow's own hooks do not have it
             asked["background"] = True
         saver = _plain_get_saver(self)
         return _Asking(saver, asked) if asked else saver

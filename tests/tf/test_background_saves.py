@@ -229,3 +229,18 @@ def test_an_estimator_whose_hook_saves_in_the_background_goes_on_bit_by_bit(tmp_
     assert first + train(tmp_path / "parts", 12, trained_batches(newest)["training"]) == whole
     assert sorted(path.name for path in (tmp_path / "parts").glob("sparse-*")) == [
         "sparse-model.ckpt-17", "sparse-model.ckpt-20"]
+
+
+def test_listeners_of_a_hook_that_may_save_in_the_background_find_the_checkpoint_complete(tmp_path):
+    class Listener(tf.estimator.CheckpointSaverListener):
+        def __init__(self):
+            self.found = []
+
+        def after_save(self, session, global_step_value):
+            newest = tf.train.latest_checkpoint(str(tmp_path))
+            self.found.append((global_step_value, os.path.basename(newest)))
+
+    listener = Listener()
+    hook = CheckpointSaverHook(str(tmp_path), save_steps=3, listeners=[listener], background_save=True)
+    train_an_estimator(tmp_path, 7, 0, "host", hooks=[hook])
+    assert listener.found == [(step, "model.ckpt-{}".format(step)) for step in (0, 3, 6, 7)]
