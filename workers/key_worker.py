@@ -16,7 +16,7 @@ from ascpipe.shm.atomics import compare_exchange_u32, load_acquire_u32
 from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import RingView, unclaimed_frame
 from ascpipe.words import DEDUPED, EVAL, SUBMITTED
-from ascpipe.workers.runner import Attachment, Worker, command
+from ascpipe.workers.runner import Attachment, StreamView, Worker, command
 
 _ARRAYS = ("ids", "unique", "restore", "occurrences")
 
@@ -69,12 +69,15 @@ class KeyStage:
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     """The step of a key worker over all rings of a trainer."""
     trainer = attachment.bell(layout.BELL_TRAINER)
-    stages = []
-    for ring, stream in zip(attachment.rings, attachment.streams):
-        listeners = attachment.bells_of_tables(stream["tables"])
-        if stream["channel"] == EVAL:
+    stages: List[KeyStage] = []
+
+    def look_after(stream: StreamView) -> None:
+        listeners = attachment.bells_of_tables(stream.tables)
+        if stream.channel == EVAL:
             listeners.append(trainer)  # an evaluation asks as soon as its frame is deduped
-        stages.append(KeyStage(ring, worker.generation, listeners))
+        stages.append(KeyStage(stream.ring, worker.generation, listeners))
+
+    attachment.each_stream(look_after)
 
     def step() -> int:
         return sum(stage.step() for stage in stages)

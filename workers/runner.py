@@ -1,8 +1,8 @@
 """What all workers share: the channel to the supervisor, the mapped segments, the loop.
 
 A worker starts idle.  The supervisor sends ``attach`` with the descriptors of the segments; from then on
-the worker does what is ready and sleeps on its bell.  The end of the channel means that the supervisor is
-gone: the worker exits at once, it owns nothing.
+the worker does what is ready and sleeps on its bell.  A stream that is added meanwhile comes as ``add_stream``.
+The end of the channel means that the supervisor is gone: the worker exits at once, it owns nothing.
 """
 import select
 import socket
@@ -18,6 +18,7 @@ from ascpipe.shm import layout, segment
 from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import RingView, TableView
 
+_READ_S = 10.0  # for a message that has begun to come
 _IDLE_S = 1e9  # an idle worker waits for its supervisor's word, or its end, as long as it takes
 
 
@@ -33,13 +34,26 @@ class Worker(NamedTuple):
     generation: int
 
 
+class StreamView(NamedTuple):
+    """A stream.
+
+    Attributes:
+        ring: its ring, mapped.
+        channel: TRAIN or EVAL.
+        tables: numbers of its tables, in the order of the ring's columns.
+    """
+
+    ring: RingView
+    channel: int
+    tables: List[int]
+
+
 class Attachment:
     """The segments of one trainer, mapped.
 
     Attributes:
         session: uint8[], the session segment.
-        rings: the ring of each stream, in the order of ``streams``.
-        streams: {"stream", "channel", "tables"} of each.
+        streams: all streams.
         tables: table number -> its segment.
         workers: table number -> index of the table worker that serves it.
         restart: an earlier worker in this place died.
@@ -51,13 +65,26 @@ class Attachment:
         memory = [segment.map(fd, size) for fd, size in zip(fds, sizes)]
         streams = len(body["streams"])
         self.session: np.ndarray = memory[0]
-        self.streams: List[Dict[str, Any]] = body["streams"]
-        self.rings = [RingView(part) for part in memory[1:1 + streams]]
+        self.streams = [_stream_view(said, part) for said, part in zip(body["streams"], memory[1:1 + streams])]
+        self._visitors: List[Callable[[StreamView], None]] = []
         self.tables = {t["table"]: TableView(part, fd) for t, part, fd in zip(
             body["tables"], memory[1 + streams:], fds[1 + streams:])}
         self.workers = {t["table"]: t["worker"] for t in body["tables"]}
         self.restart = bool(body["restart"])
         self.spin_us = int(body["spin_us"])
+
+    def each_stream(self, visit: Callable[[StreamView], None]) -> None:
+        """Call ``visit`` with each stream, now, and with those that are added later, between two steps."""
+        self._visitors.append(visit)
+        for stream in self.streams:
+            visit(stream)
+
+    def add_stream(self, body: Dict[str, Any], fds: List[int]) -> None:
+        """Map the ring of a stream that was added."""
+        stream = _stream_view(body, segment.map(fds[0], body["bytes"]))
+        self.streams.append(stream)
+        for visit in self._visitors:
+            visit(stream)
 
     def bell(self, index: int) -> Bell:
         """Bell ``index`` of the session."""
@@ -88,14 +115,23 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     poller = select.poll()
     poller.register(channel, select.POLLIN)
 
-    def is_over() -> bool:
+    def is_spoken_to() -> bool:
         return bool(poller.poll(0))
 
-    while not is_over():
-        while step():
-            pass
-        bell.says(layout.WAIT_BATCH)
-        bell.wait(lambda: step() > 0, is_over, _IDLE_S)
+    while True:
+        while not is_spoken_to():
+            while step():
+                pass
+            bell.says(layout.WAIT_BATCH)
+            bell.wait(lambda: step() > 0, is_spoken_to, _IDLE_S)
+        body, fds = fdsocket.receive(channel, _READ_S)
+        if body["verb"] != "add_stream":
+            return
+        attachment.add_stream(body, fds)
+
+
+def _stream_view(said: Dict[str, Any], memory: np.ndarray) -> StreamView:
+    return StreamView(RingView(memory), said["channel"], said["tables"])
 
 
 def _receive_attach(channel: socket.socket) -> Tuple[Dict[str, Any], List[int]]:

@@ -2,7 +2,7 @@
 
     python -m ascpipe.workers.table_worker --channel FD --index I --generation G
 """
-from typing import Callable, List, Optional, Union
+from typing import Callable, List, NamedTuple, Optional, Union
 
 from ascpipe.shm import layout
 from ascpipe.shm.ring import Place
@@ -10,15 +10,32 @@ from ascpipe.tables.table import Table
 from ascpipe.words import EVAL, TRAIN
 from ascpipe.workers.cuts import Bells, CutStage, truth_of
 from ascpipe.workers.eval_stage import EvalStage
-from ascpipe.workers.runner import Attachment, Worker, command
+from ascpipe.workers.runner import Attachment, StreamView, Worker, command
 from ascpipe.workers.stage import Stage
 from ascpipe.workers.train_stage import TrainStage
 
 
+class _Served(NamedTuple):
+    """A table that this worker serves: its keys and slots, and who changes them."""
+
+    table: Table
+    changes: Union[TrainStage, CutStage]
+
+
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     """The step of a table worker over the tables it serves."""
-    stages = [stage for number, serving in sorted(attachment.workers.items()) if serving == worker.number
-              for stage in _stages(attachment, number)]
+    bells = Bells(attachment.bell(layout.BELL_TRAINER).ring, attachment.bell(layout.BELL_PUMP).ring)
+    served = {number: _serve(attachment, number, bells) for number, serving in sorted(attachment.workers.items())
+              if serving == worker.number}
+    stages: List[Stage] = [serving.changes for serving in served.values()]
+
+    def read_through(stream: StreamView) -> None:
+        for column, number in enumerate(stream.tables):
+            if stream.channel == EVAL and number in served:
+                table, changes = served[number]
+                stages.append(EvalStage(table, Place(stream.ring, column), changes.is_readable, bells))
+
+    attachment.each_stream(read_through)
 
     def step() -> int:
         return sum(stage.step() for stage in stages)
@@ -26,28 +43,20 @@ def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     return step
 
 
-def _stages(attachment: Attachment, number: int) -> List[Stage]:
-    """The stages of one table, one per channel that it is in."""
-    bells = Bells(attachment.bell(layout.BELL_TRAINER).ring, attachment.bell(layout.BELL_PUMP).ring)
+def _serve(attachment: Attachment, number: int, bells: Bells) -> _Served:
     view = attachment.tables[number]
     table = Table(truth_of(view))
-    train, evaluation = _place(attachment, number, TRAIN), _place(attachment, number, EVAL)
-    changes: Union[TrainStage, CutStage]
-    if train is None:
-        changes = CutStage(view, table, bells)
-    else:
-        changes = TrainStage(view, table, train, bells, restart=attachment.restart)
-    stages: List[Stage] = [changes]
-    if evaluation is not None:
-        stages.append(EvalStage(table, evaluation, changes.is_readable, bells))
-    return stages
+    place = _training_place(attachment, number)
+    if place is None:
+        return _Served(table, CutStage(view, table, bells))
+    return _Served(table, TrainStage(view, table, place, bells, restart=attachment.restart))
 
 
-def _place(attachment: Attachment, table: int, channel: int) -> Optional[Place]:
-    """Where a table stands in the stream of a channel; a table is in one stream per channel at most."""
-    for ring, stream in zip(attachment.rings, attachment.streams):
-        if stream["channel"] == channel and table in stream["tables"]:
-            return Place(ring, stream["tables"].index(table))
+def _training_place(attachment: Attachment, table: int) -> Optional[Place]:
+    """Where a table stands in its training stream, of which it has one at most."""
+    for stream in attachment.streams:
+        if stream.channel == TRAIN and table in stream.tables:
+            return Place(stream.ring, stream.tables.index(table))
     return None
 
 

@@ -3,7 +3,8 @@
 request ``{"v": 1, "id": int, "verb": str, "body": map}``; reply ``{"v": 1, "id": int, "ok": true, "body": map}`` or
 ``{"v": 1, "id": int, "ok": false, "error": {"code": "E210", "text": str}}``.  Sizes and depth are codec's matter.
 """
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Callable, Dict, List, Mapping, Tuple, Type, Union
 
 from ascpipe.control import codec
@@ -14,6 +15,7 @@ TOKEN_BYTES = 16
 MAX_STREAMS = 32
 MAX_TABLES = 200
 CHANNELS = 2
+EVALUATION = 1  #: the channel that is not training
 
 _INT64 = 2**63 - 1
 _Rule = Callable[[Any, str], Any]
@@ -93,7 +95,14 @@ class Start:
     tables: Tuple[Table, ...]
 
 
-Body = Union[Status, Stop, Bye, Register, Start]
+@dataclass(frozen=True)
+class AddStream:
+    """Make one more ring, of an evaluation stream, while the session goes on."""
+
+    stream: Stream
+
+
+Body = Union[Status, Stop, Bye, Register, Start, AddStream]
 
 
 @dataclass(frozen=True)
@@ -120,8 +129,29 @@ class Reply:
 
 
 def verb_of(body: Body) -> str:
-    """``"register"`` of a Register."""
-    return type(body).__name__.lower()
+    """``"register"`` of a Register, ``"add_stream"`` of an AddStream."""
+    return re.sub(r"\B([A-Z])", r"_\1", type(body).__name__).lower()
+
+
+def extended(start: Start, stream: Stream) -> Start:
+    """A start with one more stream.
+
+    Raises:
+        MessageError: the stream is not for evaluation, its number is taken, it has a table that is not there, or
+            there are as many streams as can be.
+    """
+    where = "stream {}".format(stream.stream)
+    if stream.channel != EVALUATION:
+        raise MessageError("{} is of channel {}: only evaluation streams are added to a session that goes on".format(
+            where, stream.channel))
+    if any(stream.stream == other.stream for other in start.streams):
+        raise MessageError("{} is there already".format(where))
+    if len(start.streams) >= MAX_STREAMS:
+        raise MessageError("{} is one too many: a session has at most {} streams".format(where, MAX_STREAMS))
+    for number in stream.tables:
+        if number >= len(start.tables):
+            raise MessageError("{} has table {}, there are {}".format(where, number, len(start.tables)))
+    return replace(start, streams=(*start.streams, stream))
 
 
 def request_bytes(request_id: int, body: Body) -> bytes:
@@ -281,8 +311,15 @@ def _start(value: Any, where: str) -> Start:
     return start
 
 
+def _stream(value: Any, where: str) -> Stream:
+    stream: Stream = _STREAM(value, where)
+    if len(set(stream.tables)) < len(stream.tables):
+        raise MessageError("{} {} has a table twice".format(where, stream.stream))
+    return stream
+
+
 _STREAM = _record(Stream, {
-    "stream": _int(0, 1 << 16), "channel": _int(0, CHANNELS - 1),
+    "stream": _int(0, 2**31 - 1), "channel": _int(0, CHANNELS - 1),
     "tables": _tuple(_int(0, MAX_TABLES - 1), MAX_TABLES)})
 _TABLE = _record(Table, {
     "table": _int(0, MAX_TABLES - 1), "name": _printable(255), "dim": _int(1, 1 << 20),
@@ -294,5 +331,5 @@ _BODIES: Dict[str, _Rule] = {
     "register": _record(Register, {
         "pid": _int(1, 2**31 - 1), "layout": _int(0, _INT64), "version": _printable(64),
         "token": _bytes(TOKEN_BYTES)}),
-    "start": _start,
+    "start": _start, "add_stream": _record(AddStream, {"stream": _stream}),
 }

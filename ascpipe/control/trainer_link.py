@@ -82,23 +82,48 @@ class TrainerLink:
             SupervisorGoneError: the daemon died.
             WrongStateError: started before, or closed.
         """
-        if os.getpid() != self._owner:
-            raise WrongStateError("start", "serving", "this is a forked child of the trainer")
+        self._require_ours("start")
         if self._closed or self._started:
             raise WrongStateError("start", "closed" if self._closed else "serving", "a link starts once")
-        body = messages.Start(tuple(streams), tuple(tables))
+        sizes, fds = self._ask_for_segments(
+            messages.Start(tuple(streams), tuple(tables)), 1 + len(streams) + len(tables))
+        self._started = True
+        return _pieces(sizes, fds)
+
+    def add_stream(self, stream: messages.Stream) -> Piece:
+        """Have the ring of one more evaluation stream made, and the workers look after it.
+
+        Returns:
+            The ring; its descriptor is closed by ``close_segments`` or with the link.
+
+        Raises:
+            OutOfSharedMemoryError: too little memory, with numbers; the session goes on as it was.
+            AscpipeError: else as ``start``; also why the session has failed.
+        """
+        self._require_ours("add_stream")
+        if self._closed or not self._started:
+            raise WrongStateError("add_stream", "closed" if self._closed else "registered",
+                                  "streams are added to a session that was started")
+        sizes, fds = self._ask_for_segments(messages.AddStream(stream), 1)
+        return fds[0], int(sizes["bytes"])
+
+    def _require_ours(self, verb: str) -> None:
+        if os.getpid() != self._owner:
+            raise WrongStateError(verb, "serving", "this is a forked child of the trainer")
+
+    def _ask_for_segments(self, body: messages.Body, wanted: int) -> Tuple[Dict[str, Any], List[int]]:
+        """Ask, and take the descriptors that come with the answer; they are ours from then on."""
         try:
             sizes = ask(self._run_dir, body, _START_TIMEOUT_S)
-            message, self._fds = fdsocket.receive(self._sock, _LIFELINE_TIMEOUT_S)
+            message, fds = fdsocket.receive(self._sock, _LIFELINE_TIMEOUT_S)
         except (NotRunningError, MessageError) as error:
             if isinstance(error, NotRunningError) or fdsocket.is_closed(self._sock):
                 raise SupervisorGoneError(self.daemon_pid, self._run_dir.path) from error
             raise
-        self._started = True
-        wanted = 1 + len(streams) + len(tables)
-        if message.get("verb") != "segments" or len(self._fds) != wanted:
-            raise MessageError("the daemon sent {} descriptors, expected {}".format(len(self._fds), wanted))
-        return _pieces(sizes, self._fds)
+        self._fds.extend(fds)
+        if message.get("verb") != "segments" or len(fds) != wanted:
+            raise MessageError("the daemon sent {} descriptors, expected {}".format(len(fds), wanted))
+        return sizes, fds
 
     def close_segments(self) -> None:
         """Close the descriptors of the segments, once they are mapped.

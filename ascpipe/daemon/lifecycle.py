@@ -53,6 +53,13 @@ class SessionStarted:
 
 
 @dataclass(frozen=True)
+class StreamAdded:
+    """The ring of one more stream is there; ``stream`` is its number."""
+
+    stream: int
+
+
+@dataclass(frozen=True)
 class TrainerGone:
     """It said ``bye``, or died."""
 
@@ -92,7 +99,7 @@ class Tick:
     """Time has passed."""
 
 
-Event = Union[TrainerRegistered, SessionStarted, TrainerGone, StopAsked, WorkerEnded, Tick]
+Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TrainerGone, StopAsked, WorkerEnded, Tick]
 
 
 # ---- actions
@@ -109,6 +116,13 @@ class StartWorker:
 @dataclass(frozen=True)
 class AttachWorkers:
     """Hand the new segments to all workers that run."""
+
+
+@dataclass(frozen=True)
+class HandOutStream:
+    """Hand a stream's ring to all workers that run; those that are started later are attached to it."""
+
+    stream: int
 
 
 @dataclass(frozen=True)
@@ -140,7 +154,7 @@ class Exit:
     """Leave the loop."""
 
 
-Action = Union[StartWorker, AttachWorkers, ClearClaim, FailSession, EndWorkers, CloseSession, Exit]
+Action = Union[StartWorker, AttachWorkers, HandOutStream, ClearClaim, FailSession, EndWorkers, CloseSession, Exit]
 
 
 @dataclass
@@ -199,6 +213,8 @@ class Lifecycle:
         if isinstance(event, SessionStarted):
             self.state = states.SERVING
             return [AttachWorkers()] if self._broken is None else self._fail(self._broken)
+        if isinstance(event, StreamAdded):
+            return [HandOutStream(event.stream)] if self.state == states.SERVING else []
         if isinstance(event, TrainerGone):
             return self._trainer_gone(now)
         return self._stop(event)

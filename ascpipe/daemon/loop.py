@@ -70,7 +70,7 @@ class Daemon:
         self._is_over = False
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
             "status": self._status, "stop": self._stop, "register": self._register, "start": self._start,
-            "bye": self._bye}
+            "add_stream": self._add_stream, "bye": self._bye}
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
         self._server = Server(run.control_endpoint)
@@ -167,6 +167,10 @@ class Daemon:
         elif isinstance(action, lifecycle.AttachWorkers):
             for worker in self._supervisor.running():
                 self._attach(worker, restart=False)
+        elif isinstance(action, lifecycle.HandOutStream) and self._memory is not None:
+            for worker in self._supervisor.running():
+                self._supervisor.attach(worker, *self._memory.stream_body(action.stream))
+            self._memory.ring_all()  # who sleeps looks at its channel when it wakes
         elif isinstance(action, lifecycle.ClearClaim) and self._memory is not None:
             self._memory.clear_claims(action.generation)
         elif isinstance(action, lifecycle.FailSession):
@@ -240,6 +244,22 @@ class Daemon:
         if isinstance(self._life.error, (KeyWorkerDiedError, TableWorkerDiedError)):
             raise self._life.error
         return sizes
+
+    def _add_stream(self, body: messages.AddStream) -> Dict[str, Any]:
+        memory, trainer = self._memory, self._trainer
+        if self._life.error is not None:
+            raise self._life.error
+        if self._life.state != states.SERVING or memory is None or trainer is None:
+            raise WrongStateError("add_stream", self._life.state, "streams are added to a session that was started")
+        ring = memory.add_stream(body.stream)
+        try:
+            fdsocket.send(trainer.sock, {"verb": "segments"}, [ring.fd])
+        except (MessageError, OSError):
+            memory.drop_stream()
+            raise
+        self._handle(lifecycle.StreamAdded(body.stream.stream))
+        self._log.info("stream %d of %d tables added, %d bytes", body.stream.stream, len(body.stream.tables), ring.size)
+        return {"bytes": ring.size}
 
     def _bye(self, body: messages.Bye) -> Dict[str, Any]:
         if self._trainer is not None:

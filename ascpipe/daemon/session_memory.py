@@ -2,6 +2,7 @@
 
 The supervisor writes headers, the failure text and cleared claims, reads counters, and nothing else.
 """
+import dataclasses
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -69,6 +70,7 @@ class SessionMemory:
     def __init__(self, start: messages.Start, settings: Settings, run: int,
                  places: memory.Places = memory.Places()) -> None:  # noqa: B008  (immutable)
         self.start, self.run = start, run
+        self._settings, self._places = settings, places
         rings = [layout.ring_shape(len(stream.tables), settings.ring_bytes) for stream in start.streams]
         tables = [shape_of(table) for table in start.tables]
         # entries, home rows and logs get their memory later, as they are used
@@ -91,8 +93,34 @@ class SessionMemory:
             self.close()
             raise
 
-    def _make(self, size: int, what: str, present: Optional[int] = None) -> Segment:
-        fd = segment.create(size, what, use_memfd=self.use_memfd, present=present)
+    def add_stream(self, stream: messages.Stream) -> Segment:
+        """Make the ring of one more stream, which counts among all from now on.
+
+        Raises:
+            MessageError: as ``messages.extended``.
+            OutOfSharedMemoryError: nothing was allocated, the session goes on as it was.
+        """
+        start = messages.extended(self.start, stream)
+        shape = layout.ring_shape(len(stream.tables), self._settings.ring_bytes)
+        what = "the ring of stream {}".format(stream.stream)
+        made = self._make(shape.total_bytes, what,
+                          use_memfd=memory.preflight(shape.total_bytes, what, self._places))
+        _write_ring(made, shape, stream, self._settings)
+        self.start = start
+        self.rings.append(made)
+        return made
+
+    def drop_stream(self) -> None:
+        """Take back the ring that was added last, before anybody has got it."""
+        made = self.rings.pop()
+        self.start = dataclasses.replace(self.start, streams=self.start.streams[:-1])
+        self._segments.remove(made)
+        os.close(made.fd)
+
+    def _make(self, size: int, what: str, present: Optional[int] = None, *,
+              use_memfd: Optional[bool] = None) -> Segment:
+        use_memfd = self.use_memfd if use_memfd is None else use_memfd
+        fd = segment.create(size, what, use_memfd=use_memfd, present=present)
         try:
             made = Segment(fd, size, segment.map(fd, size))
         except BaseException:
@@ -103,7 +131,7 @@ class SessionMemory:
 
     def fds(self) -> List[int]:
         """Descriptors in the order in which they are handed out: session, rings, tables."""
-        return [made.fd for made in self._segments]
+        return [made.fd for made in (self.session, *self.rings, *self.tables)]
 
     def sizes(self) -> Dict[str, Any]:
         """The answer to ``start``."""
@@ -120,14 +148,17 @@ class SessionMemory:
         return {
             "verb": "attach", "restart": restart, "session_bytes": self.session.size,
             "spin_us": settings.spin_us,
-            "streams": [
-                {"stream": stream.stream, "channel": stream.channel, "tables": list(stream.tables), "bytes": ring.size}
-                for stream, ring in zip(self.start.streams, self.rings)],
+            "streams": self._stream_fields(),
             "tables": [
                 {"table": table.table, "name": table.name, "worker": table.table % settings.table_workers,
                  "bytes": made.size}
                 for table, made in zip(self.start.tables, self.tables)],
         }
+
+    def stream_body(self, number: int) -> Tuple[Dict[str, Any], List[int]]:
+        """What a worker that is attached is told of a stream that was added, and the descriptor of its ring."""
+        place = [stream.stream for stream in self.start.streams].index(number)
+        return {"verb": "add_stream", **self._stream_fields()[place]}, [self.rings[place].fd]
 
     def set_pid(self, bell_index: int, pid: int) -> None:
         """Who owns a bell."""
@@ -169,6 +200,10 @@ class SessionMemory:
         self.session = Segment(-1, 0, None)
         for fd in fds:
             os.close(fd)
+
+    def _stream_fields(self) -> List[Dict[str, Any]]:
+        return [{"stream": stream.stream, "channel": stream.channel, "tables": list(stream.tables), "bytes": ring.size}
+                for stream, ring in zip(self.start.streams, self.rings)]
 
     def _bell(self, index: int) -> Any:
         return self.session.view(layout.BELL, layout.SESSION_BELLS_OFFSET + index * layout.BELL.itemsize)[0]

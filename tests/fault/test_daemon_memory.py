@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from ascpipe.control import trainer_link
+from ascpipe.control import messages, trainer_link
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import layout, segment, syscalls
-from tests.support.daemons import LAYOUT, ROOT, DaemonProcess, small_session, use_standins
+from tests.support.daemons import LAYOUT, RING_BYTES, ROOT, DaemonProcess, small_session, use_standins
 
 GIB = 1 << 30
 
@@ -101,3 +101,15 @@ def test_a_really_small_dev_shm_of_a_container(monkeypatch):
         pytest.skip("mounting in a namespace of its own is not permitted here")
     result = subprocess.run(["unshare", "-m", sys.executable, "-c", INSIDE], cwd=ROOT, env=dict(os.environ))
     assert result.returncode == 0
+
+
+def test_a_stream_for_which_there_is_no_memory_is_refused_and_the_session_goes_on(places, link):
+    made = link()
+    made.start(*small_session())
+    (places / "job" / "memory.max").write_text(str(1 << 20))
+    with pytest.raises(OutOfSharedMemoryError, match="E401.*the ring of stream 5"):
+        made.add_stream(messages.Stream(5, 1, (0,)))
+    assert (made.status()["state"], len(made.status()["rings"])) == ("serving", 2)
+    (places / "job" / "memory.max").write_text("max")
+    assert made.add_stream(messages.Stream(5, 1, (0,)))[1] > RING_BYTES
+    assert len(made.status()["rings"]) == 3

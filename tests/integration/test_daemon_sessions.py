@@ -165,6 +165,26 @@ def test_a_link_starts_once_but_a_bad_argument_does_not_count(daemon, connect):
         ask(daemon.run, messages.Start(*map(tuple, small_session())))
 
 
+def test_a_session_gets_evaluation_streams_while_it_goes_on(daemon, connect):
+    link = connect("unit")
+    with pytest.raises(WrongStateError, match="E219.*add_stream"):
+        link.add_stream(messages.Stream(5, 1, (0,)))
+    link.start(*small_session("user", "item"))
+    daemon.wait_attached()
+    piece = link.add_stream(messages.Stream(5, 1, (1, 0)))
+    ring = header(piece, layout.RING)[0]
+    assert (ring["version"], ring["stream"], ring["channel"], ring["table_count"]) == (layout.VERSION, 5, 1, 2)
+    assert header(piece, layout.RING_TABLE, int(ring["tables_offset"]), 2)["table"].tolist() == [1, 0]
+    assert [(ring["stream"], ring["channel"]) for ring in link.status()["rings"]] == [
+        (0, "train"), (1, "eval"), (5, "eval")]
+    for stream, words in ((messages.Stream(5, 1, (0,)), "there already"), (messages.Stream(6, 0, (0,)), "channel 0"),
+                          (messages.Stream(6, 1, (2,)), "has table 2")):
+        with pytest.raises(MessageError, match=words):
+            link.add_stream(stream)
+    assert len(link.status()["rings"]) == 3
+    assert link.add_stream(messages.Stream(6, 1, (0,)))[1] > RING_BYTES
+
+
 def test_a_start_without_a_trainer_and_a_token_of_another_process_are_refused(daemon):
     with pytest.raises(WrongStateError, match="idle"):
         ask(daemon.run, messages.Start(*map(tuple, small_session())))

@@ -47,6 +47,24 @@ def test_workers_that_are_killed_again_and_again_lose_and_repeat_nothing():
             sim.check(index)
 
 
+def test_a_stream_that_is_added_is_answered_as_any_other_also_by_workers_that_come_later():
+    with ProcessSim([50, 50], 2, 2, capacity=100) as sim:
+        for step in range(3):
+            sim.train([1, 2, step + 10], [step])
+        sim.drain()
+        keys = [[1, 2, 10, 11, 12, 99], [0, 1, 2, 3]]
+        expected = sim.evaluate_through(sim.eval_pump, *keys)
+        assert [sorted(key for key, slot in found.items() if slot < 0) for found in expected] == [[99], [3]]
+        first, second = sim.add_stream(), sim.add_stream()
+        assert sim.evaluate_through(first, *keys) == expected
+        for kind, number in ((KEY, 0), (KEY, 1), (TABLE, 0), (TABLE, 1)):
+            sim.kill_worker(kind, number)
+            assert sim.evaluate_through(second, *keys) == sim.evaluate_through(first, *keys) == expected
+        sim.train([99], [3])
+        sim.drain()
+        assert -1 not in [slot for found in sim.evaluate_through(first, *keys) for slot in found.values()]
+
+
 def test_an_idle_worker_leaves_when_its_supervisor_is_gone():
     with ProcessSim([10]) as sim:
         sim.train([1, 2])

@@ -37,7 +37,8 @@ def main():
             if "restart-" + str(body["restart"]) in names:
                 mapped[0][-1] = 7  # a mark that the test looks for
             fdsocket.send(channel, {"verb": "attached"})
-            fdsocket.receive(channel, 1e9)
+            while fdsocket.receive(channel, 1e9)[0]["verb"] == "add_stream":
+                pass
         except ConnectionClosedError:
             sys.exit(0)
 

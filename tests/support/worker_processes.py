@@ -1,4 +1,5 @@
 """Real worker processes over real segments; the supervisor and the trainer are played here."""
+import functools
 import os
 import signal
 import socket
@@ -12,9 +13,9 @@ import numpy as np
 from ascpipe.control import fdsocket
 from ascpipe.shm import layout, segment
 from ascpipe.shm.bell import ring_plain
-from ascpipe.words import EVAL, TRAIN
+from ascpipe.words import ANSWERED, ASKED, DEDUPED, DONE, EVAL, TRAIN
 from tests.support.pipeline_sim import Sim
-from tests.support.sim_ring import Open
+from tests.support.sim_ring import Open, SimRing
 from tests.support.waiting import wait_until
 
 KEY, TABLE = "key_worker", "table_worker"
@@ -58,6 +59,7 @@ class ProcessSim(Sim):
         self._key_workers, self._table_workers = key_workers, table_workers
         self.workers: List[WorkerProcess] = []
         self._generation = 0
+        self._added: List[SimRing] = []
         super().__init__(device_rows, allocate=self._segment, **settings)
 
     def __enter__(self) -> "ProcessSim":
@@ -88,11 +90,45 @@ class ProcessSim(Sim):
         body = {
             "verb": "attach", "restart": restart, "session_bytes": self._sizes[0], "spin_us": 20,
             "streams": [{"stream": channel, "channel": channel, "tables": tables, "bytes": size}
-                        for channel, size in zip((TRAIN, EVAL), self._sizes[1:3])],
+                        for channel, size in zip((TRAIN, EVAL), self._sizes[1:3])]
+                       + [self._added_stream(place) for place in range(len(self._added))],
             "tables": [{"table": table, "name": "t{}".format(table), "worker": table % self._table_workers,
                         "bytes": size} for table, size in zip(tables, self._sizes[3:])],
         }
-        return WorkerProcess(kind, number, self._generation, body, self._fds)
+        added = 3 + len(tables)
+        return WorkerProcess(kind, number, self._generation, body,
+                             [*self._fds[:3], *self._fds[added:], *self._fds[3:added]])
+
+    def add_stream(self) -> SimRing:
+        """One more evaluation stream over all tables, which every worker is told of."""
+        self._added.append(SimRing(len(self.tables), 4, 1 << 16, channel=EVAL, allocate=self._segment))
+        for worker in self.workers:
+            fdsocket.send(worker.channel, {"verb": "add_stream", **self._added_stream(len(self._added) - 1)},
+                          self._fds[-1:])
+        self.ring_all()
+        return self._added[-1]
+
+    def _added_stream(self, place: int) -> Dict[str, Any]:
+        return {"stream": 2 + place, "channel": EVAL, "tables": list(range(len(self.tables))),
+                "bytes": self._sizes[3 + len(self.tables) + place]}
+
+    def evaluate_through(self, pump: SimRing, *keys: Sequence[int]) -> List[Dict[int, int]]:
+        """``evaluate`` through the ring of any evaluation stream."""
+        pump.free_frames()
+        batch = wait_until(lambda: pump.submit(*keys), what="room for an evaluation")
+        answers = []
+        for index in range(len(self.tables)):
+            for before, after in ((DEDUPED, ASKED), (ANSWERED, DONE)):
+                self.ring_all()
+                wait_until(functools.partial(_has_word, pump, batch, index, before), what="word {}".format(before))
+                if before == ANSWERED:
+                    part = pump.ring.part(batch.number, index)
+                    n = part["unique_count"]
+                    answers.append(dict(zip(part.array("unique", n).tolist(), part.array("slots", n).tolist())))
+                pump.ring.words[pump.ring.word_index(index, batch.number)] = after
+        pump.frame(batch.number)["closed"] = 1
+        self.ring_all()
+        return answers
 
     def kill_worker(self, kind: str, number: int) -> None:
         """SIGKILL, reap, clear claims, start another one: what the supervisor does."""
@@ -152,3 +188,7 @@ class ProcessSim(Sim):
         start = layout.SESSION_BELLS_OFFSET
         bells = self.session[start:start + layout.BELLS * layout.BELL.itemsize].view(layout.BELL)
         return int(bells["late"].sum())
+
+
+def _has_word(pump: SimRing, batch: Open, index: int, word: int) -> bool:
+    return pump.word(batch.number, index) == word

@@ -18,6 +18,7 @@ GOOD = {
         "tables": [{"table": 0, "name": "user", "dim": 8, "device_rows": 100, **OFF},
                    {"table": 1, "name": "item", "dim": 16, "device_rows": 7, **OFF}],
     },
+    "add_stream": {"stream": {"stream": 9, "channel": 1, "tables": [1, 0]}},
 }
 
 
@@ -36,6 +37,34 @@ def test_a_start_is_read_into_its_parts():
     body = messages.parse_request(request("start", GOOD["start"])).body
     assert body.streams[1] == messages.Stream(7, 1, (1,))
     assert body.tables[0] == messages.Table(0, "user", 8, 100)
+
+
+STREAMS = messages.Start(
+    tuple(messages.Stream(number, 0 if number == 0 else 1, (0,)) for number in range(messages.MAX_STREAMS - 1)),
+    (messages.Table(0, "user", 8, 100),))
+
+
+def test_a_session_gets_one_more_evaluation_stream_over_tables_that_have_one():
+    stream = messages.Stream(70, 1, (0,))
+    more = messages.extended(STREAMS, stream)
+    assert more.streams == (*STREAMS.streams, stream)
+    assert more.tables == STREAMS.tables
+
+
+@pytest.mark.parametrize("stream, words", [
+    (messages.Stream(70, 0, (0,)), "stream 70 is of channel 0: only evaluation streams"),
+    (messages.Stream(3, 1, (0,)), "stream 3 is there already"),
+    (messages.Stream(70, 1, (0, 1)), "stream 70 has table 1, there are 1"),
+])
+def test_a_stream_that_a_session_cannot_get_is_named(stream, words):
+    with pytest.raises(MessageError, match=words):
+        messages.extended(STREAMS, stream)
+
+
+def test_a_session_has_a_limit_of_streams():
+    full = messages.extended(STREAMS, messages.Stream(70, 1, (0,)))
+    with pytest.raises(MessageError, match="stream 71 is one too many: a session has at most 32"):
+        messages.extended(full, messages.Stream(71, 1, (0,)))
 
 
 def changed(path, value):
@@ -68,6 +97,10 @@ def changed(path, value):
     (("start", "tables", 0, "device_rows"), 0, "rows on the device"),
     (("start", "tables", 0, "home_rows"), 5, "home rows"),
     (("start", "tables", 0, "access_threshold"), -2, "access_threshold"),
+    (("add_stream", "stream"), None, "stream is a NoneType"),
+    (("add_stream", "stream", "stream"), 2**31, "allowed are 0 to"),
+    (("add_stream", "stream", "tables"), [1, 1], "table twice"),
+    (("add_stream", "stream", "tables"), [], "0 items"),
     (("start", "tables", 1), None, r"tables\[1\] is a NoneType"),
 ])
 def test_a_bad_field_is_named(path, value, words):

@@ -19,10 +19,12 @@ from ascpipe.daemon.lifecycle import (
     EndWorkers,
     Exit,
     FailSession,
+    HandOutStream,
     Lifecycle,
     SessionStarted,
     StartWorker,
     StopAsked,
+    StreamAdded,
     Tick,
     TrainerGone,
     TrainerRegistered,
@@ -70,6 +72,13 @@ def test_a_killed_table_worker_is_replaced_and_told_so():
     life = serving()
     assert life.handle(killed(T0, 3), 1.0) == []
     assert life.handle(Tick(), 1.0) == [StartWorker(T0, 4, True)]
+
+
+def test_a_stream_that_was_added_goes_to_the_workers_while_there_is_a_session():
+    life = serving()
+    assert life.handle(StreamAdded(7), 1.0) == [HandOutStream(7)]
+    life.handle(killed(T0, 3, signal.SIGABRT), 1.0)
+    assert life.handle(StreamAdded(8), 2.0) == []
 
 
 def test_restarts_wait_longer_and_longer_and_then_end():
