@@ -116,12 +116,16 @@ class NativePipeline:
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
 
     def add_stream(self, stream: StreamShape, memory: Memory) -> None:
-        """Map a stream's ring."""
+        """Map a stream's ring; that of an evaluation stream also once the pipeline runs."""
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
         parts = (ctypes.c_int * len(stream.parts))(*stream.parts)
         names = (ctypes.c_char_p * len(stream.names))(*(name.encode() for name in stream.names))
         call("asc_pipeline_add_stream", stream.number, stream.channel, memory.fd, memory.bytes,
                    len(stream.tables), tables, len(stream.parts), parts, names)
+
+    def share_stream(self, number: int, known: int) -> None:
+        """Let ops that name stream ``number`` use stream ``known``, which has the same shape."""
+        call("asc_pipeline_share_stream", number, known)
 
     def start(self) -> None:
         """Let the ops of the graph see the pipeline."""
@@ -166,6 +170,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_pipeline_add_stream": [
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
         ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_char_p)],
+    "asc_pipeline_share_stream": [ctypes.c_int, ctypes.c_int],
     "asc_pipeline_start": [],
     "asc_pipeline_stop": [],
     "asc_table_size": [ctypes.c_int, _INT64],

@@ -114,6 +114,13 @@ ASC_EXPORT int asc_pipeline_add_stream(int stream, int channel, int fd, std::int
   return Answer(status, err, err_bytes);
 }
 
+ASC_EXPORT int asc_pipeline_share_stream(int stream, int known, char* err, int err_bytes) {
+  std::shared_ptr<Pipeline> pipeline;
+  CoreStatus status = Building(&pipeline);
+  if (status.ok()) status = pipeline->ShareStream(stream, known);
+  return Answer(status, err, err_bytes);
+}
+
 ASC_EXPORT int asc_pipeline_start(char* err, int err_bytes) {
   std::shared_ptr<Pipeline> pipeline;
   const CoreStatus status = Building(&pipeline);

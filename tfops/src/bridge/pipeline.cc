@@ -89,7 +89,6 @@ CoreStatus Pipeline::SetPool(int number, const float* pool, std::int64_t rows, s
 CoreStatus Pipeline::AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
                                const std::vector<int>& feature_tables,
                                const std::vector<std::string>& feature_names) {
-  if (streams_.count(number) != 0) return Error(Code::kInvalidArgument, "stream ", number, " was added already");
   for (const int table : tables) {
     if (tables_.count(table) == 0) {
       return Error(Code::kInvalidArgument, "stream ", number, " names table ", table, ", which was not added");
@@ -110,12 +109,29 @@ CoreStatus Pipeline::AddStream(int number, int channel, int fd, std::int64_t byt
   RingView ring;
   if (status.ok()) status = RingView::Open(*segment, number, channel, tables, &ring);
   if (!status.ok()) return status;
-  streams_[number].reset(
+  std::unique_ptr<Stream> stream(
       new Stream(run_, number, std::move(segment), ring, session_, feature_tables, feature_names));
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (IsTaken(number)) return Error(Code::kInvalidArgument, "stream ", number, " was added already");
+  if (stopped_) return Error(Code::kFailedPrecondition, "stream ", number, ": the pipeline was stopped");
+  if (pump_ != nullptr && stream->training()) {
+    return Error(Code::kInvalidArgument, "stream ", number, " is for training, and the pipeline was started");
+  }
+  if (pump_ != nullptr) pump_->Add(stream.get());
+  streams_[number] = std::move(stream);
+  return CoreStatus();
+}
+
+CoreStatus Pipeline::ShareStream(int number, int known) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (IsTaken(number)) return Error(Code::kInvalidArgument, "stream ", number, " was added already");
+  if (streams_.count(known) == 0) return Error(Code::kInvalidArgument, "stream ", known, " was not added");
+  shared_[number] = known;
   return CoreStatus();
 }
 
 void Pipeline::Start() {
+  std::lock_guard<std::mutex> lock(mutex_);
   std::vector<Stream*> streams;
   for (const auto& entry : streams_) streams.push_back(entry.second.get());
   pump_.reset(new Pump(session_, spin_us_, std::move(streams)));
@@ -125,7 +141,14 @@ void Pipeline::Start() {
 
 void Pipeline::Stop() {
   if (InForkedChild()) return;
-  if (pump_ != nullptr) pump_->Stop();
+  Pump* pump;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;  // no stream comes any more
+    pump = pump_.get();
+  }
+  // Without the lock, which the waiter's thread may want before it ends.
+  if (pump != nullptr) pump->Stop();
   waiter_->Stop();
   for (const auto& entry : streams_) entry.second->Stop();
 }
@@ -136,11 +159,14 @@ Table* Pipeline::table(int number) const {
 }
 
 Stream* Pipeline::stream(int number) const {
-  const auto found = streams_.find(number);
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto shared = shared_.find(number);
+  const auto found = streams_.find(shared == shared_.end() ? number : shared->second);
   return found == streams_.end() ? nullptr : found->second.get();
 }
 
 Stream* Pipeline::TrainingStream(int table, int* index) const {
+  std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& entry : streams_) {
     *index = entry.second->TableIndex(table);
     if (entry.second->training() && *index >= 0) return entry.second.get();
@@ -149,6 +175,7 @@ Stream* Pipeline::TrainingStream(int table, int* index) const {
 }
 
 layout::Bell* Pipeline::TableWorkerBell(const Table& table) const {
+  std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& entry : streams_) {
     const int index = entry.second->TableIndex(table.number());
     if (index >= 0) return TableWorkerBell(*entry.second, index);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -23,15 +24,18 @@ class Pipeline {
                          std::shared_ptr<Pipeline>* pipeline);
   ~Pipeline() { Stop(); }
 
-  // Before Start only.
+  // Tables and training streams before Start only.
   // padding_keys: their rows are looked up and never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
   // pool: float[rows, dim], copied.  For a table whose initial rows come from a pool, before its streams; another one
   // later, between two steps.
   CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
+  // Also after Start, for evaluation; batches are taken as soon as this returns.
   CoreStatus AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
                        const std::vector<int>& feature_tables, const std::vector<std::string>& feature_names);
+  // From now on, ops that name stream `number` use stream `known`, which has the same features.
+  CoreStatus ShareStream(int number, int known);
 
   void Start();
   // Ends every wait and both threads and closes all tickets.  Memory goes with the last op that still uses it.
@@ -51,6 +55,7 @@ class Pipeline {
   }
 
  private:
+  bool IsTaken(int number) const { return streams_.count(number) + shared_.count(number) != 0; }
   Pipeline(std::int64_t run, std::unique_ptr<Segment> segment, const Waiter::Settings& settings);
 
   const std::int64_t run_;
@@ -59,9 +64,13 @@ class Pipeline {
   const SessionView session_;
   Lease lease_;
   std::map<int, std::unique_ptr<Table>> tables_;
+  // Streams come while ops, the waiter and the pump use others; none goes before the pipeline does.
+  mutable std::mutex mutex_;  // guards streams_, shared_, stopped_ and pump_
   std::map<int, std::unique_ptr<Stream>> streams_;
+  std::map<int, int> shared_;  // further numbers of streams
+  bool stopped_ = false;
   std::unique_ptr<Waiter> waiter_;
-  std::unique_ptr<Pump> pump_;
+  std::unique_ptr<Pump> pump_;  // null: not started
 };
 
 // The pipeline that ops use, or the error that says why there is none.

@@ -22,6 +22,14 @@ void Pump::Start() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+void Pump::Add(Stream* stream) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    streams_.push_back(stream);
+  }
+  Ring(session_.bells + layout::kBellPump);
+}
+
 void Pump::Stop() {
   stop_.store(true);
   Ring(session_.bells + layout::kBellPump);
@@ -29,9 +37,17 @@ void Pump::Stop() {
 }
 
 bool Pump::Round() {
+  std::lock_guard<std::mutex> lock(mutex_);
   bool any = false;
   for (Stream* stream : streams_) any = stream->Pump() || any;
   return any;
+}
+
+std::int64_t Pump::FirstParked() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::int64_t parked = 0;
+  for (Stream* stream : streams_) parked = parked != 0 ? parked : stream->FirstParked();
+  return parked;
 }
 
 void Pump::Run() {
@@ -39,8 +55,7 @@ void Pump::Run() {
   while (!stop_.load()) {
     while (!stop_.load() && Round()) {
     }
-    std::int64_t parked = 0;
-    for (Stream* stream : streams_) parked = parked != 0 ? parked : stream->FirstParked();
+    const std::int64_t parked = FirstParked();
     bell.Says(parked != 0 ? layout::kWaitRoom : layout::kWaitBatch, -1, parked);
     bell.WaitSlice([this] { return stop_.load() || Round(); });
   }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -20,15 +21,18 @@ class Pump {
   ~Pump() { Stop(); }
 
   void Start();
+  void Add(Stream* stream);  // one more; also while the thread runs
   void Stop();  // idempotent; returns when the thread has ended
 
  private:
   void Run();
   bool Round();
+  std::int64_t FirstParked();  // of all streams; 0: none
 
   const SessionView session_;
   const int spin_us_;
-  const std::vector<Stream*> streams_;
+  std::mutex mutex_;
+  std::vector<Stream*> streams_;  // guarded by mutex_
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
