@@ -30,6 +30,10 @@ def complete_graph(state: GraphState) -> None:
         # Running the initializer of a graph that trains the table resets it; another graph only reads.
         training = (name, TRAIN) in state.lookups
         table.variable.initial_value.op._set_attr("training", attr_value_pb2.AttrValue(b=training))
+        # The variable then keeps the memory of its initial value, the table's rows, instead of a copy that would be
+        # of the past when another graph has trained the table before this one reads it.
+        table.variable.initializer._set_attr(
+            "_grappler_relax_allocator_constraints", attr_value_pb2.AttrValue(b=True))
     # Now, as a managed session finalizes the graph.
     eviction_op(state)
     state.attach_op = _attach_op(state)

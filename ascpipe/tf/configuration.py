@@ -5,6 +5,7 @@ drops it, and the pipeline with it.
 """
 import atexit
 import contextlib
+import itertools
 import logging
 import os
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Optional, Tuple
@@ -93,10 +94,11 @@ class Configuration:
         self.train_params_config = TrainParamsConfig(self)
         self.feature_spec_config = self.optimizer_config = SubConfig(self)
         self._at_end: List[Callable[[], None]] = []
+        self._stream_numbers = itertools.count()
 
     @property
     def frozen(self) -> bool:
-        """Whether the pipeline runs; tables and training lookups are then complete."""
+        """Whether the pipeline runs: further graphs can have its tables and no others."""
         return self.pipeline is not None
 
     modify_graph = False
@@ -123,9 +125,13 @@ class Configuration:
         owner, state = getattr(graph, _STATE_OF_GRAPH, (None, None))
         if owner is not self or state is None:
             # On the graph itself, not in a dictionary here: the state refers to the graph, which would never go.
-            state = GraphState(graph)
+            state = GraphState(graph, self._stream_numbers)
             setattr(graph, _STATE_OF_GRAPH, (self, state))
         return state
+
+    def table_number(self, name: str, otherwise: int) -> int:
+        """The number of a table of the pipeline that runs; ``otherwise`` while none does. Raises ``ValueError``."""
+        return otherwise if self.pipeline is None else self.pipeline.table_number(name)
 
     def running_pipeline(self) -> "Pipeline":
         """The pipeline. Raises ``RuntimeError`` before ``start_asc_pipeline``."""

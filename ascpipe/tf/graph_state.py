@@ -5,7 +5,7 @@ is kept per process; ``Configuration.of_graph`` holds one ``GraphState`` per gra
 """
 import collections
 import dataclasses
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import tensorflow as tf
 from tensorflow.python.framework import func_graph
@@ -58,7 +58,7 @@ class Stream:
     """One insert function in one graph.
 
     Attributes:
-        number: of the stream, from 0 in each graph; an attribute of its ops.
+        number: of the stream, unlike that of any other since ``init``; an attribute of its ops.
         channel: TRAIN or EVAL.
         features: inputs of its AscSubmit, in their order: by table, then by name.
         timestamp: the feature that says when a batch was made, if there is one.
@@ -81,9 +81,13 @@ class Stream:
 class GraphState:
     """Tables, streams and lookups of one graph.
 
+    Args:
+        graph: the graph.
+        stream_numbers: gives the numbers of its streams.
+
     Attributes:
         datasets: where tickets come out of its iterators.
-        tables: by name, in order of creation; a table's number is its place.
+        tables: by name, in order of creation.
         lookups: per (table name, channel), what was looked up.
         thresholds: admission and eviction of its tables.
         evict_op: evicts from its tables, once it was made.
@@ -95,7 +99,7 @@ class GraphState:
         started: whether ``start_asc_pipeline`` has completed this graph.
     """
 
-    def __init__(self, graph: tf.Graph) -> None:
+    def __init__(self, graph: tf.Graph, stream_numbers: Iterator[int]) -> None:
         self.datasets = DatasetGraph(graph)
         self.tables: Dict[str, Table] = {}
         self.lookups: Dict[Tuple[str, int], TableLookup] = {}
@@ -107,7 +111,13 @@ class GraphState:
         self.optimizer_counts: Dict[str, int] = collections.Counter()
         self.warm_starts: List[Callable[[tf.compat.v1.Session], Any]] = []
         self.started = False
+        self._stream_numbers = stream_numbers
         self._streams: Dict[Any, Stream] = {}
+
+    @property
+    def trains(self) -> bool:
+        """Whether there are training lookups; else the graph only reads its tables."""
+        return any(channel == TRAIN for _, channel in self.lookups)
 
     def streams(self) -> List[Stream]:
         """All streams, by number."""
@@ -118,7 +128,9 @@ class GraphState:
         """The stream of an insert function that is being traced into this graph."""
         if self.started and insert_function not in self._streams:
             raise RuntimeError("the pipeline was started: datasets are mapped with their insert functions before it")
-        stream = self._streams.setdefault(insert_function, Stream(len(self._streams), channel))
+        if insert_function not in self._streams:
+            self._streams[insert_function] = Stream(next(self._stream_numbers), channel)
+        stream = self._streams[insert_function]
         if not stream.features:
             stream.features = features
         elif [feature.spec for feature in stream.features] != [feature.spec for feature in features]:

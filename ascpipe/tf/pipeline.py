@@ -2,10 +2,11 @@
 import contextlib
 import logging
 import uuid
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from ascpipe.checkpoint.contents import Position
 from ascpipe.control import messages, trainer_link
 from ascpipe.shm import layout, memory
 from ascpipe.tf import native
@@ -15,9 +16,11 @@ from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.deltas import Tip
 from ascpipe.tf.graph_checks import require_startable, warn_of_short_run_ahead
 from ascpipe.tf.graph_state import GraphState, Stream
+from ascpipe.tf.known_tables import KnownTable, known_tables, not_known, require_agreement
 from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.slots import OptimizerSlot
 from ascpipe.tf.table import MAX_VOCABULARY
+from ascpipe.words import TRAIN
 
 _log = logging.getLogger(__name__)
 
@@ -28,12 +31,16 @@ class Pipeline:
     Args:
         link: to the daemon; closed with the pipeline.
         running: the native side; stopped with the pipeline.
-        tables: what it was told of its tables.
+        tables: of the graph that started it.
+        streams: what it was told of its streams.
 
     Attributes:
+        tables: of the graph that started it; every graph has these and no others.
+        training_streams: numbers of the training streams by the names that they have in checkpoints.
         run_id: unlike that of any other pipeline.
         seeds: of the initial rows, by name of the table; a restore gives a table the seed that it was saved with.
         pools: float32[rows, dim] of those whose initial rows come from a pool; likewise.
+        loaded: where the last checkpoint that was loaded stood, and where this pipeline stood then, if one was.
         trained_before: batches that were trained before this pipeline began, by name of the training stream; set by a
             restore, less what this pipeline had trained until then.
         tips: the newest save of this pipeline, by ``deltas.name_of`` its directory and base.
@@ -42,16 +49,65 @@ class Pipeline:
     """
 
     def __init__(self, link: trainer_link.TrainerLink, running: native.NativePipeline,
-                 tables: Sequence[native.TableShape]) -> None:
+                 tables: Dict[str, KnownTable], streams: Sequence[native.StreamShape]) -> None:
         self._link = link
         self._native = running
+        self._streams = list(streams)
+        self._numbers = {stream.number for stream in streams}
         self.run_id = uuid.uuid4().hex
-        self.seeds = {table.name: table.seed for table in tables}
-        self.pools = {table.name: table.pool for table in tables if table.pool is not None}
+        self.tables = tables
+        training = [stream.number for stream in streams if stream.channel == TRAIN]
+        self.training_streams = {"training_{}".format(place) if place else "training": number
+                                 for place, number in enumerate(training)}
+        self.seeds = {name: table.shape.seed for name, table in tables.items()}
+        self.pools = {name: table.shape.pool for name, table in tables.items() if table.shape.pool is not None}
+        self.loaded: Optional[Tuple[Position, Position]] = None
         self.trained_before: Dict[str, int] = {}
         self.tips: Dict[str, Tip] = {}
         self.background = Background()
         self.save_log_bytes = link.settings.save_log_bytes
+
+    def table_number(self, name: str) -> int:
+        """The number of a table. Raises ``ValueError`` where there is none of that name."""
+        if name not in self.tables:
+            raise ValueError(not_known(name, self.tables))
+        return self.tables[name].shape.number
+
+    def join(self, state: GraphState) -> None:
+        """Let another graph use the tables, too; raises as ``start_asc_pipeline``, and then changes nothing of them.
+
+        A stream of it that is like one of an earlier graph shares that one's ring. Tickets of both then stand in one
+        order, so that what one graph has submitted is trained or dropped before what the next one submits is trained.
+        """
+        require_agreement(self.tables, state)
+        shapes = [stream_shape(state, stream) for stream in state.streams()]
+        for shape in shapes:
+            if shape.channel == TRAIN and self._like(shape) is None:
+                raise NotBuiltYetError(
+                    "start_asc_pipeline() for a graph that trains other features than the graph whose pipeline runs",
+                    "give its insert function the same FeatureSpecs, or call terminate_config_initializer() and init() "
+                    "between them; trained rows go with it")
+        warn_of_short_run_ahead(state, self._link.settings.look_ahead)
+        for shape in shapes:
+            if shape.number not in self._numbers:  # else it came to an error after this
+                self._add_stream(shape)
+                self._numbers.add(shape.number)
+
+    def _like(self, shape: native.StreamShape) -> Optional[native.StreamShape]:
+        """A stream of the same channel, tables and features, if there is one."""
+        return next((known for known in self._streams if _kind(known) == _kind(shape)), None)
+
+    def _add_stream(self, shape: native.StreamShape) -> None:
+        known = self._like(shape)
+        if known is not None:
+            self._native.share_stream(shape.number, known.number)
+            return
+        piece = self._link.add_stream(messages.Stream(shape.number, shape.channel, shape.tables))
+        try:
+            self._native.add_stream(shape, native.Memory(*piece))
+        finally:
+            self._link.close_segments()
+        self._streams.append(shape)
 
     def table_size(self, number: int) -> int:
         """Trained keys of a table that have a row."""
@@ -85,15 +141,18 @@ class Pipeline:
 def start_asc_pipeline() -> None:
     """Start the pipeline of the default graph: after the optimizers' ``apply_gradients``, before the session.
 
-    Afterwards tables and training lookups are complete.  ``terminate_config_initializer`` ends it.
+    Afterwards tables and training lookups are complete.  ``terminate_config_initializer`` ends it.  Until then other
+    graphs, as an Estimator makes one for each call, join it by a call of this: they have the same tables, with
+    the rows that training has given them.
 
     Raises:
         EnvironmentError: ``init`` was not called.
         RuntimeError: the graph has no table, or no dataset with an insert function; it was started before; a
             training table whose lookups all have ``is_grad=False``.
         ValueError: a dataset that would reorder batches; an insert function without any table; a table in
-            two streams of one channel; a slot variable whose rows cannot be begun.
-        NotBuiltYetError: the pipeline of another graph runs.
+            two streams of one channel; a slot variable whose rows cannot be begun; a table that is not as in the
+            graph whose pipeline runs.
+        NotBuiltYetError: the graph trains other features than the graph whose pipeline runs.
         AscpipeError: the daemon did not start, is busy, or there is too little memory.
     """
     configuration = Configuration.get_instance()
@@ -101,13 +160,15 @@ def start_asc_pipeline() -> None:
     state = configuration.of_graph(graph)
     if state.started:
         raise RuntimeError("start_asc_pipeline() was called before for this graph")
-    if configuration.frozen:
-        raise NotBuiltYetError("start_asc_pipeline() for a second graph while the pipeline of the first one runs",
-                               "call terminate_config_initializer() and init() between them; trained rows go with it")
     if graph.finalized:
         raise RuntimeError("the graph is finalized: call start_asc_pipeline() before the session, in a hook in begin()")
     require_startable(state)
     state.slots = slots_of_training_tables(state)
+    if configuration.pipeline is not None:
+        configuration.pipeline.join(state)
+        complete_graph(state)
+        state.started = True
+        return
     pipeline = _start(configuration, state)
     try:
         complete_graph(state)
@@ -124,7 +185,7 @@ def _start(configuration: Configuration, state: GraphState) -> Pipeline:
     with contextlib.ExitStack() as undo:
         link = trainer_link.connect(configuration.daemon, layout=layout.layout_hash())
         undo.callback(link.close)
-        streams = [_stream_shape(state, stream) for stream in state.streams()]
+        streams = [stream_shape(state, stream) for stream in state.streams()]
         tables = [_with_homes(table.shape, state.slots.get(table.table_name, ())) for table in state.tables.values()]
         warn_of_short_run_ahead(state, link.settings.look_ahead)
         segments = link.start([messages.Stream(s.number, s.channel, s.tables) for s in streams],
@@ -141,7 +202,7 @@ def _start(configuration: Configuration, state: GraphState) -> Pipeline:
         undo.pop_all()
     _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
               link.daemon_pid)
-    return Pipeline(link, running, tables)
+    return Pipeline(link, running, known_tables(state), streams)
 
 
 def _with_homes(shape: native.TableShape, slots: Sequence[OptimizerSlot]) -> native.TableShape:
@@ -159,7 +220,13 @@ def _table_message(shape: native.TableShape, state: GraphState) -> messages.Tabl
                           said.access, said.coefficient, said.eviction)
 
 
-def _stream_shape(state: GraphState, stream: Stream) -> native.StreamShape:
+def _kind(shape: native.StreamShape) -> native.StreamShape:
+    """What streams that can share a ring have in common: names of features end with a number, new in each graph."""
+    return shape._replace(number=0, names=tuple(name.rsplit("_", 1)[0] for name in shape.names))
+
+
+def stream_shape(state: GraphState, stream: Stream) -> native.StreamShape:
+    """What the native side must know of a stream of a graph whose tables are complete."""
     names = [name for name in stream.table_names() if name in state.tables]
     places: Dict[str, int] = {name: place for place, name in enumerate(names)}
     return native.StreamShape(

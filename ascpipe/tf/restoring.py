@@ -11,8 +11,9 @@ from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.tf import table_rows
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.hold import Hold, TableState, hold
+from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.pipeline import Pipeline
-from ascpipe.tf.saving import position, training_streams
+from ascpipe.tf.saving import position
 from ascpipe.tf.slots import OptimizerSlot
 from ascpipe.tf.table import Table
 
@@ -66,24 +67,52 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
 
     Raises:
         CheckpointError: no such checkpoint, or it is damaged, unverified, or not of such tables; nothing was changed.
+        NotBuiltYetError: the graph only evaluates while another one trains, and the tables are in another state;
+            nothing was changed.
         tf.errors.OpError: the pipeline has failed, a table has too little room, or TensorFlow could not restore its
             part.
     """
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
+        if _only_reads(state, pipeline):
+            return _adopt(state, pipeline, checkpoint, restore_dense, attach)
         loads = [_checked_load(state, checkpoint, table, _saved_spec(checkpoint, table, allow_missing), allow_missing)
                  for table in state.tables.values() if table.is_save]
         attach()
         with hold(alone=True) as held:
             if checkpoint.dense_prefix is not None:
                 restore_dense(checkpoint.dense_prefix)
-            if _is_live(state, pipeline, held, checkpoint):
+            if _is_live(pipeline, held, checkpoint):
                 _log.info("the tables are already as %s has them", prefix)
             else:
+                pipeline.loaded = None
                 for load in loads:
                     _load_table(state, pipeline, held, checkpoint, load)
             if checkpoint.position is not None:
-                pipeline.trained_before = _before(state, held, checkpoint.position)
+                pipeline.trained_before = _before(pipeline, held, checkpoint.position)
+                pipeline.loaded = checkpoint.position, _position(pipeline, held, checkpoint.position)
         return {load.spec.name: load.spec.rows for load in loads}
+
+
+def _only_reads(state: GraphState, pipeline: Pipeline) -> bool:
+    """Whether the tables are not this graph's to change, as another one trains them."""
+    return bool(pipeline.training_streams) and not state.trains
+
+
+def _adopt(state: GraphState, pipeline: Pipeline, checkpoint: Checkpoint, restore_dense: DenseRestore,
+           attach: Callable[[], Any]) -> Dict[str, int]:
+    """Restore what is not in tables, where the tables are as the checkpoint has them."""
+    with hold(alone=False) as held:
+        if not _is_live(pipeline, held, checkpoint):
+            raise NotBuiltYetError(
+                "restoring {} in a graph that only evaluates, while another one trains the same tables and they are "
+                "not as that checkpoint has them,".format(checkpoint.prefix),
+                "restore what was saved last, before the next training step, or evaluate in a process of its own. "
+                "Nothing was changed")
+        attach()
+        if checkpoint.dense_prefix is not None:
+            restore_dense(checkpoint.dense_prefix)
+    _log.info("the tables are as %s has them", checkpoint.prefix)
+    return {name: checkpoint.tables[name].rows for name in state.tables if name in checkpoint.tables}
 
 
 def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Source], attach: Callable[[], Any], *,
@@ -101,9 +130,12 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
         Rows by the name of the table.
 
     Raises:
-        CheckpointError, tf.errors.OpError: as ``restore_checkpoint``.
+        CheckpointError, NotBuiltYetError, tf.errors.OpError: as ``restore_checkpoint``.
     """
     pipeline.background.settle()
+    if _only_reads(state, pipeline):
+        raise NotBuiltYetError("a warm start in a graph that only evaluates, while another one trains the same tables,",
+                               "warm-start the graph that trains")
     with contextlib.ExitStack() as opened:
         checkpoints = {prefix: opened.enter_context(open_checkpoint(prefix, allow_unverified=allow_unverified))
                        for prefix in sorted({source.prefix for source in sources.values()})}
@@ -250,19 +282,26 @@ def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
     return threshold, counting, saved.time
 
 
-def _is_live(state: GraphState, pipeline: Pipeline, held: Hold, checkpoint: Checkpoint) -> bool:
-    """Whether nothing happened to the tables since they were saved."""
-    if checkpoint.position is None or checkpoint.position.run_id != pipeline.run_id:
+def _is_live(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint) -> bool:
+    """Whether nothing happened to the tables since they were saved there, or loaded from there."""
+    saved = checkpoint.position
+    if saved is None:
         return False
-    now = position(state, pipeline, held, {name: held.table(state.tables[name].shape.number)
-                                           for name in checkpoint.position.tables if name in state.tables})
-    return now.tables == checkpoint.position.tables
+    if pipeline.loaded is not None and pipeline.loaded[0] == saved:
+        saved = pipeline.loaded[1]
+    return saved.run_id == pipeline.run_id and _position(pipeline, held, saved).tables == saved.tables
 
 
-def _before(state: GraphState, held: Hold, saved: Position) -> Dict[str, int]:
+def _position(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
+    """Where training is now, as far as the tables of a saved position go."""
+    return position(pipeline, held, {name: held.table(pipeline.tables[name].shape.number)
+                                     for name in saved.tables if name in pipeline.tables})
+
+
+def _before(pipeline: Pipeline, held: Hold, saved: Position) -> Dict[str, int]:
     """What is to be added to the trained batches of this run, by stream."""
     return {name: saved.trained_batches.get(name, 0) - held.trained_batches(number)
-            for name, number in training_streams(state).items()}
+            for name, number in pipeline.training_streams.items()}
 
 
 def _began_empty(checkpoint: Checkpoint) -> bool:

@@ -100,7 +100,7 @@ class Saver(tf.compat.v1.train.Saver):
                     model_index.note_saved(saved, cost_s=time.monotonic() - began)
             configuration.last_saved = saved
 
-        request = SaveRequest(state, configuration.running_pipeline(), directory or os.curdir, base,
+        request = SaveRequest(configuration.running_pipeline(), directory or os.curdir, base,
                               _step_number(sess, global_step), dense=not self._is_empty, delta=save_delta,
                               threshold=configuration.recent_key_count_threshold)
         if background:
@@ -113,7 +113,9 @@ class Saver(tf.compat.v1.train.Saver):
                 allow_missing: Collection[str] = ()) -> None:
         """Verify a checkpoint, then replace variables and tables by it, between two training steps.
 
-        Batches that were submitted and not yet trained are trained upon what was restored. The first restore after
+        Batches that were submitted and not yet trained are trained upon what was restored. In a graph that only
+        evaluates while another one trains, the tables are left as they are, and so the checkpoint must be of
+        the state that they have: that which was saved last, before any further step. The first restore after
         ``init(restore_model_version=...)`` takes that step instead of the one in ``save_path``.
 
         Args:
@@ -129,6 +131,8 @@ class Saver(tf.compat.v1.train.Saver):
             ValueError: there is no such checkpoint at all, or none of the ``restore_model_version`` of ``init``.
             FileExistsError: it has variables and no tables; nothing was changed.
             CheckpointError: it is damaged, unverified, or not of such tables; nothing was changed.
+            NotBuiltYetError: another state than the tables have, in a graph that only evaluates while another one
+                trains; nothing was changed.
             tf.errors.OpError: the pipeline has failed, there is too little room, or TensorFlow could not restore its
                 part.
         """

@@ -5,7 +5,7 @@ import os
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from ascpipe.checkpoint.contents import InitialRows, Policies, Position, SlotSpec, TablePosition, TableSpec
+from ascpipe.checkpoint.contents import InitialRows, Policies, Position, TablePosition, TableSpec
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.checkpoint.writer import CheckpointWriter
@@ -13,11 +13,9 @@ from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import layout, memory
 from ascpipe.tf import deltas, table_rows
 from ascpipe.tf.frozen import FrozenTables
-from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.hold import Hold, TableState, hold
+from ascpipe.tf.known_tables import KnownTable
 from ascpipe.tf.pipeline import Pipeline
-from ascpipe.tf.table import Table
-from ascpipe.words import TRAIN
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +28,7 @@ class SaveRequest(NamedTuple):
     """A save that is asked for.
 
     Attributes:
-        state: of a graph whose pipeline runs.
+        pipeline: the one that runs; all its tables are saved, whatever graph asks.
         directory: of the checkpoint; made where it is not there.
         base: name of the checkpoint, to which the step is added.
         step: 0 or more; None: the name gets no suffix.
@@ -39,7 +37,6 @@ class SaveRequest(NamedTuple):
         threshold: of a delta, see ``deltas.changes_since``.
     """
 
-    state: GraphState
     pipeline: Pipeline
     directory: str
     base: str
@@ -69,7 +66,7 @@ def save_checkpoint(request: SaveRequest, save_dense: DenseSave) -> str:
         tables = _held_tables(request, held)
         if request.dense:
             save_dense(writer.dense_prefix)
-        return _write(request, writer, tables, position(request.state, request.pipeline, held, tables))
+        return _write(request, writer, tables, position(request.pipeline, held, tables))
 
 
 def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave, publish: Callable[[str], None]) -> str:
@@ -93,9 +90,9 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
             tables = _held_tables(request, held)
             _require_memory(request.pipeline, tables, writer.prefix)
             frozen = undo.enter_context(FrozenTables(
-                held, {table.table_name: table.shape.number for table in _saved_tables(request.state)}, tables,
+                held, {table.shape.name: table.shape.number for table in _saved_tables(request.pipeline)}, tables,
                 request.pipeline.save_log_bytes))
-            here = position(request.state, request.pipeline, held, tables)
+            here = position(request.pipeline, held, tables)
             if request.dense:
                 save_dense(writer.dense_prefix)
         rest = undo.pop_all()
@@ -117,19 +114,19 @@ def _writer(request: SaveRequest) -> CheckpointWriter:
 
 
 def _held_tables(request: SaveRequest, held: Hold) -> Dict[str, TableState]:
-    return {table.table_name: held.table(table.shape.number) for table in _saved_tables(request.state)}
+    return {table.shape.name: held.table(table.shape.number) for table in _saved_tables(request.pipeline)}
 
 
 def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position) -> str:
     """Write the tables beside the dense part, and commit; the prefix."""
-    state, pipeline = request.state, request.pipeline
+    pipeline = request.pipeline
     name = deltas.name_of(request.directory, request.base)
     if _is_saved(pipeline.tips.get(name), request, writer, tables, here):
         return writer.prefix
     tip = deltas.parent_of(pipeline.tips, request.directory, request.base, request.step) if request.delta else None
     tip, changes = deltas.changes_since(tip, tables, request.threshold)
-    specs = [_spec(state, pipeline, table, tables[table.table_name], changes[table.table_name])
-             for table in _saved_tables(state)]
+    specs = [_spec(pipeline, table, tables[table.shape.name], changes[table.shape.name])
+             for table in _saved_tables(pipeline)]
     writer.begin_tables(specs, None if tip is None else tip.link)
     for spec in specs:
         at, told = tables[spec.name], changes[spec.name]
@@ -165,38 +162,30 @@ def _require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: s
             "Earlier checkpoints were not touched.") from error
 
 
-def position(state: GraphState, pipeline: Pipeline, held: Hold, tables: Dict[str, TableState]) -> Position:
+def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState]) -> Position:
     """Where training is now."""
     return Position(
         run_id=pipeline.run_id,
         tables={name: TablePosition(int(at.header["retired"]), int(at.header["cut_applied"]))
                 for name, at in tables.items()},
         trained_batches={name: pipeline.trained_before.get(name, 0) + held.trained_batches(number)
-                         for name, number in training_streams(state).items()})
+                         for name, number in pipeline.training_streams.items()})
 
 
-def training_streams(state: GraphState) -> Dict[str, int]:
-    """Numbers of the training streams by the names that they have in checkpoints."""
-    numbers = [stream.number for stream in state.streams() if stream.channel == TRAIN]
-    return {"training" if place == 0 else "training_{}".format(place): number for place, number in enumerate(numbers)}
-
-
-def _saved_tables(state: GraphState) -> List[Table]:
-    return [table for table in state.tables.values() if table.is_save]
+def _saved_tables(pipeline: Pipeline) -> List[KnownTable]:
+    return [table for table in pipeline.tables.values() if table.is_save]
 
 
 def _which(told: Optional[deltas.Changes]) -> table_rows.Which:
     return table_rows.trained if told is None else told.among
 
 
-def _spec(state: GraphState, pipeline: Pipeline, table: Table, at: TableState,
-          told: Optional[deltas.Changes]) -> TableSpec:
+def _spec(pipeline: Pipeline, table: KnownTable, at: TableState, told: Optional[deltas.Changes]) -> TableSpec:
     shape, header = table.shape, at.header
     rows, candidates = table_rows.count(at, _which(told))
     return TableSpec(
         name=shape.name, dim=shape.dim, key_dtype=table.key_dtype.name,
-        slots=tuple(SlotSpec(slot.name, slot.width, slot.initial) for slot in state.slots.get(shape.name, ())),
-        rows=rows, candidates=candidates,
+        slots=table.slots, rows=rows, candidates=candidates,
         initial=InitialRows(pipeline.seeds[shape.name], shape.kind, shape.a, shape.b, shape.scale,
                             len(pipeline.pools.get(shape.name, ()))),
         policies=Policies(int(header["access_threshold"]), bool(header["counting"]), int(header["faae_coefficient"]),

@@ -107,6 +107,9 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
                  fusion_optimizer_var: bool = True, hashtable_threshold: int = 0) -> Table:
     """Create a sparse table in the default graph.
 
+    While the pipeline of another graph runs it is the table of the same name there, with all its rows; sizes, dim and
+    key_dtype must be the same.
+
     Args:
         key_dtype: tf.int64 or tf.int32.
         dim: length of a row, int or TensorShape of one number, in [1, 8192].
@@ -128,8 +131,9 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         ssd_data_path, shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; a name that is taken.
-        EnvironmentError: the pipeline was started already, or ``init`` was not called.
+        ValueError: an argument of the wrong type or out of range; a name that is taken; one that the pipeline of
+            another graph, which runs, does not have.
+        EnvironmentError: the pipeline of this graph was started already, or ``init`` was not called.
         RuntimeError: ``enable_merge`` without dynamic expansion mode.
         NotBuiltYetError: an SSD tier.
     """
@@ -145,18 +149,17 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     table_name = clean_table_name(name)
     if table_name.startswith(_RESERVED_PREFIX):
         raise ValueError("table name {!r} begins with {!r}, which is reserved".format(name, _RESERVED_PREFIX))
-    if configuration.frozen:
-        raise OSError("table {!r}: the pipeline was started, tables are created before it. For another graph (of an "
-                      "Estimator's next call, for instance) call terminate_config_initializer() and init() first; the "
-                      "trained rows go with it".format(name))
     graph = tf.compat.v1.get_default_graph()
+    if configuration.of_graph(graph).started:
+        raise OSError("table {!r}: the pipeline of this graph was started, tables are created before it".format(name))
     tables = configuration.of_graph(graph).tables
     if table_name in tables:
         raise ValueError("table name {!r} is taken already{}".format(
             name, "" if name == table_name else " (as {!r})".format(table_name)))
     width = dim if isinstance(dim, int) else int(dim[0])
     first = row_initializer(emb_initializer, table_name, width, graph.seed)
-    shape = native.TableShape(len(tables), table_name, width, int(device_vocabulary_size), first.seed, first.kind,
+    number = configuration.table_number(table_name, len(tables))
+    shape = native.TableShape(number, table_name, width, int(device_vocabulary_size), first.seed, first.kind,
                               first.a, first.b, float(init_param), pool=first.pool,
                               home_rows=int(host_vocabulary_size), padding_keys=_padding_keys(padding_keys))
     variable = _device_rows(graph, shape, configuration.hashtable_collection)

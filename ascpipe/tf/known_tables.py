@@ -1,0 +1,85 @@
+"""What a running pipeline knows of its tables, with which every further graph must agree."""
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import tensorflow as tf
+
+from ascpipe.checkpoint.contents import SlotSpec
+from ascpipe.tf import native
+from ascpipe.tf.graph_state import GraphState
+from ascpipe.tf.slots import OptimizerSlot
+from ascpipe.tf.table import Table
+from ascpipe.tf.thresholds import Thresholds
+from ascpipe.words import TRAIN
+
+#: (what it is, as the pipeline has it, as the graph has it)
+Fact = Tuple[str, Any, Any]
+
+
+class KnownTable(NamedTuple):
+    """A table of the graph that started the pipeline.
+
+    Attributes:
+        shape: as it was created.
+        key_dtype: of its keys as declared.
+        is_save: whether checkpoints shall hold it.
+        slots: what optimizers keep beside its rows, in the order of a home row.
+        thresholds: admission and eviction.
+    """
+
+    shape: native.TableShape
+    key_dtype: tf.DType
+    is_save: bool
+    slots: Tuple[SlotSpec, ...]
+    thresholds: Thresholds
+
+
+def known_tables(state: GraphState) -> Dict[str, KnownTable]:
+    """The tables of a graph whose optimizer slots are known, by name, in order of creation."""
+    return {name: KnownTable(table.shape, table.key_dtype, table.is_save, _slot_specs(state.slots.get(name, ())),
+                             state.thresholds.of(name))
+            for name, table in state.tables.items()}
+
+
+def require_agreement(known: Dict[str, KnownTable], state: GraphState) -> None:
+    """Raise ``ValueError``, naming the table and what differs, unless a graph's tables are those of the pipeline."""
+    for name, table in state.tables.items():
+        if name not in known:
+            raise ValueError(not_known(name, known))
+        facts = _facts(known[name], table)
+        if (name, TRAIN) in state.lookups:
+            facts += _training_facts(known[name], state, table)
+        for what, before, now in facts:
+            if before != now:
+                raise ValueError("table {!r}: the graph whose pipeline runs has {} {}, and this one {}; a table is the "
+                                 "same in all graphs".format(name, what, before, now))
+
+
+def not_known(name: str, known: Dict[str, KnownTable]) -> str:
+    """What is to be said of a table that the running pipeline does not have."""
+    return ("table {!r} is not among the tables of the graph whose pipeline runs: {}. Create it there as well, or call "
+            "terminate_config_initializer() and init() between the graphs; the trained rows go with it".format(
+                name, ", ".join(sorted(map(repr, known)))))
+
+
+def _facts(known: KnownTable, table: Table) -> List[Fact]:
+    before, now = known.shape, table.shape
+    return [("dim", before.dim, now.dim),
+            ("key_dtype", known.key_dtype.name, table.key_dtype.name),
+            ("device_vocabulary_size", before.device_rows, now.device_rows),
+            ("host_vocabulary_size", before.home_rows, now.home_rows),
+            ("the number (tables are created in one order in all graphs that are built before start_asc_pipeline())",
+             before.number, now.number)]
+
+
+def _training_facts(known: KnownTable, state: GraphState, table: Table) -> List[Fact]:
+    """What matters where rows are trained, but not to who reads them. A seed may come from a checkpoint."""
+    before, now = known.shape, table.shape
+    return [("the optimizer slots", known.slots, _slot_specs(state.slots.get(table.table_name, ()))),
+            ("padding_keys", before.padding_keys, now.padding_keys),
+            ("initial rows (kind, parameters, init_param)", (before.kind, before.a, before.b, before.scale),
+             (now.kind, now.a, now.b, now.scale)),
+            ("thresholds", known.thresholds, state.thresholds.of(table.table_name))]
+
+
+def _slot_specs(slots: Sequence[OptimizerSlot]) -> Tuple[SlotSpec, ...]:
+    return tuple(SlotSpec(slot.name, slot.width, slot.initial) for slot in slots)
