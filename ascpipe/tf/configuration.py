@@ -59,6 +59,8 @@ class Configuration:
         rank_id, rank_size: which process of how many.
         hashtable_collection: the graph collection that holds table variables.
         pipeline: the running one, or None.
+        modify_graph: whether lookups of tensors were made.
+        modified_graph: gives the graph that was modified last, if it is still there.
         last_saved: the last checkpoint that was saved, or None.
     """
 
@@ -84,6 +86,8 @@ class Configuration:
         self.rank_id, self.rank_size = _ranks(arguments)
         self.hashtable_collection = DEFAULT_HASHTABLE_COLLECTION
         self.pipeline: Optional[Pipeline] = None
+        self.modify_graph = False
+        self.modified_graph: Callable[[], Optional[tf.Graph]] = lambda: None
         self.last_saved: Optional[str] = None
         self._at_end: List[Callable[[], None]] = []
 
@@ -91,8 +95,6 @@ class Configuration:
     def frozen(self) -> bool:
         """Whether the pipeline runs; tables and training lookups are then complete."""
         return self.pipeline is not None
-
-    modify_graph = False
 
     @staticmethod
     def get_instance() -> "Configuration":

@@ -84,6 +84,14 @@ class TableLookup:
         if place not in self.with_gradient:
             self.with_gradient.append(place)
 
+    def take_ticket(self, ticket: tf.Tensor) -> None:
+        """Look up the batches of another ticket from now on."""
+        for consumer in self.ticket.consumers():
+            for place, source in enumerate(consumer.inputs):
+                if source is self.ticket:
+                    consumer._update_input(place, ticket)
+        self.ticket = ticket
+
     def _make_dense(self, place: int, ids: Any) -> None:
         """Let the lookup op give rows of the dense form of sparse ids."""
         index = dense_restore(self.plan[1 + place], ids)

@@ -1,7 +1,7 @@
 """Graph modification."""
 from typing import NoReturn
 
-from ascpipe.tf.later import GraphModifierHook
+from ascpipe.tf.modify.hooks import GraphModifierHook
 from mx_rec import _missing
 
 __all__ = ["GraphModifierHook"]

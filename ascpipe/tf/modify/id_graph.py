@@ -1,0 +1,132 @@
+"""What makes the ids of a lookup out of a batch: the ops between ``IteratorGetNext`` and the tensor of ids.
+
+They are copied into a function of the dataset, where there are no variables, nothing that is fed, and no state.
+"""
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
+
+import tensorflow as tf
+
+from ascpipe.tf.dataset_graph import GET_NEXT
+
+_FED = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+_VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "ResourceGather", "ResourceGatherNd",
+              "TemporaryVariable", "AutoReloadVariable")
+#: Declared stateful so that they are not pruned; what they do is the same in a dataset.
+_HARMLESS = ("Assert", "Print", "PrintV2")
+
+
+class IdGraph(NamedTuple):
+    """Ops that some tensors are made by.
+
+    Attributes:
+        get_nexts: where their batches come from.
+        ops: between those and the tensors, in the order in which they were made.
+    """
+
+    get_nexts: List[tf.Operation]
+    ops: List[tf.Operation]
+
+
+def id_graph(tensors: Iterable[tf.Tensor]) -> IdGraph:
+    """Ops that tensors are made by, control inputs included."""
+    get_nexts: Dict[str, tf.Operation] = {}
+    ops: Set[tf.Operation] = set()
+    waiting = [tensor.op for tensor in tensors]
+    while waiting:
+        op = waiting.pop()
+        if op.type in GET_NEXT:
+            get_nexts[op.name] = op
+        elif op not in ops:
+            ops.add(op)
+            if _why_not(op) is None:  # what a refused op needs says nothing more
+                waiting.extend(tensor.op for tensor in op.inputs)
+                waiting.extend(op.control_inputs)
+    return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=lambda op: op._id))
+
+
+def require_movable(graph: IdGraph, what: str) -> None:
+    """Raise ``ValueError`` that names each op that cannot run in a dataset; ``what`` says what needs it."""
+    refused = ["{!r} ({}): {}".format(op.name, op.type, why)
+               for op, why in ((op, _why_not(op)) for op in graph.ops) if why is not None]
+    if refused:
+        raise ValueError("{} cannot be moved into the dataset, as {} ops that make it cannot run there:\n  {}\nMake "
+                         "the ids of the batch alone, or in dataset.map(...)".format(
+                             what, len(refused), "\n  ".join(refused)))
+
+
+def _why_not(op: tf.Operation) -> Optional[str]:
+    """Why an op cannot run in a dataset, or None."""
+    if op.type in _FED:
+        return "it is fed"
+    if op.type in _VARIABLES or any(tensor.dtype._is_ref_dtype for tensor in op.outputs):
+        return "a variable"
+    if any(tensor.dtype == tf.resource for tensor in [*op.inputs, *op.outputs]):
+        return "it uses a resource: a variable, or a lookup table"
+    if op.type not in _HARMLESS and op.op_def is not None and op.op_def.is_stateful:
+        return "it is stateful"
+    return None
+
+
+def copy_into(graph: IdGraph, tensors: Sequence[tf.Tensor], get_next: tf.Operation, batch: Sequence[tf.Tensor],
+              scope: str) -> List[tf.Tensor]:
+    """Copy ops into the default graph, a function of a dataset.
+
+    Args:
+        graph: of the tensors.
+        tensors: what is wanted.
+        get_next: where their batches come from now.
+        batch: in the place of its outputs.
+        scope: name scope of the copies.
+
+    Returns:
+        The copies of ``tensors``, with their static shapes.
+    """
+    definition = tf.compat.v1.GraphDef()
+    definition.versions.CopyFrom(get_next.graph.graph_def_versions)
+    replaced: Dict[str, tf.Tensor] = {}
+    for op in graph.ops:
+        _add_node(definition, op, get_next)
+        for source in op.inputs:
+            if source.op is get_next:
+                replaced[source.name] = batch[source.value_index]
+    _add_functions(definition, get_next.graph)
+    copied = [tensor for tensor in tensors if tensor.op is not get_next]
+    found = iter(tf.import_graph_def(definition, replaced, [tensor.name for tensor in copied], name=scope)
+                 if copied else ())
+    results = [batch[tensor.value_index] if tensor.op is get_next else next(found) for tensor in tensors]
+    for result, tensor in zip(results, tensors):
+        result.set_shape(tensor.shape)
+    return results
+
+
+def _add_node(definition: tf.compat.v1.GraphDef, op: tf.Operation, get_next: tf.Operation) -> None:
+    node = definition.node.add()
+    node.CopyFrom(op.node_def)
+    node.device = ""
+    if "_class" in node.attr:
+        del node.attr["_class"]  # it may name ops that stay behind
+    inputs = [source for source in node.input if source != "^" + get_next.name]
+    del node.input[:]
+    node.input.extend(inputs)
+
+
+def _add_functions(definition: tf.compat.v1.GraphDef, graph: tf.Graph) -> None:
+    """The functions that the nodes call, and those that these call."""
+    known: Set[str] = set()
+    waiting = list(_called(definition.node))
+    while waiting:
+        name = waiting.pop()
+        function = graph._get_function(name) if name and name not in known else None
+        if function is not None:
+            known.add(name)
+            definition.library.function.add().CopyFrom(function.definition)
+            waiting.extend(_called(function.definition.node_def))
+
+
+def _called(nodes: Iterable[tf.compat.v1.NodeDef]) -> Iterable[str]:
+    for node in nodes:
+        yield node.op  # a function may be called by its name
+        for value in node.attr.values():
+            if value.HasField("func"):
+                yield value.func.name
+            yield from (function.name for function in value.list.func)
