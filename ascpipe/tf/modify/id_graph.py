@@ -5,12 +5,12 @@ They are copied into a function of the dataset, where there are no variables, no
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
 
 import tensorflow as tf
+from tensorflow.python.framework import function as legacy_function
 
 from ascpipe.tf.dataset_graph import GET_NEXT
 
 _FED = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
-_VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "ResourceGather", "ResourceGatherNd",
-              "TemporaryVariable", "AutoReloadVariable")
+_VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "TemporaryVariable", "AutoReloadVariable")
 #: Declared stateful so that they are not pruned; what they do is the same in a dataset.
 _HARMLESS = ("Assert", "Print", "PrintV2")
 
@@ -58,6 +58,9 @@ def _why_not(op: tf.Operation) -> Optional[str]:
     """Why an op cannot run in a dataset, or None."""
     if op.type in _FED:
         return "it is fed"
+    handles = [tensor.op.name for tensor in op.inputs if tensor.op.type == "VarHandleOp"]
+    if handles:
+        return "it uses the variable {}".format(", ".join(map(repr, handles)))
     if op.type in _VARIABLES or any(tensor.dtype._is_ref_dtype for tensor in op.outputs):
         return "a variable"
     if any(tensor.dtype == tf.resource for tensor in [*op.inputs, *op.outputs]):
@@ -69,7 +72,10 @@ def _why_not(op: tf.Operation) -> Optional[str]:
 
 def copy_into(graph: IdGraph, tensors: Sequence[tf.Tensor], get_next: tf.Operation, batch: Sequence[tf.Tensor],
               scope: str) -> List[tf.Tensor]:
-    """Copy ops into the default graph, a function of a dataset.
+    """Copy ops into the default graph, a function of a dataset, as one call.
+
+    They are a function of their own, since TensorFlow adds control dependencies to the ops of the dataset's function
+    and knows the branches and loops among copied ops no longer.
 
     Args:
         graph: of the tensors.
@@ -83,16 +89,22 @@ def copy_into(graph: IdGraph, tensors: Sequence[tf.Tensor], get_next: tf.Operati
     """
     definition = tf.compat.v1.GraphDef()
     definition.versions.CopyFrom(get_next.graph.graph_def_versions)
-    replaced: Dict[str, tf.Tensor] = {}
+    read: Dict[str, tf.Tensor] = {}
     for op in graph.ops:
         _add_node(definition, op, get_next)
         for source in op.inputs:
             if source.op is get_next:
-                replaced[source.name] = batch[source.value_index]
+                read[source.name] = batch[source.value_index]
     _add_functions(definition, get_next.graph)
-    copied = [tensor for tensor in tensors if tensor.op is not get_next]
-    found = iter(tf.import_graph_def(definition, replaced, [tensor.name for tensor in copied], name=scope)
-                 if copied else ())
+    copied = [tensor.name for tensor in tensors if tensor.op is not get_next]
+
+    @legacy_function.Defun(*[tensor.dtype for tensor in read.values()])
+    def make(*arguments: tf.Tensor) -> List[tf.Tensor]:
+        made: List[tf.Tensor] = tf.import_graph_def(definition, dict(zip(read, arguments)), copied, name=scope)
+        return made
+
+    made = make(*read.values()) if copied else []
+    found = iter(made if isinstance(made, (list, tuple)) else [made])
     results = [batch[tensor.value_index] if tensor.op is get_next else next(found) for tensor in tensors]
     for result, tensor in zip(results, tensors):
         result.set_shape(tensor.shape)

@@ -116,8 +116,8 @@ def _modify(graph: tf.Graph, *, dump_graph: bool) -> None:
     _require_modifiable(graph, state)
     if dump_graph:
         _dump(graph.as_graph_def(), "old_graph")
-    merge(state, EVAL)
     iterators = _iterators(graph, state)
+    merge(state, EVAL)
     for iterator in iterators:
         if dump_graph:
             _dump_moved(iterator)
