@@ -10,8 +10,6 @@ MISSING: Dict[Tuple[str, str], str] = {
     ("mx_rec.util.initialize", "export_table_instances"): "use get_table_instance_by_name",
     ("mx_rec.util.initialize", "insert_optimizer"): "slot variables are found by themselves",
     ("mx_rec.util.initialize", "set_ascend_table_name_must_contain"): "merging tables is not built yet",
-    ("mx_rec.graph", "LookupSubgraphSlicerHook"): "graph modification is not built yet",
-    ("mx_rec.graph", "OrphanLookupKeySlicerHook"): "graph modification is not built yet",
     ("mx_rec.optimizers.ftrl", "create_hash_optimizer_by_address"): "the incumbent has none either",
 }
 

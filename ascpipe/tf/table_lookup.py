@@ -86,10 +86,7 @@ class TableLookup:
 
     def take_ticket(self, ticket: tf.Tensor) -> None:
         """Look up the batches of another ticket from now on."""
-        for consumer in self.ticket.consumers():
-            for place, source in enumerate(consumer.inputs):
-                if source is self.ticket:
-                    consumer._update_input(place, ticket)
+        repoint(self.ticket, ticket)
         self.ticket = ticket
 
     def _make_dense(self, place: int, ids: Any) -> None:
@@ -128,6 +125,14 @@ def origin_of(tensor: tf.Tensor) -> tf.Operation:
     while tensor.op.type in _PASSING:
         tensor = tensor.op.inputs[0]
     return tensor.op
+
+
+def repoint(before: tf.Tensor, after: tf.Tensor) -> None:
+    """Let every op that reads one tensor read another."""
+    for consumer in before.consumers():
+        for place, source in enumerate(consumer.inputs):
+            if source is before:
+                consumer._update_input(place, after)
 
 
 @tf.RegisterGradient("AscLookup")

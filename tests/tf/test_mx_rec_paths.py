@@ -18,7 +18,7 @@ NAMES = {
     "mx_rec.core.asc.manager": "start_asc_pipeline",
     "mx_rec.core.embedding": "create_table sparse_lookup",
     "mx_rec.core.feature_process": "EvictHook",
-    "mx_rec.graph": "GraphModifierHook",
+    "mx_rec.graph": "GraphModifierHook LookupSubgraphSlicerHook OrphanLookupKeySlicerHook",
     "mx_rec.graph.merge_lookup": "do_merge_lookup",
     "mx_rec.graph.modifier": "GraphModifierHook modify_graph_and_start_emb_cache",
     "mx_rec.optimizers.adagrad": "create_hash_optimizer CustomizedAdagrad",

@@ -2,7 +2,7 @@
 
 They are copied into a function of the dataset, where there are no variables, nothing that is fed, and no state.
 """
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
+from typing import Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 import tensorflow as tf
 from tensorflow.python.framework import function as legacy_function
@@ -27,11 +27,11 @@ class IdGraph(NamedTuple):
     ops: List[tf.Operation]
 
 
-def id_graph(tensors: Iterable[tf.Tensor]) -> IdGraph:
-    """Ops that tensors are made by, control inputs included."""
+def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGraph:
+    """Ops that tensors are made by, control inputs included, but for what makes tensors whose names are ``given``."""
     get_nexts: Dict[str, tf.Operation] = {}
     ops: Set[tf.Operation] = set()
-    waiting = [tensor.op for tensor in tensors]
+    waiting = [tensor.op for tensor in tensors if tensor.name not in given]
     while waiting:
         op = waiting.pop()
         if op.type in GET_NEXT:
@@ -39,7 +39,7 @@ def id_graph(tensors: Iterable[tf.Tensor]) -> IdGraph:
         elif op not in ops:
             ops.add(op)
             if _why_not(op) is None:  # what a refused op needs says nothing more
-                waiting.extend(tensor.op for tensor in op.inputs)
+                waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in given)
                 waiting.extend(op.control_inputs)
     return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=lambda op: op._id))
 
@@ -70,33 +70,32 @@ def _why_not(op: tf.Operation) -> Optional[str]:
     return None
 
 
-def copy_into(graph: IdGraph, tensors: Sequence[tf.Tensor], get_next: tf.Operation, batch: Sequence[tf.Tensor],
-              scope: str) -> List[tf.Tensor]:
+def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scope: str) -> List[tf.Tensor]:
     """Copy ops into the default graph, a function of a dataset, as one call.
 
     They are a function of their own, since TensorFlow adds control dependencies to the ops of the dataset's function
     and knows the branches and loops among copied ops no longer.
 
     Args:
-        graph: of the tensors.
         tensors: what is wanted.
-        get_next: where their batches come from now.
-        batch: in the place of its outputs.
+        given: by name of a tensor that they are made of, what takes its place; all outputs of ``get_next`` among them.
         scope: name scope of the copies.
 
     Returns:
         The copies of ``tensors``, with their static shapes.
     """
+    wanted = [tensor for tensor in tensors if tensor.name not in given]
+    ops = id_graph(wanted, given).ops
     definition = tf.compat.v1.GraphDef()
-    definition.versions.CopyFrom(get_next.graph.graph_def_versions)
     read: Dict[str, tf.Tensor] = {}
-    for op in graph.ops:
-        _add_node(definition, op, get_next)
-        for source in op.inputs:
-            if source.op is get_next:
-                read[source.name] = batch[source.value_index]
-    _add_functions(definition, get_next.graph)
-    copied = [tensor.name for tensor in tensors if tensor.op is not get_next]
+    names = {op.name for op in ops}
+    for op in ops:
+        _add_node(definition, op, names)
+        read.update({source.name: given[source.name] for source in op.inputs if source.name in given})
+    if ops:
+        definition.versions.CopyFrom(ops[0].graph.graph_def_versions)
+        _add_functions(definition, ops[0].graph)
+    copied = [tensor.name for tensor in wanted]
 
     @legacy_function.Defun(*[tensor.dtype for tensor in read.values()])
     def make(*arguments: tf.Tensor) -> List[tf.Tensor]:
@@ -105,19 +104,20 @@ def copy_into(graph: IdGraph, tensors: Sequence[tf.Tensor], get_next: tf.Operati
 
     made = make(*read.values()) if copied else []
     found = iter(made if isinstance(made, (list, tuple)) else [made])
-    results = [batch[tensor.value_index] if tensor.op is get_next else next(found) for tensor in tensors]
+    results = [given[tensor.name] if tensor.name in given else next(found) for tensor in tensors]
     for result, tensor in zip(results, tensors):
         result.set_shape(tensor.shape)
     return results
 
 
-def _add_node(definition: tf.compat.v1.GraphDef, op: tf.Operation, get_next: tf.Operation) -> None:
+def _add_node(definition: tf.compat.v1.GraphDef, op: tf.Operation, names: Collection[str]) -> None:
+    """Add an op; of its control inputs, those on ops of these names."""
     node = definition.node.add()
     node.CopyFrom(op.node_def)
     node.device = ""
     if "_class" in node.attr:
         del node.attr["_class"]  # it may name ops that stay behind
-    inputs = [source for source in node.input if source != "^" + get_next.name]
+    inputs = [source for source in node.input if not source.startswith("^") or source[1:] in names]
     del node.input[:]
     node.input.extend(inputs)
 

@@ -20,6 +20,7 @@ from ascpipe.tf.modify.initializers import make_initializer_ops
 from ascpipe.tf.modify.merging import merge
 from ascpipe.tf.modify.requests import TensorLookup
 from ascpipe.tf.pipeline import start_asc_pipeline
+from ascpipe.tf.table_lookup import repoint
 from ascpipe.tf.validation import Instance, boolean, checked
 from ascpipe.words import EVAL, TRAIN
 
@@ -45,6 +46,7 @@ class _Iterator:
         self.siblings = siblings
         self.lookups: List[TensorLookup] = []
         self.times: List[tf.Tensor] = []
+        self.sliced: List[tf.Tensor] = []
         self._streams: Dict[int, List[Tuple[FeatureSpec, tf.Tensor]]] = {}
 
     def channels(self) -> List[int]:
@@ -70,14 +72,17 @@ class _Iterator:
 
     @tf.autograph.experimental.do_not_convert
     def extend(self, *batch: tf.Tensor) -> Tuple[tf.Tensor, ...]:
-        """The function for ``map``: the batch, and a ticket for each channel."""
+        """The function for ``map``: the batch, what is sliced, and a ticket for each channel."""
+        given = {output.name: tensor for output, tensor in zip(self.get_next.outputs, batch)}
+        sliced = copy_into(self.sliced, given, "sliced")
+        given.update({tensor.name: copy for tensor, copy in zip(self.sliced, sliced)})
         wanted = self.wanted()
-        made = copy_into(id_graph(wanted), wanted, self.get_next, batch, "lookup_ids")
+        made = copy_into(wanted, given, "lookup_ids")
         tickets = []
         for channel in self.channels():
             found: List[Found] = [(spec, _at(wanted, made, tensor)) for spec, tensor in self.features(channel)]
             tickets.append(submit((self, channel), channel, found))
-        return (*batch, *tickets)
+        return (*batch, *sliced, *tickets)
 
 
 def _at(wanted: Sequence[tf.Tensor], made: Sequence[tf.Tensor], tensor: tf.Tensor) -> tf.Tensor:
@@ -150,10 +155,16 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
     """The iterators that lookups take batches from, with all that is made of these."""
     found: Dict[tf.Operation, _Iterator] = {}
     place_of: Dict[Tuple[str, int], tf.Operation] = {}
+    orphans = []
     for lookup in state.requests.lookups:
         what = "sparse_lookup {!r} of table {!r}: ids {!r}".format(
             lookup.name, lookup.table.table_name, lookup.ids.name)
-        get_next = _source(id_graph([lookup.ids]), what)
+        ids = id_graph([lookup.ids])
+        if not ids.get_nexts and state.requests.takes_orphans:
+            require_movable(ids, what)
+            orphans.append(lookup)
+            continue
+        get_next = _source(ids, what)
         op = state.datasets.iterator(get_next)
         if op not in found:
             initializers_of(op)
@@ -164,6 +175,11 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
             raise ValueError("{}: the {} lookups of a table, and all lookups from one iterator, take batches of one "
                              "get_next(); here are several".format(what, CHANNEL_NAMES[lookup.channel]))
         found[op].lookups.append(lookup)
+    for lookup in orphans:
+        _adopt(state, found, lookup)
+    for tensor in state.requests.sliced:
+        get_next = _source(id_graph([tensor]), "{!r} (LookupSubgraphSlicerHook)".format(tensor.name))
+        found[state.datasets.iterator(get_next)].sliced.append(tensor)
     for time in graph.get_collection(TIMESTAMP):
         get_next = _source(id_graph([time]), "{!r} in the collection {}".format(time.name, TIMESTAMP))
         iterator = found.get(state.datasets.iterator(get_next))
@@ -176,6 +192,25 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
                     state.datasets.iterator(get_next).name, TIMESTAMP,
                     ", ".join(repr(other.name) for other in iterator.times)))
     return list(found.values())
+
+
+def _adopt(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: TensorLookup) -> None:
+    """Give ids that come from no iterator to one: that of the table, of the channel, or else one that is left."""
+    iterators = list(found.values())
+    same_table = [each for each in iterators for other in each.lookups
+                  if other.channel == lookup.channel and other.table is lookup.table]
+    same_channel = [each for each in iterators if lookup.channel in each.channels()]
+    if not same_table and not same_channel:
+        get_nexts = state.datasets.get_nexts()
+        if not get_nexts:
+            raise ValueError("sparse_lookup {!r} of table {!r}: the graph has no iterator whose batches could bring "
+                             "the ids {!r}".format(lookup.name, lookup.table.table_name, lookup.ids.name))
+        get_next = get_nexts[0 if lookup.channel == TRAIN else -1]
+        op = state.datasets.iterator(get_next)
+        initializers_of(op)
+        siblings = [other for other in get_nexts if state.datasets.iterator(other) is op]
+        same_channel = [found.setdefault(op, _Iterator(get_next, siblings))]
+    (same_table or same_channel)[0].lookups.append(lookup)
 
 
 def _source(ids: IdGraph, what: str) -> tf.Operation:
@@ -197,8 +232,10 @@ def _extend(state: GraphState, iterator: _Iterator) -> None:
     extend_iterator(state.datasets, iterator.siblings, iterator.extend)
     state.forget_datasets()
     initializers = initializers_of(op)
-    for place, channel in enumerate(iterator.channels()):
-        ticket = iterator.get_next.outputs[before + place]
+    added = iterator.get_next.outputs[before:]
+    for tensor, carried in zip(iterator.sliced, added):
+        repoint(tensor, carried)
+    for channel, ticket in zip(iterator.channels(), added[len(iterator.sliced):]):
         state.requests.initializers.setdefault(channel, []).append(initializers)
         for name in {lookup.table.table_name for lookup in iterator.lookups if lookup.channel == channel}:
             lookup = state.lookups[name, channel]

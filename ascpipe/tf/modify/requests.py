@@ -45,7 +45,7 @@ class Requests:
         merged: (table name, channel) whose lookups have become one op.
         initializers: per channel, one list for each iterator: the ops that initialise it.
         initializer_ops: per channel, what ``get_initializer`` gives.
-        sliced_types: types of ops that a slicer moves into the dataset, with what they need.
+        sliced: tensors that a slicer moves into the dataset, and that come out of ``get_next`` with the batch.
         takes_orphans: whether ids that come from no iterator are moved into a dataset.
         done: whether the datasets carry the ids.
     """
@@ -55,7 +55,7 @@ class Requests:
         self.merged: Set[Tuple[str, int]] = set()
         self.initializers: Dict[int, List[List[tf.Operation]]] = {}
         self.initializer_ops: Dict[int, tf.Operation] = {}
-        self.sliced_types: Set[str] = set()
+        self.sliced: List[tf.Tensor] = []
         self.takes_orphans = False
         self.done = False
 
