@@ -162,6 +162,22 @@ class TestMerge:
             (gradient,) = tf.gradients(loss, table.variable)
             assert gradient.values.op.type == "AscLookupGrad"
 
+    def test_local_rows_and_handles_are_collected_at_the_first_lookup(self):
+        with programs.ascpipe(use_dynamic_expansion=True):
+            table = programs.table("user")
+            _, batch = tensor_programs.take(SOURCE)
+            rows = [sparse_lookup(table, batch[key], modify_graph=True) for key in "ab"]
+            local, handles = programs.trained(table)
+            assert (len(local), len(handles)) == (1, 1)
+            loss = tf.reduce_sum(rows[0]) + tf.reduce_sum(rows[1])
+            with pytest.raises(RuntimeError, match="do_merge_lookup"):
+                tf.gradients(loss, local)
+            do_merge_lookup()
+            assert programs.trained(table) == (local, handles)
+            gradients = tf.gradients(loss, local)
+            programs.optimizer("lazy_adam", 0.01).apply_gradients(zip(gradients, handles))
+            modify_graph_and_start_emb_cache()
+
     def test_lookups_that_are_not_merged_are_a_runtime_error(self):
         with programs.ascpipe():
             table = programs.table("user")

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from ascpipe.tf import native
 from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.expansion import ExpansionLookup
+from ascpipe.tf.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup
 from ascpipe.tf.graph_state import CHANNEL_NAMES, Feature, GraphState, Stream
-from ascpipe.tf.modify.requests import TensorLookup
+from ascpipe.tf.modify.requests import Requests, TensorLookup
 from ascpipe.tf.table import Table, outside_scopes
 from ascpipe.tf.table_lookup import TableLookup
 from ascpipe.tf.validation import boolean
@@ -21,23 +21,35 @@ from ascpipe.words import EVAL, TRAIN
 _UNMERGED = "AscUnmergedLookup"
 
 
-def stand_in(table: Table, ids: tf.Tensor) -> tf.Tensor:
-    """An Identity of the shape of the ids followed by dim, to be given the rows later."""
+def stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool) -> tf.Tensor:
+    """An Identity of the shape of the ids followed by dim, to be given the rows later.
+
+    Where it ``trains`` an expansion table, what stands for the local rows and handles is collected, as programs may
+    look into the collections before they ask for gradients.
+    """
     graph = table.variable.graph
     with outside_scopes(graph), graph.name_scope("ascpipe/{}_unmodified".format(table.variable.op.name)):
-        with graph.gradient_override_map({"Identity": _UNMERGED}):
-            rows = tf.identity(table.variable._ref())
         slots, _ = native.ops().asc_provisional_plan(
             ticket=tf.zeros([], tf.int64), table=table.shape.number, stream=0, k=1)
+        source = table.variable._ref()
+        if table.shape.expands and trains:
+            if table.table_name not in requests.local:
+                requests.local[table.table_name] = (
+                    tf.identity(tf.gather(source, slots)), tf.identity(tf.cast(slots, tf.int64)))
+                for collection, tensor in zip((LOCAL_ROWS, HANDLES), requests.local[table.table_name]):
+                    graph.add_to_collection(collection, tensor)
+            source = requests.local[table.table_name][0]
+        with graph.gradient_override_map({"Identity": _UNMERGED}):
+            rows = tf.identity(source)
         with tf.control_dependencies([slots]):
             return tf.identity(tf.gather(rows, ids))
 
 
 @tf.RegisterGradient(_UNMERGED)
 def _gradient_of_stand_in(op: tf.Operation, _gradient: Any) -> None:
-    raise RuntimeError("the gradient of table {!r} is asked for before its lookups of tensors are merged: call "
-                       "do_merge_lookup() (mx_rec.graph.merge_lookup) before tf.gradients(); compute_gradients() and "
-                       "minimize() of an optimizer do so themselves".format(op.inputs[0].op.name))
+    raise RuntimeError("the gradient of rows {!r} is asked for before their table's lookups of tensors are merged: "
+                       "call do_merge_lookup() (mx_rec.graph.merge_lookup) before tf.gradients(); compute_gradients() "
+                       "and minimize() of an optimizer do so themselves".format(op.inputs[0].op.name))
 
 
 def do_merge_lookup(is_train: bool = True) -> None:
@@ -78,6 +90,8 @@ def merge(state: GraphState, channel: int) -> None:
     for name, table in names.items():
         lookups = requests.of(name, channel)
         merged = _table_lookup(table, channel, lookups)
+        if isinstance(merged, ExpansionLookup) and name in requests.local:
+            merged.replace(*requests.local[name])
         for lookup in lookups:
             merged.calls += 1
             if lookup.send_count is not None:

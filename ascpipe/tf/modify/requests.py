@@ -42,6 +42,7 @@ class Requests:
 
     Attributes:
         lookups: in the order in which the program made them.
+        local: by name of an expansion table that is trained, what stands for its local rows and handles.
         merged: (table name, channel) whose lookups have become one op.
         initializers: per channel, one list for each iterator: the ops that initialise it.
         initializer_ops: per channel, what ``get_initializer`` gives.
@@ -52,6 +53,7 @@ class Requests:
 
     def __init__(self) -> None:
         self.lookups: List[TensorLookup] = []
+        self.local: Dict[str, Tuple[tf.Tensor, tf.Tensor]] = {}
         self.merged: Set[Tuple[str, int]] = set()
         self.initializers: Dict[int, List[List[tf.Operation]]] = {}
         self.initializer_ops: Dict[int, tf.Operation] = {}

@@ -9,6 +9,7 @@ from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState
 from ascpipe.tf.modify.merging import stand_in
 from ascpipe.tf.modify.requests import TensorLookup
 from ascpipe.tf.table import Table
+from ascpipe.words import TRAIN
 
 
 def look_up_tensor(state: GraphState, table: Table, ids: tf.Tensor, *, channel: int, name: Optional[str],
@@ -31,7 +32,8 @@ def look_up_tensor(state: GraphState, table: Table, ids: tf.Tensor, *, channel: 
     others = state.requests.of(table.table_name, channel)
     name = name or "sparse_lookup_{}".format(len(others) + 1)
     spec = next((other.spec for other in others if other.ids is ids), None) or _spec_of(table, ids, name)
-    rows = stand_in(table, ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int64))
+    rows = stand_in(table, ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int64), state.requests,
+                    trains=is_grad and channel == TRAIN)
     state.requests.lookups.append(TensorLookup(
         name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op))
     if not is_grad:
