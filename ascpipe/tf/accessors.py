@@ -1,5 +1,5 @@
 """Small questions and settings that programs ask one function each; the answers are in the ``Configuration``."""
-from typing import Any, Dict, Optional
+from typing import Any, Dict
 
 import tensorflow as tf
 
@@ -102,12 +102,6 @@ def insert_optimizer(*args: Any, **kwargs: Any) -> None:
 def is_asc_manager_initialized() -> bool:
     """Whether the pipeline runs."""
     return Configuration.is_initialised() and Configuration.get_instance().frozen
-
-
-@checked(is_training=boolean())
-def get_initializer(is_training: bool) -> Optional[tf.Operation]:
-    """The initializer of an iterator that graph modification has rebuilt; that is not built yet, so None."""
-    return None
 
 
 @checked(is_train_channel=boolean())

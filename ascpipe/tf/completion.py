@@ -9,7 +9,7 @@ from ascpipe.tf.cuts import eviction_op
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState
 from ascpipe.tf.slots import OptimizerSlot, optimizer_slots
 from ascpipe.tf.table import Table, outside_scopes
-from ascpipe.tf.table_lookup import TableLookup
+from ascpipe.tf.table_lookup import TableLookup, repoint
 from ascpipe.words import TRAIN
 
 
@@ -23,7 +23,7 @@ def complete_graph(state: GraphState) -> None:
     for lookup in state.lookups.values():
         plan = _plan_op(lookup, state.slots.get(lookup.table.table_name, []))
         for provisional, final in zip(lookup.plan, plan):
-            _repoint(provisional, final)
+            repoint(provisional, final)
         lookup.plan = plan
     for name, table in state.tables.items():
         _refuse_restore(table)
@@ -98,10 +98,3 @@ def _limited(lookup: TableLookup, slots: tf.Tensor) -> tf.Tensor:
             "{} features). Distinct keys:".format(lookup.table.table_name, lookup.send_count, len(lookup.specs)))
     with tf.control_dependencies([tf.debugging.Assert(tf.less_equal(distinct, limit), [text, distinct])]):
         return tf.identity(slots)
-
-
-def _repoint(provisional: tf.Tensor, final: tf.Tensor) -> None:
-    for consumer in provisional.consumers():
-        for place, source in enumerate(consumer.inputs):
-            if source is provisional:
-                consumer._update_input(place, final)

@@ -61,6 +61,8 @@ class Configuration:
         rank_id, rank_size: which process of how many.
         hashtable_collection: the graph collection that holds table variables.
         pipeline: the running one, or None.
+        modify_graph: whether lookups of tensors were made.
+        modified_graph: gives the graph that was modified last, if it is still there.
         last_saved: the last checkpoint that was saved, or None.
         sparse_embed_config, hybrid_manager_config, train_params_config, feature_spec_config, optimizer_config: the
             incumbent's parts.
@@ -88,6 +90,8 @@ class Configuration:
         self.rank_id, self.rank_size = _ranks(arguments)
         self.hashtable_collection = DEFAULT_HASHTABLE_COLLECTION
         self.pipeline: Optional[Pipeline] = None
+        self.modify_graph = False
+        self.modified_graph: Callable[[], Optional[tf.Graph]] = lambda: None
         self.last_saved: Optional[str] = None
         self.sparse_embed_config = SparseEmbedConfig(self)
         self.hybrid_manager_config = HybridManagerConfig(self)
@@ -100,8 +104,6 @@ class Configuration:
     def frozen(self) -> bool:
         """Whether the pipeline runs: further graphs can have its tables and no others."""
         return self.pipeline is not None
-
-    modify_graph = False
 
     @staticmethod
     def get_instance() -> "Configuration":

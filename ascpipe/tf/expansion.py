@@ -10,7 +10,7 @@ import tensorflow as tf
 from ascpipe.tf import native
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import FeatureSpec
-from ascpipe.tf.table_lookup import TableLookup, origin_of
+from ascpipe.tf.table_lookup import TableLookup, origin_of, repoint
 
 #: Collections of the local rows and of the handles of each table that is trained, in the same order.
 LOCAL_ROWS = "ASCEND_SPARSE_LOOKUP_LOCAL_EMB"
@@ -23,6 +23,7 @@ class ExpansionLookup(TableLookup):
     Attributes:
         local: float[distinct keys, dim], rows of the batch's keys before the step; zeros of keys without a row.
         handles: int64[distinct keys], valid in the step that made them; 0 of keys without a row.
+        collected: whether what stands for them is in the collections already.
         places: int32[distinct keys], what stands for slots: rows of ``local``, -1 of keys without a row.
     """
 
@@ -30,13 +31,22 @@ class ExpansionLookup(TableLookup):
     handles: tf.Tensor
     places: tf.Tensor
 
+    collected = False
+
     def note_gradient(self, spec: FeatureSpec) -> None:
         """Remember that a feature's rows shall be trained; with the first one, the table's tensors are collected."""
-        if not self.with_gradient:
+        if not self.with_gradient and not self.collected:
             graph = self.local.graph
             graph.add_to_collection(LOCAL_ROWS, self.local)
             graph.add_to_collection(HANDLES, self.handles)
         super().note_gradient(spec)
+
+    def replace(self, local: tf.Tensor, handles: tf.Tensor) -> None:
+        """Give the tensors to two Identities that were collected before, and read the rows there."""
+        repoint(self.local, local)
+        local.op._update_input(0, self.local)
+        handles.op._update_input(0, self.handles)
+        self.collected = True
 
     def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
         self.handles, self.places, self.local = native.ops().asc_local_rows(

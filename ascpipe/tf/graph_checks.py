@@ -29,7 +29,8 @@ def require_timestamp(state: GraphState, stream: Stream, table_name: str) -> Non
     threshold = state.thresholds.of(table_name).eviction
     if stream.channel == TRAIN and threshold >= 0 and stream.timestamp is None:
         raise ValueError("table {!r}: eviction_threshold={} needs the time of each training batch; give its insert "
-                         "function a FeatureSpec(..., is_timestamp=True), a scalar above 0 in the batch".format(
+                         "function a FeatureSpec(..., is_timestamp=True), a scalar above 0 in the batch, or with "
+                         "modify_graph=True add such a tensor to the collection ASCEND_TIMESTAMP".format(
                              table_name, threshold))
 
 

@@ -13,6 +13,7 @@ from tensorflow.python.framework import function as legacy_function
 
 from ascpipe.tf.dataset_graph import DatasetGraph
 from ascpipe.tf.feature_spec import FeatureSpec
+from ascpipe.tf.modify.requests import Requests
 from ascpipe.tf.thresholds import TableThresholds
 from ascpipe.words import EVAL, TRAIN
 
@@ -89,6 +90,7 @@ class GraphState:
         datasets: where tickets come out of its iterators.
         tables: by name, in order of creation.
         lookups: per (table name, channel), what was looked up.
+        requests: lookups of tensors, which need graph modification.
         thresholds: admission and eviction of its tables.
         evict_op: evicts from its tables, once it was made.
         slots: by name of the table, what optimizers keep beside its rows; known once the pipeline is started.
@@ -100,9 +102,11 @@ class GraphState:
     """
 
     def __init__(self, graph: tf.Graph, stream_numbers: Iterator[int]) -> None:
+        self._graph = graph
         self.datasets = DatasetGraph(graph)
         self.tables: Dict[str, Table] = {}
         self.lookups: Dict[Tuple[str, int], TableLookup] = {}
+        self.requests = Requests()
         self.thresholds = TableThresholds()
         self.evict_op: Optional[tf.Operation] = None
         self.slots: Dict[str, List[OptimizerSlot]] = {}
@@ -118,6 +122,10 @@ class GraphState:
     def trains(self) -> bool:
         """Whether there are training lookups; else the graph only reads its tables."""
         return any(channel == TRAIN for _, channel in self.lookups)
+
+    def forget_datasets(self) -> None:
+        """Look at the datasets again, as iterators have got others."""
+        self.datasets = DatasetGraph(self._graph)
 
     def streams(self) -> List[Stream]:
         """All streams, by number."""

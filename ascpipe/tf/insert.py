@@ -90,7 +90,7 @@ def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[
     @tf.autograph.experimental.do_not_convert
     def insert(*args: Any) -> Any:
         batch = args[0] if len(args) == 1 else args
-        extended = add_ticket(batch, _submit(insert, channel, find(batch)))
+        extended = add_ticket(batch, submit(insert, channel, find(batch)))
         if dump_graph:
             _dump(tf.get_default_graph())
         return extended
@@ -98,8 +98,17 @@ def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[
     return insert  # type: ignore
 
 
-def _submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
-    """Make the op that hands over the ids; tensors of one table lie together, in the order of names."""
+def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
+    """Make the op that hands over the ids of a batch; those of one table lie together, in the order of names.
+
+    Args:
+        insert: what the stream is known by.
+        channel: TRAIN or EVAL.
+        found: the ids of each feature, and the time of the batch.
+
+    Returns:
+        The ticket, int64 scalar.
+    """
     configuration = Configuration.get_instance()
     for spec, ids in found:
         spec.require_timestamp(ids)

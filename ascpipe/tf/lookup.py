@@ -1,6 +1,6 @@
 """``sparse_lookup``: the rows of a feature's ids."""
 import logging
-from typing import Any, Dict, List, Mapping, Optional, Set
+from typing import Any, Dict, List, Mapping, Optional, Set, Union
 
 import tensorflow as tf
 
@@ -11,7 +11,7 @@ from ascpipe.tf.expansion import ExpansionLookup
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.graph_checks import require_timestamp
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState, Stream
-from ascpipe.tf.not_built import NotBuiltYetError
+from ascpipe.tf.modify.tensor_lookup import look_up_tensor
 from ascpipe.tf.table import Table
 from ascpipe.tf.table_lookup import TableLookup
 from ascpipe.tf.thresholds import checked_thresholds
@@ -26,21 +26,24 @@ MAX_LOOKUPS = 128  #: of one table in one channel
 @checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor), send_count=Integer(1, optional=True),
          is_train=boolean(), name=Text(1, 255, optional=True), modify_graph=boolean(),
          access_and_evict_config=Instance(dict, optional=True), is_grad=boolean())
-def sparse_lookup(hashtable: Table, ids: FeatureSpec, send_count: Optional[int] = None, is_train: bool = True,
-                  name: Optional[str] = None, modify_graph: bool = False, batch: Any = None,
+def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, tf.Tensor], send_count: Optional[int] = None,
+                  is_train: bool = True, name: Optional[str] = None, modify_graph: bool = False, batch: Any = None,
                   access_and_evict_config: Optional[Dict[str, Optional[int]]] = None, is_grad: bool = True,
                   serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
     """Look up the rows of a feature's ids.
 
     Args:
         hashtable: from ``create_table``.
-        ids: a FeatureSpec of this table that an insert function of this channel submits.
+        ids: a FeatureSpec of this table that an insert function of this channel submits; or, with ``modify_graph``, a
+            tensor of integers made from a batch.
         send_count: int in [1, 2147483647]: distinct keys of a batch at most, times the features of the table.
             Needed with static shapes (``init(use_dynamic=False)``).
         is_train: the channel.
         name: of the returned tensor, 1 to 255 characters.
-        batch: what ``iterator.get_next()`` returned, or the features of it. Needed with dynamic shapes.
-            Sparse ids must be in it as the dataset gave them.
+        modify_graph: ``ids`` is a tensor; ``modify_graph_and_start_emb_cache`` or ``GraphModifierHook`` will move what
+            makes it into the dataset.
+        batch: what ``iterator.get_next()`` returned, or the features of it. Needed with dynamic shapes and a
+            FeatureSpec. Sparse ids must be in it as the dataset gave them.
         access_and_evict_config: ``access_threshold``, ``eviction_threshold``, ``faae_coefficient`` of the table, where
             its features do not say them.
         is_grad: whether this lookup trains the rows.
@@ -58,20 +61,26 @@ def sparse_lookup(hashtable: Table, ids: FeatureSpec, send_count: Optional[int] 
         RuntimeError: no ``batch`` with dynamic shapes; the 129th lookup of a table; a new lookup after the
             pipeline was started.
         KeyError: ``batch`` does not have the feature.
-        NotBuiltYetError: ``modify_graph``.
     """
     configuration = Configuration.get_instance()
     _require_feature(hashtable, ids, modify_graph=modify_graph)
     thresholds = checked_thresholds(access_and_evict_config)
     if configuration.use_static:
         _require_send_count(hashtable, send_count)
-    else:
+    elif not modify_graph:
         _require_in_batch(ids, batch)
     graph = tf.compat.v1.get_default_graph()
     channel = TRAIN if is_train else EVAL
     default_row = _default_row(hashtable, serving_default_value)
-    lookup = _table_lookup(configuration.of_graph(graph), graph, hashtable, ids, channel, batch)
     state = configuration.of_graph(graph)
+    _require_own_table(state, graph, hashtable)
+    if modify_graph:
+        rows = look_up_tensor(
+            state, hashtable, ids, channel=channel, name=name, default_row=default_row, is_grad=is_grad,
+            send_count=send_count if configuration.use_static else None, max_lookups=MAX_LOOKUPS)
+        state.thresholds.note(hashtable.table_name, thresholds, "access_and_evict_config")
+        return rows
+    lookup = _table_lookup(state, hashtable, ids, channel, batch)
     state.thresholds.note(hashtable.table_name, thresholds, "access_and_evict_config")
     require_timestamp(state, lookup.stream, hashtable.table_name)
     _count_call(lookup, send_count if configuration.use_static else None)
@@ -83,17 +92,12 @@ def sparse_lookup(hashtable: Table, ids: FeatureSpec, send_count: Optional[int] 
     return tf.identity(embedding, name=name)
 
 
-def do_merge_lookup(is_train: bool = True) -> None:
-    """Nothing, as the lookups of a table are one op; kept for programs that call it before ``tf.gradients``."""
-    boolean().check("is_train", is_train)
-
-
 def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:
     if isinstance(ids, tf.Tensor):
         if not modify_graph:
             raise ValueError("table {!r}: a tensor of ids needs modify_graph=True; without it give a FeatureSpec"
                              .format(table.table_name))
-        raise NotBuiltYetError("sparse_lookup(modify_graph=True)", "declare the ids with a FeatureSpec")
+        return
     if modify_graph:
         raise ValueError("table {!r}: modify_graph=True goes with a tensor of ids, not with a FeatureSpec".format(
             table.table_name))
@@ -131,10 +135,12 @@ def _default_row(table: Table, value: Any) -> Optional[tf.Tensor]:
     return tf.reshape(row, [] if row.shape.num_elements() == 1 else [dim])
 
 
-def _table_lookup(state: GraphState, graph: tf.Graph, table: Table, spec: FeatureSpec, channel: int,
-                  batch: Any) -> TableLookup:
+def _require_own_table(state: GraphState, graph: tf.Graph, table: Table) -> None:
     if table.variable.graph is not graph or state.tables.get(table.table_name) is not table:
         raise ValueError("table {!r} was created in another graph, or before init()".format(table.table_name))
+
+
+def _table_lookup(state: GraphState, table: Table, spec: FeatureSpec, channel: int, batch: Any) -> TableLookup:
     if state.started and channel == TRAIN:
         raise RuntimeError("table {!r}: the pipeline was started, training lookups come before it".format(
             table.table_name))

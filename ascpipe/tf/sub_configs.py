@@ -89,8 +89,8 @@ class TrainParamsConfig(SubConfig):
     @staticmethod
     def get_initializer(is_training: bool) -> Optional[tf.Operation]:
         """The initializer of an iterator that graph modification has rebuilt, or None."""
-        from ascpipe.tf import accessors  # which needs the module that makes this
-        return accessors.get_initializer(is_training)
+        from ascpipe.tf.modify import initializers  # which needs the module that makes this
+        return initializers.get_initializer(is_training)
 
     @staticmethod
     def get_target_batch(is_training: bool) -> Any:

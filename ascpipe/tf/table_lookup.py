@@ -84,6 +84,11 @@ class TableLookup:
         if place not in self.with_gradient:
             self.with_gradient.append(place)
 
+    def take_ticket(self, ticket: tf.Tensor) -> None:
+        """Look up the batches of another ticket from now on."""
+        repoint(self.ticket, ticket)
+        self.ticket = ticket
+
     def _make_dense(self, place: int, ids: Any) -> None:
         """Let the lookup op give rows of the dense form of sparse ids."""
         index = dense_restore(self.plan[1 + place], ids)
@@ -120,6 +125,14 @@ def origin_of(tensor: tf.Tensor) -> tf.Operation:
     while tensor.op.type in _PASSING:
         tensor = tensor.op.inputs[0]
     return tensor.op
+
+
+def repoint(before: tf.Tensor, after: tf.Tensor) -> None:
+    """Let every op that reads one tensor read another."""
+    for consumer in before.consumers():
+        for place, source in enumerate(consumer.inputs):
+            if source is before:
+                consumer._update_input(place, after)
 
 
 @tf.RegisterGradient("AscLookup")

@@ -1,4 +1,5 @@
 """Graph modification."""
-from ascpipe.tf.later import GraphModifierHook, LookupSubgraphSlicerHook, OrphanLookupKeySlicerHook
+from ascpipe.tf.modify.hooks import GraphModifierHook
+from ascpipe.tf.modify.slicers import LookupSubgraphSlicerHook, OrphanLookupKeySlicerHook
 
 __all__ = ["GraphModifierHook", "LookupSubgraphSlicerHook", "OrphanLookupKeySlicerHook"]

@@ -8,7 +8,6 @@ from ascpipe.tf.accessors import (
     get_device_id,
     get_eval_steps,
     get_if_load,
-    get_initializer,
     get_rank_id,
     get_rank_size,
     get_table_instance,
@@ -29,6 +28,7 @@ from ascpipe.tf.configuration import Configuration as ConfigInitializer
 from ascpipe.tf.configuration import init, terminate_config_initializer
 from ascpipe.tf.eviction import trigger_evict
 from ascpipe.tf.host_ops import import_host_pipeline_ops as get_host_pipeline_ops
+from ascpipe.tf.modify.initializers import get_initializer
 from mx_rec import _missing
 
 __all__ = [

@@ -7,8 +7,8 @@ from ascpipe.tf.configuration import Configuration, init, terminate_config_initi
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.graph_checks import require_startable
 from ascpipe.tf.insert import get_asc_insert_func
-from ascpipe.tf.lookup import MAX_LOOKUPS, do_merge_lookup, sparse_lookup
-from ascpipe.tf.not_built import NotBuiltYetError
+from ascpipe.tf.lookup import MAX_LOOKUPS, sparse_lookup
+from ascpipe.tf.modify.merging import do_merge_lookup
 from ascpipe.tf.optimizers import adagrad
 from ascpipe.tf.pipeline import start_asc_pipeline
 from ascpipe.tf.table import create_table
@@ -105,12 +105,9 @@ class TestRefusals:
             with pytest.raises(ValueError):
                 sparse_lookup(**{"hashtable": user, "ids": spec, "batch": batch, **kwargs})
 
-    def test_a_tensor_needs_graph_modification_which_is_not_built_yet(self):
-        user = table()
+    def test_a_tensor_needs_graph_modification(self):
         with pytest.raises(ValueError, match="modify_graph"):
-            sparse_lookup(user, tf.zeros([3], tf.int64))
-        with pytest.raises(NotBuiltYetError):
-            sparse_lookup(user, tf.zeros([3], tf.int64), modify_graph=True)
+            sparse_lookup(table(), tf.zeros([3], tf.int64))
 
     def test_a_feature_of_another_table_is_refused(self):
         user, item = table(), table("item")

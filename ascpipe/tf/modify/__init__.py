@@ -1,0 +1,1 @@
+"""Graph modification: lookups of plain tensors, whose ids are moved into the dataset."""

@@ -1,0 +1,149 @@
+"""Makes an iterator deliver more tensors: a further ``map`` in its dataset, and further outputs of its ``get_next``.
+
+The iterator, its initializer and the outputs that it had stay what they are, so whatever the program did with
+them holds.  Only its dataset is another one: the program's up to its trailing ``prefetch``, then the ``map``, then
+``prefetch`` and what else stood there.
+"""
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+
+import tensorflow as tf
+from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.framework import function as legacy_function
+from tensorflow.python.framework import function_def_to_graph
+
+from ascpipe.tf.dataset_graph import DatasetGraph
+from ascpipe.tf.table import outside_scopes
+
+#: Batches read ahead where the program has no ``prefetch``.
+READ_AHEAD = 32
+
+#: Stages behind the last ``map`` of a program that hand on each batch as it is: those that options add ...
+_OPTIONS = ("OptimizeDataset", "ModelDataset", "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset",
+            "ThreadPoolDataset", "LatencyStatsDataset", "BytesProducedStatsDataset", "SetStatsAggregatorDataset",
+            "NonSerializableDataset", "OptionsDataset")
+#: ... and those of the program.
+_PASSING = (*_OPTIONS, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset", "AssertCardinalityDataset")
+
+#: Gets the tensors of a batch, gives them and more.
+Extend = Callable[..., Tuple[tf.Tensor, ...]]
+
+
+class _Rebuilt(NamedTuple):
+    variant: tf.Tensor
+    specs: List[tf.TensorSpec]
+
+
+def initializers_of(iterator: tf.Operation) -> List[tf.Operation]:
+    """The ops that initialise an iterator.
+
+    Raises:
+        ValueError: an iterator that is neither initialised in this graph nor a one-shot one.
+    """
+    if iterator.type == "OneShotIterator":
+        return []
+    found = [op for op in iterator.outputs[0].consumers() if op.type == "MakeIterator"] if iterator.outputs else []
+    if not found:
+        raise ValueError("iterator {!r} ({}) has no dataset in this graph: graph modification needs one made by "
+                         "make_initializable_iterator() or make_one_shot_iterator(), whose initializer was made before"
+                         .format(iterator.name, iterator.type))
+    return found
+
+
+def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], extend: Extend) -> None:
+    """Let every ``get_next`` of one iterator deliver more.
+
+    Args:
+        datasets: of the graph.
+        get_nexts: all of the iterator.
+        extend: called with the tensors of a batch, flat, in a function of the dataset; gives these and more.
+
+    Raises:
+        ValueError: see ``initializers_of``; and what ``extend`` raises.
+    """
+    iterator = datasets.iterator(get_nexts[0])
+    graph, specs = iterator.graph, _specs(iterator)
+    initializers = initializers_of(iterator)
+    with graph.as_default(), outside_scopes(graph):
+        if iterator.type == "OneShotIterator":
+            name, specs = _new_factory(graph, iterator.get_attr("dataset_factory").name, specs, extend)
+            iterator._set_func_attr("dataset_factory", name)
+        for initializer in initializers:
+            new = _rebuild(initializer.inputs[0], _specs(iterator), extend)
+            initializer._update_input(0, new.variant)
+            specs = new.specs
+    for op in (iterator, *get_nexts):
+        _set_specs(op, specs)
+    for get_next in get_nexts:
+        added = specs[len(get_next.outputs):]
+        get_next._add_outputs([spec.dtype for spec in added], [spec.shape for spec in added])
+
+
+def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
+                 extend: Extend) -> Tuple[str, List[tf.TensorSpec]]:
+    """A function that makes the dataset of a one-shot iterator as the function of that name does, but for the map."""
+    old = graph._get_function(name).definition
+    definition, _ = function_def_to_graph.function_def_to_graph_def(old, copy_functions=False)
+    (returned,) = old.ret.values()
+    made: List[_Rebuilt] = []
+
+    @legacy_function.Defun(capture_by_value=True)
+    def factory() -> tf.Tensor:
+        (dataset,) = tf.import_graph_def(definition, return_elements=[returned.split(":")[0] + ":0"], name="")
+        made.append(_rebuild(dataset, specs, extend))
+        return made[-1].variant
+
+    factory.add_to_graph(graph)
+    return factory.name, made[-1].specs
+
+
+def _rebuild(dataset: tf.Tensor, specs: List[tf.TensorSpec], extend: Extend) -> _Rebuilt:
+    """The dataset with the map in the place that is right for it; the default graph is that of the dataset."""
+    stages = _trailing_stages(dataset)
+    prefetches = [place for place, op in enumerate(stages) if _kind(op) == "PrefetchDataset"]
+    if prefetches:
+        behind = stages[:prefetches[-1] + 1]
+    else:
+        behind = stages[:next((place for place, op in enumerate(stages) if _kind(op) not in _OPTIONS), len(stages))]
+    source = behind[-1].inputs[0] if behind else dataset
+    mapped = dataset_ops._VariantDataset(source, tuple(specs)).map(extend)
+    new_specs = list(mapped.element_spec)
+    if not prefetches:
+        mapped = mapped.prefetch(READ_AHEAD)
+    variant = mapped._variant_tensor
+    for op in reversed(behind):
+        variant = _copy(op, variant, new_specs)
+    return _Rebuilt(variant, new_specs)
+
+
+def _trailing_stages(dataset: tf.Tensor) -> List[tf.Operation]:
+    """Stages that hand on each batch as it is, from the last one up to the first that does not."""
+    found = []
+    op = dataset.op
+    while _kind(op) in _PASSING:
+        found.append(op)
+        op = op.inputs[0].op
+    return found
+
+
+def _kind(op: tf.Operation) -> str:
+    kind: str = op.type
+    return kind[len("Experimental"):] if kind.startswith("Experimental") else kind
+
+
+def _copy(stage: tf.Operation, source: tf.Tensor, specs: List[tf.TensorSpec]) -> tf.Tensor:
+    """A stage over another dataset."""
+    attributes = {name: value for name, value in stage.node_def.attr.items() if not name.startswith("_")}
+    copy = stage.graph.create_op(stage.type, [source, *stage.inputs[1:]], [tf.variant], attrs=attributes,
+                                 name=stage.name.rsplit("/", 1)[-1])
+    _set_specs(copy, specs)
+    return copy.outputs[0]
+
+
+def _specs(op: tf.Operation) -> List[tf.TensorSpec]:
+    return [tf.TensorSpec(tf.TensorShape(shape), tf.as_dtype(dtype))
+            for shape, dtype in zip(op.get_attr("output_shapes"), op.get_attr("output_types"))]
+
+
+def _set_specs(op: Any, specs: List[tf.TensorSpec]) -> None:
+    op._set_type_list_attr("output_types", [spec.dtype for spec in specs])
+    op._set_shape_list_attr("output_shapes", [spec.shape for spec in specs])

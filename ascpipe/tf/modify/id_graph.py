@@ -1,0 +1,144 @@
+"""What makes the ids of a lookup out of a batch: the ops between ``IteratorGetNext`` and the tensor of ids.
+
+They are copied into a function of the dataset, where there are no variables, nothing that is fed, and no state.
+"""
+from typing import Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
+
+import tensorflow as tf
+from tensorflow.python.framework import function as legacy_function
+
+from ascpipe.tf.dataset_graph import GET_NEXT
+
+_FED = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+_VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "TemporaryVariable", "AutoReloadVariable")
+#: Declared stateful so that they are not pruned; what they do is the same in a dataset.
+_HARMLESS = ("Assert", "Print", "PrintV2")
+
+
+class IdGraph(NamedTuple):
+    """Ops that some tensors are made by.
+
+    Attributes:
+        get_nexts: where their batches come from.
+        ops: between those and the tensors, in the order in which they were made.
+    """
+
+    get_nexts: List[tf.Operation]
+    ops: List[tf.Operation]
+
+
+def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGraph:
+    """Ops that tensors are made by, control inputs included, but for what makes tensors whose names are ``given``."""
+    get_nexts: Dict[str, tf.Operation] = {}
+    ops: Set[tf.Operation] = set()
+    waiting = [tensor.op for tensor in tensors if tensor.name not in given]
+    while waiting:
+        op = waiting.pop()
+        if op.type in GET_NEXT:
+            get_nexts[op.name] = op
+        elif op not in ops:
+            ops.add(op)
+            if _why_not(op) is None:  # what a refused op needs says nothing more
+                waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in given)
+                waiting.extend(op.control_inputs)
+    return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=lambda op: op._id))
+
+
+def require_movable(graph: IdGraph, what: str) -> None:
+    """Raise ``ValueError`` that names each op that cannot run in a dataset; ``what`` says what needs it."""
+    refused = ["{!r} ({}): {}".format(op.name, op.type, why)
+               for op, why in ((op, _why_not(op)) for op in graph.ops) if why is not None]
+    if refused:
+        raise ValueError("{} cannot be moved into the dataset, as {} ops that make it cannot run there:\n  {}\nMake "
+                         "the ids of the batch alone, or in dataset.map(...)".format(
+                             what, len(refused), "\n  ".join(refused)))
+
+
+def _why_not(op: tf.Operation) -> Optional[str]:
+    """Why an op cannot run in a dataset, or None."""
+    if op.type in _FED:
+        return "it is fed"
+    handles = [tensor.op.name for tensor in op.inputs if tensor.op.type == "VarHandleOp"]
+    if handles:
+        return "it uses the variable {}".format(", ".join(map(repr, handles)))
+    if op.type in _VARIABLES or any(tensor.dtype._is_ref_dtype for tensor in op.outputs):
+        return "a variable"
+    if any(tensor.dtype == tf.resource for tensor in [*op.inputs, *op.outputs]):
+        return "it uses a resource: a variable, or a lookup table"
+    if op.type not in _HARMLESS and op.op_def is not None and op.op_def.is_stateful:
+        return "it is stateful"
+    return None
+
+
+def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scope: str) -> List[tf.Tensor]:
+    """Copy ops into the default graph, a function of a dataset, as one call.
+
+    They are a function of their own, since TensorFlow adds control dependencies to the ops of the dataset's function
+    and knows the branches and loops among copied ops no longer.
+
+    Args:
+        tensors: what is wanted.
+        given: by name of a tensor that they are made of, what takes its place; all outputs of ``get_next`` among them.
+        scope: name scope of the copies.
+
+    Returns:
+        The copies of ``tensors``, with their static shapes.
+    """
+    wanted = [tensor for tensor in tensors if tensor.name not in given]
+    ops = id_graph(wanted, given).ops
+    definition = tf.compat.v1.GraphDef()
+    read: Dict[str, tf.Tensor] = {}
+    names = {op.name for op in ops}
+    for op in ops:
+        _add_node(definition, op, names)
+        read.update({source.name: given[source.name] for source in op.inputs if source.name in given})
+    if ops:
+        definition.versions.CopyFrom(ops[0].graph.graph_def_versions)
+        _add_functions(definition, ops[0].graph)
+    copied = [tensor.name for tensor in wanted]
+
+    @legacy_function.Defun(*[tensor.dtype for tensor in read.values()])
+    def make(*arguments: tf.Tensor) -> List[tf.Tensor]:
+        made: List[tf.Tensor] = tf.import_graph_def(definition, dict(zip(read, arguments)), copied, name=scope)
+        return made
+
+    made = make(*read.values()) if copied else []
+    found = iter(made if isinstance(made, (list, tuple)) else [made])
+    results = [given[tensor.name] if tensor.name in given else next(found) for tensor in tensors]
+    for result, tensor in zip(results, tensors):
+        result.set_shape(tensor.shape)
+    return results
+
+
+def _add_node(definition: tf.compat.v1.GraphDef, op: tf.Operation, names: Collection[str]) -> None:
+    """Add an op; of its control inputs, those on ops of these names."""
+    node = definition.node.add()
+    node.CopyFrom(op.node_def)
+    node.device = ""
+    if "_class" in node.attr:
+        del node.attr["_class"]  # it may name ops that stay behind
+    inputs = [source for source in node.input if not source.startswith("^") or source[1:] in names]
+    del node.input[:]
+    node.input.extend(inputs)
+
+
+def _add_functions(definition: tf.compat.v1.GraphDef, graph: tf.Graph) -> None:
+    """The functions that the nodes call, and those that these call."""
+    known: Set[str] = set()
+    waiting = list(_called(definition.node))
+    while waiting:
+        name = waiting.pop()
+        function = graph._get_function(name) if name and name not in known else None
+        if function is not None:
+            known.add(name)
+            definition.library.function.add().CopyFrom(function.definition)
+            waiting.extend(_called(function.definition.node_def))
+
+
+def _called(nodes: Iterable[tf.compat.v1.NodeDef]) -> Iterable[str]:
+    for node in nodes:
+        yield node.op  # a function may be called by its name
+        for value in node.attr.values():
+            if value.HasField("func"):
+                yield value.func.name
+            yield from (function.name for function in value.list.func)

@@ -1,0 +1,255 @@
+"""``modify_graph_and_start_emb_cache``: moves what makes the ids of lookups into the datasets, and starts the pipeline.
+
+Then the graph is as if the program had declared features, and mapped its datasets with an insert function: ids are
+submitted as batches are read ahead, and the ticket comes out of ``get_next`` beside the batch.
+"""
+import logging
+import os
+import weakref
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.feature_spec import FeatureSpec
+from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState
+from ascpipe.tf.insert import Found, submit
+from ascpipe.tf.modify.datasets import extend_iterator, initializers_of
+from ascpipe.tf.modify.id_graph import IdGraph, copy_into, id_graph, require_movable
+from ascpipe.tf.modify.initializers import make_initializer_ops
+from ascpipe.tf.modify.merging import merge
+from ascpipe.tf.modify.requests import TensorLookup
+from ascpipe.tf.pipeline import start_asc_pipeline
+from ascpipe.tf.table_lookup import repoint
+from ascpipe.tf.validation import Instance, boolean, checked
+from ascpipe.words import EVAL, TRAIN
+
+_log = logging.getLogger(__name__)
+
+#: Collections: the times of batches, and the initializers of iterators whose datasets were changed.
+TIMESTAMP = "ASCEND_TIMESTAMP"
+INITIALIZERS = "ASCEND_CUTTING_POINT_INITIALIZER"
+
+_DUMP_FOLDER = os.path.join(".", "export_graph")
+
+
+class _Iterator:
+    """An iterator whose batches hold ids: what is added to them.
+
+    Args:
+        get_next: the one that lookups take batches from.
+        siblings: all of the iterator.
+    """
+
+    def __init__(self, get_next: tf.Operation, siblings: List[tf.Operation]) -> None:
+        self.get_next = get_next
+        self.siblings = siblings
+        self.lookups: List[TensorLookup] = []
+        self.times: List[tf.Tensor] = []
+        self.sliced: List[tf.Tensor] = []
+        self._streams: Dict[int, List[Tuple[FeatureSpec, tf.Tensor]]] = {}
+
+    def channels(self) -> List[int]:
+        """Channels that look its batches up, in their order among the tickets."""
+        return sorted({lookup.channel for lookup in self.lookups})
+
+    def features(self, channel: int) -> List[Tuple[FeatureSpec, tf.Tensor]]:
+        """Features of a channel, each with its tensor; the time of the batch, if there is one, at the end."""
+        if channel not in self._streams:
+            ids = {lookup.spec: lookup.ids for lookup in self.lookups if lookup.channel == channel}
+            times = [(FeatureSpec("timestamp", is_timestamp=True), time) for time in self.times]
+            self._streams[channel] = [*ids.items(), *times]
+        return self._streams[channel]
+
+    def wanted(self) -> List[tf.Tensor]:
+        """Tensors that are made in the dataset, each once."""
+        found: List[tf.Tensor] = []
+        for channel in self.channels():
+            for _, tensor in self.features(channel):
+                if not any(tensor is other for other in found):
+                    found.append(tensor)
+        return found
+
+    @tf.autograph.experimental.do_not_convert
+    def extend(self, *batch: tf.Tensor) -> Tuple[tf.Tensor, ...]:
+        """The function for ``map``: the batch, what is sliced, and a ticket for each channel."""
+        given = {output.name: tensor for output, tensor in zip(self.get_next.outputs, batch)}
+        sliced = copy_into(self.sliced, given, "sliced")
+        given.update({tensor.name: copy for tensor, copy in zip(self.sliced, sliced)})
+        wanted = self.wanted()
+        made = copy_into(wanted, given, "lookup_ids")
+        tickets = []
+        for channel in self.channels():
+            found: List[Found] = [(spec, _at(wanted, made, tensor)) for spec, tensor in self.features(channel)]
+            tickets.append(submit((self, channel), channel, found))
+        return (*batch, *sliced, *tickets)
+
+
+def _at(wanted: Sequence[tf.Tensor], made: Sequence[tf.Tensor], tensor: tf.Tensor) -> tf.Tensor:
+    return next(copy for other, copy in zip(wanted, made) if other is tensor)
+
+
+@checked(full_graph=Instance(tf.Graph, optional=True), dump_graph=boolean())
+def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump_graph: bool = False) -> None:
+    """Move what makes the ids of ``sparse_lookup(modify_graph=True)`` into the datasets, and start the pipeline.
+
+    Call it after all gradients are applied and before the session. Iterators, their initializers and their batches
+    stay what they are; ``get_initializer`` gives the initializers.
+
+    Args:
+        full_graph: else the default graph.
+        dump_graph: write the graph before and after, and what was moved, to ``./export_graph``.
+
+    Raises:
+        ValueError: an argument of the wrong type; ids that come from no iterator, from several, or from one of
+            another kind than initializable and one-shot; ids whose ops cannot run in a dataset, each named; a dataset
+            that would reorder batches; a table in a channel with batches of two iterators.
+        RuntimeError: the graph has no such lookup; training lookups that were not merged (``do_merge_lookup``); and as
+            ``start_asc_pipeline``.
+        EnvironmentError: ``init`` was not called; two timestamps of one iterator.
+        NotBuiltYetError, AscpipeError: as ``start_asc_pipeline``.
+    """
+    graph = full_graph or tf.compat.v1.get_default_graph()
+    with graph.as_default():
+        _modify(graph, dump_graph=dump_graph)
+        start_asc_pipeline()
+
+
+def _modify(graph: tf.Graph, *, dump_graph: bool) -> None:
+    configuration = Configuration.get_instance()
+    state = configuration.of_graph(graph)
+    _require_modifiable(graph, state)
+    if dump_graph:
+        _dump(graph.as_graph_def(), "old_graph")
+    iterators = _iterators(graph, state)
+    merge(state, EVAL)
+    for iterator in iterators:
+        if dump_graph:
+            _dump_moved(iterator)
+        _extend(state, iterator)
+    make_initializer_ops(state, graph)
+    state.requests.done = True
+    configuration.modified_graph = weakref.ref(graph)
+    if dump_graph:
+        _dump(graph.as_graph_def(), "new_graph")
+
+
+def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
+    if state.started or state.requests.done:
+        raise RuntimeError("modify_graph_and_start_emb_cache() was called before for this graph, or the pipeline was "
+                           "started")
+    if graph.finalized:
+        raise RuntimeError("the graph is finalized: call modify_graph_and_start_emb_cache() before the session, in a "
+                           "managed session or an Estimator add GraphModifierHook to the hooks")
+    if not state.requests.lookups:
+        raise RuntimeError("the graph has no sparse_lookup(..., modify_graph=True), so nothing to modify; with "
+                           "FeatureSpecs call start_asc_pipeline()")
+    unmerged = sorted({lookup.table.table_name for lookup in state.requests.unmerged(TRAIN)})
+    if unmerged:
+        raise RuntimeError("the training lookups of tables {} are not merged: ask an optimizer for gradients "
+                           "(compute_gradients(), minimize()), or call do_merge_lookup() before tf.gradients()".format(
+                               ", ".join(map(repr, unmerged))))
+
+
+def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
+    """The iterators that lookups take batches from, with all that is made of these."""
+    found: Dict[tf.Operation, _Iterator] = {}
+    place_of: Dict[Tuple[str, int], tf.Operation] = {}
+    orphans = []
+    for lookup in state.requests.lookups:
+        what = "sparse_lookup {!r} of table {!r}: ids {!r}".format(
+            lookup.name, lookup.table.table_name, lookup.ids.name)
+        ids = id_graph([lookup.ids])
+        if not ids.get_nexts and state.requests.takes_orphans:
+            require_movable(ids, what)
+            orphans.append(lookup)
+            continue
+        get_next = _source(ids, what)
+        op = state.datasets.iterator(get_next)
+        if op not in found:
+            initializers_of(op)
+            siblings = [other for other in state.datasets.get_nexts() if state.datasets.iterator(other) is op]
+            found[op] = _Iterator(get_next, siblings)
+        if found[op].get_next is not get_next or place_of.setdefault(
+                (lookup.table.table_name, lookup.channel), op) is not op:
+            raise ValueError("{}: the {} lookups of a table, and all lookups from one iterator, take batches of one "
+                             "get_next(); here are several".format(what, CHANNEL_NAMES[lookup.channel]))
+        found[op].lookups.append(lookup)
+    for lookup in orphans:
+        _adopt(state, found, lookup)
+    for tensor in state.requests.sliced:
+        get_next = _source(id_graph([tensor]), "{!r} (LookupSubgraphSlicerHook)".format(tensor.name))
+        found[state.datasets.iterator(get_next)].sliced.append(tensor)
+    for time in graph.get_collection(TIMESTAMP):
+        get_next = _source(id_graph([time]), "{!r} in the collection {}".format(time.name, TIMESTAMP))
+        iterator = found.get(state.datasets.iterator(get_next))
+        if iterator is None:
+            _log.warning("%r in the collection %s is of batches that no lookup takes: left out", time.name, TIMESTAMP)
+        elif not any(time is other for other in iterator.times):
+            iterator.times.append(time)
+            if len(iterator.times) > 1:
+                raise OSError("iterator {!r}: several timestamps in the collection {}: {}; there may be one".format(
+                    state.datasets.iterator(get_next).name, TIMESTAMP,
+                    ", ".join(repr(other.name) for other in iterator.times)))
+    return list(found.values())
+
+
+def _adopt(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: TensorLookup) -> None:
+    """Give ids that come from no iterator to one: that of the table, of the channel, or else one that is left."""
+    iterators = list(found.values())
+    same_table = [each for each in iterators for other in each.lookups
+                  if other.channel == lookup.channel and other.table is lookup.table]
+    same_channel = [each for each in iterators if lookup.channel in each.channels()]
+    if not same_table and not same_channel:
+        get_nexts = state.datasets.get_nexts()
+        if not get_nexts:
+            raise ValueError("sparse_lookup {!r} of table {!r}: the graph has no iterator whose batches could bring "
+                             "the ids {!r}".format(lookup.name, lookup.table.table_name, lookup.ids.name))
+        get_next = get_nexts[0 if lookup.channel == TRAIN else -1]
+        op = state.datasets.iterator(get_next)
+        initializers_of(op)
+        siblings = [other for other in get_nexts if state.datasets.iterator(other) is op]
+        same_channel = [found.setdefault(op, _Iterator(get_next, siblings))]
+    (same_table or same_channel)[0].lookups.append(lookup)
+
+
+def _source(ids: IdGraph, what: str) -> tf.Operation:
+    """The one ``get_next`` that ids come from."""
+    require_movable(ids, what)
+    if not ids.get_nexts:
+        raise ValueError("{} come from no iterator: look up tensors that are made of a batch, or add "
+                         "OrphanLookupKeySlicerHook() to the hooks before GraphModifierHook".format(what))
+    if len(ids.get_nexts) > 1:
+        raise ValueError("{} come from several get_next(): {}; they must be made of one batch".format(
+            what, ", ".join(repr(op.name) for op in ids.get_nexts)))
+    return ids.get_nexts[0]
+
+
+def _extend(state: GraphState, iterator: _Iterator) -> None:
+    """Let an iterator deliver tickets, and tell the lookups where."""
+    op = state.datasets.iterator(iterator.get_next)
+    before = len(iterator.get_next.outputs)
+    extend_iterator(state.datasets, iterator.siblings, iterator.extend)
+    state.forget_datasets()
+    initializers = initializers_of(op)
+    added = iterator.get_next.outputs[before:]
+    for tensor, carried in zip(iterator.sliced, added):
+        repoint(tensor, carried)
+    for channel, ticket in zip(iterator.channels(), added[len(iterator.sliced):]):
+        state.requests.initializers.setdefault(channel, []).append(initializers)
+        for name in {lookup.table.table_name for lookup in iterator.lookups if lookup.channel == channel}:
+            lookup = state.lookups[name, channel]
+            lookup.stream = state.stream_of(lookup.specs[0], channel)
+            lookup.take_ticket(ticket)
+    for initializer in initializers:
+        iterator.get_next.graph.add_to_collection(INITIALIZERS, initializer)
+
+
+def _dump_moved(iterator: _Iterator) -> None:
+    moved = tf.compat.v1.GraphDef()
+    moved.node.extend(op.node_def for op in id_graph(iterator.wanted()).ops)
+    _dump(moved, "cut_graph_{}".format(iterator.get_next.name.replace("/", "_")))
+
+
+def _dump(definition: Any, name: str) -> None:
+    tf.io.write_graph(definition, _DUMP_FOLDER, name + ".pbtxt")
