@@ -215,3 +215,41 @@ class TestMerge:
                 run.run(iterator.initializer)
                 with pytest.raises(tf.errors.FailedPreconditionError, match="modify_graph_and_start_emb_cache"):
                     run.run(rows)
+
+
+def test_training_and_evaluation_may_look_up_one_batch():
+    with programs.ascpipe():
+        table = programs.table("user", 1000)
+        _, batch = tensor_programs.take(SOURCE)
+        trained, evaluated = [sparse_lookup(table, batch["a"] + shift, is_train=is_train, modify_graph=True)
+                              for shift, is_train in ((0, True), (1000, False))]
+        train = adagrad.create_hash_optimizer(0.3).minimize(tf.reduce_sum(trained), var_list=[table.variable])
+        modify_graph_and_start_emb_cache()
+        assert get_initializer(True) is get_initializer(False)
+        with programs.session() as run:
+            run.run([get_initializer(True), tf.compat.v1.global_variables_initializer()])
+            for _ in SOURCE:
+                run.run(train)
+            run.run(get_initializer(True))
+            assert not run.run(evaluated).any()  # these keys have no rows
+            assert table.size() == len({key for each in SOURCE for key in each["a"].reshape(-1).tolist()})
+
+
+def test_lookups_may_stand_in_scopes_devices_and_branches():
+    with programs.ascpipe():
+        table = programs.table("user", 1000)
+        iterator, batch = tensor_programs.take(SOURCE)
+        with tf.device("/device:CPU:0"), tf.name_scope("tower"), tf.control_dependencies([batch["label"]]):
+            rows = sparse_lookup(table, batch["a"], modify_graph=True, name="rows")
+        assert rows.op.name == "tower/rows"
+        chosen = tf.cond(batch["b"][0] >= 0, lambda: sparse_lookup(table, batch["b"], modify_graph=True) * 2.0,
+                         lambda: tf.zeros([1, programs.DIM]))
+        loss = tf.reduce_sum(rows) + tf.reduce_sum(chosen)
+        train = adagrad.create_hash_optimizer(0.3).minimize(loss, var_list=[table.variable])
+        modify_graph_and_start_emb_cache()
+        with programs.session() as run:
+            run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
+            for each in SOURCE:
+                assert run.run([rows, train])[0].shape == (*each["a"].shape, programs.DIM)
+            assert table.size() == len({key for each in SOURCE for name in "ab"
+                                        for key in each[name].reshape(-1).tolist()})

@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from mx_rec.core.embedding import sparse_lookup
+from mx_rec.core.feature_process import EvictHook
 from mx_rec.graph import GraphModifierHook
 from mx_rec.optimizers import adagrad
 from mx_rec.util.initialize import get_initializer
@@ -144,3 +145,25 @@ def test_the_hook_writes_graphs_where_it_is_told_to(tmp_path, monkeypatch):
 def test_the_hook_has_rules_for_its_arguments(kwargs):
     with pytest.raises(ValueError):
         GraphModifierHook(**kwargs)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before_it", "after_it"])
+def test_an_evict_hook_may_stand(first):
+    with programs.ascpipe():
+        table = programs.table("user")
+        data = tf.data.Dataset.range(1, 7).map(lambda number: {"ids": [number], "time": number * 10})
+        batch = tf.compat.v1.data.make_initializable_iterator(data).get_next()
+        tf.compat.v1.add_to_collection("ASCEND_TIMESTAMP", batch["time"])
+        rows = sparse_lookup(table, batch["ids"], modify_graph=True,
+                             access_and_evict_config={"access_threshold": 1, "eviction_threshold": 15})
+        step = tf.compat.v1.train.get_or_create_global_step()
+        train = optimizer().minimize(tf.reduce_sum(rows), step, [table.variable])
+        evict = EvictHook(evict_enable=True, evict_step_interval=3)
+        hooks = [evict, GraphModifierHook()] if first else [GraphModifierHook(), evict]
+        config = tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD)
+        sizes = []
+        with tf.compat.v1.train.MonitoredTrainingSession(config=config, hooks=hooks) as run:
+            for _ in range(6):
+                run.run(train)
+                sizes.append(table.size())
+        assert sizes == [1, 2, 2, 3, 4, 2]
