@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 MAX_LOOKUPS = 128  #: of one table in one channel
 
 
-@checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor), send_count=Integer(1, optional=True),
+@checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor, list, tuple), send_count=Integer(1, optional=True),
          is_train=boolean(), name=Text(1, 255, optional=True), modify_graph=boolean(),
          access_and_evict_config=Instance(dict, optional=True), is_grad=boolean())
 def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, tf.Tensor], send_count: Optional[int] = None,
@@ -34,8 +34,8 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, tf.Tensor], send_cou
 
     Args:
         hashtable: from ``create_table``.
-        ids: a FeatureSpec of this table that an insert function of this channel submits; or, with ``modify_graph``, a
-            tensor of integers made from a batch.
+        ids: a FeatureSpec of this table, or a list of one, that an insert function of this channel submits; or, with
+            ``modify_graph``, a tensor of integers made from a batch.
         send_count: int in [1, 2147483647]: distinct keys of a batch at most, times the features of the table.
             Needed with static shapes (``init(use_dynamic=False)``).
         is_train: the channel.
@@ -63,6 +63,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, tf.Tensor], send_cou
         KeyError: ``batch`` does not have the feature.
     """
     configuration = Configuration.get_instance()
+    ids = _only_feature(hashtable, ids)
     _require_feature(hashtable, ids, modify_graph=modify_graph)
     thresholds = checked_thresholds(access_and_evict_config)
     if configuration.use_static:
@@ -90,6 +91,16 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, tf.Tensor], send_cou
         return tf.stop_gradient(embedding, name=name)
     lookup.note_gradient(ids)
     return tf.identity(embedding, name=name)
+
+
+def _only_feature(table: Table, ids: Any) -> Any:
+    """What stands alone in a list, as programs hand their list of one FeatureSpec on."""
+    if not isinstance(ids, (list, tuple)):
+        return ids
+    if len(ids) != 1 or not isinstance(ids[0], (FeatureSpec, tf.Tensor)):
+        raise ValueError("table {!r}: a lookup is of one feature; ids is a list of {}, expected one FeatureSpec or "
+                         "tensor. Call sparse_lookup for each".format(table.table_name, len(ids)))
+    return ids[0]
 
 
 def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:

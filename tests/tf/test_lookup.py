@@ -54,6 +54,15 @@ class TestResult:
             result = sparse_lookup(user, spec, is_train=True, name="mine", batch=batch, dim=None)
         assert (result.dtype, result.shape.as_list(), result.op.name) == (tf.float32, [3, 2, 4], "tower/mine")
 
+    def test_a_list_of_one_feature_is_that_feature_and_a_longer_one_is_refused(self):
+        user = table()
+        first, second = specs_of(user, "a", "b")
+        batch = get_next([first, second])
+        assert sparse_lookup(user, [first], batch=batch).shape.as_list() == [3, 2, 4]
+        for wrong in ([first, second], [], ["a"]):
+            with pytest.raises(ValueError, match="a lookup is of one feature; ids is a list of {}".format(len(wrong))):
+                sparse_lookup(user, wrong, batch=batch)
+
     def test_lookups_of_a_table_are_outputs_of_one_op(self, graph):
         user = table()
         first, second = specs_of(user, "a", "b")
