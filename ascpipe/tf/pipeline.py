@@ -79,14 +79,16 @@ class Pipeline:
         A stream of it that is like one of an earlier graph shares that one's ring. Tickets of both then stand in one
         order, so that what one graph has submitted is trained or dropped before what the next one submits is trained.
         """
-        require_agreement(self.tables, state)
         shapes = [stream_shape(state, stream) for stream in state.streams()]
         for shape in shapes:
             if shape.channel == TRAIN and self._like(shape) is None:
                 raise NotBuiltYetError(
-                    "start_asc_pipeline() for a graph that trains other features than the graph whose pipeline runs",
-                    "give its insert function the same FeatureSpecs, or call terminate_config_initializer() and init() "
-                    "between them; trained rows go with it")
+                    "start_asc_pipeline() for a graph that trains {}".format(
+                        "other features than the graph whose pipeline runs" if self.training_streams
+                        else "after one that only evaluates"),
+                    "begin with a graph that trains the same FeatureSpecs, or call terminate_config_initializer() and "
+                    "init() between them; the rows go with it")
+        require_agreement(self.tables, state)
         warn_of_short_run_ahead(state, self._link.settings.look_ahead)
         for shape in shapes:
             if shape.number not in self._numbers:  # else it came to an error after this

@@ -205,6 +205,19 @@ TEST(ManyThreadsMayCloseWhileThePumpFills) {
   CHECK_EQ(ring.session.bells[layout::kBellPump].late, 0u);
 }
 
+TEST(AStreamThatIsAddedWhileThePumpRunsGetsItsBatchesIntoFrames) {
+  TestRing ring({2, 1, 4096});
+  Pump pump(ring.session, 5, {});
+  pump.Start();
+  Ticket* ticket = Submit(&ring, {1});  // before it is the pump's: it waits
+  pump.Add(ring.stream.get());
+  while (LoadAcquire(&ring.view.header()->tail) == 0) std::this_thread::yield();
+  pump.Stop();
+  CHECK_EQ(ring.view.header()->parked, 0);
+  CHECK_EQ(ring.session.bells[layout::kBellPump].late, 0u);
+  ticket->DropHold();
+}
+
 TEST(TheTruthIsReadableWhenNothingIsOnItsWay) {
   TestRing ring({4, 1, 8192});
   Ticket* ticket = Submit(&ring, {1});

@@ -1,4 +1,7 @@
 """Further graphs join the pipeline that runs: they read its tables, or train them on, and disturb nothing."""
+import os
+import signal
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -142,6 +145,31 @@ def test_a_second_graph_may_read_some_tables_and_other_features():
         assert [ring["channel"] for ring in rings()] == ["train", "eval", "eval"]
 
 
+def test_workers_that_are_killed_after_a_stream_was_added_come_back_with_it():
+    pids = set()
+
+    def read_with_kills(_program, _run):
+        if not pids:
+            readers.append(Reader(PROBES))
+        with readers[0].session() as run:
+            run.run(readers[0].iterator.initializer)
+            rows = []
+            for probe in range(len(PROBES)):
+                workers = Configuration.get_instance().running_pipeline().status()["workers"]
+                if probe in (1, 3):
+                    victim = workers[0 if probe == 1 else -1]["pid"]
+                    pids.add(victim)
+                    os.kill(victim, signal.SIGKILL)
+                rows.append(run.run(readers[0].rows))
+            return rows
+
+    readers = []
+    losses, expected = train_and_read(read_here, "device", PROBES)
+    same_losses, found = train_and_read(read_with_kills, "device")
+    assert len(pids) == 4 and same_losses == losses
+    assert all(same(*pair) for pair in zip(found, expected))
+
+
 def test_the_last_save_is_restored_beside_training_and_no_other(tmp_path):
     with programs.ascpipe():
         program = programs.Program(SOURCE, adagrad, eval_source=PROBES)
@@ -261,6 +289,12 @@ class TestRefusals:
             programs.optimizer("adagrad", 0.3).minimize(loss, var_list=[item.variable])
             with pytest.raises(NotBuiltYetError, match="trains other features"):
                 start_asc_pipeline()
+
+    def test_a_graph_that_trains_after_one_that_only_evaluates(self):
+        with programs.ascpipe():
+            Reader(PROBES)
+            with pytest.raises(NotBuiltYetError, match="E600: .* that trains after one that only evaluates"):
+                programs.Program(SOURCE, adagrad)
 
     def test_a_graph_that_trains_with_another_optimizer(self, running):
         with tf.Graph().as_default(), pytest.raises(ValueError, match="'user': .* has the optimizer slots .*Adagrad"):
