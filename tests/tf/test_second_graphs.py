@@ -5,6 +5,7 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import rewriter_config_pb2
 
 from ascpipe.tf import Saver
 from ascpipe.tf.configuration import Configuration
@@ -54,9 +55,9 @@ class Reader:
             self.saver = Saver() if saver else None
             start_asc_pipeline()
 
-    def session(self):
+    def session(self, **config):
         with self.graph.as_default():
-            return programs.session()
+            return programs.session(**config)
 
     def read(self, run, count):
         run.run(self.iterator.initializer)
@@ -112,13 +113,17 @@ def test_a_second_graph_reads_what_was_trained_and_training_goes_on_as_if_it_had
     assert not same(*found)
 
 
-def test_a_session_that_was_initialised_before_a_step_reads_the_rows_after_it(mode):
-    with programs.ascpipe(use_dynamic_expansion=mode == "expansion"):
+@pytest.mark.parametrize("rewrite", [True, False])
+def test_a_session_that_was_initialised_before_a_step_reads_the_rows_after_it(rewrite):
+    """Also where TensorFlow would copy an initial value into its variable, and it would be of before the step."""
+    rewriter = rewriter_config_pb2.RewriterConfig(disable_meta_optimizer=not rewrite)
+    options = tf.compat.v1.GraphOptions(rewrite_options=rewriter)
+    with programs.ascpipe():
         program = programs.Program(SOURCE, adagrad, eval_source=PROBES)
         reader = Reader(PROBES)
         with programs.session() as run:
             program.initialise(run)
-            with reader.session() as other:
+            with reader.session(graph_options=options) as other:
                 other.run(reader.initialize)
                 for _ in range(3):
                     run.run(program.train)
