@@ -100,13 +100,18 @@ def _closed_event_files():
         yield
 
 
-@functools.lru_cache(maxsize=None)
-def trained_alone(folder, tier="device"):
-    """Losses of training without a pause."""
-    with programs.ascpipe():
-        job = Job(folder, tier)
-        job.train(STEPS)
-    return job.losses
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """By tier, the losses of training without a pause, and its folder."""
+    @functools.lru_cache(maxsize=None)
+    def train(tier="device"):
+        folder = tmp_path_factory.mktemp(tier)
+        with programs.ascpipe():
+            job = Job(folder, tier)
+            job.train(STEPS)
+        return job.losses, folder
+
+    return train
 
 
 def evaluated_alone(folder, steps, tier="device"):
@@ -117,37 +122,35 @@ def evaluated_alone(folder, steps, tier="device"):
 
 
 @pytest.mark.parametrize("tier", ["device", "host"])
-def test_an_estimator_trains_evaluates_predicts_and_trains_on(tier, tmp_path):
-    whole = trained_alone(str(tmp_path / "whole"), tier)
+def test_an_estimator_trains_evaluates_predicts_and_trains_on(tier, alone, tmp_path):
     with programs.ascpipe():
-        job = Job(tmp_path / "parts", tier)
+        job = Job(tmp_path, tier)
         job.train(5)
         first = [job.evaluate(), job.evaluate(), job.predict()]
         job.train(4)
         second = [job.evaluate(), job.predict()]
         job.train(3)
-    assert job.losses == whole
+    assert job.losses == alone(tier)[0]
     assert first[0] == first[1] != second[0]
     assert len(first[2]) == len(second[1]) == 3 * 6 and first[2] != second[1]
     assert job.rings == [1, 2, 2, 2, 2, 2, 2, 2]
-    assert evaluated_alone(tmp_path / "parts", [5, 9], tier) == {5: first[0], 9: second[0]}
+    assert evaluated_alone(tmp_path, [5, 9], tier) == {5: first[0], 9: second[0]}
 
 
-def test_train_and_evaluate_trains_as_training_alone_does_and_evaluates_each_checkpoint(tmp_path):
-    whole = trained_alone(str(tmp_path / "whole"))
+def test_train_and_evaluate_trains_as_training_alone_does_and_evaluates_each_checkpoint(alone, tmp_path):
     with programs.ascpipe():
-        job = Job(tmp_path / "both")
+        job = Job(tmp_path)
         found = job.train_and_evaluate()
-    assert job.losses == whole
-    assert {step: (loss, False) for step, loss in evaluated_alone(tmp_path / "both", [4, 8, 12]).items()} == found
+    assert job.losses == alone()[0]
+    assert {step: (loss, False) for step, loss in evaluated_alone(tmp_path, [4, 8, 12]).items()} == found
 
 
-def test_train_and_evaluate_with_deltas_trains_as_training_alone_does(tmp_path, monkeypatch):
+def test_train_and_evaluate_with_deltas_trains_as_training_alone_does(alone, tmp_path, monkeypatch):
+    whole, _ = alone()
     seconds = iter(range(1000, 100000))  # a clock that goes on by a second whenever a hook looks at it
-    whole = trained_alone(str(tmp_path / "whole"))
     monkeypatch.setattr(saver_hook, "time", types.SimpleNamespace(monotonic=lambda: float(next(seconds))))
     with programs.ascpipe(**INCREMENTAL):
-        job = Job(tmp_path / "both")
+        job = Job(tmp_path)
         found = job.train_and_evaluate()
     assert job.losses == whole
     assert {delta for _, delta in found.values()} == {True, False}
@@ -163,7 +166,6 @@ def test_an_older_checkpoint_is_not_evaluated_beside_training(tmp_path):
         job.evaluate()
 
 
-def test_evaluating_alone_takes_any_checkpoint_one_after_the_other(tmp_path):
-    trained_alone(str(tmp_path))
-    found = evaluated_alone(tmp_path, [8, 4, 12, 8])
+def test_evaluating_alone_takes_any_checkpoint_one_after_the_other(alone):
+    found = evaluated_alone(alone()[1], [8, 4, 12, 8])
     assert len(set(found.values())) == 3
