@@ -23,9 +23,9 @@ _log = logging.getLogger(__name__)
 MAX_LOOKUPS = 128  #: of one table in one channel
 
 
-@checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor, list, tuple), send_count=Integer(1, optional=True),
-         is_train=boolean(), name=Text(1, 255, optional=True), modify_graph=boolean(),
-         access_and_evict_config=Instance(dict, optional=True), is_grad=boolean())
+@checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor, list, tuple),
+         send_count=Integer(1, optional=True), is_train=boolean(), name=Text(1, 255, optional=True),
+         modify_graph=boolean(), access_and_evict_config=Instance(dict, optional=True), is_grad=boolean())
 def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, tf.Tensor], send_count: Optional[int] = None,
                   is_train: bool = True, name: Optional[str] = None, modify_graph: bool = False, batch: Any = None,
                   access_and_evict_config: Optional[Dict[str, Optional[int]]] = None, is_grad: bool = True,
