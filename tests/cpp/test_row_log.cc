@@ -101,6 +101,13 @@ TEST(TheLogHasRoomForAsManyImagesAsItWasGivenMemoryFor) {
   CHECK(!at.log->HasRoom(8));
 }
 
+TEST(ALogWithRoomForEveryRowHasRoomForAnyBatch) {
+  Fixture at;
+  for (std::int32_t home = 0; home < kRows; ++home) at.KeepAndChange({home});
+  CHECK_EQ(at.log->kept(), kRows);
+  CHECK(at.log->HasRoom(10 * kRows));
+}
+
 TEST(ALogOfLittleMemoryHasRoomForOneImage) {
   Fixture at(0);
   CHECK(at.log->HasRoom(1));

@@ -22,8 +22,8 @@ class RowLog {
   static CoreStatus Make(const std::string& table, const HomeRows& home, std::int64_t bytes,
                          std::unique_ptr<RowLog>* log);
 
-  // Whether so many images fit in any case.
-  bool HasRoom(std::int64_t count) const { return capacity_ - kept() >= count; }
+  // Whether so many images fit in any case; each row has one at most.
+  bool HasRoom(std::int64_t count) const { return capacity_ >= home_.ready || capacity_ - kept() >= count; }
   // Keeps rows homes[begin, end), each of them at most once; -1 names none.  Threads may share the rows of a step.
   void Keep(const std::int32_t* homes, std::int64_t begin, std::int64_t end);
 
