@@ -134,8 +134,8 @@ def _batch(number: int, unique: np.ndarray, occurrences: np.ndarray) -> Batch:
 def memory_of_a_key() -> Dict[str, float]:
     """Bytes of memory per key, beside the floats of its row: the entry, and the index at its worst, as it grows."""
     index = KeyIndex(GROWN_AT)
-    before = index.keys.nbytes + index.entries.nbytes
+    before = index.nbytes
     count = index.limit + 1
     index.reserve(count)  # the old arrays live until the keys have moved
     return {"entry_bytes": layout.ENTRY.itemsize,
-            "index_bytes": (before + index.keys.nbytes + index.entries.nbytes) / count}
+            "index_bytes": (before + index.nbytes) / count}

@@ -6,7 +6,7 @@ import numpy as np
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.errors import DamagedCheckpointError
 from ascpipe.checkpoint.keys import places
-from ascpipe.checkpoint.opened import Checkpoint, Pieces
+from ascpipe.checkpoint.opened import Checkpoint, Pieces, Targets
 from ascpipe.checkpoint.pieces import candidate_pieces, count_pieces
 
 MAX_DELTAS = 256  #: that stand upon one full checkpoint; each one is a few open files, and one more read of a restore
@@ -38,9 +38,9 @@ class Chain(Checkpoint):
                                 for pieces_of in (count_pieces, candidate_pieces))
             self.tables[name] = spec._replace(rows=rows, candidates=candidates, deleted=0)
 
-    def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1,
-               block_rows: Optional[int] = None) -> Iterator[List[np.ndarray]]:
-        """As of a Checkpoint."""
+    def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
+               targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
+        """As of a Checkpoint; ``targets`` are not used, for how many rows a member gives is not known before."""
         for number, member in enumerate(self._members):
             for arrays in member.arrays(table, pieces_of, rank, ranks, block_rows):
                 told = self._tellers[table].tells(number, arrays[0])

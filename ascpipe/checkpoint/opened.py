@@ -2,6 +2,7 @@
 import contextlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import zip_longest
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -22,6 +23,8 @@ from ascpipe.checkpoint.tree import Tree
 from ascpipe.checkpoint.verify import Stamps, read_all
 
 Pieces = Callable[[TableSpec], Sequence[Piece]]  #: of a table; the first one is that of the keys
+#: (first row, rows) -> of each part of a row, memory for so many rows of it, where there is some that it may go to
+Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
 
 _BLOCK_BYTES = 4 << 20  #: few enough that most of a block is still in the processor's cache when it is used
 _MAX_BLOCK_ROWS = 1 << 17
@@ -68,10 +71,18 @@ class Checkpoint:
         for block in self.parted_blocks(table, rank, ranks, block_rows):
             yield block.joined()
 
-    def parted_blocks(self, table: str, rank: int = 0, ranks: int = 1,
-                      block_rows: Optional[int] = None) -> Iterator[PartedBlock]:
-        """As ``blocks``, of each row the embedding and each optimizer slot apart."""
-        for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows):
+    def parted_blocks(self, table: str, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
+                      targets: Optional[Targets] = None) -> Iterator[PartedBlock]:
+        """As ``blocks``, of each row the embedding and each optimizer slot apart.
+
+        Args:
+            targets: where the caller wants the parts of rows, float32[n, width], contiguous.  A hint: a part may lie
+                elsewhere, and one block more than was given may have been read already.
+        """
+        def piece_targets(start: int, n: int) -> Sequence[Optional[np.ndarray]]:
+            return [] if targets is None else [None, *targets(start, n), None, None]
+
+        for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows, piece_targets):
             yield PartedBlock(keys, tuple(parts), counts, timestamps)
 
     def candidates(self, table: str, rank: int = 0, ranks: int = 1,
@@ -127,9 +138,13 @@ class Checkpoint:
                 return read_all(self._tree, table, piece)
         return None
 
-    def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1,
-               block_rows: Optional[int] = None) -> Iterator[List[np.ndarray]]:
-        """Of each block of keys that belong to the rank, an array per piece; see ``blocks``."""
+    def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
+               targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
+        """Of each block of keys that belong to the rank, an array per piece; see ``blocks``.
+
+        Args:
+            targets: as those of ``parted_blocks``, of each piece.
+        """
         rank_rule.check_rank(rank, ranks)
         pieces = pieces_of(self.tables[table])
         step = block_rows or _rows_of_block(pieces)
@@ -139,7 +154,9 @@ class Checkpoint:
 
             def read(start: int) -> List[np.ndarray]:
                 n = min(step, pieces[0].rows - start)
-                return [_read(fd, piece, start, n) for fd, piece in zip(fds, pieces)]
+                wanted = targets(start, n) if targets is not None and ranks == 1 else ()
+                return [_read(fd, piece, start, n, target)
+                        for fd, piece, target in zip_longest(fds, pieces, wanted)]
 
             # The next block is read while the caller works on this one.
             thread = opened.enter_context(ThreadPoolExecutor(1)) if len(starts) > 1 else None
@@ -177,10 +194,10 @@ def _rows_of_block(pieces: Sequence[Piece]) -> int:
     return max(1, min(_MAX_BLOCK_ROWS, _BLOCK_BYTES // max(row_bytes, FLOAT_BYTES)))
 
 
-def _read(fd: Optional[int], piece: Piece, start: int, n: int) -> np.ndarray:
+def _read(fd: Optional[int], piece: Piece, start: int, n: int, target: Optional[np.ndarray]) -> np.ndarray:
     shape: Tuple[int, ...] = (n, piece.width) if piece.width else (n,)
     if fd is None:
         return np.zeros(shape, piece.dtype)
-    values = np.empty(shape, piece.dtype)
+    values = np.empty(shape, piece.dtype) if target is None else target
     disk.read_into(fd, start * piece.row_bytes, values)
     return values

@@ -1,10 +1,13 @@
 """Key index: which entry of the table holds a key.
 
-Open addressing with linear probing over two arrays of one power-of-two size: ``index_keys`` int64 and
-``index_entries`` int32, where entry -1 marks an empty cell; so every int64 is a valid key.  Removal moves
-later keys back instead of leaving tombstones: a search ends at the first empty cell, whatever was removed
-before.  ``KeyIndex`` owns a pair of arrays and doubles them when more than 7 of 10 cells would be used; old
-and new ones are alive together while the keys move, which takes 51.4 bytes per key at the worst.
+A hash table of *lines* of 64 bytes, each one cache line: five int64 keys, five int32 entry numbers, an int32 that
+says how many of the five there are.  A key stands in the line that its hash chooses, or in the first one after it
+that had room: a search looks at five keys at once, and ends at the first line that is not full.  Any int64 is a
+valid key.  Removal moves a later key back instead of leaving tombstones.  Kernels get the lines twice, as int64 and
+as int32 of the same memory.
+
+``KeyIndex`` owns the lines and doubles them when more than three of four places would be used; old and new ones are
+alive together while the keys move, which takes 51.2 bytes per key at the worst.
 
 The readable version is ``tests/reference/index.py``.
 """
@@ -13,43 +16,67 @@ from typing import Tuple
 import numpy as np
 from numba import njit
 
+from ascpipe.kernels.bits import lowest_bit
+from ascpipe.kernels.entry import KEY, STATE
 from ascpipe.kernels.hashing import hash_key
+from ascpipe.kernels.lanes import match_lanes
 from ascpipe.kernels.prefetch import prefetch
+from ascpipe.words import FREE
 
+LINE_KEYS = 5
+LINE_INT64 = 8
+LINE_INT32 = 16
+_ENTRIES = np.uint64(10)  # places of a line's int32: entries of its keys,
+_COUNT = np.uint64(15)  # and how many keys it holds
+_FULL = np.uint64(LINE_KEYS)
+_NONE = np.uint64(0)
 _ONE = np.uint64(1)
+_TO_INT64 = np.uint64(3)  # from the number of a line to its first int64,
+_TO_INT32 = np.uint64(4)  # and to its first int32
+_IN_LINE = np.uint64(LINE_INT32 - 1)
 _HASH_SHIFT = np.uint64(33)  # keeps the upper 31 bits, which an int32 can hold
-_AHEAD = 32  # keys between the one at hand and the one being brought near; see bench
+_AHEAD = 64  # keys between the one at hand and the one whose line is being brought near; see bench
+_ALIGNMENT = 64
 
 
-@njit("uint64(int64, uint64, int64[::1], int32[::1])", cache=True, nogil=True)
-def find_cell(key, cell, index_keys, index_entries):
-    """The cell that holds ``key``, or the empty one where it belongs.
+@njit("int64(int64, uint64, int64[::1], int32[::1])", cache=True, nogil=True)
+def find_place(key, line, lines, lines32):
+    """Where the entry number of a key stands.
 
     Args:
         key: any int64.
-        cell: the key's first choice, ``(hash_key(key) >> 33) & (cells - 1)``.
-        index_keys, index_entries: int64[cells], int32[cells]; the index, with at least one empty cell.
+        line: the key's first choice, ``(hash_key(key) >> 33) & (lines - 1)``.
+        lines, lines32: int64[8 lines], int32[16 lines]; the index, with at least one line that is not full.
+
+    Returns:
+        Its place in ``lines32``; or, if the index does not hold the key, -1 less the line where it belongs.
     """
-    mask = np.uint64(index_keys.shape[0] - 1)
-    while index_entries[cell] >= 0 and index_keys[cell] != key:
-        cell = (cell + _ONE) & mask
-    return cell
+    mask = np.uint64(lines.shape[0] // LINE_INT64 - 1)
+    while True:
+        first32 = line << _TO_INT32
+        count = np.uint64(lines32[first32 + _COUNT])
+        hits = match_lanes(lines, line << _TO_INT64, key) & ((_ONE << count) - _ONE)
+        if hits != _NONE:
+            return np.int64(first32 + _ENTRIES + lowest_bit(hits))
+        if count < _FULL:
+            return -1 - np.int64(line)
+        line = (line + _ONE) & mask
 
 
 @njit("int64(int64[::1], int64, int64[::1], int32[::1], int32[::1])", cache=True, nogil=True)
-def find_keys(keys, n, index_keys, index_entries, out_entries):
+def find_keys(keys, n, lines, lines32, out_entries):
     """Write the entry number of each key, -1 for keys that the index does not hold.
 
     Args:
         keys: int64[>= n]; any values, duplicates allowed.
         n: how many of them to look up.
-        index_keys, index_entries: int64[cells], int32[cells]; the index.
+        lines, lines32: int64[8 lines], int32[16 lines]; the index.
         out_entries: int32[>= n]; receives the entry numbers.
 
     Returns:
         How many of the n keys are not there.
     """
-    mask = np.uint64(index_keys.shape[0] - 1)
+    mask = np.uint64(lines.shape[0] // LINE_INT64 - 1)
     for j in range(n):
         i = np.uint64(j)
         out_entries[i] = np.int32(hash_key(keys[i]) >> _HASH_SHIFT)  # until its own turn in the next loop
@@ -58,120 +85,161 @@ def find_keys(keys, n, index_keys, index_entries, out_entries):
     for j in range(n):
         i = np.uint64(j)
         ahead = np.uint64(out_entries[np.uint64(min(j + _AHEAD, last))]) & mask
-        prefetch(index_keys, ahead)
-        prefetch(index_entries, ahead)
-        cell = find_cell(keys[i], np.uint64(out_entries[i]) & mask, index_keys, index_entries)
-        entry = index_entries[cell]
-        out_entries[i] = entry
-        missing += entry < 0
+        prefetch(lines, ahead << _TO_INT64)
+        place = find_place(keys[i], np.uint64(out_entries[i]) & mask, lines, lines32)
+        if place < 0:
+            out_entries[i] = -1
+            missing += 1
+        else:
+            out_entries[i] = lines32[np.uint64(place)]
     return missing
 
 
+@njit("void(int64, int32, uint64, uint64, int64[::1], int32[::1])", cache=True, nogil=True)
+def _append(key, entry, line, count, lines, lines32):
+    first32 = line << _TO_INT32
+    lines[(line << _TO_INT64) + count] = key
+    lines32[first32 + _ENTRIES + count] = entry
+    lines32[first32 + _COUNT] = np.int32(count + _ONE)
+
+
 @njit("int64(int64, int64, int64[::1], int32[::1])", cache=True, nogil=True)
-def insert_key(key, entry, index_keys, index_entries):
+def insert_key(key, entry, lines, lines32):
     """Make ``key`` lead to ``entry``, whether the index held it or not.
 
     Args:
         key: any int64.
         entry: its entry number, 0 or more.
-        index_keys, index_entries: int64[cells], int32[cells]; the index, with at least two empty cells.
+        lines, lines32: int64[8 lines], int32[16 lines]; the index, with at least one line that is not full.
 
     Returns:
         The entry number that the key had before, -1 if it is new.
     """
-    mask = np.uint64(index_keys.shape[0] - 1)
-    cell = find_cell(key, (hash_key(key) >> _HASH_SHIFT) & mask, index_keys, index_entries)
-    before = index_entries[cell]
-    index_keys[cell] = key
-    index_entries[cell] = entry
-    return before
+    mask = np.uint64(lines.shape[0] // LINE_INT64 - 1)
+    place = find_place(key, (hash_key(key) >> _HASH_SHIFT) & mask, lines, lines32)
+    if place >= 0:
+        before = np.int64(lines32[np.uint64(place)])
+        lines32[np.uint64(place)] = entry
+        return before
+    line = np.uint64(-1 - place)
+    count = np.uint64(lines32[(line << _TO_INT32) + _COUNT])
+    _append(key, np.int32(entry), line, count, lines, lines32)
+    return np.int64(-1)
+
+
+@njit("boolean(uint64, uint64, int64[::1], int32[::1])", cache=True, nogil=True)
+def _take_out(line, lane, lines, lines32):
+    """Take one key out of a line; was it full?"""
+    first, first32 = line << _TO_INT64, line << _TO_INT32
+    count = np.uint64(lines32[first32 + _COUNT])
+    last = count - _ONE
+    lines[first + lane] = lines[first + last]
+    lines32[first32 + _ENTRIES + lane] = lines32[first32 + _ENTRIES + last]
+    lines32[first32 + _COUNT] = np.int32(last)
+    return count == _FULL
+
+
+@njit("int64(uint64, uint64, int64[::1], int32[::1])", cache=True, nogil=True)
+def _lane_that_passed(hole, line, lines, lines32):
+    """The first lane of ``line`` whose key's search goes by way of ``hole``, a line before it; 5 if there is none."""
+    lines_in_all = np.uint64(lines.shape[0] // LINE_INT64)
+    mask = lines_in_all - _ONE
+    from_hole = (line + lines_in_all - hole) & mask  # distances around the ring, of unsigned numbers
+    for lane in range(lines32[(line << _TO_INT32) + _COUNT]):
+        home = (hash_key(lines[(line << _TO_INT64) + np.uint64(lane)]) >> _HASH_SHIFT) & mask
+        if (line + lines_in_all - home) & mask >= from_hole:
+            return lane
+    return LINE_KEYS
 
 
 @njit("int64(int64[::1], int64, int64[::1], int32[::1])", cache=True, nogil=True)
-def remove_keys(keys, n, index_keys, index_entries):
+def remove_keys(keys, n, lines, lines32):
     """Take keys out of the index; those that it does not hold are passed over.
 
     Args:
         keys: int64[>= n]; any values, duplicates allowed.
         n: how many of them to remove.
-        index_keys, index_entries: int64[cells], int32[cells]; the index, with at least one empty cell.
+        lines, lines32: int64[8 lines], int32[16 lines]; the index, with at least one line that is not full.
 
     Returns:
         How many keys were removed.
     """
-    mask = np.uint64(index_keys.shape[0] - 1)
+    mask = np.uint64(lines.shape[0] // LINE_INT64 - 1)
     removed = 0
     for i in range(n):
-        hole = find_cell(keys[i], (hash_key(keys[i]) >> _HASH_SHIFT) & mask, index_keys, index_entries)
-        if index_entries[hole] < 0:
+        place = find_place(keys[i], (hash_key(keys[i]) >> _HASH_SHIFT) & mask, lines, lines32)
+        if place < 0:
             continue
         removed += 1
-        cell = (hole + _ONE) & mask
-        while index_entries[cell] >= 0:
-            home = (hash_key(index_keys[cell]) >> _HASH_SHIFT) & mask
-            # distances around the ring; + cells keeps the difference of unsigned numbers above 0
-            from_home = (cell + mask + _ONE - home) & mask
-            from_hole = (cell + mask + _ONE - hole) & mask
-            if from_home >= from_hole:  # a search that starts at home passes the hole
-                index_keys[hole] = index_keys[cell]
-                index_entries[hole] = index_entries[cell]
-                hole = cell
-            cell = (cell + _ONE) & mask
-        index_entries[hole] = -1
+        hole = np.uint64(place) >> _TO_INT32
+        went_on = _take_out(hole, (np.uint64(place) & _IN_LINE) - _ENTRIES, lines, lines32)
+        line = hole
+        while went_on:  # a search that passed the hole, which was full, would end there now
+            line = (line + _ONE) & mask
+            went_on = lines32[(line << _TO_INT32) + _COUNT] == LINE_KEYS
+            lane = _lane_that_passed(hole, line, lines, lines32)
+            if lane < LINE_KEYS:
+                place = np.int64((line << _TO_INT32) + _ENTRIES) + lane
+                _append(lines[(line << _TO_INT64) + np.uint64(lane)], lines32[np.uint64(place)], hole,
+                        _FULL - _ONE, lines, lines32)
+                _take_out(line, np.uint64(lane), lines, lines32)
+                hole = line
     return removed
 
 
-@njit("int64(int64[:], boolean[:], int64[::1], int32[::1])", cache=True, nogil=True)
-def rebuild_index(entry_keys, live, index_keys, index_entries):
-    """Forget everything, then index the live entries.
+@njit("void(int32[::1])", cache=True, nogil=True)
+def _empty(lines32):
+    for line in range(lines32.shape[0] // LINE_INT32):
+        lines32[line * LINE_INT32 + LINE_INT32 - 1] = 0
+
+
+@njit("int64(int64, int64[:, ::1], int32[:, ::1], int64[::1], int32[::1])", cache=True, nogil=True)
+def rebuild_index(used, entries, entries32, lines, lines32):
+    """Forget everything, then index the entries that hold a key.
 
     Args:
-        entry_keys: int64[entries]; the key of each entry, distinct among the live ones; may be strided.
-        live: bool[entries]; which entries hold a key; may be strided.
-        index_keys, index_entries: int64[cells], int32[cells]; receive the index.
+        used: entries that were ever used.
+        entries, entries32: the table's entries (see ``entry``); one that is not FREE holds a key, distinct among them.
+        lines, lines32: int64[8 lines], int32[16 lines]; receive the index.
 
     Returns:
-        How many keys it holds: fewer than live entries if a key was live twice (the higher entry is kept).
+        How many keys it holds: fewer than such entries if a key came twice (the higher entry is kept).
     """
-    mask = np.uint64(index_keys.shape[0] - 1)
-    index_entries[:] = -1
+    mask = np.uint64(lines.shape[0] // LINE_INT64 - 1)
+    _empty(lines32)
     held = 0
-    last = entry_keys.shape[0] - 1
-    for entry in range(entry_keys.shape[0]):
-        ahead = (hash_key(entry_keys[min(entry + _AHEAD, last)]) >> _HASH_SHIFT) & mask
-        prefetch(index_keys, ahead)
-        prefetch(index_entries, ahead)
-        if live[entry]:
-            held += insert_key(entry_keys[entry], entry, index_keys, index_entries) < 0
+    for entry in range(used):
+        ahead = (hash_key(entries[min(entry + _AHEAD, used - 1), KEY]) >> _HASH_SHIFT) & mask
+        prefetch(lines, ahead << _TO_INT64)
+        if entries32[entry, STATE] != FREE:
+            held += insert_key(entries[entry, KEY], entry, lines, lines32) < 0
     return held
 
 
 @njit("int64(int64[::1], int32[::1], int64[::1], int32[::1])", cache=True, nogil=True)
-def grow_index(old_keys, old_entries, new_keys, new_entries):
+def grow_index(old_lines, old_lines32, new_lines, new_lines32):
     """Fill a larger index with the keys of a smaller one, which is left as it is.
 
     Args:
-        old_keys, old_entries: int64[cells], int32[cells]; the smaller index.
-        new_keys, new_entries: int64[more cells], int32[more cells]; receive the larger one.
+        old_lines, old_lines32: int64[8 lines], int32[16 lines]; the smaller index.
+        new_lines, new_lines32: int64[8 more lines], int32[16 more lines]; receive the larger one.
 
     Returns:
         How many keys it holds.
     """
-    mask = np.uint64(new_keys.shape[0] - 1)
-    new_entries[:] = -1
+    _empty(new_lines32)
     held = 0
-    for i in range(old_keys.shape[0]):  # cell by cell: new cells are met in nearly ascending order, too
-        if old_entries[i] >= 0:
-            cell = find_cell(old_keys[i], (hash_key(old_keys[i]) >> _HASH_SHIFT) & mask, new_keys, new_entries)
-            new_keys[cell] = old_keys[i]
-            new_entries[cell] = old_entries[i]
+    for line in range(old_lines.shape[0] // LINE_INT64):  # so new lines are met in nearly ascending order, too
+        for lane in range(old_lines32[line * LINE_INT32 + LINE_INT32 - 1]):
+            insert_key(old_lines[line * LINE_INT64 + lane],
+                       np.int64(old_lines32[line * LINE_INT32 + 2 * LINE_KEYS + lane]), new_lines, new_lines32)
             held += 1
     return held
 
 
-def cells_for(count: int) -> int:
-    """Cells of an index that holds ``count`` keys: a power of two of which at most 7 of 10 are used."""
-    return 1 << max(1, (-(-10 * count // 7) - 1).bit_length())
+def lines_for(count: int) -> int:
+    """Lines of an index that holds ``count`` keys: a power of two of whose places at most three of four are used."""
+    return 1 << max(0, -(-4 * count // (3 * LINE_KEYS)) - 1).bit_length()
 
 
 class KeyIndex:
@@ -181,46 +249,49 @@ class KeyIndex:
         count: keys that it must be able to hold before it grows.
 
     Attributes:
-        keys, entries: int64[cells], int32[cells]; what the kernels take.  ``reserve`` and ``rebuild`` replace them.
+        lines, lines32: int64[8 lines], int32[16 lines]; what the kernels take.  ``reserve`` and ``rebuild`` replace
+            them.
     """
 
     def __init__(self, count: int = 0) -> None:
-        self.keys, self.entries = _no_keys(cells_for(count))
+        self.lines, self.lines32 = _memory(lines_for(count))
+        _empty(self.lines32)
 
     @property
     def limit(self) -> int:
         """How many keys it may hold as it is."""
-        return 7 * len(self.keys) // 10
+        return 3 * LINE_KEYS * (len(self.lines) // LINE_INT64) // 4
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        return self.lines.nbytes
 
     def reserve(self, count: int) -> None:
         """Be able to hold ``count`` keys; those it holds stay.  To be called before keys are inserted."""
         if count > self.limit:
-            keys, entries = _memory(cells_for(count))
-            grow_index(self.keys, self.entries, keys, entries)
-            self.keys, self.entries = keys, entries
+            lines, lines32 = _memory(lines_for(count))
+            grow_index(self.lines, self.lines32, lines, lines32)
+            self.lines, self.lines32 = lines, lines32
 
-    def rebuild(self, entry_keys: np.ndarray, live: np.ndarray) -> int:
-        """Forget everything, then index the live entries.
+    def rebuild(self, count: int, used: int, entries: np.ndarray, entries32: np.ndarray) -> int:
+        """Forget everything, then index the entries that hold a key.
 
         Args:
-            entry_keys: int64[entries]; may be strided.
-            live: bool[entries]; which of them hold a key; may be strided.
+            count: how many these are, at most.
+            used, entries, entries32: as those of ``rebuild_index``.
 
         Returns:
-            How many keys it holds: fewer than live entries if a key was live twice.
+            How many keys it holds.
         """
-        count = int(np.count_nonzero(live))
         if count > self.limit:
-            self.keys, self.entries = _memory(cells_for(count))
-        return int(rebuild_index(entry_keys, live, self.keys, self.entries))
+            self.lines, self.lines32 = _memory(lines_for(count))
+        return int(rebuild_index(used, entries, entries32, self.lines, self.lines32))
 
 
-def _memory(cells: int) -> Tuple[np.ndarray, np.ndarray]:
+def _memory(lines: int) -> Tuple[np.ndarray, np.ndarray]:
     # not zeros(): numpy asks for huge pages for large arrays it does not clear
-    return np.empty(cells, np.int64), np.empty(cells, np.int32)
-
-
-def _no_keys(cells: int) -> Tuple[np.ndarray, np.ndarray]:
-    keys, entries = _memory(cells)
-    entries.fill(-1)
-    return keys, entries
+    room = np.empty((lines + 1) * LINE_INT64, np.int64)
+    first = -room.ctypes.data % _ALIGNMENT // room.itemsize
+    found = room[first:first + lines * LINE_INT64]
+    return found, found.view(np.int32)

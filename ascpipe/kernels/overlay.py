@@ -31,19 +31,27 @@ HEAD, TAIL = range(2)  # of ``ends``: number of the oldest change, and of the ne
 AHEAD = 24  #: keys between the one at hand and the one whose entry is being brought near
 
 
-@njit("void(uint64, int64[::1], int32[::1])", cache=True, nogil=True, inline="always")
-def prefetch_entry(entry, cells, overlay):
-    """Bring near what the view says of an entry.
+@njit("void(int32[::1], int64, int64[::1], int32[::1], int64[::1])", cache=True, nogil=True, inline="always")
+def prefetch_view(held, j, cells, overlay, changed):
+    """Bring near what the view says of the keys that come after key j: first where it says it, then what.
 
     Args:
-        entry: its number.
+        held: int32[n]; entry numbers.
+        j: 0 to n - 1.
         cells: int64[6 capacity]; the table's entries, flat.
         overlay: int32[capacity].
+        changed: int64[4 places]; the changes, flat.
     """
-    first = entry * np.uint64(INT64_COLUMNS)
-    prefetch(cells, first)
-    prefetch(cells, first + np.uint64(INT64_COLUMNS - 1))  # half of all entries straddle two cache lines
-    prefetch(overlay, entry)
+    last = held.shape[0] - 1
+    prefetch(overlay, np.uint64(held[np.uint64(min(j + 2 * AHEAD, last))]))
+    entry = np.uint64(held[np.uint64(min(j + AHEAD, last))])
+    place = overlay[entry]
+    if place > 0:
+        prefetch(changed, np.uint64(place - 1) * np.uint64(CHANGE_INT64_COLUMNS))
+    else:
+        first = entry * np.uint64(INT64_COLUMNS)
+        prefetch(cells, first)
+        prefetch(cells, first + np.uint64(INT64_COLUMNS - 1))  # half of all entries straddle two cache lines
 
 
 @njit("UniTuple(int64, 4)(uint64, int64[:, ::1], int32[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1])",
@@ -98,9 +106,9 @@ def push_outs(out_entries, out_homes, entries, entries32, overlay, changes, chan
         ends: int64[2]; HEAD and TAIL of the ring.
     """
     n = out_entries.shape[0]
-    cells = entries.reshape(-1)
+    cells, changed = entries.reshape(-1), changes.reshape(-1)
     for i in range(n):
-        prefetch_entry(np.uint64(out_entries[np.uint64(min(i + AHEAD, n - 1))]), cells, overlay)
+        prefetch_view(out_entries, i, cells, overlay, changed)
         entry = np.uint64(out_entries[i])
         _, home, count, frequency = view_of(entry, entries, entries32, overlay, changes, changes32)
         out_homes[i] = home
@@ -122,9 +130,8 @@ def push_keys(held, slots, homes, counts, frequencies, entries, entries32, overl
         ends: int64[2]; HEAD and TAIL of the ring.
     """
     n = held.shape[0]
-    cells = entries.reshape(-1)
     for i in range(n):
-        prefetch_entry(np.uint64(held[np.uint64(min(i + AHEAD, n - 1))]), cells, overlay)
+        prefetch(overlay, np.uint64(held[np.uint64(min(i + AHEAD, n - 1))]))
         entry = np.uint64(held[i])
         slot, home = np.int64(slots[i]), np.int64(homes[i])
         if slot < 0 and home < 0:  # a table without slots, or without home rows, has one of the two for every row
@@ -160,10 +167,11 @@ def forget_changes(n, overlay, changes32, ends):
     """
     mask = np.int64(changes32.shape[0]) - 1
     for number in range(ends[HEAD], ends[HEAD] + n):
-        place = number & mask
-        entry = changes32[place, CHANGE_ENTRY]
-        if overlay[entry] == place + 1:
-            overlay[entry] = 0
+        place = np.uint64(number & mask)
+        entry = np.uint64(changes32[place, CHANGE_ENTRY])
+        newest = overlay[entry]
+        # no branch: it would often be guessed wrong
+        overlay[entry] = np.int32(0) if newest == np.int64(place) + 1 else newest
     ends[HEAD] += n
 
 

@@ -7,7 +7,7 @@ from numba import njit
 
 from ascpipe.kernels.entry import COUNT, FREQUENCY, STATE
 from ascpipe.kernels.frequency import next_frequency
-from ascpipe.kernels.overlay import AHEAD, prefetch_entry, view_of
+from ascpipe.kernels.overlay import prefetch_view, view_of
 from ascpipe.words import TRAINED
 
 # places of ``rules``
@@ -43,11 +43,11 @@ def draft_record(held, occurrences, rules, entries, entries32, overlay, changes,
     n = held.shape[0]
     homes, slots = rules[HAS_HOMES] != 0, rules[HAS_SLOTS] != 0
     threshold, coefficient, now = rules[THRESHOLD], rules[COEFFICIENT], rules[NOW]
-    cells = entries.reshape(-1)
+    cells, changed = entries.reshape(-1), changes.reshape(-1)
     admitted = fresh = loads = 0
     for j in range(n):
         i = np.uint64(j)
-        prefetch_entry(np.uint64(held[np.uint64(min(j + AHEAD, n - 1))]), cells, overlay)
+        prefetch_view(held, j, cells, overlay, changed)
         slot, home, count, frequency = view_of(np.uint64(held[i]), entries, entries32, overlay, changes, changes32)
         count += coefficient * occurrences[i]
         out_counts[i] = count

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from ascpipe.kernels.bits import lowest_bit
-from ascpipe.kernels.overlay import AHEAD, prefetch_entry, view_of
+from ascpipe.kernels.overlay import prefetch_view, view_of
 
 _NONE = np.uint64(0)
 _PLACES = np.uint64(64)
@@ -115,10 +115,10 @@ def idle_slots(held, future, masks, entries, entries32, overlay, changes, change
         How many there are.
     """
     n = held.shape[0]
-    cells = entries.reshape(-1)
+    cells, changed = entries.reshape(-1), changes.reshape(-1)
     idle = 0
     for i in range(n):
-        prefetch_entry(np.uint64(held[np.uint64(min(i + AHEAD, n - 1))]), cells, overlay)
+        prefetch_view(held, i, cells, overlay, changed)
         entry = np.uint64(held[i])
         if masks[entry] & future != _NONE:
             continue

@@ -7,12 +7,12 @@ from numba import njit
 
 from ascpipe.kernels.entry import COUNT, FREQUENCY, HOME, KEY, LAST, SLOT, STATE, TIMESTAMP
 from ascpipe.kernels.index import insert_key
-from ascpipe.words import FREE, NAMED
+from ascpipe.words import FREE, NAMED, TRAINED
 
 
 @njit("int64(int64[::1], int64, int32[::1], int64[::1], int64[::1], int32[::1], int64[:, ::1], int32[:, ::1], "
       "int32[::1])", cache=True, nogil=True)
-def name_keys(unique, used, free_stack, free_count, index_keys, index_entries, entries, entries32, out_entries):
+def name_keys(unique, used, free_stack, free_count, lines, lines32, entries, entries32, out_entries):
     """Give each key without an entry one, as a name only.
 
     Args:
@@ -20,7 +20,7 @@ def name_keys(unique, used, free_stack, free_count, index_keys, index_entries, e
         used: entries that were ever used; from here on they are taken when the stack is empty.
         free_stack: int32[capacity]; entry numbers that were given back, the top ones are taken first.
         free_count: int64[1]; how many of them there are.
-        index_keys, index_entries: int64[cells], int32[cells]; the key index, with room.
+        lines, lines32: the key index, with room for them.
         entries, entries32: the table's entries (see ``entry``), with room.
         out_entries: int32[n]; entry of each key, -1 = it has none; receives the new ones.
 
@@ -44,7 +44,7 @@ def name_keys(unique, used, free_stack, free_count, index_keys, index_entries, e
             entries32[entry, FREQUENCY] = 0
             entries32[entry, HOME] = -1
             entries32[entry, STATE] = NAMED  # last: a restart believes what is not FREE
-            insert_key(unique[i], entry, index_keys, index_entries)
+            insert_key(unique[i], entry, lines, lines32)
             out_entries[i] = entry
     free_count[0] = top
     return used
@@ -116,3 +116,21 @@ def collect_free(used, masks, entries32, free_stack):
                 free_stack[free] = entry
                 free += 1
     return free
+
+
+@njit("int64(int64, int64, int32[:, ::1])", cache=True, nogil=True)
+def count_rows(used, column, entries32):
+    """Count the trained keys that have a row.
+
+    Args:
+        used: entries that were ever used.
+        column: of ``entries32`` that says where a row is: HOME, or SLOT in a table without home rows.
+        entries32: the table's entries.
+
+    Returns:
+        How many there are.
+    """
+    rows = 0
+    for entry in range(used):
+        rows += np.int64(entries32[entry, STATE] == TRAINED) & np.int64(entries32[entry, column] >= 0)
+    return rows

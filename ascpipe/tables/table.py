@@ -15,16 +15,16 @@ from typing import Deque, Iterable, Tuple
 import numpy as np
 
 from ascpipe.kernels import overlay, plan
-from ascpipe.kernels.entry import HOME, KEY, SLOT, STATE
+from ascpipe.kernels.entry import HOME, SLOT, STATE
 from ascpipe.kernels.free_slots import FreeSlots
 from ascpipe.kernels.index import KeyIndex, find_keys, remove_keys
 from ascpipe.kernels.retire import assign_keys, assign_outs, evict_entries, resolve_entries
-from ascpipe.kernels.touch import collect_free, leave_window, mark_window, name_keys
+from ascpipe.kernels.touch import collect_free, count_rows, leave_window, mark_window, name_keys
 from ascpipe.tables import lazy
 from ascpipe.tables.homes import FreeHomes
 from ascpipe.tables.records import Batch, Record, Truth
 from ascpipe.tables.swaps import Swaps
-from ascpipe.words import FREE, PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL, TRAINED
+from ascpipe.words import FREE, PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 
 PLACES = 64  #: of a ring; also bits of a window mask
 
@@ -85,7 +85,7 @@ class Table:
             False if too few entries are free, or there is no memory for more; then nothing has changed.
         """
         truth, n = self._truth, len(unique)
-        missing = int(find_keys(unique, n, self._index.keys, self._index.entries, out_held))
+        missing = int(find_keys(unique, n, self._index.lines, self._index.lines32, out_held))
         if missing:
             used, free = int(self._header["entries_used"]), int(self._free_entry_count[0])
             reach = used + max(0, missing - free)
@@ -94,7 +94,7 @@ class Table:
             self._index.reserve(used - free + missing)
             if reach > used:
                 self._header["entries_used"] = reach  # before their state is stored
-            name_keys(unique, used, self._free_entries, self._free_entry_count, self._index.keys, self._index.entries,
+            name_keys(unique, used, self._free_entries, self._free_entry_count, self._index.lines, self._index.lines32,
                       truth.entries, truth.entries32, out_held)
         mark_window(out_held, self._masks, _bit(number))
         self._window[number] = out_held
@@ -119,7 +119,7 @@ class Table:
         self._pass_by(held, number)
         freed = leave_window(held, self._masks, _bit(number), self._truth.entries, self._truth.entries32,
                              self._freed_keys, self._free_entries, self._free_entry_count)
-        remove_keys(self._freed_keys, freed, self._index.keys, self._index.entries)
+        remove_keys(self._freed_keys, freed, self._index.lines, self._index.lines32)
 
     def _pass_by(self, held: np.ndarray, number: int) -> None:
         """A frame is no longer one that is still to be planned; its rows may be victims of later plans."""
@@ -221,7 +221,7 @@ class Table:
         if held_count < n:
             self._make_room(n)
             found = self._scratch[:n]
-            find_keys(batch.unique, n, self._index.keys, self._index.entries, found)
+            find_keys(batch.unique, n, self._index.lines, self._index.lines32, found)
             known = found >= 0
             occurrences, n = batch.occurrences[known], int(known.sum())
             batch.held[:n] = found[known]
@@ -272,7 +272,7 @@ class Table:
     def _missing_entries(self, unique: np.ndarray) -> Tuple[int, int]:
         """(status, need) of a batch whose keys found no entries."""
         self._make_room(len(unique))
-        unknown = int(find_keys(unique, len(unique), self._index.keys, self._index.entries,
+        unknown = int(find_keys(unique, len(unique), self._index.lines, self._index.lines32,
                                 self._scratch[:len(unique)]))
         in_use = int(self._header["entries_used"]) - int(self._free_entry_count[0])
         if in_use + unknown <= self._capacity:
@@ -290,7 +290,7 @@ class Table:
         """
         n = len(unique)
         self._make_room(n)
-        find_keys(unique, n, self._index.keys, self._index.entries, self._scratch[:n])
+        find_keys(unique, n, self._index.lines, self._index.lines32, self._scratch[:n])
         resolve_entries(self._scratch[:n], int(self._header["access_threshold"]), self._truth.entries,
                         self._truth.entries32, out_slots)
 
@@ -339,14 +339,14 @@ class Table:
         for number, held in self._window.items():
             mark_window(held, self._masks, _bit(number))
             self._unplanned |= 1 << number % PLACES
-        self._free_entry_count[0] = collect_free(used, self._masks, truth.entries32, self._free_entries)
-        live = truth.entries32[:used, STATE] != FREE
-        self._index.rebuild(truth.entries[:used, KEY], live)
-        place = truth.entries32[:used, HOME if self._home_rows else SLOT]
-        self.rows = int(np.count_nonzero((place >= 0) & (truth.entries32[:used, STATE] == TRAINED)))
+        free = self._free_entry_count[0] = collect_free(used, self._masks, truth.entries32, self._free_entries)
+        self._index.rebuild(used - int(free), used, truth.entries, truth.entries32)
+        self.rows = int(count_rows(used, HOME if self._home_rows else SLOT, truth.entries32))
         self.time = int(self._header["time"])
-        self._free_homes.rebuild(np.concatenate([truth.entries32[:used, HOME][live & (place >= 0)]] + [
-            record.homes[record.move_in[:record.fresh]] for record in records]) if self._home_rows else _NO_INTS)
+        if self._home_rows:
+            homes = truth.entries32[:used, HOME][truth.entries32[:used, STATE] != FREE]
+            self._free_homes.rebuild(np.concatenate([homes[homes >= 0]] + [
+                record.homes[record.move_in[:record.fresh]] for record in records]))
         slot_entries = truth.slot_entries.copy()
         for record in records:
             if self.device_rows:

@@ -260,7 +260,12 @@ def _fill(at: TableState, checkpoint: Checkpoint, load: _Load) -> int:
         return 0
     has_admission = policies is not None and policies.access_threshold >= 0
     admitting = 0 if has_admission else max(0, int(at.header["access_threshold"]))
-    for block in checkpoint.parted_blocks(name):
+    widths = [load.spec.dim, *(slot.width for slot in load.spec.slots)]
+
+    def targets(first: int, n: int) -> Sequence[Optional[np.ndarray]]:
+        return table_rows.row_targets(at, load.columns, first, n, widths)
+
+    for block in checkpoint.parted_blocks(name, targets=targets):
         if admitting:  # how often a key occurred is not known, or said for another threshold, but it was admitted
             block = block._replace(counts=block.counts.clip(min=admitting))
         table_rows.write_block(at, start, block, load.columns, load.fresh)

@@ -130,7 +130,8 @@ def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, Tab
     writer.begin_tables(specs, None if tip is None else tip.link)
     for spec in specs:
         at, told = tables[spec.name], changes[spec.name]
-        writer.write_table(spec.name, table_rows.blocks(at, _which(told)), table_rows.candidates(at, _which(told)),
+        writer.write_table(spec.name, table_rows.blocks(at, _which(told)),
+                           table_rows.candidates(at, _which(told)) if spec.candidates else (),
                            pipeline.pools.get(spec.name), None if told is None else told.deleted)
     prefix = writer.commit(here)
     pipeline.tips[name] = deltas.Tip(

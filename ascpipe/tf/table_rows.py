@@ -1,5 +1,5 @@
 """The trained state of a table as blocks of keys and rows: read for a checkpoint, and written from one."""
-from typing import Callable, Iterator, Sequence, Tuple
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -61,9 +61,31 @@ def write_block(state: TableState, start: int, block: PartedBlock, taken: Sequen
     state.entries["slot" if has_homes else "home"][start:start + n] = -1
     rows = (state.homes,) if has_homes else state.device
     for source, column, width in taken:
-        columns(rows, column, width)[start:start + n] = columns(block.parts, source, width)
+        there, part = columns(rows, column, width)[start:start + n], columns(block.parts, source, width)
+        if not np.may_share_memory(there, part):  # else it was read to its place
+            there[:] = part
     for column, width, value in fresh:
         columns(rows, column, width)[start:start + n] = value
+
+
+def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start: int, n: int,
+                widths: Sequence[int]) -> List[Optional[np.ndarray]]:
+    """Where ``write_block`` would copy each part of a block to; None where that is not one piece of memory.
+
+    Args:
+        taken: as that of ``write_block``.
+        start: entry of the first row.
+        n: how many rows there are.
+        widths: of the parts.
+    """
+    targets: List[Optional[np.ndarray]] = []
+    source = 0
+    for width in widths:
+        column = next((column for found, column, taken_width in taken if (found, taken_width) == (source, width)), None)
+        target = None if column is None or len(state.homes) else columns(state.device, column, width)[start:start + n]
+        targets.append(target if target is not None and target.flags.c_contiguous else None)
+        source += width
+    return targets
 
 
 def write_candidates(state: TableState, start: int, block: CandidateBlock) -> None:

@@ -27,10 +27,13 @@ def rebuild_index(entry_keys, live, index):
     return len(index)
 
 
-def find_cell(key, cell, index_keys, index_entries):
-    while index_entries[cell] != -1 and index_keys[cell] != key:
-        cell = (cell + 1) % len(index_keys)
-    return cell
+def find_place(key, line, lines):
+    """``lines``: of each line, its keys."""
+    while key not in lines[line]:
+        if len(lines[line]) < 5:
+            return -1 - line
+        line = (line + 1) % len(lines)
+    return 16 * line + 10 + lines[line].index(key)
 
 
 def grow_index(index):

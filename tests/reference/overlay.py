@@ -2,7 +2,7 @@
 is (slot, home, count, frequency)."""
 
 
-def prefetch_entry(entry, cells, overlay):
+def prefetch_view(held, j, cells, overlay, changed):
     """Changes nothing."""
 
 

@@ -1,5 +1,5 @@
 """Plain-Python twins of ``ascpipe/kernels/touch.py``: the index is a dict, the free entries a list."""
-from ascpipe.words import FREE, NAMED
+from ascpipe.words import FREE, NAMED, TRAINED
 
 
 def name_keys(unique, used, free_stack, index):
@@ -29,3 +29,7 @@ def collect_free(used, masks, states):
               for entry, (state, mask) in enumerate(zip(states, masks))]
     free = [entry for entry, state in enumerate(states[:used]) if state == FREE and masks[entry] == 0]
     return states, free[::-1]
+
+
+def count_rows(used, places, states):
+    return sum(place >= 0 and state == TRAINED for place, state in zip(places[:used], states[:used]))

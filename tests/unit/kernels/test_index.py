@@ -5,7 +5,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import index
+from ascpipe.kernels.entry import INT64_COLUMNS, KEY, STATE
 from ascpipe.kernels.hashing import hash_key
+from ascpipe.words import FREE, TRAINED
 from tests.reference import index as reference
 
 CAPACITY = 16
@@ -21,15 +23,15 @@ class Pair:
     """An index and its twin, always used together."""
 
     def __init__(self, capacity=CAPACITY):
-        cells = index.cells_for(capacity)
-        self.keys, self.entries = np.zeros(cells, np.int64), np.full(cells, -1, np.int32)
+        made = index.KeyIndex(capacity)
+        self.lines, self.lines32 = made.lines, made.lines32
         self.free = np.arange(capacity, dtype=np.int32)[::-1].copy()  # the lowest on top
         self.free_count = np.array([capacity], np.int64)
         self.twin = {}
 
     def find(self, keys):
         out = np.zeros(len(keys), np.int32)
-        missing = index.find_keys(int64(keys), len(keys), self.keys, self.entries, out)
+        missing = index.find_keys(int64(keys), len(keys), self.lines, self.lines32, out)
         assert (missing, out.tolist()) == reference.find_keys(keys, self.twin)
         return out.tolist()
 
@@ -46,28 +48,37 @@ class Pair:
 
     def remove(self, keys):
         given_back = [self.twin[key] for key in dict.fromkeys(keys) if key in self.twin]
-        removed = index.remove_keys(int64(keys), len(keys), self.keys, self.entries)
+        removed = index.remove_keys(int64(keys), len(keys), self.lines, self.lines32)
         assert removed == reference.remove_keys(keys, self.twin) == len(given_back)
         self.free[self.free_count[0]:self.free_count[0] + removed] = given_back
         self.free_count[0] += removed
 
     def insert(self, key, entry):
-        assert index.insert_key(key, entry, self.keys, self.entries) == reference.insert_key(key, entry, self.twin)
+        assert index.insert_key(key, entry, self.lines, self.lines32) == reference.insert_key(key, entry, self.twin)
 
     def check(self):
-        live = self.entries >= 0
-        assert dict(zip(self.keys[live].tolist(), self.entries[live].tolist())) == self.twin
-        assert len(set(self.entries[live].tolist())) == live.sum() == len(self.twin)
+        held = [pair for line in self.content() for pair in line]
+        assert dict(held) == self.twin
+        assert len({entry for _, entry in held}) == len(held) == len(self.twin)
         self.find(list(self.twin))
+
+    def content(self):
+        """(key, entry) of each place that is used, by line."""
+        return [list(zip(keys[:words[15]].tolist(), words[10:10 + words[15]].tolist()))
+                for keys, words in zip(self.lines.reshape(-1, 8), self.lines32.reshape(-1, 16))]
+
+    def by_line(self):
+        """By line."""
+        return [[key for key, _ in line] for line in self.content()]
 
 
 def int64(keys):
     return np.array(keys, np.int64)
 
 
-def colliding(count, cells):
-    """Keys whose search starts at the last cell, so that it goes round the end of the array."""
-    keys = (key for key in range(10**6) if int(hash_key(np.int64(key))) >> 33 & cells - 1 == cells - 1)
+def colliding(count, lines):
+    """Keys whose search starts at the last line, so that it goes round the end of the array."""
+    keys = (key for key in range(10**6) if int(hash_key(np.int64(key))) >> 33 & lines - 1 == lines - 1)
     return [next(keys) for _ in range(count)]
 
 
@@ -114,24 +125,39 @@ def test_a_batch_of_no_keys_changes_nothing():
     pair.check()
 
 
-@pytest.mark.parametrize("victim", range(5))
+@pytest.mark.parametrize("victim", range(12))
 def test_removal_from_a_chain_over_the_end_of_the_array_keeps_the_others(victim):
-    pair = Pair(8)
-    keys = colliding(5, len(pair.keys))
+    pair = Pair(16)  # 8 lines
+    keys = colliding(12, len(pair.by_line()))
     pair.claim(keys)
+    assert [len(line) for line in pair.by_line()] == [5, 2, 0, 0, 0, 0, 0, 5]
     pair.remove([keys[victim]])
     pair.check()
+    assert [len(line) for line in pair.by_line()] == [5, 1, 0, 0, 0, 0, 0, 5]
     assert pair.find(keys).count(-1) == 1
 
 
-def test_removal_leaves_a_neighbour_at_its_own_cell():
-    pair = Pair(8)
-    first, second = colliding(2, len(pair.keys))
-    pair.claim([first, second])
-    pair.remove([first])
-    assert pair.keys[-1] == second  # moved back from cell 0
-    pair.remove([second])
-    assert (pair.entries == -1).all()
+def test_removal_leaves_a_neighbour_in_its_own_line():
+    pair = Pair(16)
+    keys = colliding(6, len(pair.by_line()))
+    pair.claim(keys)
+    assert pair.by_line()[0] == keys[5:]
+    pair.remove(keys[:1])
+    assert sorted(pair.by_line()[-1]) == keys[1:]  # the last one has moved back from line 0
+    pair.remove(keys[1:])
+    assert pair.content() == [[]] * 8
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_removal_keeps_chains_that_run_into_each_other(seed):
+    random = np.random.RandomState(seed)
+    pair = Pair(64)
+    lines = len(pair.by_line())
+    crowded = [key for key in range(2000) if int(hash_key(np.int64(key))) >> 33 & lines - 1 in (1, 2, lines - 1)]
+    pair.claim(crowded[:30])
+    for key in random.permutation(crowded[:30]).tolist():
+        pair.remove([key])
+        pair.check()
 
 
 def test_inserting_a_known_key_changes_its_entry():
@@ -147,32 +173,47 @@ def test_inserting_a_known_key_changes_its_entry():
 def test_rebuilt_index_holds_the_live_entries_and_nothing_else(entries):
     pair = Pair()
     pair.claim([7, 1, -1])
-    table = np.zeros((len(entries), 6), np.int64)  # keys lie strided, as in the records of a table
-    table[:, 0] = [key for key, _ in entries]
-    live = np.array([live for _, live in entries], bool)
-    held = index.rebuild_index(table[:, 0], live, pair.keys, pair.entries)
-    assert held == reference.rebuild_index(table[:, 0].tolist(), live.tolist(), pair.twin)
+    live = [live for _, live in entries]
+    held = index.rebuild_index(len(entries), *table_of([key for key, _ in entries], live), pair.lines, pair.lines32)
+    assert held == reference.rebuild_index([key for key, _ in entries], live, pair.twin)
     pair.check()
 
 
-def test_cell_of_a_key_is_where_its_chain_ends():
-    pair = Pair(8)
-    keys = colliding(3, len(pair.keys))
-    pair.claim(keys[:2])
+def table_of(keys, live):
+    """The entries of a table, as kernels see them; one that is never to be read follows."""
+    entries = np.full((len(keys) + 1, INT64_COLUMNS), -99, np.int64)
+    entries[:-1, KEY] = keys
+    entries32 = entries.view(np.int32)
+    entries32[:-1, STATE] = np.where(live, TRAINED, FREE)
+    return entries, entries32
+
+
+def test_place_of_a_key_is_where_its_chain_ends():
+    pair = Pair(16)
+    keys = colliding(8, len(pair.by_line()))
+    pair.claim(keys[:7])
+    last = len(pair.by_line()) - 1
     for key in keys:
-        home = np.uint64(len(pair.keys) - 1)
-        assert index.find_cell(key, home, pair.keys, pair.entries) == reference.find_cell(
-            key, int(home), pair.keys.tolist(), pair.entries.tolist())
+        assert index.find_place(key, np.uint64(last), pair.lines, pair.lines32) == reference.find_place(
+            key, last, pair.by_line())
 
 
 # ---- growth
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 11, 12, 1000, 716800, 7 * 2**20 // 10, 2**26])
-def test_an_index_for_so_many_keys_is_at_most_seven_tenths_full_and_not_twice_too_large(count):
-    cells = index.cells_for(count)
-    assert cells & cells - 1 == 0
-    assert 10 * count <= 7 * cells
-    assert cells == 2 or 10 * count > 7 * cells // 2
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 7, 11, 12, 1000, 983040, 15 * 2**20 // 4, 2**26])
+def test_an_index_for_so_many_keys_is_at_most_three_quarters_full_and_not_twice_too_large(count):
+    lines = index.lines_for(count)
+    assert lines & lines - 1 == 0
+    assert 4 * count <= 15 * lines
+    assert lines == 1 or 8 * count > 15 * lines
+
+
+def test_each_line_of_an_index_is_a_cache_line():
+    for count in (0, 5, 100, 10**5):
+        made = index.KeyIndex(count)
+        assert made.lines.ctypes.data % 64 == 0
+        assert len(made.lines) == 8 * index.lines_for(count)
+        assert np.shares_memory(made.lines, made.lines32)
 
 
 @settings(deadline=None)
@@ -180,10 +221,10 @@ def test_an_index_for_so_many_keys_is_at_most_seven_tenths_full_and_not_twice_to
 def test_a_grown_index_holds_the_same_keys_and_leaves_the_old_one_alone(keys):
     pair = Pair(64)
     pair.claim(keys)
-    old = (pair.keys.copy(), pair.entries.copy())
-    cells = 4 * len(pair.keys)
-    pair.keys, pair.entries = np.full(cells, 5, np.int64), np.zeros(cells, np.int32)
-    held = index.grow_index(old[0], old[1], pair.keys, pair.entries)
+    old = (pair.lines.copy(), pair.lines32.copy())
+    pair.lines = np.full(4 * len(pair.lines), 5, np.int64)
+    pair.lines32 = pair.lines.view(np.int32)
+    held = index.grow_index(old[0], old[1], pair.lines, pair.lines32)
     assert (held, pair.twin) == reference.grow_index(pair.twin)
     pair.check()
 
@@ -194,11 +235,11 @@ class Growing(Pair):
     def __init__(self):
         super().__init__(2000)
         self.index = index.KeyIndex()
-        self.keys, self.entries = self.index.keys, self.index.entries
+        self.lines, self.lines32 = self.index.lines, self.index.lines32
 
     def claim(self, keys):
         self.index.reserve(len(self.twin) + len(keys))
-        self.keys, self.entries = self.index.keys, self.index.entries
+        self.lines, self.lines32 = self.index.lines, self.index.lines32
         return super().claim(keys)
 
 
@@ -209,47 +250,45 @@ def test_an_index_that_grows_as_keys_come_equals_a_dictionary():
     for _ in range(60):
         pair.claim(rng.choice(2500, 30, replace=False).tolist())
         pair.remove(rng.randint(0, 2500, 10).tolist())
-        sizes.add(len(pair.keys))
+        sizes.add(len(pair.lines))
         assert len(pair.twin) <= pair.index.limit
     pair.check()
     assert len(sizes) > 4
-    assert all(cells & cells - 1 == 0 for cells in sizes)
+    assert all(size & size - 1 == 0 for size in sizes)
 
 
 def test_growth_takes_less_than_54_bytes_per_key_while_old_and_new_are_alive():
     held = index.KeyIndex(10**6)
     count = held.limit + 1
-    before = held.keys.nbytes + held.entries.nbytes
+    before = held.nbytes
     held.reserve(held.limit)
-    assert held.keys.nbytes + held.entries.nbytes == before
+    assert held.nbytes == before
     held.reserve(count)
-    assert (before + held.keys.nbytes + held.entries.nbytes) / count < 51.5
+    assert (before + held.nbytes) / count < 51.5
 
 
 def test_an_index_holds_as_many_keys_as_it_reserved_without_growing():
-    held = index.KeyIndex(700)
-    keys = held.keys
-    held.reserve(700)
-    assert held.keys is keys
-    for key in range(700):
-        index.insert_key(key, key, held.keys, held.entries)
-    held.reserve(717)
-    assert held.keys is not keys
-    out = np.zeros(700, np.int32)
-    assert index.find_keys(np.arange(700), 700, held.keys, held.entries, out) == 0
-    assert out.tolist() == list(range(700))
+    held = index.KeyIndex(900)
+    lines = held.lines
+    held.reserve(960)
+    assert held.lines is lines
+    for key in range(960):
+        index.insert_key(key, key, held.lines, held.lines32)
+    held.reserve(961)
+    assert held.lines is not lines
+    out = np.zeros(960, np.int32)
+    assert index.find_keys(np.arange(960), 960, held.lines, held.lines32, out) == 0
+    assert out.tolist() == list(range(960))
 
 
 def test_a_rebuilt_index_grows_as_needed_and_forgets_the_rest():
     held = index.KeyIndex()
-    index.insert_key(-5, 1, held.keys, held.entries)
-    table = np.zeros((300, 6), np.int64)
-    table[:, 0] = np.arange(300) * 7
-    live = np.arange(300) % 3 > 0
-    assert held.rebuild(table[:, 0], live) == 200
+    index.insert_key(-5, 1, held.lines, held.lines32)
+    keys, live = np.arange(300) * 7, np.arange(300) % 3 > 0
+    assert held.rebuild(200, 300, *table_of(keys, live)) == 200
     assert held.limit >= 200
     out = np.zeros(301, np.int32)
-    index.find_keys(np.append(table[:, 0], -5), 301, held.keys, held.entries, out)
+    index.find_keys(np.append(keys, -5), 301, held.lines, held.lines32, out)
     assert out.tolist() == [entry if entry % 3 else -1 for entry in range(300)] + [-1]
-    table[1, 0] = table[2, 0]
-    assert held.rebuild(table[:, 0], live) == 199
+    keys[1] = keys[2]
+    assert held.rebuild(200, 300, *table_of(keys, live)) == 199

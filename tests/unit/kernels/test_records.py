@@ -102,9 +102,9 @@ def test_touched_keys_get_the_references_entries(batches, given_back):
     for batch in batches:
         unique, held = np.array(batch, np.int64), np.zeros(len(batch), np.int32)
         expected = touch_reference.name_keys(batch, used, stack, index)
-        find_keys(unique, len(unique), keys.keys, keys.entries, held)
+        find_keys(unique, len(unique), keys.lines, keys.lines32, held)
         keys.reserve(len(index) + len(batch))
-        used = touch.name_keys(unique, used, free, count, keys.keys, keys.entries, entries, entries32, held)
+        used = touch.name_keys(unique, used, free, count, keys.lines, keys.lines32, entries, entries32, held)
         assert (held.tolist(), used) == expected
         assert free[:count[0]].tolist() == stack
         assert [int(entries[entry, KEY]) for entry in held] == batch
@@ -133,6 +133,14 @@ def test_a_restart_collects_free_entries_and_forgotten_names(rows, used):
     count = touch.collect_free(used, masks, entries32, stack)
     assert (entries32[:, STATE].tolist(), stack[:count].tolist()) == touch_reference.collect_free(
         used, masks.tolist(), [state for _, state in rows])
+
+
+@settings(deadline=None)
+@given(ENTRIES, st.integers(0, CAPACITY), st.sampled_from([SLOT, HOME]))
+def test_rows_are_those_of_trained_keys_that_have_a_place(truth, used, column):
+    _, entries32 = entry_arrays(truth)
+    assert touch.count_rows(used, column, entries32) == touch_reference.count_rows(
+        used, [entry.slot if column == SLOT else entry.home for entry in truth], [entry.state for entry in truth])
 
 
 @settings(deadline=None)
