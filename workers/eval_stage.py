@@ -1,9 +1,9 @@
 """What a table worker does with the evaluation stream of one table: answer with slots, change nothing."""
-from typing import Callable
+from typing import Callable, Sequence
 
 from ascpipe.kernels import next_action
 from ascpipe.shm.atomics import exchange_u32
-from ascpipe.shm.ring import Place
+from ascpipe.shm.ring import Place, RingView
 from ascpipe.tables.table import Table
 from ascpipe.words import ANSWERED, PLAN_OK, RETIRED
 from ascpipe.workers.cuts import Bells
@@ -49,3 +49,19 @@ class EvalStage(Stage):
 
     def _store_word(self, number: int, word: int) -> None:
         exchange_u32(self._ring.words, self._ring.word_index(self._column, number), word)
+
+
+class Questions(Stage):
+    """The tables of one evaluation ring; most of the time nobody evaluates.
+
+    Args:
+        ring: the ring.
+        stages: of tables in it.
+    """
+
+    def __init__(self, ring: RingView, stages: Sequence[EvalStage]) -> None:
+        self._ring, self._stages = ring, stages
+
+    def step(self) -> int:
+        """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
+        return 0 if self._ring.is_empty() else sum(stage.step() for stage in self._stages)

@@ -2,17 +2,18 @@
 
     python -m ascpipe.workers.table_worker --channel FD --index I --generation G
 """
-from typing import Callable, List, NamedTuple, Optional, Union
+from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
 from ascpipe.shm import layout
 from ascpipe.shm.ring import Place
 from ascpipe.tables.table import Table
 from ascpipe.words import EVAL, TRAIN
 from ascpipe.workers.cuts import Bells, CutStage, truth_of
-from ascpipe.workers.eval_stage import EvalStage
+from ascpipe.workers.eval_stage import EvalStage, Questions
 from ascpipe.workers.runner import Attachment, StreamView, Worker, command
 from ascpipe.workers.stage import Stage
 from ascpipe.workers.train_stage import TrainStage
+from ascpipe.workers.turns import Turns
 
 
 class _Served(NamedTuple):
@@ -27,13 +28,14 @@ def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     bells = Bells(attachment.bell(layout.BELL_TRAINER).ring, attachment.bell(layout.BELL_PUMP).ring)
     served = {number: _serve(attachment, number, bells) for number, serving in sorted(attachment.workers.items())
               if serving == worker.number}
-    stages: List[Stage] = [serving.changes for serving in served.values()]
+    stages: List[Stage] = [serving.changes for serving in served.values() if isinstance(serving.changes, CutStage)]
+    stages += [turns for turns in (_turns(stream, served) for stream in attachment.streams) if turns is not None]
 
     def read_through(stream: StreamView) -> None:
-        for column, number in enumerate(stream.tables):
-            if stream.channel == EVAL and number in served:
-                table, changes = served[number]
-                stages.append(EvalStage(table, Place(stream.ring, column), changes.is_readable, bells))
+        if stream.channel == EVAL:
+            stages.append(Questions(stream.ring, [
+                EvalStage(served[number].table, Place(stream.ring, column), served[number].changes.is_readable, bells)
+                for column, number in enumerate(stream.tables) if number in served]))
 
     attachment.each_stream(read_through)
 
@@ -50,6 +52,14 @@ def _serve(attachment: Attachment, number: int, bells: Bells) -> _Served:
     if place is None:
         return _Served(table, CutStage(view, table, bells))
     return _Served(table, TrainStage(view, table, place, bells, restart=attachment.restart))
+
+
+def _turns(stream: StreamView, served: Dict[int, _Served]) -> Optional[Turns]:
+    """The tables of a training stream that this worker serves."""
+    stages = {column: served[number].changes for column, number in enumerate(stream.tables)
+              if stream.channel == TRAIN and number in served}
+    training = {column: stage for column, stage in stages.items() if isinstance(stage, TrainStage)}
+    return Turns(stream.ring, list(training), list(training.values())) if training else None
 
 
 def _training_place(attachment: Attachment, table: int) -> Optional[Place]:

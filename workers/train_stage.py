@@ -4,7 +4,7 @@ The decision is ``ascpipe.kernels.next_action``, the arithmetic ``ascpipe.tables
 loads and stores of shared memory, and their order.  A worker may be killed between any two of them.
 """
 from collections import deque
-from typing import Callable, Deque, Dict, List, NamedTuple
+from typing import Callable, Deque, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ascpipe.words import DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
 from ascpipe.workers.cuts import Bells, Cuts
 from ascpipe.workers.snapshots import Snapshots
 from ascpipe.workers.stage import Stage
+from ascpipe.workers.turns import Look
 
 _SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
 _MOST_INT32 = 2**31 - 1
@@ -44,6 +45,7 @@ class TrainStage(Stage):
     def __init__(self, view: TableView, table: Table, place: Place, bells: Bells, *, restart: bool) -> None:
         self._view, self._table, self._bells = view, table, bells
         self._ring, self._column = place
+        self._look = Look(self._ring, [self._column])
         self._pending: Deque[Pending] = deque()
         self._snapshots = Snapshots(view)
         self._cuts = Cuts(view, table, bells, self._snapshots, self._give_up_entries)
@@ -57,19 +59,30 @@ class TrainStage(Stage):
         else:
             table.rebuild((), ())
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether the table is granted to the trainer, who fills it."""
+        return self._cuts.is_loading
+
+    def flags(self) -> Tuple[bool, bool, bool]:
+        """What a look must know beforehand, as ``turns`` has it."""
+        # before the look: who asks for a cut has closed the step before it, and the look must see that
+        return self._cuts.is_asked(), self._touch_blocked, self._cuts.is_loading
+
     def act(self) -> bool:
         """Carry out the next action; False if there is none, or it must wait."""
-        if self._cuts.is_loading:
+        if self.is_loading:
             return self._cuts.finish_load()
-        ring = self._ring
-        # before the look: who asks for a cut has closed the step before it, and the look must see that
-        cut_asked = self._cuts.is_asked()
-        head, count, (words, closed, trained) = ring.look(self._column)
-        action, at = next_action.next_train_action(
-            words, closed, trained, count, int(ring.header["look_ahead"]), int(ring.header["plan_ahead"]),
-            self._wanted(head, count), cut_asked, self._touch_blocked)
-        if action == next_action.NOTHING:
-            return False
+        self._look.flags[0] = self.flags()
+        return any(self.carry_out(action, number) for _, action, number in self._look.next_actions())
+
+    def carry_out(self, action: int, number: int) -> bool:
+        """Do what ``next_train_action`` said; False if it must wait.
+
+        Args:
+            action: not NOTHING.
+            number: of its frame; means nothing to APPLY_CUT.
+        """
         if action == next_action.RETIRE and not self._snapshots.keep(self._pending[0].record):
             return False
         if action == next_action.APPLY_CUT:
@@ -77,7 +90,7 @@ class TrainStage(Stage):
                 return False
             self._apply_cut()
         else:
-            self._actions[action](head + at)
+            self._actions[action](number)
         return True
 
     def is_readable(self) -> bool:
@@ -209,15 +222,6 @@ class TrainStage(Stage):
 
     def _finished(self) -> int:
         return int(load_acquire_i64(self._ring.longs, self._field("finished")))
-
-    def _wanted(self, head: int, count: int) -> int:
-        """Index of the frame that a claim waits for, or -1."""
-        wanted = load_acquire_i64(self._ring.longs, self._field("wanted"))
-        if wanted <= self._finished():
-            return -1
-        places = np.arange(head, head + count) % layout.MAX_FRAMES
-        hits = np.flatnonzero(self._ring.frames["ticket"][places] == wanted)
-        return int(hits[0]) if len(hits) else -1
 
     def _is_first_unfinished(self, number: int) -> bool:
         head, count, (words, _, _) = self._ring.look(self._column)

@@ -144,8 +144,15 @@ class RingView:
 
     def table_field_index(self, table_index: int, field: str) -> int:
         """Index in ``longs`` of a field of the table's RING_TABLE."""
-        start = self._tables_at * 4 + table_index * layout.RING_TABLE.itemsize
-        return (start + layout.RING_TABLE.fields[field][1]) // 8
+        return self.table_index(table_index) + layout.RING_TABLE.fields[field][1] // 8
+
+    def table_index(self, table_index: int) -> int:
+        """Index in ``longs`` of the table's RING_TABLE."""
+        return (self._tables_at * 4 + table_index * layout.RING_TABLE.itemsize) // 8
+
+    def is_empty(self) -> bool:
+        """Whether the ring has no frame."""
+        return bool(load_acquire_i64(self.longs, _TAIL) == load_acquire_i64(self.longs, _HEAD))
 
     def claim_index(self, number: int) -> int:
         """Index in ``words`` of the key workers' claim of frame ``number``."""

@@ -39,6 +39,7 @@ class AnySchedule:
         self._wanted: Dict[Open, Set[int]] = {}
         self._fate = rng.choice([0.0, 0.002, 0.006] if saves else [0.0, 0.01, 0.03])
         self._is_inside = False
+        self._serves_all = rng.random() < 0.5  # one worker has all tables, which take turns
         self.snapshots = self.images = self.kills = 0
 
     @property
@@ -102,12 +103,17 @@ class AnySchedule:
 
     def _worker(self) -> None:
         index = self._rng.randrange(self._tables)
+        served = range(self._tables) if self._serves_all else [index]
         self._pauses.at = self._at
         try:
-            self.sim.stages[index].act()
+            if self._serves_all:
+                self.sim.turns().step()
+            else:
+                self.sim.stages[index].act()
         except Killed:
             self.kills += 1
-            self._restart(index)
+            for index in served:
+                self._restart(index)
         finally:
             self._pauses.at = _go_on
 

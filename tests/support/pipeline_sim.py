@@ -27,6 +27,7 @@ from ascpipe.workers.cuts import Bells
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
 from ascpipe.workers.train_stage import TrainStage
+from ascpipe.workers.turns import Turns
 from tests.support.replayed_table import ReplayedTable
 from tests.support.sim_load import Checkpoint, SimLoad
 from tests.support.sim_ring import Allocate, Home, Open, PlanError, SimRing, aligned, make_table
@@ -315,6 +316,10 @@ class Sim:
         return bool(self.tables[index].header["cut_applied"] == self.tables[index].header["cut_asked"])
 
     # ---- workers
+
+    def turns(self) -> Turns:
+        """One worker's look at all tables; to be made anew after a kill."""
+        return Turns(self.ring, list(self.stages), list(self.stages.values()))
 
     def work(self) -> None:
         """Let every worker do all it can, and whoever fills or copies a table."""

@@ -13,6 +13,7 @@ from ascpipe.tables.table import Table
 from ascpipe.words import FREE
 from ascpipe.workers import cuts, snapshots, train_stage
 from ascpipe.workers.train_stage import TrainStage
+from ascpipe.workers.turns import Look
 from tests.support.pipeline_sim import Sim
 
 
@@ -32,6 +33,7 @@ class Pauses:
                 monkeypatch.setattr(module, name, self._around(getattr(module, name), name))
         monkeypatch.setattr(snapshot, "keep_images", self._around(snapshot.keep_images, "images"))
         monkeypatch.setattr(RingView, "look", self._around(RingView.look, "look"))
+        monkeypatch.setattr(Look, "next_actions", self._around(Look.next_actions, "look"))
         monkeypatch.setattr(PartView, "__setitem__", self._around(PartView.__setitem__, "field"))
         monkeypatch.setattr(Table, "assign", self._half_way(Table.assign))
         monkeypatch.setattr(table_module, "evict_entries", self._half_way_of_eviction(table_module.evict_entries))
