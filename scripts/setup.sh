@@ -77,6 +77,9 @@ install_digest=$({ cat pyproject.toml setup.py; pwd; } | digest -)
 if ! stamped install "$install_digest"; then
   say "installing the tree into $VENV (editable)"
   $VENV/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+  # A copied tree has new times, so that Python would compile every module of TensorFlow in every process anew; where
+  # PYTHONDONTWRITEBYTECODE is set, it would for ever. Some files are of other Pythons, and do not compile.
+  $VENV/bin/python -m compileall -qq -j 0 $VENV/lib/python3.7/site-packages || true
   stamp install "$install_digest"
 fi
 
@@ -91,10 +94,11 @@ if [ -f tfops/build.py ]; then
   fi
 fi
 
-# Workers load compiled kernels from a cache; filled here, the first one starts as fast as the others.
+# Workers load byte code and compiled kernels from caches; filled here, the first one starts as fast as the others.
 kernels_digest=$(find ascpipe workers -name '*.py' -print0 | sort -z | xargs -0 cat | digest -)
 if ! stamped kernels "$kernels_digest"; then
   say "compiling the kernels"
+  $VENV/bin/python -m compileall -q ascpipe workers tfops mx_rec
   NUMBA_CACHE_DIR=$($VENV/bin/python -c 'from ascpipe.config import load_settings
 from ascpipe.daemon import kernel_cache
 print(kernel_cache.prepare(load_settings().cache_dir))') \

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Optional,
 
 import tensorflow as tf
 
+from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import ranks
 from ascpipe.tf.graph_state import GraphState
-from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.sub_configs import HybridManagerConfig, SparseEmbedConfig, SubConfig, TrainParamsConfig
 from ascpipe.tf.validation import Integer, Rule, Text, boolean, check_all
 

@@ -3,9 +3,9 @@ from typing import Any, NoReturn, Optional
 
 import tensorflow as tf
 
+from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import native
 from ascpipe.tf.cuts import set_threshold
-from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.validation import Choice, Integer, Text, checked
 
 _SUBMIT = "ids are submitted by get_asc_insert_func"

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ascpipe.checkpoint.contents import Position
 from ascpipe.control import messages, trainer_link
+from ascpipe.errors import NotBuiltYetError
 from ascpipe.shm import layout, memory
 from ascpipe.tf import native
 from ascpipe.tf.background import Background
@@ -17,7 +18,6 @@ from ascpipe.tf.deltas import Tip
 from ascpipe.tf.graph_checks import require_startable, warn_of_short_run_ahead
 from ascpipe.tf.graph_state import GraphState, Stream
 from ascpipe.tf.known_tables import KnownTable, known_tables, not_known, require_agreement
-from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.slots import OptimizerSlot
 from ascpipe.tf.table import MAX_VOCABULARY
 from ascpipe.words import TRAIN

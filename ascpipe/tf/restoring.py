@@ -8,10 +8,10 @@ import numpy as np
 from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
 from ascpipe.checkpoint.errors import CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
+from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import table_rows
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.hold import Hold, TableState, hold
-from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.pipeline import Pipeline
 from ascpipe.tf.saving import position
 from ascpipe.tf.slots import OptimizerSlot

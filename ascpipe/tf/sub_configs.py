@@ -94,5 +94,5 @@ class TrainParamsConfig(SubConfig):
 
     @staticmethod
     def get_target_batch(is_training: bool) -> Any:
-        """The batch of an iterator that graph modification has rebuilt; that is not built yet, so None."""
+        """None: graph modification gives no iterator another batch, programs go on with their own."""
         return None

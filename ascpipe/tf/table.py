@@ -6,11 +6,11 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 import tensorflow as tf
 from tensorflow.python.ops import variables
 
+from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import native
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import TABLE_NAME_PATTERN, clean_table_name
 from ascpipe.tf.initializers import is_initializer, row_initializer
-from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.validation import AnyOf, Choice, Float, Integer, ListOf, Rule, Text, boolean, check_range, checked
 
 MAX_VOCABULARY = 10 ** 9

@@ -3,10 +3,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf.configuration import Configuration, init, terminate_config_initializer
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.insert import get_asc_insert_func
-from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.table import create_table
 from ascpipe.tf.validation import MAX_INT32

@@ -9,7 +9,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.not_built import NotBuiltYetError
+from ascpipe.errors import NotBuiltYetError
 from tests.tf import programs
 
 NAMES = {

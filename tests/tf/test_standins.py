@@ -129,7 +129,7 @@ def test_wrong_numbers_and_ops_are_refused(counting):
         for train, count in ((counting.train, 0), (counting.train, 2.0), ("train", 2), (counting.step, 2)):
             with pytest.raises(ValueError, match="para"):
                 set_iteration_per_loop(session, train, count)
-        with pytest.raises(ValueError, match="no session"):
+        with pytest.raises(ValueError, match="para sess: None is NoneType, expected tf.Session"):
             set_iteration_per_loop(None, counting.train, 2)
         looped = set_iteration_per_loop(session, counting.train, 2)
         with pytest.raises(ValueError, match="make_callable"):

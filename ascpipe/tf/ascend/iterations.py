@@ -78,7 +78,8 @@ def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
     if isinstance(session, tf.compat.v1.train.MonitoredSession):
         session = session._tf_sess()
     if not isinstance(session, session_module.SessionInterface):
-        raise ValueError("Invalid parameter type of para sess: {!r} is no session".format(session))
+        raise ValueError("Invalid parameter type of para sess: {!r} is {}, expected tf.Session or MonitoredSession"
+                         .format(session, type(session).__name__))
     loops = getattr(session, _ATTRIBUTE, None)
     if loops is None:
         loops = _Loops(session)
