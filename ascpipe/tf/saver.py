@@ -22,8 +22,11 @@ from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.restoring import restore_checkpoint
 from ascpipe.tf.saving import SaveRequest, begin_save, save_checkpoint
+from ascpipe.tf.validation import Text
 
 _log = logging.getLogger(__name__)
+
+_LATEST_FILENAME = Text(1, 50, optional=True)
 
 _PLAIN = tf.compat.v1.train.Saver
 #: TensorFlow's own, before ``install``.
@@ -44,8 +47,8 @@ class Saver(tf.compat.v1.train.Saver):
 
     def save(self, sess: Any, save_path: str, global_step: Any = None, latest_filename: Optional[str] = None,
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
-             strip_default_attrs: bool = False, save_debug_info: bool = False, save_delta: bool = False,
-             background: bool = False, **kwargs: Any) -> Optional[str]:
+             strip_default_attrs: bool = False, save_debug_info: bool = False, is_incremental_checkpoint: bool = False,
+             save_delta: bool = False, background: bool = False) -> Optional[str]:
         """Save everything between two training steps; it is durable when this returns, but for ``background``.
 
         A save waits for one that goes on in the background.
@@ -57,6 +60,7 @@ class Saver(tf.compat.v1.train.Saver):
                 exchanged for the new one atomically; if nothing has changed since it was saved, it stays.
             latest_filename, meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs, save_debug_info: as
                 TensorFlow has them.
+            is_incremental_checkpoint: without effect: ``init`` was told.
             save_delta: of the tables only what changed since the save before under this name, full or a delta, in
                 ``dir/delta-sparse-base-step``. The first save of a training, and others where a delta is not possible,
                 are full; the log says why. A full save removes the deltas before it.
@@ -71,13 +75,14 @@ class Saver(tf.compat.v1.train.Saver):
             RuntimeError: the graph has tables, and its pipeline was not started.
             NotSavedError: the disk refused; earlier checkpoints are as they were, and training may go on. Also where
                 the save before, in the background, has failed; then this one was not begun.
-            ValueError: a path that we refuse.
+            ValueError: a path that we refuse; ``latest_filename`` does not have 1 to 50 characters.
             tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
         """
         state = _state_with_tables(sess.graph)
         if state is None:
             return _plain_save(self, sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph,
                                write_state, strip_default_attrs, save_debug_info)
+        _LATEST_FILENAME.check("latest_filename", latest_filename)
         configuration = Configuration.get_instance()
         latest_filename = latest_filename or "checkpoint"
         directory, base = os.path.split(save_path)
