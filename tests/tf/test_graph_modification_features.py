@@ -117,7 +117,18 @@ def small_integers(batch):
     return tf.cast(batch["a"], tf.uint8), None
 
 
-@pytest.mark.parametrize("make", [hashed, called, in_a_loop, in_a_conditional, asserted, small_integers])
+def from_a_vocabulary(batch):
+    """Words with numbers, and buckets for those without; a second table for some of the numbers."""
+    words = tf.strings.as_string(batch["a"])
+    known = tf.constant([str(key) for key in range(0, programs.KEYS, 2)])
+    numbers = tf.contrib.lookup.index_table_from_tensor(known, num_oov_buckets=5).lookup(words)
+    renamed = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(
+        tf.constant([0, 1], tf.int64), tf.constant([900, 901], tf.int64)), -1)
+    return tf.where(numbers < 2, renamed.lookup(numbers), numbers), None
+
+
+@pytest.mark.parametrize("make", [
+    hashed, called, in_a_loop, in_a_conditional, asserted, small_integers, from_a_vocabulary])
 def test_ids_may_be_made_by(make):
     source = programs.batches(5)
     with programs.ascpipe():
@@ -130,6 +141,7 @@ def test_ids_may_be_made_by(make):
         modify_graph_and_start_emb_cache()
         with programs.session() as run:
             run.run([get_initializer(True), tf.compat.v1.global_variables_initializer()])
+            run.run(tf.compat.v1.tables_initializer())
             # A row begins as its key says, and loses 0.5 for each time that it was trained.
             first, seen = {}, collections.Counter()
             for _ in source:

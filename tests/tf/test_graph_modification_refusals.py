@@ -58,10 +58,19 @@ def from_random_numbers(ids):
     return ids + shift, [r"'shift' \(RandomUniformInt\): it is stateful"]
 
 
-def from_a_lookup_table(ids):
-    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(
-        tf.constant([1], tf.int64), tf.constant([2], tf.int64)), 0, "words")
-    return table.lookup(ids), [r"LookupTableFindV2\): it uses a resource"]
+def from_a_lookup_table_that_changes(ids):
+    table = tf.contrib.lookup.MutableHashTable(tf.int64, tf.int64, 0, name="words")
+    return table.lookup(ids), [r"'words_lookup_table_find/LookupTableFindV2' \(LookupTableFindV2\): it uses the "
+                               r"resource 'words' \(MutableHashTableV2\), which may change"]
+
+
+def from_a_function_of_python(ids):
+    return tf.compat.v1.py_func(lambda array: array + 1, [ids], tf.int64, name="plus"), [
+        r"'plus' \(PyFunc\): it is stateful"]
+
+
+def from_the_global_step(ids):
+    return ids + tf.compat.v1.train.get_or_create_global_step(), [r"'global_step' \(\w+\): (a variable|it uses)"]
 
 
 def from_two_of_them(ids):
@@ -83,7 +92,8 @@ def under_a_control_dependency(ids):
 
 @pytest.mark.parametrize("make", [
     from_a_variable, from_a_resource_variable, from_a_placeholder, from_a_placeholder_with_default,
-    from_random_numbers, from_a_lookup_table, from_two_of_them, from_rows_of_a_table, under_a_control_dependency])
+    from_random_numbers, from_a_lookup_table_that_changes, from_a_function_of_python, from_the_global_step,
+    from_two_of_them, from_rows_of_a_table, under_a_control_dependency])
 def test_ids_that_cannot_be_made_in_a_dataset_are_refused_op_by_op(make):
     ids, words = make(taken()["c"])
     with pytest.raises(ValueError, match="sparse_lookup_1.*'user'.*cannot be moved") as refused:
@@ -92,7 +102,14 @@ def test_ids_that_cannot_be_made_in_a_dataset_are_refused_op_by_op(make):
         refused.match(word)
 
 
-def test_ids_of_no_iterator_and_of_several_are_refused():
+def test_a_lookup_table_cannot_be_read_by_a_one_shot_iterator():
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(
+        tf.constant([1], tf.int64), tf.constant([2], tf.int64)), 0, "words")
+    with pytest.raises(ValueError, match="'OneShotIterator' is a one-shot one.*tables 'words'.*make_initializable"):
+        modify(table.lookup(taken(one_shot=True)["c"]))
+
+
+def test_ids_of_no_iterator_are_refused():
     with pytest.raises(ValueError, match="no iterator.*OrphanLookupKeySlicerHook"):
         modify(tf.constant([1, 2]))
 

@@ -1,6 +1,7 @@
 """What makes the ids of a lookup out of a batch: the ops between ``IteratorGetNext`` and the tensor of ids.
 
-They are copied into a function of the dataset, where there are no variables, nothing that is fed, and no state.
+They are copied into a function of the dataset, where there are no variables, nothing that is fed, and no state. Lookup
+tables stay where they are, and the function reads them: those that never change, since batches are read ahead.
 """
 from typing import Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
 
@@ -13,6 +14,9 @@ _FED = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "TemporaryVariable", "AutoReloadVariable")
 #: Declared stateful so that they are not pruned; what they do is the same in a dataset.
 _HARMLESS = ("Assert", "Print", "PrintV2")
+#: Lookup tables whose content is the same from their initializer on, and the ops that read them.
+_FIXED_TABLES = ("HashTableV2",)
+_TABLE_READS = ("LookupTableFindV2", "LookupTableSizeV2")
 
 
 class IdGraph(NamedTuple):
@@ -21,27 +25,33 @@ class IdGraph(NamedTuple):
     Attributes:
         get_nexts: where their batches come from.
         ops: between those and the tensors, in the order in which they were made.
+        lookup_tables: that these read.
     """
 
     get_nexts: List[tf.Operation]
     ops: List[tf.Operation]
+    lookup_tables: List[tf.Operation]
 
 
 def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGraph:
     """Ops that tensors are made by, control inputs included, but for what makes tensors whose names are ``given``."""
     get_nexts: Dict[str, tf.Operation] = {}
+    lookup_tables: Dict[str, tf.Operation] = {}
     ops: Set[tf.Operation] = set()
     waiting = [tensor.op for tensor in tensors if tensor.name not in given]
     while waiting:
         op = waiting.pop()
         if op.type in GET_NEXT:
             get_nexts[op.name] = op
+        elif op.type in _FIXED_TABLES:
+            lookup_tables[op.name] = op
         elif op not in ops:
             ops.add(op)
             if _why_not(op) is None:  # what a refused op needs says nothing more
                 waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in given)
                 waiting.extend(op.control_inputs)
-    return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=lambda op: op._id))
+    return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=lambda op: op._id),
+                   [lookup_tables[name] for name in sorted(lookup_tables)])
 
 
 def require_movable(graph: IdGraph, what: str) -> None:
@@ -63,8 +73,12 @@ def _why_not(op: tf.Operation) -> Optional[str]:
         return "it uses the variable {}".format(", ".join(map(repr, handles)))
     if op.type in _VARIABLES or any(tensor.dtype._is_ref_dtype for tensor in op.outputs):
         return "a variable"
-    if any(tensor.dtype == tf.resource for tensor in [*op.inputs, *op.outputs]):
-        return "it uses a resource: a variable, or a lookup table"
+    if op.type in _TABLE_READS and op.inputs[0].op.type in _FIXED_TABLES:
+        return None
+    resources = [tensor for tensor in [*op.inputs, *op.outputs] if tensor.dtype == tf.resource]
+    if resources:
+        return "it uses the resource {!r} ({}), which may change while batches are read ahead".format(
+            resources[0].op.name, resources[0].op.type)
     if op.type not in _HARMLESS and op.op_def is not None and op.op_def.is_stateful:
         return "it is stateful"
     return None
@@ -79,13 +93,15 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
     Args:
         tensors: what is wanted.
         given: by name of a tensor that they are made of, what takes its place; all outputs of ``get_next`` among them.
+            Lookup tables are taken from the graph around.
         scope: name scope of the copies.
 
     Returns:
         The copies of ``tensors``, with their static shapes.
     """
     wanted = [tensor for tensor in tensors if tensor.name not in given]
-    ops = id_graph(wanted, given).ops
+    _, ops, lookup_tables = id_graph(wanted, given)
+    given = {**given, **{table.outputs[0].name: table.outputs[0] for table in lookup_tables}}
     definition = tf.compat.v1.GraphDef()
     read: Dict[str, tf.Tensor] = {}
     names = {op.name for op in ops}

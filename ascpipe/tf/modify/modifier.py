@@ -102,8 +102,9 @@ def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump
 
     Raises:
         ValueError: an argument of the wrong type; ids that come from no iterator, from several, or from one of
-            another kind than initializable and one-shot; ids whose ops cannot run in a dataset, each named; a dataset
-            that would reorder batches; a table in a channel with batches of two iterators.
+            another kind than initializable and one-shot; ids whose ops cannot run in a dataset, each named; ids of a
+            one-shot iterator that are made by a lookup table; a dataset that would reorder batches; a table in a
+            channel with batches of two iterators.
         RuntimeError: the graph has no such lookup; training lookups that were not merged (``do_merge_lookup``); and as
             ``start_asc_pipeline``.
         EnvironmentError: ``init`` was not called; two timestamps of one iterator.
@@ -191,7 +192,18 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
                 raise OSError("iterator {!r}: several timestamps in the collection {}: {}; there may be one".format(
                     state.datasets.iterator(get_next).name, TIMESTAMP,
                     ", ".join(repr(other.name) for other in iterator.times)))
+    for op, iterator in found.items():
+        _require_reachable(op, id_graph([*iterator.wanted(), *iterator.sliced]).lookup_tables)
     return list(found.values())
+
+
+def _require_reachable(iterator: tf.Operation, lookup_tables: Sequence[tf.Operation]) -> None:
+    """The dataset of a one-shot iterator is a function that stands alone, and cannot read what a session initialises."""
+    if lookup_tables and iterator.type == "OneShotIterator":
+        raise ValueError("iterator {!r} is a one-shot one, whose dataset cannot read the lookup tables {}, which make "
+                         "ids of its batches: use make_initializable_iterator(), and run its initializer and "
+                         "tables_initializer()".format(
+                             iterator.name, ", ".join(repr(table.name) for table in lookup_tables)))
 
 
 def _adopt(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: TensorLookup) -> None:
