@@ -4,7 +4,7 @@ import inspect
 import os
 
 import pytest
-import tensorflow as tf  # noqa: F401  in defaults of the signatures
+import tensorflow as tf
 
 from tests.tf import programs
 
