@@ -1,4 +1,5 @@
-"""What the documents name exists: files, make verbs, commands, settings."""
+"""What the documents name exists: files, make verbs, commands, settings, tests."""
+import ast
 import re
 
 import pytest
@@ -55,3 +56,24 @@ def test_tests_that_the_failure_model_names_exist():
     defined = "\n".join(path.read_text() for path in tree.python_files("tests"))
     missing = [test for test in named if not re.search(r"def {}\b".format(test), defined)]
     assert named and not missing, missing
+
+
+def functions_in(path):
+    return {node.name for node in ast.walk(tree.parse(path)) if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_feature_names_tests_that_exist_where_it_says():
+    rows = re.findall(r"^\| (.+) \| .+ \| (.+) \|$", (tree.ROOT / "docs/features.md").read_text(), re.M)
+    wrong, features = [], [feature for feature, shown in rows if shown != "shown by"]
+    for feature, shown in rows:
+        file, named = None, 0
+        for word in re.findall(r"`(\S+)`", shown):
+            if word.endswith(".py"):
+                file = tree.ROOT / word
+            elif file is None or not file.exists() or word not in functions_in(file):
+                wrong.append("{}: {}".format(feature, word))
+            named += not word.endswith(".py")
+        if not named and feature in features:
+            wrong.append("{}: no test".format(feature))
+    assert len(features) > 40
+    assert not wrong, "\n".join(wrong)

@@ -8,64 +8,68 @@ import tensorflow as tf
 
 from tests.tf import programs
 
-_ADAM = "learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8"
-
 #: What a program may call, as the incumbent documents it. Ours may have more arguments at the end, with defaults.
 SIGNATURES = {
-    "mx_rec.constants.constants BaseEnum.mapping": "key",
+    "mx_rec.constants.constants BaseEnum.mapping": lambda key: None,
     "mx_rec.core.asc.feature_spec FeatureSpec":
-        "name, table_name=None, index_key=None, access_threshold=None, eviction_threshold=None, is_timestamp=None, "
-        "batch_size=None, faae_coefficient=1",
+        (lambda name, table_name=None, index_key=None, access_threshold=None, eviction_threshold=None,
+         is_timestamp=None, batch_size=None, faae_coefficient=1: None),
     "mx_rec.core.asc.helper get_asc_insert_func":
-        "tgt_key_specs=None, args_index_list=None, table_names=None, **kwargs",
-    "mx_rec.core.asc.manager start_asc_pipeline": "",
+        lambda tgt_key_specs=None, args_index_list=None, table_names=None, **kwargs: None,
+    "mx_rec.core.asc.manager start_asc_pipeline": lambda: None,
     "mx_rec.core.embedding create_table":
-        "key_dtype, dim, name, emb_initializer, device_vocabulary_size=1, host_vocabulary_size=0, "
-        "ssd_vocabulary_size=0, ssd_data_path=(os.getcwd(),), is_save=True, is_dp=False, init_param=1.0, "
-        "all2all_gradients_op='sum_gradients', enable_merge=False, padding_keys=None, padding_keys_mask=False, "
-        "padding_keys_len=None, value_dtype=tf.float32, shard_num=1, fusion_optimizer_var=True, hashtable_threshold=0",
+        (lambda key_dtype, dim, name, emb_initializer, device_vocabulary_size=1, host_vocabulary_size=0,
+         ssd_vocabulary_size=0, ssd_data_path=(".",), is_save=True, is_dp=False, init_param=1.0,
+         all2all_gradients_op="sum_gradients", enable_merge=False, padding_keys=None, padding_keys_mask=False,
+         padding_keys_len=None, value_dtype=tf.float32, shard_num=1, fusion_optimizer_var=True,
+         hashtable_threshold=0: None),
     "mx_rec.core.embedding sparse_lookup":
-        "hashtable, ids, send_count=None, is_train=True, name=None, modify_graph=False, batch=None, "
-        "access_and_evict_config=None, is_grad=True, serving_default_value=None, **kwargs",
+        (lambda hashtable, ids, send_count=None, is_train=True, name=None, modify_graph=False, batch=None,
+         access_and_evict_config=None, is_grad=True, serving_default_value=None, **kwargs: None),
     "mx_rec.core.feature_process EvictHook":
-        "evict_enable=False, evict_time_interval=86400, evict_step_interval=None",
-    "mx_rec.graph LookupSubgraphSlicerHook": "op_types",
-    "mx_rec.graph OrphanLookupKeySlicerHook": "",
-    "mx_rec.graph.merge_lookup do_merge_lookup": "is_train=True",
-    "mx_rec.graph.modifier GraphModifierHook": "dump_graph=False, modify_graph=True",
-    "mx_rec.graph.modifier modify_graph_and_start_emb_cache": "full_graph=None, dump_graph=False",
+        lambda evict_enable=False, evict_time_interval=86400, evict_step_interval=None: None,
+    "mx_rec.graph LookupSubgraphSlicerHook": lambda op_types: None,
+    "mx_rec.graph OrphanLookupKeySlicerHook": lambda: None,
+    "mx_rec.graph.merge_lookup do_merge_lookup": lambda is_train=True: None,
+    "mx_rec.graph.modifier GraphModifierHook": lambda dump_graph=False, modify_graph=True: None,
+    "mx_rec.graph.modifier modify_graph_and_start_emb_cache": lambda full_graph=None, dump_graph=False: None,
     "mx_rec.optimizers.adagrad create_hash_optimizer":
-        "learning_rate=0.001, initial_accumulator_value=0.9, use_locking=False, name='Adagrad'",
+        lambda learning_rate=0.001, initial_accumulator_value=0.9, use_locking=False, name="Adagrad": None,
     "mx_rec.optimizers.adagrad_by_addr create_hash_optimizer_by_address":
-        "learning_rate=0.001, initial_accumulator_value=0.9",
-    "mx_rec.optimizers.ftrl create_hash_optimizer": "learning_rate, use_locking=False, name='Ftrl', **kwargs",
+        lambda learning_rate=0.001, initial_accumulator_value=0.9: None,
+    "mx_rec.optimizers.ftrl create_hash_optimizer":
+        lambda learning_rate, use_locking=False, name="Ftrl", **kwargs: None,
     "mx_rec.optimizers.gradient_descent create_hash_optimizer":
-        "learning_rate, use_locking=False, name='GradientDescent', use_fusion_optim=False, weight_decay=None",
+        (lambda learning_rate, use_locking=False, name="GradientDescent", use_fusion_optim=False, weight_decay=None:
+         None),
     "mx_rec.optimizers.gradient_descent_by_addr create_hash_optimizer_by_addr":
-        "learning_rate, weight_decay=0.0001, use_locking=False, name='GradientDescentByAddr'",
-    "mx_rec.optimizers.lazy_adam create_hash_optimizer": _ADAM + ", name='LazyAdam', use_fusion_optim=False",
-    "mx_rec.optimizers.lazy_adam_by_addr create_hash_optimizer_by_address": _ADAM + ", name='LazyAdamByAddress'",
-    "mx_rec.saver.saver Saver.restore": "self, sess, save_path",
+        lambda learning_rate, weight_decay=0.0001, use_locking=False, name="GradientDescentByAddr": None,
+    "mx_rec.optimizers.lazy_adam create_hash_optimizer":
+        (lambda learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, name="LazyAdam", use_fusion_optim=False:
+         None),
+    "mx_rec.optimizers.lazy_adam_by_addr create_hash_optimizer_by_address":
+        lambda learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, name="LazyAdamByAddress": None,
+    "mx_rec.saver.saver Saver.restore": lambda self, sess, save_path: None,
     "mx_rec.saver.saver Saver.save":
-        "self, sess, save_path, global_step=None, latest_filename=None, meta_graph_suffix='meta', "
-        "write_meta_graph=True, write_state=True, strip_default_attrs=False, save_debug_info=False, "
-        "is_incremental_checkpoint=False, save_delta=False",
-    "mx_rec.saver.sparse export": "table_list=None",
-    "mx_rec.util.initialize ConfigInitializer.get_instance": "",
-    "mx_rec.util.initialize ConfigInitializer.set_instance": "**kwargs",
-    "mx_rec.util.initialize clear_channel": "is_train_channel=False",
-    "mx_rec.util.initialize get_initializer": "is_training",
-    "mx_rec.util.initialize init": "*use_mpi, **kwargs",
-    "mx_rec.util.initialize terminate_config_initializer": "",
-    "mx_rec.util.ops import_host_pipeline_ops": "so_name=''",
-    "mx_rec.util.variable get_dense_and_sparse_variable": "",
+        (lambda self, sess, save_path, global_step=None, latest_filename=None, meta_graph_suffix="meta",
+         write_meta_graph=True, write_state=True, strip_default_attrs=False, save_debug_info=False,
+         is_incremental_checkpoint=False, save_delta=False: None),
+    "mx_rec.saver.sparse export": lambda table_list=None: None,
+    "mx_rec.util.initialize ConfigInitializer.get_instance": lambda: None,
+    "mx_rec.util.initialize ConfigInitializer.set_instance": lambda **kwargs: None,
+    "mx_rec.util.initialize clear_channel": lambda is_train_channel=False: None,
+    "mx_rec.util.initialize get_initializer": lambda is_training: None,
+    "mx_rec.util.initialize init": lambda *use_mpi, **kwargs: None,
+    "mx_rec.util.initialize terminate_config_initializer": lambda: None,
+    "mx_rec.util.ops import_host_pipeline_ops": lambda so_name="": None,
+    "mx_rec.util.variable get_dense_and_sparse_variable": lambda: None,
 }
 HOST_OPS = {
-    "clear_channel": "channel_id=0",
-    "embedding_lookup_by_address": "addr, embedding_dim, embedding_type=1",
-    "embedding_update_by_address": "addr, delta, update_type=0",
-    "return_timestamp": "sample",
-    "set_threshold": "threshold, emb_name='', ids_name=''",
+    "clear_channel": lambda channel_id=0: None,
+    "embedding_lookup_by_address": lambda addr, embedding_dim, embedding_type=1: None,
+    "embedding_update_by_address": lambda addr, delta, update_type=0: None,
+    "return_timestamp": lambda sample: None,
+    "set_threshold": lambda threshold, emb_name="", ids_name="": None,
 }
 #: Keyword arguments of ``init``, and what it is without them; None: nothing tells.
 INIT = {
@@ -78,19 +82,15 @@ FTRL = {"learning_rate_power": -0.5, "initial_accumulator_value": 0.1, "l1_regul
         "linear_name": None}
 
 
-def arguments_of(text):
-    """Name, kind and default of each argument of a signature that is written out."""
-    return described(eval("lambda {}: None".format(text)))
-
-
-def described(function):
+def arguments_of(function):
+    """Name, kind and default of each."""
     return [(parameter.name, parameter.kind, os.path.abspath(parameter.default[0])
              if parameter.name == "ssd_data_path" else parameter.default)
             for parameter in inspect.signature(function).parameters.values()]
 
 
-def assert_takes(function, text):
-    theirs, ours = arguments_of(text), described(function)
+def assert_takes(function, documented):
+    theirs, ours = arguments_of(documented), arguments_of(function)
     more = ours[len(theirs):]
     assert ours[:len(theirs)] == theirs
     assert all(default is not inspect.Parameter.empty for _, _, default in more), "they would have to be given"
