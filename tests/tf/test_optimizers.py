@@ -1,4 +1,4 @@
-"""Each optimizer against TensorFlow's own, bit by bit, on gradients with unique rows."""
+"""Each optimizer against TensorFlow's own; the ops alone are in ``test_ops_apply.py``."""
 import warnings
 
 import numpy as np
@@ -45,6 +45,11 @@ PEERS = {
 }
 
 
+#: TensorFlow approximates the roots of a tensor, but for its end; rows of fewer elements than a vector register has it
+#: takes one by one, with exact roots as ours.
+APPROXIMATED = ("lazy_adam",)
+
+
 def train(optimizer, rate, gradients):
     """The values of a plain variable after each step."""
     start = np.random.RandomState(3).randn(ROWS, DIM).astype(np.float32)
@@ -70,12 +75,15 @@ def random_gradients(unique):
 
 @pytest.mark.parametrize("unique", [True, False], ids=["unique rows", "repeated rows"])
 @pytest.mark.parametrize("name", PEERS)
-def test_equals_tensorflows_own_bit_by_bit_with_a_learning_rate_read_at_each_step(name, unique):
+def test_equals_tensorflows_own_where_its_roots_are_exact_with_a_learning_rate_read_at_each_step(name, unique):
     ours, theirs = PEERS[name]
     rate = tf.compat.v1.placeholder_with_default(np.float32(0.1), [])
     for mine, expected in zip(train(ours(rate), rate, random_gradients(unique)),
                               train(theirs(rate), rate, random_gradients(unique))):
-        np.testing.assert_array_equal(mine, expected)
+        if name in APPROXIMATED:
+            np.testing.assert_allclose(mine, expected, rtol=1e-6, atol=1e-7)
+        else:
+            np.testing.assert_array_equal(mine, expected)
 
 
 def test_weight_decay_adds_a_part_of_the_row_once():
@@ -154,7 +162,7 @@ def test_the_gradient_of_lookups_is_not_summed_again():
     before = len(tf.compat.v1.get_default_graph().get_operations())
     adagrad.create_hash_optimizer(0.1).apply_gradients([(fake_gradient(user), user.variable)])
     added = {op.type for op in tf.compat.v1.get_default_graph().get_operations()[before:]}
-    assert "SparseApplyAdagrad" in added
+    assert "AscApplyAdagrad" in added
     assert not added & {"Unique", "UnsortedSegmentSum"}
 
 

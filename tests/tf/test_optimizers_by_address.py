@@ -10,7 +10,7 @@ from ascpipe.tf.slots import optimizer_slots
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad_by_addr, gradient_descent_by_addr
-from tests.tf import programs
+from tests.tf import formulas, programs
 
 KEYS, DIM, STEPS = 8, 2, 6
 RANDOM = np.random.RandomState(5)
@@ -58,12 +58,11 @@ class Lookup:
 
 
 def adagrad_model(rows, accumulators, gradient, rate):
-    accumulators += gradient * gradient
-    rows -= rate * gradient / np.sqrt(accumulators + np.float32(1e-7))
+    formulas.adagrad_by_address([rows, accumulators], gradient, rate)
 
 
 def descent_model(rows, accumulators, gradient, rate):
-    rows -= rate * (gradient + np.float32(0.01) * rows)
+    formulas.gradient_descent([rows], gradient, rate, np.float32(0.01))
 
 
 FORMULAS = {
@@ -98,7 +97,7 @@ def test_rows_follow_the_formula_whatever_a_gradient_is_made_of_with_a_rate_read
             model(changed, states, gradient[keys], now)
             rows[keys], accumulators[keys] = changed, states
         assert set(np.concatenate([batch["ids"] for batch in SOURCE])) == set(range(KEYS))
-        np.testing.assert_allclose(lookup.rows(run), rows, rtol=1e-5)
+        np.testing.assert_array_equal(lookup.rows(run), rows)
 
 
 @pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices:UserWarning")

@@ -1,13 +1,15 @@
-"""Adagrad: ``accumulator += g * g; w -= lr * g / sqrt(accumulator)`` for the rows of a batch."""
-from typing import Any, List
+"""Adagrad: ``accumulator += g * g; w -= lr * g * (1 / sqrt(accumulator))`` for the rows of a batch."""
+from typing import Any
 
 import tensorflow as tf
 
+from ascpipe.tf import native
 from ascpipe.tf.optimizers.base import (
     CustomizedOptimizer,
     LearningRate,
     refuse_expansion,
     require_expansion,
+    scalar,
     unique_name,
 )
 from ascpipe.tf.optimizers.by_address import OptimizerByAddress
@@ -20,14 +22,20 @@ class CustomizedAdagrad(CustomizedOptimizer, tf.compat.v1.train.AdagradOptimizer
     def _create_table_slots(self, table: tf.Variable) -> None:
         self._table_slot(table, self._initial_accumulator_value, "accumulator", self._name + "/accumulator")
 
+    def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
+        if var.dtype.base_dtype != tf.float32:  # no table
+            return super()._apply_sparse(grad, var)
+        return native.ops().asc_apply_adagrad(
+            rows=var, accumulator=self.get_slot(var, "accumulator"), rate=scalar(self._learning_rate_tensor),
+            grad=grad.values, indices=grad.indices, use_locking=self._use_locking)
+
 
 class CustomizedAdagradByAddress(OptimizerByAddress, CustomizedAdagrad):
     """Adagrad for expansion tables: ``accumulator += g * g; w -= lr * g / sqrt(accumulator + 1e-7)``."""
 
-    def _updated(self, rows: List[tf.Tensor], gradient: tf.Tensor) -> List[tf.Tensor]:
-        embedding, accumulator = rows
-        accumulator += tf.square(gradient)
-        return [embedding - self._learning_rate_tensor * gradient / tf.sqrt(accumulator + 1e-7), accumulator]
+    def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
+        return native.ops().asc_apply_adagrad_by_address(
+            handles=handles, grad=gradient, rate=scalar(self._learning_rate_tensor))
 
 
 _RULES = {"learning_rate": LearningRate(), "initial_accumulator_value": Float(0.0, 1.0, open_low=True),

@@ -22,7 +22,8 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
     """Base of the optimizers for tables; stands before one of TensorFlow's own in a class's bases.
 
     The gradient of a table's lookups has each row once, so TensorFlow's summing of duplicates is skipped for
-    it; other gradients are summed as usual.  Programs may subclass an optimizer and override
+    it; other gradients are summed as usual.  One op of ours reads and writes each row once, in ``_apply_sparse``; it
+    gives the same bits at any place, dim and number of threads.  Programs may subclass an optimizer and override
     ``_apply_sparse_duplicate_indices(grad, var)``: ``tf.gather(var, grad.indices)`` are the rows, and
     ``tf.scatter_nd_add(var, grad.indices[:, None], delta)`` changes them.
 
@@ -71,6 +72,12 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
             # Fill rather than a constant: it takes no memory in the graph, and says that all values are equal.
             value = tf.fill(table.shape.as_list(), tf.constant(initial, tf.float32))
         return self._get_or_make_slot(table, value, slot_name, op_name)
+
+
+def scalar(value: Any) -> tf.Tensor:
+    """A number of a formula, as the ops that update rows take it: float32 scalar."""
+    number = tf.cast(value, tf.float32)
+    return number if number.shape.rank == 0 else tf.reshape(number, [])
 
 
 def unique_name(name: str) -> str:

@@ -3,7 +3,6 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import tensorflow as tf
 
-from ascpipe.tf import native
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.expansion import ExpansionLookup, lookup_of
 from ascpipe.tf.graph_state import HomeSlots
@@ -47,8 +46,8 @@ class OptimizerByAddress(CustomizedOptimizer):
         # The variable has no rows: it stands for the table.
         return super().apply_gradients(pairs, global_step, name)
 
-    def _updated(self, rows: List[tf.Tensor], gradient: tf.Tensor) -> List[tf.Tensor]:
-        """New values of ``rows``: the embeddings, then each optimizer slot, float[n, dim] all."""
+    def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
+        """The op that changes the rows at ``handles``, int64[n] without repeats, by a gradient, float[n, dim]."""
         raise NotImplementedError
 
     def _create_slots(self, var_list: List[tf.Variable]) -> None:
@@ -85,11 +84,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         return self._apply_sparse(tf.IndexedSlices(tf.gather(grad, trained), trained), var)
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        count = 1 + len(self._own(var).initial)
-        handles = tf.gather(self._handles[var.op.name], grad.indices)
-        rows = native.ops().asc_read_rows(handles=handles, width=count * self._lookup(var).table.emb_size)
-        updated = self._updated(tf.split(rows, count, axis=1), grad.values)
-        return native.ops().asc_write_rows(handles=handles, rows=tf.concat(updated, axis=1))
+        return self._apply_by_address(tf.gather(self._handles[var.op.name], grad.indices), grad.values)
 
     def _lookup(self, table: tf.Variable) -> ExpansionLookup:
         return lookup_of(self._handles[table.op.name])

@@ -4,7 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, refuse_expansion, unique_name
+from ascpipe.tf import native
+from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, refuse_expansion, scalar, unique_name
 from ascpipe.tf.validation import MAX_INT32, Number, Text, boolean, checked
 
 _log = logging.getLogger(__name__)
@@ -24,6 +25,16 @@ class CustomizedFtrl(CustomizedOptimizer, tf.compat.v1.train.FtrlOptimizer):
     def _create_table_slots(self, table: tf.Variable) -> None:
         self._table_slot(table, self._initial_accumulator_value, "accum", self._accum_name or self._name + "/accum")
         self._table_slot(table, 0.0, "linear", self._linear_name or self._name + "/linear")
+
+    def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
+        if var.dtype.base_dtype != tf.float32:  # no table
+            return super()._apply_sparse(grad, var)
+        return native.ops().asc_apply_ftrl(
+            rows=var, accum=self.get_slot(var, "accum"), linear=self.get_slot(var, "linear"),
+            rate=scalar(self._learning_rate_tensor), l1=scalar(self._l1_regularization_strength_tensor),
+            l2=scalar(self._l2_regularization_strength_tensor), l2_shrinkage=self._l2_shrinkage_regularization_strength,
+            power=scalar(self._learning_rate_power_tensor), grad=grad.values, indices=grad.indices,
+            use_locking=self._use_locking)
 
 
 @checked(learning_rate=LearningRate(), use_locking=boolean(), name=Text(1, 200), **_OPTIONS)

@@ -1,13 +1,16 @@
 """Gradient descent: ``w -= lr * (g + weight_decay * w)`` for the rows of a batch."""
-from typing import Any, List, Optional
+from typing import Any, Optional
 
 import tensorflow as tf
 
+from ascpipe.tf import native
 from ascpipe.tf.optimizers.base import (
     CustomizedOptimizer,
     LearningRate,
+    has_unique_indices,
     refuse_expansion,
     require_expansion,
+    scalar,
     unique_name,
 )
 from ascpipe.tf.optimizers.by_address import OptimizerByAddress
@@ -28,32 +31,29 @@ class CustomizedGradientDescent(CustomizedOptimizer, tf.compat.v1.train.Gradient
         self._weight_decay = weight_decay
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        if self._weight_decay is None:
+        if self._weight_decay is None and not has_unique_indices(grad):
+            # Takes repeated rows one after the other, as they come.
             return tf.compat.v1.train.GradientDescentOptimizer._apply_sparse_duplicate_indices(self, grad, var)
         return super()._apply_sparse_duplicate_indices(grad, var)  # sums repeated rows, so that a row decays once
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        step = self._step(tf.gather(var, grad.indices), grad.values)
-        return var.scatter_sub(tf.IndexedSlices(step, grad.indices, grad.dense_shape), use_locking=self._use_locking)
+        return native.ops().asc_apply_gradient_descent(
+            rows=var, rate=scalar(self._learning_rate_tensor), weight_decay=self._weight_decay or 0.0,
+            grad=grad.values, indices=grad.indices, use_locking=self._use_locking)
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
         if self._weight_decay is not None:
             grad += self._weight_decay * var
         return super()._apply_dense(grad, var)
 
-    def _step(self, rows: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
-        """What is taken from rows."""
-        if self._weight_decay:
-            gradient += self._weight_decay * rows
-        return gradient * tf.cast(self._learning_rate_tensor, rows.dtype)
-
 
 class CustomizedGradientDescentByAddress(OptimizerByAddress, CustomizedGradientDescent):
     """Gradient descent for expansion tables; without decay equal bit by bit to that for others."""
 
-    def _updated(self, rows: List[tf.Tensor], gradient: tf.Tensor) -> List[tf.Tensor]:
-        (embedding,) = rows
-        return [embedding - self._step(embedding, gradient)]
+    def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
+        return native.ops().asc_apply_gradient_descent_by_address(
+            handles=handles, grad=gradient, rate=scalar(self._learning_rate_tensor),
+            weight_decay=self._weight_decay or 0.0)
 
 
 @checked(learning_rate=LearningRate(), use_locking=boolean(), name=Text(1, 200), use_fusion_optim=boolean(),
@@ -67,7 +67,7 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
         learning_rate: float in [0, 10], or a tensor, read when gradients are applied.
         use_locking: whether updates of a variable exclude each other.
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
-        use_fusion_optim: a performance hint, without effect.
+        use_fusion_optim: accepted; a table's rows are always updated by one op.
         weight_decay: in [1e-5, 1e-2], or None.
 
     Raises:

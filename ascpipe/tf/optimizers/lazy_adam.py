@@ -2,15 +2,17 @@
 
 ``m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= lr * sqrt(1-b2^t)/(1-b1^t) * m / (sqrt(v) + epsilon)``
 """
-from typing import Any, List, Tuple
+from typing import Any, Dict
 
 import tensorflow as tf
 
+from ascpipe.tf import native
 from ascpipe.tf.optimizers.base import (
     CustomizedOptimizer,
     LearningRate,
     refuse_expansion,
     require_expansion,
+    scalar,
     unique_name,
 )
 from ascpipe.tf.optimizers.by_address import OptimizerByAddress
@@ -23,7 +25,7 @@ _OTHER_NAMES = {"momentum": "m", "velocity": "v"}
 class CustomizedLazyAdam(CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
     """Lazy Adam for tables; slots ``m`` (momentum) and ``v`` (velocity).
 
-    Equal bit by bit to ``tf.contrib.opt.LazyAdamOptimizer``, without loading tf.contrib.
+    The formula of ``tf.contrib.opt.LazyAdamOptimizer``, with exact roots.
     """
 
     def get_slot(self, var: tf.Variable, name: str) -> tf.Variable:
@@ -41,32 +43,23 @@ class CustomizedLazyAdam(CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
         self._create_non_slot_variable(initial_value=self._beta2, name="beta2_power", colocate_with=table)
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        new_m, new_v, step = self._moved(tf.gather(m, grad.indices), tf.gather(v, grad.indices), grad.values)
-        return tf.group(
-            tf.compat.v1.scatter_sub(var, grad.indices, step, use_locking=self._use_locking),
-            tf.compat.v1.scatter_update(m, grad.indices, new_m, use_locking=self._use_locking),
-            tf.compat.v1.scatter_update(v, grad.indices, new_v, use_locking=self._use_locking))
+        return native.ops().asc_apply_lazy_adam(
+            rows=var, m=self.get_slot(var, "m"), v=self.get_slot(var, "v"), grad=grad.values, indices=grad.indices,
+            use_locking=self._use_locking, **self._numbers())
 
-    def _moved(self, m: tf.Tensor, v: tf.Tensor, gradient: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """New rows of ``m`` and ``v``, and what is taken from the embeddings."""
-        dtype = gradient.dtype
-        beta1_power, beta2_power = (tf.cast(power, dtype) for power in self._get_beta_accumulators())
-        rate, beta1, beta2, epsilon = (tf.cast(value, dtype) for value in (
-            self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t))
-        rate = rate * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
-        new_m = beta1 * m + (1 - beta1) * gradient
-        new_v = beta2 * v + (1 - beta2) * tf.square(gradient)
-        return new_m, new_v, rate * new_m / (tf.sqrt(new_v) + epsilon)
+    def _numbers(self) -> Dict[str, tf.Tensor]:
+        """What the formula needs beside rows and gradient."""
+        powers = self._get_beta_accumulators()
+        values = (self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t, *powers)
+        names = ("rate", "beta1", "beta2", "epsilon", "beta1_power", "beta2_power")
+        return {name: scalar(value) for name, value in zip(names, values)}
 
 
 class CustomizedLazyAdamByAddress(OptimizerByAddress, CustomizedLazyAdam):
     """Lazy Adam for expansion tables, equal bit by bit to that for others; a home row is [embedding | m | v]."""
 
-    def _updated(self, rows: List[tf.Tensor], gradient: tf.Tensor) -> List[tf.Tensor]:
-        embedding, m, v = rows
-        new_m, new_v, step = self._moved(m, v, gradient)
-        return [embedding - step, new_m, new_v]
+    def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
+        return native.ops().asc_apply_lazy_adam_by_address(handles=handles, grad=gradient, **self._numbers())
 
 
 _RULES = {
@@ -86,7 +79,7 @@ def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2:
         beta2: in [0, 1], decay of the velocity.
         epsilon: in (0, 1].
         name: 1 to 200 characters; the optimizer is named ``<name>_<count>``.
-        use_fusion_optim: a performance hint, without effect.
+        use_fusion_optim: accepted; a table's rows are always updated by one op.
 
     Raises:
         ValueError: an argument of the wrong type or out of range; dynamic expansion mode.

@@ -1,0 +1,76 @@
+// Updates of rows by ops: the formula's numbers, and the rows shared by threads.
+#ifndef ASCPIPE_BRIDGE_ROW_UPDATE_H_
+#define ASCPIPE_BRIDGE_ROW_UPDATE_H_
+
+#include <algorithm>
+#include <utility>
+
+#include "bridge/parallel.h"
+#include "bridge/status.h"
+#include "core/row_updates.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+// How many numbers a formula has; they are inputs of its op, in this order.
+template <typename Rule>
+constexpr int Numbers() {
+  return sizeof(Rule) / sizeof(float);
+}
+
+template <typename Rule, std::size_t... which>
+Rule MakeRule(const float* numbers, std::index_sequence<which...>) {
+  return Rule{numbers[which]...};
+}
+
+inline CoreStatus CheckRule(const GradientDescent&) { return CoreStatus(); }
+inline CoreStatus CheckRule(const Adagrad&) { return CoreStatus(); }
+inline CoreStatus CheckRule(const AdagradByAddress&) { return CoreStatus(); }
+inline CoreStatus CheckRule(const LazyAdam&) { return CoreStatus(); }
+inline CoreStatus CheckRule(const Ftrl& rule) {
+  if (rule.rate > 0 && rule.l1 >= 0 && rule.l2 >= 0 && rule.shrinkage >= 0 && rule.power <= 0) return CoreStatus();
+  return Error(Code::kInvalidArgument, "FTRL cannot update with rate ", rule.rate, ", l1 ", rule.l1, ", l2 ", rule.l2,
+               ", shrinkage ", rule.shrinkage, " and power ", rule.power, ": the rate must be positive, the others but "
+               "the power at least 0, the power at most 0. Nothing was updated");
+}
+
+// The formula from its numbers, which are scalars from input `first` on.
+template <typename Rule>
+tensorflow::Status ReadRule(tensorflow::OpKernelContext* ctx, int first, Rule* rule) {
+  float numbers[Numbers<Rule>()];
+  for (int i = 0; i < Numbers<Rule>(); ++i) {
+    const tensorflow::Tensor& number = ctx->input(first + i);
+    if (number.dims() != 0) {
+      return Refuse(Code::kInvalidArgument, ctx->op_kernel().type_string(), ": '",
+                    ctx->op_kernel().requested_input(first + i), "' has shape ", number.shape().DebugString(),
+                    ", expected a scalar. Nothing was updated");
+    }
+    numbers[i] = number.scalar<float>()();
+  }
+  *rule = MakeRule<Rule>(numbers, std::make_index_sequence<Numbers<Rule>()>());
+  return ToStatus(CheckRule(*rule));
+}
+
+// Update for `count` gradients on threads of the pool; gradient i is of row row_of(i), -1 for none.  `update` says
+// where the rows are; its grads are those of all rows.
+template <typename Rule, typename RowOf>
+void UpdateTogether(tensorflow::OpKernelContext* ctx, const Rule& rule, const UpdatedRows& update, std::int64_t count,
+                    const RowOf& row_of) {
+  constexpr std::int64_t kMostRows = 512;
+  const std::int64_t block = std::min(kMostRows, 4 * BlockRows(update.dim * Rule::kStates));
+  ShareBlocks(ctx, count, block, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t rows[kMostRows];
+    for (; begin < end; begin += kMostRows) {
+      UpdatedRows part = update;
+      part.n = std::min(kMostRows, end - begin);
+      for (std::int64_t i = 0; i < part.n; ++i) rows[i] = row_of(begin + i);
+      part.rows = rows;
+      part.grads = update.grads + begin * update.dim;
+      Update(rule, part);
+    }
+  });
+}
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_ROW_UPDATE_H_

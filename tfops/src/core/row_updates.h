@@ -1,0 +1,77 @@
+// Optimizers: how a step changes the rows of its keys, and what lies beside them.
+#ifndef ASCPIPE_CORE_ROW_UPDATES_H_
+#define ASCPIPE_CORE_ROW_UPDATES_H_
+
+#include <cstdint>
+
+namespace ascpipe {
+
+constexpr int kMostStates = 3;
+
+// Rows that are updated by their gradients.  No two of them are the same row, so that threads may share them.
+struct UpdatedRows {
+  float* states[kMostStates];  // row 0 of the embeddings, then of each optimizer slot; float[dim] each
+  std::int64_t stride;         // floats from a row to the next one
+  std::int64_t dim;
+  const std::int64_t* rows;    // int64[n], -1 for none, which is left out
+  const float* grads;          // float[n, dim]
+  std::int64_t n;
+};
+
+// The formulas are TensorFlow's, element by element, each operation rounded to float in the order written.  TensorFlow
+// takes roots by an approximation wherever a vector register fits, and exactly at the ends of a tensor or of a
+// thread's share; here a root is the exact one, so that a row does not depend on its place, the number of threads or
+// the processor.
+
+// w -= rate * (g + weight_decay * w)
+struct GradientDescent {
+  static constexpr int kStates = 1;
+  float rate;
+  float weight_decay;  // 0 for none
+};
+
+// accumulator += g * g; w -= rate * g * (1 / sqrt(accumulator))
+struct Adagrad {
+  static constexpr int kStates = 2;
+  float rate;
+};
+
+// accumulator += g * g; w -= rate * g / sqrt(accumulator + 1e-7)
+struct AdagradByAddress {
+  static constexpr int kStates = 2;
+  float rate;
+};
+
+// m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * (g * g)
+// w -= rate * sqrt(1 - beta2_power) / (1 - beta1_power) * m / (sqrt(v) + epsilon)
+struct LazyAdam {
+  static constexpr int kStates = 3;  // w, m, v
+  float rate;
+  float beta1;
+  float beta2;
+  float epsilon;
+  float beta1_power;
+  float beta2_power;
+};
+
+// shrunk = g + 2 * shrinkage * w; accum' = accum + g * g
+// linear += shrunk - (accum' ^ -power - accum ^ -power) / rate * w
+// w = (clip(linear, -l1, l1) - linear) / (accum' ^ -power / rate + 2 * l2); accum = accum'
+struct Ftrl {
+  static constexpr int kStates = 3;  // w, accum, linear
+  float rate;
+  float l1;
+  float l2;
+  float shrinkage;  // 0 for none
+  float power;      // -0.5: the square root
+};
+
+void Update(const GradientDescent& rule, const UpdatedRows& rows);
+void Update(const Adagrad& rule, const UpdatedRows& rows);
+void Update(const AdagradByAddress& rule, const UpdatedRows& rows);
+void Update(const LazyAdam& rule, const UpdatedRows& rows);
+void Update(const Ftrl& rule, const UpdatedRows& rows);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_ROW_UPDATES_H_
