@@ -49,10 +49,14 @@ class StreamDigest:
                 self._done.append(_packed(self._crc))
                 self._crc = 0
 
+    def sums(self) -> bytes:
+        """CRC-32 of each MiB so far, four bytes each, little-endian."""
+        whole = b"".join(self._done)
+        return whole if self.size % PIECE_BYTES == 0 else whole + _packed(self._crc)
+
     def hexdigest(self) -> str:
         """Of all bytes so far."""
-        crcs = b"".join(self._done)
-        return _of_pieces(self.size, crcs if self.size % PIECE_BYTES == 0 else crcs + _packed(self._crc))
+        return _of_pieces(self.size, self.sums())
 
 
 class FileDigests:

@@ -60,10 +60,10 @@ def make_directory(directory_fd: int, name: str) -> int:
     return open_directory(name, directory_fd)
 
 
-def create_file(directory_fd: int, name: str) -> int:
+def create_file(directory_fd: int, name: str, mode: int = FILE_MODE) -> int:
     """Create a file that is not there yet; its descriptor, for writing."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(name, flags, FILE_MODE, dir_fd=directory_fd)
+    return os.open(name, flags, mode, dir_fd=directory_fd)
 
 
 def open_file(directory_fd: int, name: str, *, writing: bool = False) -> int:

@@ -42,5 +42,6 @@ def test_every_op_is_documented():
 
     ours = [op for op in op_def_registry.get_registered_ops() if op.startswith("Asc")]
     assert sorted(ours) == [
-        "AscAttach", "AscCut", "AscLocalRows", "AscLookup", "AscLookupGrad", "AscNextPlan", "AscProvisionalPlan",
-        "AscReadRows", "AscRestoreRows", "AscSubmit", "AscTableInit", "AscWriteRows"]
+        "AscAttach", "AscCut", "AscLocalRows", "AscLookup", "AscLookupGrad", "AscNextPlan", "AscOpenServedTable",
+        "AscProvisionalPlan", "AscReadRows", "AscRestoreRows", "AscServedLookup", "AscServedTable", "AscSubmit",
+        "AscTableInit", "AscWriteRows"]

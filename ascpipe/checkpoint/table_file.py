@@ -1,0 +1,145 @@
+"""Table files: the keys and rows of one table of a checkpoint, as the op of an exported SavedModel looks them up.
+
+The layout is in ``tfops/src/core/table_file.h``, which reads it, and in ``docs/saved_models.md``.
+"""
+from typing import Iterator, List, NamedTuple, Sequence
+
+import numpy as np
+
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.contents import TableSpec
+from ascpipe.checkpoint.digests import StreamDigest
+from ascpipe.checkpoint.opened import Checkpoint
+from ascpipe.checkpoint.pieces import Piece, count_pieces, float_pieces
+
+SUFFIX = ".asctable"  #: of a table file, after the name of its table
+
+HEADER = np.dtype({
+    "names": ["magic", "version", "bucket_bits", "dim", "row_count"],
+    "formats": ["S8", "<u4", "<u4", "<i8", "<i8"], "offsets": [0, 8, 12, 16, 24], "itemsize": 64})
+ENTRY = np.dtype([("key", "<i8"), ("row", "<i8")])
+MAGIC, VERSION = b"ASCTABLE", 1
+
+_SECTION = 64  # where sections begin is a multiple of this
+_BUCKET_KEYS = 4  # most that a bucket has on average: with their rows' numbers, one line of the processor's cache
+_CHUNK = 1 << 16  # entries written at a time
+
+
+class TableFile(NamedTuple):
+    """A table file that was written.
+
+    Attributes:
+        rows: keys that it has.
+        seal: CRC-32 of the sums of its content, by which a graph knows it.
+    """
+
+    rows: int
+    seal: int
+
+
+def write_table_file(checkpoint: Checkpoint, table: str, directory_fd: int, name: str) -> TableFile:
+    """Write the keys of a table that lookups of evaluation find, and their embeddings; the file is durable then.
+
+    A key that the access threshold of the checkpoint hides is left out.
+
+    Args:
+        checkpoint: open and verified; a delta with all that it stands upon.
+        table: a table of it.
+        directory_fd: of the directory in which ``name`` is not there yet.
+
+    Raises:
+        DamagedCheckpointError: the checkpoint has changed since it was verified.
+        OSError: the disk refused; there is no such file then.
+    """
+    fd = disk.create_file(directory_fd, name, 0o666)  # less the umask, as other files of a SavedModel
+    try:
+        content = _Content(fd)
+        written = _write(content, checkpoint, checkpoint.tables[table])
+        disk.sync(fd)
+    except BaseException:
+        disk.try_unlink(directory_fd, name)
+        raise
+    finally:
+        disk.close(fd)
+    return written
+
+
+class _Content:
+    """What is written, with its sums."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._digest = StreamDigest()
+
+    def write(self, values: np.ndarray) -> None:
+        content = memoryview(np.ascontiguousarray(values)).cast("B") if values.size else memoryview(b"")
+        disk.write_all(self._fd, content)
+        self._digest.update(content)
+
+    def end_section(self) -> None:
+        self.write(np.zeros(-self._digest.size % _SECTION, np.uint8))
+
+    def write_sums(self) -> int:
+        sums = self._digest.sums()
+        digest = StreamDigest()
+        digest.update(sums)
+        seal = digest.sums()
+        disk.write_all(self._fd, sums + seal)
+        return int.from_bytes(seal, "little")
+
+
+def _write(content: _Content, checkpoint: Checkpoint, spec: TableSpec) -> TableFile:
+    keys = np.concatenate([np.empty(0, np.int64), *(keys for keys, in _blocks(checkpoint, spec, parts=0))])
+    hashes = _hashes(keys)
+    order = np.argsort(hashes)
+    bits = max(0, (-(-len(keys) // _BUCKET_KEYS) - 1).bit_length())
+    header = np.zeros((), HEADER)
+    header["magic"], header["version"], header["bucket_bits"] = MAGIC, VERSION, bits
+    header["dim"], header["row_count"] = spec.dim, len(keys)
+    content.write(header.reshape(1))
+    content.write(_bucket_starts(hashes, bits))
+    content.end_section()
+    del hashes
+    for start in range(0, len(keys), _CHUNK):
+        entries = np.empty(min(_CHUNK, len(keys) - start), ENTRY)
+        entries["row"] = order[start:start + _CHUNK]
+        entries["key"] = keys[entries["row"]]
+        content.write(entries)
+    content.end_section()
+    for _, embeddings in _blocks(checkpoint, spec, parts=1):
+        content.write(embeddings)
+    return TableFile(len(keys), content.write_sums())
+
+
+def _blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[List[np.ndarray]]:
+    """The keys that are not hidden, block by block, and so many parts of their rows; the first is the embedding."""
+    threshold = -1 if spec.policies is None else spec.policies.access_threshold
+
+    def pieces_of(saved: TableSpec) -> Sequence[Piece]:
+        keys, counts, _ = count_pieces(saved)
+        return [keys, *float_pieces(saved)[:parts], counts]
+
+    for *values, counts in checkpoint.arrays(spec.name, pieces_of):
+        shown = counts >= threshold
+        yield values if shown.all() else [each[shown] for each in values]
+
+
+def _hashes(keys: np.ndarray) -> np.ndarray:
+    """uint64[n]: what spreads the keys; ``KeyHash`` of the reader."""
+    hashes = keys.astype(np.int64).view(np.uint64)
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        hashes ^= hashes >> np.uint64(33)
+        hashes *= np.uint64(factor)
+    hashes ^= hashes >> np.uint64(33)
+    return hashes
+
+
+def _bucket_starts(hashes: np.ndarray, bits: int) -> np.ndarray:
+    """int64[2^bits + 1]: where the entries of each bucket begin, and their number."""
+    starts = np.zeros((1 << bits) + 1, np.int64)
+    if bits == 0:
+        starts[1] = len(hashes)
+        return starts
+    counts = np.bincount((hashes >> np.uint64(64 - bits)).view(np.int64), minlength=1 << bits)
+    np.cumsum(counts, out=starts[1:])
+    return starts

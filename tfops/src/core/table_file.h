@@ -1,0 +1,104 @@
+// A table file: the keys and rows of one table of a checkpoint, an asset of a SavedModel.  docs/saved_models.md
+#ifndef ASCPIPE_CORE_TABLE_FILE_H_
+#define ASCPIPE_CORE_TABLE_FILE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/blocks.h"
+#include "core/core_status.h"
+
+namespace ascpipe {
+
+// What the file begins with; all numbers are little-endian.  Behind it, each at a multiple of 64 bytes:
+//   buckets  int64[2^bucket_bits + 1]: the first entry of each bucket, then row_count
+//   entries  TableFileEntry[row_count], ascending by KeyHash(key); the bucket is its upper bits
+//   rows     float[row_count, dim]
+// and at the end of these, with nothing between:
+//   sums     uint32: CRC-32 of each MiB of all before
+//   seal     uint32: CRC-32 of the sums
+struct TableFileHeader {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t bucket_bits;
+  std::int64_t dim;
+  std::int64_t row_count;
+  std::uint8_t zeros[32];
+};
+static_assert(sizeof(TableFileHeader) == 64, "see ascpipe/checkpoint/table_file.py");
+
+struct TableFileEntry {
+  std::int64_t key;
+  std::int64_t row;
+};
+
+constexpr char kTableFileMagic[9] = "ASCTABLE";
+constexpr std::uint32_t kTableFileVersion = 1;
+constexpr std::int64_t kTableFilePiece = 1 << 20;  // bytes of which there is one sum
+
+// Spreads keys over 64 bits; no two keys have the same hash.
+inline std::uint64_t KeyHash(std::int64_t key) {
+  std::uint64_t hash = static_cast<std::uint64_t>(key);
+  hash ^= hash >> 33;
+  hash *= 0xFF51AFD7ED558CCDull;
+  hash ^= hash >> 33;
+  hash *= 0xC4CEB9FE1A85EC53ull;
+  return hash ^ (hash >> 33);
+}
+
+// A mapped table file, which was verified.  Threads may share it.
+class TableFile {
+ public:
+  // Calls work(begin, end) for blocks of [0, total), on as many threads as it likes.
+  using Share = std::function<void(std::int64_t total, std::int64_t block, const Blocks::Work& work)>;
+
+  // Maps a file and verifies all of it: its sizes, its sums, and that every entry can be followed.  `seal` is that of
+  // the file that is wanted.  What is damaged is DATA_LOSS, what is something else FAILED_PRECONDITION.
+  static CoreStatus Open(const std::string& path, std::uint32_t seal, const Share& share,
+                         std::unique_ptr<TableFile>* file);
+  ~TableFile();
+  TableFile(const TableFile&) = delete;
+  TableFile& operator=(const TableFile&) = delete;
+
+  std::int64_t dim() const { return header().dim; }
+  std::int64_t row_count() const { return header().row_count; }
+
+  // out[i] = row of keys[i], or default_row where the table does not have it, for i in [begin, end).
+  //   Key  int32 or int64   default_row  float[dim]   out  float[end, dim]
+  template <typename Key>
+  void LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out) const;
+
+ private:
+  TableFile(std::string path, int fd, std::uint8_t* base, std::int64_t bytes)
+      : path_(std::move(path)), fd_(fd), base_(base), bytes_(bytes) {}
+
+  const TableFileHeader& header() const { return *reinterpret_cast<const TableFileHeader*>(base_); }
+  CoreStatus FindSections();
+  CoreStatus CheckSums(std::uint32_t seal, const Share& share) const;
+  CoreStatus CheckEntries(const Share& share) const;
+  std::int64_t BucketOf(std::uint64_t hash) const {
+    const std::uint32_t bits = header().bucket_bits;
+    return bits == 0 ? 0 : static_cast<std::int64_t>(hash >> (64 - bits));
+  }
+  bool SumIsRight(std::int64_t piece) const;
+  bool EntryIsRight(std::int64_t entry) const;
+  const float* Find(std::int64_t key, std::int64_t bucket) const;
+
+  template <typename... Parts>
+  CoreStatus Damaged(const Parts&... parts) const;
+
+  const std::string path_;
+  const int fd_;
+  std::uint8_t* const base_;
+  const std::int64_t bytes_;
+  std::int64_t body_bytes_ = 0;  // that have sums
+  const std::int64_t* buckets_ = nullptr;
+  const TableFileEntry* entries_ = nullptr;
+  const float* rows_ = nullptr;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_TABLE_FILE_H_

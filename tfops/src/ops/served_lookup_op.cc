@@ -1,0 +1,93 @@
+// AscServedLookup: rows of keys from a table file.
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "bridge/parallel.h"
+#include "bridge/served_table.h"
+#include "bridge/status.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/lib/core/refcount.h"
+
+REGISTER_OP("AscServedLookup")
+    .Input("table: resource")
+    .Input("keys: T")
+    .Input("default_row: float")
+    .Output("rows: float")
+    .Attr("T: {int32, int64}")
+    .Attr("dim: int >= 1")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      tensorflow::shape_inference::ShapeHandle scalar, fallback, out;
+      tensorflow::int64 dim;
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &scalar));
+      TF_RETURN_IF_ERROR(c->WithRankAtMost(c->input(2), 1, &fallback));
+      TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
+      TF_RETURN_IF_ERROR(c->Concatenate(c->input(1), c->Vector(dim), &out));
+      c->set_output(0, out);
+      return tensorflow::Status::OK();
+    })
+    .Doc(R"doc(
+Looks up the rows of keys in a table that AscOpenServedTable has opened.
+
+table: of AscServedTable.
+keys: of any shape.
+default_row: float[dim], or a float scalar for all columns: what a key without a row gives.
+rows: float, the shape of the keys followed by dim.
+dim: floats of a row of the table.
+)doc");
+
+namespace ascpipe {
+
+template <typename Key>
+class ServedLookupOp : public tensorflow::OpKernel {
+ public:
+  explicit ServedLookupOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("dim", &dim_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    const tensorflow::ResourceHandle& handle = tensorflow::HandleFromInput(ctx, 0);
+    ServedTable* table = nullptr;
+    OP_REQUIRES(ctx, tensorflow::LookupResource(ctx, handle, &table).ok(),
+                Refuse(Code::kFailedPrecondition, "table ", handle.name(), " is not open: load the SavedModel with its "
+                       "init op, or run tf.tables_initializer() before the first lookup"));
+    tensorflow::core::ScopedUnref unref(table);
+    const TableFile& file = table->file();
+    OP_REQUIRES(ctx, file.dim() == dim_, Refuse(Code::kFailedPrecondition, "table ", handle.name(), " has rows of ",
+                                                file.dim(), " floats, the lookup wants ", dim_));
+    const tensorflow::Tensor& keys = ctx->input(1);
+    const tensorflow::Tensor& default_row = ctx->input(2);
+    OP_REQUIRES(ctx, default_row.dims() <= 1 && (default_row.dims() == 0 || default_row.dim_size(0) == dim_),
+                Refuse(Code::kInvalidArgument, "AscServedLookup: default_row has shape ",
+                       default_row.shape().DebugString(), ", expected [] or [", dim_, "]"));
+    std::vector<float> fallback(static_cast<std::size_t>(dim_));
+    for (std::int64_t column = 0; column < dim_; ++column) {
+      fallback[column] = default_row.flat<float>()(default_row.dims() == 0 ? 0 : column);
+    }
+    tensorflow::TensorShape shape = keys.shape();
+    shape.AddDim(dim_);
+    tensorflow::Tensor* rows;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &rows));
+    // TensorFlow's int64 is another type of the same size than ours.
+    using Ours = typename std::conditional<sizeof(Key) == sizeof(std::int64_t), std::int64_t, std::int32_t>::type;
+    const Ours* wanted = reinterpret_cast<const Ours*>(keys.flat<Key>().data());
+    float* out = rows->flat<float>().data();
+    ShareBlocks(ctx, keys.NumElements(), BlockRows(dim_), [&](std::int64_t begin, std::int64_t end) {
+      file.LookUp(wanted, begin, end, fallback.data(), out);
+    });
+  }
+
+ private:
+  tensorflow::int64 dim_;
+};
+
+REGISTER_KERNEL_BUILDER(
+    Name("AscServedLookup").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
+    ServedLookupOp<tensorflow::int32>);
+REGISTER_KERNEL_BUILDER(
+    Name("AscServedLookup").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
+    ServedLookupOp<tensorflow::int64>);
+
+}  // namespace ascpipe
