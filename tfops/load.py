@@ -76,6 +76,17 @@ def check_info(info: Dict[str, Any], version: str, abi: int) -> None:
             raise OpsMismatchError(what, info.get(key), here)
 
 
+def library_path() -> str:
+    """Path of the op library.
+
+    Raises:
+        OpsMissingError: if it has not been built.
+    """
+    if not LIBRARY.exists():
+        raise OpsMissingError(str(LIBRARY))
+    return str(LIBRARY)
+
+
 def load() -> Any:
     """The module with a Python function per op (``asc_submit`` and so on).
 
@@ -89,9 +100,7 @@ def load() -> Any:
             import tensorflow as tf
 
             check_info(read_info(), tf.__version__, tf.sysconfig.CXX11_ABI_FLAG)
-            if not LIBRARY.exists():
-                raise OpsMissingError(str(LIBRARY))
-            module = tf.load_op_library(str(LIBRARY))
+            module = tf.load_op_library(library_path())
             library = ctypes.CDLL(str(LIBRARY))  # the same mapping: the loader knows the file already
             built = ctypes.c_int64()
             library.asc_layout_hash(ctypes.byref(built))

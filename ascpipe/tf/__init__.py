@@ -4,6 +4,8 @@ from ascpipe.tf.background import wait_for_save
 from ascpipe.tf.export import export_tables
 from ascpipe.tf.saver import Saver
 from ascpipe.tf.saver_hook import CheckpointSaverHook
+from ascpipe.tf.serving import serving_tables
 from ascpipe.tf.warm_starting import warm_start
 
-__all__ = ["CheckpointSaverHook", "Saver", "export_tables", "trained_batches", "wait_for_save", "warm_start"]
+__all__ = ["CheckpointSaverHook", "Saver", "export_tables", "serving_tables", "trained_batches", "wait_for_save",
+           "warm_start"]

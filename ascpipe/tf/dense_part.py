@@ -22,7 +22,7 @@ def leave_out_tables(saver: tf.compat.v1.train.Saver) -> None:
     if saver.saver_def or not Configuration.is_initialised():
         return
     state = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph())
-    if not state.tables:
+    if not state.tables or state.served is not None:
         return
     theirs = names_of_variables(state.tables.values())
     saved = variables._all_saveable_objects() if saver._var_list is None else saver._var_list

@@ -18,6 +18,7 @@ from ascpipe.tf.thresholds import TableThresholds
 from ascpipe.words import EVAL, TRAIN
 
 if TYPE_CHECKING:
+    from ascpipe.tf.serving import ServedTables
     from ascpipe.tf.slots import OptimizerSlot
     from ascpipe.tf.table import Table
     from ascpipe.tf.table_lookup import TableLookup
@@ -99,6 +100,7 @@ class GraphState:
         optimizer_counts: how many optimizers of a name there are.
         warm_starts: what to call with a session that was initialised and not restored.
         started: whether ``start_asc_pipeline`` has completed this graph.
+        served: of a graph that is made to be exported, the tables that it looks up in files; else None.
     """
 
     def __init__(self, graph: tf.Graph, stream_numbers: Iterator[int]) -> None:
@@ -115,6 +117,7 @@ class GraphState:
         self.optimizer_counts: Dict[str, int] = collections.Counter()
         self.warm_starts: List[Callable[[tf.compat.v1.Session], Any]] = []
         self.started = False
+        self.served: Optional[ServedTables] = None
         self._stream_numbers = stream_numbers
         self._streams: Dict[Any, Stream] = {}
 

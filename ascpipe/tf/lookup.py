@@ -32,6 +32,9 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, tf.Tensor], send_cou
                   serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
     """Look up the rows of a feature's ids.
 
+    In a graph that is made to be exported (docs/saved_models.md) the rows are those of a checkpoint, and ``ids`` come
+    from where they may.
+
     Args:
         hashtable: from ``create_table``.
         ids: a FeatureSpec of this table, or a list of one, that an insert function of this channel submits; or, with
@@ -61,6 +64,8 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, tf.Tensor], send_cou
         RuntimeError: no ``batch`` with dynamic shapes; the 129th lookup of a table; a new lookup after the
             pipeline was started.
         KeyError: ``batch`` does not have the feature.
+        NotBuiltYetError: a training lookup in a graph that is made to be exported.
+        CheckpointError: there, the table is not as the checkpoint has it, or the disk refused its file.
     """
     configuration = Configuration.get_instance()
     ids = _only_feature(hashtable, ids)
@@ -74,7 +79,9 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, tf.Tensor], send_cou
     channel = TRAIN if is_train else EVAL
     default_row = _default_row(hashtable, serving_default_value)
     state = configuration.of_graph(graph)
-    _require_own_table(state, graph, hashtable)
+    _require_own_table(state, hashtable)
+    if state.served is not None:
+        return state.served.look_up(hashtable, ids, batch, default_row, name, is_train=is_train)
     if modify_graph:
         rows = look_up_tensor(
             state, hashtable, ids, channel=channel, name=name, default_row=default_row, is_grad=is_grad,
@@ -146,8 +153,8 @@ def _default_row(table: Table, value: Any) -> Optional[tf.Tensor]:
     return tf.reshape(row, [] if row.shape.num_elements() == 1 else [dim])
 
 
-def _require_own_table(state: GraphState, graph: tf.Graph, table: Table) -> None:
-    if table.variable.graph is not graph or state.tables.get(table.table_name) is not table:
+def _require_own_table(state: GraphState, table: Table) -> None:
+    if state.tables.get(table.table_name) is not table:
         raise ValueError("table {!r} was created in another graph, or before init()".format(table.table_name))
 
 

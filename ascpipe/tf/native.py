@@ -10,7 +10,7 @@ from ascpipe.tfops import load
 
 _ERROR_BYTES = 4096
 
-NO_TABLE = -1  #: a feature that is left out
+NO_TABLE = -1  #: a feature that is left out; a table that the pipeline does not have
 
 _CODES = {
     kind(None, None, "").error_code: kind

@@ -143,6 +143,8 @@ class Pipeline:
 def start_asc_pipeline() -> None:
     """Start the pipeline of the default graph: after the optimizers' ``apply_gradients``, before the session.
 
+    A graph that is made to be exported has none; there it does nothing.
+
     Afterwards tables and training lookups are complete.  ``terminate_config_initializer`` ends it.  Until then other
     graphs, as an Estimator makes one for each call, join it by a call of this: they have the same tables, with
     the rows that training has given them.
@@ -160,6 +162,8 @@ def start_asc_pipeline() -> None:
     configuration = Configuration.get_instance()
     graph = tf.compat.v1.get_default_graph()
     state = configuration.of_graph(graph)
+    if state.served is not None:
+        return
     if state.started:
         raise RuntimeError("start_asc_pipeline() was called before for this graph")
     if graph.finalized:

@@ -143,6 +143,7 @@ class Saver(tf.compat.v1.train.Saver):
         """
         allow_missing = {*allow_missing, *os.environ.get("ASCPIPE_ALLOW_MISSING", "").split(",")}
         state = _state_with_tables(sess.graph)
+        save_path = _dense_path(sess.graph, save_path)
         if state is not None:
             Configuration.get_instance().running_pipeline().background.settle()
         if state is not None and save_path:
@@ -164,15 +165,22 @@ def install() -> None:
 
 
 def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
-    """What is known of a graph with tables; None: it has none. Raises ``RuntimeError`` before it is started."""
+    """What is known of a graph with tables; None: it has none, or looks them up in files. Raises ``RuntimeError``
+    before it is started."""
     if not Configuration.is_initialised():
         return None
     state = Configuration.get_instance().of_graph(graph)
-    if not state.tables:
+    if not state.tables or state.served is not None:
         return None
     if not state.started:
         raise RuntimeError("tables are saved and restored once their pipeline runs: call start_asc_pipeline() before")
     return state
+
+
+def _dense_path(graph: tf.Graph, prefix: str) -> str:
+    """From where TensorFlow restores its part; of a graph that is made to be exported, what was verified."""
+    served = Configuration.get_instance().of_graph(graph).served if Configuration.is_initialised() else None
+    return prefix if served is None else served.dense_path(prefix)
 
 
 def _step_number(sess: Any, global_step: Any) -> Optional[int]:

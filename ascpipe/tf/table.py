@@ -50,17 +50,29 @@ class Table:
     Attributes:
         table_name: its name, without the characters that are removed.
         shape: what the native side is told of it.
-        variable: the device rows, float[device rows, dim], a ref variable; of an expansion table one row without use.
         key_dtype: dtype of its keys as declared; keys are int64 everywhere.
         is_save: whether checkpoints shall hold it.
     """
 
-    def __init__(self, shape: native.TableShape, variable: tf.Variable, key_dtype: tf.DType, *, is_save: bool) -> None:
+    def __init__(self, shape: native.TableShape, variable: Optional[tf.Variable], key_dtype: tf.DType, *,
+                 is_save: bool) -> None:
         self.table_name = shape.name
         self.shape = shape
-        self.variable = variable
+        self._variable = variable
         self.key_dtype = key_dtype
         self.is_save = is_save
+
+    @property
+    def variable(self) -> tf.Variable:
+        """The device rows, float[device rows, dim], a ref variable; of an expansion table one row without use.
+
+        Raises:
+            RuntimeError: the graph is made to be exported; its rows are in a file.
+        """
+        if self._variable is None:
+            raise RuntimeError("table {!r} has no variable here: the graph is made to be exported, its rows are in a "
+                               "file".format(self.table_name))
+        return self._variable
 
     @property
     def emb_size(self) -> int:
@@ -157,6 +169,10 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         raise ValueError("table name {!r} is taken already{}".format(
             name, "" if name == table_name else " (as {!r})".format(table_name)))
     width = dim if isinstance(dim, int) else int(dim[0])
+    if configuration.of_graph(graph).served is not None:
+        shape = native.TableShape(native.NO_TABLE, table_name, width, int(device_vocabulary_size), 0, 0, 0.0, 0.0, 0.0)
+        tables[table_name] = Table(shape, None, key_dtype, is_save=is_save)
+        return tables[table_name]
     first = row_initializer(emb_initializer, table_name, width, graph.seed)
     number = configuration.table_number(table_name, len(tables))
     shape = native.TableShape(number, table_name, width, int(device_vocabulary_size), first.seed, first.kind,

@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "ascpipe.tf": {"ascpipe.tfops", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm"},
     "ascpipe.tfops": {"ascpipe.control", "ascpipe.shm"},
     "ascpipe.__main__": {"ascpipe.cli"},
-    "ascpipe.cli": {"ascpipe.daemon", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm"},
+    "ascpipe.cli": {"ascpipe.daemon", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm", "ascpipe.tfops"},
     "ascpipe.daemon": {"ascpipe.control", "ascpipe.shm"},
     "ascpipe.workers": {"ascpipe.tables", "ascpipe.kernels", "ascpipe.shm", "ascpipe.control"},
     "ascpipe.tables": {"ascpipe.kernels"},

@@ -72,7 +72,7 @@ def do_merge_lookup(is_train: bool = True) -> None:
     configuration = Configuration.get_instance()
     state = configuration.of_graph(tf.compat.v1.get_default_graph())
     channel = TRAIN if is_train else EVAL
-    if not configuration.modify_graph:
+    if not configuration.modify_graph or state.served is not None:
         return
     if not any(lookup.channel == channel for lookup in state.requests.lookups):
         if state.lookups and not state.requests.lookups:

@@ -94,7 +94,8 @@ def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump
     """Move what makes the ids of ``sparse_lookup(modify_graph=True)`` into the datasets, and start the pipeline.
 
     Call it after all gradients are applied and before the session. Iterators, their initializers and their batches
-    stay what they are; ``get_initializer`` gives the initializers.
+    stay what they are; ``get_initializer`` gives the initializers. In a graph that is made to be exported it does
+    nothing.
 
     Args:
         full_graph: else the default graph.
@@ -111,6 +112,8 @@ def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump
         NotBuiltYetError, AscpipeError: as ``start_asc_pipeline``.
     """
     graph = full_graph or tf.compat.v1.get_default_graph()
+    if Configuration.get_instance().of_graph(graph).served is not None:
+        return
     with graph.as_default():
         _modify(graph, dump_graph=dump_graph)
         start_asc_pipeline()
