@@ -1,12 +1,8 @@
-"""Graphs that are made to be exported: their lookups read tables of a checkpoint from files (docs/saved_models.md).
-
-``serving_tables`` is for programs that name it; ``install`` gives it to what every Estimator of the process exports.
-"""
+"""Graphs that are made to be exported: their lookups read tables of a checkpoint from files (docs/saved_models.md)."""
 import contextlib
 import os
 import tempfile
-import weakref
-from typing import Any, Callable, Dict, Iterator, List, MutableMapping, Optional, Union
+from typing import Any, Dict, Iterator, List, Optional, Union
 
 import tensorflow as tf
 
@@ -24,13 +20,7 @@ from ascpipe.tf.missing import dense_restore
 from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.table import Table, outside_scopes
 
-_Files = Dict[str, TableFile]  #: by the name of the table, what was written into a folder
-
-_ESTIMATOR = tf.estimator.Estimator
-#: TensorFlow's own, before ``install``.
-_plain_add_meta_graph = _ESTIMATOR._add_meta_graph_for_mode
-#: Of each SavedModel that is being written: the graphs of its modes share files.
-_files_of: MutableMapping[Any, _Files] = weakref.WeakKeyDictionary()
+Files = Dict[str, TableFile]  #: by the name of the table, what was written into a folder
 
 
 class ServedTables:
@@ -42,7 +32,7 @@ class ServedTables:
         files: what is in it already.
     """
 
-    def __init__(self, prefix: str, folder: str, files: _Files) -> None:
+    def __init__(self, prefix: str, folder: str, files: Files) -> None:
         self._prefix = prefix
         self._folder = folder
         self._files = files
@@ -187,12 +177,13 @@ def serving_tables(prefix: str) -> Iterator[None]:
         EnvironmentError: ``init`` was not called.
         RuntimeError: the default graph has tables.
     """
-    with tempfile.TemporaryDirectory(prefix="ascpipe-export-") as folder, _serving(prefix, folder, {}):
+    with tempfile.TemporaryDirectory(prefix="ascpipe-export-") as folder, served_from(prefix, folder, {}):
         yield
 
 
 @contextlib.contextmanager
-def _serving(prefix: str, folder: str, files: _Files) -> Iterator[None]:
+def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
+    """As ``serving_tables``, with table files in a folder of the caller's; arguments are those of ServedTables."""
     state = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph())
     if state.tables or state.served is not None:
         raise RuntimeError("the default graph has tables already, or those of a checkpoint: serving_tables() comes "
@@ -205,30 +196,3 @@ def _serving(prefix: str, folder: str, files: _Files) -> Iterator[None]:
         raise
     finally:
         state.served.close()
-
-
-def install() -> None:
-    """Let every Estimator export the tables of its graphs, too. May be called twice."""
-    _ESTIMATOR._add_meta_graph_for_mode = _add_meta_graph
-
-
-def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: str, *args: Any,
-                    **kwargs: Any) -> Any:
-    """In the place of TensorFlow's, which makes a graph, then calls the input receiver of its mode, then the model."""
-    if not Configuration.is_initialised():
-        return _plain_add_meta_graph(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)
-    with contextlib.ExitStack() as ends:
-        folder = os.path.join(tf.compat.as_text(builder._export_dir), "assets")
-        if "://" in folder:  # TensorFlow copies the files there
-            folder = ends.enter_context(tempfile.TemporaryDirectory(prefix="ascpipe-export-"))
-        files = _files_of.setdefault(builder, {})
-
-        def served(receive: Callable[[], Any]) -> Callable[[], Any]:
-            def receive_served() -> Any:
-                ends.enter_context(_serving(os.fsdecode(checkpoint_path), folder, files))
-                return receive()
-
-            return receive_served
-
-        receivers = {mode: receive and served(receive) for mode, receive in input_receiver_fn_map.items()}
-        return _plain_add_meta_graph(self, builder, receivers, checkpoint_path, *args, **kwargs)

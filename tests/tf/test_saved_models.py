@@ -180,8 +180,10 @@ def test_an_export_is_served_without_ascpipe_and_gives_what_predict_gives(traine
             str(tmp_path / "older"), receiver, checkpoint_path=str(folder / "model.ckpt-4"))
         exported.append(tf.compat.as_text(older))
         assert Configuration.get_instance().pipeline is None
-    specs, tensors, older = (bits(found) for found in served(tmp_path, *exported).values())
-    assert specs == tensors == bits(predicted) != older
+    with programs.ascpipe(use_dynamic_expansion=True):
+        exported.append(Job(folder).export(tmp_path / "expansion"))
+    specs, tensors, older, expansion = (bits(found) for found in served(tmp_path, *exported).values())
+    assert specs == tensors == expansion == bits(predicted) != older
     assert any((each["default"] == 7.0).all(axis=-1).any() and not each["rows"].all() for each in predicted)
     assert sorted(os.listdir(os.path.join(exported[0], "assets"))) == ["item.asctable", "user.asctable"]
     saved = {name for name, _ in tf.train.list_variables(os.path.join(exported[0], "variables", "variables"))}

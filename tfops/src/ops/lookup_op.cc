@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "bridge/default_row.h"
 #include "bridge/pipeline.h"
 #include "bridge/status.h"
 #include "core/gather.h"
@@ -92,19 +93,13 @@ class LookupOp : public tensorflow::OpKernel {
     const tensorflow::Tensor rows =
         tensorflow::IsRefType(ctx->input_dtype(0)) ? ctx->mutable_input(0, false) : ctx->input(0);
     const tensorflow::Tensor& slots = ctx->input(1);
-    const tensorflow::Tensor& default_row = ctx->input(2 + k_);
     OP_REQUIRES(ctx, rows.dims() == 2, Refuse(Code::kInvalidArgument, type_string(), ": rows have shape ",
                                               rows.shape().DebugString(), ", expected [device rows, dim]"));
     const std::int64_t dim = rows.dim_size(1);
     OP_REQUIRES(ctx, slots.dims() == 1, Refuse(Code::kInvalidArgument, type_string(), ": slots have shape ",
                                                slots.shape().DebugString(), ", expected a vector"));
-    OP_REQUIRES(ctx, default_row.dims() <= 1 && (default_row.dims() == 0 || default_row.dim_size(0) == dim),
-                Refuse(Code::kInvalidArgument, type_string(), ": default_row has shape ",
-                       default_row.shape().DebugString(), ", expected [] or [", dim, "]"));
-    std::vector<float> fallback(static_cast<std::size_t>(dim));
-    for (std::int64_t column = 0; column < dim; ++column) {
-      fallback[column] = default_row.flat<float>()(default_row.dims() == 0 ? 0 : column);
-    }
+    std::vector<float> fallback;
+    OP_REQUIRES_OK(ctx, ReadDefaultRow(ctx, 2 + k_, dim, &fallback));
     GatherSource source = {rows.flat<float>().data(), rows.dim_size(0),     dim,
                            slots.flat<std::int32_t>().data(), slots.NumElements(), fallback.data()};
     std::shared_ptr<Pipeline> pipeline;  // its mapping stays while rows are read from it

@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "bridge/default_row.h"
 #include "bridge/parallel.h"
 #include "bridge/served_table.h"
 #include "bridge/status.h"
@@ -58,14 +59,8 @@ class ServedLookupOp : public tensorflow::OpKernel {
     OP_REQUIRES(ctx, file.dim() == dim_, Refuse(Code::kFailedPrecondition, "table ", handle.name(), " has rows of ",
                                                 file.dim(), " floats, the lookup wants ", dim_));
     const tensorflow::Tensor& keys = ctx->input(1);
-    const tensorflow::Tensor& default_row = ctx->input(2);
-    OP_REQUIRES(ctx, default_row.dims() <= 1 && (default_row.dims() == 0 || default_row.dim_size(0) == dim_),
-                Refuse(Code::kInvalidArgument, "AscServedLookup: default_row has shape ",
-                       default_row.shape().DebugString(), ", expected [] or [", dim_, "]"));
-    std::vector<float> fallback(static_cast<std::size_t>(dim_));
-    for (std::int64_t column = 0; column < dim_; ++column) {
-      fallback[column] = default_row.flat<float>()(default_row.dims() == 0 ? 0 : column);
-    }
+    std::vector<float> fallback;
+    OP_REQUIRES_OK(ctx, ReadDefaultRow(ctx, 2, dim_, &fallback));
     tensorflow::TensorShape shape = keys.shape();
     shape.AddDim(dim_);
     tensorflow::Tensor* rows;

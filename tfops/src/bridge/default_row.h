@@ -1,0 +1,32 @@
+// What a key without a row gives.
+#ifndef ASCPIPE_BRIDGE_DEFAULT_ROW_H_
+#define ASCPIPE_BRIDGE_DEFAULT_ROW_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "bridge/status.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+// The input `place` of an op, float[dim] or a scalar for all columns, as float[dim].
+inline tensorflow::Status ReadDefaultRow(tensorflow::OpKernelContext* ctx, int place, std::int64_t dim,
+                                         std::vector<float>* row) {
+  const tensorflow::Tensor& given = ctx->input(place);
+  if (given.dims() > 1 || (given.dims() == 1 && given.dim_size(0) != dim)) {
+    return Refuse(Code::kInvalidArgument, ctx->op_kernel().type_string(), ": default_row has shape ",
+                  given.shape().DebugString(), ", expected [] or [", dim, "]");
+  }
+  const float* values = given.flat<float>().data();
+  if (given.dims() == 1) {
+    row->assign(values, values + dim);
+  } else {
+    row->assign(static_cast<std::size_t>(dim), *values);
+  }
+  return tensorflow::Status::OK();
+}
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_DEFAULT_ROW_H_
