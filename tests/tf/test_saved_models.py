@@ -1,4 +1,5 @@
 """What an Estimator exports is served by TensorFlow and the op library alone, and gives what ``predict`` gives."""
+import errno
 import functools
 import os
 import subprocess
@@ -9,7 +10,8 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
-from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError, DamagedCheckpointError
 from ascpipe.checkpoint.retention import is_delta
 from ascpipe.cli.main import main
 from ascpipe.tf import Saver, serving_tables
@@ -176,9 +178,9 @@ def test_an_export_is_served_without_ascpipe_and_gives_what_predict_gives(traine
     with programs.ascpipe():
         exported.append(Job(folder).export(tmp_path / "specs"))
         exported.append(Job(folder, NPUEstimator, tensors=True).export(tmp_path / "tensors"))
-        older = Job(folder).estimator.export_savedmodel(
-            str(tmp_path / "older"), receiver, checkpoint_path=str(folder / "model.ckpt-4"))
-        exported.append(tf.compat.as_text(older))
+        older = Job(folder).estimator.export_savedmodel(  # not to a local directory, as far as we know
+            "file://{}/older".format(tmp_path), receiver, checkpoint_path=str(folder / "model.ckpt-4"))
+        exported.append(tf.compat.as_text(older)[len("file://"):])
         assert Configuration.get_instance().pipeline is None
     with programs.ascpipe(use_dynamic_expansion=True):
         exported.append(Job(folder).export(tmp_path / "expansion"))
@@ -242,6 +244,19 @@ def test_a_damaged_checkpoint_is_not_exported(trained, tmp_path):
         finally:
             with path.open("r+b") as file:
                 file.write(content[:1])
+
+
+def test_a_full_disk_says_what_was_not_exported_and_leaves_no_file(trained, tmp_path, monkeypatch):
+    folder, _ = trained
+
+    def refuse(fd):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with programs.ascpipe():
+        monkeypatch.setattr(disk, "sync", refuse)
+        with pytest.raises(CheckpointError, match="E500: table 'user' was not exported to .*/assets: No space left"):
+            Job(folder).export(tmp_path)
+    assert not list(tmp_path.glob("*/assets"))
 
 
 def test_a_session_program_exports_sparse_features_by_serving_tables(trained, tmp_path):
