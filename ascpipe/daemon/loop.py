@@ -99,7 +99,7 @@ class Daemon:
 
     def close(self) -> None:
         """Give everything back; also after an exception in ``serve``."""
-        self._supervisor.end_all()
+        self._supervisor.close()
         if self._trainer is not None:
             self._trainer.close()
         if self._memory is not None:
@@ -141,7 +141,8 @@ class Daemon:
     # ---- events
 
     def _watch_workers(self) -> None:
-        self._supervisor.read()
+        for worker in self._supervisor.read():
+            self._note_pid(worker)
         for ended in self._supervisor.reap():
             self._log.warning("%s (pid %d) ended: %s", ended.worker.sentence, ended.pid, ended.cause)
             if ended.unborn and any(word in ended.cause for word in _BROKEN_CACHE):
@@ -198,9 +199,14 @@ class Daemon:
         memory = self._memory
         if memory is None:
             return
-        base = layout.BELL_KEY_WORKERS if worker.kind == KEY else layout.BELL_TABLE_WORKERS
-        memory.set_pid(base + worker.index, self._supervisor.pid(worker))
+        self._note_pid(worker)
         self._supervisor.attach(worker, memory.attach_body(self._settings, restart=restart), memory.fds())
+
+    def _note_pid(self, worker: Worker) -> None:
+        """Say in shared memory which process waits at the worker's bell."""
+        if self._memory is not None:
+            base = layout.BELL_KEY_WORKERS if worker.kind == KEY else layout.BELL_TABLE_WORKERS
+            self._memory.set_pid(base + worker.index, self._supervisor.pid(worker))
 
     # ---- verbs
 

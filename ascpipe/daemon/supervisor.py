@@ -6,19 +6,20 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
-from ascpipe.control import fdsocket
-from ascpipe.daemon import exec_worker
+from ascpipe.control import exec_worker, fdsocket
 from ascpipe.daemon.lifecycle import KEY, TABLE, Worker, WorkerEnded
+from ascpipe.daemon.template import LOADING, Adopted, Template, adopt_orphans
 from ascpipe.errors import AscpipeError, MessageError, MessageTimeoutError, WorkerError, received
 from ascpipe.names import RunDir
 
-#: how the two kinds are started; tests give their own
+#: how the two kinds are executed; tests give their own
 COMMANDS: Mapping[str, Sequence[str]] = {
     KEY: (sys.executable, "-m", "ascpipe.workers.key_worker"),
     TABLE: (sys.executable, "-m", "ascpipe.workers.table_worker"),
 }
+_TEMPLATE = (sys.executable, "-m", "ascpipe.workers.template")
 _OOM_SCORE_ADJ = {KEY: "500", TABLE: "100"}  # when memory runs out, a stateless worker goes first
 _READ_S = 0.2  # for the rest of a message whose first byte is there
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
@@ -28,51 +29,96 @@ _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning
 
 @dataclass
 class _Process:
-    """A worker that runs, or ended and was not reaped yet."""
+    """A worker that runs, or ended and was not reaped yet; or one that begins when the template has loaded."""
 
     worker: Worker
     generation: int
-    popen: "subprocess.Popen[bytes]"
     channel: socket.socket
+    theirs: Optional[socket.socket]  # the worker's end of the channel, until it has it
+    popen: "Union[subprocess.Popen[bytes], Adopted, None]" = None
+    cannot_start: str = ""
     attached: bool = False
     silent: bool = False  # its end of the channel is closed: nothing more will come, only its death
     report: Optional[AscpipeError] = None
 
 
 class Supervisor:
-    """Owns the worker processes.
+    """Owns the worker processes. They are forked from a template, which is as old as the first of them.
 
     Args:
         run: where their logs lie.
         environment: what they see.
-        commands: by kind; ``--channel --index --generation`` are appended.
+        commands: by kind; ``--channel --index --generation`` are appended. Others than our own are executed.
     """
 
     def __init__(self, run: RunDir, environment: Mapping[str, str],
                  commands: Mapping[str, Sequence[str]] = COMMANDS) -> None:
         self._run, self._environment, self._commands = run, dict(environment), commands
         self._processes: Dict[Worker, _Process] = {}
+        self._template: Optional[Template] = None
 
     def start(self, worker: Worker, generation: int) -> None:
-        """Spawn it: own session and process group, killed with us, log of its own."""
+        """Start it: own session and process group, killed with us, log of its own.
+
+        It begins when the template has loaded: ``read`` says so. Messages that are sent to it before wait for it.
+        """
+        if self._commands is COMMANDS and self._template is None:
+            self._template = self._start_template()
+        ours, theirs = socket.socketpair()
+        process = self._processes[worker] = _Process(worker, generation, ours, theirs)
+        if self._template is None or self._template.state != LOADING:
+            try:
+                self._begin(process)
+            except OSError:
+                del self._processes[worker]
+                ours.close()
+                raise
+
+    def _start_template(self) -> Template:
+        adopt_orphans()
         ours, theirs = socket.socketpair()
         try:
-            command = [sys.executable, "-I", "-S", exec_worker.__file__, str(os.getpid()), _OOM_SCORE_ADJ[worker.kind],
-                       *self._commands[worker.kind], "--channel", str(theirs.fileno()), "--index", str(worker.index),
-                       "--generation", str(generation)]
-            log = os.open(self._run.worker_log(str(worker)), _LOG_FLAGS, 0o600)
-            try:
-                popen = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[theirs.fileno()],
-                    start_new_session=True, cwd="/", env=self._environment)
-            finally:
-                os.close(log)
+            with theirs:
+                return Template(self._execute("template-0", _TEMPLATE, _OOM_SCORE_ADJ[TABLE], theirs), ours)
         except BaseException:
             ours.close()
             raise
+
+    def _begin(self, process: _Process) -> None:
+        """Give a worker its process. Raises ``OSError``."""
+        worker, theirs = process.worker, process.theirs
+        if theirs is None:
+            return
+        process.theirs = None
+        with theirs:
+            process.popen = self._fork(worker, process.generation, theirs) or self._execute(
+                str(worker), [*self._commands[worker.kind], "--index", str(worker.index),
+                              "--generation", str(process.generation)], _OOM_SCORE_ADJ[worker.kind], theirs)
+
+    def _fork(self, worker: Worker, generation: int, theirs: socket.socket) -> Optional[Adopted]:
+        if self._template is None:
+            return None
+        log = self._open_log(str(worker))
+        try:
+            return self._template.fork({"kind": worker.kind, "index": worker.index, "generation": generation,
+                                        "oom_score_adj": _OOM_SCORE_ADJ[worker.kind]}, (theirs.fileno(), log))
         finally:
-            theirs.close()
-        self._processes[worker] = _Process(worker, generation, popen, ours)
+            os.close(log)
+
+    def _execute(self, name: str, command: Sequence[str], oom_score_adj: str,
+                 theirs: socket.socket) -> "subprocess.Popen[bytes]":
+        log = self._open_log(name)
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", exec_worker.__file__, str(os.getpid()), oom_score_adj, *command,
+                 "--channel", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[theirs.fileno()],
+                start_new_session=True, cwd="/", env=self._environment)
+        finally:
+            os.close(log)
+
+    def _open_log(self, name: str) -> int:
+        return os.open(self._run.worker_log(name), _LOG_FLAGS, 0o600)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
         """Hand it the segments.  One that is dead already is found out by ``reap``."""
@@ -86,8 +132,9 @@ class Supervisor:
         return list(self._processes)
 
     def pid(self, worker: Worker) -> int:
-        """Of its process, 0 if there is none."""
-        return self._processes[worker].popen.pid if worker in self._processes else 0
+        """Of its process, 0 if there is none, or not yet."""
+        popen = self._processes[worker].popen if worker in self._processes else None
+        return 0 if popen is None else popen.pid
 
     def generation(self, worker: Worker) -> int:
         """Of its process, 0 if there is none."""
@@ -99,39 +146,62 @@ class Supervisor:
 
     def channels(self) -> List[int]:
         """Descriptors that get readable when a worker says something or ends."""
-        return [process.channel.fileno() for process in self._processes.values() if not process.silent]
+        said = [process.channel.fileno() for process in self._processes.values() if not process.silent]
+        return [*said, *(self._template.fds() if self._template is not None else ())]
 
-    def read(self) -> None:
-        """Take in what the workers said."""
+    def read(self) -> List[Worker]:
+        """Take in what the workers said; those that have got their process since the last call."""
+        begun = []
+        if self._template is not None:
+            self._template.look()
+            for process in self._processes.values():
+                if process.theirs is not None and self._template.state != LOADING:
+                    begun.append(process.worker)
+                    try:
+                        self._begin(process)
+                    except OSError as error:  # too many processes or files
+                        process.cannot_start = "it cannot be started: {}".format(error)
         for process in self._processes.values():
             self._read_one(process)
+        return begun
 
     def reap(self) -> List[WorkerEnded]:
         """Workers that ended since the last call, each once, reaped."""
         ended = []
         for worker, process in list(self._processes.items()):
-            if process.popen.poll() is None:
+            code = None if process.popen is None else process.popen.poll()
+            if code is None and not process.cannot_start:
                 continue
             self._read_one(process)
+            pid = self.pid(worker)
             process.channel.close()
             del self._processes[worker]
-            code = process.popen.returncode
             ended.append(WorkerEnded(
-                worker, process.popen.pid, process.generation, -code if code < 0 else 0,
-                self._cause(worker, code), process.report, unborn=not process.attached))
+                worker, pid, process.generation, -code if code is not None and code < 0 else 0,
+                process.cannot_start or self._cause(worker, code or 0), process.report, unborn=not process.attached))
         return ended
 
     def end_all(self) -> None:
         """Kill and reap all workers and what they started."""
-        for process in self._processes.values():
+        popens = [process.popen for process in self._processes.values() if process.popen is not None]
+        for popen in popens:
             try:
-                os.killpg(process.popen.pid, signal.SIGKILL)  # not reaped, so the number is still theirs
+                os.killpg(popen.pid, signal.SIGKILL)  # not reaped, so the number is still theirs
             except ProcessLookupError:
-                process.popen.kill()  # it did not get as far as its own group
+                popen.kill()  # it did not get as far as its own group
+        for popen in popens:
+            popen.wait()
         for process in self._processes.values():
-            process.popen.wait()
             process.channel.close()
+            if process.theirs is not None:
+                process.theirs.close()
         self._processes.clear()
+
+    def close(self) -> None:
+        """Kill and reap all workers and the template."""
+        self.end_all()
+        if self._template is not None:
+            self._template.end()
 
     def _read_one(self, process: _Process) -> None:
         while not process.silent:

@@ -17,6 +17,13 @@ _PR_SET_PDEATHSIG = 1
 def main() -> None:
     """Never returns."""
     supervisor, oom_score_adj, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    fence_in(supervisor, oom_score_adj)
+    os.execv(command[0], command)  # noqa: S606  (a fixed command of the supervisor)
+
+
+def fence_in(supervisor: int, oom_score_adj: str) -> None:
+    """Make this process die with its supervisor and by its word only, leave no core file, and go first or last
+    when memory runs out. Ends the process if the supervisor has died before."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     for number in (signal.SIGTERM, signal.SIGINT):  # sent to a whole group; only the supervisor ends a worker
         signal.signal(number, signal.SIG_IGN)
@@ -28,7 +35,6 @@ def main() -> None:
             file.write(oom_score_adj)
     except OSError:
         pass  # some containers forbid it; then the kernel chooses by size
-    os.execv(command[0], command)  # noqa: S606  (a fixed command of the supervisor)
 
 
 if __name__ == "__main__":

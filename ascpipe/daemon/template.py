@@ -1,0 +1,137 @@
+"""The process that workers are forked from, as the supervisor sees it; ``ascpipe.workers.template`` is what it runs.
+
+It saves what a worker loads before it can begin. It is never needed: without it workers are executed.
+"""
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+from typing import Any, Dict, Optional, Sequence, Tuple
+
+from ascpipe.control import fdsocket
+from ascpipe.errors import MessageError, MessageTimeoutError
+
+_PR_SET_CHILD_SUBREAPER = 36
+_FORK_S = 5.0  # a fork takes milliseconds, and longer on a busy machine
+_READ_S = 0.2  # for the rest of a message whose first byte is there
+
+LOADING, READY, GONE = "loading", "ready", "gone"
+
+
+class Adopted:
+    """A process that was forked from the template, and is our child since; as much of ``Popen`` as we use.
+
+    Args:
+        pid: of the process. Raises ``ChildProcessError`` if it is no child of ours.
+
+    Attributes:
+        returncode: as ``Popen`` has it: None while it runs, an exit code, or the number of a signal below 0.
+    """
+
+    def __init__(self, pid: int) -> None:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        self.pid = pid
+        self.returncode: Optional[int] = None
+
+    def poll(self) -> Optional[int]:
+        """``returncode``; the process is reaped if it has ended."""
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> Optional[int]:
+        """``returncode``, once the process has ended."""
+        return self._wait(0)
+
+    def kill(self) -> None:
+        """Send SIGKILL, unless it was reaped."""
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def _wait(self, options: int) -> Optional[int]:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            if pid:
+                self.returncode = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        return self.returncode
+
+
+class Template:
+    """Forks workers, once it has loaded.
+
+    Args:
+        process: that runs ``ascpipe.workers.template``; killed by ``end``.
+        channel: our end of its channel; closed by ``end``.
+
+    Attributes:
+        state: LOADING, READY, or GONE, which it stays.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]", channel: socket.socket) -> None:
+        self._process, self._channel = process, channel
+        self.state = LOADING
+
+    def fds(self) -> Sequence[int]:
+        """What gets readable when it has loaded, or ended."""
+        return () if self.state == GONE else (self._channel.fileno(),)
+
+    def look(self) -> None:
+        """Take in what it said."""
+        if self.state == LOADING:
+            try:
+                self._receive("loaded", _READ_S if _is_readable(self._channel) else 0.0)
+            except MessageTimeoutError:
+                return
+            except MessageError:
+                self.end()
+                return
+            self.state = READY
+        elif self.state == READY and _is_readable(self._channel):  # it speaks when it is asked: this is its end
+            self.end()
+
+    def fork(self, body: Dict[str, Any], fds: Tuple[int, int]) -> Optional[Adopted]:
+        """A new worker, our child; None: the template has ended, or does not answer and was ended.
+
+        Args:
+            body: kind, index, generation, oom_score_adj.
+            fds: the worker's channel and its log.
+        """
+        if self.state != READY:
+            return None
+        try:
+            fdsocket.send(self._channel, body, fds)
+            return Adopted(int(self._receive("forked", _FORK_S)["pid"]))
+        except (MessageError, ChildProcessError):
+            self.end()
+            return None
+
+    def end(self) -> None:
+        """Kill and reap it. Workers that were forked from it live on."""
+        if self.state != GONE:
+            self.state = GONE
+            self._process.kill()
+            self._process.wait()
+            self._channel.close()
+
+    def _receive(self, verb: str, timeout_s: float) -> Dict[str, Any]:
+        body, fds = fdsocket.receive(self._channel, timeout_s)
+        for fd in fds:
+            os.close(fd)
+        if body.get("verb") != verb:
+            raise MessageError("the template said {!r}, expected {!r}".format(body.get("verb"), verb))
+        return body
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose parent ends, as the template's forks do."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
+
+
+def _is_readable(channel: socket.socket) -> bool:
+    """Whether there are bytes, or the end."""
+    try:
+        channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True

@@ -1,0 +1,91 @@
+"""The process that workers are forked from is never needed: workers begin and live on without it."""
+import os
+import signal
+
+import psutil
+import pytest
+
+from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
+from tests.support.daemons import DaemonProcess, is_alive
+from tests.support.waiting import wait_until
+
+TEMPLATE = "ascpipe.workers.template"
+
+
+@pytest.fixture
+def daemon(monkeypatch):
+    monkeypatch.setenv("ASCPIPE_RING_BYTES", str(1 << 20))
+    made = DaemonProcess("unit")
+    yield made
+    made.end()
+
+
+def command(pid):
+    return " ".join(psutil.Process(pid).cmdline())
+
+
+def workers(daemon):
+    """Process ids by place, once all have begun."""
+    wait_until(lambda: all(worker["pid"] for worker in daemon.workers()))
+    return {Worker(worker["kind"], worker["index"]): worker["pid"] for worker in daemon.workers()}
+
+
+def template(daemon, pids):
+    """Its process id: the child of the daemon that is no worker."""
+    (pid,) = [child.pid for child in psutil.Process(daemon.pid).children() if child.pid not in pids.values()]
+    assert TEMPLATE in command(pid)
+    return pid
+
+
+def replaced(daemon, place, before):
+    """The worker in the place of one that was killed."""
+    os.kill(before[place], signal.SIGKILL)
+    wait_until(lambda: workers(daemon)[place] != before[place])
+    return workers(daemon)[place]
+
+
+def test_workers_are_forked_and_fenced_in_as_executed_ones_are_and_outlive_the_template(daemon):
+    pids = workers(daemon)
+    loaded = template(daemon, pids)
+    for place, pid in pids.items():
+        process = psutil.Process(pid)
+        assert TEMPLATE in command(pid)  # it was not executed
+        assert (process.ppid(), os.getpgid(pid), os.getsid(pid)) == (daemon.pid, pid, pid)
+        assert process.rlimit(psutil.RLIMIT_CORE) == (0, 0)
+        with open("/proc/{}/oom_score_adj".format(pid)) as file:
+            assert file.read().strip() == {KEY: "500", TABLE: "100"}[place.kind]
+        process.terminate()  # as a service manager does to the whole group
+    first = replaced(daemon, Worker(TABLE, 0), pids)
+    assert TEMPLATE in command(first)
+    os.kill(loaded, signal.SIGKILL)
+    wait_until(lambda: not is_alive(loaded))
+    pids = workers(daemon)
+    assert (pids[Worker(TABLE, 0)], all(map(is_alive, pids.values()))) == (first, True)
+    executed = replaced(daemon, Worker(KEY, 0), pids)
+    wait_until(lambda: "key_worker" in command(executed))
+    assert [worker["restarts"] for worker in daemon.workers()] == [1, 1]
+
+
+def test_workers_begin_without_a_template_that_dies_while_it_loads(daemon):
+    (loading,) = [child.pid for child in psutil.Process(daemon.pid).children()]
+    os.kill(loading, signal.SIGKILL)
+    for place, pid in workers(daemon).items():
+        wait_until(lambda: place.kind + "_worker" in command(pid))  # noqa: B023
+    assert [worker["restarts"] for worker in daemon.workers()] == [0, 0]
+
+
+def test_a_template_that_is_stopped_is_ended_and_the_worker_executed(daemon):
+    pids = workers(daemon)
+    stopped = template(daemon, pids)
+    os.kill(stopped, signal.SIGSTOP)
+    executed = replaced(daemon, Worker(KEY, 0), pids)
+    wait_until(lambda: "key_worker" in command(executed))
+    assert not is_alive(stopped)
+
+
+def test_a_killed_daemon_takes_the_template_and_forked_workers_with_it(daemon):
+    pids = workers(daemon)
+    everybody = [template(daemon, pids), *pids.values()]
+    os.kill(daemon.pid, signal.SIGKILL)
+    daemon.wait()
+    wait_until(lambda: not any(map(is_alive, everybody)))

@@ -1,0 +1,101 @@
+"""The process that workers are forked from: it has loaded what they need.
+
+    python -m ascpipe.workers.template --channel FD
+
+A worker that begins by itself first loads numba and the compiled kernels, about a second of processor time. A fork of
+this one begins in milliseconds and shares what was loaded. Here are no threads of ours, no segments and nothing of a
+trainer, so that a fork takes along nothing but code. Each worker is forked twice: what is between ends at once, and the
+supervisor, a subreaper, becomes the worker's parent, as if it had executed it.
+"""
+import gc
+import os
+import socket
+import struct
+import sys
+import traceback
+from typing import Any, Dict, List, NoReturn
+
+import click
+
+from ascpipe.control import fdsocket
+from ascpipe.control.exec_worker import fence_in
+from ascpipe.errors import ConnectionClosedError
+from ascpipe.workers import key_worker, table_worker
+
+_IDLE_S = 1e9  # it waits for the next request, or the supervisor's end, as long as it takes
+_PID = struct.Struct("<i")
+_KINDS = {"key": key_worker.main, "table": table_worker.main}
+
+
+def serve(supervisor: socket.socket) -> None:
+    """Say that all is loaded, then fork a worker for each request; returns when the supervisor is gone."""
+    gc.freeze()  # a collection in a worker would write to, and so copy, every page of this process
+    fdsocket.send(supervisor, {"verb": "loaded"})
+    while True:
+        try:
+            body, fds = fdsocket.receive(supervisor, _IDLE_S)
+        except ConnectionClosedError:
+            return
+        fdsocket.send(supervisor, {"verb": "forked", "pid": _fork(supervisor, body, fds)})
+        for fd in fds:
+            os.close(fd)
+
+
+def _fork(supervisor: socket.socket, body: Dict[str, Any], fds: List[int]) -> int:
+    """Fork a worker; its process id. It begins when the supervisor is its parent."""
+    parent = os.getppid()
+    told, tell = os.pipe()
+    wait, begin = os.pipe()
+    between = os.fork()
+    if between == 0:
+        worker = os.fork()
+        if worker == 0:
+            for fd in (told, tell, begin, supervisor.detach()):
+                os.close(fd)
+            _be_worker(parent, wait, body, fds)
+        os.write(tell, _PID.pack(worker))
+        os._exit(0)
+    os.close(tell)
+    os.close(wait)
+    os.waitpid(between, 0)
+    (pid,) = _PID.unpack(os.read(told, _PID.size))
+    os.close(told)
+    os.write(begin, b"\0")
+    os.close(begin)
+    return int(pid)
+
+
+def _be_worker(supervisor: int, wait: int, body: Dict[str, Any], fds: List[int]) -> NoReturn:
+    """Become the worker that was asked for; whatever happens, nothing of the template goes on in this process."""
+    code = 1
+    try:
+        channel, log = fds
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+        os.setsid()
+        if os.read(wait, 1):  # else the template has died, and the supervisor does not know of us
+            os.close(wait)
+            fence_in(supervisor, body["oom_score_adj"])
+            _KINDS[body["kind"]].main(["--channel", str(channel), "--index", str(body["index"]),
+                                       "--generation", str(body["generation"])], prog_name=body["kind"])
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001  (nothing of the template may run here, whatever happens)
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+@click.command("template")
+@click.option("--channel", type=int, required=True, help="Descriptor of the socket to the supervisor.")
+def main(channel: int) -> None:
+    """Fork workers for a supervisor."""
+    with socket.socket(fileno=channel) as supervisor:
+        serve(supervisor)
+
+
+if __name__ == "__main__":
+    main()
