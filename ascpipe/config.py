@@ -13,8 +13,6 @@ from ascpipe.errors import ConfigError, ConfigFileError
 DEFAULTS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "defaults.toml")
 ENVIRONMENT_PREFIX = "ASCPIPE_"
 FILE_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
-#: variables of ours that are not settings
-OTHER_VARIABLES = frozenset({FILE_VARIABLE, ENVIRONMENT_PREFIX + "NAME"})
 
 
 class Settings(pydantic.BaseModel):

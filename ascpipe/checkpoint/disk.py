@@ -147,15 +147,6 @@ def begin_sync(fd: int, start: int, end: int) -> None:
             os.posix_fadvise(fd, start, end - start, os.POSIX_FADV_DONTNEED)  # begins to write what is dirty, keeps it
 
 
-def sync_directory(directory_fd: int, name: str) -> None:
-    """As ``sync``, for a directory by its name."""
-    fd = open_directory(name, directory_fd)
-    try:
-        sync(fd)
-    finally:
-        close(fd)
-
-
 def stamp(fd: int) -> Stamp:
     """What the file is now."""
     found = os.fstat(fd)

@@ -6,6 +6,5 @@ SERVING = "serving"  #: segments are there, workers work
 FAILED = "failed"  #: the session is over, its trainer has not left yet
 STOPPED = "stopped"  #: on the way out
 
-ALL = (IDLE, REGISTERED, SERVING, FAILED, STOPPED)
 HAS_TRAINER = frozenset({REGISTERED, SERVING, FAILED})
 HAS_SEGMENTS = frozenset({SERVING, FAILED})

@@ -1,4 +1,5 @@
 """Worker processes: spawns, watches, ends them, and says in a sentence how one ended."""
+import contextlib
 import os
 import re
 import signal
@@ -10,9 +11,10 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from ascpipe.control import exec_worker, fdsocket
 from ascpipe.daemon.lifecycle import KEY, TABLE, Worker, WorkerEnded
-from ascpipe.daemon.template import LOADING, Adopted, Template, adopt_orphans
+from ascpipe.daemon.template import LOADING, Adopted, Template
 from ascpipe.errors import AscpipeError, MessageError, MessageTimeoutError, WorkerError, received
 from ascpipe.names import RunDir
+from ascpipe.shm import syscalls
 
 #: how the two kinds are executed; tests give their own
 COMMANDS: Mapping[str, Sequence[str]] = {
@@ -63,7 +65,8 @@ class Supervisor:
         It begins when the template has loaded: ``read`` says so. Messages that are sent to it before wait for it.
         """
         if self._commands is COMMANDS and self._template is None:
-            self._template = self._start_template()
+            with contextlib.suppress(OSError):  # then workers are executed, or cannot be for the same reason
+                self._template = self._start_template()
         ours, theirs = socket.socketpair()
         process = self._processes[worker] = _Process(worker, generation, ours, theirs)
         if self._template is None or self._template.state != LOADING:
@@ -75,7 +78,7 @@ class Supervisor:
                 raise
 
     def _start_template(self) -> Template:
-        adopt_orphans()
+        syscalls.adopt_orphans()
         ours, theirs = socket.socketpair()
         try:
             with theirs:

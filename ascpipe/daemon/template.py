@@ -2,7 +2,6 @@
 
 It saves what a worker loads before it can begin. It is never needed: without it workers are executed.
 """
-import ctypes
 import os
 import signal
 import socket
@@ -12,7 +11,6 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 from ascpipe.control import fdsocket
 from ascpipe.errors import MessageError, MessageTimeoutError
 
-_PR_SET_CHILD_SUBREAPER = 36
 _FORK_S = 5.0  # a fork takes milliseconds, and longer on a busy machine
 _READ_S = 0.2  # for the rest of a message whose first byte is there
 
@@ -119,11 +117,6 @@ class Template:
         if body.get("verb") != verb:
             raise MessageError("the template said {!r}, expected {!r}".format(body.get("verb"), verb))
         return body
-
-
-def adopt_orphans() -> None:
-    """Become the parent of descendants whose parent ends, as the template's forks do."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
 
 
 def _is_readable(channel: socket.socket) -> bool:

@@ -40,9 +40,8 @@ SEALS = 1 | 2 | 4  #: F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW
 _RENAME_EXCHANGE = 2
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 MADV_DONTFORK = 10
-MADV_POPULATE_WRITE = 23
-MADV_HUGEPAGE = 14
 
 
 class _Timespec(ctypes.Structure):
@@ -151,6 +150,12 @@ def set_parent_death_signal(signal_number: int) -> None:
     """Get ``signal_number`` when the *thread* that started us ends; check getppid() afterwards."""
     if _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal_number), 0, 0, 0) != 0:
         _raise("prctl(PR_SET_PDEATHSIG)")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of each descendant whose own parent ends."""
+    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0) != 0:
+        _raise("prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def map_shared(fd: int, size: int) -> int:
