@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "check.h"
+#include "core/dealt_gradients.h"
 #include "core/gather.h"
 #include "core/segment_sum.h"
 
@@ -17,7 +18,7 @@ int Random(int limit) {
 }
 float RandomFloat() { return static_cast<float>(Random(2000001) - 1000000) / 12345.0f; }
 
-const std::int64_t kDims[] = {1, 2, 7, 8, 16, 31, 32, 64, 65};
+const std::int64_t kDims[] = {1, 2, 7, 8, 16, 31, 32, 64, 65, 128};
 
 }  // namespace
 
@@ -43,6 +44,39 @@ TEST(SumsAreBitEqualToThePlainLoop) {
       ++row;
     }
     CHECK_EQ(row, valid);
+  }
+}
+
+TEST(GradientsThatAreDealtOutGiveTheSameSumsInAnyOrderOfTheWork) {
+  for (const std::int64_t dim : kDims) {
+    const std::int64_t distinct = 700;
+    std::vector<std::int32_t> places(distinct), indices(distinct), slots(distinct);
+    for (std::int64_t i = 0; i < distinct; ++i) slots[i] = Random(5) == 0 ? -1 : static_cast<std::int32_t>(i);
+    const std::int64_t valid = NumberValidSlots(slots.data(), distinct, places.data(), indices.data());
+    std::vector<std::int32_t> restores[2];
+    std::vector<float> grads[2], expected(valid * dim, 0.0f), sums(valid * dim, -1.0f);
+    std::vector<LookupGradient> lookups;
+    for (int which = 0; which < 2; ++which) {
+      restores[which].resize(which == 0 ? 9000 : 300);
+      for (auto& index : restores[which]) index = Random(4) == 0 ? Random(3) - 1 : Random(distinct);
+      grads[which].resize(restores[which].size() * dim);
+      for (auto& grad : grads[which]) grad = RandomFloat();
+      lookups.push_back({restores[which].data(), grads[which].data(), static_cast<std::int64_t>(restores[which].size())});
+      CHECK_EQ(AddGradients(places.data(), distinct, lookups[which].restore, lookups[which].grads, lookups[which].n, dim,
+                            expected.data()), -1);
+    }
+    DealtGradients dealt(places.data(), distinct, lookups, dim);
+    CHECK_EQ(dealt.chunks(), 3);
+    for (std::int64_t chunk = 2; chunk >= 0; --chunk) dealt.Deal(chunk, chunk + 1);
+    CHECK_EQ(dealt.bad().position, -1);
+    for (std::int64_t hand = DealtGradients::kHands - 1; hand >= 0; --hand) dealt.Add(hand, hand + 1, valid, sums.data());
+    CHECK_EQ(std::memcmp(sums.data(), expected.data(), sums.size() * sizeof(float)), 0);
+    restores[1][7] = distinct;
+    restores[1][9] = -2;
+    DealtGradients damaged(places.data(), distinct, lookups, dim);
+    damaged.Deal(0, damaged.chunks());
+    CHECK_EQ(damaged.bad().lookup, 1);
+    CHECK_EQ(damaged.bad().position, 7);
   }
 }
 

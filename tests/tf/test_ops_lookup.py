@@ -25,7 +25,7 @@ def lookup(values, slots, restores, default=0.0):
                                    np.array(default, np.float32))
 
 
-@pytest.mark.parametrize("dim", [1, 3, 8, 16, 32, 64, 100])
+@pytest.mark.parametrize("dim", [1, 3, 8, 16, 32, 64, 100, 128])
 def test_a_lookup_gathers_the_row_of_every_position(dim):
     values = np.random.RandomState(1).randn(ROWS, dim).astype(np.float32)
     slots = np.random.RandomState(2).permutation(ROWS)[:20]
@@ -86,12 +86,13 @@ def gradient(slots, restores, grads, dim):
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("dim", [1, 5, 8, 16, 32, 64])
+@pytest.mark.parametrize("dim", [1, 5, 8, 16, 32, 64, 128])
 def test_the_gradient_is_bit_equal_to_unsorted_segment_sum(dim, threads):
     random = np.random.RandomState(dim)
     distinct = 40
     slots = random.permutation(ROWS)[:distinct]
-    restores = [random.randint(0, distinct, [300, 2]), random.randint(0, 3, [500]), random.randint(0, distinct, [0])]
+    # More positions than are dealt out in one go: with 4 threads they share the work.
+    restores = [random.randint(0, distinct, [300, 2]), random.randint(0, 3, [9000]), random.randint(0, distinct, [0])]
     grads = [random.randn(*(restore.shape + (dim,))).astype(np.float32) * 10.0 ** random.randint(-6, 6)
              for restore in restores]
 
@@ -120,6 +121,13 @@ def test_a_gradient_of_another_shape_is_refused():
 def test_a_bad_restore_index_of_the_gradient_is_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"restore index 5 at position 1 of lookup 0"):
         run(lambda: gradient([0], [[0, 5]], [np.zeros([2, 2])], 2))
+
+
+def test_the_first_bad_restore_index_of_the_gradient_is_named_at_any_number_of_threads():
+    restores = [np.zeros(20000, np.int32), np.zeros(20000, np.int32)]
+    restores[0][[9000, 19999]], restores[1][0] = -2, 7
+    with pytest.raises(tf.errors.InvalidArgumentError, match="restore index -2 at position 9000 of lookup 0 is"):
+        run(lambda: gradient([0], restores, [np.zeros([20000, 2])] * 2, 2), threads=4)
 
 
 def test_a_plan_that_was_not_put_in_place_says_what_to_call():

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/layout.h"
+#include "core/row_copy.h"
 
 namespace ascpipe {
 
@@ -32,7 +33,7 @@ std::int64_t Gather(const GatherSource& source, const std::int32_t* restore, std
     if (i + kAhead < end) {
       const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
       if (ahead < static_cast<std::uint64_t>(source.slot_count)) {
-        if (with_homes || source.slots[ahead] >= 0) __builtin_prefetch(Row<with_homes>(source, source.slots[ahead], dim));
+        if (with_homes || source.slots[ahead] >= 0) PrefetchRead(Row<with_homes>(source, source.slots[ahead], dim), dim);
       }
     }
     const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);  // a negative one becomes huge
@@ -59,6 +60,8 @@ std::int64_t GatherAny(const GatherSource& source, const std::int32_t* restore, 
       return Gather<32, with_homes>(source, restore, begin, end, out);
     case 64:
       return Gather<64, with_homes>(source, restore, begin, end, out);
+    case 128:
+      return Gather<128, with_homes>(source, restore, begin, end, out);
     default:
       return Gather<0, with_homes>(source, restore, begin, end, out);
   }

@@ -78,7 +78,7 @@ void ReadRows(const HomeRows& home, const std::int64_t* handles, std::int64_t be
               std::int64_t width, float* out) {
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kRowsAhead < end && handles[i + kRowsAhead] != 0) {
-      PrefetchRow(home.data + RowOf(handles[i + kRowsAhead]) * home.row_floats, width);
+      PrefetchRead(home.data + RowOf(handles[i + kRowsAhead]) * home.row_floats, width);
     }
     if (handles[i] == 0) {
       std::fill(out + i * width, out + (i + 1) * width, 0.0f);

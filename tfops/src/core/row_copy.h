@@ -7,7 +7,7 @@
 
 namespace ascpipe {
 
-constexpr std::int64_t kRowsAhead = 8;  // rows asked for before they are moved
+constexpr std::int64_t kRowsAhead = 12;  // rows asked for before they are moved
 
 // A constant size lets the compiler copy by a few vector moves.
 inline void CopyFloats(float* to, const float* from, std::int64_t count) {
@@ -27,15 +27,24 @@ inline void CopyFloats(float* to, const float* from, std::int64_t count) {
     case 64:
       std::memcpy(to, from, 64 * sizeof(float));
       break;
+    case 128:
+      std::memcpy(to, from, 128 * sizeof(float));
+      break;
     default:
       std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
   }
 }
 
-// Asks for the beginning of a row; the rest of a long one comes by itself.
+constexpr std::int64_t kLineFloats = 16, kMostPrefetched = 64;
+
+// Asks for the beginning of a row that will be written; the rest of a long one comes by itself.
 inline void PrefetchRow(const float* row, std::int64_t floats) {
-  constexpr std::int64_t kLineFloats = 16, kMostFloats = 64;
-  for (std::int64_t at = 0; at < floats && at < kMostFloats; at += kLineFloats) __builtin_prefetch(row + at, 1);
+  for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at, 1);
+}
+
+// The same of a row that will be read only, which other threads may read, too.
+inline void PrefetchRead(const float* row, std::int64_t floats) {
+  for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at);
 }
 
 }  // namespace ascpipe

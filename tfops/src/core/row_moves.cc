@@ -120,7 +120,7 @@ void RowMoves::In(std::int64_t begin, std::int64_t end) const {
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kRowsAhead < end) {
       const std::int32_t ahead = move_in_[i + kRowsAhead];
-      if (i + kRowsAhead >= fresh_) PrefetchRow(home.data + homes_[ahead] * home.row_floats, home.row_floats);
+      if (i + kRowsAhead >= fresh_) PrefetchRead(home.data + homes_[ahead] * home.row_floats, home.row_floats);
       PrefetchState(*table_->state, slots_[ahead]);
     }
     if (i < fresh_) {

@@ -1,5 +1,7 @@
 #include "core/segment_sum.h"
 
+#include "core/row_copy.h"
+
 namespace ascpipe {
 
 namespace {
@@ -14,7 +16,7 @@ std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const std
     if (i + kAhead < n) {
       const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
       if (ahead < static_cast<std::uint64_t>(place_count) && places[ahead] >= 0) {
-        __builtin_prefetch(sums + places[ahead] * dim, 1);
+        PrefetchRow(sums + places[ahead] * dim, dim);
       }
     }
     const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);
@@ -53,6 +55,8 @@ std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, 
       return Add<32>(places, place_count, restore, grads, n, dim, sums);
     case 64:
       return Add<64>(places, place_count, restore, grads, n, dim, sums);
+    case 128:
+      return Add<128>(places, place_count, restore, grads, n, dim, sums);
     default:
       return Add<0>(places, place_count, restore, grads, n, dim, sums);
   }

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "bridge/parallel.h"
 #include "bridge/status.h"
+#include "core/dealt_gradients.h"
 #include "core/segment_sum.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -72,13 +74,13 @@ class LookupGradOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->allocate_output(1, tensorflow::TensorShape({valid}), &indices));
     std::vector<std::int32_t> places(static_cast<std::size_t>(n));
     NumberValidSlots(slot, n, places.data(), indices->flat<std::int32_t>().data());
-    float* sums = values->flat<float>().data();
-    std::fill(sums, sums + valid * dim_, 0.0f);
-    for (int i = 0; i < k_; ++i) OP_REQUIRES_OK(ctx, AddLookup(ctx, i, places, sums));
+    std::vector<LookupGradient> lookups(static_cast<std::size_t>(k_));
+    for (int i = 0; i < k_; ++i) OP_REQUIRES_OK(ctx, ReadLookup(ctx, i, &lookups[i]));
+    OP_REQUIRES_OK(ctx, Add(ctx, places, lookups, valid, values->flat<float>().data()));
   }
 
  private:
-  // The slots, with -1 for ids that none of the features has.  A bad restore index is found by AddLookup.
+  // The slots, with -1 for ids that none of the features has.  A bad restore index is found by AddGradients.
   std::vector<std::int32_t> OwnSlots(tensorflow::OpKernelContext* ctx, const std::int32_t* slot, std::int64_t n) const {
     std::vector<std::int32_t> own(static_cast<std::size_t>(n), -1);
     for (int which = 0; which < k_; ++which) {
@@ -91,8 +93,7 @@ class LookupGradOp : public tensorflow::OpKernel {
     return own;
   }
 
-  tensorflow::Status AddLookup(tensorflow::OpKernelContext* ctx, int which, const std::vector<std::int32_t>& places,
-                               float* sums) const {
+  tensorflow::Status ReadLookup(tensorflow::OpKernelContext* ctx, int which, LookupGradient* lookup) const {
     const tensorflow::Tensor& restore = ctx->input(1 + which);
     const tensorflow::Tensor& grads = ctx->input(1 + k_ + which);
     tensorflow::TensorShape expected = restore.shape();
@@ -101,14 +102,39 @@ class LookupGradOp : public tensorflow::OpKernel {
       return Refuse(Code::kInvalidArgument, "AscLookupGrad: gradient ", which, " has shape ",
                     grads.shape().DebugString(), ", expected ", expected.DebugString());
     }
-    const std::int32_t* indexes = restore.flat<std::int32_t>().data();
-    const std::int64_t place_count = static_cast<std::int64_t>(places.size());
-    const std::int64_t bad = AddGradients(places.data(), place_count, indexes, grads.flat<float>().data(),
-                                          restore.NumElements(), dim_, sums);
-    if (bad < 0) return tensorflow::Status::OK();
-    return Refuse(Code::kInvalidArgument, "AscLookupGrad: restore index ", indexes[bad], " at position ", bad,
-                  " of lookup ", which, " is outside [0, ", place_count, ") and not -1");
+    *lookup = {restore.flat<std::int32_t>().data(), grads.flat<float>().data(), restore.NumElements()};
+    return tensorflow::Status::OK();
   }
+
+  // In one go, or dealt out to threads where there are enough of them to pay for the dealing.
+  tensorflow::Status Add(tensorflow::OpKernelContext* ctx, const std::vector<std::int32_t>& places,
+                         const std::vector<LookupGradient>& lookups, std::int64_t valid, float* sums) const {
+    const std::int64_t place_count = static_cast<std::int64_t>(places.size());
+    std::int64_t positions = 0;
+    for (const LookupGradient& lookup : lookups) positions += lookup.n;
+    BadIndex bad;
+    if (ctx->device()->tensorflow_cpu_worker_threads()->num_threads < kLeastThreads || positions < kLeastPositions) {
+      std::fill(sums, sums + valid * dim_, 0.0f);
+      for (int i = 0; i < k_ && bad.position < 0; ++i) {
+        bad = {i, AddGradients(places.data(), place_count, lookups[i].restore, lookups[i].grads, lookups[i].n, dim_, sums)};
+      }
+    } else {
+      DealtGradients dealt(places.data(), place_count, lookups, dim_);
+      ShareBlocks(ctx, dealt.chunks(), 1, [&dealt](std::int64_t begin, std::int64_t end) { dealt.Deal(begin, end); });
+      bad = dealt.bad();
+      if (bad.position < 0) {
+        ShareBlocks(ctx, DealtGradients::kHands, 1,
+                    [&](std::int64_t begin, std::int64_t end) { dealt.Add(begin, end, valid, sums); });
+      }
+    }
+    if (bad.position < 0) return tensorflow::Status::OK();
+    return Refuse(Code::kInvalidArgument, "AscLookupGrad: restore index ", lookups[bad.lookup].restore[bad.position],
+                  " at position ", bad.position, " of lookup ", bad.lookup, " is outside [0, ", place_count,
+                  ") and not -1");
+  }
+
+  static constexpr int kLeastThreads = 4;
+  static constexpr std::int64_t kLeastPositions = 4096;
 
   int k_;
   tensorflow::int64 dim_;

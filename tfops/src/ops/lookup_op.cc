@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "bridge/default_row.h"
+#include "bridge/parallel.h"
 #include "bridge/pipeline.h"
 #include "bridge/status.h"
 #include "core/gather.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
-#include "tensorflow/core/util/work_sharder.h"
 
 namespace {
 
@@ -152,15 +152,13 @@ class LookupOp : public tensorflow::OpKernel {
     float* out = embeddings->flat<float>().data();
     constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
     std::atomic<std::int64_t> first_bad{kNone};
-    const auto gather = [&](tensorflow::int64 begin, tensorflow::int64 end) {
+    const auto gather = [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t bad = GatherRows(source, indexes, begin, end, out);
       std::int64_t known = first_bad.load();
       while (bad >= 0 && bad < known && !first_bad.compare_exchange_weak(known, bad)) {
       }
     };
-    const auto& workers = *ctx->device()->tensorflow_cpu_worker_threads();
-    const std::int64_t cost_per_row = 20 + 2 * source.dim;  // about one miss of the cache per row
-    tensorflow::Shard(workers.num_threads, workers.workers, restore.NumElements(), cost_per_row, gather);
+    ShareBlocks(ctx, restore.NumElements(), 4 * BlockRows(source.dim), gather);
     const std::int64_t bad = first_bad.load();
     if (bad == kNone) return tensorflow::Status::OK();
     return Refuse(Code::kInvalidArgument, type_string(), ": restore index ", indexes[bad], " at position ", bad,

@@ -1,0 +1,123 @@
+#include "core/dealt_gradients.h"
+
+#include <algorithm>
+
+#include "core/row_copy.h"
+
+namespace ascpipe {
+
+namespace {
+
+constexpr std::int64_t kChunk = 8192;  // positions that one thread deals out in one go
+constexpr std::int64_t kAhead = 8;
+constexpr std::int32_t kGroup = 4;     // neighbours, which may share a line of the cache, are in one hand
+
+inline std::int64_t HandOf(std::int32_t place) { return place / kGroup % DealtGradients::kHands; }
+
+}  // namespace
+
+constexpr std::int64_t DealtGradients::kHands;
+
+DealtGradients::DealtGradients(const std::int32_t* places, std::int64_t place_count,
+                               const std::vector<LookupGradient>& lookups, std::int64_t dim)
+    : places_(places), place_count_(place_count), lookups_(lookups), dim_(dim) {
+  for (std::size_t lookup = 0; lookup < lookups.size(); ++lookup) {
+    for (std::int64_t begin = 0; begin < lookups[lookup].n; begin += kChunk) {
+      chunks_.emplace_back();
+      chunks_.back().lookup = static_cast<int>(lookup);
+      chunks_.back().begin = begin;
+      chunks_.back().end = std::min(lookups[lookup].n, begin + kChunk);
+    }
+  }
+}
+
+void DealtGradients::Deal(std::int64_t begin, std::int64_t end) {
+  for (std::int64_t chunk = begin; chunk < end; ++chunk) DealChunk(&chunks_[chunk]);
+}
+
+void DealtGradients::DealChunk(Chunk* chunk) const {
+  const std::int32_t* const restore = lookups_[chunk->lookup].restore;
+  std::int32_t found[kChunk];
+  std::int32_t counts[kHands] = {0};
+  for (std::int64_t i = chunk->begin; i < chunk->end; ++i) {
+    const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);
+    std::int32_t place = -1;
+    if (index < static_cast<std::uint64_t>(place_count_)) {
+      place = places_[index];
+    } else if (restore[i] != -1) {
+      chunk->bad = i;
+      return;
+    }
+    found[i - chunk->begin] = place;
+    if (place >= 0) ++counts[HandOf(place)];
+  }
+  std::int32_t next[kHands];
+  for (std::int64_t hand = 0; hand < kHands; ++hand) {
+    next[hand] = chunk->hands[hand];
+    chunk->hands[hand + 1] = chunk->hands[hand] + counts[hand];
+  }
+  chunk->cards.resize(static_cast<std::size_t>(chunk->hands[kHands]));
+  for (std::int64_t i = chunk->begin; i < chunk->end; ++i) {
+    const std::int32_t place = found[i - chunk->begin];
+    if (place >= 0) chunk->cards[next[HandOf(place)]++] = {static_cast<std::int32_t>(i), place};
+  }
+}
+
+BadIndex DealtGradients::bad() const {
+  BadIndex bad;
+  for (const Chunk& chunk : chunks_) {
+    if (chunk.bad < 0) continue;
+    bad.lookup = chunk.lookup;
+    bad.position = chunk.bad;
+    break;
+  }
+  return bad;
+}
+
+template <std::int64_t constant_dim>
+void DealtGradients::AddHand(std::int64_t hand, float* sums) const {
+  const std::int64_t dim = constant_dim != 0 ? constant_dim : dim_;
+  for (const Chunk& chunk : chunks_) {
+    const float* const grads = lookups_[chunk.lookup].grads;
+    const std::int32_t end = chunk.hands[hand + 1];
+    for (std::int32_t i = chunk.hands[hand]; i < end; ++i) {
+      if (i + kAhead < end) {
+        const Card& ahead = chunk.cards[i + kAhead];
+        PrefetchRead(grads + ahead.position * dim, dim);
+        PrefetchRow(sums + ahead.place * dim, dim);
+      }
+      const float* __restrict__ grad = grads + chunk.cards[i].position * dim;
+      float* __restrict__ sum = sums + chunk.cards[i].place * dim;
+      for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
+    }
+  }
+}
+
+void DealtGradients::Add(std::int64_t begin, std::int64_t end, std::int64_t valid, float* sums) const {
+  for (std::int64_t hand = begin; hand < end; ++hand) {
+    for (std::int64_t first = hand * kGroup; first < valid; first += kHands * kGroup) {
+      std::fill(sums + first * dim_, sums + std::min<std::int64_t>(valid, first + kGroup) * dim_, 0.0f);
+    }
+    switch (dim_) {
+      case 8:
+        AddHand<8>(hand, sums);
+        break;
+      case 16:
+        AddHand<16>(hand, sums);
+        break;
+      case 32:
+        AddHand<32>(hand, sums);
+        break;
+      case 64:
+        AddHand<64>(hand, sums);
+        break;
+      case 128:
+        AddHand<128>(hand, sums);
+        break;
+      default:
+        AddHand<0>(hand, sums);
+    }
+  }
+}
+
+}  // namespace ascpipe
