@@ -3,4 +3,4 @@
 Importing a case loads neither TensorFlow nor numba: only preparing a variant does.
 """
 
-MODULES = ("dedup", "handoff", "pipeline", "train", "status", "checkpoint", "serving")
+MODULES = ("dedup", "handoff", "pipeline", "embedding_ops", "swap", "train", "status", "checkpoint", "serving")

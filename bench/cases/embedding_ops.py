@@ -1,0 +1,103 @@
+"""The ops of a step between ids and rows: lookup, sum of the gradients per row, Adagrad; one thread.
+
+Ours: AscLookup, AscLookupGrad, AscApplyAdagrad, with the distinct rows and the restore index that the pipeline hands
+over.  TensorFlow's: gather and Adagrad of the same row numbers, which sums repeated ones (Unique, UnsortedSegmentSum)
+before SparseApplyAdagrad.  What finds the distinct rows is `dedup` and `pipeline`.
+"""
+import contextlib
+from typing import Any, Callable, Iterator, List
+
+import numpy as np
+
+from bench import workloads
+from bench.harness import Case, Contenders
+
+ROWS = 10 ** 6  #: of the table
+DIM = 16
+BATCHES = 4  #: different ones, so that no contender profits from the caches of its last call
+RATE = .05
+
+
+@contextlib.contextmanager
+def prepare(variant: str) -> Iterator[Contenders]:
+    """One call trains every batch once."""
+    from bench.sessions import tf, unoptimised_session
+
+    stream = workloads.Zipf(ROWS, workloads.DISTRIBUTIONS[variant], seed=1)
+    rows = np.random.RandomState(1).permutation(ROWS)[stream.ranks(BATCHES * workloads.BATCH_IDS)]
+    batches = list(rows.reshape(BATCHES, workloads.BATCH_IDS))
+    with tf.Graph().as_default(), unoptimised_session(threads=1) as running:
+        ours, theirs = _ours(batches), _theirs(batches)
+        running.run(tf.global_variables_initializer())
+        yield Contenders(BATCHES * workloads.BATCH_IDS, {
+            "AscLookup, AscLookupGrad, AscApplyAdagrad": _all(running, ours),
+            "gather, Unique, segment sum, apply": _all(running, theirs)})
+
+
+def _all(running: Any, steps: List[Any]) -> Callable[[], object]:
+    calls = [running.make_callable(step) for step in steps]
+    return lambda: [call() for call in calls]
+
+
+def _held(value: np.ndarray) -> Any:
+    """A value that TensorFlow holds and does not know before it runs."""
+    from bench.sessions import tf
+
+    return tf.Variable(value, trainable=False, use_resource=False)
+
+
+def _table(name: str) -> Any:
+    from bench.sessions import tf
+
+    return tf.Variable(tf.random_uniform([ROWS, DIM], seed=1), trainable=False, use_resource=False, name=name)
+
+
+def _gradient() -> Any:
+    """Of each position of a batch, the same for all batches."""
+    return _held(np.random.RandomState(2).randn(workloads.BATCH_IDS, DIM).astype(np.float32))
+
+
+def _ours(batches: List[np.ndarray]) -> List[Any]:
+    from ascpipe.tf import native
+    from bench.sessions import tf
+
+    ops, table, gradient = native.ops(), _table("ours"), _gradient()
+    accumulator = tf.Variable(tf.fill([ROWS, DIM], .1), trainable=False, use_resource=False)
+    steps = []
+    for batch in batches:
+        distinct, restore = _in_order_of_appearance(batch)
+        slots, index = _held(distinct), _held(restore)
+        (found,) = ops.asc_lookup(table, slots, [index], 0.0)
+        with tf.control_dependencies([found]):
+            values, rows = ops.asc_lookup_grad(slots, [index], [gradient], dim=DIM)
+        with tf.control_dependencies([ops.asc_apply_adagrad(table, accumulator, RATE, values, rows)]):
+            steps.append(tf.identity(found[-1, -1]))
+    return steps
+
+
+def _in_order_of_appearance(batch: np.ndarray) -> Any:
+    """Distinct rows and the restore index, as the key worker makes them: int32 both."""
+    distinct, first, restore = np.unique(batch, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order))
+    return distinct[order].astype(np.int32), number[restore]
+
+
+def _theirs(batches: List[np.ndarray]) -> List[Any]:
+    from bench.sessions import tf
+
+    table, gradient, optimizer = _table("theirs"), _gradient(), tf.train.AdagradOptimizer(RATE)
+    steps = []
+    for batch in batches:
+        rows = _held(batch)
+        found = tf.gather(table, rows)
+        with tf.control_dependencies([found]):
+            pair = (tf.IndexedSlices(tf.identity(gradient), rows, tf.constant([ROWS, DIM])), table)
+        with tf.control_dependencies([optimizer.apply_gradients([pair])]):
+            steps.append(tf.identity(found[-1, -1]))
+    return steps
+
+
+CASE = Case("embedding_ops", "id", "one_thread", ("zipf-1.05", "zipf-1.2"), prepare,
+            "lookup, gradient sum and Adagrad of batches of {:,} ids, dim {}".format(workloads.BATCH_IDS, DIM))

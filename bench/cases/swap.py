@@ -1,0 +1,107 @@
+"""Rows that change places between device and host: AscNextPlan of a table whose device holds a tenth of its keys.
+
+Each batch has as many distinct keys as the device has rows, so nearly all rows of the batch before go home, with
+Adagrad's accumulators, and nearly all rows of this one come: the most that a step can ask for.  Against np.take and
+assignment of the same rows between arrays of the same shapes, which are told what to move.  Ours is a whole call of
+`session.run`, claim and copies of the plan included; the plans are ready, as they are when a model trains between.
+"""
+import contextlib
+import threading
+from typing import Callable, Iterator, List, NamedTuple
+
+import numpy as np
+
+from bench.harness import Case, Contenders, repeated
+
+KEYS = 200000
+DEVICE_ROWS = KEYS // 10
+DIMS = {"dim-16": 16, "dim-64": 64}
+ROUNDS = 8  #: permutations of all keys that batches are taken from
+STEPS = 2  #: of a call: as many plans as stand ready
+READY_S = .1  #: in which the workers make them
+THREADS = 2
+
+
+class Moves(NamedTuple):
+    """What one batch moves: rows of the device and of the host, int64[n] each."""
+
+    out_slots: np.ndarray
+    out_homes: np.ndarray
+    in_slots: np.ndarray
+    in_homes: np.ndarray
+
+
+@contextlib.contextmanager
+def prepare(variant: str) -> Iterator[Contenders]:
+    random = np.random.RandomState(1)
+    batches = np.concatenate([random.permutation(KEYS) for _ in range(ROUNDS)]).reshape(-1, DEVICE_ROWS)
+    ours, theirs = "AscNextPlan", "np.take and assignment"
+    with _ascpipe(batches, DIMS[variant]) as step:
+        for _ in range(KEYS // DEVICE_ROWS):
+            step()  # until every key has its row
+        yield Contenders(STEPS * DEVICE_ROWS, {
+            ours: repeated(step, STEPS), theirs: repeated(_numpy(batches, DIMS[variant]), STEPS),
+        }, {ours: lambda: threading.Event().wait(READY_S)})
+
+
+@contextlib.contextmanager
+def _ascpipe(batches: np.ndarray, dim: int) -> Iterator[Callable[[], object]]:
+    from bench.sessions import running_pipeline, session, tf
+    from mx_rec.core.asc.feature_spec import FeatureSpec
+    from mx_rec.core.asc.helper import get_asc_insert_func
+    from mx_rec.core.asc.manager import start_asc_pipeline
+    from mx_rec.core.embedding import create_table, sparse_lookup
+    from mx_rec.optimizers import adagrad
+
+    with tf.Graph().as_default() as graph, running_pipeline():
+        table = create_table(key_dtype=tf.int64, dim=dim, name="measured", emb_initializer=tf.zeros_initializer(),
+                             device_vocabulary_size=DEVICE_ROWS, host_vocabulary_size=KEYS)
+        spec = FeatureSpec("ids", table_name="measured", index_key="ids")
+        dataset = tf.data.Dataset.from_tensor_slices({"ids": tf.constant(batches)}).repeat()
+        dataset = dataset.map(get_asc_insert_func(tgt_key_specs=[spec], is_training=True)).prefetch(32)
+        iterator = tf.data.make_initializable_iterator(dataset)
+        rows = sparse_lookup(table, spec, batch=iterator.get_next(), is_train=True)
+        gradient, = tf.gradients(tf.reduce_sum(rows), table.variable)
+        adagrad.create_hash_optimizer(.05).apply_gradients([(gradient, table.variable)])  # never run
+        start_asc_pipeline()
+        plan, = (op for op in graph.get_operations() if op.type == "AscNextPlan")
+        slots, restore = plan.outputs[:2]
+        with session(threads=THREADS) as running:
+            running.run([tf.global_variables_initializer(), iterator.initializer])
+            yield running.make_callable(slots[-1] + tf.reshape(restore, [-1])[-1])
+
+
+def _numpy(batches: np.ndarray, dim: int) -> Callable[[], object]:
+    """The next batch's moves; a home row is the embedding and its accumulator, as ours."""
+    device = [np.zeros((DEVICE_ROWS, dim), np.float32) for _ in range(2)]
+    home = np.zeros((KEYS, 2 * dim), np.float32)
+    moves, at = _moves(batches), [0]
+
+    def step() -> None:
+        batch = moves[at[0] % len(moves)]
+        at[0] += 1
+        for place, rows in enumerate(device):
+            home[batch.out_homes, place * dim:(place + 1) * dim] = np.take(rows, batch.out_slots, axis=0)
+        come = np.take(home, batch.in_homes, axis=0)
+        for place, rows in enumerate(device):
+            rows[batch.in_slots] = come[:, place * dim:(place + 1) * dim]
+
+    return step
+
+
+def _moves(batches: np.ndarray) -> List[Moves]:
+    """What each batch moves if the device holds the one before: home rows are numbered as keys were first seen."""
+    homes = np.empty(KEYS, np.int64)
+    homes[batches[:KEYS // DEVICE_ROWS].reshape(-1)] = np.arange(KEYS)
+    keys = batches[-1].copy()  # by slot
+    found = []
+    for batch in batches:
+        out = np.flatnonzero(~np.in1d(keys, batch))
+        new = batch[~np.in1d(batch, keys)]
+        found.append(Moves(out, homes[keys[out]], out, homes[new]))
+        keys[out] = new
+    return found
+
+
+CASE = Case("swap", "row", "one_trainer_one_key_worker_one_table_worker", tuple(DIMS), prepare,
+            "rows out and in with Adagrad's state, device of {:,} rows for {:,} keys".format(DEVICE_ROWS, KEYS))
