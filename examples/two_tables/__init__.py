@@ -1,0 +1,1 @@
+"""Example: two tables in a program for Ascend servers."""

@@ -1,0 +1,35 @@
+"""The graph of one channel, training or evaluation: batches, lookups, model."""
+from typing import Any, List, Optional
+
+import tensorflow as tf
+
+from mx_rec.constants.constants import ASCEND_TIMESTAMP
+
+from config import Config
+from dataset import FEATURES, as_dict
+from model import MyModel, model_forward
+
+
+def build_model(cfg: Config, hash_table_list: List[Any], features: Any, labels: Any, is_train: bool,
+                feature_spec_list: Optional[List[Any]]) -> MyModel:
+    """The model of a batch.
+
+    Args:
+        cfg: options.
+        hash_table_list: the tables.
+        features, labels: what ``iterator.get_next()`` returned; labels are None where features are a dict of both.
+        is_train: whether this trains the tables.
+        feature_spec_list: the features that the dataset hands to the pipeline; not used with graph modification.
+    """
+    columns = as_dict(features, labels)
+    tables = {table.table_name: table for table in hash_table_list}
+    if cfg.modify_graph:
+        feature_list = [columns[name] for name in FEATURES]
+        if cfg.access_and_evict:
+            tf.compat.v1.add_to_collection(ASCEND_TIMESTAMP, columns["timestamp"])
+    else:
+        feature_list = [spec for spec in feature_spec_list or [] if not spec.is_timestamp]
+    ids_per_row = (cfg.user_ids_per_row, cfg.item_ids_per_row, cfg.history_per_row)
+    send_count_list = [cfg.batch_size * count for count in ids_per_row]
+    return model_forward([feature_list, [tables[name] for name in FEATURES.values()], send_count_list], features,
+                         columns, is_train, cfg.modify_graph, cfg.config_dict)

@@ -1,0 +1,32 @@
+"""Demo: a model with two tables, as programs for Ascend servers are written; ``ascpipe run`` runs it anywhere."""
+import logging
+
+import tensorflow as tf
+
+from mx_rec.util.initialize import init, terminate_config_initializer
+
+from config import parse_arguments
+from estimator import train_with_estimator
+from losses import LossFile
+from session import train_in_session
+
+
+def main() -> None:
+    """Train as the command line says."""
+    cfg = parse_arguments()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    init(max_steps=cfg.steps,
+         train_steps=cfg.train_interval,
+         eval_steps=cfg.eval_steps,
+         save_steps=cfg.saving_interval,
+         use_dynamic=not cfg.static,
+         use_dynamic_expansion=cfg.use_dynamic_expansion)
+    train = train_with_estimator if cfg.use_estimator else train_in_session
+    train(cfg, LossFile(cfg.losses))
+    terminate_config_initializer()
+    logging.info("Demo done!")
+
+
+if __name__ == "__main__":
+    tf.compat.v1.disable_eager_execution()
+    main()
