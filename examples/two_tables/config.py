@@ -36,6 +36,7 @@ class Config(argparse.Namespace):
     train_interval: int
     eval_steps: int
     saving_interval: int
+    declared_steps: Optional[int]
     saved_model: str
     losses: Optional[str]
 
@@ -74,6 +75,7 @@ def parse_arguments(arguments: Optional[Sequence[str]] = None) -> Config:
     switch("--train_interval", type=int, default=100, help="steps between evaluations")
     switch("--eval_steps", type=int, default=10, help="steps of an evaluation")
     switch("--saving_interval", type=int, default=100, help="steps between saves")
+    switch("--declared_steps", type=int, help="tell init() this, not the true numbers, which it does not need")
     switch("--saved_model", default="./saved-model", help="folder of the checkpoints")
     switch("--losses", help="file for the losses of each step, as hexadecimal numbers")
     return parser.parse_args(arguments, namespace=Config())

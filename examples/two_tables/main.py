@@ -15,10 +15,10 @@ def main() -> None:
     """Train as the command line says."""
     cfg = parse_arguments()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    init(max_steps=cfg.steps,
-         train_steps=cfg.train_interval,
-         eval_steps=cfg.eval_steps,
-         save_steps=cfg.saving_interval,
+    init(max_steps=cfg.declared_steps or cfg.steps,
+         train_steps=cfg.declared_steps or cfg.train_interval,
+         eval_steps=cfg.declared_steps or cfg.eval_steps,
+         save_steps=cfg.declared_steps or cfg.saving_interval,
          use_dynamic=not cfg.static,
          use_dynamic_expansion=cfg.use_dynamic_expansion)
     train = train_with_estimator if cfg.use_estimator else train_in_session

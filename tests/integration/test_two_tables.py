@@ -21,7 +21,7 @@ SIZES = ["--steps", str(STEPS), "--train_interval", str(INTERVAL), "--eval_steps
 SWITCHES = {
     "graph_modification": ["--modify_graph"], "estimator": ["--use_estimator"], "host_rows": ["--cache_mode", "DDR"],
     "static_shapes": ["--static"], "expansion": ["--use_dynamic_expansion"], "tuples": ["--tuple_batch"],
-    "one_shot_iterators": ["--one_shot"]}
+    "one_shot_iterators": ["--one_shot"], "wrong_step_counts": ["--declared_steps", "5"]}
 SEVERAL = {
     "all_but_the_estimator": [option for switch in SWITCHES if switch not in ("estimator", "expansion")
                               for option in SWITCHES[switch]] + ["--dump_graph"],

@@ -65,9 +65,9 @@ def dataset(source):
         {key: [None, *value.shape[1:]] if value.ndim else [] for key, value in first.items()})
 
 
-def table(name, rows=100, dim=DIM, initializer=None):
+def table(name, rows=100, dim=DIM, initializer=None, host_rows=0):
     return create_table(tf.int64, dim, name, initializer or tf.compat.v1.random_normal_initializer(stddev=0.3, seed=11),
-                        device_vocabulary_size=rows)
+                        device_vocabulary_size=rows, host_vocabulary_size=host_rows)
 
 
 def specs():
@@ -128,8 +128,8 @@ class Program:
     """
 
     def __init__(self, source, optimizer, eval_source=None, stages=lambda data: data.prefetch(4), rows=100, start=True,
-                 send_count=None, is_grad=(True, True, True)):
-        self.user, self.item = table("user", rows), table("item", rows)
+                 send_count=None, is_grad=(True, True, True), host_rows=0):
+        self.user, self.item = table("user", rows, host_rows=host_rows), table("item", rows, host_rows=host_rows)
         self._is_grad = is_grad
         features = specs()
         self.iterator, self.batch = insert(source, features, stages=stages)

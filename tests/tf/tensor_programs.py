@@ -63,8 +63,8 @@ class Program:
     """
 
     def __init__(self, source, optimizer, eval_source=None, rows=100, send_count=None, is_grad=(True, True, True),
-                 modify=modify_graph_and_start_emb_cache, merge=do_merge_lookup, **batches):
-        self.user, self.item = programs.table("user", rows), programs.table("item", rows)
+                 modify=modify_graph_and_start_emb_cache, merge=do_merge_lookup, host_rows=0, **batches):
+        self.user, self.item = (programs.table(name, rows, host_rows=host_rows) for name in ("user", "item"))
         self._is_grad = is_grad
         self.iterator, self.batch = take(source, **batches)
         self.rows = self._look_up(self.batch, send_count, is_train=True)
