@@ -1,15 +1,19 @@
-"""`python -m bench [--list] [--pattern P] [--json FILE]`, and `python -m bench cache ...`."""
+"""`python -m bench [--list] [--pattern P] [--json FILE] [--compare OLD.json]`, and `python -m bench cache ...`."""
 import argparse
 import fnmatch
 import importlib
-import json
 import os
 import sys
-from typing import List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ascpipe.cli import printing
 from ascpipe.daemon import kernel_cache
-from bench import cache, harness
+from bench import cache, circumstances, compare, harness, records, workloads
 from bench.cases import MODULES
+
+FAILED, USAGE = 1, 2
+
+Chosen = Sequence[Tuple[harness.Case, str]]
 
 
 def selected(pattern: str, modules: Tuple[str, ...] = MODULES) -> List[Tuple[harness.Case, str]]:
@@ -23,49 +27,81 @@ def selected(pattern: str, modules: Tuple[str, ...] = MODULES) -> List[Tuple[har
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
+    """Exit code: 0 done, 1 slower than ``--limit`` allows, 2 wrong usage."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["cache"]:
         os.environ.setdefault("NUMBA_CACHE_DIR", kernel_cache.prepare(""))
         return cache.main(arguments[1:])
-    parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measure; see docs/benchmarks.md.",
-        epilog="`python -m bench cache --help` tells how to replay a trace of keys through the planner.")
-    parser.add_argument("--list", action="store_true", help="say what there is and end")
-    parser.add_argument("--pattern", default="*", help="of the names to run, such as 'dedup*' or 'train/zipf-1.05'")
-    parser.add_argument("--json", metavar="FILE", help="write the results there too")
-    parser.add_argument("--repeats", type=int, default=harness.LEAST_REPEATS, help="rounds, at least {}".format(
-        harness.LEAST_REPEATS))
+    parser = _parser()
     options = parser.parse_args(arguments)
-    if options.repeats < harness.LEAST_REPEATS:
+    if options.repeats < harness.LEAST_REPEATS and not options.small:
         parser.error("--repeats must be at least {}, not {}".format(harness.LEAST_REPEATS, options.repeats))
-    chosen = selected(options.pattern)
-    if not chosen:
-        parser.error("--pattern {!r} matches no case; see --list".format(options.pattern))
+    try:
+        before = records.load(options.compare) if options.compare else []
+        written = records.load(options.results) if options.results else None
+    except ValueError as error:
+        parser.error(str(error))
+    chosen: List[Tuple[harness.Case, str]] = []
+    for pattern in options.pattern or ["*"]:
+        matching = [one for one in selected(pattern) if one not in chosen]
+        if not matching:
+            parser.error("--pattern {!r} matches no further case; see --list".format(pattern))
+        chosen += matching
     if options.list:
         for case, variant in chosen:
             print("{:<24} per {:<6} {}".format("{}/{}".format(case.name, variant), case.unit, case.says))
         return 0
-    return run(chosen, options.repeats, options.json)
+    if written is None:
+        written = run(chosen, options.repeats, options.json, small=options.small)
+    printing.show([], [records.table(written)])
+    printing.show(records.notes(written), [])
+    return _compared(before, written, options.limit) if options.compare else 0
 
 
-def run(chosen: List[Tuple[harness.Case, str]], repeats: int, json_path: Optional[str]) -> int:
-    """Measure, print as it goes, and write the file at the end."""
-    around = harness.circumstances()
-    print("{date}  commit {commit}  {machine[processor]}, {machine[cores]} cores, load {machine[load]:.1f}".format(
-        **around))
-    harness.steady_malloc()
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure; see docs/benchmarks.md.",
+        epilog="`python -m bench cache --help` tells how to replay a trace of keys through the planner, "
+               "`python -m bench.plots --help` how to draw what was measured.")
+    parser.add_argument("--list", action="store_true", help="say what there is and end")
+    parser.add_argument("--pattern", action="append", metavar="P",
+                        help="of the names to run, such as 'dedup*' or 'train/device'; may be given more than once")
+    parser.add_argument("--json", metavar="FILE", help="write the results there too")
+    parser.add_argument("--repeats", type=int, default=harness.LEAST_REPEATS, help="rounds, at least {}".format(
+        harness.LEAST_REPEATS))
+    parser.add_argument("--small", action="store_true", help="small sizes, any number of rounds: to see that it runs")
+    parser.add_argument("--results", metavar="FILE", help="take these results instead of measuring")
+    parser.add_argument("--compare", metavar="OLD.json", help="say what got slower since then")
+    parser.add_argument("--limit", type=float, default=1.1, help="ratio past which a variant counts as slower")
+    return parser
+
+
+def run(chosen: Chosen, repeats: int, json_path: Optional[str], *, small: bool = False) -> List[Dict[str, Any]]:
+    """Measure, print a line for each as it is done, and write the file whenever one is."""
+    if small:
+        os.environ[workloads.SMALL_VARIABLE] = "1"
+    around = circumstances.now()
+    print(records.headline(around), flush=True)
+    circumstances.steady_malloc()
     os.environ.setdefault("NUMBA_CACHE_DIR", kernel_cache.prepare(""))
-    results = []
+    written: List[Dict[str, Any]] = []
     for case, variant in chosen:
-        result = harness.run_variant(case, variant, repeats=repeats)
-        results.append(harness.as_json(result))
-        for line in harness.text_of(result):
-            print(line, flush=True)
-    if json_path is not None:
-        with open(json_path, "w") as out:
-            json.dump(dict(around, results=results), out, indent=1)
-            out.write("\n")
-    return 0
+        written.append(records.record(
+            harness.run_variant(case, variant, repeats=repeats, warm=not small), around, small=small))
+        print(records.text_of(written[-1]), flush=True)
+        if json_path is not None:
+            records.save(json_path, written)
+    return written
+
+
+def _compared(before: List[Dict[str, Any]], after: List[Dict[str, Any]], limit: float) -> int:
+    found = compare.changes(before, after)
+    for change in found:
+        print(compare.text_of(change, limit))
+    if not found:
+        print("bench: no variant is in both", file=sys.stderr)
+        return USAGE
+    return FAILED if any(change.worst > limit for change in found) else 0
 
 
 if __name__ == "__main__":

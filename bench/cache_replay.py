@@ -1,18 +1,16 @@
-"""The planner of a table worker, fed with a trace: the worker's own class, on memory of its own and without rows."""
+"""The planner of a table worker, fed with a trace."""
 import time
 from collections import deque
 from typing import Deque, Dict, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
-from ascpipe.kernels import entry
 from ascpipe.kernels.index import KeyIndex
 from ascpipe.shm import layout
-from ascpipe.tables.records import Batch, Record, Truth
+from ascpipe.tables.records import Record
 from ascpipe.tables.table import PLACES, Table
-from ascpipe.words import PLAN_OK
+from bench.planner import PLAN_AHEAD, batch_of, empty_truth, finish, planned, touch
 
-PLAN_AHEAD = 2  #: plans that stand while the next one is made
 MOST_WINDOW = PLACES - PLAN_AHEAD - 1
 GROWN_AT = 100_000  # keys of the index whose memory is told
 
@@ -79,56 +77,23 @@ def replay(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys
 def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys: int, device_rows: int,
           window: int) -> Iterator[Plan]:
     """The plan of each batch in turn; arguments as in ``replay``."""
-    table = Table(_truth(keys, device_rows))
+    table = Table(empty_truth(keys, device_rows, home_rows=keys))
     table.rebuild((), ())
-    batches = [_batch(number, *arrays) for number, arrays in enumerate(zip(unique, occurrences))]
+    batches = [batch_of(number, *arrays) for number, arrays in enumerate(zip(unique, occurrences))]
     standing: Deque[Record] = deque()
     touched = 0
     for batch in batches:
         started = time.perf_counter()
         for later in batches[touched:batch.number + window + 1]:
-            if not table.touch(later.unique, later.number, later.held):
-                raise AssertionError("batch {} found no entries".format(later.number))
+            touch(table, later)
             touched += 1
-        record = table.plan(batch, len(batch.held))
-        if record.status != PLAN_OK:
-            raise AssertionError("batch {} has no plan: status {}, need {}".format(
-                batch.number, record.status, record.need))
+        record = planned(table, batch)
         horizon = table.newest_touched - batch.number
         standing.append(record)
         if len(standing) > PLAN_AHEAD:
-            _finish(table, standing.popleft())
+            finish(table, standing.popleft())
         yield Plan(record.slots, record.out_slots, record.fresh, len(record.move_in) - record.fresh, horizon,
                    time.perf_counter() - started)
-
-
-def _finish(table: Table, record: Record) -> None:
-    """As a worker does when the step of a batch is done."""
-    table.assign(record, record.number + 1)
-    table.forget(record)
-    table.leave(record.held, record.number)
-
-
-def _truth(keys: int, device_rows: int) -> Truth:
-    """Memory of a table with room for ``keys`` rows at home."""
-    header = np.zeros(1, layout.TABLE)[0]
-    header["device_rows"], header["home_capacity"], header["entry_capacity"] = device_rows, keys, keys
-    header["access_threshold"] = header["eviction_threshold"] = -1
-    header["counting"] = header["faae_coefficient"] = 1
-    entries = np.zeros((keys, entry.INT64_COLUMNS), np.int64)
-    return Truth(header, entries, entries.view(np.int32), np.full(device_rows, -1, np.int32), _has_memory, _has_memory)
-
-
-def _has_memory(count: int) -> bool:
-    return True
-
-
-def _batch(number: int, unique: np.ndarray, occurrences: np.ndarray) -> Batch:
-    def ints() -> np.ndarray:
-        return np.zeros(len(unique), np.int32)
-
-    return Batch(ints(), ints(), ints(), np.zeros(len(unique), np.int64), ints(), ints(), ints(), ints(), ints(),
-                 number, number + 1, 0, unique, occurrences)
 
 
 def memory_of_a_key() -> Dict[str, float]:

@@ -1,15 +1,11 @@
-"""Two files of ``python -m bench --json`` against each other.
-
-    python -m bench.compare before.json after.json --limit 1.1
+"""Records of two runs against each other: how much slower is what we measured now?
 
 For each variant in both: how many times as long ours takes after as before, per unit of work, and the same as
-a share of each baseline, which takes the speed of the machine out.  Exit code 1 when a variant is past the limit
-by the latter (by the former where there is no baseline), 2 when a file cannot be used.
+a share of each peer, which takes the speed of the machine out.
 """
-import argparse
-import json
-import sys
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+from bench import records
 
 
 class Change(NamedTuple):
@@ -17,7 +13,7 @@ class Change(NamedTuple):
 
     Attributes:
         ours: time after / time before, per unit.
-        against: by baseline, the same with each time taken as a share of the baseline's in its own run.
+        against: by peer, the same with each time taken as a share of the peer's in its own run.
     """
 
     name: str
@@ -26,63 +22,27 @@ class Change(NamedTuple):
 
     @property
     def worst(self) -> float:
-        """What the limit applies to: the smallest slow-down that any baseline of both runs vouches for."""
+        """What the limit applies to: the smallest slow-down that any peer of both runs vouches for."""
         return min(self.against.values()) if self.against else self.ours
 
 
-def changes(before: Dict[str, Any], after: Dict[str, Any]) -> List[Change]:
-    """One ``Change`` per variant that both runs have, in the order of the second."""
-    earlier = {result["name"]: result for result in before["results"]}
-    return [_change(earlier[result["name"]], result) for result in after["results"] if result["name"] in earlier]
+def changes(before: Sequence[Dict[str, Any]], after: Sequence[Dict[str, Any]]) -> List[Change]:
+    """One ``Change`` per variant that both runs have with the same sizes, in the order of the second."""
+    earlier = {_kind(one): one for one in before}
+    return [_change(earlier[_kind(one)], one) for one in after if _kind(one) in earlier]
+
+
+def _kind(one: Dict[str, Any]) -> Any:
+    return records.name_of(one), bool(one["params"].get("small"))
 
 
 def _change(before: Dict[str, Any], after: Dict[str, Any]) -> Change:
-    against = {name: before["baselines"][name]["ratio"] / compared["ratio"]
-               for name, compared in after["baselines"].items() if name in before["baselines"]}
-    return Change(after["name"], _per_unit(after) / _per_unit(before), against)
+    against = {name: before["ratio"][name] / ratio for name, ratio in after["ratio"].items() if name in before["ratio"]}
+    return Change(records.name_of(after), after["ours"] / before["ours"], against)
 
 
-def _per_unit(result: Dict[str, Any]) -> float:
-    return float(result["timing"]["median_s"]) / int(result["units"])
-
-
-def load(path: str) -> Dict[str, Any]:
-    """A file of results. Raises ``ValueError`` if it is none."""
-    try:
-        with open(path) as file:
-            run = json.load(file)
-    except OSError as error:
-        raise ValueError("{}: {}".format(path, error.strerror)) from error
-    except ValueError as error:
-        raise ValueError("{}: not JSON: {}".format(path, error)) from error
-    if not isinstance(run, dict) or not isinstance(run.get("results"), list):
-        raise ValueError("{}: not a file of `python -m bench --json`".format(path))
-    return run
-
-
-def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.compare", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("before")
-    parser.add_argument("after")
-    parser.add_argument("--limit", type=float, default=1.1, help="ratio past which a variant counts as slower")
-    options = parser.parse_args(arguments)
-    try:
-        before, after = load(options.before), load(options.after)
-        found = changes(before, after)
-    except (ValueError, KeyError, TypeError) as error:
-        print("bench.compare: {}".format(error if isinstance(error, ValueError) else
-                                         "a result lacks {}".format(error)), file=sys.stderr)
-        return 2
-    if not found:
-        print("bench.compare: no variant is in both files", file=sys.stderr)
-        return 2
-    for change in found:
-        print("{:<32} {:6.2f} x before{}{}".format(
-            change.name, change.ours, "".join("; as a share of {} {:.2f} x".format(*pair)
-                                              for pair in sorted(change.against.items())),
-            "  SLOWER" if change.worst > options.limit else ""))
-    return 1 if any(change.worst > options.limit for change in found) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def text_of(change: Change, limit: float) -> str:
+    """A change in one line, with SLOWER at its end if it is past the limit."""
+    shares = "".join("; as a share of {} {:.2f} x".format(*pair) for pair in sorted(change.against.items()))
+    return "{:<32} {:6.2f} x before{}{}".format(
+        change.name, change.ours, shares, "  SLOWER" if change.worst > limit else "")

@@ -6,9 +6,9 @@ from examples.dlrm.quiet import tf as _tensorflow  # before any other import of 
 
 tf = _tensorflow.compat.v1
 
-from tensorflow.python.ops.lookup_ops import DenseHashTable  # noqa: E402
+from tensorflow.python.ops.lookup_ops import DenseHashTable, MutableHashTable  # noqa: E402
 
-__all__ = ["DenseHashTable", "running_pipeline", "session", "tf", "unoptimised_session"]
+__all__ = ["DenseHashTable", "MutableHashTable", "running_pipeline", "session", "tf", "unoptimised_session"]
 
 
 @contextlib.contextmanager

@@ -1,5 +1,10 @@
 """Streams of ids: seeded, so that every run and every contender sees the same ones."""
+import os
+
 import numpy as np
+
+#: set by ``--small``, for this process and those that it starts: sizes with which nothing takes long, and says nothing
+SMALL_VARIABLE = "BENCH_SMALL"
 
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
@@ -8,6 +13,26 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 BATCH_ROWS = 8192
 FEATURES = 26
 BATCH_IDS = BATCH_ROWS * FEATURES
+
+
+def is_small() -> bool:
+    """Are sizes small, to see that a case runs?"""
+    return SMALL_VARIABLE in os.environ
+
+
+def sized(full: int, small: int) -> int:
+    """A size of a workload: ``full``, or ``small`` in a run with small sizes."""
+    return small if is_small() else full
+
+
+def batch_rows() -> int:
+    """Rows of a batch."""
+    return sized(BATCH_ROWS, 128)
+
+
+def batch_ids() -> int:
+    """Ids of a batch."""
+    return batch_rows() * FEATURES
 
 
 def scramble(numbers: np.ndarray) -> np.ndarray:

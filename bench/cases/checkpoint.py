@@ -17,16 +17,22 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 import numpy as np
 
 from bench import workloads
+from bench.goals import RATIO, SHARE, Goal
 from bench.harness import Case, Contenders
 
 ROWS = 1000000
 DIM = 16
 MB = 1000000
-BATCH = 50000  #: keys of a training batch
+BATCHES = 20  #: of training, which all rows are dealt out to
 THREADS = 2
 
 _OURS, _NUMPY = "ascpipe", {"save": "np.save, fsync", "restore": "np.load"}
+_COPY = "np.copy"
 _BLOCK_ROWS = 1 << 16
+
+
+def _rows() -> int:
+    return workloads.sized(ROWS, 10000)
 
 
 @contextlib.contextmanager
@@ -56,14 +62,14 @@ def prepare(variant: str) -> Iterator[Contenders]:
 def _pause() -> Iterator[Contenders]:
     from ascpipe.tf import wait_for_save
 
-    device = [np.random.rand(ROWS, DIM).astype(np.float32) for _ in range(2)]  # rows, and Adagrad's accumulator
+    device = [np.random.rand(_rows(), DIM).astype(np.float32) for _ in range(2)]  # rows, and Adagrad's accumulator
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, _trained(folder) as (_, _, changed, save):
         def before() -> None:
             wait_for_save()
             changed()
         yield Contenders(sum(rows.nbytes for rows in device) // MB,
-                         {_OURS: save, "np.copy": lambda: [rows.copy() for rows in device]},
-                         {_OURS: before, "np.copy": wait_for_save})
+                         {_OURS: save, _COPY: lambda: [rows.copy() for rows in device]},
+                         {_OURS: before, _COPY: wait_for_save})
         wait_for_save()
 
 
@@ -121,8 +127,8 @@ class _Numpy:
 
 def _content() -> Any:
     random = np.random.RandomState(1)
-    return (workloads.scramble(np.arange(ROWS)), random.standard_normal((ROWS, 2 * DIM)).astype(np.float32),
-            random.randint(1, 100, ROWS))
+    return (workloads.scramble(np.arange(_rows())), random.standard_normal((_rows(), 2 * DIM)).astype(np.float32),
+            random.randint(1, 100, _rows()))
 
 
 @contextlib.contextmanager
@@ -132,10 +138,10 @@ def _files(folder: str) -> Iterator[Any]:
     from ascpipe.checkpoint.writer import CheckpointWriter
 
     keys, rows, counts = _content()
-    spec = TableSpec("ids", DIM, "int64", (SlotSpec("Adagrad_accumulator", DIM, 0.1),), ROWS, 0,
+    spec = TableSpec("ids", DIM, "int64", (SlotSpec("Adagrad_accumulator", DIM, 0.1),), _rows(), 0,
                      InitialRows(1, 0, 0.0, 0.0, 1.0), Policies(-1, False, 1, -1, 0))
     blocks = [Block(*(values[start:start + _BLOCK_ROWS] for values in (keys, rows, counts, counts)))
-              for start in range(0, ROWS, _BLOCK_ROWS)]
+              for start in range(0, _rows(), _BLOCK_ROWS)]
 
     def save() -> None:
         with CheckpointWriter(folder, "model", 1, dense=False) as writer:
@@ -159,10 +165,10 @@ def _trained(folder: str) -> Iterator[Any]:
     from mx_rec.optimizers.adagrad import create_hash_optimizer
     from mx_rec.util.variable import get_dense_and_sparse_variable
 
-    batches: Dict[str, np.ndarray] = {"ids": workloads.scramble(np.arange(ROWS)).reshape(-1, BATCH)}
+    batches: Dict[str, np.ndarray] = {"ids": workloads.scramble(np.arange(_rows())).reshape(BATCHES, -1)}
     with tf.Graph().as_default(), running_pipeline():
         table = create_table(tf.int64, DIM, "ids", tf.random_uniform_initializer(-.05, .05, seed=1),
-                             device_vocabulary_size=ROWS)
+                             device_vocabulary_size=_rows())
         spec = FeatureSpec("ids", index_key="ids")
         insert = get_asc_insert_func([spec], is_training=True)
         dataset = tf.data.Dataset.from_tensor_slices(batches).repeat().map(insert).prefetch(2)
@@ -186,4 +192,7 @@ def _trained(folder: str) -> Iterator[Any]:
 
 VARIANTS = ("save-files", "restore-files", "restore-files-warm", "save", "restore", "restore-warm", "pause")
 CASE = Case("checkpoint", "MB", "one_program", VARIANTS, prepare,
-            "save and restore of {:,} rows; 1 ms per MB is 1 GB/s".format(ROWS))
+            "save and restore of {:,} rows; 1 ms per MB is 1 GB/s".format(ROWS),
+            {**{variant: [Goal(RATIO, .5, _NUMPY[variant.split("-")[0]])]
+                for variant in ("save-files", "restore-files", "save", "restore")},
+             "pause": [Goal(SHARE, 1.5, _COPY)]})

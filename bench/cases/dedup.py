@@ -5,21 +5,25 @@ from typing import Callable, Iterator
 import numpy as np
 
 from bench import workloads
+from bench.goals import RATIO, Goal
 from bench.harness import Case, Contenders
 
 KEYS = 10 ** 7  #: keys that ids are drawn from
 BATCHES = 4  #: different ones, so that no contender profits from the caches of its last call
 
+_TF, _NUMPY = "tf.unique in a graph", "np.unique with inverse"
+
 
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
     """One call dedups every batch once."""
-    batches = workloads.batches(variant, keys=KEYS, count=BATCHES, ids=workloads.BATCH_IDS)
+    batches = workloads.batches(variant, keys=workloads.sized(KEYS, 10 ** 4), count=BATCHES,
+                                ids=workloads.batch_ids())
     with _tf_unique(batches) as tf_unique:
         yield Contenders(batches.size, {
             "ascpipe.kernels.unique": _kernel(batches),
-            "tf.unique in a graph": tf_unique,
-            "np.unique with inverse": lambda: [np.unique(batch, return_inverse=True) for batch in batches],
+            _TF: tf_unique,
+            _NUMPY: lambda: [np.unique(batch, return_inverse=True) for batch in batches],
         })
 
 
@@ -51,4 +55,6 @@ def _tf_unique(batches: np.ndarray) -> Iterator[Callable[[], object]]:
 
 
 CASE = Case("dedup", "id", "one_thread", tuple(workloads.DISTRIBUTIONS), prepare,
-            "distinct keys, restore index and counts of batches of {:,} ids".format(workloads.BATCH_IDS))
+            "distinct keys, restore index and counts of batches of {:,} ids".format(workloads.BATCH_IDS),
+            {variant: [Goal(RATIO, limit, peer) for peer in (_TF, _NUMPY)]
+             for variant, limit in (("zipf-1.05", 10), ("zipf-1.2", 10), ("uniform", 8))})

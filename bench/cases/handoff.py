@@ -14,11 +14,14 @@ from typing import Callable, Iterator
 import numpy as np
 
 from bench import workloads
+from bench.goals import RATIO, Goal
 from bench.harness import Case, Contenders
 
 BATCHES = 32
 SIZES = {"batch-1.7MB": workloads.BATCH_IDS, "batch-16KB": 2048}  #: ids of a batch
 _PAGE_IDS = 512
+
+_ZMQ, _QUEUE = "ZeroMQ PUSH/PULL, ipc, copy=False", "multiprocessing.Queue"
 
 
 @contextlib.contextmanager
@@ -27,8 +30,8 @@ def prepare(variant: str) -> Iterator[Contenders]:
     with contextlib.ExitStack() as stack:
         yield Contenders(BATCHES, {
             "ring in shared memory": stack.enter_context(_ring(ids)),
-            "ZeroMQ PUSH/PULL, ipc, copy=False": stack.enter_context(_zmq(ids)),
-            "multiprocessing.Queue": stack.enter_context(_queue(ids)),
+            _ZMQ: stack.enter_context(_zmq(ids)),
+            _QUEUE: stack.enter_context(_queue(ids)),
         })
 
 
@@ -121,4 +124,5 @@ def _peer(role: str, *arguments: object, pass_fds: tuple = ()) -> Iterator[None]
 
 
 CASE = Case("handoff", "batch", "one_producer_one_consumer", tuple(SIZES), prepare,
-            "batches of ids from one process to another")
+            "batches of ids from one process to another",
+            {"batch-1.7MB": [Goal(RATIO, 7, _ZMQ), Goal(RATIO, 80, _QUEUE)]})

@@ -11,10 +11,13 @@ from typing import Callable, Iterator, List, NamedTuple
 
 import numpy as np
 
+from bench import workloads
+from bench.goals import RATIO, Goal
 from bench.harness import Case, Contenders, repeated
 
 KEYS = 200000
-DEVICE_ROWS = KEYS // 10
+PART = 10  #: one of so many keys has its row on the device
+_OURS, _NUMPY = "AscNextPlan", "np.take and assignment"
 DIMS = {"dim-16": 16, "dim-64": 64}
 ROUNDS = 8  #: permutations of all keys that batches are taken from
 STEPS = 2  #: of a call: as many plans as stand ready
@@ -33,15 +36,14 @@ class Moves(NamedTuple):
 
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
-    random = np.random.RandomState(1)
-    batches = np.concatenate([random.permutation(KEYS) for _ in range(ROUNDS)]).reshape(-1, DEVICE_ROWS)
-    ours, theirs = "AscNextPlan", "np.take and assignment"
+    random, keys = np.random.RandomState(1), workloads.sized(KEYS, 2000)
+    batches = np.concatenate([random.permutation(keys) for _ in range(ROUNDS)]).reshape(-1, keys // PART)
     with _ascpipe(batches, DIMS[variant]) as step:
-        for _ in range(KEYS // DEVICE_ROWS):
+        for _ in range(PART):
             step()  # until every key has its row
-        yield Contenders(STEPS * DEVICE_ROWS, {
-            ours: repeated(step, STEPS), theirs: repeated(_numpy(batches, DIMS[variant]), STEPS),
-        }, {ours: lambda: threading.Event().wait(READY_S)})
+        yield Contenders(STEPS * batches.shape[1], {
+            _OURS: repeated(step, STEPS), _NUMPY: repeated(_numpy(batches, DIMS[variant]), STEPS),
+        }, {_OURS: lambda: threading.Event().wait(READY_S)})
 
 
 @contextlib.contextmanager
@@ -55,7 +57,7 @@ def _ascpipe(batches: np.ndarray, dim: int) -> Iterator[Callable[[], object]]:
 
     with tf.Graph().as_default() as graph, running_pipeline():
         table = create_table(key_dtype=tf.int64, dim=dim, name="measured", emb_initializer=tf.zeros_initializer(),
-                             device_vocabulary_size=DEVICE_ROWS, host_vocabulary_size=KEYS)
+                             device_vocabulary_size=len(batches[0]), host_vocabulary_size=PART * len(batches[0]))
         spec = FeatureSpec("ids", table_name="measured", index_key="ids")
         dataset = tf.data.Dataset.from_tensor_slices({"ids": tf.constant(batches)}).repeat()
         dataset = dataset.map(get_asc_insert_func(tgt_key_specs=[spec], is_training=True)).prefetch(32)
@@ -73,8 +75,8 @@ def _ascpipe(batches: np.ndarray, dim: int) -> Iterator[Callable[[], object]]:
 
 def _numpy(batches: np.ndarray, dim: int) -> Callable[[], object]:
     """The next batch's moves; a home row is the embedding and its accumulator, as ours."""
-    device = [np.zeros((DEVICE_ROWS, dim), np.float32) for _ in range(2)]
-    home = np.zeros((KEYS, 2 * dim), np.float32)
+    device = [np.zeros((batches.shape[1], dim), np.float32) for _ in range(2)]
+    home = np.zeros((PART * batches.shape[1], 2 * dim), np.float32)
     moves, at = _moves(batches), [0]
 
     def step() -> None:
@@ -91,8 +93,8 @@ def _numpy(batches: np.ndarray, dim: int) -> Callable[[], object]:
 
 def _moves(batches: np.ndarray) -> List[Moves]:
     """What each batch moves if the device holds the one before: home rows are numbered as keys were first seen."""
-    homes = np.empty(KEYS, np.int64)
-    homes[batches[:KEYS // DEVICE_ROWS].reshape(-1)] = np.arange(KEYS)
+    homes = np.empty(PART * batches.shape[1], np.int64)
+    homes[batches[:PART].reshape(-1)] = np.arange(len(homes))
     keys = batches[-1].copy()  # by slot
     found = []
     for batch in batches:
@@ -104,4 +106,5 @@ def _moves(batches: np.ndarray) -> List[Moves]:
 
 
 CASE = Case("swap", "row", "one_trainer_one_key_worker_one_table_worker", tuple(DIMS), prepare,
-            "rows out and in with Adagrad's state, device of {:,} rows for {:,} keys".format(DEVICE_ROWS, KEYS))
+            "rows out and in with Adagrad's state, device of {:,} rows for {:,} keys".format(KEYS // PART, KEYS),
+            {variant: [Goal(RATIO, 3, _NUMPY)] for variant in DIMS})

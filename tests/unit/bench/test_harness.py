@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench import __main__ as command
-from bench import harness
+from bench import circumstances, goals, harness, records
 
 
 class Clock:
@@ -29,12 +29,12 @@ class Clock:
         return work
 
 
-def case(contenders, variants=("one",)):
+def case(contenders, variants=("one",), **fields):
     @contextlib.contextmanager
     def prepare(variant):
         yield contenders
 
-    return harness.Case("made_up", "id", "one_thread", variants, prepare, "made up")
+    return harness.Case("made_up", "id", "one_thread", variants, prepare, "made up", **fields)
 
 
 def test_contenders_take_turns_after_their_warm_up():
@@ -74,24 +74,61 @@ def test_ratios_are_taken_within_rounds_so_that_a_slow_round_of_both_cancels_out
     assert (compared.least_ratio, compared.ratio, compared.most_ratio) == (2, 2, 3)
 
 
-def test_a_result_names_the_first_contender_as_ours_and_survives_json():
-    contenders = harness.Contenders(7, {"ours": lambda: None, "theirs": lambda: None})
-    result = harness.run_variant(case(contenders), "one", repeats=3)
-    assert (result.name, result.ours, list(result.baselines), result.units) == ("made_up/one", "ours", ["theirs"], 7)
-    plain = json.loads(json.dumps(harness.as_json(result)))
-    assert plain["timing"]["repeats"] == 3
-    assert plain["baselines"]["theirs"]["timing"]["repeats"] == 3
-    assert set(plain["baselines"]["theirs"]) == {"timing", "ratio", "least_ratio", "most_ratio"}
+def test_a_contender_with_a_clock_of_its_own_is_timed_by_that():
+    wall, own = Clock(), Clock()
+    contenders = harness.Contenders(1, {"a": wall.call("a", 1), "b": own.call("b", 5)}, clocks={"b": own})
+    assert harness.measure(contenders, warm_up=0, repeats=1, clock=wall) == {"a": [1], "b": [5]}
 
 
-def test_the_text_of_a_result_says_unit_and_baseline():
-    timing = harness.Timing(.001, .002, .003, 9)
-    result = harness.Result("made_up/one", "id", "one_thread", 1000, "ours", timing,
-                            {"theirs": harness.Compared(timing, 1.5, 1.2, 1.9)})
-    head, ours, theirs = harness.text_of(result)
-    assert head == "made_up/one  [1000 x id per call, one_thread, 9 rounds]"
-    assert "2 us per id" in ours and "[1 ms..3 ms]" in ours
-    assert theirs.endswith("1.50 x ours [1.20..1.90]")
+def measured(*limits, own_s=1.0, other_s=4.0):
+    """A result with these goals, of calls that take so long by clocks of their own."""
+    clocks = {"ours": Clock(), "theirs": Clock()}
+    calls = {"ours": clocks["ours"].call("ours", own_s), "theirs": clocks["theirs"].call("theirs", other_s)}
+    contenders = harness.Contenders(2, calls, clocks=clocks, notes=lambda: {"memory": "48 bytes"})
+    return harness.run_variant(case(contenders, goals={"one": limits}), "one", repeats=3)
+
+
+def test_a_result_names_the_first_contender_as_ours_and_becomes_a_record_that_is_complete_in_itself():
+    result = measured(goals.Goal(goals.RATIO, 3, "theirs"))
+    assert (result.name, result.ours, list(result.baselines), result.units) == ("made_up/one", "ours", ["theirs"], 2)
+    plain = json.loads(json.dumps(records.record(result, circumstances.now())))
+    assert set(plain) == records.FIELDS
+    assert (plain["case"], plain["unit"], plain["repeats"]) == ("made_up", "s per id", 3)
+    assert (plain["ours"], plain["peers"], plain["ratio"]) == (.5, {"theirs": 2.0}, {"theirs": 4.0})
+    assert plain["spread"] == {"ours": [.5, .5], "theirs": [2.0, 2.0]}
+    assert plain["goal"] == [{"measure": "ratio", "peer": "theirs", "limit": 3, "reached": 4.0, "met": True}]
+    assert plain["notes"] == {"memory": "48 bytes"}
+
+
+@pytest.mark.parametrize("goal, reached, met", [
+    (goals.Goal(goals.RATIO, 4, "theirs"), 4, True), (goals.Goal(goals.RATIO, 4.1, "theirs"), 4, False),
+    (goals.Goal(goals.SHARE, .25, "theirs"), .25, True), (goals.Goal(goals.SHARE, .2, "theirs"), .25, False),
+    (goals.Goal(goals.RATE, 2), 2, True), (goals.Goal(goals.RATE, 3), 2, False),
+    (goals.Goal(goals.COST, .5), .5, True), (goals.Goal(goals.COST, .4), .5, False),
+    (goals.Goal(goals.RANGE, 4), 4, True), (goals.Goal(goals.RANGE, 3.9), 4, False)])
+def test_whether_a_goal_is_met_follows_from_what_was_measured(goal, reached, met):
+    (kept, value), = measured(goal).reached
+    assert (kept, value, goals.is_met(kept, value)) == (goal, reached, met)
+
+
+def test_a_goal_that_compares_with_nobody_who_was_measured_is_refused():
+    with pytest.raises(ValueError, match="'nobody'"):
+        measured(goals.Goal(goals.RATIO, 2, "nobody"))
+
+
+def test_the_table_has_a_row_for_each_peer_and_goal_with_its_mark():
+    result = measured(goals.Goal(goals.RATIO, 3, "theirs"), goals.Goal(goals.RATE, 1e6))
+    _, columns, rows = records.table([records.record(result, circumstances.now())])
+    texts = [dict(zip(columns, row)) for row in rows]
+    assert [text["case"] for text in texts] == ["made_up/one", ""]
+    assert (texts[0]["peer"], texts[0]["x ours"]) == ("theirs", "4.00")
+    assert [(text["goal"], text["reached"], text["mark"]) for text in texts] == [
+        (">= 3 x", "4 x", "pass"), (">= 1 M ids/s", "2 ids/s", "falls short")]
+
+
+def test_of_a_run_with_small_sizes_no_goal_is_judged():
+    plain = records.record(measured(goals.Goal(goals.RATE, 1)), circumstances.now(), small=True)
+    assert plain["goal"] == [] and plain["params"]["small"]
 
 
 @pytest.mark.parametrize("contenders", [harness.Contenders(0, {"a": lambda: None}), harness.Contenders(1, {})])
@@ -103,11 +140,11 @@ def test_a_case_without_work_is_refused(contenders):
 @pytest.mark.parametrize("seconds, text", [
     (0, "0 ns"), (2.5e-8, "25 ns"), (1e-6, "1 us"), (.0123, "12.3 ms"), (12.34, "12.3 s")])
 def test_durations_are_written_with_their_unit(seconds, text):
-    assert harness.duration(seconds) == text
+    assert goals.duration(seconds) == text
 
 
 def test_circumstances_say_machine_commit_versions_command_and_date():
-    around = harness.circumstances()
+    around = circumstances.now()
     assert {"date", "command", "commit", "versions", "machine"} == set(around)
     assert around["machine"]["cores"] >= 1 and around["machine"]["memory_bytes"] > 0
     assert around["versions"]["numpy"] == "1.18.5"
@@ -137,11 +174,16 @@ def test_too_few_repeats_are_a_usage_error():
     assert stopped.value.code == 2
 
 
-def test_a_run_writes_its_results_with_their_circumstances(tmp_path, capsys):
+def test_a_run_writes_its_records_with_their_circumstances(tmp_path, capsys):
     contenders = harness.Contenders(1, {"ours": lambda: None})
     path = tmp_path / "results.json"
-    assert command.run([(case(contenders), "one")], 9, str(path)) == 0
-    written = json.loads(path.read_text())
-    assert [result["name"] for result in written["results"]] == ["made_up/one"]
-    assert written["versions"]["python"].startswith("3.7")
+    command.run([(case(contenders), "one")], 9, str(path))
+    record, = records.load(str(path))
+    assert records.name_of(record) == "made_up/one"
+    assert record["versions"]["python"].startswith("3.7")
     assert "made_up/one" in capsys.readouterr().out
+
+
+def test_every_goal_is_one_of_a_variant_that_there_is():
+    for case_of_goals in {case_.name: case_ for case_, _ in command.selected("*")}.values():
+        assert set(case_of_goals.goals) <= set(case_of_goals.variants), case_of_goals.name

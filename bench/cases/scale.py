@@ -1,0 +1,61 @@
+"""How the time of a batch grows with the table: the planner alone, the worker's own class, on memory of its own.
+
+``rows``: a table on the device alone, all keys known, 10^5 to 10^8 of them.  ``device``: a table of 10^7 keys at home,
+of which 10^4 to 10^7 fit on the device.  Every contender of a variant gets batches of as many distinct keys; one call
+touches, plans and retires some of them.
+"""
+import contextlib
+from typing import Callable, Dict, Iterator, List, Tuple
+
+import numpy as np
+
+from bench import workloads
+from bench.goals import RANGE, Goal
+from bench.harness import Case, Contenders
+
+BATCHES = 8  #: of a call; different ones
+HOME_KEYS = 10 ** 7
+DISTINCT = {"rows": 50000, "device": 8000}
+SIZES = {"rows": (10 ** 5, 10 ** 6, 10 ** 7, 10 ** 8), "device": (10 ** 4, 10 ** 5, 10 ** 6, 10 ** 7)}
+_SMALLER = 100  #: times, in a small run
+
+
+def _sizes(variant: str) -> Tuple[int, ...]:
+    return tuple(size // _SMALLER for size in SIZES[variant]) if workloads.is_small() else SIZES[variant]
+
+
+@contextlib.contextmanager
+def prepare(variant: str) -> Iterator[Contenders]:
+    from bench.planner import Planner
+
+    calls: Dict[str, Callable[[], object]] = {}
+    notes: Dict[str, str] = {}
+    for size in _sizes(variant):
+        keys, device_rows = (size, size) if variant == "rows" else (workloads.sized(HOME_KEYS, 10 ** 5), size)
+        planner = Planner(keys, device_rows, at_home=variant != "rows")
+        name = "{:,} {}".format(size, "rows" if variant == "rows" else "rows on the device")
+        calls[name] = planner.step(_batches(keys, DISTINCT[variant]))
+        notes["memory per key, " + name] = "{:.0f} bytes".format(planner.bytes_per_key())
+    yield Contenders(BATCHES, calls, notes=lambda: notes)
+
+
+def _batches(keys: int, distinct: int) -> List[np.ndarray]:
+    """Batches of that many distinct keys each, drawn by Zipf 1.05 until there are as many."""
+    distinct = min(workloads.sized(distinct, distinct // _SMALLER), keys // 2)
+    stream = workloads.Zipf(keys, 1.05, seed=1)
+    return [workloads.scramble(_first(stream, distinct)) for _ in range(BATCHES)]
+
+
+def _first(stream: workloads.Zipf, distinct: int) -> np.ndarray:
+    """int64[distinct]: ranks in order of first appearance."""
+    drawn = np.zeros(0, np.int64)
+    while True:
+        drawn = np.concatenate([drawn, stream.ranks(4 * distinct)])
+        unique, first = np.unique(drawn, return_index=True)
+        if len(unique) >= distinct:
+            return drawn[np.sort(first)][:distinct]
+
+
+CASE = Case("scale", "batch", "one_thread", tuple(SIZES), prepare,
+            "planning of a batch with {:,} or {:,} distinct keys, by size of the table".format(*DISTINCT.values()),
+            {variant: [Goal(RANGE, 2.5)] for variant in SIZES})

@@ -1,0 +1,130 @@
+"""Results as records for machines, and as a table for people."""
+import json
+from typing import Any, Dict, Iterator, List, Sequence
+
+from ascpipe.cli.printing import Table
+from bench import goals
+from bench.harness import Result, Timing
+
+#: fields of a record; ``ours``, ``peers`` and ``spread`` are in ``unit``
+FIELDS = frozenset({
+    "case", "params", "unit", "ours", "peers", "ratio", "goal", "repeats", "spread", "notes", "machine", "versions",
+    "commit", "date", "command"})
+
+PASS, FALLS_SHORT = "pass", "falls short"
+
+_COLUMNS = ["case", "per", "ours", "peer", "peer's", "x ours", "goal", "reached", "mark"]
+
+
+def record(result: Result, circumstances: Dict[str, Any], *, small: bool = False) -> Dict[str, Any]:
+    """A result and its circumstances as plain maps, complete in itself.
+
+    Args:
+        result: to write down.
+        circumstances: as ``circumstances.now`` has them.
+        small: it was measured with small sizes, so that it says nothing: no goal is judged.
+    """
+    timings = {result.ours: result.timing, **{name: other.timing for name, other in result.baselines.items()}}
+    return dict(
+        circumstances, case=result.case.name,
+        params={"variant": result.variant, "topology": result.case.topology, "units_per_call": result.units,
+                "contender": result.ours, "small": small},
+        unit="{} per {}".format(result.case.quantity, result.case.unit),
+        ours=result.timing.median_s / result.units,
+        peers={name: other.timing.median_s / result.units for name, other in result.baselines.items()},
+        ratio={name: other.ratio for name, other in result.baselines.items()},
+        goal=[{"measure": goal.measure, "peer": goal.peer, "limit": goal.limit, "reached": value,
+               "met": goals.is_met(goal, value)} for goal, value in ([] if small else result.reached)],
+        repeats=result.timing.repeats,
+        spread={name: _spread(timing, result.units) for name, timing in timings.items()}, notes=dict(result.notes))
+
+
+def _spread(timing: Timing, units: int) -> List[float]:
+    return [timing.least_s / units, timing.most_s / units]
+
+
+def name_of(written: Dict[str, Any]) -> str:
+    """case/variant of a record."""
+    return "{}/{}".format(written["case"], written["params"]["variant"])
+
+
+def save(path: str, written: Sequence[Dict[str, Any]]) -> None:
+    """Write records into a file."""
+    with open(path, "w") as out:
+        json.dump({"records": list(written)}, out, indent=1)
+        out.write("\n")
+
+
+def load(path: str) -> List[Dict[str, Any]]:
+    """The records of a file. Raises ``ValueError`` if it has none."""
+    try:
+        with open(path) as file:
+            run = json.load(file)
+    except OSError as error:
+        raise ValueError("{}: {}".format(path, error.strerror)) from error
+    except ValueError as error:
+        raise ValueError("{}: not JSON: {}".format(path, error)) from error
+    found = run.get("records") if isinstance(run, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, dict) and set(one) >= FIELDS for one in found):
+        raise ValueError("{}: not a file of `python -m bench --json`".format(path))
+    return found
+
+
+def headline(circumstances: Dict[str, Any]) -> str:
+    """The line above a table."""
+    return "{date}  commit {commit}  {machine[processor]}, {machine[cores]} cores, load {machine[load]:.1f}".format(
+        **circumstances)
+
+
+def table(written: Sequence[Dict[str, Any]]) -> Table:
+    """All records: a row for each peer and each goal, whichever are more."""
+    rows = [row for one in written for row in _rows(one)]
+    return "", _COLUMNS, rows
+
+
+def notes(written: Sequence[Dict[str, Any]]) -> List[str]:
+    """What stands below the table."""
+    return ["{}  {}: {}".format(name_of(one), name, text) for one in written for name, text in one["notes"].items()]
+
+
+def text_of(one: Dict[str, Any]) -> str:
+    """A record in one line, for those who wait for the table."""
+    ratios = "".join("; {} {:.2f} x".format(name, ratio) for name, ratio in one["ratio"].items())
+    marks = "".join("; {} ({}): {}".format(_reached(one, goal), _goal(one, goal), _mark(goal)) for goal in one["goal"])
+    return "{}  {} per {}{}{}".format(name_of(one), goals.duration(one["ours"]), _unit(one), ratios, marks)
+
+
+def _rows(one: Dict[str, Any]) -> Iterator[List[str]]:
+    paired = {goal["peer"]: goal for goal in one["goal"] if goal["peer"]}
+    alone = [goal for goal in one["goal"] if not goal["peer"]]
+    peers = list(one["peers"]) + [""] * max(0, len(alone) - (len(one["peers"]) - len(paired)))
+    for number, peer in enumerate(peers or [""]):
+        goal = paired.get(peer) if peer else None
+        if goal is None and alone:
+            goal = alone.pop(0)
+        least, most = one["spread"][one["params"]["contender"]]
+        head = [name_of(one), _unit(one),
+                "{} [{}..{}]".format(goals.duration(one["ours"]), goals.duration(least), goals.duration(most))]
+        yield (["", "", ""] if number else head) + (
+            [peer, goals.duration(one["peers"][peer]), "{:.2f}".format(one["ratio"][peer])] if peer else ["", "", ""]
+        ) + ([_goal(one, goal), _reached(one, goal), _mark(goal)] if goal else ["", "", ""])
+
+
+def _unit(one: Dict[str, Any]) -> str:
+    return str(one["unit"]).rsplit(" per ", 1)[-1]
+
+
+def _as_goal(goal: Dict[str, Any]) -> goals.Goal:
+    return goals.Goal(goal["measure"], goal["limit"], goal["peer"])
+
+
+def _goal(one: Dict[str, Any], goal: Dict[str, Any]) -> str:
+    return goals.text(_as_goal(goal), _unit(one))
+
+
+def _reached(one: Dict[str, Any], goal: Dict[str, Any]) -> str:
+    return goals.text(_as_goal(goal), _unit(one), goal["reached"])
+
+
+def _mark(goal: Dict[str, Any]) -> str:
+    return PASS if goal["met"] else FALLS_SHORT
