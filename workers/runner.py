@@ -20,6 +20,9 @@ from ascpipe.shm.ring import RingView, TableView
 
 _READ_S = 10.0  # for a message that has begun to come
 _IDLE_S = 1e9  # an idle worker waits for its supervisor's word, or its end, as long as it takes
+# Who has something for us rings, and so does the supervisor where somebody died before he could; its own end kills us.
+# A look costs as much as there are tables: rare ones keep a trainer that takes no step from using a core's time.
+_LONGEST_SLICE_S = 1.0
 
 
 class Worker(NamedTuple):
@@ -123,7 +126,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
             while step():
                 pass
             bell.says(layout.WAIT_BATCH)
-            bell.wait(lambda: step() > 0, is_spoken_to, _IDLE_S)
+            bell.wait(lambda: step() > 0, is_spoken_to, _IDLE_S, _LONGEST_SLICE_S)
         body, fds = fdsocket.receive(channel, _READ_S)
         if body["verb"] != "add_stream":
             return

@@ -15,7 +15,7 @@ import numpy as np
 
 from ascpipe.shm import layout, syscalls
 
-SLICE_S = 0.05  #: longest sleep without a look at `stop`
+SLICE_S = 0.05  #: longest sleep without a look at `stop`, where the owner does not allow for longer ones
 _GRACE_S = 0.02  # a publisher may have been preempted between publishing and ringing
 
 _FUTEX = layout.BELL.fields["futex"][1] // 4
@@ -70,10 +70,12 @@ class Bell:
         self._fields["waits_ticket"] = ticket
         self._fields["waits_for"] = waits_for
 
-    def wait(self, ready: Callable[[], bool], stop: Callable[[], bool], timeout_s: float) -> bool:
+    def wait(self, ready: Callable[[], bool], stop: Callable[[], bool], timeout_s: float,
+             longest_slice_s: float = SLICE_S) -> bool:
         """Block until ``ready()``, ``stop()`` or the time is over.
 
-        Both are called often and must be cheap.  ``stop`` is looked at at least every ``SLICE_S``.
+        Both are called often and must be cheap.  ``stop`` is looked at at least every ``longest_slice_s``: the first
+        sleep is of ``SLICE_S``, each one after it twice as long, up to that.
 
         Returns:
             What ``ready()`` said last.
@@ -86,11 +88,13 @@ class Bell:
             while time.perf_counter_ns() < spin_until:
                 if ready():
                     return True
+        slice_s = SLICE_S
         while True:
             if stop():
                 return ready()
-            if self._sleep_once(ready, stop, max(0.0, min(SLICE_S, deadline - time.monotonic()))):
+            if self._sleep_once(ready, stop, max(0.0, min(slice_s, deadline - time.monotonic()))):
                 return True
+            slice_s = min(2 * slice_s, longest_slice_s)
             if time.monotonic() >= deadline:
                 return ready()
 

@@ -109,6 +109,18 @@ def test_waiting_ends_with_its_time(memory):
     assert counters(array, 0)[1] == 0
 
 
+def test_slices_double_up_to_the_longest_so_that_a_long_wait_looks_rarely(memory, monkeypatch):
+    _, array = memory
+    asked = []
+    monkeypatch.setattr(bell.syscalls, "futex_wait", lambda address, seen, longest_s: asked.append(longest_s))
+    mine = bell.Bell(array, 0)
+    assert not mine.wait(lambda: False, lambda: len(asked) == 7, 60.0, 0.4)
+    assert asked == [0.05, 0.1, 0.2, 0.4, 0.4, 0.4, 0.4]
+    asked.clear()
+    assert not mine.wait(lambda: False, lambda: len(asked) == 3, 60.0)
+    assert asked == [bell.SLICE_S] * 3
+
+
 def test_a_stop_is_seen_without_a_ring(memory):
     _, array = memory
     mine = bell.Bell(array, 0)
