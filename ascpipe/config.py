@@ -3,7 +3,8 @@
 The list with units and meanings is ``defaults.toml``.
 """
 import os
-from typing import Any, Dict, Mapping, Optional, Tuple
+import re
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import pydantic
 import tomli
@@ -13,6 +14,9 @@ from ascpipe.errors import ConfigError, ConfigFileError
 DEFAULTS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "defaults.toml")
 ENVIRONMENT_PREFIX = "ASCPIPE_"
 FILE_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
+
+_MOST_PROCESSOR = 1023  # what a mask of the kernel's usual size can name
+_PROCESSORS = re.compile(r"^(\d{1,4})(?:-(\d{1,4}))?$")
 
 
 class Settings(pydantic.BaseModel):
@@ -28,6 +32,12 @@ class Settings(pydantic.BaseModel):
     save_log_bytes: int = pydantic.Field(ge=1 << 20, le=1 << 42)
     wait_timeout_s: float = pydantic.Field(gt=0, le=7 * 24 * 3600)
     cache_dir: str
+    bind_cpu: str
+
+    @pydantic.validator("bind_cpu")
+    def _is_a_list_of_processors(cls, value: str) -> str:  # noqa: N805  (pydantic calls it with the class)
+        processors(value)
+        return value
 
     class Config:
         extra = "forbid"
@@ -63,6 +73,21 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
             add({name: environment[variable]}, "the environment ({})".format(variable))
     add({name: value for name, value in (options or {}).items() if value is not None}, "the command line")
     return _checked(values, origins)
+
+
+def processors(text: str) -> List[int]:
+    """Numbers of processors of a text such as "2,4-7"; none of an empty one. Raises ``ValueError``."""
+    if not text:
+        return []
+    found: List[int] = []
+    for part in text.split(","):
+        match = _PROCESSORS.match(part)
+        first, last = (int(match.group(1)), int(match.group(2) or match.group(1))) if match else (1, 0)
+        if not first <= last <= _MOST_PROCESSOR:
+            raise ValueError("{!r} is not a number of a processor, or two of them with a hyphen; write 2,4-7".format(
+                part))
+        found += range(first, last + 1)
+    return found
 
 
 def variables_for(options: Mapping[str, Any]) -> Dict[str, str]:

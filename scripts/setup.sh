@@ -99,9 +99,6 @@ kernels_digest=$(find ascpipe workers -name '*.py' -print0 | sort -z | xargs -0 
 if ! stamped kernels "$kernels_digest"; then
   say "compiling the kernels"
   $VENV/bin/python -m compileall -q ascpipe workers tfops mx_rec
-  NUMBA_CACHE_DIR=$($VENV/bin/python -c 'from ascpipe.config import load_settings
-from ascpipe.daemon import kernel_cache
-print(kernel_cache.prepare(load_settings().cache_dir))') \
-    $VENV/bin/python -c 'import ascpipe.workers.key_worker, ascpipe.workers.table_worker'
+  $VENV/bin/ascpipe warmup >&2
   stamp kernels "$kernels_digest"
 fi

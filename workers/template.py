@@ -76,7 +76,7 @@ def _be_worker(supervisor: int, wait: int, body: Dict[str, Any], fds: List[int])
         os.setsid()
         if os.read(wait, 1):  # else the template has died, and the supervisor does not know of us
             os.close(wait)
-            fence_in(supervisor, body["oom_score_adj"])
+            fence_in(supervisor, body["oom_score_adj"], body["processor"])
             _KINDS[body["kind"]].main(["--channel", str(channel), "--index", str(body["index"]),
                                        "--generation", str(body["generation"])], prog_name=body["kind"])
     except SystemExit as end:

@@ -9,6 +9,7 @@ import click
 @click.option("--workers", type=int, default=None, help="Key worker processes.")
 @click.option("--table-workers", type=int, default=None, help="Table worker processes.")
 @click.option("--ring-bytes", type=int, default=None, help="Bytes of the ring of each stream.")
+@click.option("--bind-cpu", default=None, help="Processors that workers are bound to, such as 2,4-7.")
 @click.option("--foreground", is_flag=True, help="Stay here, log to stderr, end with Ctrl-C.")
 def command(name: Optional[str], foreground: bool, **options: Any) -> None:
     """Checks the settings first, so that a wrong one is wrong usage and not a daemon that ends."""

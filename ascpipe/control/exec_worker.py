@@ -1,6 +1,8 @@
 """Becomes a worker: sets what only the process itself can set, then replaces itself by the command.
 
-    python -I -S exec_worker.py SUPERVISOR_PID OOM_SCORE_ADJ COMMAND...
+    python -I -S exec_worker.py SUPERVISOR_PID OOM_SCORE_ADJ PROCESSOR COMMAND...
+
+PROCESSOR is the number of the one to run on, or -1.
 
 A program of its own because the supervisor has threads of zmq, and running Python code between its fork
 and exec would not be safe.  Imports nothing of ours.
@@ -16,14 +18,14 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Never returns."""
-    supervisor, oom_score_adj, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    fence_in(supervisor, oom_score_adj)
+    supervisor, oom_score_adj, processor, command = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:]
+    fence_in(supervisor, oom_score_adj, processor)
     os.execv(command[0], command)  # noqa: S606  (a fixed command of the supervisor)
 
 
-def fence_in(supervisor: int, oom_score_adj: str) -> None:
-    """Make this process die with its supervisor and by its word only, leave no core file, and go first or last
-    when memory runs out. Ends the process if the supervisor has died before."""
+def fence_in(supervisor: int, oom_score_adj: str, processor: int) -> None:
+    """Make this process die with its supervisor and by its word only, leave no core file, go first or last when
+    memory runs out, and run on one processor, unless that is -1. Ends the process if the supervisor has died before."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     for number in (signal.SIGTERM, signal.SIGINT):  # sent to a whole group; only the supervisor ends a worker
         signal.signal(number, signal.SIG_IGN)
@@ -35,6 +37,8 @@ def fence_in(supervisor: int, oom_score_adj: str) -> None:
             file.write(oom_score_adj)
     except OSError:
         pass  # some containers forbid it; then the kernel chooses by size
+    if processor >= 0:
+        os.sched_setaffinity(0, {processor})
 
 
 if __name__ == "__main__":

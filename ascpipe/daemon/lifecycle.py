@@ -81,6 +81,7 @@ class WorkerEnded:
         cause: sentence for people.
         report: what it said of itself before it ended, or None.
         unborn: it had not got as far as working on segments.
+        broken_cache: it stumbled on compiled code.
         retry: what it stumbled on has been removed.
     """
 
@@ -91,6 +92,7 @@ class WorkerEnded:
     cause: str
     report: Optional[AscpipeError] = None
     unborn: bool = False
+    broken_cache: bool = False
     retry: bool = False
 
 

@@ -38,7 +38,6 @@ from ascpipe.shm.segment import SHM_DIR
 _LONGEST_POLL_S = 1.0
 _FLUSH_S = 0.5  # for the answer to `stop`
 _RUNS = 2**15 - 1  # the run number is the upper part of a positive 64-bit ticket
-_BROKEN_CACHE = ("UnpicklingError", "EOFError")
 
 
 class Daemon:
@@ -49,7 +48,7 @@ class Daemon:
         settings: in force.
         private: ends with its trainer.
         supervisor: of its workers.
-        cache_dir: compiled kernels; cleared once if a worker chokes on it.
+        cache_dir: compiled kernels; cleared if a worker chokes on it.
         places: where memory limits are read.
     """
 
@@ -66,6 +65,7 @@ class Daemon:
         self._trainer_pid, self._trainer_since = 0, ""
         self._run_number = secrets.randbelow(_RUNS)
         self._memory: Optional[SessionMemory] = None
+        self._newest = self._cleared_after = 0  # generations: started last; so far when the kernels were cleared
         self._stop_reasons: List[str] = []
         self._is_over = False
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
@@ -145,9 +145,11 @@ class Daemon:
             self._note_pid(worker)
         for ended in self._supervisor.reap():
             self._log.warning("%s (pid %d) ended: %s", ended.worker.sentence, ended.pid, ended.cause)
-            if ended.unborn and any(word in ended.cause for word in _BROKEN_CACHE):
-                self._log.warning("compiled kernels in %s are broken and will be made again", self._cache_dir)
-                kernel_cache.clear(self._cache_dir)
+            if ended.broken_cache:
+                if ended.generation > self._cleared_after:  # else it read what was there before, or saw it go
+                    self._log.warning("compiled kernels in %s are broken and will be made again", self._cache_dir)
+                    kernel_cache.clear(self._cache_dir)
+                    self._cleared_after = self._newest
                 ended = dataclasses.replace(ended, retry=True)
             self._handle(ended)
 
@@ -187,6 +189,7 @@ class Daemon:
             self._is_over = True
 
     def _start_worker(self, action: lifecycle.StartWorker) -> None:
+        self._newest = action.generation
         try:
             self._supervisor.start(action.worker, action.generation)
         except OSError as error:  # too many processes or files

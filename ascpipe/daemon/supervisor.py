@@ -25,7 +25,8 @@ _TEMPLATE = (sys.executable, "-m", "ascpipe.workers.template")
 _OOM_SCORE_ADJ = {KEY: "500", TABLE: "100"}  # when memory runs out, a stateless worker goes first
 _READ_S = 0.2  # for the rest of a message whose first byte is there
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-_LOG_TAIL_BYTES = 4096
+_LOG_TAIL_BYTES = 1 << 16  # of a traceback through all imports
+_NUMBA_CACHE = os.path.join("numba", "core", "caching.py")
 _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning)\b.*")
 
 
@@ -51,11 +52,14 @@ class Supervisor:
         run: where their logs lie.
         environment: what they see.
         commands: by kind; ``--channel --index --generation`` are appended. Others than our own are executed.
+        processors: those that workers are bound to.
     """
 
     def __init__(self, run: RunDir, environment: Mapping[str, str],
-                 commands: Mapping[str, Sequence[str]] = COMMANDS) -> None:
+                 commands: Mapping[str, Sequence[str]] = COMMANDS,
+                 processors: Optional[Mapping[Worker, int]] = None) -> None:
         self._run, self._environment, self._commands = run, dict(environment), commands
+        self._processors = processors or {}
         self._processes: Dict[Worker, _Process] = {}
         self._template: Optional[Template] = None
 
@@ -82,7 +86,7 @@ class Supervisor:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                return Template(self._execute("template-0", _TEMPLATE, _OOM_SCORE_ADJ[TABLE], theirs), ours)
+                return Template(self._execute("template-0", _TEMPLATE, _OOM_SCORE_ADJ[TABLE], -1, theirs), ours)
         except BaseException:
             ours.close()
             raise
@@ -96,7 +100,8 @@ class Supervisor:
         with theirs:
             process.popen = self._fork(worker, process.generation, theirs) or self._execute(
                 str(worker), [*self._commands[worker.kind], "--index", str(worker.index),
-                              "--generation", str(process.generation)], _OOM_SCORE_ADJ[worker.kind], theirs)
+                              "--generation", str(process.generation)], _OOM_SCORE_ADJ[worker.kind],
+                self._processors.get(worker, -1), theirs)
 
     def _fork(self, worker: Worker, generation: int, theirs: socket.socket) -> Optional[Adopted]:
         if self._template is None:
@@ -104,17 +109,18 @@ class Supervisor:
         log = self._open_log(str(worker))
         try:
             return self._template.fork({"kind": worker.kind, "index": worker.index, "generation": generation,
-                                        "oom_score_adj": _OOM_SCORE_ADJ[worker.kind]}, (theirs.fileno(), log))
+                                        "oom_score_adj": _OOM_SCORE_ADJ[worker.kind],
+                                        "processor": self._processors.get(worker, -1)}, (theirs.fileno(), log))
         finally:
             os.close(log)
 
-    def _execute(self, name: str, command: Sequence[str], oom_score_adj: str,
+    def _execute(self, name: str, command: Sequence[str], oom_score_adj: str, processor: int,
                  theirs: socket.socket) -> "subprocess.Popen[bytes]":
         log = self._open_log(name)
         try:
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", exec_worker.__file__, str(os.getpid()), oom_score_adj, *command,
-                 "--channel", str(theirs.fileno())],
+                [sys.executable, "-I", "-S", exec_worker.__file__, str(os.getpid()), oom_score_adj, str(processor),
+                 *command, "--channel", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[theirs.fileno()],
                 start_new_session=True, cwd="/", env=self._environment)
         finally:
@@ -181,7 +187,8 @@ class Supervisor:
             del self._processes[worker]
             ended.append(WorkerEnded(
                 worker, pid, process.generation, -code if code is not None and code < 0 else 0,
-                process.cannot_start or self._cause(worker, code or 0), process.report, unborn=not process.attached))
+                process.cannot_start or self._cause(worker, code or 0), process.report, unborn=not process.attached,
+                broken_cache=not process.attached and met_broken_cache(self._log_tail(worker))))
         return ended
 
     def end_all(self) -> None:
@@ -234,14 +241,21 @@ class Supervisor:
 
     def _last_words(self, worker: Worker) -> str:
         """The line of its log that names an exception, if any."""
+        named = [line for line in self._log_tail(worker).splitlines() if _EXCEPTION_LINE.match(line)]
+        return "".join(c for c in (named or [""])[-1][:300] if c.isprintable())
+
+    def _log_tail(self, worker: Worker) -> str:
         try:
             with open(self._run.worker_log(str(worker)), "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES))
-                lines = file.read().decode("utf-8", "replace").splitlines()
+                return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
-        named = [line for line in lines if _EXCEPTION_LINE.match(line)]
-        return "".join(c for c in (named or [""])[-1][:300] if c.isprintable())
+
+
+def met_broken_cache(log: str) -> bool:
+    """Did the process that wrote this end while it read compiled code? By an exception or by a signal."""
+    return _NUMBA_CACHE in log
 
 
 def _has_bytes(channel: socket.socket) -> bool:

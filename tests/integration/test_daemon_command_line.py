@@ -61,6 +61,29 @@ def test_the_daemon_leaves_the_session_and_the_streams_of_its_starter():
         daemon.end()
 
 
+def test_workers_run_on_the_processors_that_the_setting_names_also_when_they_are_replaced():
+    ours = sorted(os.sched_getaffinity(0))
+    daemon = DaemonProcess("bound", bind_cpu="{},{}".format(ours[-1], ours[0]))
+
+    def processors():
+        return [os.sched_getaffinity(worker["pid"]) for worker in daemon.workers() if is_alive(worker["pid"])]
+
+    try:
+        wait_until(lambda: processors() == [{ours[-1]}, {ours[0]}])
+        os.kill(daemon.workers("key")[0]["pid"], signal.SIGKILL)
+        wait_until(lambda: daemon.workers("key")[0]["restarts"] == 1)
+        wait_until(lambda: processors() == [{ours[-1]}, {ours[0]}])
+    finally:
+        daemon.end()
+
+
+def test_a_processor_that_there_is_not_is_wrong_usage_and_no_daemon_starts():
+    refused = ascpipe("start", "--name", "bound", "--bind-cpu", "1023")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "E402" in refused.stderr and "processor 1023" in refused.stderr
+    assert ascpipe("status", "--name", "bound").returncode == 3
+
+
 def test_a_daemon_in_the_foreground_logs_to_stderr_and_ends_with_ctrl_c():
     process = subprocess.Popen([sys.executable, "-m", "ascpipe", "start", "--name", "front", "--foreground"],
                                stderr=subprocess.PIPE, universal_newlines=True, cwd=ROOT)

@@ -16,6 +16,7 @@ def main():
     if os.environ.get("ASCPIPE_STANDIN_BROKEN") == kind:
         raise ImportError("no module named 'something'")
     if kind == "key" and os.path.exists(os.path.join(os.environ["NUMBA_CACHE_DIR"], "half_a_file")):
+        sys.stderr.write("  File \"site-packages/numba/core/caching.py\", line 532, in _load_data\n")
         raise EOFError("Ran out of input")
     with socket.socket(fileno=int(arguments["--channel"])) as channel:
         try:

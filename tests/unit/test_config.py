@@ -32,6 +32,10 @@ def test_each_origin_is_over_the_one_before(write):
     ({"workers": True}, {}, ["workers", "bool"]),
     ({"workers": 1.5}, {}, ["workers", "float"]),
     ({}, {"ASCPIPE_WAIT_TIMEOUT_S": "0"}, ["wait_timeout_s"]),
+    ({"bind_cpu": "0,x"}, {}, ["bind_cpu", "the command line", "'x' is not a number of a processor"]),
+    ({}, {"ASCPIPE_BIND_CPU": "5-3"}, ["ASCPIPE_BIND_CPU", "'5-3'", "write 2,4-7"]),
+    ({"bind_cpu": "2000"}, {}, ["bind_cpu", "'2000'"]),
+    ({"bind_cpu": "1,"}, {}, ["bind_cpu", "''"]),
 ])
 def test_a_bad_value_is_named_with_its_origin_and_limits(options, environment, words):
     with pytest.raises(ConfigError) as caught:
@@ -65,3 +69,8 @@ def test_options_travel_to_another_process_as_variables():
 def test_settings_cannot_be_changed():
     with pytest.raises(TypeError):
         config.load_settings({}, {}).workers = 3
+
+
+@pytest.mark.parametrize("text, numbers", [("", []), ("3", [3]), ("2,4-7", [2, 4, 5, 6, 7]), ("1,1", [1, 1])])
+def test_processors_are_read_from_numbers_and_ranges(text, numbers):
+    assert config.processors(text) == numbers

@@ -1,0 +1,69 @@
+"""A broken file among the compiled kernels costs a compilation, never a run: with the real workers."""
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from ascpipe.daemon import kernel_cache, kernel_seal, warm_up
+from tests.support.daemons import DaemonProcess
+from tests.support.waiting import wait_until
+
+DAMAGES = {
+    ".nbi": [lambda data: b"", lambda data: data[:len(data) // 2], lambda data: b"hello world\n" * 5],
+    ".nbc": [lambda data: data[:len(data) // 2], lambda data: bytes(len(data)),
+             lambda data: data[:len(data) // 2] + bytes(64) + data[len(data) // 2 + 64:]],
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A copy of the compiled kernels of this machine, not sealed."""
+    ready = warm_up.warm_up("").folder
+    monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path / "cache"))
+    copy = kernel_cache.prepare(str(tmp_path / "cache"))
+    os.rmdir(copy)
+    shutil.copytree(ready, copy)
+    os.unlink(os.path.join(copy, kernel_seal.SEAL))
+    return copy
+
+
+def damage_some(folder):
+    """Damage several files, each in its way; returns how many."""
+    for ending, damages in DAMAGES.items():
+        paths = sorted(os.path.join(path, name) for path, _, names in os.walk(folder) for name in names
+                       if name.endswith(ending) and name.startswith(("atomics", "bits")))
+        for path, damage in zip(paths, damages):
+            with open(path, "rb") as file:
+                data = file.read()
+            with open(path, "wb") as file:
+                file.write(damage(data))
+    return sum(map(len, DAMAGES.values()))
+
+
+def warmup():
+    return subprocess.run([sys.executable, "-m", "ascpipe", "warmup"], capture_output=True, text=True, cwd="/")
+
+
+@pytest.mark.timeout_s(240)
+def test_damaged_kernels_are_found_by_their_digests_and_only_they_are_made_again(folder):
+    assert warmup().stdout.endswith(" 0 of them new\n")
+    count = damage_some(folder)
+    again = warmup()
+    assert again.returncode == 0, again.stderr
+    assert "{0} of them new; {0} damaged ones were removed".format(count) in again.stdout
+    assert warmup().stdout.endswith(" 0 of them new\n")
+
+
+@pytest.mark.long  # compiles everything
+@pytest.mark.timeout_s(400)
+def test_a_daemon_whose_kernels_are_broken_and_were_never_sealed_clears_them_and_starts_its_workers(folder):
+    damage_some(folder)
+    daemon = DaemonProcess("unit")
+    try:
+        wait_until(lambda: any(worker["restarts"] for worker in daemon.status()["workers"]), 60.0)
+        wait_until(lambda: kernel_seal.count(folder) >= 100, 300.0)
+        assert "are broken and will be made again" in daemon.log()
+    finally:
+        daemon.end()
