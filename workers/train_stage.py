@@ -65,7 +65,7 @@ class TrainStage(Stage):
         return self._cuts.is_loading
 
     def flags(self) -> Tuple[bool, bool, bool]:
-        """What a look must know beforehand, as ``turns`` has it."""
+        """What a look must know beforehand: FLAGS of ``ascpipe.kernels.next_action``."""
         # before the look: who asks for a cut has closed the step before it, and the look must see that
         return self._cuts.is_asked(), self._touch_blocked, self._cuts.is_loading
 

@@ -18,6 +18,10 @@ PLAN = 7
 ANSWER = 8  #: resolve the keys of an evaluation
 RELEASE = 9  #: acknowledge an evaluation frame that is closed
 
+# columns of ``flags``
+CUT_ASKED, TOUCH_BLOCKED, IS_LOADING = range(3)
+FLAGS = 3
+
 
 @njit("UniTuple(int64, 2)(int64[::1], int64[::1], int64[::1], int64, int64, int64, int64, boolean, boolean)",
       cache=True, nogil=True)
@@ -100,6 +104,35 @@ def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahea
         if not standing and not dead:
             return NOTHING, -1
     return NOTHING, -1
+
+
+@njit("int64(int64[:, :, ::1], int64[::1], int64, int64, int64[::1], boolean[:, ::1], int64[::1], int64[::1])",
+      cache=True, nogil=True)
+def next_train_actions(states, counts, look_ahead, plan_ahead, wanted, flags, out_actions, out_places):
+    """Choose the next action of each table in one training stream.
+
+    Args:
+        states: int64[tables, 3, 64]; of each table words, closed, trained, as in ``next_train_action``.
+        counts: int64[tables]; frames in the ring, as each table saw it.
+        look_ahead, plan_ahead: L and P.
+        wanted: int64[tables].
+        flags: bool[tables, FLAGS]; CUT_ASKED, TOUCH_BLOCKED, and IS_LOADING: nothing is to be done.
+        out_actions: int64[tables]; receive the actions.
+        out_places: int64[tables]; receive the indexes of their frames, or -1.
+
+    Returns:
+        How many tables have something to do.
+    """
+    ready = 0
+    for table in range(counts.shape[0]):
+        action, place = NOTHING, -1
+        if not flags[table, IS_LOADING]:
+            action, place = next_train_action(
+                states[table, 0], states[table, 1], states[table, 2], counts[table], look_ahead, plan_ahead,
+                wanted[table], flags[table, CUT_ASKED], flags[table, TOUCH_BLOCKED])
+        out_actions[table], out_places[table] = action, place
+        ready += action != NOTHING
+    return ready
 
 
 @njit("UniTuple(int64, 2)(int64[::1], int64[::1], int64, boolean)", cache=True, nogil=True)

@@ -19,6 +19,9 @@ _TRAINED = layout.FRAME.fields["trained"][1] // 4
 _CLAIM = layout.FRAME.fields["claim"][1] // 4
 _WORDS = layout.RING_TABLE.fields["words"][1] // 4
 _FRAME_WORDS = layout.FRAME.itemsize // 4
+_FRAME_LONGS = layout.FRAME.itemsize // 8
+_TICKET = layout.FRAME.fields["ticket"][1] // 8
+_FINISHED, _WANTED = (layout.RING_TABLE.fields[name][1] // 8 for name in ("finished", "wanted"))
 _PLACES = layout.MAX_FRAMES
 
 
@@ -51,6 +54,32 @@ def read_frames(longs: np.ndarray, words: np.ndarray, frames_at: int, words_at: 
         # the pump moves the head before it fills a place anew, so an unmoved head proves the look
         if count >= 0 and load_acquire_i64(longs, _HEAD) == head:
             return head, count
+
+
+@njit("void(int64[::1], uint32[::1], int64, int64[::1], int64[:, :, ::1], int64[::1], int64[::1], int64[::1])",
+      cache=True)
+def read_tables(longs: np.ndarray, words: np.ndarray, frames_at: int, tables_at: np.ndarray, out_states: np.ndarray,
+                out_heads: np.ndarray, out_counts: np.ndarray, out_wanted: np.ndarray) -> None:
+    """Take a consistent look at all frames of a ring for each of some tables.
+
+    Args:
+        longs, words: int64, uint32 views of the ring segment.
+        frames_at: index of the first FRAME in ``longs``.
+        tables_at: int64[tables]; index of each table's RING_TABLE in ``longs``.
+        out_states: int64[tables, 3, MAX_FRAMES]; receive what ``read_frames`` gives: words, closed, trained.
+        out_heads, out_counts: int64[tables]; receive the number of the oldest frame, and how many frames there are.
+        out_wanted: int64[tables]; receive which of these frames a claim of the table waits for, or -1.
+    """
+    for table in range(tables_at.shape[0]):
+        at = tables_at[table]
+        head, count = read_frames(longs, words, 2 * frames_at, 2 * at + _WORDS, out_states[table, 0],
+                                  out_states[table, 1], out_states[table, 2])
+        out_heads[table], out_counts[table], out_wanted[table] = head, count, -1
+        wanted = load_acquire_i64(longs, at + _WANTED)
+        if wanted > load_acquire_i64(longs, at + _FINISHED):
+            for i in range(count):
+                if longs[frames_at + (head + i) % _PLACES * _FRAME_LONGS + _TICKET] == wanted:
+                    out_wanted[table] = i
 
 
 @njit("int64(int64[::1], uint32[::1], int64)", cache=True)

@@ -57,6 +57,13 @@ def next_eval_action(words, closed, frame_count, readable):
     return NOTHING, -1
 
 
+def next_train_actions(tables, look_ahead, plan_ahead):
+    """(action, place) of each table, which is (words, closed, trained, wanted, cut asked, blocked, is loading)."""
+    return [(NOTHING, -1) if is_loading else next_train_action(
+        words, closed, trained, len(words), look_ahead, plan_ahead, wanted, cut_asked, touch_blocked)
+        for words, closed, trained, wanted, cut_asked, touch_blocked, is_loading in tables]
+
+
 def is_readable(words, closed, trained, frame_count):
     return not any(w in (CLAIMED, DONE) or (c and t and w < RETIRED)
                    for w, c, t in list(zip(words, closed, trained))[:frame_count])

@@ -32,6 +32,24 @@ def test_the_training_action_is_the_references(frames, look_ahead, plan_ahead, w
 
 
 @settings(deadline=None)
+@given(st.lists(st.tuples(FRAMES, st.integers(-1, 9), st.booleans(), st.booleans(), st.booleans()), max_size=4),
+       st.integers(0, 3), st.integers(1, 3))
+def test_the_training_actions_of_all_tables_are_those_of_each(tables, look_ahead, plan_ahead):
+    n = len(tables)
+    states, flags = np.full((n, 3, 64), -9, np.int64), np.zeros((n, kernel.FLAGS), np.bool_)
+    counts, wanted, actions, places = np.zeros((4, n), np.int64)
+    for i, (frames, asked, *said) in enumerate(tables):
+        counts[i], wanted[i], flags[i] = len(frames), asked, said
+        for state, column in zip(states[i], arrays(frames)):
+            state[:len(frames)] = column
+    ready = kernel.next_train_actions(states, counts, look_ahead, plan_ahead, wanted, flags, actions, places)
+    expected = reference.next_train_actions([(*arrays(frames), *rest) for frames, *rest in tables], look_ahead,
+                                            plan_ahead)
+    assert list(zip(actions.tolist(), places.tolist())) == expected
+    assert ready == sum(action != kernel.NOTHING for action, _ in expected)
+
+
+@settings(deadline=None)
 @given(EVAL_FRAMES, st.booleans())
 def test_the_evaluation_action_is_the_references(frames, readable):
     words, closed, _ = arrays(frames)
