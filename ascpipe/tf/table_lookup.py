@@ -3,7 +3,7 @@
 The op is built with the first lookup; which rows it reads comes from a provisional plan op, in whose place
 ``start_asc_pipeline`` puts the real one.
 """
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
@@ -34,6 +34,7 @@ class TableLookup:
             lookup on.
         default_row: what a key without a row gives.
         ops: the lookup ops: the one of all features, and one for each default row of an evaluation.
+        joined: by name of a ``lookup_concat`` that reads all features, which of its lookups train which of them.
         with_gradient: outputs in the order in which they were first looked up with a gradient.
         calls: how many lookups there were.
         send_count: largest that was given, with static shapes; else None.
@@ -46,6 +47,7 @@ class TableLookup:
         self.ticket = ticket
         features = stream.features_of(table.table_name)
         self.specs: List[FeatureSpec] = [feature.spec for feature in features]
+        self.joined: Dict[str, List[Tuple[int, int]]] = {}
         self.with_gradient: List[int] = []
         self.calls = 0
         self.send_count: Optional[int] = None
@@ -146,6 +148,7 @@ def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
     nothing: List[Any] = [None] * (1 + count + 1)
     if not trained:
         return [None, *nothing]
+    _refuse_second_sum(op)
     rows = op.inputs[0]  # all of the device, or those of the batch
     values, indices = native.ops().asc_lookup_grad(
         slots=op.inputs[1], restore=[restore[place] for place in trained],
@@ -160,6 +163,17 @@ def _creation_order(op: tf.Operation, count: int) -> List[int]:
             if lookup.ops[0] is op:
                 return lookup.with_gradient
     return list(range(count))  # a graph that was imported: the order of the features
+
+
+def _refuse_second_sum(op: tf.Operation) -> None:
+    if not Configuration.is_initialised():
+        return
+    for lookup in Configuration.get_instance().of_graph(op.graph).lookups.values():
+        if lookup.ops[0] is op and any(lookup.joined.values()):
+            raise ValueError(
+                "table {!r}: its rows are trained through lookup_concat() and through another use of what "
+                "sparse_lookup() returned, so that their gradient would be two sums; join them with tf.concat(), or "
+                "let all uses read what lookup_concat() returned".format(lookup.table.table_name))
 
 
 def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:

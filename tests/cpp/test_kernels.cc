@@ -32,7 +32,7 @@ TEST(SumsAreBitEqualToThePlainLoop) {
     for (auto& grad : grads) grad = RandomFloat();
     const std::int64_t valid = NumberValidSlots(slots.data(), distinct, places.data(), indices.data());
     std::vector<float> sums(valid * dim, 0.0f), expected(distinct * dim, 0.0f);
-    CHECK_EQ(AddGradients(places.data(), distinct, restore.data(), grads.data(), n, dim, sums.data()), -1);
+    CHECK_EQ(AddGradients(places.data(), distinct, {restore.data(), grads.data(), n, dim}, dim, sums.data()), -1);
     for (std::int64_t i = 0; i < n; ++i) {
       for (std::int64_t c = 0; c < dim; ++c) expected[restore[i] * dim + c] += grads[i * dim + c];
     }
@@ -61,9 +61,8 @@ TEST(GradientsThatAreDealtOutGiveTheSameSumsInAnyOrderOfTheWork) {
       for (auto& index : restores[which]) index = Random(4) == 0 ? Random(3) - 1 : Random(distinct);
       grads[which].resize(restores[which].size() * dim);
       for (auto& grad : grads[which]) grad = RandomFloat();
-      lookups.push_back({restores[which].data(), grads[which].data(), static_cast<std::int64_t>(restores[which].size())});
-      CHECK_EQ(AddGradients(places.data(), distinct, lookups[which].restore, lookups[which].grads, lookups[which].n, dim,
-                            expected.data()), -1);
+      lookups.push_back({restores[which].data(), grads[which].data(), static_cast<std::int64_t>(restores[which].size()), dim});
+      CHECK_EQ(AddGradients(places.data(), distinct, lookups[which], dim, expected.data()), -1);
     }
     DealtGradients dealt(places.data(), distinct, lookups, dim);
     CHECK_EQ(dealt.chunks(), 3);
@@ -90,8 +89,8 @@ TEST(GathersCopyTheRowOrTheDefault) {
     for (auto& index : restore) index = Random(distinct);
     const GatherSource source = {table.data(), rows, dim, slots.data(), distinct, fallback.data()};
     CHECK_EQ(FirstBadSlot(source), -1);
-    CHECK_EQ(GatherRows(source, restore.data(), 0, 100, out.data()), -1);
-    CHECK_EQ(GatherRows(source, restore.data(), 100, n, out.data()), -1);
+    CHECK_EQ(GatherRows(source, {restore.data(), n, out.data(), dim}, 0, 100), -1);
+    CHECK_EQ(GatherRows(source, {restore.data(), n, out.data(), dim}, 100, n), -1);
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int32_t slot = slots[restore[i]];
       const float* row = slot < 0 ? fallback.data() : &table[slot * dim];
@@ -108,11 +107,11 @@ TEST(TheFirstIndexOutsideIsNamed) {
   const GatherSource source = {table, 2, 1, slots, 3, fallback};
   CHECK_EQ(FirstBadSlot(source), 2);
   const GatherSource good = {table, 2, 1, slots, 2, fallback};
-  CHECK_EQ(GatherRows(good, restore, 0, 4, out), 2);
-  CHECK_EQ(GatherRows(good, restore, 3, 4, out), 3);
+  CHECK_EQ(GatherRows(good, {restore, 4, out, 1}, 0, 4), 2);
+  CHECK_EQ(GatherRows(good, {restore, 4, out, 1}, 3, 4), 3);
   CHECK_EQ(NumberValidSlots(slots, 2, places, indices), 2);
   float sums[2] = {0, 0};
-  CHECK_EQ(AddGradients(places, 2, restore, out, 4, 1, sums), 2);
+  CHECK_EQ(AddGradients(places, 2, {restore, out, 4, 1}, 1, sums), 2);
 }
 
 TEST(MissingPositionsGetTheDefaultRowAndGiveNoGradient) {
@@ -121,12 +120,12 @@ TEST(MissingPositionsGetTheDefaultRowAndGiveNoGradient) {
   float out[3], sums[2] = {0, 0};
   std::int32_t places[2], indices[2];
   const GatherSource source = {table, 2, 1, slots, 2, fallback};
-  CHECK_EQ(GatherRows(source, restore, 0, 3, out), -1);
+  CHECK_EQ(GatherRows(source, {restore, 3, out, 1}, 0, 3), -1);
   CHECK_EQ(out[0], -7.0f);
   CHECK_EQ(out[1], 1.0f);
   CHECK_EQ(out[2], -7.0f);
   CHECK_EQ(NumberValidSlots(slots, 2, places, indices), 2);
-  CHECK_EQ(AddGradients(places, 2, restore, grads, 3, 1, sums), -1);
+  CHECK_EQ(AddGradients(places, 2, {restore, grads, 3, 1}, 1, sums), -1);
   CHECK_EQ(sums[0], 0.0f);
   CHECK_EQ(sums[1], 2.0f);
 }
@@ -138,7 +137,7 @@ TEST(FrozenRowsAreLookedUpAndNotTrained) {
   std::int32_t places[3], indices[3];
   const GatherSource source = {table, 3, 1, slots, 2, fallback};
   CHECK_EQ(FirstBadSlot(source), -1);
-  CHECK_EQ(GatherRows(source, restore, 0, 2, out), -1);
+  CHECK_EQ(GatherRows(source, {restore, 2, out, 1}, 0, 2), -1);
   CHECK_EQ(out[0], 3.0f);
   CHECK_EQ(out[1], 1.0f);
   CHECK_EQ(NumberValidSlots(slots, 2, places, indices), 1);
@@ -156,7 +155,7 @@ TEST(CodesReadHomeRowsOnlyWhereThereIsMemory) {
     const std::int32_t slots[] = {layout::kSlotHome - 2, 1, -1, layout::kSlotHome}, restore[] = {3, 2, 1, 0};
     const GatherSource source = {table.data(), 2, dim, slots, 4, fallback.data(), homes.data(), 3, floats};
     CHECK_EQ(FirstBadSlot(source), -1);
-    CHECK_EQ(GatherRows(source, restore, 0, 4, out.data()), -1);
+    CHECK_EQ(GatherRows(source, {restore, 4, out.data(), dim}, 0, 4), -1);
     CHECK_EQ(std::memcmp(&out[0], &homes[0], dim * sizeof(float)), 0);
     CHECK_EQ(out[dim], -7.0f);
     CHECK_EQ(out[2 * dim], 5.0f);

@@ -79,14 +79,15 @@ void DealtGradients::AddHand(std::int64_t hand, float* sums) const {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : dim_;
   for (const Chunk& chunk : chunks_) {
     const float* const grads = lookups_[chunk.lookup].grads;
+    const std::int64_t stride = lookups_[chunk.lookup].stride;
     const std::int32_t end = chunk.hands[hand + 1];
     for (std::int32_t i = chunk.hands[hand]; i < end; ++i) {
       if (i + kAhead < end) {
         const Card& ahead = chunk.cards[i + kAhead];
-        PrefetchRead(grads + ahead.position * dim, dim);
+        PrefetchRead(grads + ahead.position * stride, dim);
         PrefetchRow(sums + ahead.place * dim, dim);
       }
-      const float* __restrict__ grad = grads + chunk.cards[i].position * dim;
+      const float* __restrict__ grad = grads + chunk.cards[i].position * stride;
       float* __restrict__ sum = sums + chunk.cards[i].place * dim;
       for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
     }

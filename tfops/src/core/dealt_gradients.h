@@ -5,14 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace ascpipe {
+#include "core/segment_sum.h"
 
-// The gradients of one lookup.
-struct LookupGradient {
-  const std::int32_t* restore;  // int32[n]
-  const float* grads;           // float[n, dim]
-  std::int64_t n;
-};
+namespace ascpipe {
 
 // A restore index outside its range.
 struct BadIndex {

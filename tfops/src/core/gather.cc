@@ -26,11 +26,11 @@ inline const float* Row(const GatherSource& source, std::int32_t slot, std::int6
 
 // A constant `dim` lets the compiler copy a row by a few vector moves; 0 means any.
 template <std::int64_t constant_dim, bool with_homes>
-std::int64_t Gather(const GatherSource& source, const std::int32_t* restore, std::int64_t begin, std::int64_t end,
-                    float* out) {
+std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : source.dim;
+  const std::int32_t* const restore = gathered.restore;
   for (std::int64_t i = begin; i < end; ++i) {
-    if (i + kAhead < end) {
+    if (i + kAhead < gathered.n) {
       const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
       if (ahead < static_cast<std::uint64_t>(source.slot_count)) {
         if (with_homes || source.slots[ahead] >= 0) PrefetchRead(Row<with_homes>(source, source.slots[ahead], dim), dim);
@@ -39,31 +39,30 @@ std::int64_t Gather(const GatherSource& source, const std::int32_t* restore, std
     const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);  // a negative one becomes huge
     if (index >= static_cast<std::uint64_t>(source.slot_count)) {
       if (restore[i] != -1) return i;
-      std::memcpy(out + i * dim, source.default_row, static_cast<std::size_t>(dim) * sizeof(float));
+      std::memcpy(gathered.out + i * gathered.stride, source.default_row, static_cast<std::size_t>(dim) * sizeof(float));
       continue;
     }
     const float* row = Row<with_homes>(source, source.slots[index], dim);
-    std::memcpy(out + i * dim, row, static_cast<std::size_t>(dim) * sizeof(float));
+    std::memcpy(gathered.out + i * gathered.stride, row, static_cast<std::size_t>(dim) * sizeof(float));
   }
   return -1;
 }
 
 template <bool with_homes>
-std::int64_t GatherAny(const GatherSource& source, const std::int32_t* restore, std::int64_t begin,
-                       std::int64_t end, float* out) {
+std::int64_t GatherAny(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end) {
   switch (source.dim) {
     case 8:
-      return Gather<8, with_homes>(source, restore, begin, end, out);
+      return Gather<8, with_homes>(source, gathered, begin, end);
     case 16:
-      return Gather<16, with_homes>(source, restore, begin, end, out);
+      return Gather<16, with_homes>(source, gathered, begin, end);
     case 32:
-      return Gather<32, with_homes>(source, restore, begin, end, out);
+      return Gather<32, with_homes>(source, gathered, begin, end);
     case 64:
-      return Gather<64, with_homes>(source, restore, begin, end, out);
+      return Gather<64, with_homes>(source, gathered, begin, end);
     case 128:
-      return Gather<128, with_homes>(source, restore, begin, end, out);
+      return Gather<128, with_homes>(source, gathered, begin, end);
     default:
-      return Gather<0, with_homes>(source, restore, begin, end, out);
+      return Gather<0, with_homes>(source, gathered, begin, end);
   }
 }
 
@@ -80,10 +79,9 @@ std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from) {
   return -1;
 }
 
-std::int64_t GatherRows(const GatherSource& source, const std::int32_t* restore, std::int64_t begin,
-                        std::int64_t end, float* out) {
-  return source.home_count > 0 ? GatherAny<true>(source, restore, begin, end, out)
-                               : GatherAny<false>(source, restore, begin, end, out);
+std::int64_t GatherRows(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end) {
+  return source.home_count > 0 ? GatherAny<true>(source, gathered, begin, end)
+                               : GatherAny<false>(source, gathered, begin, end);
 }
 
 }  // namespace ascpipe

@@ -22,11 +22,17 @@ struct GatherSource {
 // of one of the home rows; or -1.  Only slots in [from, slot_count) are looked at.
 std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from = 0);
 
+// What rows are gathered for.
+struct Gathered {
+  const std::int32_t* restore;  // int32[n], -1 for a missing position
+  std::int64_t n;
+  float* out;                   // float[n, dim]
+  std::int64_t stride;          // floats from a row of `out` to the next one
+};
+
 // out[i] = rows[slots[restore[i]]] for i in [begin, end); the slots were checked.
-//   restore  int32[end], -1 for a missing position   out  float[end, dim]
 // Returns the first i whose restore index is outside [-1, slot_count), or -1; rows behind it are not written.
-std::int64_t GatherRows(const GatherSource& source, const std::int32_t* restore, std::int64_t begin,
-                        std::int64_t end, float* out);
+std::int64_t GatherRows(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end);
 
 }  // namespace ascpipe
 

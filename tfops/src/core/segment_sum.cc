@@ -9,9 +9,10 @@ namespace {
 constexpr std::int64_t kAhead = 16;
 
 template <std::int64_t constant_dim>
-std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const std::int32_t* restore,
-                 const float* grads, std::int64_t n, std::int64_t any_dim, float* sums) {
-  const std::int64_t dim = constant_dim != 0 ? constant_dim : any_dim;
+std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
+                 std::int64_t any_dim, float* sums) {
+  const std::int64_t dim = constant_dim != 0 ? constant_dim : any_dim, n = lookup.n;
+  const std::int32_t* const restore = lookup.restore;
   for (std::int64_t i = 0; i < n; ++i) {
     if (i + kAhead < n) {
       const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
@@ -26,7 +27,7 @@ std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const std
     }
     if (places[index] < 0) continue;
     float* __restrict__ sum = sums + places[index] * dim;
-    const float* __restrict__ grad = grads + i * dim;
+    const float* __restrict__ grad = lookup.grads + i * lookup.stride;
     for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
   }
   return -1;
@@ -44,21 +45,21 @@ std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::in
   return valid;
 }
 
-std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const std::int32_t* restore,
-                          const float* grads, std::int64_t n, std::int64_t dim, float* sums) {
+std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
+                          std::int64_t dim, float* sums) {
   switch (dim) {
     case 8:
-      return Add<8>(places, place_count, restore, grads, n, dim, sums);
+      return Add<8>(places, place_count, lookup, dim, sums);
     case 16:
-      return Add<16>(places, place_count, restore, grads, n, dim, sums);
+      return Add<16>(places, place_count, lookup, dim, sums);
     case 32:
-      return Add<32>(places, place_count, restore, grads, n, dim, sums);
+      return Add<32>(places, place_count, lookup, dim, sums);
     case 64:
-      return Add<64>(places, place_count, restore, grads, n, dim, sums);
+      return Add<64>(places, place_count, lookup, dim, sums);
     case 128:
-      return Add<128>(places, place_count, restore, grads, n, dim, sums);
+      return Add<128>(places, place_count, lookup, dim, sums);
     default:
-      return Add<0>(places, place_count, restore, grads, n, dim, sums);
+      return Add<0>(places, place_count, lookup, dim, sums);
   }
 }
 

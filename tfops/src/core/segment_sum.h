@@ -19,14 +19,22 @@ inline bool IsTrained(std::int32_t slot) {
 std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places,
                               std::int32_t* indices);
 
-// sums[places[restore[i]]] += grads[i] for i = 0, 1, ..., n-1 in this order; place -1 and restore index -1 (a missing
-// position) are left out.
-//   places  int32[place_count]   restore  int32[n]   grads  float[n, dim]   sums  float[valid, dim]
+// The gradients of one lookup.
+struct LookupGradient {
+  const std::int32_t* restore;  // int32[n], -1 for a missing position
+  const float* grads;           // float[n, dim]
+  std::int64_t n;
+  std::int64_t stride;          // floats from a row of `grads` to the next one
+};
+
+// sums[places[restore[i]]] += grads[i] for i = 0, 1, ..., n-1 in this order; place -1 and missing positions are left
+// out.
+//   places  int32[place_count]   sums  float[valid, dim]
 // Returns the first i whose restore index is outside [-1, place_count), or -1.
 //
 // One thread and in input order, so that the additions of a row are those of unsorted_segment_sum.
-std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const std::int32_t* restore,
-                          const float* grads, std::int64_t n, std::int64_t dim, float* sums);
+std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
+                          std::int64_t dim, float* sums);
 
 }  // namespace ascpipe
 

@@ -1,4 +1,4 @@
-// AscLookupGrad: the gradient of AscLookup with respect to the rows, summed per row.
+// AscLookupGrad, AscLookupConcatGrad: the gradient of lookups with respect to the rows, summed per row.
 #include <algorithm>
 #include <vector>
 
@@ -10,6 +10,21 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
+namespace {
+
+tensorflow::Status ShapesOfSums(tensorflow::shape_inference::InferenceContext* c) {
+  tensorflow::shape_inference::ShapeHandle slots;
+  tensorflow::int64 dim;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 1, &slots));
+  TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
+  const auto valid = c->UnknownDim();
+  c->set_output(0, c->Matrix(valid, c->MakeDim(dim)));
+  c->set_output(1, c->Vector(valid));
+  return tensorflow::Status::OK();
+}
+
+}  // namespace
+
 REGISTER_OP("AscLookupGrad")
     .Input("slots: int32")
     .Input("restore: k * int32")
@@ -19,16 +34,7 @@ REGISTER_OP("AscLookupGrad")
     .Attr("k: int >= 1")
     .Attr("dim: int >= 1")
     .Attr("partial: bool = false")
-    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
-      tensorflow::shape_inference::ShapeHandle slots;
-      tensorflow::int64 dim;
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 1, &slots));
-      TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
-      const auto valid = c->UnknownDim();
-      c->set_output(0, c->Matrix(valid, c->MakeDim(dim)));
-      c->set_output(1, c->Vector(valid));
-      return tensorflow::Status::OK();
-    })
+    .SetShapeFn(ShapesOfSums)
     .Doc(R"doc(
 Sums the gradients of all features of a table per row, in canonical order.
 
@@ -46,19 +52,48 @@ partial: whether slots holds ids of other features too; those that none of these
   since a row without a gradient is not trained.
 )doc");
 
+REGISTER_OP("AscLookupConcatGrad")
+    .Input("slots: int32")
+    .Input("restore: k * int32")
+    .Input("grad: float")
+    .Output("values: float")
+    .Output("indices: int32")
+    .Attr("k: int >= 1")
+    .Attr("columns: list(int)")
+    .Attr("dim: int >= 1")
+    .Attr("partial: bool = false")
+    .SetShapeFn(ShapesOfSums)
+    .Doc(R"doc(
+AscLookupGrad where the gradients of all features are columns of one tensor, that of AscLookupConcat.
+
+slots: int32[distinct ids], as given to AscLookupConcat.
+restore: int32[batch], one per feature, as given to AscLookupConcat.
+grad: float[batch, width].
+values: float[valid, dim], as of AscLookupGrad.
+indices: int32[valid], as of AscLookupGrad.
+k: number of features.
+columns: of `grad`, where the dim columns of each feature begin.
+dim: length of a row.
+partial: as of AscLookupGrad.
+)doc");
+
 namespace ascpipe {
 
+// Of both ops: with `columns` there is one gradient for all features.
 class LookupGradOp : public tensorflow::OpKernel {
  public:
   explicit LookupGradOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("k", &k_));
     OP_REQUIRES_OK(construction, construction->GetAttr("dim", &dim_));
     OP_REQUIRES_OK(construction, construction->GetAttr("partial", &partial_));
+    if (construction->HasAttr("columns")) OP_REQUIRES_OK(construction, construction->GetAttr("columns", &columns_));
+    OP_REQUIRES(construction, columns_.empty() || static_cast<int>(columns_.size()) == k_,
+                Refuse(Code::kInvalidArgument, type_string(), ": ", columns_.size(), " columns for ", k_, " features"));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     const tensorflow::Tensor& slots = ctx->input(0);
-    OP_REQUIRES(ctx, slots.dims() == 1, Refuse(Code::kInvalidArgument, "AscLookupGrad: slots have shape ",
+    OP_REQUIRES(ctx, slots.dims() == 1, Refuse(Code::kInvalidArgument, type_string(), ": slots have shape ",
                                                slots.shape().DebugString(), ", expected a vector"));
     const std::int64_t n = slots.NumElements();
     const std::int32_t* slot = slots.flat<std::int32_t>().data();
@@ -95,14 +130,28 @@ class LookupGradOp : public tensorflow::OpKernel {
 
   tensorflow::Status ReadLookup(tensorflow::OpKernelContext* ctx, int which, LookupGradient* lookup) const {
     const tensorflow::Tensor& restore = ctx->input(1 + which);
-    const tensorflow::Tensor& grads = ctx->input(1 + k_ + which);
+    const tensorflow::Tensor& grads = ctx->input(1 + k_ + (columns_.empty() ? which : 0));
+    if (!columns_.empty()) return ReadColumns(restore, grads, which, lookup);
     tensorflow::TensorShape expected = restore.shape();
     expected.AddDim(dim_);
     if (grads.shape() != expected) {
-      return Refuse(Code::kInvalidArgument, "AscLookupGrad: gradient ", which, " has shape ",
+      return Refuse(Code::kInvalidArgument, type_string(), ": gradient ", which, " has shape ",
                     grads.shape().DebugString(), ", expected ", expected.DebugString());
     }
-    *lookup = {restore.flat<std::int32_t>().data(), grads.flat<float>().data(), restore.NumElements()};
+    *lookup = {restore.flat<std::int32_t>().data(), grads.flat<float>().data(), restore.NumElements(), dim_};
+    return tensorflow::Status::OK();
+  }
+
+  tensorflow::Status ReadColumns(const tensorflow::Tensor& restore, const tensorflow::Tensor& grad, int which,
+                                 LookupGradient* lookup) const {
+    if (restore.dims() != 1 || grad.dims() != 2 || grad.dim_size(0) != restore.NumElements() || columns_[which] < 0 ||
+        columns_[which] + dim_ > grad.dim_size(1)) {
+      return Refuse(Code::kInvalidArgument, type_string(), ": the gradient has shape ", grad.shape().DebugString(),
+                    ", expected [", restore.NumElements(), ", width] with columns ", columns_[which], " to ",
+                    columns_[which] + dim_, " for feature ", which);
+    }
+    *lookup = {restore.flat<std::int32_t>().data(), grad.flat<float>().data() + columns_[which],
+               restore.NumElements(), grad.dim_size(1)};
     return tensorflow::Status::OK();
   }
 
@@ -116,7 +165,7 @@ class LookupGradOp : public tensorflow::OpKernel {
     if (ctx->device()->tensorflow_cpu_worker_threads()->num_threads < kLeastThreads || positions < kLeastPositions) {
       std::fill(sums, sums + valid * dim_, 0.0f);
       for (int i = 0; i < k_ && bad.position < 0; ++i) {
-        bad = {i, AddGradients(places.data(), place_count, lookups[i].restore, lookups[i].grads, lookups[i].n, dim_, sums)};
+        bad = {i, AddGradients(places.data(), place_count, lookups[i], dim_, sums)};
       }
     } else {
       DealtGradients dealt(places.data(), place_count, lookups, dim_);
@@ -128,7 +177,7 @@ class LookupGradOp : public tensorflow::OpKernel {
       }
     }
     if (bad.position < 0) return tensorflow::Status::OK();
-    return Refuse(Code::kInvalidArgument, "AscLookupGrad: restore index ", lookups[bad.lookup].restore[bad.position],
+    return Refuse(Code::kInvalidArgument, type_string(), ": restore index ", lookups[bad.lookup].restore[bad.position],
                   " at position ", bad.position, " of lookup ", bad.lookup, " is outside [0, ", place_count,
                   ") and not -1");
   }
@@ -139,8 +188,10 @@ class LookupGradOp : public tensorflow::OpKernel {
   int k_;
   tensorflow::int64 dim_;
   bool partial_;
+  std::vector<tensorflow::int32> columns_;  // of AscLookupConcatGrad
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscLookupGrad").Device(tensorflow::DEVICE_CPU), LookupGradOp);
+REGISTER_KERNEL_BUILDER(Name("AscLookupConcatGrad").Device(tensorflow::DEVICE_CPU), LookupGradOp);
 
 }  // namespace ascpipe

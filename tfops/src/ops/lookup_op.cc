@@ -1,15 +1,6 @@
 // AscLookup and AscRestoreRows: the rows of all features of one table, from the table or from a copy of the batch's.
-#include <algorithm>
-#include <atomic>
-#include <limits>
-#include <memory>
-#include <vector>
-
-#include "bridge/default_row.h"
+#include "bridge/lookup_source.h"
 #include "bridge/parallel.h"
-#include "bridge/pipeline.h"
-#include "bridge/status.h"
-#include "core/gather.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -88,81 +79,28 @@ class LookupOp : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
-    // Not under the variable's mutex: the plan op, whose slots this op needs, has moved the rows before, and
-    // the update comes after the gradients; so TensorFlow's own Gather does it too.
-    const tensorflow::Tensor rows =
-        tensorflow::IsRefType(ctx->input_dtype(0)) ? ctx->mutable_input(0, false) : ctx->input(0);
-    const tensorflow::Tensor& slots = ctx->input(1);
-    OP_REQUIRES(ctx, rows.dims() == 2, Refuse(Code::kInvalidArgument, type_string(), ": rows have shape ",
-                                              rows.shape().DebugString(), ", expected [device rows, dim]"));
-    const std::int64_t dim = rows.dim_size(1);
-    OP_REQUIRES(ctx, slots.dims() == 1, Refuse(Code::kInvalidArgument, type_string(), ": slots have shape ",
-                                               slots.shape().DebugString(), ", expected a vector"));
-    std::vector<float> fallback;
-    OP_REQUIRES_OK(ctx, ReadDefaultRow(ctx, 2 + k_, dim, &fallback));
-    GatherSource source = {rows.flat<float>().data(), rows.dim_size(0),     dim,
-                           slots.flat<std::int32_t>().data(), slots.NumElements(), fallback.data()};
-    std::shared_ptr<Pipeline> pipeline;  // its mapping stays while rows are read from it
-    std::int64_t bad = FirstBadSlot(source);
-    if (bad >= 0 && source.slots[bad] <= layout::kSlotHome && table_ >= 0) {
-      OP_REQUIRES_OK(ctx, FindHomes(&pipeline, &source));
-      bad = FirstBadSlot(source, bad);
-    }
-    OP_REQUIRES(ctx, bad < 0, BadSlot(source, bad));
+    LookupSource source;
+    OP_REQUIRES_OK(ctx, source.Read(ctx, 0, 1, table_));
+    OP_REQUIRES_OK(ctx, source.ReadDefault(ctx, 2 + k_));
     for (int i = 0; i < k_; ++i) OP_REQUIRES_OK(ctx, LookUp(ctx, source, i));
   }
 
  private:
-  tensorflow::Status FindHomes(std::shared_ptr<Pipeline>* pipeline, GatherSource* source) const {
-    TF_RETURN_IF_ERROR(ToStatus(CurrentPipeline(pipeline)));
-    const Table* table = (*pipeline)->table(table_);
-    if (table == nullptr) {
-      return Refuse(Code::kFailedPrecondition, type_string(), ": table ", table_, " is not of this pipeline");
-    }
-    if (table->device().dim() != source->dim) {
-      return Refuse(Code::kInvalidArgument, type_string(), ": rows of ", source->dim,
-                    " floats cannot stand beside home rows of table '", table->name(), "', which has dim ",
-                    table->device().dim());
-    }
-    const HomeRows home = table->home();
-    source->homes = home.data;
-    source->home_count = home.ready;
-    source->home_floats = home.row_floats;
-    return tensorflow::Status::OK();
-  }
-
-  tensorflow::Status BadSlot(const GatherSource& source, std::int64_t bad) const {
-    const std::int32_t slot = source.slots[bad];
-    if (slot <= layout::kSlotHome && table_ >= 0) {
-      return Refuse(Code::kInvalidArgument, type_string(), ": slot ", slot, " at index ", bad, " is home row ",
-                    layout::kSlotHome - static_cast<std::int64_t>(slot), ", table ", table_, " has ",
-                    source.home_count);
-    }
-    return Refuse(Code::kInvalidArgument, type_string(), ": slot ", slot, " at index ", bad, " is outside [0, ",
-                  source.row_count, ") and not -1");
-  }
-
-  tensorflow::Status LookUp(tensorflow::OpKernelContext* ctx, const GatherSource& source, int which) const {
+  tensorflow::Status LookUp(tensorflow::OpKernelContext* ctx, const LookupSource& source, int which) const {
     const tensorflow::Tensor& restore = ctx->input(2 + which);
+    const std::int64_t dim = source.gather().dim;
     tensorflow::TensorShape shape = restore.shape();
-    shape.AddDim(source.dim);
+    shape.AddDim(dim);
     tensorflow::Tensor* embeddings;
     TF_RETURN_IF_ERROR(ctx->allocate_output(which, shape, &embeddings));
-    const std::int32_t* indexes = restore.flat<std::int32_t>().data();
-    float* out = embeddings->flat<float>().data();
-    constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-    std::atomic<std::int64_t> first_bad{kNone};
-    const auto gather = [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t bad = GatherRows(source, indexes, begin, end, out);
-      std::int64_t known = first_bad.load();
-      while (bad >= 0 && bad < known && !first_bad.compare_exchange_weak(known, bad)) {
-      }
-    };
-    ShareBlocks(ctx, restore.NumElements(), 4 * BlockRows(source.dim), gather);
-    const std::int64_t bad = first_bad.load();
-    if (bad == kNone) return tensorflow::Status::OK();
-    return Refuse(Code::kInvalidArgument, type_string(), ": restore index ", indexes[bad], " at position ", bad,
-                  " of lookup ", which, " is outside [0, ", source.slot_count, ") and not -1");
+    const Gathered gathered = {restore.flat<std::int32_t>().data(), restore.NumElements(),
+                               embeddings->flat<float>().data(), dim};
+    FirstBad bad;
+    ShareBlocks(ctx, gathered.n, 4 * BlockRows(dim), [&](std::int64_t begin, std::int64_t end) {
+      bad.Note(GatherRows(source.gather(), gathered, begin, end));
+    });
+    if (bad.none()) return tensorflow::Status::OK();
+    return source.BadRestore(type_string(), gathered, bad.at(), which);
   }
 
   int k_;

@@ -1,0 +1,156 @@
+"""Lookups that are written side by side with other columns, against tf.concat."""
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ascpipe.tf import lookup_concat, native
+from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
+from mx_rec.core.embedding import sparse_lookup
+from tests.tf import programs
+
+ROWS, BATCH = 50, 9000
+
+
+def run(build, threads):
+    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, use_per_session_threads=True)
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
+        fetches = build()
+        session.run(tf.compat.v1.global_variables_initializer())
+        return session.run(fetches)
+
+
+def inputs(dims, sources, columns):
+    """Arguments of the op but for ``order``."""
+    random = np.random.RandomState(1)
+    return {
+        "rows": [tf.Variable(random.randn(ROWS, dim).astype(np.float32), use_resource=False) for dim in dims],
+        "slots": [np.where(random.rand(20) < 0.1, -1, random.permutation(ROWS)[:20]).astype(np.int32) for _ in dims],
+        "restore": [random.randint(-1, 20, BATCH).astype(np.int32) for _ in sources],
+        "others": [random.randn(BATCH, count).astype(np.float32) for count in columns],
+        "tables": [-1] * len(dims), "sources": sources}
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_op_gives_what_lookups_and_a_concat_give(threads):
+    def build():
+        arguments = inputs([16, 3, 128], [0, 1, 0, 2], [13, 1])
+        order = [4, 2, 0, 5, 1, 3]
+        joined = native.ops().asc_lookup_concat(order=order, **arguments)
+        rows, slots = arguments["rows"], arguments["slots"]
+        apart = [native.ops().asc_lookup(rows[source], slots[source], [restore], 0.0)[0]
+                 for source, restore in zip(arguments["sources"], arguments["restore"])]
+        assert joined.shape.as_list() == [BATCH, 16 + 3 + 16 + 128 + 14]
+        return joined, tf.concat([(apart + arguments["others"])[piece] for piece in order], axis=1)
+
+    joined, expected = run(build, threads)
+    assert joined.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_gradient_op_sums_columns_as_it_sums_gradients(threads):
+    random = np.random.RandomState(2)
+    grad = random.randn(BATCH, 40).astype(np.float32)
+    slots = np.where(np.arange(20) % 7 == 3, -1, np.arange(20)).astype(np.int32)
+    restore = [random.randint(-1, 20, BATCH).astype(np.int32) for _ in range(2)]
+
+    def build():
+        columns = native.ops().asc_lookup_concat_grad(slots, restore, grad, columns=[20, 4], dim=16)
+        apart = native.ops().asc_lookup_grad(slots, restore, [grad[:, 20:36], grad[:, 4:20]], dim=16)
+        return columns, apart
+
+    columns, apart = run(build, threads)
+    assert columns.indices.tolist() == apart.indices.tolist()
+    assert columns.values.tobytes() == apart.values.tobytes()
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    (lambda given: given["restore"][1].__setitem__(70, 20), "restore index 20 at position 70 of lookup 1 is outside"),
+    (lambda given: given["slots"][0].__setitem__(3, ROWS), r"slot 50 at index 3 is outside \[0, 50\)"),
+    (lambda given: given["others"].__setitem__(0, tf.compat.v1.placeholder_with_default(tf.ones([3, 2]), None)),
+     r"others 0 has shape \[3,2\], expected \[9000, columns\]"),
+])
+def test_what_does_not_fit_is_named(change, text):
+    def build():
+        given = inputs([4], [0, 0], [2])
+        change(given)
+        return native.ops().asc_lookup_concat(order=[0, 1, 2], **given)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+        run(build, 1)
+
+
+def test_an_order_that_leaves_one_out_is_refused():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="order each of 0 to 2 once"):
+        run(lambda: native.ops().asc_lookup_concat(order=[0, 1, 1], **inputs([4], [0, 0], [2])), 1)
+
+
+# ---- programs ------------------------------------------------------------------------------------------------
+
+
+def kinds(graph, fetch):
+    """Types of the ops that are run for a fetch."""
+    found, waiting = set(), [fetch]
+    while waiting:
+        op = waiting.pop()
+        if op not in found:
+            found.add(op)
+            waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    return {op.type for op in found}
+
+
+class Program:
+    """Two features of one table and one of another, beside a column of the batch."""
+
+    def __init__(self, join, source):
+        user, item = programs.table("user"), programs.table("item", dim=3)
+        specs = [FeatureSpec("b", table_name="user", index_key="b"), FeatureSpec("d", table_name="user", index_key="d"),
+                 FeatureSpec("c", table_name="item", index_key="c")]
+        self.iterator, batch = programs.insert(source, specs)
+        self.rows = [sparse_lookup(table, spec, batch=batch) for table, spec in zip((user, user, item), specs)]
+        inputs = join([self.rows[1], tf.expand_dims(batch["label"], 1), self.rows[2], self.rows[0]])
+        with tf.compat.v1.variable_scope("dense"):
+            weights = tf.compat.v1.get_variable("weights", [12, 1], use_resource=False,
+                                                initializer=tf.compat.v1.random_normal_initializer(seed=5))
+        self.loss = tf.reduce_mean(tf.square(tf.sigmoid(tf.matmul(inputs, weights)) - batch["label"][:, None]))
+        self.tables = [user.variable, item.variable]
+
+    def losses(self, count):
+        train = programs.apply(self.loss, self.tables, programs.optimizer("adagrad", 0.5))
+        start_asc_pipeline()
+        with programs.session() as run:
+            run.run([self.iterator.initializer, tf.compat.v1.global_variables_initializer()])
+            return kinds(self.loss.graph, train), [run.run([self.loss, train])[0] for _ in range(count)]
+
+
+def batches(count):
+    return [{**batch, "d": batch["b"][::-1].astype(np.int64)} for batch in programs.batches(count)]
+
+
+def test_a_program_trains_the_same_with_lookup_concat_as_with_tf_concat():
+    found = {}
+    for join in (lookup_concat, lambda values: tf.concat(values, axis=1)):
+        with programs.ascpipe():
+            found[join] = Program(join, batches(6)).losses(6)
+    (joined, ours), (apart, theirs) = found.values()
+    assert ours == theirs and len(set(ours)) == 6
+    assert {"AscLookupConcat", "AscLookupConcatGrad"} <= joined and not {"AscLookup", "AscLookupGrad"} & joined
+    assert "AscLookup" in apart
+
+
+def test_rows_that_are_trained_in_another_way_too_are_refused():
+    with programs.ascpipe():
+        program = Program(lookup_concat, batches(1))
+        with pytest.raises(ValueError, match=r"table 'item': its rows are trained through lookup_concat\(\) and"):
+            tf.gradients(program.loss + tf.reduce_sum(program.rows[2]), program.tables)
+
+
+def test_what_is_no_lookup_of_a_whole_table_is_joined_by_tf_concat():
+    with programs.ascpipe():
+        program = Program(lookup_concat, batches(1))
+        for values in (program.rows[:1], [program.rows[2], program.rows[2]], [tf.ones([2, 3])]):
+            assert lookup_concat(values).op.type in ("ConcatV2", "Identity")
+        joined = lookup_concat([program.rows[0], program.rows[2]])
+        assert joined.op.type == "AscLookupConcat"
+        assert joined.op.get_attr("k") == 1 and joined.op.get_attr("m") == 1
+        stopped = lookup_concat([tf.stop_gradient(program.rows[2]), tf.ones([6, 1])])
+        assert tf.gradients(tf.reduce_sum(stopped), program.tables) == [None, None]

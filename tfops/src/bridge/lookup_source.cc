@@ -1,0 +1,73 @@
+#include "bridge/lookup_source.h"
+
+#include "bridge/default_row.h"
+#include "core/layout.h"
+
+namespace ascpipe {
+
+using tensorflow::Status;
+
+constexpr std::int64_t FirstBad::kNone;
+
+Status LookupSource::Read(tensorflow::OpKernelContext* ctx, int rows, int slots, int table) {
+  const std::string& op = ctx->op_kernel().type_string();
+  // Not under the variable's mutex: the plan op, whose slots this op needs, has moved the rows before, and
+  // the update comes after the gradients; so TensorFlow's own Gather does it too.
+  rows_ = tensorflow::IsRefType(ctx->input_dtype(rows)) ? ctx->mutable_input(rows, false) : ctx->input(rows);
+  const tensorflow::Tensor& numbers = ctx->input(slots);
+  if (rows_.dims() != 2) {
+    return Refuse(Code::kInvalidArgument, op, ": rows have shape ", rows_.shape().DebugString(),
+                  ", expected [device rows, dim]");
+  }
+  if (numbers.dims() != 1) {
+    return Refuse(Code::kInvalidArgument, op, ": slots have shape ", numbers.shape().DebugString(),
+                  ", expected a vector");
+  }
+  default_row_.assign(static_cast<std::size_t>(rows_.dim_size(1)), 0.0f);
+  source_ = {rows_.flat<float>().data(), rows_.dim_size(0), rows_.dim_size(1),
+             numbers.flat<std::int32_t>().data(), numbers.NumElements(), default_row_.data()};
+  std::int64_t bad = FirstBadSlot(source_);
+  if (bad >= 0 && source_.slots[bad] <= layout::kSlotHome && table >= 0) {
+    TF_RETURN_IF_ERROR(FindHomes(op, table));
+    bad = FirstBadSlot(source_, bad);
+  }
+  if (bad < 0) return Status::OK();
+  const std::int32_t slot = source_.slots[bad];
+  if (slot <= layout::kSlotHome && table >= 0) {
+    return Refuse(Code::kInvalidArgument, op, ": slot ", slot, " at index ", bad, " is home row ",
+                  layout::kSlotHome - static_cast<std::int64_t>(slot), ", table ", table, " has ", source_.home_count);
+  }
+  return Refuse(Code::kInvalidArgument, op, ": slot ", slot, " at index ", bad, " is outside [0, ", source_.row_count,
+                ") and not -1");
+}
+
+Status LookupSource::ReadDefault(tensorflow::OpKernelContext* ctx, int place) {
+  TF_RETURN_IF_ERROR(ReadDefaultRow(ctx, place, source_.dim, &default_row_));
+  source_.default_row = default_row_.data();
+  return Status::OK();
+}
+
+Status LookupSource::BadRestore(const std::string& op, const Gathered& gathered, std::int64_t bad, int lookup) const {
+  return Refuse(Code::kInvalidArgument, op, ": restore index ", gathered.restore[bad], " at position ", bad,
+                " of lookup ", lookup, " is outside [0, ", source_.slot_count, ") and not -1");
+}
+
+Status LookupSource::FindHomes(const std::string& op, int table) {
+  TF_RETURN_IF_ERROR(ToStatus(CurrentPipeline(&pipeline_)));
+  const Table* found = pipeline_->table(table);
+  if (found == nullptr) {
+    return Refuse(Code::kFailedPrecondition, op, ": table ", table, " is not of this pipeline");
+  }
+  if (found->device().dim() != source_.dim) {
+    return Refuse(Code::kInvalidArgument, op, ": rows of ", source_.dim,
+                  " floats cannot stand beside home rows of table '", found->name(), "', which has dim ",
+                  found->device().dim());
+  }
+  const HomeRows home = found->home();
+  source_.homes = home.data;
+  source_.home_count = home.ready;
+  source_.home_floats = home.row_floats;
+  return Status::OK();
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,58 @@
+// What an op looks rows up in.
+#ifndef ASCPIPE_BRIDGE_LOOKUP_SOURCE_H_
+#define ASCPIPE_BRIDGE_LOOKUP_SOURCE_H_
+
+#include <atomic>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bridge/pipeline.h"
+#include "bridge/status.h"
+#include "core/gather.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+// The rows of a table, and the slots of a batch's distinct ids.
+class LookupSource {
+ public:
+  // `rows` and `slots` are inputs.  All slots are examined; those that are codes of home rows need `table`, else -1.
+  // Until ReadDefault the default row is zeros.
+  tensorflow::Status Read(tensorflow::OpKernelContext* ctx, int rows, int slots, int table);
+  tensorflow::Status ReadDefault(tensorflow::OpKernelContext* ctx, int place);  // the input `place`
+
+  const GatherSource& gather() const { return source_; }
+
+  // What is wrong with the restore index at position `bad` of a lookup.
+  tensorflow::Status BadRestore(const std::string& op, const Gathered& gathered, std::int64_t bad, int lookup) const;
+
+ private:
+  tensorflow::Status FindHomes(const std::string& op, int table);
+
+  GatherSource source_ = {};
+  tensorflow::Tensor rows_;              // keeps the memory
+  std::vector<float> default_row_;
+  std::shared_ptr<Pipeline> pipeline_;   // its mapping stays while home rows are read
+};
+
+// The least of what several threads found.
+class FirstBad {
+ public:
+  void Note(std::int64_t bad) {  // -1: nothing
+    std::int64_t known = at_.load();
+    while (bad >= 0 && bad < known && !at_.compare_exchange_weak(known, bad)) {
+    }
+  }
+  bool none() const { return at() == kNone; }
+  std::int64_t at() const { return at_.load(); }
+
+ private:
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  std::atomic<std::int64_t> at_{kNone};
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_LOOKUP_SOURCE_H_
