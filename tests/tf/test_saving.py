@@ -178,6 +178,10 @@ def test_the_same_step_saved_again_is_the_newer_state(tmp_path, monkeypatch):
         run = Run("device", "adagrad", monkeypatch).initialise()
         with run.run:
             run.train(3)
+            for name, refused in (("", "length is less than 1"), ("c" * 51, "length is bigger than 50")):
+                with pytest.raises(ValueError, match="para latest_filename.*" + refused):
+                    run.saver.save(run.run, str(tmp_path / "model"), latest_filename=name)
+            assert os.listdir(str(tmp_path)) == []
             run.saver.save(run.run, str(tmp_path / "model"), global_step=7)
             run.train(3)
             rows = run.rows()

@@ -161,7 +161,7 @@ class TestSparseIds:
     @pytest.mark.parametrize("kind, expansion", [("sparse", False), ("ragged", False), ("sparse", True)])
     def test_they_give_and_train_what_dense_ids_do_and_zeros_where_there_are_none(self, kind, expansion):
         (trained, read), (dense_trained, dense_read) = (
-            self.train(k, optimizer=OPTIMIZERS["gradient_descent"], expansion=expansion) for k in (kind, "dense"))
+            trained_by_descent(k, expansion=expansion) for k in (kind, "dense"))
         for place, there in enumerate(self.THERE):
             for ours, theirs in ((trained[place][0], dense_trained[place][0]), (read[place][1], dense_read[place][1])):
                 np.testing.assert_array_equal(ours[there], theirs[there])
@@ -175,3 +175,9 @@ class TestSparseIds:
         for rows, there in zip([trained[0][0], trained[1][0], read[0][1], read[1][1]], self.THERE * 2):
             assert (rows[~there] == [[0.5, 0.25]]).all()
             assert (rows[there] != [[0.5, 0.25]]).all()
+
+
+@functools.lru_cache(maxsize=None)
+def trained_by_descent(kind, expansion):
+    """The same every time, so that one run is enough."""
+    return TestSparseIds().train(kind, optimizer=OPTIMIZERS["gradient_descent"], expansion=expansion)
