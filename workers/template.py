@@ -48,13 +48,15 @@ def _fork(supervisor: socket.socket, body: Dict[str, Any], fds: List[int]) -> in
     wait, begin = os.pipe()
     between = os.fork()
     if between == 0:
-        worker = os.fork()
-        if worker == 0:
-            for fd in (told, tell, begin, supervisor.detach()):
-                os.close(fd)
-            _be_worker(parent, wait, body, fds)
-        os.write(tell, _PID.pack(worker))
-        os._exit(0)
+        try:
+            worker = os.fork()
+            if worker == 0:
+                for fd in (told, tell, begin, supervisor.detach()):
+                    os.close(fd)
+                _be_worker(parent, wait, body, fds)
+            os.write(tell, _PID.pack(worker))
+        finally:
+            os._exit(0)  # also where there may be no more processes; then nothing was told, and the template ends
     os.close(tell)
     os.close(wait)
     os.waitpid(between, 0)
