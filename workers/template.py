@@ -9,11 +9,12 @@ supervisor, a subreaper, becomes the worker's parent, as if it had executed it.
 """
 import gc
 import os
+import signal
 import socket
 import struct
 import sys
 import traceback
-from typing import Any, Dict, List, NoReturn
+from typing import Any, Dict, List, NoReturn, Tuple
 
 import click
 
@@ -36,13 +37,15 @@ def serve(supervisor: socket.socket) -> None:
             body, fds = fdsocket.receive(supervisor, _IDLE_S)
         except ConnectionClosedError:
             return
-        fdsocket.send(supervisor, {"verb": "forked", "pid": _fork(supervisor, body, fds)})
-        for fd in fds:
+        pid, begin = _fork(supervisor, body, fds)
+        fdsocket.send(supervisor, {"verb": "forked", "pid": pid})
+        os.write(begin, b"\0")  # not before: nothing may run of which the supervisor does not know
+        for fd in (begin, *fds):
             os.close(fd)
 
 
-def _fork(supervisor: socket.socket, body: Dict[str, Any], fds: List[int]) -> int:
-    """Fork a worker; its process id. It begins when the supervisor is its parent."""
+def _fork(supervisor: socket.socket, body: Dict[str, Any], fds: List[int]) -> Tuple[int, int]:
+    """Fork a worker whose parent is the supervisor: its process id, and a pipe at whose other end it waits."""
     parent = os.getppid()
     told, tell = os.pipe()
     wait, begin = os.pipe()
@@ -62,9 +65,7 @@ def _fork(supervisor: socket.socket, body: Dict[str, Any], fds: List[int]) -> in
     os.waitpid(between, 0)
     (pid,) = _PID.unpack(os.read(told, _PID.size))
     os.close(told)
-    os.write(begin, b"\0")
-    os.close(begin)
-    return int(pid)
+    return int(pid), begin
 
 
 def _be_worker(supervisor: int, wait: int, body: Dict[str, Any], fds: List[int]) -> NoReturn:
@@ -76,11 +77,12 @@ def _be_worker(supervisor: int, wait: int, body: Dict[str, Any], fds: List[int])
         os.dup2(log, 2)
         os.close(log)
         os.setsid()
-        if os.read(wait, 1):  # else the template has died, and the supervisor does not know of us
-            os.close(wait)
-            fence_in(supervisor, body["oom_score_adj"], body["processor"])
-            _KINDS[body["kind"]].main(["--channel", str(channel), "--index", str(body["index"]),
-                                       "--generation", str(body["generation"])], prog_name=body["kind"])
+        if not os.read(wait, 1):  # the template was killed: so are we, and another one takes our place
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.close(wait)
+        fence_in(supervisor, body["oom_score_adj"], body["processor"])
+        _KINDS[body["kind"]].main(["--channel", str(channel), "--index", str(body["index"]),
+                                   "--generation", str(body["generation"])], prog_name=body["kind"])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001  (nothing of the template may run here, whatever happens)

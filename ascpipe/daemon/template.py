@@ -95,12 +95,13 @@ class Template:
         """
         if self.state != READY:
             return None
-        try:
-            fdsocket.send(self._channel, body, fds)
-            return Adopted(int(self._receive("forked", _FORK_S)["pid"]))
-        except (MessageError, ChildProcessError):
+        worker = self._asked(body, fds)
+        if worker is None:
+            self._process.kill()
+            self._process.wait()
+            worker = self._answer(0.0)  # it may have come too late; a worker that we never hear of does not begin
             self.end()
-            return None
+        return worker
 
     def end(self) -> None:
         """Kill and reap it. Workers that were forked from it live on."""
@@ -109,6 +110,20 @@ class Template:
             self._process.kill()
             self._process.wait()
             self._channel.close()
+
+    def _asked(self, body: Dict[str, Any], fds: Tuple[int, int]) -> Optional[Adopted]:
+        try:
+            fdsocket.send(self._channel, body, fds)
+        except MessageError:
+            return None
+        return self._answer(_FORK_S)
+
+    def _answer(self, timeout_s: float) -> Optional[Adopted]:
+        """The worker that it says it has forked; None: it says nothing, or anything else."""
+        try:
+            return Adopted(int(self._receive("forked", timeout_s)["pid"]))
+        except (MessageError, ChildProcessError):
+            return None
 
     def _receive(self, verb: str, timeout_s: float) -> Dict[str, Any]:
         body, fds = fdsocket.receive(self._channel, timeout_s)

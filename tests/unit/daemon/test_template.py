@@ -87,6 +87,22 @@ def test_it_gets_what_the_worker_needs_and_the_worker_is_ours(both):
     worker.kill()  # reaped: nobody is signalled
 
 
+def test_an_answer_that_comes_too_late_is_an_answer_all_the_same(both, monkeypatch):
+    made, theirs = both
+    loaded(made, theirs)
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    kill = made._process.kill
+    monkeypatch.setattr(made._process, "kill", lambda: (
+        fdsocket.send(theirs, {"verb": "forked", "pid": child}), kill()))
+    worker = made.fork(BODY, (0, 1))
+    monkeypatch.undo()
+    assert (worker.pid, made.state) == (child, GONE)
+    worker.kill()
+    worker.wait()
+
+
 def test_an_exit_code_is_that_of_popen():
     child = os.fork()
     if child == 0:
