@@ -18,6 +18,7 @@ ENDPOINT_BYTES = 107  #: of a unix socket path, without its final NUL
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,47}")
 _PRIVATE = re.compile(r"private-[0-9]+-[0-9a-f]{12}")
 _WORKER_LOG = re.compile(r"(key|table|template)-[0-9]+\.log")
+_WORKER_SPANS = re.compile(r"(key|table)-[0-9]+\.spans")
 
 
 class RunDir(NamedTuple):
@@ -60,6 +61,14 @@ class RunDir(NamedTuple):
         """What a worker (``"key-0"``) wrote to stderr since its start."""
         return os.path.join(self.path, worker + ".log")
 
+    def worker_spans(self, worker: str) -> str:
+        """What a worker (``"key-0"``) did and when, if it keeps that."""
+        return os.path.join(self.path, worker + ".spans")
+
+    def span_files(self) -> List[str]:
+        """Names of the files of ``worker_spans`` that are there."""
+        return [name for name in sorted(os.listdir(self.path)) if _WORKER_SPANS.fullmatch(name)]
+
     @property
     def control_endpoint(self) -> str:
         """The control socket as zmq writes it."""
@@ -68,7 +77,8 @@ class RunDir(NamedTuple):
     def files(self) -> List[str]:
         """Names of files in the directory that are of our making; other files are nobody's to delete."""
         own = {os.path.basename(path) for path in (self.lock, self.control, self.lifeline, self.owner, self.log)}
-        return [name for name in sorted(os.listdir(self.path)) if name in own or _WORKER_LOG.fullmatch(name)]
+        return [name for name in sorted(os.listdir(self.path)) if name in own or _WORKER_LOG.fullmatch(name)
+                or _WORKER_SPANS.fullmatch(name)]
 
 
 def run_dir(name: str) -> RunDir:

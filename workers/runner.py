@@ -7,7 +7,7 @@ The end of the channel means that the supervisor is gone: the worker exits at on
 import select
 import socket
 import sys
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import click
 import numpy as np
@@ -17,6 +17,7 @@ from ascpipe.errors import ConnectionClosedError
 from ascpipe.shm import layout, segment
 from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import RingView, TableView
+from ascpipe.shm.spans import SpanRing
 
 _READ_S = 10.0  # for a message that has begun to come
 _IDLE_S = 1e9  # an idle worker waits for its supervisor's word, or its end, as long as it takes
@@ -61,6 +62,7 @@ class Attachment:
         workers: table number -> index of the table worker that serves it.
         restart: an earlier worker in this place died.
         spin_us: microseconds to spin before a bell sleeps.
+        spans: path and capacity of the file of spans, where they are kept.
     """
 
     def __init__(self, body: Dict[str, Any], fds: List[int]) -> None:
@@ -75,6 +77,8 @@ class Attachment:
         self.workers = {t["table"]: t["worker"] for t in body["tables"]}
         self.restart = bool(body["restart"])
         self.spin_us = int(body["spin_us"])
+        self.spans: Optional[Tuple[str, int]] = (body["spans"]["path"], body["spans"]["count"]) \
+            if "spans" in body else None
 
     def each_stream(self, visit: Callable[[StreamView], None]) -> None:
         """Call ``visit`` with each stream, now, and with those that are added later, between two steps."""
@@ -114,6 +118,11 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     attachment = Attachment(body, fds)
     bell = attachment.bell(bell_index)
     step = make_step(worker, attachment)
+    if attachment.spans is not None:
+        from ascpipe.workers.recording import recorded  # for those who record alone
+
+        kind = "key" if bell_index < layout.BELL_TABLE_WORKERS else "table"
+        step = recorded(step, SpanRing(*attachment.spans, kind, worker.number), kind, attachment.streams)
     fdsocket.send(channel, {"verb": "attached"})
     poller = select.poll()
     poller.register(channel, select.POLLIN)

@@ -203,7 +203,10 @@ class Daemon:
         if memory is None:
             return
         self._note_pid(worker)
-        self._supervisor.attach(worker, memory.attach_body(self._settings, restart=restart), memory.fds())
+        body = memory.attach_body(self._settings, restart=restart)
+        if self._settings.timeline_spans:
+            body["spans"] = {"path": self._run.worker_spans(str(worker)), "count": self._settings.timeline_spans}
+        self._supervisor.attach(worker, body, memory.fds())
 
     def _note_pid(self, worker: Worker) -> None:
         """Say in shared memory which process waits at the worker's bell."""

@@ -84,6 +84,8 @@ def test_a_directory_of_another_user_is_refused(tmp_path):
 
 def test_only_files_of_our_making_are_listed(tmp_path):
     found = names.RunDir("a", str(tmp_path))
-    for name in ["lock", "owner.json", "daemon.log", "key-0.log", "table-12.log", "notes.txt", "key-x.log"]:
+    for name in ["lock", "owner.json", "daemon.log", "key-0.log", "table-12.log", "key-0.spans", "notes.txt",
+                 "key-x.log"]:
         (tmp_path / name).write_text("")
-    assert found.files() == ["daemon.log", "key-0.log", "lock", "owner.json", "table-12.log"]
+    assert found.files() == ["daemon.log", "key-0.log", "key-0.spans", "lock", "owner.json", "table-12.log"]
+    assert found.span_files() == ["key-0.spans"]

@@ -1,0 +1,116 @@
+"""What a worker did and when: the last so many spans of its work, in a file that it maps and others read.
+
+A span is written before the count that covers it, so a reader takes whole ones; those that are overwritten while it
+reads it leaves out.  Times are those of the clock that TensorFlow's traces have: nanoseconds since 1970.
+"""
+import mmap
+import os
+from typing import Any, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+MAGIC = 0x534E5053  #: "SPNS"
+STAGES = {"key": ("deduplicate",), "table": ("touch", "plan", "retire")}  #: what the workers of a kind do
+_MOST_STAGES = 3
+
+_HEADER = np.dtype({"names": ["magic", "capacity", "pid", "kind", "index", "count"],
+                    "formats": ["<u4", "<u4", "<i4", "S8", "<i4", "<i8"], "offsets": [0, 4, 8, 16, 24, 64],
+                    "itemsize": 128})
+_SPAN = np.dtype([("start_ns", "<i8"), ("duration_ns", "<i8"), ("stream", "<i8"), ("last", "<i8", _MOST_STAGES),
+                  ("batches", "<i8", _MOST_STAGES)])
+
+
+class Span(NamedTuple):
+    """A piece of work.
+
+    Attributes:
+        start_ns, duration_ns: nanoseconds since 1970, nanoseconds.
+        stream: whose batches.
+        done: for each thing that was done (a name of ``STAGES``), how many batches, and the number of the last one.
+    """
+
+    start_ns: int
+    duration_ns: int
+    stream: int
+    done: List[Tuple[str, int, int]]
+
+
+class Recorded(NamedTuple):
+    """The spans of one worker, oldest first.
+
+    Attributes:
+        kind, number: of the worker: "key" or "table", its number.
+        pid: of its last process.
+    """
+
+    kind: str
+    number: int
+    pid: int
+    spans: List[Span]
+
+
+class SpanRing:
+    """The file of a worker, for the worker.
+
+    Args:
+        path: of the file; one that is there and of the right size goes on, else it is made.
+        capacity: spans that it holds.
+        kind, index: of the worker.
+    """
+
+    def __init__(self, path: str, capacity: int, kind: str, index: int) -> None:
+        size = _HEADER.itemsize + capacity * _SPAN.itemsize
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(fd).st_size != size:
+                os.ftruncate(fd, 0)
+            os.posix_fallocate(fd, 0, size)
+            memory = np.frombuffer(mmap.mmap(fd, size), np.uint8)
+        finally:
+            os.close(fd)
+        self._header = memory[:_HEADER.itemsize].view(_HEADER)[0]
+        self._spans = memory[_HEADER.itemsize:].view(_SPAN)
+        self._header["capacity"], self._header["kind"], self._header["index"] = capacity, kind.encode(), index
+        self._header["pid"], self._header["magic"] = os.getpid(), MAGIC
+
+    def add(self, start_ns: int, duration_ns: int, stream: int, last: Sequence[int], batches: Sequence[int]) -> None:
+        """Keep one more span; ``last`` and ``batches``: for each of the worker's stages, as in ``Span.done``."""
+        count = int(self._header["count"])
+        span = self._spans[count % len(self._spans)]
+        span["start_ns"], span["duration_ns"], span["stream"] = start_ns, duration_ns, stream
+        span["last"][:len(last)], span["batches"][:len(batches)] = last, batches
+        self._header["count"] = count + 1
+
+
+def read(path: str) -> Recorded:
+    """The spans in a file, while its worker goes on.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is not one of ours.
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+        header, spans = _parts(path, data)
+        file.seek(_HEADER.fields["count"][1])
+        newest = int.from_bytes(file.read(8), "little")
+    count, capacity = int(header["count"]), len(spans)
+    oldest = max(0, newest - capacity + 1)  # the one that may be written right now is left out
+    kind = bytes(header["kind"]).rstrip(b"\0").decode("ascii", "replace")
+    names = STAGES.get(kind, ())
+    kept = [_span(spans[number % capacity], names) for number in range(max(oldest, count - capacity), count)]
+    return Recorded(kind, int(header["index"]), int(header["pid"]), kept)
+
+
+def _parts(path: str, data: bytes) -> Tuple[Any, Any]:
+    if len(data) >= _HEADER.itemsize:
+        header = np.frombuffer(data, _HEADER, 1)[0]
+        if header["magic"] == MAGIC and len(data) == _HEADER.itemsize + int(header["capacity"]) * _SPAN.itemsize:
+            return header, np.frombuffer(data, _SPAN, offset=_HEADER.itemsize)
+    raise ValueError("{}: not a file of spans".format(path))
+
+
+def _span(written: Any, names: Sequence[str]) -> Span:
+    done = [(name, int(batches), int(last)) for name, batches, last in zip(names, written["batches"], written["last"])
+            if batches]
+    return Span(int(written["start_ns"]), int(written["duration_ns"]), int(written["stream"]), done)

@@ -1,0 +1,75 @@
+"""Spans of a worker's work, for `ascpipe timeline`: which batches moved on in each of its steps.
+
+What a step did is read from the state words before and after it, so that the work itself knows nothing of this;
+a worker that does not record pays nothing.
+"""
+import time
+from typing import Callable, List
+
+import numpy as np
+
+from ascpipe.shm.layout import MAX_FRAMES
+from ascpipe.shm.spans import SpanRing
+from ascpipe.words import DEDUPED, PLANNED, RETIRED, TOUCHED
+from ascpipe.workers.runner import StreamView
+
+_SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
+_REACHED = {"key": (DEDUPED,), "table": (TOUCHED, PLANNED, RETIRED)}  # by the stages of ``spans.STAGES``
+
+
+def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[StreamView]) -> Callable[[], int]:
+    """A step that does what ``step`` does, and keeps a span where that was anything.
+
+    Args:
+        step: of a worker.
+        spans: of the worker.
+        kind: "key" or "table".
+        streams: those that it looks after; may grow.
+    """
+    watched: List[Progress] = []
+
+    def recorded_step() -> int:
+        watched.extend(Progress(stream, kind) for stream in streams[len(watched):])
+        before = [progress.newest() for progress in watched]
+        started = time.time_ns()
+        done = step()
+        if done:
+            duration = time.time_ns() - started
+            for progress, earlier in zip(watched, before):
+                later = progress.newest()
+                if later != earlier:
+                    spans.add(started, duration, progress.stream, progress.batches(later),
+                              [max(0, new - old) for new, old in zip(later, earlier)])
+        return done
+
+    return recorded_step
+
+
+class Progress:
+    """How far the frames of a stream have come, by the stages of a worker.
+
+    Args:
+        stream: the stream.
+        kind: of the worker: "key" or "table".
+    """
+
+    def __init__(self, stream: StreamView, kind: str) -> None:
+        ring = stream.ring
+        self.stream = int(ring.header["stream"])
+        self._ring, self._reached = ring, _REACHED[kind]
+        columns = np.array([ring.word_index(column, 0) for column in range(ring.table_count)])
+        self._places = columns[:, np.newaxis] + np.arange(MAX_FRAMES)
+
+    def newest(self) -> List[int]:
+        """Number of the newest frame that has come as far as each stage, for any table."""
+        ring = self._ring
+        head, tail = int(ring.header["head"]), int(ring.header["tail"])
+        words = ring.words[self._places].max(axis=0).tolist()
+        numbers = range(min(tail, head + MAX_FRAMES) - 1, head - 1, -1)
+        return [next((number for number in numbers if words[number % MAX_FRAMES] >= reached), head - 1)
+                for reached in self._reached]
+
+    def batches(self, frames: List[int]) -> List[int]:
+        """Numbers of the batches in these frames, counted from 1."""
+        tickets = self._ring.frames["ticket"]
+        return [int(tickets[frame % MAX_FRAMES]) & _SEQUENCE for frame in frames]
