@@ -6,13 +6,12 @@ from ascpipe.words import DEDUPED, PLANNED, RETIRED, SUBMITTED, TOUCHED, TRAIN
 from ascpipe.workers.recording import Progress, recorded
 from ascpipe.workers.runner import StreamView
 from tests.support.sim_ring import SimRing
-from tests.support.waiting import wait_until
 
 
 def ring_of(tables, batches):
     ring = SimRing(tables, 8, 1 << 16)
     for number in range(batches):
-        wait_until(lambda: ring.submit(*[[number]] * tables), what="room")
+        assert ring.submit(*[[number]] * tables)
     return ring, StreamView(ring.ring, TRAIN, list(range(tables)))
 
 

@@ -1,0 +1,171 @@
+"""Draws what was measured: `python -m bench.plots --help`.
+
+One picture for each thing that the given files have: ids per second by stage and training steps and scale curves of
+`python -m bench --json`, misses by window of `python -m bench cache --json`, what a step consists of from traces of
+TensorFlow's timeline.
+"""
+import argparse
+import json
+import os
+import re
+import sys
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from bench import records
+
+_MOST_OPS = 10  #: shown by name; the rest is one part
+_OURS_COLOUR, _PEER_COLOURS = "#1f5fa8", ("#b0b0b0", "#d9b26f", "#8fb08f")
+#: unit of work -> ids in it; others are no stages
+_IDS_OF = {"id": 1, "key": 1}
+
+Record = Dict[str, Any]
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Exit code: 0 done, 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m bench.plots", description="Draw what was measured.")
+    parser.add_argument("--results", metavar="FILE", help="of `python -m bench --json`")
+    parser.add_argument("--cache", metavar="FILE", nargs="+", default=[],
+                        help="of `python -m bench cache --json`, one for each window")
+    parser.add_argument("--trace", metavar="NAME=FILE", nargs="+", default=[],
+                        help="traces of one step each, such as plain=plain.json ours=ours.json")
+    parser.add_argument("--output", metavar="FOLDER", default=".", help="where the pictures go")
+    parser.add_argument("--format", choices=("png", "svg"), default="png")
+    options = parser.parse_args(arguments)
+    try:
+        written = records.load(options.results) if options.results else []
+        pictures = pictures_of(written, [_json(path) for path in options.cache],
+                               [(name, _json(path)) for name, _, path in (pair.partition("=")
+                                                                         for pair in options.trace)])
+    except (ValueError, KeyError, TypeError) as error:
+        parser.error("{}".format(error if isinstance(error, ValueError) else "a file lacks {}".format(error)))
+    if not pictures:
+        parser.error("nothing to draw: give --results, --cache or --trace")
+    os.makedirs(options.output, exist_ok=True)
+    for name, draw in pictures.items():
+        path = os.path.join(options.output, "{}.{}".format(name, options.format))
+        _draw(draw, path)
+        print(path)
+    return 0
+
+
+def pictures_of(written: Sequence[Record], caches: Sequence[Dict[str, Any]],
+                traces: Sequence[Tuple[str, Dict[str, Any]]]) -> Dict[str, Callable[[Any], None]]:
+    """What can be drawn of these: name of the picture -> function that draws it upon an axes of matplotlib."""
+    stages = [one for one in written if one["unit"].rsplit(" per ", 1)[-1] in _IDS_OF]
+    steps = [one for one in written if one["case"] == "train"]
+    scales = [one for one in written if one["case"] == "scale"]
+    pictures: Dict[str, Callable[[Any], None]] = {}
+    if stages:
+        pictures["stages"] = lambda axes: _bars(axes, stages, lambda seconds: 1e-6 / seconds, "million ids per second")
+    if steps:
+        pictures["steps"] = lambda axes: _bars(axes, steps, lambda seconds: 1e3 * seconds, "ms per training step")
+    if scales:
+        pictures["scale"] = lambda axes: _scale(axes, scales)
+    if caches:
+        pictures["misses"] = lambda axes: _misses(axes, sorted(caches, key=lambda one: int(one["window"])))
+    if traces:
+        parts = [(name, parts_of_step(trace)) for name, trace in traces]
+        pictures["breakdown"] = lambda axes: _breakdown(axes, parts)
+    return pictures
+
+
+def parts_of_step(trace: Dict[str, Any]) -> Dict[str, float]:
+    """Milliseconds of a trace by kind of op, the largest first; those of workers are not in it."""
+    sums: Dict[str, float] = {}
+    for event in trace["traceEvents"]:
+        if event.get("ph") == "X" and event.get("cat") == "Op":
+            sums[event["name"]] = sums.get(event["name"], 0.0) + event["dur"] / 1000
+    named = dict(sorted(sums.items(), key=lambda part: -part[1])[:_MOST_OPS])
+    rest = sum(sums.values()) - sum(named.values())
+    return {**named, "others": rest} if rest > 0 else named
+
+
+def _bars(axes: Any, written: Sequence[Record], value: Callable[[float], float], label: str) -> None:
+    names, at = [], 0.0
+    for one in written:
+        contenders = [(one["params"]["contender"], one["ours"], _OURS_COLOUR)]
+        contenders += [(peer, seconds, _PEER_COLOURS[number % len(_PEER_COLOURS)])
+                       for number, (peer, seconds) in enumerate(one["peers"].items())]
+        for contender, seconds, colour in contenders:
+            axes.barh(at, value(seconds), color=colour)
+            axes.text(value(seconds), at, " {:.3g}".format(value(seconds)), va="center", fontsize=7)
+            names.append((at, "{}: {}".format(records.name_of(one), contender)))
+            at += 1
+        at += .6
+    axes.set_yticks([place for place, _ in names])
+    axes.set_yticklabels([name for _, name in names], fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+
+
+def _scale(axes: Any, written: Sequence[Record]) -> None:
+    for one in written:
+        timed = {one["params"]["contender"]: one["ours"], **one["peers"]}
+        sizes = [(int(re.sub(r"\D", "", name)), 1e3 * seconds) for name, seconds in timed.items()]
+        axes.plot(*zip(*sorted(sizes)), marker="o", label="by {}".format(
+            "rows of the table" if one["params"]["variant"] == "rows" else "rows on the device"))
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("rows")
+    axes.set_ylabel("ms to plan a batch")
+    axes.legend()
+
+
+def _misses(axes: Any, caches: Sequence[Dict[str, Any]]) -> None:
+    windows = [one["window"] for one in caches]
+    for name, label in (("misses", "ascpipe"), ("misses_lru", "LRU"), ("misses_lfu", "LFU, half-life 64")):
+        axes.plot(windows, [one[name] / one["misses_min"] for one in caches], marker="o", label=label)
+    axes.axhline(1, color="black", linewidth=.8, label="Belady's optimum")
+    axes.set_xlabel("batches known ahead (window)")
+    axes.set_ylabel("misses, as a multiple of Belady's optimum")
+    axes.legend()
+
+
+def _breakdown(axes: Any, steps: Sequence[Tuple[str, Dict[str, float]]]) -> None:
+    from matplotlib import cm
+
+    kinds = list(dict.fromkeys(kind for _, parts in steps for kind in parts))
+    for at, (_, parts) in enumerate(steps):
+        left = 0.0
+        for kind, spent in parts.items():
+            axes.barh(at, spent, left=left, color=cm.tab20(kinds.index(kind) % 20))
+            left += spent
+    for kind in kinds:
+        axes.barh(0, 0, color=cm.tab20(kinds.index(kind) % 20), label=kind)
+    axes.set_yticks(range(len(steps)))
+    axes.set_yticklabels([name for name, _ in steps])
+    axes.set_xlabel("ms of ops in a step, all threads together")
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, .5))
+
+
+def _draw(draw: Callable[[Any], None], path: str) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    with matplotlib.rc_context({"svg.fonttype": "none"}):  # text stays text
+        figure, axes = pyplot.subplots(figsize=(9, 6))
+        try:
+            draw(axes)
+            figure.savefig(path, dpi=120, bbox_inches="tight")
+        finally:
+            pyplot.close(figure)
+
+
+def _json(path: str) -> Dict[str, Any]:
+    try:
+        with open(path) as file:
+            found = json.load(file)
+    except OSError as error:
+        raise ValueError("{}: {}".format(path, error.strerror)) from error
+    except ValueError as error:
+        raise ValueError("{}: not JSON: {}".format(path, error)) from error
+    if not isinstance(found, dict):
+        raise ValueError("{}: it holds no map".format(path))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
