@@ -53,7 +53,10 @@ def main(arguments: Optional[List[str]] = None) -> int:
         return 0
     if written is None:
         written = run(chosen, options.repeats, options.json, small=options.small)
-    printing.show([], [records.table(written)])
+    if options.markdown:
+        print("\n".join(records.markdown(written)))
+    else:
+        printing.show([], [records.table(written)])
     printing.show(records.notes(written), [])
     return _compared(before, written, options.limit) if options.compare else 0
 
@@ -71,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         harness.LEAST_REPEATS))
     parser.add_argument("--small", action="store_true", help="small sizes, any number of rounds: to see that it runs")
     parser.add_argument("--results", metavar="FILE", help="take these results instead of measuring")
+    parser.add_argument("--markdown", action="store_true", help="print the table as a document has it")
     parser.add_argument("--compare", metavar="OLD.json", help="say what got slower since then")
     parser.add_argument("--limit", type=float, default=1.1, help="ratio past which a variant counts as slower")
     return parser

@@ -82,6 +82,14 @@ def table(written: Sequence[Dict[str, Any]]) -> Table:
     return "", _COLUMNS, rows
 
 
+def markdown(written: Sequence[Dict[str, Any]]) -> List[str]:
+    """The table for a document, below a line with where and when it was measured."""
+    _, columns, rows = table(written)
+    lines = ["`{command}`, {date}, commit {commit}, {machine[processor]}, {machine[cores]} cores.".format(**written[0]),
+             "", "| {} |".format(" | ".join(columns)), "|{}".format("---|" * len(columns))]
+    return lines + ["| {} |".format(" | ".join(row)) for row in rows]
+
+
 def notes(written: Sequence[Dict[str, Any]]) -> List[str]:
     """What stands below the table."""
     return ["{}  {}: {}".format(name_of(one), name, text) for one in written for name, text in one["notes"].items()]

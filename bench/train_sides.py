@@ -15,7 +15,6 @@ ROWS = 2 * 10 ** 6
 DIM = 16
 NUMBERS = 13
 BATCHES = 16
-PREFETCH = 2
 THREADS = 2
 RATE = .05
 UNITS = (64, 32)
@@ -31,15 +30,27 @@ class Variant(NamedTuple):
     Attributes:
         distribution: of the ids, a name of ``workloads.DISTRIBUTIONS``.
         part: of the rows that fits on the device: 1 of so many; 1 = all, there is no host.
+        prefetch: batches that are read ahead of training, for every side; a cache looks as far ahead as it can.
     """
 
     distribution: str
     part: int
+    prefetch: int
+
+    @property
+    def lead(self) -> int:
+        """Steps that are not timed at the start of a turn: what was made ready during another's turn is used up."""
+        return self.prefetch + 2
+
+    @property
+    def steps(self) -> int:
+        """Timed steps of a turn: more than are ready when it ends, which is work that another's turn gets."""
+        return workloads.sized(max(16, self.prefetch), 2)
 
 
 VARIANTS = {
-    "device": Variant("zipf-1.05", 1), "cached": Variant("zipf-1.05", 10),
-    "device-zipf-1.2": Variant("zipf-1.2", 1), "cached-zipf-1.2": Variant("zipf-1.2", 10),
+    "device": Variant("zipf-1.05", 1, 2), "cached": Variant("zipf-1.05", 10, 32),
+    "device-zipf-1.2": Variant("zipf-1.2", 1, 2), "cached-zipf-1.2": Variant("zipf-1.2", 10, 32),
 }
 
 
@@ -77,7 +88,7 @@ def ascpipe(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
                              device_vocabulary_size=rows() // part, host_vocabulary_size=rows() if part > 1 else 0)
         spec = FeatureSpec("ids", table_name="trained", index_key="ids")
         insert = get_asc_insert_func(tgt_key_specs=[spec], is_training=True)
-        iterator, batch = _input(drawn, lambda dataset: dataset.map(insert))
+        iterator, batch = _input(variant, drawn, lambda dataset: dataset.map(insert))
         embeddings = sparse_lookup(table, spec, batch=batch, is_train=True)
         loss = _loss(batch, embeddings)
         dense, sparse = get_dense_and_sparse_variable()
@@ -97,7 +108,7 @@ def plain(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
     with tf.Graph().as_default():
         table = tf.get_variable("table", [rows(), DIM],
                                 initializer=tf.random_uniform_initializer(-RANGE, RANGE, seed=1))
-        iterator, batch = _input(drawn)
+        iterator, batch = _input(variant, drawn)
         loss = _loss(batch, tf.nn.embedding_lookup(table, batch["ids"]))
         update = _dense_adagrad(_gradients(loss, tf.trainable_variables()))
         with _session(iterator, loss, [update]) as step:
@@ -112,13 +123,13 @@ def dynamic(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
     with tf.Graph().as_default():
         embeddings, accumulators = (MutableHashTable(tf.int64, tf.float32, default_value=tf.fill([DIM], value))
                                     for value in (RANGE, ACCUMULATOR))
-        iterator, batch = _input(drawn)
+        iterator, batch = _input(variant, drawn)
         unique, restore = tf.unique(tf.reshape(batch["ids"], [-1]))
         before = tf.reshape(embeddings.lookup(unique), [-1, DIM])
         loss = _loss(batch, tf.gather(before, restore))
         dense = tf.trainable_variables()
         pairs = _gradients(loss, [*dense, before])
-        change = tf.convert_to_tensor(pairs[-1][0])
+        change = tf.math.unsorted_segment_sum(pairs[-1][0].values, restore, tf.size(unique))
         squares = tf.reshape(accumulators.lookup(unique), [-1, DIM]) + tf.square(change)
         update = [_dense_adagrad(pairs[:-1]), accumulators.insert(unique, squares),
                   embeddings.insert(unique, before - RATE * change * tf.math.rsqrt(squares))]
@@ -126,10 +137,11 @@ def dynamic(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
             yield step
 
 
-def _input(drawn: Dict[str, np.ndarray], then: Callable[[Any], Any] = lambda dataset: dataset) -> Tuple[Any, Any]:
+def _input(variant: str, drawn: Dict[str, np.ndarray],
+           then: Callable[[Any], Any] = lambda dataset: dataset) -> Tuple[Any, Any]:
     from bench.sessions import tf
 
-    dataset = then(tf.data.Dataset.from_tensor_slices(drawn).repeat()).prefetch(PREFETCH)
+    dataset = then(tf.data.Dataset.from_tensor_slices(drawn).repeat()).prefetch(VARIANTS[variant].prefetch)
     iterator = tf.data.make_initializable_iterator(dataset)
     return iterator, iterator.get_next()
 

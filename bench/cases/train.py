@@ -10,10 +10,6 @@ from bench import train_sides, workloads
 from bench.goals import RATIO, Goal
 from bench.harness import Case, Contenders, repeated
 
-STEPS = 16  #: timed ones of a call
-#: steps before them in each call, not timed: both sides have batches ready from the other's turn
-LEAD = 4
-
 PLAIN, DYNAMIC = "tf.Variable, embedding_lookup", "MutableHashTable of rows"
 _DYNAMIC_IN = "device"  #: the one variant that has this side, too: it takes its time
 
@@ -26,9 +22,9 @@ def prepare(variant: str) -> Iterator[Contenders]:
         sides[DYNAMIC] = train_sides.dynamic
     with contextlib.ExitStack() as stack:
         steps = {name: stack.enter_context(side(variant, drawn)) for name, side in sides.items()}
-        count = workloads.sized(STEPS, 2)
+        count, lead = train_sides.VARIANTS[variant].steps, train_sides.VARIANTS[variant].lead
         yield Contenders(count, {name: repeated(step, count) for name, step in steps.items()},
-                         {name: repeated(step, LEAD) for name, step in steps.items()})
+                         {name: repeated(step, lead) for name, step in steps.items()})
 
 
 CASE = Case("train", "step", "one_trainer_one_key_worker_one_table_worker", tuple(train_sides.VARIANTS), prepare,

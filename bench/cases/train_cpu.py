@@ -4,7 +4,7 @@ import time
 from typing import Iterator
 
 from bench import processes, train_sides, workloads
-from bench.cases.train import LEAD, PLAIN, STEPS
+from bench.cases.train import PLAIN
 from bench.goals import SHARE, Goal
 from bench.harness import Case, Contenders, repeated
 
@@ -16,10 +16,9 @@ def prepare(variant: str) -> Iterator[Contenders]:
     drawn = train_sides.batches(variant)
     with train_sides.ascpipe(variant, drawn) as ours, train_sides.plain(variant, drawn) as theirs:
         beside = processes.cpu_clock([pid for found in processes.of_pipeline().values() for pid in found])
-        count = workloads.sized(STEPS, 2)
-        # The lead does for both what it does in ``train``: what was made ready while the other one ran is used up.
+        count, lead = train_sides.VARIANTS[variant].steps, train_sides.VARIANTS[variant].lead
         yield Contenders(count, {_OURS: repeated(ours, count), PLAIN: repeated(theirs, count)},
-                         {_OURS: repeated(ours, LEAD), PLAIN: repeated(theirs, LEAD)},
+                         {_OURS: repeated(ours, lead), PLAIN: repeated(theirs, lead)},
                          {_OURS: lambda: time.process_time() + beside(), PLAIN: time.process_time})
 
 

@@ -126,6 +126,14 @@ def test_the_table_has_a_row_for_each_peer_and_goal_with_its_mark():
         (">= 3 x", "4 x", "pass"), (">= 1 M ids/s", "2 ids/s", "falls short")]
 
 
+def test_a_document_gets_the_same_table_below_where_and_when_it_was_measured():
+    plain = records.record(measured(goals.Goal(goals.RATIO, 3, "theirs")), circumstances.now())
+    where, _, head, rule, row = records.markdown([plain])
+    assert where.startswith("`{}`, {}, commit {}, ".format(plain["command"], plain["date"], plain["commit"]))
+    assert head.count("|") == rule.count("|") == row.count("|")
+    assert "| theirs | 2 s | 4.00 | >= 3 x | 4 x | pass |" in row
+
+
 def test_of_a_run_with_small_sizes_no_goal_is_judged():
     plain = records.record(measured(goals.Goal(goals.RATE, 1)), circumstances.now(), small=True)
     assert plain["goal"] == [] and plain["params"]["small"]
