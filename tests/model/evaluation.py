@@ -3,6 +3,7 @@
 An evaluation frame lies in a ring of its own.  A run that holds a share of the lease asks (DEDUPED -> ASKED
 by CAS), the table worker answers as a reader (ASKED -> ANSWERED), the run copies the answer (DONE) and
 closes the ticket.  The table worker acknowledges a closed frame by RETIRED; nothing of the table changes.
+A run of a session that reads a checkpoint needs neither: it looks its keys up itself (DEDUPED -> DONE by CAS).
 """
 
 from typing import Iterator, List, Optional, Tuple
@@ -17,6 +18,7 @@ from .state import (
     DONE,
     PLANNED,
     RETIRED,
+    SUBMITTED,
     TABLE_NAMES,
     EvalFrame,
     Evaluation,
@@ -125,6 +127,9 @@ def thread_moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
     for table in sc.tables:
         if not doing.todo >> table & 1:
             continue
+        if index is not None and doing.ticket in sc.copies:
+            yield from _copy_moves(sc, world, thread, table, index)
+            continue
         locks = lease.taken(sc, world, table, thread, shared=True)
         if locks is None:
             continue
@@ -145,6 +150,24 @@ def _ring_moves(sc: Scenario, world: World, thread: int, table: int, index: int)
         yield Move(what % "asks for", _with_word, (world, index, table, ASKED))
     elif frame.words[table] == ANSWERED:
         yield Move(what % "copies", copy_answer, (sc, world, thread, table, index))
+
+
+def _copy_moves(sc: Scenario, world: World, thread: int, table: int, index: int) -> Iterator[Move]:
+    """Rows of a checkpoint are the trainer's own: no lease, and nobody is asked."""
+    frame = world.eval_ring[index]
+    what = "thread %d: %%s evaluation %d of %s" % (thread, frame.ticket, TABLE_NAMES[table])
+    if "copy_asks" in sc.flaws and frame.words[table] == DEDUPED:
+        yield Move(what % "asks for", _with_word, (world, index, table, ASKED))
+    elif frame.words[table] != SUBMITTED:
+        yield Move(what % "reads a checkpoint in", read_copy, (sc, world, thread, table, index))
+
+
+def read_copy(sc: Scenario, world: World, thread: int, table: int, index: int) -> World:
+    """The CAS finds DEDUPED, whatever others do meanwhile."""
+    word = world.eval_ring[index].words[table]
+    if word != DEDUPED and "copy_asks" not in sc.flaws:
+        raise Violation("a copy is read in a frame whose word is %d" % word)
+    return _did(_with_word(world, index, table, DONE), thread, table)
 
 
 def copy_answer(sc: Scenario, world: World, thread: int, table: int, index: int) -> World:

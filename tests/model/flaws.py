@@ -56,5 +56,6 @@ FLAWS: Dict[str, str] = {
     # evaluation ring
     "reuse_unacknowledged": "a closed evaluation frame is reused without the tables' RETIRED",
     "answer_at_once": "an evaluation is answered without waiting as a reader does",
+    "copy_asks": "an evaluation of a checkpoint asks the table worker as others do, and does not wait for its answer",
     "answer_plans": "an evaluation is answered from the planned state",
 }

@@ -30,6 +30,7 @@ class Scenario:
         key_workers: 0 = a submitted frame is deduplicated in the same instant.
         reads: how often somebody reads the truth (``size()``, save).
         evals: keys of each evaluation ticket, the same for all tables.
+        copies: evaluation tickets of a session that reads a checkpoint in place of the live tables.
         eval_frames: frames of the evaluation ring.
         restarts: how often the train iterator may be re-initialised.
         drops: how many parked tickets each of that may drop.
@@ -55,6 +56,7 @@ class Scenario:
     key_workers: int = 0
     reads: int = 0
     evals: Tuple[Keys, ...] = ()
+    copies: Tuple[int, ...] = ()
     eval_frames: int = 1
     restarts: int = 0
     drops: Tuple[int, ...] = (0,)

@@ -39,6 +39,9 @@ SHORT: Dict[str, Scenario] = {
     "evaluation ring": Scenario(
         (_A[:2],), frames=2, kinds=(ONLY_A,), kills=1, evals=((0,), (0, 1)), threads=1, fails=1
     ),
+    "evaluation of a checkpoint beside training": Scenario(
+        (_A[:1],), frames=1, kinds=(ONLY_A,), kills=1, evals=((0,), (0,)), copies=(1,), threads=2
+    ),
     "cut: reset": Scenario((_A[:3],), frames=2, plans=2, kinds=(ONLY_A,), kills=1, cuts=((0, "reset", 0),)),
     "cut: evict": Scenario((_A[:3],), frames=2, plans=2, kinds=(ONLY_A,), kills=1, cuts=((0, "evict", 0),)),
     "load: a key with a row, a key that is counted": Scenario(
@@ -219,6 +222,7 @@ FLAWED: Dict[str, Scenario] = {
     "skip_submitted": Scenario((_A[:2],), frames=1, key_workers=1, kinds=(NO_TABLE,)),
     "reuse_unacknowledged": Scenario((_A[:1],), frames=1, kinds=(ONLY_A,), evals=((0,), (1,)), fails=1),
     "answer_at_once": Scenario((_A[:2],), frames=1, kinds=(ONLY_A,), evals=((0,),)),
+    "copy_asks": Scenario((_A[:1],), frames=1, kinds=(ONLY_A,), evals=((0,),), copies=(1,)),
     "answer_plans": Scenario((_A[:3],), frames=2, kinds=(ONLY_A,), evals=((0, 1),)),
 }
 
