@@ -1,10 +1,11 @@
 """What a table worker does with the evaluation stream of one table: answer with slots, change nothing."""
 from typing import Callable, Sequence
 
+import numpy as np
+
 from ascpipe.kernels import next_action
 from ascpipe.shm.atomics import exchange_u32
 from ascpipe.shm.ring import Place, RingView
-from ascpipe.tables.table import Table
 from ascpipe.words import ANSWERED, PLAN_OK, RETIRED
 from ascpipe.workers.cuts import Bells
 from ascpipe.workers.stage import Stage
@@ -14,14 +15,15 @@ class EvalStage(Stage):
     """One table in its evaluation stream.
 
     Args:
-        table: its keys and slots.
+        resolve: as ``Table.resolve``, of the table.
         place: the table's column in the ring of the stream.
         is_readable: says whether the truth is the state after the last trained step.
         bells: whom to wake.
     """
 
-    def __init__(self, table: Table, place: Place, is_readable: Callable[[], bool], bells: Bells) -> None:
-        self._table, self._is_readable, self._bells = table, is_readable, bells
+    def __init__(self, resolve: Callable[[np.ndarray, np.ndarray], None], place: Place,
+                 is_readable: Callable[[], bool], bells: Bells) -> None:
+        self._resolve, self._is_readable, self._bells = resolve, is_readable, bells
         self._ring, self._column = place
 
     def act(self) -> bool:
@@ -43,7 +45,7 @@ class EvalStage(Stage):
     def _answer(self, number: int) -> None:
         part = self._ring.part(number, self._column)
         n = part["unique_count"]
-        self._table.resolve(part.array("unique", n), part.array("slots", n))
+        self._resolve(part.array("unique", n), part.array("slots", n))
         part["status"] = PLAN_OK
         self._store_word(number, ANSWERED)
 

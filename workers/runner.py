@@ -1,9 +1,10 @@
 """What all workers share: the channel to the supervisor, the mapped segments, the loop.
 
 A worker starts idle.  The supervisor sends ``attach`` with the descriptors of the segments; from then on
-the worker does what is ready and sleeps on its bell.  A stream that is added meanwhile comes as ``add_stream``.
+the worker does what is ready and sleeps on its bell.  What is added meanwhile comes as ``add_stream`` or ``add_table``.
 The end of the channel means that the supervisor is gone: the worker exits at once, it owns nothing.
 """
+import os
 import select
 import socket
 import sys
@@ -72,6 +73,8 @@ class Attachment:
         self.session: np.ndarray = memory[0]
         self.streams = [_stream_view(said, part) for said, part in zip(body["streams"], memory[1:1 + streams])]
         self._visitors: List[Callable[[StreamView], None]] = []
+        self._table_visitors: List[Callable[[int], None]] = []
+        self._table_fds = {t["table"]: fd for t, fd in zip(body["tables"], fds[1 + streams:])}
         self.tables = {t["table"]: TableView(part, fd) for t, part, fd in zip(
             body["tables"], memory[1 + streams:], fds[1 + streams:])}
         self.workers = {t["table"]: t["worker"] for t in body["tables"]}
@@ -92,6 +95,23 @@ class Attachment:
         self.streams.append(stream)
         for visit in self._visitors:
             visit(stream)
+
+    def each_table(self, visit: Callable[[int], None]) -> None:
+        """Call ``visit`` with the number of each table, now, and with those that are added later, between two steps."""
+        self._table_visitors.append(visit)
+        for number in sorted(self.tables):
+            visit(number)
+
+    def add_table(self, body: Dict[str, Any], fds: List[int]) -> None:
+        """Map the segment of a table that was added; it may come after another one, which nobody trained."""
+        number = body["table"]
+        if number in self._table_fds:
+            os.close(self._table_fds[number])
+        self._table_fds[number] = fds[0]
+        self.tables[number] = TableView(segment.map(fds[0], body["bytes"]), fds[0])
+        self.workers[number] = body["worker"]
+        for visit in self._table_visitors:
+            visit(number)
 
     def bell(self, index: int) -> Bell:
         """Bell ``index`` of the session."""
@@ -137,9 +157,12 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
             bell.says(layout.WAIT_BATCH)
             bell.wait(lambda: step() > 0, is_spoken_to, _IDLE_S, _LONGEST_SLICE_S)
         body, fds = fdsocket.receive(channel, _READ_S)
-        if body["verb"] != "add_stream":
+        if body["verb"] == "add_stream":
+            attachment.add_stream(body, fds)
+        elif body["verb"] == "add_table":
+            attachment.add_table(body, fds)
+        else:
             return
-        attachment.add_stream(body, fds)
 
 
 def _stream_view(said: Dict[str, Any], memory: np.ndarray) -> StreamView:

@@ -2,7 +2,9 @@
 
     python -m ascpipe.workers.table_worker --channel FD --index I --generation G
 """
-from typing import Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Callable, Dict, List, Optional, Union
+
+import numpy as np
 
 from ascpipe.shm import layout
 from ascpipe.shm.ring import Place
@@ -16,50 +18,67 @@ from ascpipe.workers.train_stage import TrainStage
 from ascpipe.workers.turns import Turns
 
 
-class _Served(NamedTuple):
-    """A table that this worker serves: its keys and slots, and who changes them."""
+class _Served:
+    """A table that this worker serves: its keys and slots, and who changes them.
 
-    table: Table
-    changes: Union[TrainStage, CutStage]
+    Both are others once the table is trained that was only read before.
+    """
+
+    def __init__(self) -> None:
+        self.table: Table
+        self.changes: Union[TrainStage, CutStage]
+
+    def serve(self, attachment: Attachment, number: int, bells: Bells, *, restart: bool) -> None:
+        """Begin with what shared memory has of the table."""
+        view = attachment.tables[number]
+        self.table = Table(truth_of(view))
+        place = _training_place(attachment, number)
+        if place is None:
+            self.changes = CutStage(view, self.table, bells)
+        else:
+            self.changes = TrainStage(view, self.table, place, bells, restart=restart)
+
+    def resolve(self, keys: np.ndarray, slots: np.ndarray) -> None:
+        """As ``Table.resolve``."""
+        self.table.resolve(keys, slots)
+
+    def is_readable(self) -> bool:
+        """Whether the truth is the state after the last trained step."""
+        return self.changes.is_readable()
 
 
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     """The step of a table worker over the tables it serves."""
     bells = Bells(attachment.bell(layout.BELL_TRAINER).ring, attachment.bell(layout.BELL_PUMP).ring)
-    served = {number: _serve(attachment, number, bells) for number, serving in sorted(attachment.workers.items())
-              if serving == worker.number}
-    stages: List[Stage] = [serving.changes for serving in served.values() if isinstance(serving.changes, CutStage)]
-    stages += [turns for turns in (_turns(stream, served) for stream in attachment.streams) if turns is not None]
+    served: Dict[int, _Served] = {}
+    stages: List[Stage] = []  # of whole streams
 
-    def read_through(stream: StreamView) -> None:
+    def serve(number: int) -> None:
+        if attachment.workers[number] == worker.number:
+            served.setdefault(number, _Served()).serve(attachment, number, bells, restart=attachment.restart)
+
+    def look_after(stream: StreamView) -> None:
+        ours = {column: served[number] for column, number in enumerate(stream.tables) if number in served}
         if stream.channel == EVAL:
-            stages.append(Questions(stream.ring, [
-                EvalStage(served[number].table, Place(stream.ring, column), served[number].changes.is_readable, bells)
-                for column, number in enumerate(stream.tables) if number in served]))
+            readers = [EvalStage(of.resolve, Place(stream.ring, column), of.is_readable, bells)
+                       for column, of in ours.items()]
+            stages.append(Questions(stream.ring, readers))
+            return
+        for column, of in ours.items():
+            if isinstance(of.changes, CutStage):
+                # a stream that was added: cuts may have happened
+                of.serve(attachment, stream.tables[column], bells, restart=True)
+        stages.append(Turns(stream.ring, list(ours), [of.changes for of in ours.values()
+                                                      if isinstance(of.changes, TrainStage)]))
 
-    attachment.each_stream(read_through)
+    attachment.each_table(serve)
+    attachment.each_stream(look_after)
 
     def step() -> int:
-        return sum(stage.step() for stage in stages)
+        return sum(stage.step() for stage in stages) + sum(
+            of.changes.step() for of in served.values() if isinstance(of.changes, CutStage))
 
     return step
-
-
-def _serve(attachment: Attachment, number: int, bells: Bells) -> _Served:
-    view = attachment.tables[number]
-    table = Table(truth_of(view))
-    place = _training_place(attachment, number)
-    if place is None:
-        return _Served(table, CutStage(view, table, bells))
-    return _Served(table, TrainStage(view, table, place, bells, restart=attachment.restart))
-
-
-def _turns(stream: StreamView, served: Dict[int, _Served]) -> Optional[Turns]:
-    """The tables of a training stream that this worker serves."""
-    stages = {column: served[number].changes for column, number in enumerate(stream.tables)
-              if stream.channel == TRAIN and number in served}
-    training = {column: stage for column, stage in stages.items() if isinstance(stage, TrainStage)}
-    return Turns(stream.ring, list(training), list(training.values())) if training else None
 
 
 def _training_place(attachment: Attachment, table: int) -> Optional[Place]:

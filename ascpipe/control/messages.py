@@ -5,7 +5,7 @@ request ``{"v": 1, "id": int, "verb": str, "body": map}``; reply ``{"v": 1, "id"
 """
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Callable, Dict, List, Mapping, Tuple, Type, Union
+from typing import Any, Callable, Dict, List, Mapping, Set, Tuple, Type, Union
 
 from ascpipe.control import codec
 from ascpipe.errors import AscpipeError, MessageError, received
@@ -15,7 +15,7 @@ TOKEN_BYTES = 16
 MAX_STREAMS = 32
 MAX_TABLES = 200
 CHANNELS = 2
-EVALUATION = 1  #: the channel that is not training
+TRAINING = 0  #: the channel that trains
 
 _INT64 = 2**63 - 1
 _Rule = Callable[[Any, str], Any]
@@ -97,12 +97,19 @@ class Start:
 
 @dataclass(frozen=True)
 class AddStream:
-    """Make one more ring, of an evaluation stream, while the session goes on."""
+    """Make one more ring while the session goes on."""
 
     stream: Stream
 
 
-Body = Union[Status, Stop, Bye, Register, Start, AddStream]
+@dataclass(frozen=True)
+class AddTable:
+    """Make the segment of one more table while the session goes on, or another one of a table that nobody trained."""
+
+    table: Table
+
+
+Body = Union[Status, Stop, Bye, Register, Start, AddStream, AddTable]
 
 
 @dataclass(frozen=True)
@@ -137,13 +144,10 @@ def extended(start: Start, stream: Stream) -> Start:
     """A start with one more stream.
 
     Raises:
-        MessageError: the stream is not for evaluation, its number is taken, it has a table that is not there, or
-            there are as many streams as can be.
+        MessageError: its number is taken, it has a table that is not there or, for training, one that is trained by
+            another stream, or there are as many streams as can be.
     """
     where = "stream {}".format(stream.stream)
-    if stream.channel != EVALUATION:
-        raise MessageError("{} is of channel {}: only evaluation streams are added to a session that goes on".format(
-            where, stream.channel))
     if any(stream.stream == other.stream for other in start.streams):
         raise MessageError("{} is there already".format(where))
     if len(start.streams) >= MAX_STREAMS:
@@ -151,7 +155,33 @@ def extended(start: Start, stream: Stream) -> Start:
     for number in stream.tables:
         if number >= len(start.tables):
             raise MessageError("{} has table {}, there are {}".format(where, number, len(start.tables)))
+        if stream.channel == TRAINING and number in _trained(start):
+            raise MessageError("{} would be the second to train table {}".format(where, number))
     return replace(start, streams=(*start.streams, stream))
+
+
+def with_table(start: Start, table: Table) -> Start:
+    """A start with one more table, or with another one in the place of a table that is in no training stream.
+
+    Raises:
+        MessageError: its number is not the next one, or that of a table that is trained or has other rows.
+    """
+    where = "table {}".format(table.table)
+    _check_table(table)
+    if table.table > len(start.tables):
+        raise MessageError("{} comes after {} tables: they are numbered without gaps".format(where, len(start.tables)))
+    if table.table == len(start.tables):
+        return replace(start, tables=(*start.tables, table))
+    before = start.tables[table.table]
+    if table.table in _trained(start) or any(
+            getattr(before, field) != getattr(table, field) for field in ("name", "dim", "device_rows")):
+        raise MessageError("{} is there already".format(where))
+    return replace(start, tables=tuple(table if known is before else known for known in start.tables))
+
+
+def _trained(start: Start) -> Set[int]:
+    """Numbers of the tables that are in a training stream."""
+    return {number for stream in start.streams if stream.channel == TRAINING for number in stream.tables}
 
 
 def request_bytes(request_id: int, body: Body) -> bytes:
@@ -292,9 +322,7 @@ def _start(value: Any, where: str) -> Start:
     if [table.table for table in start.tables] != list(range(len(start.tables))):
         raise MessageError("{}.tables are not numbered 0, 1, 2, ...".format(where))
     for table in start.tables:
-        if max(table.device_rows, table.home_rows) == 0 or (table.home_rows > 0 and table.row_floats < table.dim):
-            raise MessageError("table {} has {} rows on the device and {} home rows of {} floats (dim {})".format(
-                table.table, table.device_rows, table.home_rows, table.row_floats, table.dim))
+        _check_table(table)
     seen_streams: List[int] = []
     seen_tables: List[Tuple[int, int]] = []
     for stream in start.streams:
@@ -309,6 +337,12 @@ def _start(value: Any, where: str) -> Start:
                 raise MessageError("table {} is in two streams of channel {}".format(number, stream.channel))
             seen_tables.append((stream.channel, number))
     return start
+
+
+def _check_table(table: Table) -> None:
+    if max(table.device_rows, table.home_rows) == 0 or (table.home_rows > 0 and table.row_floats < table.dim):
+        raise MessageError("table {} has {} rows on the device and {} home rows of {} floats (dim {})".format(
+            table.table, table.device_rows, table.home_rows, table.row_floats, table.dim))
 
 
 def _stream(value: Any, where: str) -> Stream:
@@ -332,4 +366,5 @@ _BODIES: Dict[str, _Rule] = {
         "pid": _int(1, 2**31 - 1), "layout": _int(0, _INT64), "version": _printable(64),
         "token": _bytes(TOKEN_BYTES)}),
     "start": _start, "add_stream": _record(AddStream, {"stream": _stream}),
+    "add_table": _record(AddTable, {"table": _TABLE}),
 }

@@ -91,7 +91,7 @@ class TrainerLink:
         return _pieces(sizes, fds)
 
     def add_stream(self, stream: messages.Stream) -> Piece:
-        """Have the ring of one more evaluation stream made, and the workers look after it.
+        """Have the ring of one more stream made, and the workers look after it.
 
         Returns:
             The ring; its descriptor is closed by ``close_segments`` or with the link.
@@ -100,11 +100,21 @@ class TrainerLink:
             OutOfSharedMemoryError: too little memory, with numbers; the session goes on as it was.
             AscpipeError: else as ``start``; also why the session has failed.
         """
-        self._require_ours("add_stream")
+        return self._add("add_stream", messages.AddStream(stream))
+
+    def add_table(self, table: messages.Table) -> Piece:
+        """Have the segment of one more table made, or another one of a table that nobody trained.
+
+        Returns, raises: as ``add_stream``.
+        """
+        return self._add("add_table", messages.AddTable(table))
+
+    def _add(self, verb: str, body: messages.Body) -> Piece:
+        self._require_ours(verb)
         if self._closed or not self._started:
-            raise WrongStateError("add_stream", "closed" if self._closed else "registered",
-                                  "streams are added to a session that was started")
-        sizes, fds = self._ask_for_segments(messages.AddStream(stream), 1)
+            raise WrongStateError(verb, "closed" if self._closed else "registered",
+                                  "streams and tables are added to a session that was started")
+        sizes, fds = self._ask_for_segments(body, 1)
         return fds[0], int(sizes["bytes"])
 
     def _require_ours(self, verb: str) -> None:

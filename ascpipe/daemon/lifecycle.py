@@ -60,6 +60,13 @@ class StreamAdded:
 
 
 @dataclass(frozen=True)
+class TableAdded:
+    """A table has a segment that the workers do not know."""
+
+    table: int
+
+
+@dataclass(frozen=True)
 class TrainerGone:
     """It said ``bye``, or died."""
 
@@ -101,7 +108,7 @@ class Tick:
     """Time has passed."""
 
 
-Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TrainerGone, StopAsked, WorkerEnded, Tick]
+Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, TrainerGone, StopAsked, WorkerEnded, Tick]
 
 
 # ---- actions
@@ -125,6 +132,13 @@ class HandOutStream:
     """Hand a stream's ring to all workers that run; those that are started later are attached to it."""
 
     stream: int
+
+
+@dataclass(frozen=True)
+class HandOutTable:
+    """Hand a table's segment to all workers that run; those that are started later are attached to it."""
+
+    table: int
 
 
 @dataclass(frozen=True)
@@ -156,7 +170,8 @@ class Exit:
     """Leave the loop."""
 
 
-Action = Union[StartWorker, AttachWorkers, HandOutStream, ClearClaim, FailSession, EndWorkers, CloseSession, Exit]
+Action = Union[StartWorker, AttachWorkers, HandOutStream, HandOutTable, ClearClaim, FailSession, EndWorkers,
+               CloseSession, Exit]
 
 
 @dataclass
@@ -217,6 +232,8 @@ class Lifecycle:
             return [AttachWorkers()] if self._broken is None else self._fail(self._broken)
         if isinstance(event, StreamAdded):
             return [HandOutStream(event.stream)] if self.state == states.SERVING else []
+        if isinstance(event, TableAdded):
+            return [HandOutTable(event.table)] if self.state == states.SERVING else []
         if isinstance(event, TrainerGone):
             return self._trainer_gone(now)
         return self._stop(event)

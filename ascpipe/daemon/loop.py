@@ -7,7 +7,7 @@ import secrets
 import signal
 import socket
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import zmq
 
@@ -70,7 +70,7 @@ class Daemon:
         self._is_over = False
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
             "status": self._status, "stop": self._stop, "register": self._register, "start": self._start,
-            "add_stream": self._add_stream, "bye": self._bye}
+            "add_stream": self._add_stream, "add_table": self._add_table, "bye": self._bye}
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
         self._server = Server(run.control_endpoint)
@@ -171,9 +171,9 @@ class Daemon:
             for worker in self._supervisor.running():
                 self._attach(worker, restart=False)
         elif isinstance(action, lifecycle.HandOutStream) and self._memory is not None:
-            for worker in self._supervisor.running():
-                self._supervisor.attach(worker, *self._memory.stream_body(action.stream))
-            self._memory.ring_all()  # who sleeps looks at its channel when it wakes
+            self._hand_out(self._memory, *self._memory.stream_body(action.stream))
+        elif isinstance(action, lifecycle.HandOutTable) and self._memory is not None:
+            self._hand_out(self._memory, *self._memory.table_body(self._settings, action.table))
         elif isinstance(action, lifecycle.ClearClaim) and self._memory is not None:
             self._memory.clear_claims(action.generation)
         elif isinstance(action, lifecycle.FailSession):
@@ -197,6 +197,11 @@ class Daemon:
             self._handle(lifecycle.WorkerEnded(action.worker, 0, action.generation, 0, cause))
             return
         self._attach(action.worker, restart=action.restart)
+
+    def _hand_out(self, memory: SessionMemory, body: Dict[str, Any], fds: List[int]) -> None:
+        for worker in self._supervisor.running():
+            self._supervisor.attach(worker, body, fds)
+        memory.ring_all()  # who sleeps looks at its channel when it wakes
 
     def _attach(self, worker: Worker, *, restart: bool) -> None:
         memory = self._memory
@@ -258,11 +263,7 @@ class Daemon:
         return sizes
 
     def _add_stream(self, body: messages.AddStream) -> Dict[str, Any]:
-        memory, trainer = self._memory, self._trainer
-        if self._life.error is not None:
-            raise self._life.error
-        if self._life.state != states.SERVING or memory is None or trainer is None:
-            raise WrongStateError("add_stream", self._life.state, "streams are added to a session that was started")
+        memory, trainer = self._serving("add_stream")
         ring = memory.add_stream(body.stream)
         try:
             fdsocket.send(trainer.sock, {"verb": "segments"}, [ring.fd])
@@ -272,6 +273,27 @@ class Daemon:
         self._handle(lifecycle.StreamAdded(body.stream.stream))
         self._log.info("stream %d of %d tables added, %d bytes", body.stream.stream, len(body.stream.tables), ring.size)
         return {"bytes": ring.size}
+
+    def _add_table(self, body: messages.AddTable) -> Dict[str, Any]:
+        memory, trainer = self._serving("add_table")
+        made = memory.make_table(body.table)
+        try:
+            fdsocket.send(trainer.sock, {"verb": "segments"}, [made.fd])
+        except (MessageError, OSError):
+            memory.give_back(made)
+            raise
+        memory.add_table(body.table, made)
+        self._handle(lifecycle.TableAdded(body.table.table))
+        self._log.info("table %r added", body.table.name)
+        return {"bytes": made.size}
+
+    def _serving(self, verb: str) -> Tuple[SessionMemory, Lifeline]:
+        """The session that goes on, and its trainer."""
+        if self._life.error is not None:
+            raise self._life.error
+        if self._life.state != states.SERVING or self._memory is None or self._trainer is None:
+            raise WrongStateError(verb, self._life.state, "streams and tables are added to a session that was started")
+        return self._memory, self._trainer
 
     def _bye(self, body: messages.Bye) -> Dict[str, Any]:
         if self._trainer is not None:

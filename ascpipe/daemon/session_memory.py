@@ -112,9 +112,33 @@ class SessionMemory:
 
     def drop_stream(self) -> None:
         """Take back the ring that was added last, before anybody has got it."""
-        made = self.rings.pop()
         self.start = dataclasses.replace(self.start, streams=self.start.streams[:-1])
-        self._segments.remove(made)
+        self.give_back(self.rings.pop())
+
+    def make_table(self, table: messages.Table) -> Segment:
+        """Make the segment of a table, which counts among all after ``add_table``.
+
+        Raises:
+            MessageError: as ``messages.with_table``.
+            OutOfSharedMemoryError: nothing was allocated, the session goes on as it was.
+        """
+        messages.with_table(self.start, table)
+        shape, what = shape_of(table), "table {!r}".format(table.name)
+        made = self._make(shape.total_bytes, what, shape.entries_offset,
+                          use_memfd=memory.preflight(shape.entries_offset, what, self._places))
+        _write_table(made, shape, table)
+        return made
+
+    def add_table(self, table: messages.Table, made: Segment) -> None:
+        """Let a segment of ``make_table`` count from now on, and give back the one that it comes after."""
+        self.start = messages.with_table(self.start, table)
+        if table.table < len(self.tables):
+            self.give_back(self.tables[table.table])
+        self.tables[table.table:table.table + 1] = [made]
+
+    def give_back(self, made: Segment) -> None:
+        """Close our end of a segment."""
+        self._segments = [segment for segment in self._segments if segment.fd != made.fd]
         os.close(made.fd)
 
     def _make(self, size: int, what: str, present: Optional[int] = None, *,
@@ -149,11 +173,17 @@ class SessionMemory:
             "verb": "attach", "restart": restart, "session_bytes": self.session.size,
             "spin_us": settings.spin_us,
             "streams": self._stream_fields(),
-            "tables": [
-                {"table": table.table, "name": table.name, "worker": table.table % settings.table_workers,
-                 "bytes": made.size}
-                for table, made in zip(self.start.tables, self.tables)],
+            "tables": self._table_fields(settings),
         }
+
+    def table_body(self, settings: Settings, number: int) -> Tuple[Dict[str, Any], List[int]]:
+        """What a worker that is attached is told of a table that was added, and the descriptor of its segment."""
+        return {"verb": "add_table", **self._table_fields(settings)[number]}, [self.tables[number].fd]
+
+    def _table_fields(self, settings: Settings) -> List[Dict[str, Any]]:
+        return [{"table": table.table, "name": table.name, "worker": table.table % settings.table_workers,
+                 "bytes": made.size}
+                for table, made in zip(self.start.tables, self.tables)]
 
     def stream_body(self, number: int) -> Tuple[Dict[str, Any], List[int]]:
         """What a worker that is attached is told of a stream that was added, and the descriptor of its ring."""

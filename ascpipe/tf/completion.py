@@ -6,7 +6,7 @@ from tensorflow.core.framework import attr_value_pb2
 
 from ascpipe.tf import native
 from ascpipe.tf.cuts import eviction_op
-from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState
+from ascpipe.tf.graph_state import CHANNEL_NAMES, LIVE, Attachment, GraphState
 from ascpipe.tf.slots import OptimizerSlot, optimizer_slots
 from ascpipe.tf.table import Table, outside_scopes
 from ascpipe.tf.table_lookup import TableLookup, repoint
@@ -36,7 +36,7 @@ def complete_graph(state: GraphState) -> None:
             "_grappler_relax_allocator_constraints", attr_value_pb2.AttrValue(b=True))
     # Now, as a managed session finalizes the graph.
     eviction_op(state)
-    state.attach_op = _attach_op(state)
+    state.attachment = _attachment(state)
 
 
 def _refuse_restore(table: Table) -> None:
@@ -54,17 +54,21 @@ def _refuse_restore(table: Table) -> None:
                     assign._update_input(1, tf.identity(assign.inputs[1]))
 
 
-def _attach_op(state: GraphState) -> tf.Operation:
-    """The op by which the variables of a session lie over the tables, whether they were initialised or not."""
+def _attachment(state: GraphState) -> Attachment:
+    """What lets the variables of a session lie over the tables, whether they were initialised or not."""
     attached = []
+    graph = next(iter(state.tables.values())).variable.graph
+    with outside_scopes(graph), graph.name_scope("ascpipe/instance"):
+        instance = tf.compat.v1.placeholder_with_default(tf.constant(LIVE, tf.int64), [])
+        is_live = native.ops().asc_reads_live(tables=[table.shape.number for table in state.tables.values()])
     for name, table in state.tables.items():
         slots = state.slots.get(name, [])
-        graph = table.variable.graph
         with outside_scopes(graph), graph.name_scope("ascpipe/{}_attach".format(table.variable.op.name)):
             attached.append(native.ops().asc_attach(
-                state=_state_variables(table, slots), table=table.shape.number, training=(name, TRAIN) in state.lookups,
-                slot_widths=[slot.width for slot in slots], slot_initial=[slot.initial for slot in slots]))
-    return tf.group(*attached)
+                instance=instance, state=_state_variables(table, slots), table=table.shape.number,
+                training=(name, TRAIN) in state.lookups, slot_widths=[slot.width for slot in slots],
+                slot_initial=[slot.initial for slot in slots]))
+    return Attachment(tf.group(*attached), instance, is_live)
 
 
 def _state_variables(table: Table, slots: List[OptimizerSlot]) -> List[tf.Tensor]:

@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -102,7 +102,7 @@ class Configuration:
 
     @property
     def frozen(self) -> bool:
-        """Whether the pipeline runs: further graphs can have its tables and no others."""
+        """Whether the pipeline runs."""
         return self.pipeline is not None
 
     @staticmethod
@@ -131,9 +131,12 @@ class Configuration:
             setattr(graph, _STATE_OF_GRAPH, (self, state))
         return state
 
-    def table_number(self, name: str, otherwise: int) -> int:
-        """The number of a table of the pipeline that runs; ``otherwise`` while none does. Raises ``ValueError``."""
-        return otherwise if self.pipeline is None else self.pipeline.table_number(name)
+    def table_number(self, name: str, before: Sequence[str]) -> int:
+        """The number of a table that is created after those of a graph that are named ``before``."""
+        known = {} if self.pipeline is None else self.pipeline.tables
+        if name in known:
+            return known[name].shape.number
+        return len(known) + sum(other not in known for other in before)
 
     def running_pipeline(self) -> "Pipeline":
         """The pipeline. Raises ``RuntimeError`` before ``start_asc_pipeline``."""

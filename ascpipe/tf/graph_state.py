@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ascpipe.tf.table import Table
     from ascpipe.tf.table_lookup import TableLookup
 
+LIVE = 0  #: in the place of an instance's number: the live tables
+
 CHANNEL_NAMES = {TRAIN: "training", EVAL: "evaluation"}
 
 
@@ -53,6 +55,21 @@ class HomeSlots:
 
     owner: tf.compat.v1.train.Optimizer
     initial: Dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Attachment:
+    """How a session gets at the tables.
+
+    Attributes:
+        op: lets the variables of the session that runs it lie over the tables.
+        instance: int64 scalar to feed to it: the read-only instance whose rows its evaluations then read, or ``LIVE``.
+        is_live: bool scalar: whether the session reads no such instance.
+    """
+
+    op: tf.Operation
+    instance: tf.Tensor
+    is_live: tf.Tensor
 
 
 @dataclasses.dataclass
@@ -95,7 +112,7 @@ class GraphState:
         thresholds: admission and eviction of its tables.
         evict_op: evicts from its tables, once it was made.
         slots: by name of the table, what optimizers keep beside its rows; known once the pipeline is started.
-        attach_op: lets the variables of a session lie over the tables; made when the pipeline is started.
+        attachment: lets the variables of a session lie over the tables; made when the pipeline is started.
         home_slots: by name of the table, what an optimizer keeps beside rows that are used at home.
         optimizer_counts: how many optimizers of a name there are.
         warm_starts: what to call with a session that was initialised and not restored.
@@ -112,7 +129,7 @@ class GraphState:
         self.thresholds = TableThresholds()
         self.evict_op: Optional[tf.Operation] = None
         self.slots: Dict[str, List[OptimizerSlot]] = {}
-        self.attach_op: Optional[tf.Operation] = None
+        self.attachment: Optional[Attachment] = None
         self.home_slots: Dict[str, HomeSlots] = {}
         self.optimizer_counts: Dict[str, int] = collections.Counter()
         self.warm_starts: List[Callable[[tf.compat.v1.Session], Any]] = []
@@ -125,6 +142,24 @@ class GraphState:
     def trains(self) -> bool:
         """Whether there are training lookups; else the graph only reads its tables."""
         return any(channel == TRAIN for _, channel in self.lookups)
+
+    def attach(self, session: tf.compat.v1.Session, instance: int = LIVE) -> None:
+        """Let the variables of a session lie over the tables.
+
+        Args:
+            instance: whose rows its evaluations read from now on, of ``instances.instance_of``.
+        """
+        attachment = self._attachment()
+        session.run(attachment.op, {attachment.instance: instance})
+
+    def is_live(self, session: tf.compat.v1.Session) -> bool:
+        """Whether the evaluations of a session read the live tables."""
+        return bool(session.run(self._attachment().is_live))
+
+    def _attachment(self) -> Attachment:
+        if self.attachment is None:
+            raise RuntimeError("the pipeline of this graph was not started: call start_asc_pipeline() before")
+        return self.attachment
 
     def forget_datasets(self) -> None:
         """Look at the datasets again, as iterators have got others."""

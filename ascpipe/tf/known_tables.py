@@ -1,5 +1,5 @@
 """What a running pipeline knows of its tables, with which every further graph must agree."""
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Collection, Dict, List, NamedTuple, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -16,7 +16,7 @@ Fact = Tuple[str, Any, Any]
 
 
 class KnownTable(NamedTuple):
-    """A table of the graph that started the pipeline.
+    """A table of the pipeline, as the first graph has it that trains it, else as the first one.
 
     Attributes:
         shape: as it was created.
@@ -40,25 +40,28 @@ def known_tables(state: GraphState) -> Dict[str, KnownTable]:
             for name, table in state.tables.items()}
 
 
-def require_agreement(known: Dict[str, KnownTable], state: GraphState) -> None:
-    """Raise ``ValueError``, naming the table and what differs, unless a graph's tables are those of the pipeline."""
+def require_agreement(known: Dict[str, KnownTable], trained: Collection[int], state: GraphState) -> None:
+    """Raise ``ValueError``, naming the table and what differs, unless a graph's tables go with those of the pipeline.
+
+    Args:
+        trained: numbers of the tables that were trained before.
+        state: of the graph; tables that are not known get the numbers after those that are.
+    """
+    news = [table.shape.number for name, table in state.tables.items() if name not in known]
+    if news != list(range(len(known), len(known) + len(news))):
+        raise ValueError("the tables {} were created while start_asc_pipeline() of another graph was yet to come, and "
+                         "now have numbers of its tables: start each graph before the tables of the next are created"
+                         .format(", ".join(repr(name) for name in state.tables if name not in known)))
     for name, table in state.tables.items():
         if name not in known:
-            raise ValueError(not_known(name, known))
+            continue
         facts = _facts(known[name], table)
-        if (name, TRAIN) in state.lookups:
+        if (name, TRAIN) in state.lookups and known[name].shape.number in trained:
             facts += _training_facts(known[name], state, table)
         for what, before, now in facts:
             if before != now:
                 raise ValueError("table {!r}: the graph whose pipeline runs has {} {}, and this one {}; a table is the "
                                  "same in all graphs".format(name, what, before, now))
-
-
-def not_known(name: str, known: Dict[str, KnownTable]) -> str:
-    """What is to be said of a table that the running pipeline does not have."""
-    return ("table {!r} is not among the tables of the graph whose pipeline runs: {}. Create it there as well, or call "
-            "terminate_config_initializer() and init() between the graphs; the trained rows go with it".format(
-                name, ", ".join(sorted(map(repr, known)))))
 
 
 def _facts(known: KnownTable, table: Table) -> List[Fact]:

@@ -106,7 +106,7 @@ class NativePipeline:
         call("asc_pipeline_new", run, session_fd, lifeline_fd, spin_us, wait_timeout_s)
 
     def add_table(self, table: TableShape, memory: Memory) -> None:
-        """Map a table's segment."""
+        """Map a table's segment; also once the pipeline runs, and another one of a table that was never trained."""
         keys = (ctypes.c_int64 * len(table.padding_keys))(*table.padding_keys)
         call("asc_pipeline_add_table", table.number, table.name.encode(), table.dim, table.device_rows,
                    table.home_rows, table.row_floats, len(keys), keys, table.seed, table.kind, table.a, table.b,
@@ -116,16 +116,14 @@ class NativePipeline:
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
 
     def add_stream(self, stream: StreamShape, memory: Memory) -> None:
-        """Map a stream's ring; that of an evaluation stream also once the pipeline runs."""
+        """Map a stream's ring; also once the pipeline runs."""
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
-        parts = (ctypes.c_int * len(stream.parts))(*stream.parts)
-        names = (ctypes.c_char_p * len(stream.names))(*(name.encode() for name in stream.names))
         call("asc_pipeline_add_stream", stream.number, stream.channel, memory.fd, memory.bytes,
-                   len(stream.tables), tables, len(stream.parts), parts, names)
+             len(stream.tables), tables, *_features(stream))
 
-    def share_stream(self, number: int, known: int) -> None:
-        """Let ops that name stream ``number`` use stream ``known``, which has the same shape."""
-        call("asc_pipeline_share_stream", number, known)
+    def share_stream(self, stream: StreamShape, known: int) -> None:
+        """Let ops that name ``stream`` use stream ``known``, which has its channel and tables."""
+        call("asc_pipeline_share_stream", stream.number, known, *_features(stream))
 
     def start(self) -> None:
         """Let the ops of the graph see the pipeline."""
@@ -146,6 +144,12 @@ class NativePipeline:
         rows = ctypes.c_int64()
         call("asc_table_capacity", table, ctypes.byref(rows))
         return rows.value
+
+
+def _features(stream: StreamShape) -> Tuple[Any, ...]:
+    """How many there are, the part of each, and its name, as the native side takes them."""
+    return (len(stream.parts), (ctypes.c_int * len(stream.parts))(*stream.parts),
+            (ctypes.c_char_p * len(stream.names))(*(name.encode() for name in stream.names)))
 
 
 def call(name: str, *arguments: Any) -> None:
@@ -170,11 +174,18 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_pipeline_add_stream": [
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
         ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_char_p)],
-    "asc_pipeline_share_stream": [ctypes.c_int, ctypes.c_int],
+    "asc_pipeline_share_stream": [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
+                                  ctypes.POINTER(ctypes.c_char_p)],
     "asc_pipeline_start": [],
     "asc_pipeline_stop": [],
     "asc_table_size": [ctypes.c_int, _INT64],
     "asc_table_capacity": [ctypes.c_int, _INT64],
+    "asc_instance_new": [_INT64],
+    "asc_instance_bytes": [ctypes.c_int64, ctypes.c_int64, _INT64],
+    "asc_instance_add": [ctypes.c_int64, ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64,
+                         ctypes.POINTER(_INT64), ctypes.POINTER(_FLOATS)],
+    "asc_instance_index": [ctypes.c_int64, ctypes.c_int],
+    "asc_instance_release": [ctypes.c_int64],
     "asc_hold_take": [ctypes.c_int, _INT64],
     "asc_hold_release": [ctypes.c_int64],
     "asc_table_memory": [ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), _INT64],

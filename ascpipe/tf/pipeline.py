@@ -2,8 +2,9 @@
 import contextlib
 import logging
 import uuid
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+import numpy as np
 import tensorflow as tf
 
 from ascpipe.checkpoint.contents import Position
@@ -17,12 +18,25 @@ from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.deltas import Tip
 from ascpipe.tf.graph_checks import require_startable, warn_of_short_run_ahead
 from ascpipe.tf.graph_state import GraphState, Stream
-from ascpipe.tf.known_tables import KnownTable, known_tables, not_known, require_agreement
+from ascpipe.tf.hold import hold
+from ascpipe.tf.known_tables import KnownTable, known_tables, require_agreement
 from ascpipe.tf.slots import OptimizerSlot
 from ascpipe.tf.table import MAX_VOCABULARY
 from ascpipe.words import TRAIN
 
 _log = logging.getLogger(__name__)
+
+
+class SavedPart(NamedTuple):
+    """What a save is of.
+
+    Attributes:
+        tables: those that checkpoints shall hold.
+        rings: numbers of the rings of training streams, by the names that the streams have in checkpoints.
+    """
+
+    tables: List[KnownTable]
+    rings: Dict[str, int]
 
 
 class Pipeline:
@@ -35,13 +49,12 @@ class Pipeline:
         streams: what it was told of its streams.
 
     Attributes:
-        tables: of the graph that started it; every graph has these and no others.
-        training_streams: numbers of the training streams by the names that they have in checkpoints.
+        tables: of all its graphs, by name, in the order of their numbers.
         run_id: unlike that of any other pipeline.
         seeds: of the initial rows, by name of the table; a restore gives a table the seed that it was saved with.
         pools: float32[rows, dim] of those whose initial rows come from a pool; likewise.
         loaded: where the last checkpoint that was loaded stood, and where this pipeline stood then, if one was.
-        trained_before: batches that were trained before this pipeline began, by name of the training stream; set by a
+        trained_before: batches that were trained before this pipeline began, by the number of the ring; set by a
             restore, less what this pipeline had trained until then.
         tips: the newest save of this pipeline, by ``deltas.name_of`` its directory and base.
         background: the save that goes on while training does.
@@ -53,56 +66,107 @@ class Pipeline:
         self._link = link
         self._native = running
         self._streams = list(streams)
-        self._numbers = {stream.number for stream in streams}
+        self._rings = {stream.number: stream.number for stream in streams}
         self.run_id = uuid.uuid4().hex
-        self.tables = tables
-        training = [stream.number for stream in streams if stream.channel == TRAIN]
-        self.training_streams = {"training_{}".format(place) if place else "training": number
-                                 for place, number in enumerate(training)}
-        self.seeds = {name: table.shape.seed for name, table in tables.items()}
-        self.pools = {name: table.shape.pool for name, table in tables.items() if table.shape.pool is not None}
+        self.tables: Dict[str, KnownTable] = {}
+        self.seeds: Dict[str, int] = {}
+        self.pools: Dict[str, np.ndarray] = {}
+        for name, table in tables.items():
+            self._note_table(name, table)
         self.loaded: Optional[Tuple[Position, Position]] = None
-        self.trained_before: Dict[str, int] = {}
+        self.trained_before: Dict[int, int] = {}
         self.tips: Dict[str, Tip] = {}
         self.background = Background()
         self.save_log_bytes = link.settings.save_log_bytes
 
-    def table_number(self, name: str) -> int:
-        """The number of a table. Raises ``ValueError`` where there is none of that name."""
-        if name not in self.tables:
-            raise ValueError(not_known(name, self.tables))
-        return self.tables[name].shape.number
-
     def join(self, state: GraphState) -> None:
-        """Let another graph use the tables, too; raises as ``start_asc_pipeline``, and then changes nothing of them.
+        """Let another graph use the tables, too, and bring some; raises as ``start_asc_pipeline``, and then changes
+        nothing that was trained.
 
-        A stream of it that is like one of an earlier graph shares that one's ring. Tickets of both then stand in one
-        order, so that what one graph has submitted is trained or dropped before what the next one submits is trained.
+        A training stream shares the ring of an earlier one that has all its tables, an evaluation stream that of one
+        with the same features. Tickets of both then stand in one order, so that what one graph has submitted is trained
+        or dropped before what the next one submits is trained.
         """
+        trained = self._trained()
+        require_agreement(self.tables, trained, state)
         shapes = [stream_shape(state, stream) for stream in state.streams()]
-        for shape in shapes:
-            if shape.channel == TRAIN and self._like(shape) is None:
-                raise NotBuiltYetError(
-                    "start_asc_pipeline() for a graph that trains {}".format(
-                        "other features than the graph whose pipeline runs" if self.training_streams
-                        else "after one that only evaluates"),
-                    "begin with a graph that trains the same FeatureSpecs, or call terminate_config_initializer() and "
-                    "init() between them; the rows go with it")
-        require_agreement(self.tables, state)
+        rings = [self._ring_for(shape, trained) for shape in shapes]
+        shared = [ring.number for shape, ring in zip(shapes, rings) if ring is not None and shape.channel == TRAIN]
+        if len(set(shared)) < len(shared):
+            raise _not_together("{} datasets train what one dataset of the graphs before trained together".format(
+                len(shared)))
+        begun = {number for shape in shapes if shape.channel == TRAIN for number in shape.tables} - trained
+        self._require_empty(begun)
         warn_of_short_run_ahead(state, self._link.settings.look_ahead)
-        for shape in shapes:
-            if shape.number not in self._numbers:  # else it came to an error after this
-                self._add_stream(shape)
-                self._numbers.add(shape.number)
+        for name, table in state.tables.items():
+            if name not in self.tables or table.shape.number in begun:
+                self._add_table(state, name)
+        for shape, ring in zip(shapes, rings):
+            if shape.number not in self._rings:  # else it came to an error after this
+                self._add_stream(shape, ring)
 
-    def _like(self, shape: native.StreamShape) -> Optional[native.StreamShape]:
-        """A stream of the same channel, tables and features, if there is one."""
-        return next((known for known in self._streams if _kind(known) == _kind(shape)), None)
+    def saved_part(self, state: GraphState) -> SavedPart:
+        """What a save is of that a session of this graph asks for: what the graph trains with, or all."""
+        if state.trains:
+            tables = [self.tables[name] for name in state.tables]
+            numbers = [stream.number for stream in state.streams() if stream.channel == TRAIN]
+        else:
+            tables = list(self.tables.values())
+            numbers = [stream.number for stream in self._streams if stream.channel == TRAIN]
+        return SavedPart([table for table in tables if table.is_save],
+                         {"training_{}".format(place) if place else "training": self._rings[number]
+                          for place, number in enumerate(numbers)})
 
-    def _add_stream(self, shape: native.StreamShape) -> None:
-        known = self._like(shape)
-        if known is not None:
-            self._native.share_stream(shape.number, known.number)
+    def _trained(self) -> Set[int]:
+        """Numbers of the tables that are in a training stream."""
+        return {number for stream in self._streams if stream.channel == TRAIN for number in stream.tables}
+
+    def _require_empty(self, begun: Set[int]) -> None:
+        """Refuse to begin to train what was restored without its optimizer slots."""
+        with hold(alone=False) as held:
+            for name, table in self.tables.items():
+                if table.shape.number in begun and held.table(table.shape.number).header["entries_used"]:
+                    raise NotBuiltYetError(
+                        "start_asc_pipeline() for a graph that trains table {!r}, which a graph before has restored "
+                        "and does not train,".format(name),
+                        "begin with the graph that trains it, or call terminate_config_initializer() and init() "
+                        "between them; the rows go with it")
+
+    def _ring_for(self, shape: native.StreamShape, trained: Set[int]) -> Optional[native.StreamShape]:
+        """The stream whose ring another one can share; None: it gets one of its own."""
+        if shape.channel != TRAIN:
+            return next((known for known in self._streams if _kind(known) == _kind(shape)), None)
+        for known in self._streams:
+            if known.channel == TRAIN and set(shape.tables) <= set(known.tables):
+                return known
+        if trained.intersection(shape.tables):
+            names = {table.shape.number: name for name, table in self.tables.items()}
+            raise _not_together("one dataset trains {} together with other tables, as no graph before did".format(
+                ", ".join(repr(names[number]) for number in shape.tables if number in trained)))
+        return None
+
+    def _add_table(self, state: GraphState, name: str) -> None:
+        shape = _with_homes(state.tables[name].shape, state.slots.get(name, ()))
+        piece = self._link.add_table(_table_message(shape, state))
+        try:
+            self._native.add_table(shape, native.Memory(*piece))
+        finally:
+            self._link.close_segments()
+        self._note_table(name, known_tables(state)[name])
+
+    def _note_table(self, name: str, table: KnownTable) -> None:
+        self.tables[name] = table
+        self.seeds[name] = table.shape.seed
+        self.pools.pop(name, None)
+        if table.shape.pool is not None:
+            self.pools[name] = table.shape.pool
+
+    def _add_stream(self, shape: native.StreamShape, ring: Optional[native.StreamShape]) -> None:
+        if ring is not None:
+            places = [ring.tables.index(number) for number in shape.tables]
+            parts = tuple(part if part == native.NO_TABLE else places[part] for part in shape.parts)
+            self._native.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)
+            self._rings[shape.number] = ring.number
             return
         piece = self._link.add_stream(messages.Stream(shape.number, shape.channel, shape.tables))
         try:
@@ -110,6 +174,7 @@ class Pipeline:
         finally:
             self._link.close_segments()
         self._streams.append(shape)
+        self._rings[shape.number] = shape.number
 
     def table_size(self, number: int) -> int:
         """Trained keys of a table that have a row."""
@@ -147,7 +212,7 @@ def start_asc_pipeline() -> None:
 
     Afterwards tables and training lookups are complete.  ``terminate_config_initializer`` ends it.  Until then other
     graphs, as an Estimator makes one for each call, join it by a call of this: they have the same tables, with
-    the rows that training has given them.
+    the rows that training has given them, and may bring further ones.
 
     Raises:
         EnvironmentError: ``init`` was not called.
@@ -156,7 +221,8 @@ def start_asc_pipeline() -> None:
         ValueError: a dataset that would reorder batches; an insert function without any table; a table in
             two streams of one channel; a slot variable whose rows cannot be begun; a table that is not as in the
             graph whose pipeline runs.
-        NotBuiltYetError: the graph trains other features than the graph whose pipeline runs.
+        NotBuiltYetError: one dataset trains tables together that the graphs before trained apart, or the other way
+            round; it trains a table that a graph before has restored and does not train.
         AscpipeError: the daemon did not start, is busy, or there is too little memory.
     """
     configuration = Configuration.get_instance()
@@ -224,6 +290,13 @@ def _table_message(shape: native.TableShape, state: GraphState) -> messages.Tabl
     said = state.thresholds.of(shape.name)
     return messages.Table(shape.number, shape.name, shape.dim, shape.device_rows, shape.home_rows, shape.row_floats,
                           said.access, said.coefficient, said.eviction)
+
+
+def _not_together(what: str) -> NotBuiltYetError:
+    return NotBuiltYetError(
+        "start_asc_pipeline() for a graph in which " + what + ",",
+        "train the same tables by one get_asc_insert_func() in all graphs, or call terminate_config_initializer() and "
+        "init() between them and restore what was saved")
 
 
 def _kind(shape: native.StreamShape) -> native.StreamShape:

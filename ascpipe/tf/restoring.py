@@ -12,12 +12,15 @@ from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import table_rows
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.hold import Hold, TableState, hold
+from ascpipe.tf.instances import Wanted, instance_of
 from ascpipe.tf.pipeline import Pipeline
 from ascpipe.tf.saving import position
 from ascpipe.tf.slots import OptimizerSlot
 from ascpipe.tf.table import Table
 
 _log = logging.getLogger(__name__)
+
+Attach = Callable[..., Any]  #: ``GraphState.attach`` of a session
 
 DenseRestore = Callable[[str], Any]  #: TensorFlow's restore of the dense variables from a prefix
 
@@ -47,7 +50,7 @@ class _Load(NamedTuple):
 
 
 def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, restore_dense: DenseRestore,
-                       attach: Callable[[], Any], *, allow_unverified: bool = False,
+                       attach: Attach, *, allow_unverified: bool = False,
                        allow_missing: Collection[str] = ()) -> Dict[str, int]:
     """Verify a checkpoint, then replace tables and dense variables by it.
 
@@ -57,7 +60,8 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
         state: of a graph whose pipeline runs.
         prefix: ``dir/base-step``.
         restore_dense: restores the dense variables; called once, while no step trains.
-        attach: lets the variables of the session lie over the tables; called before anything is changed.
+        attach: lets the variables of the session lie over the tables, or has it read an instance of that number;
+            called before anything is changed.
         allow_unverified: also a checkpoint without our manifest.
         allow_missing: names of tables that may be missing or empty; they begin empty. ``"table/slot"`` names an
             optimizer slot that may be missing; it begins as for new keys.
@@ -67,16 +71,16 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
 
     Raises:
         CheckpointError: no such checkpoint, or it is damaged, unverified, or not of such tables; nothing was changed.
-        NotBuiltYetError: the graph only evaluates while another one trains, and the tables are in another state;
-            nothing was changed.
+        OutOfSharedMemoryError: the graph only evaluates, and there is too little memory for a copy of the rows; nothing
+            was changed.
         tf.errors.OpError: the pipeline has failed, a table has too little room, or TensorFlow could not restore its
             part.
     """
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
-        if _only_reads(state, pipeline):
-            return _adopt(state, pipeline, checkpoint, restore_dense, attach)
         loads = [_checked_load(state, checkpoint, table, _saved_spec(checkpoint, table, allow_missing), allow_missing)
                  for table in state.tables.values() if table.is_save]
+        if not state.trains:
+            return _read(pipeline, checkpoint, loads, restore_dense, attach)
         attach()
         with hold(alone=True) as held:
             if checkpoint.dense_prefix is not None:
@@ -88,34 +92,32 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
                 for load in loads:
                     _load_table(state, pipeline, held, checkpoint, load)
             if checkpoint.position is not None:
-                pipeline.trained_before = _before(pipeline, held, checkpoint.position)
+                rings = pipeline.saved_part(state).rings
+                pipeline.trained_before.update(_before(held, checkpoint.position, rings))
                 pipeline.loaded = checkpoint.position, _position(pipeline, held, checkpoint.position)
         return {load.spec.name: load.spec.rows for load in loads}
 
 
-def _only_reads(state: GraphState, pipeline: Pipeline) -> bool:
-    """Whether the tables are not this graph's to change, as another one trains them."""
-    return bool(pipeline.training_streams) and not state.trains
-
-
-def _adopt(state: GraphState, pipeline: Pipeline, checkpoint: Checkpoint, restore_dense: DenseRestore,
-           attach: Callable[[], Any]) -> Dict[str, int]:
-    """Restore what is not in tables, where the tables are as the checkpoint has them."""
+def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[_Load], restore_dense: DenseRestore,
+          attach: Attach) -> Dict[str, int]:
+    """Let a session that only evaluates read a checkpoint: the tables where they are as it has them, else a copy."""
+    rows = {load.spec.name: load.spec.rows for load in loads}
     with hold(alone=False) as held:
-        if not _is_live(pipeline, held, checkpoint):
-            raise NotBuiltYetError(
-                "restoring {} in a graph that only evaluates, while another one trains the same tables and they are "
-                "not as that checkpoint has them,".format(checkpoint.prefix),
-                "restore what was saved last, before the next training step, or evaluate in a process of its own. "
-                "Nothing was changed")
-        attach()
+        if _is_live(pipeline, held, checkpoint):
+            _log.info("the tables are as %s has them", checkpoint.prefix)
+            attach()
+            if checkpoint.dense_prefix is not None:
+                restore_dense(checkpoint.dense_prefix)
+            return rows
+    with instance_of(checkpoint, [Wanted(load.table.shape.number, load.spec) for load in loads]) as instance:
+        attach(instance)
         if checkpoint.dense_prefix is not None:
             restore_dense(checkpoint.dense_prefix)
-    _log.info("the tables are as %s has them", checkpoint.prefix)
-    return {name: checkpoint.tables[name].rows for name in state.tables if name in checkpoint.tables}
+    _log.info("the session reads copies of the tables of %s: %d rows", checkpoint.prefix, sum(rows.values()))
+    return rows
 
 
-def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Source], attach: Callable[[], Any], *,
+def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Source], attach: Attach, *,
                 allow_unverified: bool = False) -> Dict[str, int]:
     """Verify checkpoints, then let tables begin another training as they are there, under any name.
 
@@ -133,9 +135,8 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
         CheckpointError, NotBuiltYetError, tf.errors.OpError: as ``restore_checkpoint``.
     """
     pipeline.background.settle()
-    if _only_reads(state, pipeline):
-        raise NotBuiltYetError("a warm start in a graph that only evaluates, while another one trains the same tables,",
-                               "warm-start the graph that trains")
+    if not state.trains:
+        raise NotBuiltYetError("a warm start in a graph that only evaluates", "warm-start the graph that trains")
     with contextlib.ExitStack() as opened:
         checkpoints = {prefix: opened.enter_context(open_checkpoint(prefix, allow_unverified=allow_unverified))
                        for prefix in sorted({source.prefix for source in sources.values()})}
@@ -300,13 +301,13 @@ def _is_live(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint) -> bool:
 def _position(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
     """Where training is now, as far as the tables of a saved position go."""
     return position(pipeline, held, {name: held.table(pipeline.tables[name].shape.number)
-                                     for name in saved.tables if name in pipeline.tables})
+                                     for name in saved.tables if name in pipeline.tables}, {})
 
 
-def _before(pipeline: Pipeline, held: Hold, saved: Position) -> Dict[str, int]:
-    """What is to be added to the trained batches of this run, by stream."""
-    return {name: saved.trained_batches.get(name, 0) - held.trained_batches(number)
-            for name, number in pipeline.training_streams.items()}
+def _before(held: Hold, saved: Position, rings: Dict[str, int]) -> Dict[int, int]:
+    """What is to be added to the trained batches of this run, by ring."""
+    return {number: saved.trained_batches.get(name, 0) - held.trained_batches(number)
+            for name, number in rings.items()}
 
 
 def _began_empty(checkpoint: Checkpoint) -> bool:

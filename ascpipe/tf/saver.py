@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.python.training import checkpoint_management, training_util
 
 from ascpipe.checkpoint import model_index
-from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError
+from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError, NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
 from ascpipe.tf import dense_part, saver_hook
 from ascpipe.tf.configuration import Configuration
@@ -74,7 +74,8 @@ class Saver(tf.compat.v1.train.Saver):
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
             NotSavedError: the disk refused; earlier checkpoints are as they were, and training may go on. Also where
-                the save before, in the background, has failed; then this one was not begun.
+                the save before, in the background, has failed, and in a session that only evaluates and has restored
+                another state than the tables have; then this one was not begun.
             ValueError: a path that we refuse; ``latest_filename`` does not have 1 to 50 characters.
             tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
         """
@@ -84,6 +85,10 @@ class Saver(tf.compat.v1.train.Saver):
                                write_state, strip_default_attrs, save_debug_info)
         _LATEST_FILENAME.check("latest_filename", latest_filename)
         configuration = Configuration.get_instance()
+        if not state.is_live(sess):
+            raise NotSavedError(save_path, "this session reads the tables of a checkpoint that it has restored, and "
+                                "without their optimizer slots; copy that checkpoint, or save where they are trained",
+                                0, 0, "Nothing was written.")
         latest_filename = latest_filename or "checkpoint"
         directory, base = os.path.split(save_path)
         began = time.monotonic()
@@ -105,7 +110,8 @@ class Saver(tf.compat.v1.train.Saver):
                     model_index.note_saved(saved, cost_s=time.monotonic() - began)
             configuration.last_saved = saved
 
-        request = SaveRequest(configuration.running_pipeline(), directory or os.curdir, base,
+        pipeline = configuration.running_pipeline()
+        request = SaveRequest(pipeline, pipeline.saved_part(state), directory or os.curdir, base,
                               _step_number(sess, global_step), dense=not self._is_empty, delta=save_delta,
                               threshold=configuration.recent_key_count_threshold)
         if background:
@@ -119,8 +125,8 @@ class Saver(tf.compat.v1.train.Saver):
         """Verify a checkpoint, then replace variables and tables by it, between two training steps.
 
         Batches that were submitted and not yet trained are trained upon what was restored. In a graph that only
-        evaluates while another one trains, the tables are left as they are, and so the checkpoint must be of
-        the state that they have: that which was saved last, before any further step. The first restore after
+        evaluates the tables are left as they are: from then on ``sess`` reads the rows of the checkpoint, of which it
+        has a copy of its own, unless that is the state that the tables have. The first restore after
         ``init(restore_model_version=...)`` takes that step instead of the one in ``save_path``.
 
         Args:
@@ -136,8 +142,7 @@ class Saver(tf.compat.v1.train.Saver):
             ValueError: there is no such checkpoint at all, or none of the ``restore_model_version`` of ``init``.
             FileExistsError: it has variables and no tables; nothing was changed.
             CheckpointError: it is damaged, unverified, or not of such tables; nothing was changed.
-            NotBuiltYetError: another state than the tables have, in a graph that only evaluates while another one
-                trains; nothing was changed.
+            OutOfSharedMemoryError: too little memory for a copy; nothing was changed.
             tf.errors.OpError: the pipeline has failed, there is too little room, or TensorFlow could not restore its
                 part.
         """
@@ -153,7 +158,7 @@ class Saver(tf.compat.v1.train.Saver):
             return
         restore_checkpoint(
             state, Configuration.get_instance().running_pipeline(), save_path,
-            lambda prefix: _plain_restore(self, sess, prefix), functools.partial(sess.run, state.attach_op),
+            lambda prefix: _plain_restore(self, sess, prefix), functools.partial(state.attach, sess),
             allow_unverified=allow_unverified, allow_missing=allow_missing)
         Configuration.get_instance().version_is_restored = True
 

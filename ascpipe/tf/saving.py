@@ -3,7 +3,7 @@ import contextlib
 import logging
 import os
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from ascpipe.checkpoint.contents import InitialRows, Policies, Position, TablePosition, TableSpec
 from ascpipe.checkpoint.errors import NotSavedError
@@ -15,7 +15,7 @@ from ascpipe.tf import deltas, table_rows
 from ascpipe.tf.frozen import FrozenTables
 from ascpipe.tf.hold import Hold, TableState, hold
 from ascpipe.tf.known_tables import KnownTable
-from ascpipe.tf.pipeline import Pipeline
+from ascpipe.tf.pipeline import Pipeline, SavedPart
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,8 @@ class SaveRequest(NamedTuple):
     """A save that is asked for.
 
     Attributes:
-        pipeline: the one that runs; all its tables are saved, whatever graph asks.
+        pipeline: the one that runs.
+        part: what of it is saved.
         directory: of the checkpoint; made where it is not there.
         base: name of the checkpoint, to which the step is added.
         step: 0 or more; None: the name gets no suffix.
@@ -38,6 +39,7 @@ class SaveRequest(NamedTuple):
     """
 
     pipeline: Pipeline
+    part: SavedPart
     directory: str
     base: str
     step: Optional[int]
@@ -66,7 +68,7 @@ def save_checkpoint(request: SaveRequest, save_dense: DenseSave) -> str:
         tables = _held_tables(request, held)
         if request.dense:
             save_dense(writer.dense_prefix)
-        return _write(request, writer, tables, position(request.pipeline, held, tables))
+        return _write(request, writer, tables, position(request.pipeline, held, tables, request.part.rings))
 
 
 def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave, publish: Callable[[str], None]) -> str:
@@ -90,9 +92,9 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
             tables = _held_tables(request, held)
             _require_memory(request.pipeline, tables, writer.prefix)
             frozen = undo.enter_context(FrozenTables(
-                held, {table.shape.name: table.shape.number for table in _saved_tables(request.pipeline)}, tables,
+                held, {table.shape.name: table.shape.number for table in request.part.tables}, tables,
                 request.pipeline.save_log_bytes))
-            here = position(request.pipeline, held, tables)
+            here = position(request.pipeline, held, tables, request.part.rings)
             if request.dense:
                 save_dense(writer.dense_prefix)
         rest = undo.pop_all()
@@ -114,7 +116,7 @@ def _writer(request: SaveRequest) -> CheckpointWriter:
 
 
 def _held_tables(request: SaveRequest, held: Hold) -> Dict[str, TableState]:
-    return {table.shape.name: held.table(table.shape.number) for table in _saved_tables(request.pipeline)}
+    return {table.shape.name: held.table(table.shape.number) for table in request.part.tables}
 
 
 def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position) -> str:
@@ -126,7 +128,7 @@ def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, Tab
     tip = deltas.parent_of(pipeline.tips, request.directory, request.base, request.step) if request.delta else None
     tip, changes = deltas.changes_since(tip, tables, request.threshold)
     specs = [_spec(pipeline, table, tables[table.shape.name], changes[table.shape.name])
-             for table in _saved_tables(pipeline)]
+             for table in request.part.tables]
     writer.begin_tables(specs, None if tip is None else tip.link)
     for spec in specs:
         at, told = tables[spec.name], changes[spec.name]
@@ -163,18 +165,14 @@ def _require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: s
             "Earlier checkpoints were not touched.") from error
 
 
-def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState]) -> Position:
-    """Where training is now."""
+def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], rings: Dict[str, int]) -> Position:
+    """Where training is now: of these tables, and of the rings of these training streams."""
     return Position(
         run_id=pipeline.run_id,
         tables={name: TablePosition(int(at.header["retired"]), int(at.header["cut_applied"]))
                 for name, at in tables.items()},
-        trained_batches={name: pipeline.trained_before.get(name, 0) + held.trained_batches(number)
-                         for name, number in pipeline.training_streams.items()})
-
-
-def _saved_tables(pipeline: Pipeline) -> List[KnownTable]:
-    return [table for table in pipeline.tables.values() if table.is_save]
+        trained_batches={name: pipeline.trained_before.get(number, 0) + held.trained_batches(number)
+                         for name, number in rings.items()})
 
 
 def _which(told: Optional[deltas.Changes]) -> table_rows.Which:

@@ -12,12 +12,12 @@ from ascpipe.checkpoint.opened import Checkpoint
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.table_file import SUFFIX, TableFile, write_table_file
 from ascpipe.checkpoint.tree import why
+from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import native
 from ascpipe.tf.batch import Ids, describe, find_ids, values_of
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.missing import dense_restore
-from ascpipe.tf.not_built import NotBuiltYetError
 from ascpipe.tf.table import Table, outside_scopes
 
 Files = Dict[str, TableFile]  #: by the name of the table, what was written into a folder

@@ -120,7 +120,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     """Create a sparse table in the default graph.
 
     While the pipeline of another graph runs it is the table of the same name there, with all its rows; sizes, dim and
-    key_dtype must be the same.
+    key_dtype must be the same. One of a new name is added to it.
 
     Args:
         key_dtype: tf.int64 or tf.int32.
@@ -143,8 +143,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         ssd_data_path, shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
 
     Raises:
-        ValueError: an argument of the wrong type or out of range; a name that is taken; one that the pipeline of
-            another graph, which runs, does not have.
+        ValueError: an argument of the wrong type or out of range; a name that is taken.
         EnvironmentError: the pipeline of this graph was started already, or ``init`` was not called.
         RuntimeError: ``enable_merge`` without dynamic expansion mode.
         NotBuiltYetError: an SSD tier.
@@ -174,7 +173,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         tables[table_name] = Table(shape, None, key_dtype, is_save=is_save)
         return tables[table_name]
     first = row_initializer(emb_initializer, table_name, width, graph.seed)
-    number = configuration.table_number(table_name, len(tables))
+    number = configuration.table_number(table_name, list(tables))
     shape = native.TableShape(number, table_name, width, int(device_vocabulary_size), first.seed, first.kind,
                               first.a, first.b, float(init_param), pool=first.pool,
                               home_rows=int(host_vocabulary_size), padding_keys=_padding_keys(padding_keys))

@@ -100,12 +100,10 @@ class TableLookup:
         self._sparse[place] = False
 
     def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
-        shape = self.table.shape
-        reads_homes = self.channel == EVAL and (shape.home_rows > 0 or shape.expands)
         # The variable itself, not a read of it: the gradient is asked for with respect to it.
         embeddings = native.ops().asc_lookup(
             rows=self.table.variable._ref(), slots=self.plan[0], restore=restore, default_row=default_row,
-            table=shape.number if reads_homes else -1)
+            table=self.table.shape.number if self.channel == EVAL else -1)
         self.ops.append(embeddings[0].op)
         return list(embeddings)
 

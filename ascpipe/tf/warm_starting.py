@@ -192,7 +192,7 @@ def _load(state: GraphState, sources: Dict[str, Source], allow_unverified: bool,
         raise RuntimeError("tables are warm-started once their pipeline runs: call start_asc_pipeline() in model_fn, "
                            "or in begin() of a hook")
     rows = load_tables(state, Configuration.get_instance().running_pipeline(), sources,
-                       functools.partial(session.run, state.attach_op), allow_unverified=allow_unverified)
+                       functools.partial(state.attach, session), allow_unverified=allow_unverified)
     for name, count in rows.items():
         _log.info("table %r begins with %d rows: those of %r in %s", name, count, sources[name].name,
                   sources[name].prefix)

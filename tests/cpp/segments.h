@@ -55,17 +55,14 @@ class TestRing {
     ring->arena_bytes = plan.arena_bytes;
     ring->frames_offset = frames;
     ring->tables_offset = tables;
-    std::vector<int> numbers, features;
-    std::vector<std::string> names;
+    std::vector<int> numbers;
     layout::RingTable* ring_tables = reinterpret_cast<layout::RingTable*>(segment->base() + tables);
     for (int i = 0; i < plan.tables; ++i) {
       ring_tables[i].table = i;
       numbers.push_back(i);
-      features.push_back(i);
-      names.push_back("feature");
     }
     status = RingView::Open(*segment, 0, plan.channel, numbers, &view);
-    stream.reset(new Stream(3, 0, std::move(segment), view, session, features, names));
+    stream.reset(new Stream(3, 0, std::move(segment), view, session));
   }
 
  private:
@@ -90,6 +87,7 @@ class TestBatch : public ascpipe::Batch {
       feature.is_int32 = false;
       feature.count = static_cast<std::int64_t>(ids_.size());
       feature.shape = {feature.count};
+      feature.table = i;
       features.push_back(feature);
     }
   }

@@ -165,7 +165,7 @@ def test_a_link_starts_once_but_a_bad_argument_does_not_count(daemon, connect):
         ask(daemon.run, messages.Start(*map(tuple, small_session())))
 
 
-def test_a_session_gets_evaluation_streams_while_it_goes_on(daemon, connect):
+def test_a_session_gets_streams_and_tables_while_it_goes_on(daemon, connect):
     link = connect("unit")
     with pytest.raises(WrongStateError, match="E219.*add_stream"):
         link.add_stream(messages.Stream(5, 1, (0,)))
@@ -177,12 +177,25 @@ def test_a_session_gets_evaluation_streams_while_it_goes_on(daemon, connect):
     assert header(piece, layout.RING_TABLE, int(ring["tables_offset"]), 2)["table"].tolist() == [1, 0]
     assert [(ring["stream"], ring["channel"]) for ring in link.status()["rings"]] == [
         (0, "train"), (1, "eval"), (5, "eval")]
-    for stream, words in ((messages.Stream(5, 1, (0,)), "there already"), (messages.Stream(6, 0, (0,)), "channel 0"),
+    for stream, words in ((messages.Stream(5, 1, (0,)), "there already"),
+                          (messages.Stream(6, 0, (0,)), "second to train table 0"),
                           (messages.Stream(6, 1, (2,)), "has table 2")):
         with pytest.raises(MessageError, match=words):
             link.add_stream(stream)
     assert len(link.status()["rings"]) == 3
     assert link.add_stream(messages.Stream(6, 1, (0,)))[1] > RING_BYTES
+    for table, words in ((messages.Table(0, "user", 4, 10), "table 0 is there already"),
+                         (messages.Table(3, "late", 4, 10), "comes after 2 tables"),
+                         (messages.Table(2, "late", 4, 0), "0 rows on the device")):
+        with pytest.raises(MessageError, match=words):
+            link.add_table(table)
+    link.add_table(messages.Table(2, "late", 4, 10))
+    made = header(link.add_table(messages.Table(2, "late", 4, 10, 30, 8)), layout.TABLE)[0]  # nobody trained it yet
+    assert (made["version"], made["table"], made["home_capacity"]) == (layout.VERSION, 2, 30)
+    link.add_stream(messages.Stream(7, 0, (2,)))
+    with pytest.raises(MessageError, match="table 2 is there already"):
+        link.add_table(messages.Table(2, "late", 4, 10))
+    assert [table["name"] for table in link.status()["tables"]] == ["user", "item", "late"]
 
 
 def test_a_start_without_a_trainer_and_a_token_of_another_process_are_refused(daemon):

@@ -157,7 +157,7 @@ def _table_step(sim: "ForkedSim", worker: ForkedWorker, tables: List[Table], res
     for index in range(worker.number, len(sim.tables), sim.table_workers):
         table = ReplayedTable(sim, index)
         train = TrainStage(sim.tables[index], table, Place(sim.ring, index), bells, restart=restart)
-        stages += [train, EvalStage(table, Place(sim.eval_pump.ring, index), train.is_readable, bells)]
+        stages += [train, EvalStage(table.resolve, Place(sim.eval_pump.ring, index), train.is_readable, bells)]
         tables.append(table)
     return lambda: sum(stage.step() for stage in stages)
 

@@ -86,7 +86,7 @@ class Sim:
         table = ReplayedTable(self, index)
         train = TrainStage(view, table, Place(self.ring, index), bells, restart=restart)
         self.stages[index] = train
-        self.eval_stages[index] = EvalStage(table, Place(self.eval_pump.ring, index), train.is_readable, bells)
+        self.eval_stages[index] = EvalStage(table.resolve, Place(self.eval_pump.ring, index), train.is_readable, bells)
 
     def start_workers(self) -> None:
         """Start the stages that play the workers, in this process."""

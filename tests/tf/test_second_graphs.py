@@ -1,4 +1,4 @@
-"""Further graphs join the pipeline that runs: they read its tables, or train them on, and disturb nothing."""
+"""Further graphs join the pipeline that runs: they read its tables, live or as a checkpoint has them."""
 import os
 import signal
 
@@ -7,69 +7,22 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 
+from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.tf import Saver
 from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.not_built import NotBuiltYetError
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.tf import programs
-
-SOURCE = programs.batches(12)
-PROBES = programs.batches(6, seed=5)
-MODES = {"device": {"device_vocabulary_size": 100},
-         "host": {"device_vocabulary_size": 30, "host_vocabulary_size": 100},
-         "expansion": {"device_vocabulary_size": 1}}
+from tests.tf.readers import MODES, PROBES, SOURCE, Reader, adagrad, read_here, rings, same, sized
 
 pytestmark = pytest.mark.timeout_s(120)
-
-
-def adagrad():
-    return programs.optimizer("adagrad", 0.3)
 
 
 @pytest.fixture(params=sorted(MODES))
 def mode(request, monkeypatch):
     """Where rows live; programs of this test have such tables."""
-    def sized(name, rows=100, dim=programs.DIM, initializer=None):
-        return create_table(tf.int64, dim, name, tf.compat.v1.random_normal_initializer(stddev=0.3, seed=11),
-                            **MODES[request.param])
-
-    monkeypatch.setattr(programs, "table", sized)
+    monkeypatch.setattr(programs, "table", sized(request.param))
     return request.param
-
-
-class Reader:
-    """A graph of its own that looks up every batch of ``source`` in evaluation."""
-
-    def __init__(self, source, saver=False):
-        self.graph = tf.Graph()
-        with self.graph.as_default():
-            tf.compat.v1.set_random_seed(1)
-            self.tables = [programs.table("user"), programs.table("item")]
-            features = programs.specs()
-            self.iterator, self.batch = programs.insert(source, features, training=False)
-            self.rows = [sparse_lookup(self.tables[place], spec, is_train=False, batch=self.batch)
-                         for place, spec in zip((0, 0, 1), features)]
-            self.loss = programs.model(self.rows, self.batch["label"])
-            self.initialize = tf.compat.v1.global_variables_initializer()
-            self.saver = Saver() if saver else None
-            start_asc_pipeline()
-
-    def session(self, **config):
-        with self.graph.as_default():
-            return programs.session(**config)
-
-    def read(self, run, count):
-        run.run(self.iterator.initializer)
-        return [run.run(self.rows) for _ in range(count)]
-
-
-def same(left, right):
-    return all(np.array_equal(a, b) for one, other in zip(left, right) for a, b in zip(one, other))
-
-
-def rings():
-    return Configuration.get_instance().running_pipeline().status()["rings"]
 
 
 def train_and_read(read, mode, eval_source=None):
@@ -85,11 +38,6 @@ def train_and_read(read, mode, eval_source=None):
                 if step in (3, 7):
                     found.append(read(program, run))
     return losses, found
-
-
-def read_here(program, run):
-    run.run(program.eval_iterator.initializer)
-    return [run.run(program.eval_rows) for _ in PROBES]
 
 
 def test_a_second_graph_reads_what_was_trained_and_training_goes_on_as_if_it_had_not(mode):
@@ -175,32 +123,37 @@ def test_workers_that_are_killed_after_a_stream_was_added_come_back_with_it():
     assert all(same(*pair) for pair in zip(found, expected))
 
 
-def test_the_last_save_is_restored_beside_training_and_no_other(tmp_path):
-    with programs.ascpipe():
+def test_any_checkpoint_is_restored_beside_training_and_training_goes_on_as_if_it_had_not(mode, tmp_path):
+    expanding = {"use_dynamic_expansion": mode == "expansion"}
+    with programs.ascpipe(**expanding):
         program = programs.Program(SOURCE, adagrad, eval_source=PROBES)
         saver = Saver()
         with programs.session() as run:
             program.initialise(run)
-            prefixes = []
+            losses, prefixes, expected = [], [], []
             for step in range(3):
-                run.run(program.train)
+                losses.append(run.run([program.loss, program.train])[0])
                 prefixes.append(saver.save(run, str(tmp_path / "model"), global_step=step))
-            run.run(program.eval_iterator.initializer)
-            expected = run.run(program.eval_loss)
-            reader = Reader(PROBES, saver=True)
-            with reader.session() as other:
-                with pytest.raises(NotBuiltYetError, match="E600: restoring .*model-1 in a graph that only evaluates"):
-                    reader.saver.restore(other, prefixes[1])
-                reader.saver.restore(other, prefixes[2])
-                other.run(reader.iterator.initializer)
-                assert other.run(reader.loss) == expected
-            losses = [run.run([program.loss, program.train])[0] for _ in range(3)]
-            with reader.session() as other, pytest.raises(NotBuiltYetError, match="model-2"):
-                reader.saver.restore(other, prefixes[2])
+                expected.append(read_here(program, run))
+            readers = [Reader(PROBES, saver=True) for _ in range(2)]
+            with readers[0].session() as older, readers[1].session() as other:
+                readers[0].saver.restore(older, prefixes[0])
+                readers[1].saver.restore(other, prefixes[2])  # the state that the tables have
+                assert same(readers[1].read(other, len(PROBES)), expected[2])
+                readers[1].saver.restore(other, prefixes[1])
+                losses.append(run.run([program.loss, program.train])[0])
+                assert same(readers[0].read(older, len(PROBES)), expected[0])
+                assert same(readers[1].read(other, len(PROBES)), expected[1])
+                with pytest.raises(NotSavedError, match="E510.*reads the tables of a checkpoint that it has restored"):
+                    readers[1].saver.save(other, str(tmp_path / "mixed"))
+                other.run(readers[1].initialize)
+                now = read_here(program, run)
+                assert same(readers[1].read(other, len(PROBES)), now) and not same(now, expected[1])
+                losses += [run.run([program.loss, program.train])[0] for _ in range(2)]
+                assert same(readers[0].read(older, len(PROBES)), expected[0])
             saver.restore(run, prefixes[2])
-            with reader.session() as other:
-                reader.saver.restore(other, prefixes[2])  # it is what the tables were made into
-    assert losses == programs.our_losses(SOURCE, adagrad)[3:6]
+            assert run.run([program.loss, program.train])[0] is not None
+    assert losses == programs.our_losses(SOURCE, adagrad, **expanding)[:6]
 
 
 def test_a_save_from_a_graph_that_only_evaluates_has_all_tables_as_they_are(tmp_path):
@@ -226,31 +179,6 @@ def test_a_save_from_a_graph_that_only_evaluates_has_all_tables_as_they_are(tmp_
     for part in ("user/key/slice.data", "item/key/slice.data", "user/embedding/slice.data"):
         assert (folders[0] / part).read_bytes() == (folders[1] / part).read_bytes()
     assert prefix.endswith("read-5") and dense.endswith("model-5") and before == losses[:5]
-
-
-def test_a_second_graph_trains_on_where_the_first_one_ended(mode, tmp_path):
-    def parts(program, saver, prefix, steps):
-        with programs.session() as run:
-            if prefix is None:
-                program.initialise(run)
-            else:
-                saver.restore(run, prefix)
-                run.run(program.iterator.initializer)
-            losses = [run.run([program.loss, program.train])[0] for _ in range(steps)]
-            return losses, saver.save(run, str(tmp_path / "model"), global_step=steps)
-
-    expanding = {"use_dynamic_expansion": mode == "expansion"}
-    whole = programs.our_losses(SOURCE, adagrad, **expanding)
-    with programs.ascpipe(**expanding):
-        first, prefix = parts(programs.Program(SOURCE, adagrad), Saver(), None, 5)
-        for begin in (5, 9):
-            with tf.Graph().as_default():
-                tf.compat.v1.set_random_seed(1)
-                program = programs.Program(SOURCE[begin:], adagrad)
-                more, prefix = parts(program, Saver(), prefix, 4 if begin == 5 else 3)
-            first += more
-        assert [ring["channel"] for ring in rings()] == ["train"]
-    assert first == whole
 
 
 class TestRefusals:
@@ -279,27 +207,6 @@ class TestRefusals:
             sparse_lookup(item, spec, is_train=False, batch=batch)
             with pytest.raises(ValueError, match="table 'item': the graph whose pipeline runs " + words):
                 start_asc_pipeline()
-
-    def test_a_table_that_is_not_there(self, running):
-        with tf.Graph().as_default(), pytest.raises(
-                ValueError, match="table 'new' is not among the tables of the graph whose pipeline runs: 'item', "):
-            programs.table("new")
-
-    def test_a_graph_that_trains_other_features(self, running):
-        with tf.Graph().as_default():
-            item = programs.table("item")
-            spec = FeatureSpec("c", table_name="item", index_key="c")
-            _, batch = programs.insert(SOURCE, [spec])
-            loss = tf.reduce_sum(sparse_lookup(item, spec, batch=batch))
-            programs.optimizer("adagrad", 0.3).minimize(loss, var_list=[item.variable])
-            with pytest.raises(NotBuiltYetError, match="trains other features"):
-                start_asc_pipeline()
-
-    def test_a_graph_that_trains_after_one_that_only_evaluates(self):
-        with programs.ascpipe():
-            Reader(PROBES)
-            with pytest.raises(NotBuiltYetError, match="E600: .* that trains after one that only evaluates"):
-                programs.Program(SOURCE, adagrad)
 
     def test_a_graph_that_trains_with_another_optimizer(self, running):
         with tf.Graph().as_default(), pytest.raises(ValueError, match="'user': .* has the optimizer slots .*Adagrad"):

@@ -8,7 +8,6 @@ import tensorflow as tf
 from ascpipe.checkpoint.retention import is_delta
 from ascpipe.tf import saver_hook
 from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.not_built import NotBuiltYetError
 from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from mx_rec.optimizers import lazy_adam
@@ -32,9 +31,10 @@ class Job:
         rings: how many the pipeline had when a graph was started.
     """
 
-    def __init__(self, folder, tier="device"):
+    def __init__(self, folder, tier="device", losses=()):
         self._tier = tier
         self._hook = Losses()
+        self._hook.values.extend(losses)
         self.losses, self.rings = self._hook.values, []
         config = tf.estimator.RunConfig(
             tf_random_seed=1, save_checkpoints_steps=4, save_summary_steps=None, log_step_count_steps=None,
@@ -49,8 +49,10 @@ class Job:
         return self.estimator.evaluate(functools.partial(self._input, PROBES, 0, False), **kwargs)["loss"]
 
     def predict(self):
-        return [found["score"] for found in self.estimator.predict(
-            functools.partial(self._input, PROBES, 0, False, has_labels=False))]
+        return [found["score"] for found in self.results()]
+
+    def results(self):
+        return self.estimator.predict(functools.partial(self._input, PROBES, 0, False, has_labels=False))
 
     def train_and_evaluate(self):
         """By step, what the evaluation said, and whether it was of a delta."""
@@ -157,13 +159,35 @@ def test_train_and_evaluate_with_deltas_trains_as_training_alone_does(alone, tmp
     assert len({loss for loss, _ in found.values()}) == len(found) > 2
 
 
-def test_an_older_checkpoint_is_not_evaluated_beside_training(tmp_path):
+@pytest.mark.parametrize("tier", ["device", "host"])
+def test_an_older_checkpoint_is_evaluated_while_training_goes_on_as_if_it_were_not(tier, alone, tmp_path):
     with programs.ascpipe():
-        job = Job(tmp_path)
+        job = Job(tmp_path, tier)
         job.train(5)
-        with pytest.raises(NotBuiltYetError, match="E600: restoring .*model.ckpt-4 in a graph that only evaluates"):
-            job.evaluate(checkpoint_path=str(tmp_path / "model.ckpt-4"))
-        job.evaluate()
+        older, newest = str(tmp_path / "model.ckpt-4"), job.evaluate()
+        found = {4: job.evaluate(checkpoint_path=older), 5: newest}
+        job.train(4)
+        assert job.evaluate(checkpoint_path=older) == found[4]
+        job.train(3)
+    assert job.losses == alone(tier)[0]
+    assert evaluated_alone(tmp_path, [4, 5], tier) == found and found[4] != found[5]
+
+
+@pytest.mark.parametrize("tier", ["device", "host"])
+def test_an_estimator_predicts_and_evaluates_first_and_trains_then(tier, alone, tmp_path):
+    with programs.ascpipe():
+        job = Job(tmp_path, tier)
+        job.train(5)
+        told = [job.evaluate(), job.predict()]
+    with programs.ascpipe():
+        again = Job(tmp_path, tier, job.losses)
+        results = again.results()
+        assert [next(results)["score"], again.evaluate(), again.predict()] == [told[1][0], told[0], told[1]]
+        again.train(7)
+        assert [found["score"] for found in results] == told[1][1:]  # one that was left open goes on
+        last = again.evaluate()
+    assert again.losses == alone(tier)[0]
+    assert evaluated_alone(tmp_path, [12], tier) == {12: last}
 
 
 def test_evaluating_alone_takes_any_checkpoint_one_after_the_other(alone):

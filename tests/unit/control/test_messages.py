@@ -19,6 +19,8 @@ GOOD = {
                    {"table": 1, "name": "item", "dim": 16, "device_rows": 7, **OFF}],
     },
     "add_stream": {"stream": {"stream": 9, "channel": 1, "tables": [1, 0]}},
+    "add_table": {"table": {"table": 2, "name": "late", "dim": 4, "device_rows": 10, "home_rows": 0, "row_floats": 4,
+                            "access_threshold": -1, "faae_coefficient": 1, "eviction_threshold": -1}},
 }
 
 
@@ -52,7 +54,7 @@ def test_a_session_gets_one_more_evaluation_stream_over_tables_that_have_one():
 
 
 @pytest.mark.parametrize("stream, words", [
-    (messages.Stream(70, 0, (0,)), "stream 70 is of channel 0: only evaluation streams"),
+    (messages.Stream(70, 0, (0,)), "stream 70 would be the second to train table 0"),
     (messages.Stream(3, 1, (0,)), "stream 3 is there already"),
     (messages.Stream(70, 1, (0, 1)), "stream 70 has table 1, there are 1"),
 ])
@@ -101,6 +103,8 @@ def changed(path, value):
     (("add_stream", "stream", "stream"), 2**31, "allowed are 0 to"),
     (("add_stream", "stream", "tables"), [1, 1], "table twice"),
     (("add_stream", "stream", "tables"), [], "0 items"),
+    (("add_table", "table"), None, "table is a NoneType"),
+    (("add_table", "table", "dim"), 0, "dim"),
     (("start", "tables", 1), None, r"tables\[1\] is a NoneType"),
 ])
 def test_a_bad_field_is_named(path, value, words):

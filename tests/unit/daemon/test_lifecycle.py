@@ -20,11 +20,13 @@ from ascpipe.daemon.lifecycle import (
     Exit,
     FailSession,
     HandOutStream,
+    HandOutTable,
     Lifecycle,
     SessionStarted,
     StartWorker,
     StopAsked,
     StreamAdded,
+    TableAdded,
     Tick,
     TrainerGone,
     TrainerRegistered,
@@ -74,11 +76,12 @@ def test_a_killed_table_worker_is_replaced_and_told_so():
     assert life.handle(Tick(), 1.0) == [StartWorker(T0, 4, True)]
 
 
-def test_a_stream_that_was_added_goes_to_the_workers_while_there_is_a_session():
+def test_streams_and_tables_that_were_added_go_to_the_workers_while_there_is_a_session():
     life = serving()
+    assert life.handle(TableAdded(2), 1.0) == [HandOutTable(2)]
     assert life.handle(StreamAdded(7), 1.0) == [HandOutStream(7)]
     life.handle(killed(T0, 3, signal.SIGABRT), 1.0)
-    assert life.handle(StreamAdded(8), 2.0) == []
+    assert life.handle(StreamAdded(8), 2.0) == life.handle(TableAdded(3), 2.0) == []
 
 
 def test_restarts_wait_longer_and_longer_and_then_end():

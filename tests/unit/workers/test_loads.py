@@ -230,7 +230,7 @@ def test_a_table_that_is_in_no_training_stream_is_loaded_and_answers():
     sim = Sim([2], homes=[Home(6)])
     bells, table = Bells(lambda: None, lambda: None), ReplayedTable(sim, 0)
     stage = CutStage(sim.tables[0], table, bells)
-    evaluation = EvalStage(table, Place(sim.eval_pump.ring, 0), stage.is_readable, bells)
+    evaluation = EvalStage(table.resolve, Place(sim.eval_pump.ring, 0), stage.is_readable, bells)
     sim.ask_load(0, SAVED)
     stage.step()
     question = sim.ask([5, 2])

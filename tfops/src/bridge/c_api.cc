@@ -29,6 +29,10 @@ CoreStatus Building(std::shared_ptr<Pipeline>* pipeline) {
   return Error(Code::kFailedPrecondition, "asc_pipeline_new comes first");
 }
 
+ascpipe::FeatureList Features(int count, const int* tables, const char* const* names) {
+  return {std::vector<int>(tables, tables + count), std::vector<std::string>(names, names + count)};
+}
+
 // Waits until the truth of a table is the state after its last finished step.
 class SizeWait : public ascpipe::ThreadWait {
  public:
@@ -108,16 +112,16 @@ ASC_EXPORT int asc_pipeline_add_stream(int stream, int channel, int fd, std::int
   CoreStatus status = Building(&pipeline);
   if (status.ok()) {
     status = pipeline->AddStream(stream, channel, fd, bytes, std::vector<int>(tables, tables + n_tables),
-                                 std::vector<int>(spec_part, spec_part + n_specs),
-                                 std::vector<std::string>(spec_names, spec_names + n_specs));
+                                 Features(n_specs, spec_part, spec_names));
   }
   return Answer(status, err, err_bytes);
 }
 
-ASC_EXPORT int asc_pipeline_share_stream(int stream, int known, char* err, int err_bytes) {
+ASC_EXPORT int asc_pipeline_share_stream(int stream, int known, int n_specs, const int* spec_part,
+                                         const char* const* spec_names, char* err, int err_bytes) {
   std::shared_ptr<Pipeline> pipeline;
   CoreStatus status = Building(&pipeline);
-  if (status.ok()) status = pipeline->ShareStream(stream, known);
+  if (status.ok()) status = pipeline->ShareStream(stream, known, Features(n_specs, spec_part, spec_names));
   return Answer(status, err, err_bytes);
 }
 

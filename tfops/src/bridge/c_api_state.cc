@@ -1,16 +1,14 @@
 // What ascpipe/tf/native.py calls to save and restore tables: holds, and where the state of a table lies.
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "bridge/c_api.h"
+#include "bridge/given.h"
 #include "bridge/hold.h"
 #include "bridge/pipeline.h"
 #include "bridge/save.h"
-#include "core/ticket.h"
 
 namespace {
 
@@ -19,49 +17,9 @@ using ascpipe::BackgroundSave;
 using ascpipe::Code;
 using ascpipe::CoreStatus;
 using ascpipe::Error;
+using ascpipe::Given;
 using ascpipe::Hold;
 using ascpipe::Table;
-
-// What the program has of ours, by number.  Never destroyed: at exit a thread may still have one.
-template <typename T>
-class Given {
- public:
-  explicit Given(const char* what) : what_(what) {}
-
-  std::int64_t Add(std::shared_ptr<T> item) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    items_[++last_] = std::move(item);
-    return last_;
-  }
-
-  CoreStatus Find(std::int64_t number, std::shared_ptr<T>* item) {
-    if (!ascpipe::InForkedChild()) {  // before the lock: the fork may have happened while another thread had it
-      std::lock_guard<std::mutex> lock(mutex_);
-      const auto found = items_.find(number);
-      if (found != items_.end()) {
-        *item = found->second;
-        return CoreStatus();
-      }
-    }
-    return Error(Code::kFailedPrecondition, what_, " ", number, " is not there, or was given back");
-  }
-
-  // Ends with the last thread that uses it.
-  CoreStatus GiveBack(std::int64_t number) {
-    std::shared_ptr<T> item;
-    const CoreStatus status = Find(number, &item);
-    if (!status.ok()) return status;
-    std::lock_guard<std::mutex> lock(mutex_);
-    items_.erase(number);
-    return status;
-  }
-
- private:
-  const char* const what_;
-  std::mutex mutex_;
-  std::int64_t last_ = 0;
-  std::map<std::int64_t, std::shared_ptr<T>> items_;
-};
 
 Given<Hold>& Holds() {
   static Given<Hold>* const holds = new Given<Hold>("hold");

@@ -28,7 +28,8 @@ Status LookupSource::Read(tensorflow::OpKernelContext* ctx, int rows, int slots,
              numbers.flat<std::int32_t>().data(), numbers.NumElements(), default_row_.data()};
   std::int64_t bad = FirstBadSlot(source_);
   if (bad >= 0 && source_.slots[bad] <= layout::kSlotHome && table >= 0) {
-    TF_RETURN_IF_ERROR(FindHomes(op, table));
+    TF_RETURN_IF_ERROR(RowsInstead(ctx, table, &fixed_));
+    TF_RETURN_IF_ERROR(fixed_ != nullptr ? UseFixed(op) : FindHomes(op, table));
     bad = FirstBadSlot(source_, bad);
   }
   if (bad < 0) return Status::OK();
@@ -50,6 +51,17 @@ Status LookupSource::ReadDefault(tensorflow::OpKernelContext* ctx, int place) {
 Status LookupSource::BadRestore(const std::string& op, const Gathered& gathered, std::int64_t bad, int lookup) const {
   return Refuse(Code::kInvalidArgument, op, ": restore index ", gathered.restore[bad], " at position ", bad,
                 " of lookup ", lookup, " is outside [0, ", source_.slot_count, ") and not -1");
+}
+
+Status LookupSource::UseFixed(const std::string& op) {
+  if (fixed_->dim() != source_.dim) {
+    return Refuse(Code::kInvalidArgument, op, ": rows of ", source_.dim,
+                  " floats cannot stand beside those of a checkpoint, which has ", fixed_->dim());
+  }
+  source_.homes = fixed_->embeddings();
+  source_.home_count = fixed_->count();
+  source_.home_floats = fixed_->dim();
+  return Status::OK();
 }
 
 Status LookupSource::FindHomes(const std::string& op, int table) {

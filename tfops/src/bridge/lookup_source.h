@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bridge/instance.h"
 #include "bridge/pipeline.h"
 #include "bridge/status.h"
 #include "core/gather.h"
@@ -29,12 +30,14 @@ class LookupSource {
   tensorflow::Status BadRestore(const std::string& op, const Gathered& gathered, std::int64_t bad, int lookup) const;
 
  private:
+  tensorflow::Status UseFixed(const std::string& op);
   tensorflow::Status FindHomes(const std::string& op, int table);
 
   GatherSource source_ = {};
   tensorflow::Tensor rows_;              // keeps the memory
   std::vector<float> default_row_;
   std::shared_ptr<Pipeline> pipeline_;   // its mapping stays while home rows are read
+  std::shared_ptr<const FixedRows> fixed_;  // of a checkpoint that the session reads instead; codes name these
 };
 
 // The least of what several threads found.

@@ -52,7 +52,12 @@ Pipeline::Pipeline(std::int64_t run, std::unique_ptr<Segment> segment, const Wai
 CoreStatus Pipeline::AddTable(int number, const std::string& name, const TableSizes& sizes,
                               std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd,
                               std::int64_t bytes) {
-  if (tables_.count(number) != 0) return Error(Code::kInvalidArgument, "table ", number, " was added already");
+  int index = -1;
+  Table* const before = table(number);
+  if (before != nullptr && (TrainingStream(number, &index) != nullptr || before->sizes().dim != sizes.dim ||
+                            before->sizes().device_rows != sizes.device_rows)) {
+    return Error(Code::kInvalidArgument, "table ", number, " was added already");
+  }
   if (sizes.home_rows < 0 || (sizes.home_rows > 0 && sizes.row_floats < sizes.dim)) {
     return Error(Code::kInvalidArgument, "table '", name, "': ", sizes.home_rows, " home rows of ", sizes.row_floats,
                  " floats are not possible (dim ", sizes.dim, ")");
@@ -66,10 +71,17 @@ CoreStatus Pipeline::AddTable(int number, const std::string& name, const TableSi
   CoreStatus status = Segment::Map(fd, bytes, Text("segment of table '", name, "'"), &segment);
   if (status.ok()) status = CheckTable(*segment, number, sizes);
   std::shared_ptr<DeviceTable> device;
-  if (status.ok()) status = HostDeviceTable::Make(name, is_expansion ? 1 : sizes.device_rows, sizes.dim, &device);
+  if (before != nullptr) {
+    device = before->shared_device();  // variables lie over it
+  } else if (status.ok()) {
+    status = HostDeviceTable::Make(name, is_expansion ? 1 : sizes.device_rows, sizes.dim, &device);
+  }
   if (!status.ok()) return status;
-  tables_[number].reset(
+  std::unique_ptr<Table> made(
       new Table(number, name, sizes, initial, std::move(padding_keys), std::move(segment), std::move(device)));
+  std::lock_guard<std::mutex> lock(mutex_);
+  tables_[number].swap(made);
+  if (made != nullptr) replaced_.push_back(std::move(made));
   return CoreStatus();
 }
 
@@ -86,48 +98,59 @@ CoreStatus Pipeline::SetPool(int number, const float* pool, std::int64_t rows, s
   return CoreStatus();
 }
 
+CoreStatus Pipeline::CheckFeatures(int number, std::size_t tables, const FeatureList& features) const {
+  for (std::size_t i = 0; i < features.tables.size(); ++i) {
+    if (features.tables[i] < -1 || features.tables[i] >= static_cast<int>(tables)) {
+      return Error(Code::kInvalidArgument, "stream ", number, ": feature '", features.names[i],
+                   "' names table index ", features.tables[i], " of ", tables);
+    }
+  }
+  return CoreStatus();
+}
+
 CoreStatus Pipeline::AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
-                               const std::vector<int>& feature_tables,
-                               const std::vector<std::string>& feature_names) {
-  for (const int table : tables) {
-    if (tables_.count(table) == 0) {
-      return Error(Code::kInvalidArgument, "stream ", number, " names table ", table, ", which was not added");
+                               FeatureList features) {
+  for (const int wanted : tables) {
+    const Table* const found = table(wanted);
+    if (found == nullptr) {
+      return Error(Code::kInvalidArgument, "stream ", number, " names table ", wanted, ", which was not added");
     }
-    const InitialRows& initial = tables_[table]->initial();
+    const InitialRows& initial = found->initial();
     if (initial.kind == InitialKind::kPool && initial.pool_rows == 0) {
-      return Error(Code::kInvalidArgument, "table ", table, " takes its initial rows from a pool, which was not set");
+      return Error(Code::kInvalidArgument, "table ", wanted, " takes its initial rows from a pool, which was not set");
+    }
+    int index = -1;
+    if (channel == layout::kTrain && TrainingStream(wanted, &index) != nullptr) {
+      return Error(Code::kInvalidArgument, "stream ", number, " would be the second to train table ", wanted);
     }
   }
-  for (std::size_t i = 0; i < feature_tables.size(); ++i) {
-    if (feature_tables[i] < -1 || feature_tables[i] >= static_cast<int>(tables.size())) {
-      return Error(Code::kInvalidArgument, "stream ", number, ": feature '", feature_names[i], "' names table index ",
-                   feature_tables[i], " of ", tables.size());
-    }
-  }
+  CoreStatus status = CheckFeatures(number, tables.size(), features);
+  if (!status.ok()) return status;
   std::unique_ptr<Segment> segment;
-  CoreStatus status = Segment::Map(fd, bytes, Text("ring of stream ", number), &segment);
+  status = Segment::Map(fd, bytes, Text("ring of stream ", number), &segment);
   RingView ring;
   if (status.ok()) status = RingView::Open(*segment, number, channel, tables, &ring);
   if (!status.ok()) return status;
-  std::unique_ptr<Stream> stream(
-      new Stream(run_, number, std::move(segment), ring, session_, feature_tables, feature_names));
+  std::unique_ptr<Stream> stream(new Stream(run_, number, std::move(segment), ring, session_));
   std::lock_guard<std::mutex> lock(mutex_);
   if (IsTaken(number)) return Error(Code::kInvalidArgument, "stream ", number, " was added already");
   if (stopped_) return Error(Code::kFailedPrecondition, "stream ", number, ": the pipeline was stopped");
-  if (pump_ != nullptr && stream->training()) {
-    return Error(Code::kInvalidArgument, "stream ", number, " is for training, and the pipeline was started");
-  }
   if (pump_ != nullptr) pump_->Add(stream.get());
+  features_[number] = std::move(features);
   streams_[number] = std::move(stream);
   return CoreStatus();
 }
 
-CoreStatus Pipeline::ShareStream(int number, int known) {
+CoreStatus Pipeline::ShareStream(int number, int known, FeatureList features) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (IsTaken(number)) return Error(Code::kInvalidArgument, "stream ", number, " was added already");
   if (streams_.count(known) == 0) return Error(Code::kInvalidArgument, "stream ", known, " was not added");
+  const CoreStatus status =
+      CheckFeatures(number, static_cast<std::size_t>(streams_[known]->ring().tables()), features);
+  if (!status.ok()) return status;
   shared_[number] = known;
-  return CoreStatus();
+  features_[number] = std::move(features);
+  return status;
 }
 
 void Pipeline::Start() {
@@ -153,7 +176,18 @@ void Pipeline::Stop() {
   for (const auto& entry : streams_) entry.second->Stop();
 }
 
+int Pipeline::table_count() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return static_cast<int>(tables_.size());
+}
+
+const FeatureList& Pipeline::features(int number) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return features_.at(number);
+}
+
 Table* Pipeline::table(int number) const {
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto found = tables_.find(number);
   return found == tables_.end() ? nullptr : found->second.get();
 }

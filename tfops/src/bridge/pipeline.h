@@ -2,6 +2,7 @@
 #ifndef ASCPIPE_BRIDGE_PIPELINE_H_
 #define ASCPIPE_BRIDGE_PIPELINE_H_
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,32 +19,43 @@
 
 namespace ascpipe {
 
+// The features of an insert function: what each input of its AscSubmit is.
+struct FeatureList {
+  std::vector<int> tables;         // place of its table in the ring, or -1: of no table, left out
+  std::vector<std::string> names;  // for error texts
+
+  int Of(int table_index) const { return static_cast<int>(std::count(tables.begin(), tables.end(), table_index)); }
+};
+
 class Pipeline {
  public:
   static CoreStatus Make(std::int64_t run, int session_fd, const Waiter::Settings& settings,
                          std::shared_ptr<Pipeline>* pipeline);
   ~Pipeline() { Stop(); }
 
-  // Tables and training streams before Start only.
+  // Also after Start.  One that is there already and was never trained gives way to the new one, which has its device
+  // rows; what a step still uses of it stays.
   // padding_keys: their rows are looked up and never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
   // pool: float[rows, dim], copied.  For a table whose initial rows come from a pool, before its streams; another one
   // later, between two steps.
   CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
-  // Also after Start, for evaluation; batches are taken as soon as this returns.
+  // Also after Start; batches are taken as soon as this returns.  A table is in one training stream at most.
   CoreStatus AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
-                       const std::vector<int>& feature_tables, const std::vector<std::string>& feature_names);
-  // From now on, ops that name stream `number` use stream `known`, which has the same features.
-  CoreStatus ShareStream(int number, int known);
+                       FeatureList features);
+  // From now on, ops that name stream `number` use stream `known`, with features of their own.
+  CoreStatus ShareStream(int number, int known, FeatureList features);
 
   void Start();
   // Ends every wait and both threads and closes all tickets.  Memory goes with the last op that still uses it.
   void Stop();
 
-  int table_count() const { return static_cast<int>(tables_.size()); }  // numbered 0, 1, ...
+  int table_count() const;                 // numbered 0, 1, ...
   Table* table(int number) const;    // null: there is none
   Stream* stream(int number) const;  // null: there is none
+  // Of the insert function with this number; of a stream that is there.
+  const FeatureList& features(int number) const;
   // The training stream of a table and its place there; null: it is in none.
   Stream* TrainingStream(int table, int* index) const;
   // The bell of the worker that serves a table; null: it is in no stream.
@@ -56,6 +68,7 @@ class Pipeline {
 
  private:
   bool IsTaken(int number) const { return streams_.count(number) + shared_.count(number) != 0; }
+  CoreStatus CheckFeatures(int number, std::size_t tables, const FeatureList& features) const;
   Pipeline(std::int64_t run, std::unique_ptr<Segment> segment, const Waiter::Settings& settings);
 
   const std::int64_t run_;
@@ -63,11 +76,13 @@ class Pipeline {
   const std::unique_ptr<Segment> segment_;
   const SessionView session_;
   Lease lease_;
+  // Tables and streams come while ops, the waiter and the pump use others; none goes before the pipeline does.
+  mutable std::mutex mutex_;  // guards what follows
   std::map<int, std::unique_ptr<Table>> tables_;
-  // Streams come while ops, the waiter and the pump use others; none goes before the pipeline does.
-  mutable std::mutex mutex_;  // guards streams_, shared_, stopped_ and pump_
+  std::vector<std::unique_ptr<Table>> replaced_;
   std::map<int, std::unique_ptr<Stream>> streams_;
   std::map<int, int> shared_;  // further numbers of streams
+  std::map<int, FeatureList> features_;
   bool stopped_ = false;
   std::unique_ptr<Waiter> waiter_;
   std::unique_ptr<Pump> pump_;  // null: not started

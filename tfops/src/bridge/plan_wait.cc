@@ -294,12 +294,51 @@ class ReadWait : public PlanWait {
   bool asked_ = false;
 };
 
+// Evaluation of a checkpoint: DEDUPED -> DONE by CAS.  Nobody is asked, and no lease is needed: training goes on
+// meanwhile.
+class FixedWait : public PlanWait {
+ public:
+  using PlanWait::PlanWait;
+
+  bool Poll(CoreStatus* status) override {
+    const ClaimVerdict verdict = DecideRead(ReadWords());
+    *status = verdict.error;
+    waits_for = verdict.waits_for;
+    return verdict.kind != ClaimVerdict::kWait;
+  }
+
+ protected:
+  void Proceed() override {
+    PlanOutputs outputs;
+    std::vector<StateRows> state;
+    // The lookup wants a variable, if only to look past it.
+    Status status = request_.table->Attach(ctx(), 1, request_.slots, &state);
+    if (status.ok()) status = Allocate(&outputs);
+    if (status.ok()) {
+      const layout::Part* part = ring().part(frame(), index());
+      request_.rows->Resolve(ring().array<std::int64_t>(frame(), part->unique), outputs.slots.count,
+                             outputs.slots.data);
+      CopyRestore(ring(), frame(), index(), outputs);
+    }
+    if (status.ok() && (IsClosed() || !CompareExchange(word(), static_cast<std::uint32_t>(layout::kDeduped),
+                                                       static_cast<std::uint32_t>(layout::kDone)))) {
+      status = Refuse(Code::kFailedPrecondition, "ticket ", SequenceOf(ticket), " of table '", table_name,
+                      "' was closed or read by another step, or the pipeline was stopped. A batch is fetched and used "
+                      "in one run call");
+    }
+    step().Claimed(std::move(request_.ticket));
+    End(status);
+  }
+};
+
 }  // namespace
 
 void BeginPlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request, OpKernelContext* ctx,
                    tensorflow::AsyncOpKernel::DoneCallback done) {
   if (request.stream->training()) {
     std::make_shared<ClaimWait>(std::move(pipeline), step, std::move(request), ctx, std::move(done))->Begin();
+  } else if (request.rows != nullptr) {
+    std::make_shared<FixedWait>(std::move(pipeline), step, std::move(request), ctx, std::move(done))->Begin();
   } else {
     std::make_shared<ReadWait>(std::move(pipeline), step, std::move(request), ctx, std::move(done))->Begin();
   }

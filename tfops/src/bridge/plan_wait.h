@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bridge/async_wait.h"
+#include "bridge/instance.h"
 #include "bridge/pipeline.h"
 #include "bridge/step_end.h"
 
@@ -19,6 +20,7 @@ struct PlanRequest {
   int features = 0;
   TicketHold ticket;
   OptimizerSlots slots;
+  std::shared_ptr<const FixedRows> rows;  // evaluation reads these; null: the live table
 };
 
 // Takes over one reference to `step`; calls `done` when the outputs are there, or with an error.

@@ -50,6 +50,7 @@ class Table {
   // Before or between steps only, as the ones that read it have the lease.
   void SetSeed(std::uint64_t seed) { initial_.seed = seed; }
   const DeviceTable& device() const { return *device_; }
+  const std::shared_ptr<DeviceTable>& shared_device() const { return device_; }
   const TableSizes& sizes() const { return sizes_; }
   // Its rows are used where they lie, at home; its device has one row that no key ever gets, for the variable.
   bool is_expansion() const { return sizes_.device_rows == 0; }

@@ -35,12 +35,16 @@ bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, const P
     }
     outputs.slots.data[i] = values[i];
   }
-  const std::int32_t* restore = ring.array<std::int32_t>(frame, part->restore);
+  CopyRestore(ring, frame, table_index, outputs);
+  return true;
+}
+
+void CopyRestore(const RingView& ring, std::int64_t frame, int table_index, const PlanOutputs& outputs) {
+  const std::int32_t* restore = ring.array<std::int32_t>(frame, ring.part(frame, table_index)->restore);
   for (const PlanOutputs::Array& out : outputs.restores) {
     if (out.count > 0) std::memcpy(out.data, restore, static_cast<std::size_t>(out.count) * sizeof(std::int32_t));
     restore += out.count;
   }
-  return true;
 }
 
 void EncodeHomes(const PlanOutputs::Array& homes) {

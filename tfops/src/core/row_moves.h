@@ -53,6 +53,8 @@ struct PlanColumn {
 // damaged; *bad is its index.
 bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, const PlanColumn& column,
               const PlanOutputs& outputs, std::int64_t* bad);
+// The restore indexes alone.
+void CopyRestore(const RingView& ring, std::int64_t frame, int table_index, const PlanOutputs& outputs);
 
 // The lowest code that stands for one of `homes` home rows, or kSlotNone if there are none.
 inline std::int64_t LowestCode(std::int64_t homes) {

@@ -17,15 +17,13 @@ constexpr std::uint32_t kFilling = 0xffffffffu;
 }  // namespace
 
 Stream::Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
-               const SessionView& session, std::vector<int> feature_tables, std::vector<std::string> feature_names)
+               const SessionView& session)
     : run_(run),
       number_(number),
       segment_(std::move(segment)),
       ring_(ring),
       session_(session),
       gate_(std::make_shared<TicketGate>(ring, session)),
-      feature_tables_(std::move(feature_tables)),
-      feature_names_(std::move(feature_names)),
       arena_(ring.header()->arena_bytes) {}
 
 Stream::~Stream() { Stop(); }
@@ -35,10 +33,6 @@ int Stream::TableIndex(int table) const {
     if (ring_.table(index)->table == table) return index;
   }
   return -1;
-}
-
-int Stream::FeaturesOf(int table_index) const {
-  return static_cast<int>(std::count(feature_tables_.begin(), feature_tables_.end(), table_index));
 }
 
 CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
@@ -169,10 +163,10 @@ bool Stream::FillOne(Parked* next) {
 
 std::int64_t Stream::FrameBytes(const Batch& batch) const {
   std::vector<std::int64_t> ids(ring_.tables(), 0), features(ring_.tables(), 0);
-  for (std::size_t i = 0; i < batch.features.size(); ++i) {
-    if (feature_tables_[i] < 0) continue;
-    ids[feature_tables_[i]] += batch.features[i].count;
-    features[feature_tables_[i]] += 1;
+  for (const FeatureIds& feature : batch.features) {
+    if (feature.table < 0) continue;
+    ids[feature.table] += feature.count;
+    features[feature.table] += 1;
   }
   std::int64_t bytes = ring_.tables() * static_cast<std::int64_t>(sizeof(layout::Part));
   layout::Part part;
@@ -196,11 +190,11 @@ std::int64_t Stream::Fill(const Batch& batch, std::int64_t number, std::int64_t 
   std::uint8_t* base = ring_.frame_base(number);
   std::vector<std::int64_t> ids(ring_.tables(), 0), features(ring_.tables(), 0);
   std::int64_t all_ids = 0;
-  for (std::size_t i = 0; i < batch.features.size(); ++i) {
-    if (feature_tables_[i] < 0) continue;
-    ids[feature_tables_[i]] += batch.features[i].count;
-    features[feature_tables_[i]] += 1;
-    all_ids += batch.features[i].count;
+  for (const FeatureIds& feature : batch.features) {
+    if (feature.table < 0) continue;
+    ids[feature.table] += feature.count;
+    features[feature.table] += 1;
+    all_ids += feature.count;
   }
   std::int64_t offset = ring_.tables() * static_cast<std::int64_t>(sizeof(layout::Part));
   for (int index = 0; index < ring_.tables(); ++index) {
@@ -215,9 +209,8 @@ std::int64_t Stream::Fill(const Batch& batch, std::int64_t number, std::int64_t 
 void Stream::FillPart(const Batch& batch, int index, std::uint8_t* base, layout::Part* part) const {
   layout::Spec* spec = reinterpret_cast<layout::Spec*>(base + part->specs);
   std::int64_t* out = reinterpret_cast<std::int64_t*>(base + part->ids);
-  for (std::size_t i = 0; i < batch.features.size(); ++i) {
-    if (feature_tables_[i] != index) continue;
-    const FeatureIds& feature = batch.features[i];
+  for (const FeatureIds& feature : batch.features) {
+    if (feature.table != index) continue;
     *spec = layout::Spec();
     spec->count = feature.count;
     spec->rank = static_cast<std::int64_t>(feature.shape.size());

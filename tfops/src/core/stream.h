@@ -6,7 +6,6 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -23,32 +22,29 @@ struct FeatureIds {
   bool is_int32;
   std::int64_t count;
   std::vector<std::int64_t> shape;  // at most kMaxSpecRank
+  int table;                        // place of its table in the ring, or -1: of no table, left out
 };
 
 // A submitted batch; its owner keeps the ids alive with it.
 class Batch {
  public:
   virtual ~Batch() = default;
-  std::vector<FeatureIds> features;  // as declared, one per input of AscSubmit
+  std::vector<FeatureIds> features;  // one per input of AscSubmit
   std::int64_t timestamp = 0;        // 0: it has none
 };
 
 class Stream {
  public:
-  // `feature_tables[i]`: ring-table index of feature i, or -1: of no table, left out.
   // `run`: upper bits of every ticket.
   Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
-         const SessionView& session, std::vector<int> feature_tables, std::vector<std::string> feature_names);
+         const SessionView& session);
   ~Stream();
 
   int number() const { return number_; }
   bool training() const { return ring_.header()->channel == layout::kTrain; }
   const RingView& ring() const { return ring_; }
   const TicketGate& gate() const { return *gate_; }
-  std::size_t features() const { return feature_tables_.size(); }
-  const std::string& feature_name(std::size_t index) const { return feature_names_[index]; }
   int TableIndex(int table) const;  // -1: not in this stream
-  int FeaturesOf(int table_index) const;
 
   // Takes the batch and gives it the next ticket.  The caller has the ticket's first hold and reference.
   // Fails only if the stream was stopped.  Never waits for room.
@@ -86,8 +82,6 @@ class Stream {
   const RingView ring_;
   const SessionView session_;
   const std::shared_ptr<TicketGate> gate_;
-  const std::vector<int> feature_tables_;
-  const std::vector<std::string> feature_names_;
   Arena arena_;  // the pump's
 
   mutable std::mutex mutex_;

@@ -1,4 +1,5 @@
 // AscAttach: lets variables lie over the state that a table has in this process.
+#include "bridge/instance.h"
 #include "bridge/pipeline.h"
 #include "bridge/status.h"
 #include "tensorflow/core/framework/op.h"
@@ -6,6 +7,7 @@
 #include "tensorflow/core/framework/shape_inference.h"
 
 REGISTER_OP("AscAttach")
+    .Input("instance: int64")
     .Input("state: Ref(n_state * float)")
     .Attr("table: int")
     .Attr("n_state: int >= 1")
@@ -18,8 +20,11 @@ REGISTER_OP("AscAttach")
     .Doc(R"doc(
 Lets the variable of a table lie over the rows of its instance, and notes where its optimizer slots are.
 
-What a training step does first, for a session that restores a table before it has trained one.
+What a training step does first, for a session that restores a table before it has trained one. Also says which rows
+the session's evaluations read.
 
+instance: int64 scalar, a read-only instance of the table, or 0: the live table.  One that lacks the table means the
+  live one, too.
 state: the table variable float[rows, dim], then each of its optimizer slot variables float[rows, width].  Those that
   are not initialised lie over what this process has seen of them before, or begin.
 table: number of the table.
@@ -50,14 +55,29 @@ class AttachOp : public tensorflow::OpKernel {
     OP_REQUIRES(ctx, table != nullptr,
                 Refuse(Code::kFailedPrecondition, "AscAttach: table ", table_, " is not of this pipeline"));
     if (training_) OP_REQUIRES_OK(ctx, table->Drive(ctx));
-    OP_REQUIRES(ctx, table->is_expansion() || ctx->num_inputs() == 1 + static_cast<int>(slots_.widths.size()),
-                Refuse(Code::kInvalidArgument, "AscAttach: table '", table->name(), "': ", ctx->num_inputs() - 1,
+    OP_REQUIRES(ctx, table->is_expansion() || ctx->num_inputs() == 2 + static_cast<int>(slots_.widths.size()),
+                Refuse(Code::kInvalidArgument, "AscAttach: table '", table->name(), "': ", ctx->num_inputs() - 2,
                        " slot variables for ", slots_.widths.size(), " optimizer slots"));
     std::vector<StateRows> state;
-    OP_REQUIRES_OK(ctx, table->Attach(ctx, 0, slots_, &state));
+    OP_REQUIRES_OK(ctx, table->Attach(ctx, 1, slots_, &state));
+    std::shared_ptr<const FixedRows> rows;
+    const tensorflow::int64 number = ctx->input(0).scalar<tensorflow::int64>()();
+    if (number != 0) OP_REQUIRES_OK(ctx, FindRows(number, &rows));
+    OP_REQUIRES_OK(ctx, ReadInstead(ctx, table_, std::move(rows)));
   }
 
  private:
+  tensorflow::Status FindRows(tensorflow::int64 number, std::shared_ptr<const FixedRows>* rows) const {
+    if (training_) {
+      return Refuse(Code::kInvalidArgument, "AscAttach: a graph that trains table ", table_, " reads it live");
+    }
+    std::shared_ptr<Instance> instance;
+    TF_RETURN_IF_ERROR(ToStatus(Instances().Find(number, &instance)));
+    const auto found = instance->tables.find(table_);
+    if (found != instance->tables.end()) *rows = found->second;
+    return tensorflow::Status::OK();
+  }
+
   int table_;
   bool training_;
   OptimizerSlots slots_;

@@ -44,7 +44,8 @@ restore: int32 of any shape, one per feature, each value in [0, distinct ids), o
 default_row: float[dim], or a float scalar for all columns.
 embeddings: float, the shape of restore_j followed by dim.
 k: number of features.
-table: number of the table, needed where slots may name home rows; they are read where they lie.
+table: number of the table, needed where slots may name home rows; they are read where they lie, or in the rows of a
+  checkpoint that the session reads instead.
 )doc");
 
 REGISTER_OP("AscRestoreRows")

@@ -39,7 +39,8 @@ state: the table variable float[rows, dim], then each of its optimizer slot vari
   An uninitialised variable is attached to the state that the table has in this process.
 slots: int32[distinct ids of the batch], -1 where a key has no row; when training, 2^30 is added to the slots of
   padding keys, whose rows are not to be updated; when evaluating, -2 - h stands for home row h.  Of an expansion
-  table always -2 - h, and when training, of a padding key, 2^30 more than that.
+  table always -2 - h, and when training, of a padding key, 2^30 more than that.  In a session that reads the table as
+  a checkpoint has it -2 - h stands for row h of that.
 restore: int32, one per feature of the table, of the shape of its ids: index into slots.
 table: number of the table.
 stream: number of the stream.
@@ -78,7 +79,11 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK_ASYNC(ctx, ToStatus(CurrentPipeline(&pipeline)), done);
     PlanRequest request;
     OP_REQUIRES_OK_ASYNC(ctx, Examine(ctx, *pipeline, &request), done);
-    if (training_) OP_REQUIRES_OK_ASYNC(ctx, request.table->Drive(ctx), done);
+    if (training_) {
+      OP_REQUIRES_OK_ASYNC(ctx, request.table->Drive(ctx), done);
+    } else {
+      OP_REQUIRES_OK_ASYNC(ctx, RowsInstead(ctx, table_, &request.rows), done);
+    }
     StepEnd* step;
     OP_REQUIRES_OK_ASYNC(ctx, StepEnd::Of(ctx, pipeline, &step), done);
     const tensorflow::Status single = step->Uses(*request.stream, *request.table, request.ticket->number());
@@ -106,7 +111,7 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
       return Refuse(Code::kInvalidArgument, "AscNextPlan: table '", name, "': stream ", stream_, " is the ",
                     training_ ? "evaluation" : "training", " channel, the plan is for the other one");
     }
-    const int features = request->stream->FeaturesOf(request->table_index);
+    const int features = pipeline.features(stream_).Of(request->table_index);
     if (features != features_) {
       return Refuse(Code::kInvalidArgument, "AscNextPlan: table '", name, "' has ", features, " features in stream ",
                     stream_, ", the plan has ", features_);

@@ -38,12 +38,13 @@ namespace {
 // Keeps the id tensors, not copies of them.
 class TensorBatch : public Batch {
  public:
-  void Add(const tensorflow::Tensor& ids) {
+  void Add(const tensorflow::Tensor& ids, int table) {
     tensors_.push_back(ids);
     FeatureIds feature;
     feature.data = ids.tensor_data().data();
     feature.is_int32 = ids.dtype() == tensorflow::DT_INT32;
     feature.count = ids.NumElements();
+    feature.table = table;
     for (int axis = 0; axis < ids.dims(); ++axis) feature.shape.push_back(ids.dim_size(axis));
     features.push_back(std::move(feature));
   }
@@ -71,18 +72,19 @@ class SubmitOp : public tensorflow::OpKernel {
                 Refuse(Code::kFailedPrecondition, "AscSubmit: stream ", stream_, " is not of this pipeline; its graph "
                        "was built before the pipeline was started, or for another one"));
     const std::size_t inputs = static_cast<std::size_t>(ctx->num_inputs() - stamps_);
-    OP_REQUIRES(ctx, inputs == stream->features(),
+    const FeatureList& declared = pipeline->features(stream_);
+    OP_REQUIRES(ctx, inputs == declared.tables.size(),
                 Refuse(Code::kInvalidArgument, "AscSubmit: ", inputs, " features, but stream ", stream_, " has ",
-                       stream->features()));
+                       declared.tables.size()));
     std::unique_ptr<TensorBatch> batch(new TensorBatch);
     if (stamps_ == 1) OP_REQUIRES_OK(ctx, ReadTimestamp(ctx->input(ctx->num_inputs() - 1), &batch->timestamp));
     for (int i = 0; i < ctx->num_inputs() - stamps_; ++i) {
       const tensorflow::Tensor& ids = ctx->input(i);
       OP_REQUIRES(ctx, ids.dims() <= layout::kMaxSpecRank,
-                  Refuse(Code::kInvalidArgument, "AscSubmit: feature '", stream->feature_name(i), "' has ",
+                  Refuse(Code::kInvalidArgument, "AscSubmit: feature '", declared.names[i], "' has ",
                          ids.dims(), " dimensions (", ids.shape().DebugString(), "), at most ",
                          layout::kMaxSpecRank, " are possible"));
-      batch->Add(ids);
+      batch->Add(ids, declared.tables[i]);
     }
     Ticket* ticket;
     OP_REQUIRES_OK(ctx, ToStatus(stream->Submit(std::move(batch), &ticket)));

@@ -1,5 +1,6 @@
 // AscTableInit: the initial value of a table variable, which lies over the rows of the table instance.
 #include "bridge/cut.h"
+#include "bridge/instance.h"
 #include "bridge/status.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -23,7 +24,8 @@ REGISTER_OP("AscTableInit")
 Gives a table variable the rows that the table has in this process.
 
 With training = true a table that is not empty is emptied first, so running a training graph's initializer
-starts anew.  With training = false the variable is attached and nothing changes.  The content of rows that
+starts anew.  With training = false the variable is attached and nothing changes; a session that read the table as a
+checkpoint has it reads the live one from then on.  The content of rows that
 belong to no key is not defined.
 
 device_rows: float[rows, dim]; the first Assign keeps its memory instead of copying it.
@@ -78,6 +80,7 @@ class TableInitOp : public tensorflow::AsyncOpKernel {
                              rows_, " of ", dim_),
                       done);
     if (!training_) {
+      OP_REQUIRES_OK_ASYNC(ctx, ReadInstead(ctx, table_, nullptr), done);
       ctx->set_output(0, table->RowsTensor());
       done();
       return;

@@ -1,0 +1,59 @@
+// What the program has of ours, by number.
+#ifndef ASCPIPE_BRIDGE_GIVEN_H_
+#define ASCPIPE_BRIDGE_GIVEN_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "core/core_status.h"
+#include "core/ticket.h"
+
+namespace ascpipe {
+
+// Never to be destroyed: at exit a thread may still have an item.
+template <typename T>
+class Given {
+ public:
+  explicit Given(const char* what) : what_(what) {}
+
+  std::int64_t Add(std::shared_ptr<T> item) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    items_[++last_] = std::move(item);
+    return last_;
+  }
+
+  CoreStatus Find(std::int64_t number, std::shared_ptr<T>* item) {
+    if (!InForkedChild()) {  // before the lock: the fork may have happened while another thread had it
+      std::lock_guard<std::mutex> lock(mutex_);
+      const auto found = items_.find(number);
+      if (found != items_.end()) {
+        *item = found->second;
+        return CoreStatus();
+      }
+    }
+    return Error(Code::kFailedPrecondition, what_, " ", number, " is not there, or was given back");
+  }
+
+  // Ends with the last thread that uses it.
+  CoreStatus GiveBack(std::int64_t number) {
+    std::shared_ptr<T> item;
+    const CoreStatus status = Find(number, &item);
+    if (!status.ok()) return status;
+    std::lock_guard<std::mutex> lock(mutex_);
+    items_.erase(number);
+    return status;
+  }
+
+ private:
+  const char* const what_;
+  std::mutex mutex_;
+  std::int64_t last_ = 0;
+  std::map<std::int64_t, std::shared_ptr<T>> items_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_GIVEN_H_

@@ -1,0 +1,48 @@
+// Rows that never change: the keys of a table and their embeddings, as a checkpoint has them.
+#ifndef ASCPIPE_CORE_FIXED_ROWS_H_
+#define ASCPIPE_CORE_FIXED_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/core_status.h"
+
+namespace ascpipe {
+
+class FixedRows {
+ public:
+  // Memory for `count` rows of `dim` floats, which the caller fills before Index.
+  static CoreStatus Make(const std::string& table, std::int64_t count, std::int64_t dim,
+                         std::shared_ptr<FixedRows>* rows);
+  // Bytes that Make and Index take together.
+  static std::int64_t Bytes(std::int64_t count, std::int64_t dim);
+
+  std::int64_t count() const { return count_; }
+  std::int64_t dim() const { return dim_; }
+  std::int64_t* keys() { return keys_.get(); }            // int64[count]
+  float* embeddings() { return embeddings_.get(); }       // float[count, dim], row i is that of key i
+  const float* embeddings() const { return embeddings_.get(); }
+
+  // Once, when all is filled in; afterwards nothing changes.  A key that is there twice is an error.
+  CoreStatus Index();
+  // slots[i] = the code of the row of keys[i] (kSlotHome - row), or kSlotNone where it has none.
+  void Resolve(const std::int64_t* keys, std::int64_t count, std::int32_t* slots) const;
+
+ private:
+  FixedRows(std::string table, std::int64_t count, std::int64_t dim);
+  std::size_t FirstPlace(std::int64_t key) const;
+
+  const std::string table_;
+  const std::int64_t count_;
+  const std::int64_t dim_;
+  const std::size_t mask_;  // of places: a power of two less one
+  const std::unique_ptr<std::int64_t[]> keys_;
+  const std::unique_ptr<float[]> embeddings_;
+  const std::unique_ptr<std::int32_t[]> places_;  // open addressing: a row, or -1
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_FIXED_ROWS_H_
