@@ -4,7 +4,7 @@ from typing import Any, Dict, List, Mapping, Optional, Set, Union
 
 import tensorflow as tf
 
-from ascpipe.tf.batch import describe, tensors_of
+from ascpipe.tf.batch import Ids, describe, tensors_of
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.dataset_graph import GET_NEXT
 from ascpipe.tf.expansion import ExpansionLookup
@@ -22,11 +22,13 @@ _log = logging.getLogger(__name__)
 
 MAX_LOOKUPS = 128  #: of one table in one channel
 
+_TENSORS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)
 
-@checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor, list, tuple),
+
+@checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, *_TENSORS, list, tuple),
          send_count=Integer(1, optional=True), is_train=boolean(), name=Text(1, 255, optional=True),
          modify_graph=boolean(), access_and_evict_config=Instance(dict, optional=True), is_grad=boolean())
-def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, tf.Tensor], send_count: Optional[int] = None,
+def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional[int] = None,
                   is_train: bool = True, name: Optional[str] = None, modify_graph: bool = False, batch: Any = None,
                   access_and_evict_config: Optional[Dict[str, Optional[int]]] = None, is_grad: bool = True,
                   serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
@@ -38,7 +40,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, tf.Tensor], send_cou
     Args:
         hashtable: from ``create_table``.
         ids: a FeatureSpec of this table, or a list of one, that an insert function of this channel submits; or, with
-            ``modify_graph``, a tensor of integers made from a batch.
+            ``modify_graph``, a tensor of integers made from a batch, also a SparseTensor or RaggedTensor.
         send_count: int in [1, 2147483647]: distinct keys of a batch at most, times the features of the table.
             Needed with static shapes (``init(use_dynamic=False)``).
         is_train: the channel.
@@ -104,14 +106,14 @@ def _only_feature(table: Table, ids: Any) -> Any:
     """What stands alone in a list, as programs hand their list of one FeatureSpec on."""
     if not isinstance(ids, (list, tuple)):
         return ids
-    if len(ids) != 1 or not isinstance(ids[0], (FeatureSpec, tf.Tensor)):
+    if len(ids) != 1 or not isinstance(ids[0], (FeatureSpec, *_TENSORS)):
         raise ValueError("table {!r}: a lookup is of one feature; ids is a list of {}, expected one FeatureSpec or "
                          "tensor. Call sparse_lookup for each".format(table.table_name, len(ids)))
     return ids[0]
 
 
 def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:
-    if isinstance(ids, tf.Tensor):
+    if isinstance(ids, _TENSORS):
         if not modify_graph:
             raise ValueError("table {!r}: a tensor of ids needs modify_graph=True; without it give a FeatureSpec"
                              .format(table.table_name))

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
+from mx_rec.graph.merge_lookup import do_merge_lookup
+from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
 from mx_rec.optimizers import gradient_descent
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, batch, trained
@@ -127,9 +129,10 @@ class TestSparseIds:
             return tf.SparseTensor(places, tf.gather_nd(ids, places), tf.shape(ids, out_type=tf.int64))
         return tf.RaggedTensor.from_tensor(ids, lengths=tf.reduce_sum(tf.cast(there, tf.int64), axis=1))
 
-    def train(self, kind, default=None, optimizer=OPTIMIZERS["adagrad"], expansion=False):
+    def train(self, kind, default=None, optimizer=OPTIMIZERS["adagrad"], mode="features"):
         """Rows that were looked up, and at the end those of the keys 5, 6, 7, in training and in evaluation."""
-        with programs.ascpipe(use_dynamic_expansion=expansion):
+        modify_graph = mode == "tensors"
+        with programs.ascpipe(use_dynamic_expansion=mode == "expansion"):
             table = create_table(tf.int64, 2, "t", tf.compat.v1.random_normal_initializer(seed=3),
                                  device_vocabulary_size=20)
             rows, iterators = [], []
@@ -139,29 +142,33 @@ class TestSparseIds:
                 data = tf.data.Dataset.from_tensor_slices((np.stack(self.DENSE), np.stack(self.THERE))).map(
                     lambda ids, there: {"ids": ids if kind == "dense" else self.kinds(kind, ids, there),
                                         "other": tf.constant([5, 6, 7], tf.int64)})
-                data = data.map(get_asc_insert_func([spec, other], is_training=training)).prefetch(2)
-                iterators.append(tf.compat.v1.data.make_initializable_iterator(data))
+                if not modify_graph:
+                    data = data.map(get_asc_insert_func([spec, other], is_training=training))
+                iterators.append(tf.compat.v1.data.make_initializable_iterator(data.prefetch(2)))
                 taken = iterators[-1].get_next()
-                lookups = [sparse_lookup(table, s, batch=taken, is_train=training, serving_default_value=d)
+                lookups = [sparse_lookup(table, taken[s.index_key] if modify_graph else s, batch=taken,
+                                         modify_graph=modify_graph, is_train=training, serving_default_value=d)
                            for s, d in ((other, None), (spec, default))]
                 assert lookups[1].shape.as_list()[-1] == 2
                 rows.append(lookups)
             there = np.float32(self.THERE)[..., None]
             step = tf.compat.v1.placeholder(tf.int32, [])
             loss = tf.reduce_sum(tf.square(rows[0][1]) * tf.gather(there, step)) + 0.1 * tf.reduce_sum(rows[0][0])
+            do_merge_lookup()
             trained_rows, (target,) = programs.trained(table)
             train = optimizer().apply_gradients([(tf.gradients(loss, trained_rows)[0], target)])
-            start_asc_pipeline()
+            (modify_graph_and_start_emb_cache if modify_graph else start_asc_pipeline)()
             with programs.session() as run:
                 run.run([*(iterator.initializer for iterator in iterators),
                          tf.compat.v1.global_variables_initializer()])
                 trained = [run.run([rows[0][1], loss, train], {step: i})[:2] for i in range(2)]
                 return trained, [run.run(rows[1]) for _ in range(2)]
 
-    @pytest.mark.parametrize("kind, expansion", [("sparse", False), ("ragged", False), ("sparse", True)])
-    def test_they_give_and_train_what_dense_ids_do_and_zeros_where_there_are_none(self, kind, expansion):
+    @pytest.mark.parametrize("kind, mode", [("sparse", "features"), ("ragged", "features"), ("sparse", "expansion"),
+                                            ("sparse", "tensors"), ("ragged", "tensors")])
+    def test_they_give_and_train_what_dense_ids_do_and_zeros_where_there_are_none(self, kind, mode):
         (trained, read), (dense_trained, dense_read) = (
-            trained_by_descent(k, expansion=expansion) for k in (kind, "dense"))
+            trained_by_descent(k, mode) for k in (kind, "dense"))
         for place, there in enumerate(self.THERE):
             for ours, theirs in ((trained[place][0], dense_trained[place][0]), (read[place][1], dense_read[place][1])):
                 np.testing.assert_array_equal(ours[there], theirs[there])
@@ -169,15 +176,16 @@ class TestSparseIds:
             assert trained[place][1] == dense_trained[place][1]
             np.testing.assert_array_equal(read[place][0], dense_read[place][0])
 
-    @pytest.mark.parametrize("kind, expansion", [("sparse", False), ("ragged", False), ("sparse", True)])
-    def test_a_default_row_stands_where_there_are_none(self, kind, expansion):
-        trained, read = self.train(kind, default=[0.5, 0.25], expansion=expansion)
+    @pytest.mark.parametrize("kind, mode", [("sparse", "features"), ("ragged", "features"), ("sparse", "expansion"),
+                                            ("sparse", "tensors")])
+    def test_a_default_row_stands_where_there_are_none(self, kind, mode):
+        trained, read = self.train(kind, default=[0.5, 0.25], mode=mode)
         for rows, there in zip([trained[0][0], trained[1][0], read[0][1], read[1][1]], self.THERE * 2):
             assert (rows[~there] == [[0.5, 0.25]]).all()
             assert (rows[there] != [[0.5, 0.25]]).all()
 
 
 @functools.lru_cache(maxsize=None)
-def trained_by_descent(kind, expansion):
+def trained_by_descent(kind, mode):
     """The same every time, so that one run is enough."""
-    return TestSparseIds().train(kind, optimizer=OPTIMIZERS["gradient_descent"], expansion=expansion)
+    return TestSparseIds().train(kind, optimizer=OPTIMIZERS["gradient_descent"], mode=mode)

@@ -3,25 +3,28 @@ from typing import Optional
 
 import tensorflow as tf
 
+from ascpipe.tf.batch import Ids, values_of
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState
+from ascpipe.tf.missing import dense_rows
 from ascpipe.tf.modify.merging import stand_in
 from ascpipe.tf.modify.requests import TensorLookup
 from ascpipe.tf.table import Table
 from ascpipe.words import TRAIN
 
 
-def look_up_tensor(state: GraphState, table: Table, ids: tf.Tensor, *, channel: int, name: Optional[str],
+def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int, name: Optional[str],
                    default_row: Optional[tf.Tensor], is_grad: bool, send_count: Optional[int],
                    max_lookups: int) -> tf.Tensor:
-    """The rows of a tensor of ids, as ``sparse_lookup`` returns them.
+    """The rows of a tensor of ids, as ``sparse_lookup`` returns them; of sparse ids in their dense form.
 
     Raises:
         ValueError: ids that are no integers, or with static shapes a scalar; ids of another graph; a table that is
             looked up with a FeatureSpec in this channel, too.
         RuntimeError: the pipeline was started; the lookups of the table were merged already; too many of them.
     """
+    ids = values_of(given)
     if not ids.dtype.is_integer:
         raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers".format(
             table.table_name, ids.name, ids.dtype.name))
@@ -36,6 +39,8 @@ def look_up_tensor(state: GraphState, table: Table, ids: tf.Tensor, *, channel: 
                     trains=is_grad and channel == TRAIN)
     state.requests.lookups.append(TensorLookup(
         name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op))
+    if ids is not given:
+        rows = dense_rows(rows, given, default_row)
     if not is_grad:
         return tf.stop_gradient(rows, name=name)
     return tf.identity(rows, name=name)
