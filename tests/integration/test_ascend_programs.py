@@ -1,0 +1,74 @@
+"""Models of several kinds, as users of Ascend servers write them, each a process under ``ascpipe run``.
+
+What a program gives must not depend on where its rows live, or on which of several ways it is written in.
+"""
+import json
+import math
+import os
+
+import pytest
+
+from tests.integration.test_run_command import PROGRAMS, QUIET, run
+from tests.support.daemons import DaemonProcess
+from tests.support.programs.running import RING_BYTES
+
+pytestmark = pytest.mark.timeout_s(300)
+
+
+@pytest.fixture
+def daemon():
+    """One for all programs of a test, one after the other."""
+    daemon = DaemonProcess("programs", ring_bytes=RING_BYTES)
+    yield daemon.name
+    daemon.end()
+
+
+@pytest.fixture
+def told(daemon, tmp_path):
+    """Runs a program in a folder of its own, and gives what it printed as JSON."""
+    def run_program(name, *arguments, folder, ends_with=0):
+        path = tmp_path / folder
+        path.mkdir()
+        code, out, err = run(os.path.join(PROGRAMS, name + ".py"), *arguments, options=["--daemon", daemon],
+                             cwd=path, **QUIET)
+        assert code == ends_with, err
+        return json.loads(out)
+
+    return run_program
+
+
+def test_a_model_with_several_tasks_trains_in_loops_and_is_restored_by_a_second_session(told):
+    in_loops = told("ascend_multi_task", "--saved", "saved", folder="loops")
+    assert in_loops["evaluations"][0] == in_loops["evaluations"][1]
+    assert in_loops["saved"] == ["sparse-model-12", "sparse-model-16"]
+    assert in_loops["table"] == ["usertable", "itemtable"]
+    single = told("ascend_multi_task", "--saved", "saved", "--iterations", "1", folder="single")
+    assert (len(single["losses"]), single["saved"]) == (16, ["sparse-model-15", "sparse-model-16"])
+    assert (single["losses"][3::4], single["sizes"][3::4]) == (in_loops["losses"], in_loops["sizes"])
+    assert single["evaluations"] == in_loops["evaluations"]
+
+
+def test_optimizers_of_a_program_scale_losses_and_leave_infinite_steps_out(told):
+    device = told("ascend_dlrm", "--saved", "saved", folder="device")
+    infinite = 7
+    assert [step for step, loss in enumerate(device["losses"]) if math.isnan(loss)] == [infinite]
+    # It grows with every fifth step, and halves with the one that was left out.
+    assert device["scales"] == [1024.0] * 4 + [2048.0] * 3 + [1024.0] * 2 + [2048.0] * 5 + [4096.0] * 5 + [8192.0] * 5
+    assert any(later < sooner for sooner, later in zip(device["sizes"], device["sizes"][1:]))
+    assert len(device["evaluations"]) == 2
+    assert str(told("ascend_dlrm", "--saved", "saved", "--host-rows", "100", folder="host")) == str(device)
+
+
+def test_a_wide_and_deep_estimator_trains_evaluates_and_predicts_in_turns(told):
+    device = told("ascend_wide_deep", "--model", "model", folder="device")
+    assert (device["step"], len(device["losses"]), len(device["predictions"])) == (18, 18, 10)
+    assert [found["global_step"] for found in device["evaluations"]] == [7.0, 12.0, 18.0]
+    assert device["evaluations"][-1]["auc"] > 0.9
+    assert told("ascend_wide_deep", "--model", "model", "--host-rows", "200", folder="host") == device
+
+
+def test_a_cross_network_reads_files_that_are_named_at_run_time(told):
+    features = told("ascend_dcn", "--files", ".", folder="features", ends_with=3)
+    assert (len(features["train"]), len(features["eval"])) == (15, 3)
+    for switch in ("--modify-graph", "--expansion"):
+        assert told("ascend_dcn", "--files", ".", switch, folder=switch, ends_with=3) == features
