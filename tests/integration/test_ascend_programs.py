@@ -62,7 +62,7 @@ def test_optimizers_of_a_program_scale_losses_and_leave_infinite_steps_out(told)
 def test_a_wide_and_deep_estimator_trains_evaluates_and_predicts_in_turns(told):
     device = told("ascend_wide_deep", "--model", "model", folder="device")
     assert (device["step"], len(device["losses"]), len(device["predictions"])) == (18, 18, 10)
-    assert [found["global_step"] for found in device["evaluations"]] == [7.0, 12.0, 18.0]
+    assert [found["global_step"] for found in device["evaluations"]] == [7.0, 18.0]
     assert device["evaluations"][-1]["auc"] > 0.9
     assert told("ascend_wide_deep", "--model", "model", "--host-rows", "200", folder="host") == device
 

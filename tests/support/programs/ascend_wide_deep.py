@@ -135,22 +135,18 @@ def main():
     def evict():
         return EvictHook(evict_enable=True, evict_time_interval=3600, evict_step_interval=4)
 
-    told = {"evaluations": []}
+    def evaluation_input():
+        return input_fn(9, batch=5, batches=4)
 
-    def evaluate(**kwargs):
-        found = est.evaluate(input_fn=lambda: input_fn(9, batch=5, batches=4), hooks=hooks(), **kwargs)
-        told["evaluations"].append({name: float(value) for name, value in found.items()})
-
-    est.train(input_fn=lambda: input_fn(1), steps=7, hooks=hooks(losses, evict()))
-    evaluate()
+    found = [est.train(input_fn=lambda: input_fn(1), steps=7, hooks=hooks(losses, evict())).evaluate(
+        input_fn=evaluation_input, hooks=hooks(), steps=3, name="other")]
     est.train(input_fn=lambda: input_fn(2), steps=5, hooks=hooks(losses, evict()))
-    evaluate(steps=2, name="other")
-    tf.estimator.train_and_evaluate(
+    found.append(tf.estimator.train_and_evaluate(
         est,
         tf.estimator.TrainSpec(input_fn=lambda: input_fn(3), max_steps=18, hooks=hooks(losses, evict())),
-        tf.estimator.EvalSpec(input_fn=lambda: input_fn(9, batch=5, batches=4), steps=None, hooks=hooks(),
-                              start_delay_secs=0, throttle_secs=0))
-    evaluate()
+        tf.estimator.EvalSpec(input_fn=evaluation_input, steps=None, hooks=hooks(), start_delay_secs=0,
+                              throttle_secs=0))[0])
+    told = {"evaluations": [{name: float(value) for name, value in values.items()} for values in found]}
     told["predictions"] = [float(found["odds"]) for found in est.predict(
         input_fn=lambda: input_fn(9, batch=5, batches=2, labels=False), hooks=hooks())]
     told["losses"], told["step"] = losses.values, int(est.get_variable_value("global_step"))
