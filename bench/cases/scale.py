@@ -15,7 +15,7 @@ from bench.harness import Case, Contenders
 
 BATCHES = 8  #: of a call; different ones
 HOME_KEYS = 10 ** 7
-DISTINCT = {"rows": 50000, "device": 8000}
+DISTINCT = {"rows": 30000, "device": 8000}
 SIZES = {"rows": (10 ** 5, 10 ** 6, 10 ** 7, 10 ** 8), "device": (10 ** 4, 10 ** 5, 10 ** 6, 10 ** 7)}
 _SMALLER = 100  #: times, in a small run
 
