@@ -5,7 +5,6 @@ One picture for each thing that the given files have: ids per second by stage an
 TensorFlow's timeline.
 """
 import argparse
-import json
 import os
 import re
 import sys
@@ -34,8 +33,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
     options = parser.parse_args(arguments)
     try:
         written = records.load(options.results) if options.results else []
-        pictures = pictures_of(written, [_json(path) for path in options.cache],
-                               [(name, _json(path)) for name, _, path in (pair.partition("=")
+        pictures = pictures_of(written, [records.read_map(path) for path in options.cache],
+                               [(name, records.read_map(path)) for name, _, path in (pair.partition("=")
                                                                          for pair in options.trace)])
     except (ValueError, KeyError, TypeError) as error:
         parser.error("{}".format(error if isinstance(error, ValueError) else "a file lacks {}".format(error)))
@@ -152,19 +151,6 @@ def _draw(draw: Callable[[Any], None], path: str) -> None:
             figure.savefig(path, dpi=120, bbox_inches="tight")
         finally:
             pyplot.close(figure)
-
-
-def _json(path: str) -> Dict[str, Any]:
-    try:
-        with open(path) as file:
-            found = json.load(file)
-    except OSError as error:
-        raise ValueError("{}: {}".format(path, error.strerror)) from error
-    except ValueError as error:
-        raise ValueError("{}: not JSON: {}".format(path, error)) from error
-    if not isinstance(found, dict):
-        raise ValueError("{}: it holds no map".format(path))
-    return found
 
 
 if __name__ == "__main__":

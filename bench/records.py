@@ -57,16 +57,23 @@ def save(path: str, written: Sequence[Dict[str, Any]]) -> None:
 
 def load(path: str) -> List[Dict[str, Any]]:
     """The records of a file. Raises ``ValueError`` if it has none."""
+    found = read_map(path).get("records")
+    if not isinstance(found, list) or not all(isinstance(one, dict) and set(one) >= FIELDS for one in found):
+        raise ValueError("{}: not a file of `python -m bench --json`".format(path))
+    return found
+
+
+def read_map(path: str) -> Dict[str, Any]:
+    """The map that a JSON file holds. Raises ``ValueError``, with the path, if it holds none."""
     try:
         with open(path) as file:
-            run = json.load(file)
+            found = json.load(file)
     except OSError as error:
         raise ValueError("{}: {}".format(path, error.strerror)) from error
     except ValueError as error:
         raise ValueError("{}: not JSON: {}".format(path, error)) from error
-    found = run.get("records") if isinstance(run, dict) else None
-    if not isinstance(found, list) or not all(isinstance(one, dict) and set(one) >= FIELDS for one in found):
-        raise ValueError("{}: not a file of `python -m bench --json`".format(path))
+    if not isinstance(found, dict):
+        raise ValueError("{}: it holds no map".format(path))
     return found
 
 
