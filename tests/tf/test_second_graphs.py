@@ -1,4 +1,6 @@
 """Further graphs join the pipeline that runs: they read its tables, live or as a checkpoint has them."""
+import gc
+import mmap
 import os
 import signal
 
@@ -7,9 +9,11 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 
+from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.tf import Saver
 from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.instances import Wanted, instance_of
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.tf import programs
@@ -154,6 +158,35 @@ def test_any_checkpoint_is_restored_beside_training_and_training_goes_on_as_if_i
             saver.restore(run, prefixes[2])
             assert run.run([program.loss, program.train])[0] is not None
     assert losses == programs.our_losses(SOURCE, adagrad, **expanding)[:6]
+
+
+class ManyRows:
+    """A checkpoint, as far as an instance reads it: 2**22 rows of zeros, 96 MiB with their keys."""
+
+    prefix, count = "many-0", 1 << 22
+
+    def arrays(self, _table, _pieces):
+        yield np.arange(self.count), np.zeros((self.count, programs.DIM), np.float32)
+
+
+def resident_bytes():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * mmap.PAGESIZE
+
+
+def test_the_copy_of_a_checkpoint_goes_with_its_session():
+    with programs.ascpipe():
+        reader = Reader(PROBES)
+        state = Configuration.get_instance().of_graph(reader.graph)
+        spec = TableSpec("user", programs.DIM, "int64", (), ManyRows.count, 0, None, None)
+        with reader.session() as run:
+            before = resident_bytes()
+            with instance_of(ManyRows(), [Wanted(reader.tables[0].shape.number, spec)]) as number:
+                state.attach(run, number)
+            assert not state.is_live(run) and resident_bytes() > before + (80 << 20)
+        del run
+        assert resident_bytes() < before + (20 << 20)
 
 
 def test_a_save_from_a_graph_that_only_evaluates_has_all_tables_as_they_are(tmp_path):

@@ -1,18 +1,22 @@
 """Workers, supervisor and trainer that die; a table that is too small; a fork."""
+import contextlib
 import itertools
 import json
 import os
 import signal
 import sys
+import tempfile
 import threading
 from typing import Any, Callable, Dict, List, Set
 
 import numpy as np
 import tensorflow as tf
 
+from ascpipe.tf import Saver
 from ascpipe.tf.configuration import Configuration
+from mx_rec.core.asc import start_asc_pipeline
 from tests.support.programs.counted import CountedTable, Feed, two_tiers
-from tests.support.programs.scenarios import Background, main, started, status, workers
+from tests.support.programs.scenarios import Background, main, session, started, status, workers
 from tests.support.waiting import wait_until
 
 
@@ -184,13 +188,17 @@ def _run_in_new_session(feed: Feed) -> None:
 
 
 def endless(child: str = "") -> Dict[str, Any]:
-    """Trains until it is killed; says its daemon's pids first.  With ``fork``: a child sleeps meanwhile."""
+    """Trains until it is killed; says its daemon's pids first.
+
+    With ``fork``: a child sleeps meanwhile, and a session reads a checkpoint from memory of its own.
+    """
     feed = Feed([CountedTable("user")], 10 ** 6, lambda data: data.prefetch(20))
     with started() as running:
         running.run(feed.iterator.initializer)
         feed.step(running)
         children = []
         if child:
+            reader = _read_a_checkpoint(feed, running)
             children.append(os.fork())
             if children[0] == 0:
                 while True:
@@ -202,8 +210,25 @@ def endless(child: str = "") -> Dict[str, Any]:
         try:
             while True:
                 feed.step(running)
+                if child:
+                    reader()
         except tf.errors.OpError as error:
             return {"error": type(error).__name__, "text": error.message}
+
+
+def _read_a_checkpoint(feed: Feed, running: tf.compat.v1.Session) -> Callable[[], Any]:
+    """What reads a batch of rows as they were saved, in a graph of its own, while training goes on."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as graph:
+        prefix = Saver(allow_empty=True).save(running, os.path.join(folder, "model"))
+        feed.step(running)
+        graph.enter_context(tf.Graph().as_default())
+        evaluation = Feed([CountedTable("user")], 10 ** 3, lambda data: data.repeat(), training=False)
+        saver = Saver(allow_empty=True)
+        start_asc_pipeline()
+        reading = session()
+        saver.restore(reading, prefix)
+        reading.run(evaluation.iterator.initializer)
+        return lambda: reading.run(evaluation.rows)
 
 
 def _waits() -> bool:
