@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import Saver, trained_batches
 from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.not_built import NotBuiltYetError
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from tests.tf import programs
