@@ -11,7 +11,8 @@
     +-- DamagedCheckpointError      E522  it is not what was saved
     +-- UnverifiedCheckpointError   E523  it has no manifest of ours
     +-- CheckpointMismatchError     E524  it is not of the tables of this program
-    `-- NotRemovedError             E525  it was not removed
+    +-- NotRemovedError             E525  it was not removed
+    `-- NoRoomForCopyError          E527  too little memory for a copy beside the live tables
 """
 from typing import ClassVar, Tuple
 
@@ -124,3 +125,18 @@ class NotRemovedError(CheckpointError):
     code = "E525"
     fields: ClassVar[Tuple[str, ...]] = ("path", "reason")
     template = "{path} was not removed: {reason}"
+
+
+class NoRoomForCopyError(CheckpointError):
+    """A session that only evaluates cannot have a copy of a checkpoint: there is too little memory.
+
+    Attributes:
+        prefix: of the checkpoint.
+        need_bytes: of its keys and embeddings, with their index.
+        have: a sentence with what is there, for each limit.
+    """
+
+    code = "E527"
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "need_bytes", "have")
+    template = ("the rows of checkpoint {prefix} need {need_bytes} bytes of memory for a copy beside the tables, and "
+                "there is: {have}. Nothing was changed. Evaluate after training has ended, or on another machine")

@@ -6,8 +6,10 @@ from typing import Iterator, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from ascpipe.checkpoint.contents import TableSpec
+from ascpipe.checkpoint.errors import NoRoomForCopyError
 from ascpipe.checkpoint.pieces import row_pieces
 from ascpipe.checkpoint.reader import Checkpoint
+from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import memory
 from ascpipe.tf import native
 
@@ -32,11 +34,15 @@ def instance_of(checkpoint: Checkpoint, tables: Sequence[Wanted]) -> Iterator[in
         The number of the instance, for ``GraphState.attach``. Sessions that it was given to by then keep it.
 
     Raises:
-        OutOfSharedMemoryError: the machine, or a limit, does not leave so much memory.
+        NoRoomForCopyError: the machine, or a limit, does not leave so much memory.
         DamagedCheckpointError: the files have changed since they were verified.
         tf.errors.OpError: a key is there twice, or there is no memory.
     """
-    memory.require(sum(_bytes(wanted.spec) for wanted in tables), "the rows of checkpoint " + checkpoint.prefix)
+    need = sum(_bytes(wanted.spec) for wanted in tables)
+    try:
+        memory.require(need, "the rows of checkpoint " + checkpoint.prefix)
+    except OutOfSharedMemoryError as error:
+        raise NoRoomForCopyError(checkpoint.prefix, need, error.have) from error
     number = ctypes.c_int64()
     native.call("asc_instance_new", ctypes.byref(number))
     try:

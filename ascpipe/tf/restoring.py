@@ -71,7 +71,7 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
 
     Raises:
         CheckpointError: no such checkpoint, or it is damaged, unverified, or not of such tables; nothing was changed.
-        OutOfSharedMemoryError: the graph only evaluates, and there is too little memory for a copy of the rows; nothing
+        NoRoomForCopyError: the graph only evaluates, and there is too little memory for a copy of the rows; nothing
             was changed.
         tf.errors.OpError: the pipeline has failed, a table has too little room, or TensorFlow could not restore its
             part.

@@ -142,7 +142,7 @@ class Saver(tf.compat.v1.train.Saver):
             ValueError: there is no such checkpoint at all, or none of the ``restore_model_version`` of ``init``.
             FileExistsError: it has variables and no tables; nothing was changed.
             CheckpointError: it is damaged, unverified, or not of such tables; nothing was changed.
-            OutOfSharedMemoryError: too little memory for a copy; nothing was changed.
+            NoRoomForCopyError: too little memory for a copy; nothing was changed.
             tf.errors.OpError: the pipeline has failed, there is too little room, or TensorFlow could not restore its
                 part.
         """

@@ -3,6 +3,7 @@ import gc
 import mmap
 import os
 import signal
+import types
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 
 from ascpipe.checkpoint.contents import TableSpec
-from ascpipe.checkpoint.errors import NotSavedError
-from ascpipe.tf import Saver
+from ascpipe.checkpoint.errors import NoRoomForCopyError, NotSavedError
+from ascpipe.errors import OutOfSharedMemoryError
+from ascpipe.tf import Saver, instances
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.instances import Wanted, instance_of
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
@@ -251,3 +253,15 @@ class TestRefusals:
         reader = Reader(PROBES)
         with reader.graph.as_default(), pytest.raises(OSError, match="the pipeline of this graph was started"):
             programs.table("user")
+
+
+def test_a_copy_for_which_there_is_no_memory_is_an_error_with_numbers(monkeypatch):
+    def refuse(need, what):
+        raise OutOfSharedMemoryError(what, need, "1.0 MiB free")
+
+    monkeypatch.setattr(instances.memory, "require", refuse)
+    spec = TableSpec("t", 4, "int64", (), 1000, 0, None, None)
+    with pytest.raises(NoRoomForCopyError, match=r"model-7 need [0-9]+ bytes.*1\.0 MiB free") as told:
+        with instance_of(types.SimpleNamespace(prefix="model-7"), [Wanted(0, spec)]):
+            pass
+    assert told.value.need_bytes > 1000 * (8 + 4 * 4)
