@@ -19,15 +19,17 @@ class Wanted(NamedTuple):
 
     Attributes:
         number: of the live table.
-        spec: of the checkpoint; its rows may be missing there, if there are none.
+        checkpoint: that has it.
+        spec: of it there; its rows may be missing there, if there are none.
     """
 
     number: int
+    checkpoint: Checkpoint
     spec: TableSpec
 
 
 @contextlib.contextmanager
-def instance_of(checkpoint: Checkpoint, tables: Sequence[Wanted]) -> Iterator[int]:
+def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
     """Read keys and embeddings of tables into memory of this process.
 
     Yields:
@@ -39,15 +41,16 @@ def instance_of(checkpoint: Checkpoint, tables: Sequence[Wanted]) -> Iterator[in
         tf.errors.OpError: a key is there twice, or there is no memory.
     """
     need = sum(_bytes(wanted.spec) for wanted in tables)
+    prefixes = ", ".join(sorted({wanted.checkpoint.prefix for wanted in tables}))
     try:
-        memory.require(need, "the rows of checkpoint " + checkpoint.prefix)
+        memory.require(need, "the rows of checkpoint " + prefixes)
     except OutOfSharedMemoryError as error:
-        raise NoRoomForCopyError(checkpoint.prefix, need, error.have) from error
+        raise NoRoomForCopyError(prefixes, need, error.have) from error
     number = ctypes.c_int64()
     native.call("asc_instance_new", ctypes.byref(number))
     try:
         for wanted in tables:
-            _read(number.value, checkpoint, wanted)
+            _read(number.value, wanted)
         yield number.value
     finally:
         native.call("asc_instance_release", number.value)
@@ -59,11 +62,11 @@ def _bytes(spec: TableSpec) -> int:
     return size.value
 
 
-def _read(instance: int, checkpoint: Checkpoint, wanted: Wanted) -> None:
+def _read(instance: int, wanted: Wanted) -> None:
     spec, start = wanted.spec, 0
     keys, rows = _memory(instance, wanted)
     if spec.rows:
-        for some_keys, some_rows in checkpoint.arrays(spec.name, lambda of: row_pieces(of)[:2]):
+        for some_keys, some_rows in wanted.checkpoint.arrays(spec.name, lambda of: row_pieces(of)[:2]):
             end = start + len(some_keys)
             keys[start:end], rows[start:end] = some_keys, some_rows
             start = end

@@ -8,7 +8,6 @@ import numpy as np
 from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
 from ascpipe.checkpoint.errors import CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
-from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import table_rows
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.hold import Hold, TableState, hold
@@ -109,7 +108,7 @@ def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[_Load], re
             if checkpoint.dense_prefix is not None:
                 restore_dense(checkpoint.dense_prefix)
             return rows
-    with instance_of(checkpoint, [Wanted(load.table.shape.number, load.spec) for load in loads]) as instance:
+    with instance_of([Wanted(load.table.shape.number, checkpoint, load.spec) for load in loads]) as instance:
         attach(instance)
         if checkpoint.dense_prefix is not None:
             restore_dense(checkpoint.dense_prefix)
@@ -122,7 +121,8 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
     """Verify checkpoints, then let tables begin another training as they are there, under any name.
 
     Keys, rows, counts and timestamps are taken over, and the optimizer slots that the program has; those that are not
-    there begin as for new keys. Thresholds and initial rows stay the program's; a key with a row is admitted.
+    there begin as for new keys. Thresholds and initial rows stay the program's; a key with a row is admitted. A session
+    of a graph that only evaluates reads a copy of its own, and the tables stay as they are.
 
     Args:
         state, pipeline, attach, allow_unverified: as those of ``restore_checkpoint``.
@@ -132,16 +132,19 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
         Rows by the name of the table.
 
     Raises:
-        CheckpointError, NotBuiltYetError, tf.errors.OpError: as ``restore_checkpoint``.
+        CheckpointError, tf.errors.OpError: as ``restore_checkpoint``.
     """
     pipeline.background.settle()
-    if not state.trains:
-        raise NotBuiltYetError("a warm start in a graph that only evaluates", "warm-start the graph that trains")
     with contextlib.ExitStack() as opened:
         checkpoints = {prefix: opened.enter_context(open_checkpoint(prefix, allow_unverified=allow_unverified))
                        for prefix in sorted({source.prefix for source in sources.values()})}
         loads = {name: _beginning(state, checkpoints[source.prefix], state.tables[name], source.name)
                  for name, source in sources.items()}
+        if not state.trains:
+            with instance_of([Wanted(load.table.shape.number, checkpoints[sources[name].prefix], load.spec)
+                              for name, load in loads.items()]) as instance:
+                attach(instance)
+            return {name: load.spec.rows for name, load in loads.items()}
         attach()
         with hold(alone=True) as held:
             for name, load in loads.items():

@@ -15,9 +15,10 @@ from ascpipe.shm.bell import Bell, ring_plain
 from ascpipe.shm.ring import Place
 from ascpipe.tables.table import Table
 from ascpipe.workers.cuts import Bells
-from ascpipe.workers.eval_stage import EvalStage
+from ascpipe.workers.eval_stage import EvalStage, Questions
 from ascpipe.workers.key_worker import KeyStage
 from ascpipe.workers.train_stage import TrainStage
+from ascpipe.workers.turns import Turns
 from tests.support.pause_points import install
 from tests.support.replayed_table import ReplayedTable
 
@@ -153,12 +154,14 @@ def _key_step(sim: "ForkedSim", worker: ForkedWorker) -> Callable[[], int]:
 
 def _table_step(sim: "ForkedSim", worker: ForkedWorker, tables: List[Table], restart: bool) -> Callable[[], int]:
     trainer = Bell(sim.session, layout.BELL_TRAINER).ring
-    bells, stages = Bells(trainer, trainer), []  # the pump is the same thread
+    bells = Bells(trainer, trainer)  # the pump is the same thread
+    trains, readers = {}, []
     for index in range(worker.number, len(sim.tables), sim.table_workers):
         table = ReplayedTable(sim, index)
-        train = TrainStage(sim.tables[index], table, Place(sim.ring, index), bells, restart=restart)
-        stages += [train, EvalStage(table.resolve, Place(sim.eval_pump.ring, index), train.is_readable, bells)]
+        train = trains[index] = TrainStage(sim.tables[index], table, Place(sim.ring, index), bells, restart=restart)
+        readers.append(EvalStage(table.resolve, Place(sim.eval_pump.ring, index), train.is_readable, bells))
         tables.append(table)
+    stages = (Turns(sim.ring, list(trains), list(trains.values())), Questions(sim.eval_pump.ring, readers))
     return lambda: sum(stage.step() for stage in stages)
 
 
@@ -187,5 +190,7 @@ def _lowest(table: Table, n: int) -> List[int]:
 
 
 def _indexed(table: Table) -> List[Any]:
-    at = table._index.entries >= 0
-    return sorted(zip(table._index.keys[at].tolist(), table._index.entries[at].tolist()))
+    index = table._index
+    return sorted((key, entry) for line, words in zip(index.lines.reshape(-1, 8).tolist(),
+                                                      index.lines32.reshape(-1, 16).tolist())
+                  for key, entry in zip(line[:words[15]], words[10:]))

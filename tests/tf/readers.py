@@ -21,7 +21,7 @@ def adagrad():
 
 def sized(mode):
     """What makes the tables of a program, whose rows live where the mode says."""
-    def table(name, rows=100, dim=programs.DIM, initializer=None):
+    def table(name, rows=100, dim=programs.DIM, initializer=None, host_rows=0):
         return create_table(tf.int64, dim, name, tf.compat.v1.random_normal_initializer(stddev=0.3, seed=11),
                             **MODES[mode])
 

@@ -87,7 +87,7 @@ def test_lookups_train_as_those_of_other_tables_do(kwargs):
     tf.compat.v1.orthogonal_initializer(seed=4)], ids=["constant", "distribution", "pool"])
 def test_rows_begin_as_the_initializer_says(initializer, monkeypatch):
     table = programs.table
-    monkeypatch.setattr(programs, "table", lambda name, rows: table(name, rows, initializer=initializer))
+    monkeypatch.setattr(programs, "table", lambda name, rows, host_rows=0: table(name, rows, initializer=initializer))
     assert losses("gradient_descent") == losses("gradient_descent", expansion=False)
 
 

@@ -23,7 +23,7 @@ SIZES = {"device": {"device_vocabulary_size": 100}, "host": {"device_vocabulary_
 def trained(folder, tier, monkeypatch):
     """Train and save; rows by table and key, as an evaluation sees them."""
     initializer = tf.compat.v1.random_normal_initializer(stddev=0.3)
-    monkeypatch.setattr(programs, "table", lambda name, _: create_table(
+    monkeypatch.setattr(programs, "table", lambda name, rows, host_rows=0: create_table(
         tf.int64, programs.DIM, name, initializer, **SIZES[tier]))
     program = programs.Program(SOURCE, lambda: programs.optimizer("adagrad", 0.3), eval_source=SOURCE)
     rows = {"user": {}, "item": {}}

@@ -54,7 +54,7 @@ def test_losses_are_bit_identical_with(mode, expected):
 
 
 def test_losses_are_bit_identical_with_host_rows_and_a_device_of_one_batch(expected, monkeypatch):
-    monkeypatch.setattr(programs, "table", lambda name, rows: create_table(
+    monkeypatch.setattr(programs, "table", lambda name, rows, host_rows=0: create_table(
         tf.int64, programs.DIM, name, tf.compat.v1.random_normal_initializer(stddev=0.3, seed=11),
         device_vocabulary_size=24, host_vocabulary_size=100))
     assert tensor_programs.losses(SOURCE, optimizer) == expected

@@ -42,6 +42,8 @@ def test_every_op_is_documented():
 
     ours = [op for op in op_def_registry.get_registered_ops() if op.startswith("Asc")]
     assert sorted(ours) == [
-        "AscAttach", "AscCut", "AscLocalRows", "AscLookup", "AscLookupGrad", "AscNextPlan", "AscOpenServedTable",
-        "AscProvisionalPlan", "AscReadRows", "AscRestoreRows", "AscServedLookup", "AscServedTable", "AscSubmit",
-        "AscTableInit", "AscWriteRows"]
+        "AscApplyAdagrad", "AscApplyAdagradByAddress", "AscApplyFtrl", "AscApplyGradientDescent",
+        "AscApplyGradientDescentByAddress", "AscApplyLazyAdam", "AscApplyLazyAdamByAddress", "AscAttach",
+        "AscCut", "AscLocalRows", "AscLookup", "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad",
+        "AscNextPlan", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive",
+        "AscRestoreRows", "AscServedLookup", "AscServedTable", "AscSubmit", "AscTableInit", "AscWriteRows"]

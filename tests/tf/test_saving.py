@@ -29,7 +29,7 @@ class Run:
 
     def __init__(self, tier, optimizer, monkeypatch, skip=0, initializer=None):
         initializer = initializer or tf.compat.v1.random_normal_initializer(stddev=0.3, seed=11)
-        monkeypatch.setattr(programs, "table", lambda name, rows, _=None: create_table(
+        monkeypatch.setattr(programs, "table", lambda name, rows, host_rows=0: create_table(
             tf.int64, programs.DIM, name, initializer, **TIERS[tier]))
         self.program = programs.Program(
             SOURCE, functools.partial(programs.optimizer, optimizer, RATES[optimizer]), eval_source=EVERY_KEY * 3,

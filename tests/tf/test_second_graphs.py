@@ -184,7 +184,7 @@ def test_the_copy_of_a_checkpoint_goes_with_its_session():
         spec = TableSpec("user", programs.DIM, "int64", (), ManyRows.count, 0, None, None)
         with reader.session() as run:
             before = resident_bytes()
-            with instance_of(ManyRows(), [Wanted(reader.tables[0].shape.number, spec)]) as number:
+            with instance_of([Wanted(reader.tables[0].shape.number, ManyRows(), spec)]) as number:
                 state.attach(run, number)
             assert not state.is_live(run) and resident_bytes() > before + (80 << 20)
         del run
@@ -262,6 +262,6 @@ def test_a_copy_for_which_there_is_no_memory_is_an_error_with_numbers(monkeypatc
     monkeypatch.setattr(instances.memory, "require", refuse)
     spec = TableSpec("t", 4, "int64", (), 1000, 0, None, None)
     with pytest.raises(NoRoomForCopyError, match=r"model-7 need [0-9]+ bytes.*1\.0 MiB free") as told:
-        with instance_of(types.SimpleNamespace(prefix="model-7"), [Wanted(0, spec)]):
+        with instance_of([Wanted(0, types.SimpleNamespace(prefix="model-7"), spec)]):
             pass
     assert told.value.need_bytes > 1000 * (8 + 4 * 4)

@@ -31,7 +31,7 @@ def results(optimizer, monkeypatch, user=(KEYS, 0), item=(KEYS, 0), prefetch=40,
     """Losses of each step, the rows of every key at the end, and the tables' sizes, for (device, host) rows."""
     sizes = {"user": user, "item": item}
 
-    def sized(name, rows, initializer=None):
+    def sized(name, rows, initializer=None, host_rows=0):
         return create_table(tf.int64, programs.DIM, name,
                             tf.compat.v1.random_normal_initializer(stddev=0.3, seed=11),
                             device_vocabulary_size=sizes[name][0], host_vocabulary_size=sizes[name][1])

@@ -4,12 +4,10 @@ import numpy as np
 from bench.cases import swap
 
 
-def test_after_the_moves_of_a_batch_the_device_holds_its_keys_and_the_host_all_others(monkeypatch):
-    monkeypatch.setattr(swap, "KEYS", 40)
-    monkeypatch.setattr(swap, "DEVICE_ROWS", 4)
+def test_after_the_moves_of_a_batch_the_device_holds_its_keys_and_the_host_all_others():
     random = np.random.RandomState(1)
     batches = np.concatenate([random.permutation(40) for _ in range(3)]).reshape(-1, 4)
-    home_of = {key: home for home, key in enumerate(batches[:10].reshape(-1).tolist())}
+    home_of = {key: home for home, key in enumerate(batches[:swap.PART].reshape(-1).tolist())}
     device = dict(enumerate(batches[-1].tolist()))
     for batch, moves in zip(batches, swap._moves(batches)):
         assert len(set(moves.in_slots.tolist())) == len(moves.in_slots) == len(moves.out_slots) == len(moves.in_homes)
