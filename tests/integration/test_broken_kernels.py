@@ -5,8 +5,11 @@ import subprocess
 import sys
 
 import pytest
+from numba.core.caching import _CacheLocator
 
 from ascpipe.daemon import kernel_cache, kernel_seal, warm_up
+from ascpipe.kernels import bits
+from ascpipe.shm import atomics
 from tests.support.daemons import DaemonProcess
 from tests.support.waiting import wait_until
 
@@ -19,13 +22,13 @@ DAMAGES = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A copy of the compiled kernels of this machine, not sealed."""
+    """A copy of the compiled kernels of this tree, not sealed; other trees with the same sources share the folder."""
     ready = warm_up.warm_up("").folder
     monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path / "cache"))
     copy = kernel_cache.prepare(str(tmp_path / "cache"))
-    os.rmdir(copy)
-    shutil.copytree(ready, copy)
-    os.unlink(os.path.join(copy, kernel_seal.SEAL))
+    for source in (atomics.__file__, bits.__file__):
+        mine = _CacheLocator.get_suitable_cache_subpath(source)
+        shutil.copytree(os.path.join(ready, mine), os.path.join(copy, mine))
     return copy
 
 
