@@ -44,25 +44,31 @@ def replaced(daemon, place, before):
     return workers(daemon)[place]
 
 
+def oom_score_adj(pid):
+    with open("/proc/{}/oom_score_adj".format(pid)) as file:
+        return file.read().strip()
+
+
 def test_workers_are_forked_and_fenced_in_as_executed_ones_are_and_outlive_the_template(daemon):
     pids = workers(daemon)
     loaded = template(daemon, pids)
     for place, pid in pids.items():
         process = psutil.Process(pid)
         assert TEMPLATE in command(pid)  # it was not executed
+        wait_until(lambda: oom_score_adj(pid) == {KEY: "500", TABLE: "100"}[place.kind])  # noqa: B023
         assert (process.ppid(), os.getpgid(pid), os.getsid(pid)) == (daemon.pid, pid, pid)
         assert process.rlimit(psutil.RLIMIT_CORE) == (0, 0)
-        with open("/proc/{}/oom_score_adj".format(pid)) as file:
-            assert file.read().strip() == {KEY: "500", TABLE: "100"}[place.kind]
         process.terminate()  # as a service manager does to the whole group
-    first = replaced(daemon, Worker(TABLE, 0), pids)
+    first = replaced(daemon, Worker(KEY, 0), pids)
     assert TEMPLATE in command(first)
+    # it has begun: one that has not dies with the template, which has other points
+    wait_until(lambda: oom_score_adj(first) == "500")
     os.kill(loaded, signal.SIGKILL)
     wait_until(lambda: not is_alive(loaded))
     pids = workers(daemon)
-    assert (pids[Worker(TABLE, 0)], all(map(is_alive, pids.values()))) == (first, True)
-    executed = replaced(daemon, Worker(KEY, 0), pids)
-    wait_until(lambda: "key_worker" in command(executed))
+    assert (pids[Worker(KEY, 0)], all(map(is_alive, pids.values()))) == (first, True)
+    executed = replaced(daemon, Worker(TABLE, 0), pids)
+    wait_until(lambda: "table_worker" in command(executed))
     assert [worker["restarts"] for worker in daemon.workers()] == [1, 1]
 
 
