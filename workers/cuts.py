@@ -43,7 +43,8 @@ class Cuts:
                  give_up_entries: Callable[[], None]) -> None:
         self._view, self._table, self._bells, self._give_up_entries = view, table, bells, give_up_entries
         self._snapshots = snapshots
-        self.is_loading = False  #: the table is granted to the trainer: leave it alone, but for ``finish_load``
+        self.is_loading = False  #: the table is granted to the trainer: leave it alone, but for ``go_on_with_load``
+        self._is_indexed = False  # what the trainer has written so far
 
     def is_asked(self) -> bool:
         """Whether there is a cut to apply; to be seen before the look at the frames that it must wait for."""
@@ -87,21 +88,27 @@ class Cuts:
             header["evicted"] += table.evict(int(header["cut_argument"]))
         self._store_applied()
 
-    def finish_load(self) -> bool:
-        """Take over what the trainer has filled in; False if it has not said that it is done."""
-        if self._load("cut_filled") < self._load("cut_committed"):
+    def go_on_with_load(self) -> bool:
+        """Take over what the trainer has filled in, or index the entries while it writes rows; False if it must write.
+        """
+        committed, room = self._load("cut_committed"), int(self._view.header["cut_argument"])
+        if self._load("cut_filled") >= committed:
+            is_whole = loads.take_over(truth_of(self._view), room)
+            self._table.rebuild((), (), is_indexed=self._is_indexed and is_whole)
+            self.is_loading = False
+            self._store_applied()
+            return True
+        if self._is_indexed or self._load("load_keyed") < committed:
             return False
-        loads.take_over(truth_of(self._view), int(self._view.header["cut_argument"]))
-        self._table.rebuild((), ())
-        self.is_loading = False
-        self._store_applied()
+        self._table.index_entries(room)
+        self._is_indexed = True
         return True
 
     def _grant(self, asked: int) -> None:
-        self.is_loading = True
+        self.is_loading, self._is_indexed = True, False
         if self._load("cut_granted") == asked:
             return  # by an earlier worker: since then all of it is the trainer's
-        self._table.reset()
+        self._table.empty()
         self._give_up_entries()
         self._view.header["load_entries"] = loads.NOT_WRITTEN
         self._store("cut_granted", asked)  # SYNC cut-granted
@@ -137,7 +144,7 @@ class CutStage(Stage):
     def act(self) -> bool:
         """Carry out the next action; False if there is none, or it must wait."""
         if self._cuts.is_loading:
-            return self._cuts.finish_load()
+            return self._cuts.go_on_with_load()
         if not self._cuts.is_asked() or self._cuts.must_wait():
             return False
         self._cuts.apply()

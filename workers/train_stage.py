@@ -72,7 +72,7 @@ class TrainStage(Stage):
     def act(self) -> bool:
         """Carry out the next action; False if there is none, or it must wait."""
         if self.is_loading:
-            return self._cuts.finish_load()
+            return self._cuts.go_on_with_load()
         self._look.flags[0] = self.flags()
         return any(self.carry_out(action, number) for _, action, number in self._look.next_actions())
 

@@ -137,8 +137,8 @@ def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
     raise ValueError("no part of the rows has all of these {} columns".format(width))
 
 
-class CandidateBlock(NamedTuple):
-    """Some keys that are counted and have no row yet.
+class KeyBlock(NamedTuple):
+    """Some keys and what is known of them, without rows: those of candidates, which have none, or those of a Block.
 
     Attributes:
         keys: int64[n].

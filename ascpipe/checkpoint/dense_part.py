@@ -4,7 +4,7 @@ import re
 from typing import Dict
 
 from ascpipe.checkpoint import disk
-from ascpipe.checkpoint.digests import FileDigests
+from ascpipe.checkpoint.digests import file_digest
 from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.paths import DENSE
 
@@ -27,8 +27,7 @@ def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedF
             raise OSError(errno.EINVAL, "a file that is none of TensorFlow's checkpoints", foreign[0])
         if needed and stem + ".index" not in names:
             raise OSError(errno.ENOENT, "TensorFlow's part was not written", stem + ".index")
-        with FileDigests() as digests:
-            saved = {name: _made_durable(fd, name, digests) for name in names}
+        saved = {name: _made_durable(fd, name) for name in names}
         disk.sync(fd)
         return saved
     finally:
@@ -45,13 +44,13 @@ def variables_of(dense: Dict[str, SavedFile]) -> Dict[str, SavedFile]:
     return {name: saved for name, saved in dense.items() if not name.endswith(".meta")}
 
 
-def _made_durable(fd: int, name: str, digests: FileDigests) -> SavedFile:
+def _made_durable(fd: int, name: str) -> SavedFile:
     file = disk.open_file(fd, name)
     try:
         disk.limit_mode(file)
         disk.sync(file)
         size = disk.stamp(file).size
-        return SavedFile(size, digests.digest(file, size))
+        return SavedFile(size, file_digest(file, size))
     finally:
         disk.close(file)
 
@@ -100,7 +99,6 @@ def _is_copy(directory_fd: int, name: str, saved: SavedFile) -> bool:
     except OSError:
         return False
     try:
-        with FileDigests() as digests:
-            return disk.stamp(file).size == saved.size and digests.digest(file, saved.size) == saved.digest
+        return disk.stamp(file).size == saved.size and file_digest(file, saved.size) == saved.digest
     finally:
         disk.close(file)

@@ -1,21 +1,17 @@
 """Digest of a file: BLAKE2b over its length and the CRC-32 of each MiB.
 
-CRC-32 is several times as fast as a cryptographic digest of all bytes, its pieces can be computed in
-parallel, and against damage it serves as well; BLAKE2b binds the pieces to their order and number.
-Nobody is kept from *making* a checkpoint with matching digests, by this or by any digest without a key.
+CRC-32 is several times as fast as a cryptographic digest of all bytes, and against damage it serves as well;
+BLAKE2b binds the pieces to their order and number.  Nobody is kept from *making* a checkpoint with matching
+digests, by this or by any digest without a key.
 """
 import hashlib
-import os
-from concurrent.futures import ThreadPoolExecutor
-from typing import List, Tuple
+from typing import List
 
 from isal import isal_zlib  # the CRC-32 of zlib, four times as fast
 
 from ascpipe.checkpoint import disk
 
 PIECE_BYTES = 1 << 20
-_TASK_PIECES = 32
-_THREADS = 4
 
 
 def digest_of(content: bytes) -> str:
@@ -59,39 +55,15 @@ class StreamDigest:
         return _of_pieces(self.size, self.sums())
 
 
-class FileDigests:
-    """Computes digests of files on a few threads; close it, or use ``with``."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1))
-
-    def digest(self, fd: int, size: int) -> str:
-        """Digest of the first ``size`` bytes of a file; OSError if it is shorter."""
-        pieces = -(-size // PIECE_BYTES)
-        tasks = [(fd, size, first, min(pieces, first + _TASK_PIECES)) for first in range(0, pieces, _TASK_PIECES)]
-        parts = self._threads.map(_crcs, tasks) if len(tasks) > 1 else map(_crcs, tasks)
-        return _of_pieces(size, b"".join(parts))
-
-    def close(self) -> None:
-        """End the threads."""
-        self._threads.shutdown()
-
-    def __enter__(self) -> "FileDigests":
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        self.close()
-
-
-def _crcs(task: Tuple[int, int, int, int]) -> bytes:
-    fd, size, first, end = task
-    buffer = memoryview(bytearray(PIECE_BYTES))
+def file_digest(fd: int, size: int) -> str:
+    """Digest of the first ``size`` bytes of a file, which is read from its start to there; OSError if it is shorter."""
+    buffer = memoryview(bytearray(min(size, PIECE_BYTES)))
     packed = []
-    for piece in range(first, end):
-        content = buffer[:min(PIECE_BYTES, size - piece * PIECE_BYTES)]
-        disk.read_into(fd, piece * PIECE_BYTES, content)
+    for start in range(0, size, PIECE_BYTES):
+        content = buffer[:min(PIECE_BYTES, size - start)]
+        disk.read_into(fd, start, content)
         packed.append(_packed(isal_zlib.crc32(content)))
-    return b"".join(packed)
+    return _of_pieces(size, b"".join(packed))
 
 
 def _packed(crc: int) -> bytes:

@@ -22,7 +22,7 @@ def places(keys: np.ndarray, sought: np.ndarray) -> Tuple[np.ndarray, np.ndarray
 
 _FEW = 1 << 12  #: keys that are sorted at once
 _MANY = (1 << 31) - 1  #: as many as an int32 counts
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F)  # odd, of no pattern
 
 
@@ -51,14 +51,14 @@ def repeated(keys: np.ndarray) -> Optional[int]:
 
 def _contended(keys: np.ndarray, factor: int) -> Tuple[Optional[int], np.ndarray]:
     """A key that met its twin, or None; the keys whose place another one took."""
-    shift = np.uint64(64 - len(keys).bit_length() - 1)  # two to four places for a key
-    taken = np.empty(1 << 64 - int(shift), np.int32)
-    for start, places_of in _hashed(keys, factor, shift):
-        taken[places_of] = np.arange(start, start + len(places_of), dtype=np.int32)
+    bits = len(keys).bit_length() + 1  # two to four places for a key
+    taken, found = np.empty(1 << bits, np.int32), np.empty(_CHUNK, np.int32)
+    for _, places_of, numbers in _hashed(keys, factor, 64 - bits):
+        taken[places_of] = numbers
     lost: List[np.ndarray] = []
-    for start, places_of in _hashed(keys, factor, shift):
-        there = taken[places_of]
-        losers = np.flatnonzero(there != np.arange(start, start + len(there), dtype=np.int32))
+    for start, places_of, numbers in _hashed(keys, factor, 64 - bits):
+        there = taken.take(places_of, out=found[:len(places_of)], mode="clip")  # all are within: no need to look
+        losers = np.flatnonzero(there != numbers)
         losing = keys[start + losers]
         twins = losing == keys[there[losers]]
         if twins.any():
@@ -67,8 +67,16 @@ def _contended(keys: np.ndarray, factor: int) -> Tuple[Optional[int], np.ndarray
     return None, np.concatenate(lost)
 
 
-def _hashed(keys: np.ndarray, factor: int, shift: np.uint64) -> Iterator[Tuple[int, np.ndarray]]:
-    """Of each chunk of keys, the number of its first one and the hashes: the upper bits of a product."""
+def _hashed(keys: np.ndarray, factor: int, shift: int) -> Iterator[Tuple[int, np.ndarray, np.ndarray]]:
+    """Of each chunk of keys: the number of its first one, the hashes (upper bits of a product), and the numbers.
+
+    The arrays are those of the next chunk, too: so they stay in the processor's cache.
+    """
+    products, numbers = np.empty(_CHUNK, np.uint64), np.arange(_CHUNK, dtype=np.int32)
     for start in range(0, len(keys), _CHUNK):
         chunk = keys[start:start + _CHUNK].view(np.uint64)
-        yield start, ((chunk * np.uint64(factor)) >> shift).view(np.int64)
+        hashes = products[:len(chunk)]
+        np.multiply(chunk, np.uint64(factor), out=hashes)
+        np.right_shift(hashes, np.uint64(shift), out=hashes)
+        yield start, hashes.view(np.int64), numbers[:len(chunk)]
+        numbers += np.int32(_CHUNK)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint import ranks as rank_rule
-from ascpipe.checkpoint.contents import FLOAT_BYTES, Block, CandidateBlock, PartedBlock, Position, TableSpec
+from ascpipe.checkpoint.contents import FLOAT_BYTES, Block, KeyBlock, PartedBlock, Position, TableSpec
 from ascpipe.checkpoint.pieces import (
     DATA,
     Piece,
@@ -71,25 +71,38 @@ class Checkpoint:
         for block in self.parted_blocks(table, rank, ranks, block_rows):
             yield block.joined()
 
-    def parted_blocks(self, table: str, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
-                      targets: Optional[Targets] = None) -> Iterator[PartedBlock]:
-        """As ``blocks``, of each row the embedding and each optimizer slot apart.
+    def parted_blocks(self, table: str, rank: int = 0, ranks: int = 1,
+                      block_rows: Optional[int] = None) -> Iterator[PartedBlock]:
+        """As ``blocks``, of each row the embedding and each optimizer slot apart."""
+        for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows):
+            yield PartedBlock(keys, tuple(parts), counts, timestamps)
+
+    def keys_with_rows(self, table: str) -> Iterator[KeyBlock]:
+        """Keys that have a row, in the order of ``blocks``, without their rows."""
+        for keys, counts, timestamps in self.arrays(table, count_pieces):
+            yield KeyBlock(keys, counts, timestamps)
+
+    def row_parts(self, table: str, targets: Targets) -> Iterator[Sequence[np.ndarray]]:
+        """The rows of ``keys_with_rows`` alone, in that order; the blocks may be others.
 
         Args:
             targets: where the caller wants the parts of rows, float32[n, width], contiguous.  A hint: a part may lie
                 elsewhere, and one block more than was given may have been read already.
         """
-        def piece_targets(start: int, n: int) -> Sequence[Optional[np.ndarray]]:
-            return [] if targets is None else [None, *targets(start, n), None, None]
+        def pieces_of(spec: TableSpec) -> Tuple[Piece, ...]:
+            return row_pieces(spec)[:-2]
 
-        for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows, piece_targets):
-            yield PartedBlock(keys, tuple(parts), counts, timestamps)
+        def piece_targets(start: int, n: int) -> Sequence[Optional[np.ndarray]]:
+            return [None, *targets(start, n)]
+
+        for _, *parts in self.arrays(table, pieces_of, targets=piece_targets):
+            yield parts
 
     def candidates(self, table: str, rank: int = 0, ranks: int = 1,
-                   block_rows: Optional[int] = None) -> Iterator[CandidateBlock]:
+                   block_rows: Optional[int] = None) -> Iterator[KeyBlock]:
         """Keys that are counted and have no row, as ``blocks``."""
         for keys, counts, timestamps in self.arrays(table, candidate_pieces, rank, ranks, block_rows):
-            yield CandidateBlock(keys, counts, timestamps)
+            yield KeyBlock(keys, counts, timestamps)
 
     def row_count(self, table: str, rank: int = 0, ranks: int = 1) -> int:
         """How many keys ``blocks`` gives in all."""
@@ -99,11 +112,10 @@ class Checkpoint:
         """How many keys ``candidates`` gives in all."""
         return self._count(table, candidate_pieces, rank, ranks)
 
-    def counts(self, table: str) -> Iterator[CandidateBlock]:
+    def counts(self, table: str) -> Iterator[KeyBlock]:
         """All keys, with a row or without, and their counts and timestamps."""
-        for pieces_of in (count_pieces, candidate_pieces):
-            for keys, counts, timestamps in self.arrays(table, pieces_of):
-                yield CandidateBlock(keys, counts, timestamps)
+        yield from self.keys_with_rows(table)
+        yield from self.candidates(table)
 
     def deleted(self, table: str) -> np.ndarray:
         """int64[deleted]: of a delta, the keys that its parent has and it has no more."""

@@ -4,7 +4,7 @@ from typing import Dict, Iterable, List, Sequence, Union
 import numpy as np
 
 from ascpipe.checkpoint import disk
-from ascpipe.checkpoint.contents import Block, CandidateBlock, PartedBlock, TableSpec, columns
+from ascpipe.checkpoint.contents import Block, KeyBlock, PartedBlock, TableSpec, columns
 from ascpipe.checkpoint.digests import StreamDigest
 from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.pieces import (
@@ -92,7 +92,7 @@ class TableFolders:
             start += piece.width
         return _write(self._rows, [block.keys, *rows, block.counts, block.timestamps])
 
-    def write_candidates(self, block: CandidateBlock) -> int:
+    def write_candidates(self, block: KeyBlock) -> int:
         """Write some keys without a row; bytes written. ValueError if they are not what the spec says."""
         _check_keys(self._spec, block)
         self._candidate_count += len(block.keys)
@@ -150,9 +150,9 @@ def _write(folders: Sequence[_Folder], arrays: Sequence[np.ndarray]) -> int:
     return sum(values.nbytes for values in arrays)
 
 
-def _check_keys(spec: TableSpec, block: Union[Block, PartedBlock, CandidateBlock]) -> None:
+def _check_keys(spec: TableSpec, block: Union[Block, PartedBlock, KeyBlock]) -> None:
     shape = (len(block.keys),)
-    for name in CandidateBlock._fields:
+    for name in KeyBlock._fields:
         _check(spec, name, getattr(block, name), np.dtype(np.int64), shape)
     if (block.counts < 0).any() or (block.timestamps < 0).any():
         raise ValueError("table {!r}: a count or timestamp below 0".format(spec.name))

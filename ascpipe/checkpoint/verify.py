@@ -1,13 +1,13 @@
 """Whether a checkpoint is what was saved: every file of it, and whether its keys and counts make sense."""
 import os
-from concurrent.futures import ThreadPoolExecutor
-from typing import Dict, Iterable, NamedTuple, Tuple
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.contents import TableSpec
-from ascpipe.checkpoint.digests import FileDigests
+from ascpipe.checkpoint.digests import file_digest
 from ascpipe.checkpoint.keys import repeated
 from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.paths import DENSE
@@ -28,7 +28,12 @@ from ascpipe.checkpoint.pieces import (
 )
 from ascpipe.checkpoint.tree import Records, Tree
 
+_THREADS = 4
+
 Stamps = Dict[Tuple[str, str], disk.Stamp]  #: of each ``slice.data``, by table and folder
+
+
+_NO_KEYS = np.empty(0, np.int64)
 
 
 class Verified(NamedTuple):
@@ -45,36 +50,47 @@ def verified(tree: Tree, *, rows: bool = True) -> Verified:
         DamagedCheckpointError: it is not what was saved.
     """
     records = tree.records()
-    stamps: Stamps = {}
-    with FileDigests() as digests, ThreadPoolExecutor(1) as beside:
-        checks = []
+    stamps: Dict[Tuple[str, str], Future[disk.Stamp]] = {}
+    # A file is read by one thread from its start to its end, as the system reads ahead, and several files at a time.
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as readers, ThreadPoolExecutor(1) as beside:
+        checks: List[Future[Any]] = []
         for spec in records.manifest.tables:
-            _verify_pieces(tree, records, spec, key_pieces(spec), digests, stamps)
-            there = {piece.folder: piece for piece in key_pieces(spec)}
-            checks.append(beside.submit(check_table, tree, spec, there))  # while the disk works for the others
-            if rows:
-                _verify_pieces(tree, records, spec, float_pieces(spec) + pool_pieces(spec), digests, stamps)
+            keys, floats = key_pieces(spec), float_pieces(spec) + pool_pieces(spec) if rows else ()
+            for piece in keys + floats:
+                stamps[spec.name, piece.folder] = readers.submit(_verify_piece, tree, records, spec, piece)
+            checks.append(beside.submit(_check_when_read, [stamps[spec.name, piece.folder] for piece in keys], tree,
+                                        spec, {piece.folder: piece for piece in keys}))
         for name, saved in records.pair.dense.items() if rows else ():
-            _verify_file(tree, (DENSE, name), saved, digests)
-        for check in checks:
-            check.result()
-    return Verified(records, stamps)
+            checks.append(readers.submit(_verify_file, tree, (DENSE, name), saved))
+        try:
+            for outcome in checks:
+                outcome.result()
+            return Verified(records, {names: stamp.result() for names, stamp in stamps.items()})
+        except BaseException:
+            for task in [*checks, *stamps.values()]:
+                task.cancel()  # if it has not begun: what it would find changes nothing
+            raise
 
 
-def _verify_pieces(tree: Tree, records: Records, spec: TableSpec, pieces: Iterable[Piece], digests: FileDigests,
-                   stamps: Stamps) -> None:
-    for piece in pieces:
-        names = (spec.name, piece.folder)
-        tree.check_content((*names, ATTRIBUTE), piece.attribute)
-        stamps[names] = _verify_file(tree, (*names, DATA), records.manifest.data[spec.name][piece.folder], digests)
+def _check_when_read(parts: Sequence["Future[disk.Stamp]"], tree: Tree, spec: TableSpec,
+                     there: Dict[str, Piece]) -> None:
+    for part in parts:
+        part.result()
+    check_table(tree, spec, there)
 
 
-def _verify_file(tree: Tree, names: Tuple[str, ...], saved: SavedFile, digests: FileDigests) -> disk.Stamp:
+def _verify_piece(tree: Tree, records: Records, spec: TableSpec, piece: Piece) -> disk.Stamp:
+    names = (spec.name, piece.folder)
+    tree.check_content((*names, ATTRIBUTE), piece.attribute)
+    return _verify_file(tree, (*names, DATA), records.manifest.data[spec.name][piece.folder])
+
+
+def _verify_file(tree: Tree, names: Tuple[str, ...], saved: SavedFile) -> disk.Stamp:
     with tree.file(names) as file:
         stamp = disk.stamp(file)
         if stamp.size != saved.size:
             raise tree.damaged(os.path.join(*names), "it has {} bytes, {} were saved".format(stamp.size, saved.size))
-        if digests.digest(file, saved.size) != saved.digest:
+        if file_digest(file, saved.size) != saved.digest:
             raise tree.damaged(os.path.join(*names), "its {} bytes are not those that were saved".format(saved.size))
         return stamp
 
@@ -95,7 +111,8 @@ def check_table(tree: Tree, spec: TableSpec, there: Dict[str, Piece]) -> None:
                 raise tree.damaged(os.path.join(spec.name, folder, DATA), "{} at place {} is below 0".format(
                     int(values.min()), int(values.argmin())))
     keys = [there[folder] for folder in (KEY, CANDIDATE_KEY, DELETED_KEY) if folder in there]
-    double = repeated(np.concatenate([read_all(tree, spec.name, piece) for piece in keys]))
+    of_each = [read_all(tree, spec.name, piece) for piece in keys if piece.rows]
+    double = repeated(of_each[0] if len(of_each) == 1 else np.concatenate([_NO_KEYS, *of_each]))
     if double is not None:
         raise tree.damaged(os.path.join(spec.name, KEY, DATA), "key {} occurs twice".format(double))
 

@@ -8,7 +8,7 @@ from typing import Callable, Dict, Iterable, Iterator, Optional, Sequence, Union
 import numpy as np
 
 from ascpipe.checkpoint import checks, dense_part, disk, retention, staging
-from ascpipe.checkpoint.contents import Block, CandidateBlock, Link, PartedBlock, Position, TableSpec
+from ascpipe.checkpoint.contents import Block, KeyBlock, Link, PartedBlock, Position, TableSpec
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointPathError, NotPublishedError, NotSavedError
 from ascpipe.checkpoint.manifest import Manifest, SavedFile, encoded_manifest, encoded_pair
@@ -138,7 +138,7 @@ class CheckpointWriter:
             self._stage().sync_marker()
 
     def write_table(self, name: str, blocks: Iterable[Union[Block, PartedBlock]],
-                    candidates: Iterable[CandidateBlock] = (),
+                    candidates: Iterable[KeyBlock] = (),
                     pool: Optional[np.ndarray] = None, deleted: Optional[np.ndarray] = None) -> None:
         """Write one table, once, in any order of tables.
 

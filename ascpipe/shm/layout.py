@@ -205,6 +205,7 @@ TABLE = _struct(
     snapshot_bound=("<i8", 392),  # T: it is of the entries below
     snapshot_copied=("<i8", 400),  # T: entries below are copied; = snapshot_bound: it is over
     save_waits=("<i8", 408),  # T: steps that waited for room in a save's log of home rows
+    load_keyed=("<i8", 416),  # T, CUT_LOAD: id of the request: every entry is written, the worker may index them
     snapshot_logged=("<i8", 448),  # W; T stores 0 before it asks: images in the log
     snapshot_log_ready=("<i8", 456),  # W: images whose memory is there
     snapshot_waits=("<i8", 464),  # W: times it waited because the log was full

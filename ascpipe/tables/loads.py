@@ -29,13 +29,16 @@ def make_room(truth: Truth, entries: int, rows: int) -> int:
     return PLAN_OK
 
 
-def take_over(truth: Truth, room: int) -> None:
+def take_over(truth: Truth, room: int) -> bool:
     """Make truth of what was written into an empty table.  Idempotent; the caller rebuilds what is private.
 
     Args:
         truth: of the table.
         room: entries that there was room for; fewer are written only if something failed, and then the table is
             empty and keeps its rules.
+
+    Returns:
+        Whether all of them were written.
     """
     header = truth.header
     written = room if header["load_entries"] == room else 0
@@ -45,3 +48,4 @@ def take_over(truth: Truth, room: int) -> None:
         header["time"], header["access_threshold"], header["counting"] = (
             header["load_time"], header["load_threshold"], header["load_counting"])
     header["entries_used"] = written  # last: now they are seen
+    return written == room

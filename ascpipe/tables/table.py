@@ -296,12 +296,16 @@ class Table:
 
     def reset(self) -> None:
         """Forget every key.  Idempotent; no record may be pending, and touched frames must be touched again."""
+        self.empty()
+        self.rebuild((), ())
+
+    def empty(self) -> None:
+        """As ``reset``, of the truth alone: ``rebuild`` comes before anything else."""
         used = int(self._header["entries_used"])
         self._truth.entries32[:used, STATE] = FREE
         self._truth.slot_entries[:] = -1
         self._header["time"] = 0
         self._header["entries_used"] = 0  # after their states: nothing there is believed any more
-        self.rebuild((), ())
 
     def set_threshold(self, threshold: int) -> None:
         """Another access threshold, or with 0 an end of counting; a table without admission stays without."""
@@ -324,12 +328,18 @@ class Table:
 
     # ---- restart
 
-    def rebuild(self, window: Iterable[Tuple[int, np.ndarray]], records: Iterable[Record]) -> None:
+    def index_entries(self, count: int) -> None:
+        """Index the first ``count`` entries, all of them in use, that are not seen yet; ``rebuild`` then need not."""
+        self._index.rebuild(count, count, self._truth.entries, self._truth.entries32)
+
+    def rebuild(self, window: Iterable[Tuple[int, np.ndarray]], records: Iterable[Record], *,
+                is_indexed: bool = False) -> None:
         """Derive everything private from the truth, which is that after the last assigned record.
 
         Args:
             window: (number, held) of each touched frame that is not retired, oldest first.
             records: records that are not retired and may not be taken back, oldest first.
+            is_indexed: the index is that of the entries already.
         """
         truth, used, records = self._truth, int(self._header["entries_used"]), list(records)
         for held in self._window.values():
@@ -340,7 +350,8 @@ class Table:
             mark_window(held, self._masks, _bit(number))
             self._unplanned |= 1 << number % PLACES
         free = self._free_entry_count[0] = collect_free(used, self._masks, truth.entries32, self._free_entries)
-        self._index.rebuild(used - int(free), used, truth.entries, truth.entries32)
+        if not is_indexed:
+            self._index.rebuild(used - int(free), used, truth.entries, truth.entries32)
         self.rows = int(count_rows(used, HOME if self._home_rows else SLOT, truth.entries32))
         self.time = int(self._header["time"])
         if self._home_rows:

@@ -6,7 +6,7 @@ from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ascpipe.checkpoint.chain import MAX_DELTAS
-from ascpipe.checkpoint.contents import CandidateBlock, Link, Position
+from ascpipe.checkpoint.contents import KeyBlock, Link, Position
 from ascpipe.checkpoint.errors import CheckpointError
 from ascpipe.checkpoint.keys import places
 from ascpipe.checkpoint.paths import Place, place_of_save
@@ -158,6 +158,6 @@ def _without_seldom(tip: Tip, name: str, at: TableState, changes: Changes, least
                             deleted=np.concatenate([changes.deleted, keys[seldom & came_back]]))
 
 
-def _saved_counts(tip: Tip, name: str) -> Iterator[CandidateBlock]:
+def _saved_counts(tip: Tip, name: str) -> Iterator[KeyBlock]:
     with open_keys(tip.prefix) as checkpoint:
         yield from checkpoint.counts(name)

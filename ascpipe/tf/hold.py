@@ -5,6 +5,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from ascpipe.checkpoint.contents import KeyBlock
 from ascpipe.shm import layout
 from ascpipe.tf import native
 
@@ -76,6 +77,21 @@ class Hold:
             tf.errors.ResourceExhaustedError: so many do not fit, or there is no memory; nothing was changed.
         """
         native.call("asc_load_begin", self._number, table, entries, rows)
+
+    def write_entries(self, table: int, start: int, keys: KeyBlock, *, with_rows: bool) -> None:
+        """Write keys into entries ``start`` and following of a table that is being loaded.
+
+        Args:
+            keys: in no other entry.
+            with_rows: each has the row of the same number, at home or on the device.
+        """
+        arrays = [np.ascontiguousarray(values, np.int64) for values in keys]
+        native.call("asc_load_entries", self._number, table, start, len(arrays[0]),
+                    *(values.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)) for values in arrays), int(with_rows))
+
+    def end_entries(self, table: int) -> None:
+        """All entries are written: let the table worker index them while the rows are written."""
+        native.call("asc_load_keyed", self._number, table)
 
     def give_up_load(self, table: int) -> None:
         """Let the table worker take the table back, empty."""

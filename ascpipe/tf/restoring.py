@@ -235,7 +235,7 @@ def _load_table(state: GraphState, pipeline: Pipeline, held: Hold, checkpoint: C
     held.begin_load(number, spec.rows + spec.candidates, spec.rows)
     at = held.table(number)
     try:
-        written = _fill(at, checkpoint, load)
+        written = _fill(held, at, checkpoint, load)
     except BaseException:
         held.give_up_load(number)
         _log.error("table %r could not be read from %s and is empty now; restore a checkpoint before training goes on",
@@ -257,27 +257,39 @@ def _is_used(state: GraphState, name: str) -> bool:
     return any(name in stream.table_names() for stream in state.streams())
 
 
-def _fill(at: TableState, checkpoint: Checkpoint, load: _Load) -> int:
-    """Write entries and rows; returns how many keys."""
-    name, policies, start = load.spec.name, load.spec.policies, 0
+def _fill(held: Hold, at: TableState, checkpoint: Checkpoint, load: _Load) -> int:
+    """Write entries, then rows; returns how many keys."""
+    name = load.spec.name
     if name not in checkpoint.tables:
         return 0
+    written = _fill_entries(held, at, checkpoint, load)
+    held.end_entries(load.table.shape.number)
+    _fill_rows(at, checkpoint, load)
+    return written
+
+
+def _fill_entries(held: Hold, at: TableState, checkpoint: Checkpoint, load: _Load) -> int:
+    name, number, policies, start = load.spec.name, load.table.shape.number, load.spec.policies, 0
     has_admission = policies is not None and policies.access_threshold >= 0
     admitting = 0 if has_admission else max(0, int(at.header["access_threshold"]))
-    widths = [load.spec.dim, *(slot.width for slot in load.spec.slots)]
+    for with_rows, blocks in ((True, checkpoint.keys_with_rows(name)), (False, checkpoint.candidates(name))):
+        for keys in blocks:
+            if with_rows and admitting:  # how often it occurred is unknown, or said for another threshold
+                keys = keys._replace(counts=keys.counts.clip(min=admitting))
+            held.write_entries(number, start, keys, with_rows=with_rows)
+            start += len(keys.keys)
+    return start
+
+
+def _fill_rows(at: TableState, checkpoint: Checkpoint, load: _Load) -> None:
+    widths, start = [load.spec.dim, *(slot.width for slot in load.spec.slots)], 0
 
     def targets(first: int, n: int) -> Sequence[Optional[np.ndarray]]:
         return table_rows.row_targets(at, load.columns, first, n, widths)
 
-    for block in checkpoint.parted_blocks(name, targets=targets):
-        if admitting:  # how often a key occurred is not known, or said for another threshold, but it was admitted
-            block = block._replace(counts=block.counts.clip(min=admitting))
-        table_rows.write_block(at, start, block, load.columns, load.fresh)
-        start += len(block.keys)
-    for candidates in checkpoint.candidates(name):
-        table_rows.write_candidates(at, start, candidates)
-        start += len(candidates.keys)
-    return start
+    for parts in checkpoint.row_parts(load.spec.name, targets):
+        table_rows.write_rows(at, start, parts, load.columns, load.fresh)
+        start += len(parts[0])
 
 
 def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:

@@ -3,7 +3,7 @@ from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ascpipe.checkpoint.contents import CandidateBlock, PartedBlock, columns
+from ascpipe.checkpoint.contents import KeyBlock, PartedBlock, columns
 from ascpipe.tf.hold import TableState
 from ascpipe.words import TRAINED
 
@@ -37,31 +37,27 @@ def blocks(state: TableState, which: Which = trained) -> Iterator[PartedBlock]:
             yield PartedBlock(chosen["key"], _read_rows(state, chosen), chosen["count"], chosen["timestamp"])
 
 
-def candidates(state: TableState, which: Which = trained) -> Iterator[CandidateBlock]:
+def candidates(state: TableState, which: Which = trained) -> Iterator[KeyBlock]:
     """The keys that are only counted."""
     for entries in entry_blocks(state):
         chosen = entries[which(entries) & ~_has_row(entries)]
         if len(chosen):
-            yield CandidateBlock(chosen["key"], chosen["count"], chosen["timestamp"])
+            yield KeyBlock(chosen["key"], chosen["count"], chosen["timestamp"])
 
 
-def write_block(state: TableState, start: int, block: PartedBlock, taken: Sequence[Tuple[int, int, int]],
-                fresh: Sequence[Tuple[int, int, float]] = ()) -> None:
-    """Write keys and rows into entries and rows ``start`` and following, of a table that is being loaded.
+def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken: Sequence[Tuple[int, int, int]],
+               fresh: Sequence[Tuple[int, int, float]] = ()) -> None:
+    """Write rows ``start`` and following of a table that is being loaded.
 
     Args:
-        taken: (column in the block's rows, column in a row, width) of what is taken over of each row.
+        parts: float32[n, width] each; the rows one part beside the other.
+        taken: (column in these rows, column in a row, width) of what is taken over of each row.
         fresh: (column in a row, width, value) of what begins anew.
     """
-    n = len(block.keys)
-    places = np.arange(start, start + n, dtype=np.int32)
-    has_homes = len(state.homes) > 0
-    _write_entries(state, start, block.keys, block.counts, block.timestamps)
-    state.entries["home" if has_homes else "slot"][start:start + n] = places
-    state.entries["slot" if has_homes else "home"][start:start + n] = -1
-    rows = (state.homes,) if has_homes else state.device
+    n = len(parts[0])
+    rows = (state.homes,) if len(state.homes) else state.device
     for source, column, width in taken:
-        there, part = columns(rows, column, width)[start:start + n], columns(block.parts, source, width)
+        there, part = columns(rows, column, width)[start:start + n], columns(parts, source, width)
         if not np.may_share_memory(there, part):  # else it was read to its place
             there[:] = part
     for column, width, value in fresh:
@@ -70,11 +66,11 @@ def write_block(state: TableState, start: int, block: PartedBlock, taken: Sequen
 
 def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start: int, n: int,
                 widths: Sequence[int]) -> List[Optional[np.ndarray]]:
-    """Where ``write_block`` would copy each part of a block to; None where that is not one piece of memory.
+    """Where ``write_rows`` would copy each part to; None where that is not one piece of memory.
 
     Args:
-        taken: as that of ``write_block``.
-        start: entry of the first row.
+        taken: as that of ``write_rows``.
+        start: of the first row.
         n: how many rows there are.
         widths: of the parts.
     """
@@ -86,20 +82,6 @@ def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start:
         targets.append(target if target is not None and target.flags.c_contiguous else None)
         source += width
     return targets
-
-
-def write_candidates(state: TableState, start: int, block: CandidateBlock) -> None:
-    """Write keys that are only counted into entries ``start`` and following, of a table that is being loaded."""
-    _write_entries(state, start, block.keys, block.counts, block.timestamps)
-    state.entries["home"][start:start + len(block.keys)] = -1
-    state.entries["slot"][start:start + len(block.keys)] = -1
-
-
-def _write_entries(state: TableState, start: int, keys: np.ndarray, counts: np.ndarray, stamps: np.ndarray) -> None:
-    entries = state.entries[start:start + len(keys)]
-    entries["key"], entries["count"], entries["timestamp"] = keys, counts, stamps
-    entries["last"] = entries["frequency"] = 0
-    entries["state"] = TRAINED
 
 
 def entry_blocks(state: TableState) -> Iterator[np.ndarray]:

@@ -44,6 +44,8 @@ FLAWS: Dict[str, str] = {
     "load_empties_again": "a worker that takes over empties entries that the trainer may be writing",
     "load_counts_again": "a worker that takes over stores anew how many entries are filled in, after the grant",
     "load_forgets_filled": "a worker that takes over does not look whether the table was filled already",
+    "load_keyed_early": "the trainer says that the entries are written before they are",
+    "load_keeps_index": "of a fill that failed the index is kept that was derived while it went well",
     "load_filled_early": "the trainer says that the table is filled before its rows are written",
     "load_keeps_rest": "entries that a failed fill had written stay where new keys will be named",
     "read_plans": "a reader looks at the planned state",

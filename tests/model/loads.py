@@ -1,14 +1,15 @@
 """A load: the cut by which a table becomes that of a checkpoint, written by the trainer where it will stand.
 
-The worker commits, empties the table and *grants* it; the trainer writes entries and rows and how many there
-are, and says *filled*; the worker takes them over, APPLIED.  What is written is hidden until then
-(``entries_used`` is 0).  A fill that fails says filled, too: of no entries.
+The worker commits, empties the table and *grants* it; the trainer writes the entries and says *keyed*, then the
+rows and how many entries there are, and says *filled*; the worker takes them over, APPLIED.  What is written is hidden
+until then (``entries_used`` is 0).  From *keyed* on the worker may derive its index, which is private and dies with it.
+A fill that fails says filled, too: of no entries.
 """
 
 from typing import Iterator, List, Optional, Tuple
 
 from . import lease
-from .explore import Move
+from .explore import Move, Violation
 from .scenario import Scenario
 from .state import NOWHERE, TABLE_NAMES, Cut, Entry, Row, World, replaced, with_table
 
@@ -16,8 +17,9 @@ AT_HOME, ON_DEVICE = "load", "load on device"  #: where the rows of the checkpoi
 KINDS = (AT_HOME, ON_DEVICE)
 TIMES, UPDATES = 3, 5  #: of every loaded key and row
 GRANTS, TAKES, REDOES = "grants it", "takes over what was filled in", "empties again"
+DERIVES = "derives its index"
 STEPS = (GRANTS, TAKES, REDOES)  #: program counters that belong to a load alone
-ENTRIES, ROWS, NUMBER, FILLED, FAILED, RETURNS = range(6)  #: what a thread that loads does next
+ENTRIES, KEYED, ROWS, NUMBER, FILLED, FAILED, RETURNS = range(7)  #: what a thread that loads does next
 
 Filling = Tuple[str, int, int, int]  # "cut", table, stage, entries written
 
@@ -47,6 +49,8 @@ def worker_moves(sc: Scenario, world: World, table: int, what: str) -> Iterator[
     assert cut is not None
     if cut.filled:
         yield Move(what + TAKES, take_entries, (sc, world, table))
+    elif cut.keyed and cut.index is None:
+        yield Move(what + DERIVES, derive_index, (world, table))
     elif not cut.granted:  # a flaw; else it is the trainer's turn
         yield Move(what + GRANTS, grant, (sc, world, table))
 
@@ -72,6 +76,17 @@ def grant(sc: Scenario, world: World, table: int) -> World:
     )
 
 
+def derive_index(world: World, table: int) -> World:
+    """While the rows are still being written; nobody looks anything up before the end of the load."""
+    state = world.tables[table]
+    assert state.cut is not None
+    return with_table(world, table, cut=state.cut._replace(index=_keys(state.entries)))
+
+
+def _keys(entries: Tuple[Optional[Entry], ...]) -> Tuple[Optional[int], ...]:
+    return tuple(entry and entry.key for entry in entries)
+
+
 def take_entries(sc: Scenario, world: World, table: int) -> World:
     """First store of the rest; what was written of a fill that failed is freed before it could be seen."""
     state = world.tables[table]
@@ -81,7 +96,10 @@ def take_entries(sc: Scenario, world: World, table: int) -> World:
         entry if number < cut.number or "load_keeps_rest" in sc.flaws else None
         for number, entry in enumerate(state.entries)
     )
-    return with_table(world, table, entries=entries, cut=cut._replace(hidden=False), doing=(TAKES,))
+    derived = cut.index if cut.number or "load_keeps_index" in sc.flaws else None
+    if derived not in (None, _keys(entries)):
+        raise Violation("the index of what was loaded is %s, the entries are %s" % (derived, entries))
+    return with_table(world, table, entries=entries, cut=cut._replace(hidden=False, index=None), doing=(TAKES,))
 
 
 def take_slots(world: World, table: int) -> World:
@@ -98,6 +116,7 @@ def after_kill(sc: Scenario, cut: Optional[Cut]) -> Tuple[Optional[Tuple[str, ..
     """Where a successor begins: the words of the request say it all.  Other ways are flaws."""
     if cut is None or cut.kind not in KINDS or not cut.granted:
         return None, cut
+    cut = cut._replace(index=None)
     if sc.flaws & {"load_empties_again", "load_counts_again"}:
         return (REDOES,), cut
     if "load_forgets_filled" in sc.flaws and cut.filled:
@@ -121,6 +140,9 @@ def thread_moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
         yield Move(
             "%swrites entry %d of %s" % (who, done, TABLE_NAMES[table]), write_entry, (sc, world, thread, doing)
         )
+    elif stage == KEYED:
+        yield Move("%ssays that the entries of %s are written" % (who, TABLE_NAMES[table]), say_keyed,
+                   (sc, world, thread, doing))
     elif stage == ROWS:
         yield Move("%swrites rows of %s" % (who, TABLE_NAMES[table]), write_rows, (sc, world, thread, doing))
     elif stage == NUMBER:
@@ -136,12 +158,18 @@ def _goes_to(world: World, thread: int, doing: Filling, stage: int, done: int = 
 
 
 def _after_entries(sc: Scenario) -> int:
+    return _after_keyed(sc) if "load_keyed_early" in sc.flaws else KEYED
+
+
+def _after_keyed(sc: Scenario) -> int:
     return NUMBER if "load_filled_early" in sc.flaws else ROWS
 
 
 def begins(sc: Scenario, table: int, kind: str, argument: int) -> Filling:
     """What a thread does that has asked for a cut."""
-    stage = ENTRIES if kind in KINDS and contents(sc, argument) else _after_entries(sc)
+    stage = _after_entries(sc)
+    if kind in KINDS and contents(sc, argument):
+        stage = KEYED if "load_keyed_early" in sc.flaws else ENTRIES
     return "cut", table, stage, 0
 
 
@@ -159,6 +187,16 @@ def write_entry(sc: Scenario, world: World, thread: int, doing: Filling) -> Worl
     entries = replaced(state.entries, number, _entry(sc, state.cut, number))
     stage = ENTRIES if number + 1 < len(contents(sc, state.cut.argument)) else _after_entries(sc)
     return _goes_to(with_table(world, table, entries=entries), thread, doing, stage, number + 1)
+
+
+def say_keyed(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
+    """The worker may read the entries; they change no more."""
+    _, table, _, done = doing
+    state = world.tables[table]
+    assert state.cut is not None
+    early = "load_keyed_early" in sc.flaws and done < len(contents(sc, state.cut.argument))
+    world = with_table(world, table, cut=state.cut._replace(keyed=True))
+    return _goes_to(world, thread, doing, ENTRIES if early else _after_keyed(sc), done)
 
 
 def write_rows(sc: Scenario, world: World, thread: int, doing: Filling) -> World:

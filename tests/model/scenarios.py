@@ -212,6 +212,8 @@ FLAWED: Dict[str, Scenario] = {
     "load_empties_again": dataclasses.replace(_LOAD, kills=1),
     "load_counts_again": dataclasses.replace(_LOAD, kills=1),
     "load_forgets_filled": dataclasses.replace(_LOAD, kills=1),
+    "load_keyed_early": _LOAD,
+    "load_keeps_index": dataclasses.replace(_LOAD, fails=1),
     "load_filled_early": _LOAD,
     "load_keeps_rest": dataclasses.replace(_LOAD, fails=1),
     "read_plans": Scenario((_A[:3],), frames=2, reads=1, kinds=(ONLY_A,)),

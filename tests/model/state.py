@@ -111,7 +111,8 @@ class Cut(NamedTuple):
     """A change between two steps; ``entries`` are filled in when it is committed.
 
     The rest is a load's: hidden: the worker has emptied the table, and what stands there is not seen.
-    granted, filled: words of the worker and of the trainer.  number: entries filled in.
+    granted, keyed, filled: words of the worker and of the trainer.  number: entries filled in.
+    index: key of each entry as the worker has derived it, in memory of its own.
     """
 
     committed: bool
@@ -120,8 +121,10 @@ class Cut(NamedTuple):
     entries: Tuple[int, ...] = ()
     hidden: bool = False
     granted: bool = False
+    keyed: bool = False
     filled: bool = False
     number: int = 0
+    index: Optional[Tuple[Optional[int], ...]] = None
 
 
 class Oracle(NamedTuple):

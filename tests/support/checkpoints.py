@@ -6,8 +6,8 @@ import numpy as np
 
 from ascpipe.checkpoint.contents import (
     Block,
-    CandidateBlock,
     InitialRows,
+    KeyBlock,
     Link,
     Policies,
     Position,
@@ -22,7 +22,7 @@ INT64 = np.iinfo(np.int64)
 
 
 class Content:
-    """A table and what it holds: spec, one Block, one CandidateBlock, its pool or None, deleted keys or None."""
+    """A table and what it holds: spec, one Block, one KeyBlock, its pool or None, deleted keys or None."""
 
     def __init__(self, spec, block, candidates, pool=None, deleted=None):
         self.spec, self.block, self.candidates, self.pool, self.deleted = spec, block, candidates, pool, deleted
@@ -42,7 +42,7 @@ def content(name="user", rows=20, candidates=5, *, dim=4, slots=("LazyAdam_momen
     spec = TableSpec(name, dim, "int64", widths, rows, candidates, initial, Policies(3, True, 2, 60, 1700000000))
     block = Block(keys[:rows], random.randn(rows, spec.row_floats).astype(np.float32),
                   random.randint(0, 1 << 40, rows, np.int64), random.randint(0, 1 << 33, rows, np.int64))
-    others = CandidateBlock(keys[rows:], random.randint(0, 9, candidates, np.int64),
+    others = KeyBlock(keys[rows:], random.randint(0, 9, candidates, np.int64),
                             random.randint(0, 1 << 33, candidates, np.int64))
     return Content(spec, block, others, random.randn(pool_rows, dim).astype(np.float32) if pool_rows else None)
 

@@ -211,7 +211,7 @@ def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
                            ("_skip", "skip"), ("_count_only", "count-only"), ("_restart", "restart")):
         pauses.during(TrainStage, method, action)
     pauses.during(TrainStage, "_apply_cut", lambda stage, *_: _CUTS[int(stage._view.header["cut_kind"])])
-    pauses.during(cuts.Cuts, "finish_load", "take over")
+    pauses.during(cuts.Cuts, "go_on_with_load", "go on with a load")
     pauses.during(snapshots.Snapshots, "keep", "images")
     pauses.during(EvalStage, "_answer", "answer")
     pauses.during(KeyStage, "_dedup", "dedup")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tests.support.pipeline_sim import Sim
 
 _GARBAGE = 1 << 40  # a count that no table has
+_KEYED = layout.TABLE.fields["load_keyed"][1] // 8
 _FILLED = layout.TABLE.fields["cut_filled"][1] // 8
 
 
@@ -113,6 +114,8 @@ class SimLoad:
             longs[COUNT], longs[TIMESTAMP], longs[LAST], ints[FREQUENCY] = saved.count, saved.time, 0, 0
             ints[SLOT], ints[HOME] = (-1, place) if at_home else (place, -1)
             yield
+        exchange_i64(view.longs, _KEYED, self._asked)
+        yield
         for number, (key, saved) in enumerate(self._keys):
             if saved.updates is not None:
                 rows[number] = (key, saved.updates)

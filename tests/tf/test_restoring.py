@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.checkpoint import reader
-from ascpipe.tf import Saver, restoring, table_rows, trained_batches
+from ascpipe.tf import Saver, table_rows, trained_batches
 from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.hold import Hold
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad
@@ -160,26 +161,28 @@ def test_a_save_beside_a_thread_that_trains_is_the_state_after_one_of_its_steps(
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_a_table_worker_killed_in_the_midst_of_a_restore_changes_nothing(tier, tmp_path, monkeypatch):
+@pytest.mark.parametrize("owner, name", [(Hold, "write_entries"), (table_rows, "write_rows")], ids=["keys", "rows"])
+def test_a_table_worker_killed_in_the_midst_of_a_restore_changes_nothing(owner, name, tier, tmp_path, monkeypatch):
     batches = [batch(*range(i, i + 6)) for i in range(12)]
     settings = {"asked": list(range(18)), **TIERS[tier], **FULL_WINDOW}
     prefix, looked_up, rows, size = saved(tmp_path, batches, 6, **settings)
     kills = []
-    write_block = table_rows.write_block
+    write = getattr(owner, name)
 
-    def kill_and_write(*arguments):
+    def kill_and_write(*arguments, **named):
         pids = [worker["pid"] for worker in Configuration.get_instance().running_pipeline().status()["workers"]
                 if worker["kind"] == "table"]
         os.kill(pids[0], signal.SIGKILL)
         kills.append(pids[0])
-        write_block(*arguments)
+        write(*arguments, **named)
 
-    monkeypatch.setattr(restoring.table_rows, "write_block", kill_and_write)
+    monkeypatch.setattr(owner, name, kill_and_write)
     assert resumed(prefix, batches[6:], **settings) == (looked_up, rows, size)
     assert kills
 
 
-def test_a_restore_that_cannot_read_on_leaves_the_table_empty_and_says_so(tmp_path, monkeypatch, caplog):
+@pytest.mark.parametrize("reading", ["keys_with_rows", "row_parts"])
+def test_a_restore_that_cannot_read_on_leaves_the_table_empty_and_says_so(reading, tmp_path, monkeypatch, caplog):
     batches = [batch(1, 2), batch(2, 3), batch(3, 1)]
     prefix, _, _, _ = saved(tmp_path, batches, 2)
     with one_table(batches, [1, 2, 3]) as program:
@@ -189,7 +192,7 @@ def test_a_restore_that_cannot_read_on_leaves_the_table_empty_and_says_so(tmp_pa
             program.start(run)
             program.take()
             with monkeypatch.context() as broken, pytest.raises(OSError, match="the disk"):
-                broken.setattr(reader.Checkpoint, "parted_blocks", fail)
+                broken.setattr(reader.Checkpoint, reading, fail)
                 saver.restore(run, prefix)
             assert "is empty now" in caplog.text
             assert program.table.size() == 0

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascpipe.checkpoint import disk, model_index
-from ascpipe.checkpoint.contents import Block, CandidateBlock
+from ascpipe.checkpoint.contents import Block, KeyBlock
 from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, NotRemovedError, NotSavedError
 from ascpipe.checkpoint.reader import open_checkpoint, open_keys, trained_batches
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
@@ -27,7 +27,7 @@ def table(said, deleted=()):
     numbers = [np.array([said[key][1] for key in keys], np.int64) for keys in (rows, others)]
     block = Block(np.array(rows, np.int64),
                   np.repeat(numbers[0].astype(np.float32)[:, None], SPEC.row_floats, axis=1), numbers[0], numbers[0])
-    candidates = CandidateBlock(np.array(others, np.int64), numbers[1], numbers[1])
+    candidates = KeyBlock(np.array(others, np.int64), numbers[1], numbers[1])
     spec = SPEC._replace(rows=len(rows), candidates=len(others), deleted=len(deleted))
     return Content(spec, block, candidates, deleted=np.array(sorted(deleted), np.int64))
 

@@ -113,6 +113,25 @@ ASC_EXPORT int asc_load_begin(std::int64_t hold, int table, std::int64_t entries
   return Answer(status, err, err_bytes);
 }
 
+// Entries from `first` on; each array has `count` values.  `rows` is 1: each has the row of its own number.
+ASC_EXPORT int asc_load_entries(std::int64_t hold, int table, std::int64_t first, std::int64_t count,
+                                const std::int64_t* keys, const std::int64_t* counts, const std::int64_t* timestamps,
+                                int rows, char* err, int err_bytes) {
+  std::shared_ptr<Hold> held;
+  Table* found;
+  CoreStatus status = FindTable(hold, table, &held, &found);
+  if (status.ok()) status = held->WriteEntries(found, first, {count, keys, counts, timestamps}, rows == 1);
+  return Answer(status, err, err_bytes);
+}
+
+ASC_EXPORT int asc_load_keyed(std::int64_t hold, int table, char* err, int err_bytes) {
+  std::shared_ptr<Hold> held;
+  Table* found;
+  CoreStatus status = FindTable(hold, table, &held, &found);
+  if (status.ok()) status = held->EntriesWritten(found);
+  return Answer(status, err, err_bytes);
+}
+
 ASC_EXPORT int asc_load_end(std::int64_t hold, int table, std::int64_t entries, std::int64_t time,
                             std::int64_t threshold, std::int64_t counting, char* err, int err_bytes) {
   std::shared_ptr<Hold> held;

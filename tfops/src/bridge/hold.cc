@@ -86,6 +86,14 @@ CoreStatus Refused(const Table& table, std::int64_t entries, std::int64_t rows) 
                "host_vocabulary_size");
 }
 
+// Whether entries and rows of the table are the trainer's to write.
+CoreStatus IsBeingLoaded(const Table& table) {
+  const layout::Table& header = *table.header();
+  const std::int64_t asked = LoadAcquire(&header.cut_asked);
+  if (LoadAcquire(&header.cut_granted) == asked && LoadAcquire(&header.cut_applied) < asked) return CoreStatus();
+  return Error(Code::kFailedPrecondition, "table '", table.name(), "' is not being loaded");
+}
+
 }  // namespace
 
 Hold::Hold(std::shared_ptr<Pipeline> pipeline, bool alone)
@@ -135,12 +143,39 @@ CoreStatus Hold::BeginLoad(Table* table, std::int64_t entries, std::int64_t rows
   return LoadAcquire(&header->cut_applied) > asked_before ? Refused(*table, entries, rows) : CoreStatus();
 }
 
+CoreStatus Hold::WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows) {
+  CoreStatus status = IsBeingLoaded(*table);
+  if (!status.ok()) return status;
+  const layout::Table& header = *table->header();
+  if (first < 0 || keys.count < 0 || keys.count > header.cut_argument - first) {
+    return Error(Code::kInvalidArgument, "table '", table->name(), "': entries ", first, " to ", first + keys.count,
+                 " are not among the ", header.cut_argument, " of this load");
+  }
+  layout::Entry* const entries =
+      reinterpret_cast<layout::Entry*>(reinterpret_cast<char*>(table->header()) + header.entries_offset) + first;
+  const bool at_home = header.home_capacity > 0;
+  for (std::int64_t i = 0; i < keys.count; ++i) {
+    const std::int32_t row = rows ? static_cast<std::int32_t>(first + i) : -1;
+    entries[i] = {keys.keys[i], keys.counts[i], keys.timestamps[i], 0, at_home ? -1 : row, layout::kTrained, 0,
+                  at_home ? row : -1};
+  }
+  return status;
+}
+
+CoreStatus Hold::EntriesWritten(Table* table) {
+  const CoreStatus status = IsBeingLoaded(*table);
+  if (!status.ok()) return status;
+  layout::Table* const header = table->header();
+  Exchange(&header->load_keyed, LoadAcquire(&header->cut_asked));  // SYNC load-keyed
+  Ring(pipeline_->TableWorkerBell(*table));
+  return status;
+}
+
 CoreStatus Hold::EndLoad(Table* table, const LoadedTable& loaded) {
+  const CoreStatus status = IsBeingLoaded(*table);
+  if (!status.ok()) return status;
   layout::Table* const header = table->header();
   const std::int64_t asked = LoadAcquire(&header->cut_asked);
-  if (LoadAcquire(&header->cut_granted) != asked || LoadAcquire(&header->cut_applied) >= asked) {
-    return Error(Code::kFailedPrecondition, "table '", table->name(), "' is not being loaded");
-  }
   header->load_entries = loaded.entries;
   header->load_time = loaded.time;
   header->load_threshold = loaded.threshold;

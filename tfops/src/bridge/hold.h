@@ -18,6 +18,14 @@ struct LoadedTable {
   std::int64_t counting;   // 1: occurrences are counted
 };
 
+// Keys with what is known of them, `count` of each.
+struct LoadedKeys {
+  std::int64_t count;
+  const std::int64_t* keys;
+  const std::int64_t* counts;
+  const std::int64_t* timestamps;
+};
+
 // Has the lease as a step has it, to save shared with evaluations, to restore alone, and keeps every mapping.
 // While it lasts, no other wait of the trainer runs out of time: a save of a large table takes as long as it takes.
 class Hold {
@@ -31,10 +39,15 @@ class Hold {
   Pipeline& pipeline() const { return *pipeline_; }
   const std::shared_ptr<Pipeline>& shared_pipeline() const { return pipeline_; }
 
-  // The two halves of a load; between them entries and rows are the caller's to write.  Needs a hold taken alone.
+  // The parts of a load; between the first and the last, entries and rows are the caller's to write.  Needs a hold
+  // taken alone.
   // Empties a table, and sees to memory for `entries` keys, the first `rows` of which have a row.  An error: there
   // is not so much room or memory, and nothing was changed.
   CoreStatus BeginLoad(Table* table, std::int64_t entries, std::int64_t rows);
+  // Entries from `first` on, of keys that are in no other one.  `rows`: each has the row of its own number.
+  CoreStatus WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows);
+  // All entries are written, so the worker may index them while the rows are written.
+  CoreStatus EntriesWritten(Table* table);
   // The worker takes the table over as it was filled in.
   CoreStatus EndLoad(Table* table, const LoadedTable& loaded);
 

@@ -59,6 +59,8 @@ enum PlanStatus : std::int64_t {
   kPlanHostFull = 3,
   kPlanNoMemory = 4,
 };
+enum EntryState : std::int32_t { kFree = 0, kNamed = 1, kTrained = 2 };
+
 enum CutKind : std::int32_t { kCutReset = 1, kCutThreshold = 2, kCutEvict = 3, kCutLoad = 4 };
 
 // What stands where a slot may.
@@ -192,7 +194,8 @@ struct Table {
   std::int64_t snapshot_bound;
   std::int64_t snapshot_copied;
   std::int64_t save_waits;
-  std::uint8_t unused3[32];
+  std::int64_t load_keyed;
+  std::uint8_t unused3[24];
   std::int64_t snapshot_logged;
   std::int64_t snapshot_log_ready;
   std::int64_t snapshot_waits;
