@@ -167,6 +167,7 @@ def forget_changes(n, overlay, changes32, ends):
     """
     mask = np.int64(changes32.shape[0]) - 1
     for number in range(ends[HEAD], ends[HEAD] + n):
+        prefetch(overlay, np.uint64(changes32[np.uint64((number + AHEAD) & mask), CHANGE_ENTRY]))
         place = np.uint64(number & mask)
         entry = np.uint64(changes32[place, CHANGE_ENTRY])
         newest = overlay[entry]

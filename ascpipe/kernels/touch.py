@@ -5,8 +5,10 @@ The readable version is ``tests/reference/touch.py``.
 import numpy as np
 from numba import njit
 
-from ascpipe.kernels.entry import COUNT, FREQUENCY, HOME, KEY, LAST, SLOT, STATE, TIMESTAMP
+from ascpipe.kernels.entry import COUNT, FREQUENCY, HOME, INT64_COLUMNS, KEY, LAST, SLOT, STATE, TIMESTAMP
 from ascpipe.kernels.index import insert_key
+from ascpipe.kernels.overlay import AHEAD
+from ascpipe.kernels.prefetch import prefetch
 from ascpipe.words import FREE, NAMED, TRAINED
 
 
@@ -59,8 +61,10 @@ def mark_window(held, masks, bit):
         masks: uint64[capacity]; one bit per place of the ring.
         bit: the frame's bit.
     """
-    for i in range(held.shape[0]):
-        masks[held[i]] |= bit
+    n = held.shape[0]
+    for i in range(n):
+        prefetch(masks, np.uint64(held[np.uint64(min(i + AHEAD, n - 1))]))
+        masks[np.uint64(held[i])] |= bit
 
 
 @njit("int64(int32[::1], uint64[::1], uint64, int64[:, ::1], int32[:, ::1], int64[::1], int32[::1], int64[::1])",
@@ -79,12 +83,17 @@ def leave_window(held, masks, bit, entries, entries32, out_keys, free_stack, fre
     Returns:
         How many entries were freed.
     """
-    freed = 0
-    keep = ~bit
-    for i in range(held.shape[0]):
-        entry = held[i]
-        masks[entry] &= keep
-        if masks[entry] == np.uint64(0) and entries32[entry, STATE] == NAMED:
+    n, freed = held.shape[0], 0
+    keep, cells = ~bit, entries.reshape(-1)
+    for i in range(n):
+        ahead = np.uint64(held[np.uint64(min(i + AHEAD, n - 1))])
+        prefetch(masks, ahead)
+        prefetch(cells, ahead * np.uint64(INT64_COLUMNS) + np.uint64(STATE // 2))
+        entry = np.uint64(held[i])
+        left = masks[entry] & keep
+        masks[entry] = left
+        # no short-circuit: the first half would often be guessed wrong
+        if np.int64(left == np.uint64(0)) & np.int64(entries32[entry, STATE] == NAMED):
             out_keys[freed] = entries[entry, KEY]
             entries32[entry, STATE] = FREE
             free_stack[free_count[0]] = entry

@@ -237,8 +237,8 @@ class Table:
         truth = self._truth
         assign_outs(record.out_slots, record.out_entries, truth.entries32, truth.slot_entries)
         stamps = self._header["access_threshold"] < 0 or self._header["counting"] != 0
-        assign_keys(record.held, record.slots, record.homes, record.counts, record.frequencies, ticket,
-                    record.time if stamps else -1, truth.entries, truth.entries32, truth.slot_entries)
+        assign_keys(record.held, record.slots, record.homes, record.counts, record.frequencies, record.move_in,
+                    ticket, record.time if stamps else -1, truth.entries, truth.entries32, truth.slot_entries)
 
     def forget(self, record: Record) -> None:
         """Take the oldest record, which has been assigned, out of the view."""
