@@ -73,6 +73,7 @@ def batches(variant: str) -> Dict[str, np.ndarray]:
 @contextlib.contextmanager
 def ascpipe(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
     """Our tables, through the public API."""
+    from ascpipe.tf import lookup_concat
     from bench.sessions import running_pipeline, tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
     from mx_rec.core.asc.helper import get_asc_insert_func
@@ -90,7 +91,7 @@ def ascpipe(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
         insert = get_asc_insert_func(tgt_key_specs=[spec], is_training=True)
         iterator, batch = _input(variant, drawn, lambda dataset: dataset.map(insert))
         embeddings = sparse_lookup(table, spec, batch=batch, is_train=True)
-        loss = _loss(batch, embeddings)
+        loss = _loss(batch, embeddings, join=lookup_concat)
         dense, sparse = get_dense_and_sparse_variable()
         pairs = _gradients(loss, [*dense, *sparse])
         update = [_dense_adagrad(pairs[:len(dense)]), create_hash_optimizer(
@@ -146,12 +147,12 @@ def _input(variant: str, drawn: Dict[str, np.ndarray],
     return iterator, iterator.get_next()
 
 
-def _loss(batch: Dict[str, Any], embeddings: Any) -> Any:
+def _loss(batch: Dict[str, Any], embeddings: Any, **join: Any) -> Any:
     from bench.sessions import tf
     from examples.dlrm.model import click_logits, click_loss
 
     joined = tf.reshape(embeddings, [-1, workloads.FEATURES * DIM])
-    return click_loss(batch["labels"], click_logits(batch["numbers"], [joined], bottom=(), top=UNITS, seed=1))
+    return click_loss(batch["labels"], click_logits(batch["numbers"], [joined], bottom=(), top=UNITS, seed=1, **join))
 
 
 def _gradients(loss: Any, values: Any) -> Any:

@@ -12,10 +12,11 @@ from ascpipe.words import EVAL
 def lookup_concat(values: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
     """``tf.concat(values, axis=1)``, the same bits, without a tensor for each lookup and its copy.
 
-    What ``sparse_lookup`` returned for ids of shape [batch] is looked up by one op for all tables, together with the
-    other columns, and its gradient is summed from the columns of the one gradient, if all features of its table are
-    among ``values``, each once.  All else, such as ids of other shapes, lookups of tensors (``modify_graph``) and
-    expansion tables, is joined as ``tf.concat`` does it; nothing is refused.
+    What ``sparse_lookup`` returned for ids of shape [batch], or for ids of shape [batch, k] and was then reshaped to
+    [batch, k dim], is looked up by one op for all tables, together with the other columns, and its gradient is summed
+    from the columns of the one gradient, if all features of its table are among ``values``, each once.  All else, such
+    as ids of other shapes, lookups of tensors (``modify_graph``) and expansion tables, is joined as ``tf.concat`` does
+    it; nothing is refused.
 
     Args:
         values: float32[batch, columns] each.
@@ -56,17 +57,28 @@ def _piece_of(tensor: tf.Tensor) -> Optional[Piece]:
     graph = tensor.graph
     if not Configuration.is_initialised() or graph._get_control_flow_context() is not None:
         return None
-    trains, after = True, []
-    while tensor.op.type in ("Identity", "StopGradient"):
-        trains &= tensor.op.type == "Identity"
+    trains, after, is_reshaped = True, [], False
+    while tensor.op.type in ("Identity", "StopGradient") or (not is_reshaped and _is_side_by_side(tensor)):
+        trains &= tensor.op.type != "StopGradient"
+        is_reshaped |= tensor.op.type == "Reshape"
         after += tensor.op.control_inputs
         tensor = tensor.op.inputs[0]
     for lookup in Configuration.get_instance().of_graph(graph).lookups.values():
         # Not a lookup with a default row of its own, nor one of an expansion table.
         if type(lookup) is TableLookup and tensor.op is lookup.ops[0]:
             place = tensor.value_index
-            return Piece(lookup, place, trains, after) if lookup.restore[place].shape.rank == 1 else None
+            rank = lookup.restore[place].shape.rank
+            return Piece(lookup, place, trains, after) if rank == (2 if is_reshaped else 1) else None
     return None
+
+
+def _is_side_by_side(tensor: tf.Tensor) -> bool:
+    """Whether rows of shape [batch, k, dim] are reshaped to [batch, k dim]."""
+    if tensor.op.type != "Reshape" or tensor.shape.rank != 2:
+        return False
+    before = tensor.op.inputs[0].shape
+    columns = None if before.rank != 3 else before[1:].num_elements()
+    return columns is not None and columns > 0 and tensor.shape[1].value == columns
 
 
 def _fused(pieces: List[Optional[Piece]]) -> List[Optional[Piece]]:
@@ -117,7 +129,8 @@ def _gradient_of_lookup_concat(op: tf.Operation, gradient: tf.Tensor) -> List[An
     rows, slots = op.inputs[:tables], op.inputs[tables:2 * tables]
     restore, others = op.inputs[2 * tables:2 * tables + count], op.inputs[2 * tables + count:]
     sources = op.get_attr("sources")
-    widths = [rows[source].shape[1].value for source in sources] + [other.shape[1].value for other in others]
+    widths = [rows[source].shape[1].value * (ids.shape[1].value if ids.shape.rank == 2 else 1)
+              for source, ids in zip(sources, restore)] + [other.shape[1].value for other in others]
     begins, end = {}, 0
     for piece in op.get_attr("order"):
         begins[piece] = end
@@ -130,7 +143,7 @@ def _gradient_of_lookup_concat(op: tf.Operation, gradient: tf.Tensor) -> List[An
             continue
         values, indices = native.ops().asc_lookup_concat_grad(
             slots=slots[table], restore=[restore[lookup] for lookup in trained], grad=gradient,
-            columns=[begins[lookup] for lookup in trained], dim=widths[trained[0]],
+            columns=[begins[lookup] for lookup in trained], dim=rows[table].shape[1].value,
             partial=len(trained) < sources.count(table))
         sums.append(tf.IndexedSlices(values, indices, tf.shape(rows[table])))
     columns = [gradient[:, begins[count + i]:begins[count + i] + widths[count + i]] for i in range(len(others))]

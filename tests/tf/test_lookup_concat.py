@@ -47,6 +47,30 @@ def test_the_op_gives_what_lookups_and_a_concat_give(threads):
 
 
 @pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("ids", [0, 1, 3])
+def test_ids_side_by_side_are_columns_side_by_side(ids, threads):
+    random = np.random.RandomState(3)
+    grad = random.randn(BATCH, 20).astype(np.float32)
+
+    def build():
+        given = inputs([5], [0, 0], [2])
+        given["restore"][1] = random.randint(-1, 20, (BATCH, ids)).astype(np.int32)
+        joined = native.ops().asc_lookup_concat(order=[1, 2, 0], **given)
+        rows, slots, restore = given["rows"][0], given["slots"][0], given["restore"]
+        apart = native.ops().asc_lookup(rows, slots, restore, 0.0)
+        assert joined.shape.as_list() == [BATCH, 5 * ids + 7]
+        begin = 20 - 5 * ids
+        of_joined = native.ops().asc_lookup_concat_grad(slots, restore, grad, columns=[0, begin], dim=5)
+        of_apart = native.ops().asc_lookup_grad(
+            slots, restore, [grad[:, :5], grad[:, begin:].reshape(BATCH, ids, 5)], dim=5)
+        return (joined, *of_joined), (tf.concat([tf.reshape(apart[1], [BATCH, 5 * ids]), given["others"][0], apart[0]],
+                                                axis=1), *of_apart)
+
+    for found, expected in zip(*run(build, threads)):
+        assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("threads", [1, 4])
 def test_the_gradient_op_sums_columns_as_it_sums_gradients(threads):
     random = np.random.RandomState(2)
     grad = random.randn(BATCH, 40).astype(np.float32)
@@ -68,6 +92,8 @@ def test_the_gradient_op_sums_columns_as_it_sums_gradients(threads):
     (lambda given: given["slots"][0].__setitem__(3, ROWS), r"slot 50 at index 3 is outside \[0, 50\)"),
     (lambda given: given["others"].__setitem__(0, tf.compat.v1.placeholder_with_default(tf.ones([3, 2]), None)),
      r"others 0 has shape \[3,2\], expected \[9000, columns\]"),
+    (lambda given: given["restore"].__setitem__(1, tf.compat.v1.placeholder_with_default(
+        tf.zeros([BATCH, 2, 2], tf.int32), None)), r"restore 1 has shape \[9000,2,2\], expected \[9000\] or one more"),
 ])
 def test_what_does_not_fit_is_named(change, text):
     def build():
@@ -99,17 +125,18 @@ def kinds(graph, fetch):
 
 
 class Program:
-    """Two features of one table and one of another, beside a column of the batch."""
+    """Two features of one table, and one of another with two ids in each row, beside a column of the batch."""
 
     def __init__(self, join, source):
         user, item = programs.table("user"), programs.table("item", dim=3)
         specs = [FeatureSpec("b", table_name="user", index_key="b"), FeatureSpec("d", table_name="user", index_key="d"),
                  FeatureSpec("c", table_name="item", index_key="c")]
         self.iterator, batch = programs.insert(source, specs)
-        self.rows = [sparse_lookup(table, spec, batch=batch) for table, spec in zip((user, user, item), specs)]
+        *rows, pairs = [sparse_lookup(table, spec, batch=batch) for table, spec in zip((user, user, item), specs)]
+        self.rows = [*rows, tf.reshape(pairs, [-1, 6])]
         inputs = join([self.rows[1], tf.expand_dims(batch["label"], 1), self.rows[2], self.rows[0]])
         with tf.compat.v1.variable_scope("dense"):
-            weights = tf.compat.v1.get_variable("weights", [12, 1], use_resource=False,
+            weights = tf.compat.v1.get_variable("weights", [15, 1], use_resource=False,
                                                 initializer=tf.compat.v1.random_normal_initializer(seed=5))
         self.loss = tf.reduce_mean(tf.square(tf.sigmoid(tf.matmul(inputs, weights)) - batch["label"][:, None]))
         self.tables = [user.variable, item.variable]
@@ -123,7 +150,8 @@ class Program:
 
 
 def batches(count):
-    return [{**batch, "d": batch["b"][::-1].astype(np.int64)} for batch in programs.batches(count)]
+    return [{**batch, "c": np.stack([batch["c"], batch["c"][::-1]], axis=1), "d": batch["b"][::-1].astype(np.int64)}
+            for batch in programs.batches(count)]
 
 
 def test_a_program_trains_the_same_with_lookup_concat_as_with_tf_concat():
@@ -133,7 +161,8 @@ def test_a_program_trains_the_same_with_lookup_concat_as_with_tf_concat():
             found[join] = Program(join, batches(6)).losses(6)
     (joined, ours), (apart, theirs) = found.values()
     assert ours == theirs and len(set(ours)) == 6
-    assert {"AscLookupConcat", "AscLookupConcatGrad"} <= joined and not {"AscLookup", "AscLookupGrad"} & joined
+    assert {"AscLookupConcat", "AscLookupConcatGrad"} <= joined
+    assert not {"AscLookup", "AscLookupGrad", "Unique"} & joined
     assert "AscLookup" in apart
 
 

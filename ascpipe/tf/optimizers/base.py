@@ -110,7 +110,7 @@ def is_table_variable(variable: Any) -> bool:
 
 def has_unique_indices(grad: tf.IndexedSlices) -> bool:
     """Whether a gradient is that of a table's lookups, gated or with changed values, but of the same rows."""
-    return bool(origin_of(grad.indices).type == "AscLookupGrad")
+    return origin_of(grad.indices).type in ("AscLookupGrad", "AscLookupConcatGrad")
 
 
 @contextlib.contextmanager

@@ -78,16 +78,20 @@ template <std::int64_t constant_dim>
 void DealtGradients::AddHand(std::int64_t hand, float* sums) const {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : dim_;
   for (const Chunk& chunk : chunks_) {
-    const float* const grads = lookups_[chunk.lookup].grads;
-    const std::int64_t stride = lookups_[chunk.lookup].stride;
+    const LookupGradient& lookup = lookups_[chunk.lookup];
+    const auto gradient = [&lookup, dim](std::int32_t position) {
+      if (lookup.side_by_side == 1) return lookup.grads + position * lookup.stride;
+      const std::int32_t side_by_side = static_cast<std::int32_t>(lookup.side_by_side);
+      return lookup.grads + position / side_by_side * lookup.stride + position % side_by_side * dim;
+    };
     const std::int32_t end = chunk.hands[hand + 1];
     for (std::int32_t i = chunk.hands[hand]; i < end; ++i) {
       if (i + kAhead < end) {
         const Card& ahead = chunk.cards[i + kAhead];
-        PrefetchRead(grads + ahead.position * stride, dim);
+        PrefetchRead(gradient(ahead.position), dim);
         PrefetchRow(sums + ahead.place * dim, dim);
       }
-      const float* __restrict__ grad = grads + chunk.cards[i].position * stride;
+      const float* __restrict__ grad = gradient(chunk.cards[i].position);
       float* __restrict__ sum = sums + chunk.cards[i].place * dim;
       for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
     }

@@ -29,7 +29,8 @@ template <std::int64_t constant_dim, bool with_homes>
 std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : source.dim;
   const std::int32_t* const restore = gathered.restore;
-  for (std::int64_t i = begin; i < end; ++i) {
+  SideBySide<float> out(gathered.out, dim, gathered.stride, gathered.side_by_side, begin);
+  for (std::int64_t i = begin; i < end; ++i, out.Next()) {
     if (i + kAhead < gathered.n) {
       const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
       if (ahead < static_cast<std::uint64_t>(source.slot_count)) {
@@ -39,11 +40,11 @@ std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::i
     const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);  // a negative one becomes huge
     if (index >= static_cast<std::uint64_t>(source.slot_count)) {
       if (restore[i] != -1) return i;
-      std::memcpy(gathered.out + i * gathered.stride, source.default_row, static_cast<std::size_t>(dim) * sizeof(float));
+      std::memcpy(out.row(), source.default_row, static_cast<std::size_t>(dim) * sizeof(float));
       continue;
     }
     const float* row = Row<with_homes>(source, source.slots[index], dim);
-    std::memcpy(gathered.out + i * gathered.stride, row, static_cast<std::size_t>(dim) * sizeof(float));
+    std::memcpy(out.row(), row, static_cast<std::size_t>(dim) * sizeof(float));
   }
   return -1;
 }

@@ -26,11 +26,12 @@ std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from = 0);
 struct Gathered {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
   std::int64_t n;
-  float* out;                   // float[n, dim]
+  float* out;                   // float[n / side_by_side, stride]: the first side_by_side * dim floats of each row
   std::int64_t stride;          // floats from a row of `out` to the next one
+  std::int64_t side_by_side = 1;
 };
 
-// out[i] = rows[slots[restore[i]]] for i in [begin, end); the slots were checked.
+// Row i of out, side by side = rows[slots[restore[i]]] for i in [begin, end); the slots were checked.
 // Returns the first i whose restore index is outside [-1, slot_count), or -1; rows behind it are not written.
 std::int64_t GatherRows(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end);
 

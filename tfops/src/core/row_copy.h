@@ -47,6 +47,30 @@ inline void PrefetchRead(const float* row, std::int64_t floats) {
   for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at);
 }
 
+// Goes through rows that lie beside each other, `side_by_side` of them in each `stride` floats.
+template <typename Float>
+class SideBySide {
+ public:
+  SideBySide(Float* first, std::int64_t dim, std::int64_t stride, std::int64_t side_by_side, std::int64_t at)
+      : dim_(dim), side_by_side_(side_by_side), gap_(stride - side_by_side * dim), left_(side_by_side - at % side_by_side),
+        row_(first + at / side_by_side * stride + at % side_by_side * dim) {}
+
+  Float* row() const { return row_; }
+
+  void Next() {
+    row_ += dim_;
+    if (--left_ == 0) {
+      left_ = side_by_side_;
+      row_ += gap_;
+    }
+  }
+
+ private:
+  const std::int64_t dim_, side_by_side_, gap_;
+  std::int64_t left_;
+  Float* row_;
+};
+
 }  // namespace ascpipe
 
 #endif  // ASCPIPE_CORE_ROW_COPY_H_

@@ -13,7 +13,8 @@ std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const Loo
                  std::int64_t any_dim, float* sums) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : any_dim, n = lookup.n;
   const std::int32_t* const restore = lookup.restore;
-  for (std::int64_t i = 0; i < n; ++i) {
+  SideBySide<const float> grads(lookup.grads, dim, lookup.stride, lookup.side_by_side, 0);
+  for (std::int64_t i = 0; i < n; ++i, grads.Next()) {
     if (i + kAhead < n) {
       const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
       if (ahead < static_cast<std::uint64_t>(place_count) && places[ahead] >= 0) {
@@ -27,7 +28,7 @@ std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const Loo
     }
     if (places[index] < 0) continue;
     float* __restrict__ sum = sums + places[index] * dim;
-    const float* __restrict__ grad = lookup.grads + i * lookup.stride;
+    const float* __restrict__ grad = grads.row();
     for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
   }
   return -1;

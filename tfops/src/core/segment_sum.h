@@ -22,12 +22,13 @@ std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::in
 // The gradients of one lookup.
 struct LookupGradient {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
-  const float* grads;           // float[n, dim]
+  const float* grads;           // float[n / side_by_side, stride]: the first side_by_side * dim floats of each row
   std::int64_t n;
   std::int64_t stride;          // floats from a row of `grads` to the next one
+  std::int64_t side_by_side = 1;
 };
 
-// sums[places[restore[i]]] += grads[i] for i = 0, 1, ..., n-1 in this order; place -1 and missing positions are left
+// sums[places[restore[i]]] += row i of grads, side by side, for i = 0, 1, ..., n-1 in this order; place -1 and missing positions are left
 // out.
 //   places  int32[place_count]   sums  float[valid, dim]
 // Returns the first i whose restore index is outside [-1, place_count), or -1.

@@ -38,10 +38,15 @@ REGISTER_OP("AscLookupConcat")
         if (sources[i] < 0 || sources[i] >= n) {
           return tensorflow::errors::InvalidArgument("AscLookupConcat: source ", sources[i], " is outside [0, ", n, ")");
         }
-        TF_RETURN_IF_ERROR(c->WithRank(c->input(2 * n + i), 1, &shape));
+        TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(2 * n + i), 1, &shape));
+        TF_RETURN_IF_ERROR(c->WithRankAtMost(shape, 2, &shape));
         TF_RETURN_IF_ERROR(c->Merge(batch, c->Dim(shape, 0), &batch));
+        const auto side_by_side = !c->RankKnown(shape) ? c->UnknownDim()
+                                  : c->Rank(shape) == 2 ? c->Dim(shape, 1) : c->MakeDim(1);
         TF_RETURN_IF_ERROR(c->WithRank(c->input(sources[i]), 2, &shape));
-        TF_RETURN_IF_ERROR(c->Add(width, c->Dim(shape, 1), &width));
+        auto columns = c->UnknownDim();
+        TF_RETURN_IF_ERROR(c->Multiply(side_by_side, c->Dim(shape, 1), &columns));
+        TF_RETURN_IF_ERROR(c->Add(width, columns, &width));
       }
       for (int i = 0; i < m; ++i) {
         TF_RETURN_IF_ERROR(c->WithRank(c->input(2 * n + k + i), 2, &shape));
@@ -56,7 +61,7 @@ Looks up rows and writes them side by side with other columns: what AscLookup an
 
 rows: float[device rows, dim], the table variables.
 slots: int32[distinct ids] of AscNextPlan, one for each table, as AscLookup takes them; the default row is zeros.
-restore: int32[batch], one per lookup.
+restore: int32[batch] or int32[batch, side by side], one per lookup.
 others: float[batch, columns], copied.
 joined: float[batch, width].
 n: number of tables.
@@ -90,29 +95,36 @@ class LookupConcatOp : public tensorflow::OpKernel {
   void Compute(tensorflow::OpKernelContext* ctx) override {
     std::deque<LookupSource> sources(n_);
     for (int i = 0; i < n_; ++i) OP_REQUIRES_OK(ctx, sources[i].Read(ctx, i, n_ + i, tables_[i]));
-    const std::int64_t batch = ctx->input(2 * n_).NumElements();
+    const tensorflow::Tensor& first = ctx->input(2 * n_);
+    const std::int64_t batch = first.dims() == 0 ? -1 : first.dim_size(0);
     std::vector<std::int64_t> columns(static_cast<std::size_t>(k_ + m_));  // where each begins
     std::int64_t width = 0;
     for (const tensorflow::int32 which : order_) {
       const tensorflow::Tensor& piece = ctx->input(2 * n_ + which);
-      OP_REQUIRES(ctx, piece.dims() == (which < k_ ? 1 : 2) && piece.dim_size(0) == batch,
+      const bool has_rank = piece.dims() == 2 || (piece.dims() == 1 && which < k_);
+      OP_REQUIRES(ctx, has_rank && piece.dim_size(0) == batch,
                   Refuse(Code::kInvalidArgument, "AscLookupConcat: ", which < k_ ? "restore " : "others ",
                          which < k_ ? which : which - k_, " has shape ", piece.shape().DebugString(), ", expected [", batch,
-                         which < k_ ? "]" : ", columns]"));
+                         which < k_ ? "] or one more dimension" : ", columns]"));
       columns[which] = width;
-      width += which < k_ ? sources[sources_[which]].gather().dim : piece.dim_size(1);
+      width += (piece.dims() == 2 ? piece.dim_size(1) : 1) * (which < k_ ? sources[sources_[which]].gather().dim : 1);
     }
     tensorflow::Tensor* joined;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({batch, width}), &joined));
     float* const out = joined->flat<float>().data();
     std::vector<Gathered> lookups;
     for (int i = 0; i < k_; ++i) {
-      lookups.push_back({ctx->input(2 * n_ + i).flat<std::int32_t>().data(), batch, out + columns[i], width});
+      const tensorflow::Tensor& restore = ctx->input(2 * n_ + i);
+      lookups.push_back({restore.flat<std::int32_t>().data(), restore.NumElements(), out + columns[i], width,
+                         restore.dims() == 2 ? std::max<std::int64_t>(1, restore.dim_size(1)) : 1});
     }
     std::vector<FirstBad> bad(static_cast<std::size_t>(k_));
     // So many rows at once that what one lookup writes beside another is still in the cache.
     ShareBlocks(ctx, batch, 4 * BlockRows(width), [&](std::int64_t begin, std::int64_t end) {
-      for (int i = 0; i < k_; ++i) bad[i].Note(GatherRows(sources[sources_[i]].gather(), lookups[i], begin, end));
+      for (int i = 0; i < k_; ++i) {
+        const std::int64_t ids = batch == 0 ? 0 : lookups[i].n / batch;  // of a row
+        bad[i].Note(GatherRows(sources[sources_[i]].gather(), lookups[i], begin * ids, end * ids));
+      }
       for (int i = 0; i < m_; ++i) Copy(ctx->input(2 * n_ + k_ + i), begin, end, out + columns[k_ + i], width);
     });
     for (int i = 0; i < k_; ++i) {

@@ -67,12 +67,12 @@ REGISTER_OP("AscLookupConcatGrad")
 AscLookupGrad where the gradients of all features are columns of one tensor, that of AscLookupConcat.
 
 slots: int32[distinct ids], as given to AscLookupConcat.
-restore: int32[batch], one per feature, as given to AscLookupConcat.
+restore: int32[batch] or int32[batch, side by side], one per feature, as given to AscLookupConcat.
 grad: float[batch, width].
 values: float[valid, dim], as of AscLookupGrad.
 indices: int32[valid], as of AscLookupGrad.
 k: number of features.
-columns: of `grad`, where the dim columns of each feature begin.
+columns: of `grad`, where the columns of each feature begin, dim for each id side by side.
 dim: length of a row.
 partial: as of AscLookupGrad.
 )doc");
@@ -144,14 +144,17 @@ class LookupGradOp : public tensorflow::OpKernel {
 
   tensorflow::Status ReadColumns(const tensorflow::Tensor& restore, const tensorflow::Tensor& grad, int which,
                                  LookupGradient* lookup) const {
-    if (restore.dims() != 1 || grad.dims() != 2 || grad.dim_size(0) != restore.NumElements() || columns_[which] < 0 ||
-        columns_[which] + dim_ > grad.dim_size(1)) {
+    const bool is_restore = restore.dims() == 1 || restore.dims() == 2;
+    const std::int64_t batch = is_restore ? restore.dim_size(0) : -1;
+    const std::int64_t side_by_side = restore.dims() == 2 ? restore.dim_size(1) : 1;
+    const std::int64_t end = columns_[which] + side_by_side * dim_;
+    if (grad.dims() != 2 || grad.dim_size(0) != batch || columns_[which] < 0 || end > grad.dim_size(1)) {
       return Refuse(Code::kInvalidArgument, type_string(), ": the gradient has shape ", grad.shape().DebugString(),
-                    ", expected [", restore.NumElements(), ", width] with columns ", columns_[which], " to ",
-                    columns_[which] + dim_, " for feature ", which);
+                    ", expected columns ", columns_[which], " to ", end, " for feature ", which, ", whose ids have shape ",
+                    restore.shape().DebugString());
     }
     *lookup = {restore.flat<std::int32_t>().data(), grad.flat<float>().data() + columns_[which],
-               restore.NumElements(), grad.dim_size(1)};
+               restore.NumElements(), grad.dim_size(1), std::max<std::int64_t>(1, side_by_side)};
     return tensorflow::Status::OK();
   }
 
