@@ -86,6 +86,39 @@ TEST(AWaitEndsWhenItsWordIsPublished) {
   CHECK(wait->Result().ok());
 }
 
+TEST(WhatIsThereAlreadyIsNotWaitedFor) {
+  Fixture fixture;
+  WordWait there(&fixture.word);
+  CoreStatus status;
+  CHECK(!fixture.waiter->TryAtOnce(&there, &status));
+  Exchange(&fixture.word, 1u);
+  CHECK(fixture.waiter->TryAtOnce(&there, &status) && status.ok());
+  fixture.waiter->Stop();
+  CHECK(!fixture.waiter->TryAtOnce(&there, &status));
+}
+
+TEST(WhoWaitsAlreadyComesFirst) {
+  Fixture fixture;
+  const auto first = fixture.Add();
+  std::uint32_t mine = 1;
+  WordWait second(&mine);
+  CoreStatus status;
+  CHECK(!fixture.waiter->TryAtOnce(&second, &status));
+  Exchange(&fixture.word, 1u);
+  fixture.waiter->Wake();
+  CHECK(first->Result().ok());
+  CHECK(fixture.waiter->TryAtOnce(&second, &status) && status.ok());
+}
+
+TEST(AFailedPipelineLetsNobodyOnAtOnce) {
+  Fixture fixture;
+  fixture.waiter->Fail(Error(Code::kInternal, "E101: a worker"));
+  std::uint32_t mine = 1;
+  WordWait wait(&mine);
+  CoreStatus status;
+  CHECK(!fixture.waiter->TryAtOnce(&wait, &status));
+}
+
 TEST(ThousandsOfPublicationsLoseNoWakeUp) {
   Fixture fixture;
   for (int i = 0; i < 3000; ++i) {

@@ -17,6 +17,15 @@ AsyncWait::AsyncWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernel
 
 void AsyncWait::Begin() {
   CancellationManager* manager = ctx_->cancellation_manager();
+  CoreStatus at_once;
+  if ((manager == nullptr || !manager->IsCancelled()) && pipeline_->waiter().TryAtOnce(this, &at_once)) {
+    if (at_once.ok()) {
+      Proceed();
+    } else {
+      End(ToStatus(at_once));
+    }
+    return;
+  }
   if (manager != nullptr) {
     const std::shared_ptr<AsyncWait> self = shared_from_this();
     const std::shared_ptr<Pipeline> pipeline = pipeline_;
@@ -35,7 +44,6 @@ void AsyncWait::Begin() {
 }
 
 void AsyncWait::Finish(const CoreStatus& status) {
-  Left();
   if (!status.ok()) {
     End(ToStatus(status));
     return;

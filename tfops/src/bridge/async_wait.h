@@ -13,7 +13,7 @@
 
 namespace ascpipe {
 
-// Subclasses say when the wait is over (Poll) and what to do then (Proceed, on a thread of TensorFlow's pool).
+// Subclasses say when the wait is over (Poll) and what to do then (Proceed, on a thread of TensorFlow's).
 class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
  public:
   // Takes over one reference to `step`.
@@ -21,7 +21,7 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
             tensorflow::AsyncOpKernel::DoneCallback done);
   ~AsyncWait() override { DropStep(); }
 
-  // Begins to wait, unless the step has been cancelled already.
+  // Proceeds at once if there is nothing to wait for; else begins to wait, unless the step has been cancelled already.
   void Begin();
 
   void Finish(const CoreStatus& status) final;
@@ -29,9 +29,6 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
  protected:
   // After a successful Poll.  Ends with exactly one call of End or Again.
   virtual void Proceed() = 0;
-  // The wait is over, well or badly; on the waiter thread, or when that has ended.
-  virtual void Left() {}
-
   void End(const tensorflow::Status& status);
   // Another thread was faster: waits on.
   void Again() { pipeline_->waiter().Add(shared_from_this()); }

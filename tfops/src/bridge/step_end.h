@@ -32,8 +32,8 @@ class StepEnd : public tensorflow::ResourceBase {
   Lease::Step id() const { return id_; }
   // Refuses a second ticket of one table of one stream.
   tensorflow::Status Uses(const Stream& stream, const Table& table, std::int64_t ticket);
-  // A step trains or changes tables, not both: which of the two came first would be left to chance.  The waiter
-  // thread's.
+  // A step trains or changes tables, not both: which of the two came first would be left to chance.  Of
+  // waits that are polled.
   bool MayTrain() const { return !cuts_; }
   bool MayCut() const { return !trains_; }
   void Trains() { trains_ = true; }

@@ -79,13 +79,24 @@ void Waiter::Add(std::shared_ptr<Wait> wait) {
     if (!stop_.load()) {
       new_.push_back(std::move(wait));
       wait = nullptr;
+      waiting_.fetch_add(1);
     }
   }
   if (wait != nullptr) {
+    wait->Left();
     wait->Finish(Error(Code::kCancelled, "the pipeline was stopped"));
     return;
   }
   Wake();
+}
+
+bool Waiter::TryAtOnce(Wait* wait, CoreStatus* status) {
+  // Without the lock: the thread polls only if somebody waits, and then this one has to queue.
+  if (waiting_.load() > 0) return false;
+  std::lock_guard<std::mutex> polling(polling_);
+  if (waiting_.load() > 0 || failing_.load() || stop_.load() || !wait->Poll(status)) return false;
+  wait->Left();
+  return true;
 }
 
 void Waiter::Fail(const CoreStatus& status) {
@@ -107,7 +118,11 @@ void Waiter::Run() {
     bell.WaitSlice([this] { return stop_.load() || (Round() && !expired_); });
   }
   TakeNew();
-  for (const auto& wait : waits_) wait->Finish(Error(Code::kCancelled, "the pipeline was stopped"));
+  for (const auto& wait : waits_) {
+    wait->Left();
+    wait->Finish(Error(Code::kCancelled, "the pipeline was stopped"));
+  }
+  waiting_.fetch_sub(static_cast<int>(waits_.size()));
   waits_.clear();
   bell.Says(layout::kWaitNone, -1, 0);
 }
@@ -121,6 +136,8 @@ bool Waiter::TakeNew() {
 }
 
 bool Waiter::Round() {
+  if (waiting_.load() == 0) return false;
+  std::unique_lock<std::mutex> polling(polling_);
   bool any = TakeNew();
   for (auto at = waits_.begin(); at != waits_.end();) {
     CoreStatus status;
@@ -130,7 +147,11 @@ bool Waiter::Round() {
     }
     const std::shared_ptr<Wait> over = *at;
     at = waits_.erase(at);
+    over->Left();
+    waiting_.fetch_sub(1);
+    polling.unlock();  // who is told may come back with the next wait
     over->Finish(status);
+    polling.lock();
     any = true;
   }
   return any;

@@ -1,4 +1,5 @@
-// One thread on which every wait of the trainer stands, so that no op sleeps on a thread of TensorFlow.
+// One thread on which every wait of the trainer stands, so that no op sleeps on a thread of TensorFlow.  What need not
+// be waited for, since all is there and nobody waits already, goes on at once on the thread that asks.
 #ifndef ASCPIPE_CORE_WAITER_H_
 #define ASCPIPE_CORE_WAITER_H_
 
@@ -17,14 +18,16 @@
 
 namespace ascpipe {
 
-// Something that is waited for.  `Poll` and `Finish` run on the waiter thread and never sleep.
+// Something that is waited for.  `Poll`, `Left` and `Finish` never sleep; of all waits one is polled at a time.
 class Wait {
  public:
   virtual ~Wait() = default;
 
   // True: the wait is over, with *status.  False: it goes on, and `waits_for` says for what.
   virtual bool Poll(CoreStatus* status) = 0;
-  // Called once, after the wait is over; `status` is what Poll said, or why the wait was ended.
+  // The wait is over, well or badly: it is polled no more.  No other one is polled meanwhile.
+  virtual void Left() {}
+  // Called once on the waiter thread, after Left; `status` is what Poll said, or why the wait was ended.
   virtual void Finish(const CoreStatus& status) = 0;
 
   // Any thread: the step was cancelled.
@@ -61,6 +64,9 @@ class Waiter {
 
   // Any thread.  `Finish` is called on the waiter thread, never before Add returns to a caller that is it.
   void Add(std::shared_ptr<Wait> wait);
+  // Any thread.  Polls a wait that was not added, unless somebody waits already, whose turn it is.  True: the wait is
+  // over, with *status, and `Finish` is not called.  False: Add it.
+  bool TryAtOnce(Wait* wait, CoreStatus* status);
   // Looks at the waits again: something of this process has changed.
   void Wake() { Ring(session_.bells + layout::kBellTrainer); }
 
@@ -87,7 +93,9 @@ class Waiter {
   int supervisor_pid_ = 0;
   std::atomic<bool> stop_{false};
   std::thread thread_;
-  std::list<std::shared_ptr<Wait>> waits_;  // the thread's; oldest first
+  std::mutex polling_;                      // before mutex_
+  std::list<std::shared_ptr<Wait>> waits_;  // oldest first; changed by the thread, while it is polling
+  std::atomic<int> waiting_{0};             // how many there are, those of new_ included
   std::int64_t looked_ns_ = 0;
   bool expired_ = false;  // a round ended a wait because of time or a stop, not because of a word
 
