@@ -3,9 +3,11 @@ import os
 import signal
 import threading
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from ascpipe.checkpoint.contents import KeyBlock
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.hold import hold
 from mx_rec.core.asc import start_asc_pipeline
@@ -120,6 +122,24 @@ def test_a_load_needs_a_hold_taken_alone_and_sensible_numbers(program):
         with pytest.raises(tf.errors.InvalidArgumentError, match="no table 5"):
             held.begin_load(5, 1, 1)
     assert program.take() == [1]
+
+
+def test_entries_are_written_into_a_load_and_nowhere_else(program):
+    keys = KeyBlock(*np.array([[5, 7], [1, 1], [0, 0]], np.int64))
+    with hold(alone=True) as held:
+        for call in (lambda: held.write_entries(0, 0, keys, with_rows=True), lambda: held.end_entries(0)):
+            with pytest.raises(tf.errors.FailedPreconditionError, match="not being loaded"):
+                call()
+        held.begin_load(0, 2, 2)
+        for first in (-1, 1, 1 << 40):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="not among the 2 of this load"):
+                held.write_entries(0, first, keys, with_rows=True)
+        held.write_entries(0, 0, keys, with_rows=True)
+        held.end_entries(0)
+        held.give_up_load(0)
+    assert program.table.size() == 0
+    program.take()
+    assert program.table.size() == 1
 
 
 def test_a_hold_waits_for_a_change_whose_step_was_cancelled():
