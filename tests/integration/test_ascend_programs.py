@@ -15,10 +15,10 @@ from tests.support.programs.running import RING_BYTES
 pytestmark = pytest.mark.timeout_s(300)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def daemon():
-    """One for all programs of a test, one after the other."""
-    daemon = DaemonProcess("programs", ring_bytes=RING_BYTES)
+    """One for all programs, one after the other."""
+    daemon = DaemonProcess("programs", spared=True, ring_bytes=RING_BYTES)
     yield daemon.name
     daemon.end()
 

@@ -12,6 +12,7 @@ from ascpipe.control import launch, messages
 from ascpipe.control.client import ask
 from ascpipe.errors import NotRunningError
 from ascpipe.shm import layout
+from tests.support import leaks
 from tests.support.waiting import wait_until
 
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
@@ -34,11 +35,13 @@ def small_session(*table_names):
 
 
 class DaemonProcess:
-    """A daemon that ran a moment ago; ``end`` is safe to call twice."""
+    """A daemon that ran a moment ago; ``end`` is safe to call twice. One that is ``spared`` serves several tests."""
 
-    def __init__(self, name="unit", **options):
+    def __init__(self, name="unit", *, spared=False, **options):
         self._launched = launch.launch(name, options=options)
         self.pid, self.name, self.run = self._launched.pid, name, names.run_dir(name)
+        if spared:
+            leaks.spare(self.pid, name)
 
     def status(self):
         return ask(self.run, messages.Status())
@@ -66,6 +69,7 @@ class DaemonProcess:
             os.unlink(os.path.join(self.run.path, name))
         if os.path.isdir(self.run.path) and not os.listdir(self.run.path):
             os.rmdir(self.run.path)
+        leaks.spare_no_more(self.pid)
 
 
 def start_trainer(daemon="-", *options):

@@ -34,6 +34,16 @@ class Snapshot(NamedTuple):
     threads: FrozenSet[str]
 
 
+def spare(pid: int, folder: str) -> None:
+    """Overlook a daemon that serves several tests, its workers, and its files in ``folder`` of the run directory."""
+    _SPARED[pid] = folder
+
+
+def spare_no_more(pid: int) -> None:
+    """It has ended, or is to be seen again."""
+    _SPARED.pop(pid, None)
+
+
 def snapshot(run_home: Path) -> Snapshot:
     """Look now.
 
@@ -89,7 +99,8 @@ def our_processes(run_home: Path) -> List[int]:
     listed = _pids()
     _STRANGERS.intersection_update(listed)  # a number may come back for another process
     parents = {pid: parent for pid, parent in ((pid, _parent(pid)) for pid in listed - _STRANGERS) if parent}
-    return sorted(pid for pid in parents if pid != me and (_descends(pid, me, parents) or _carries(pid, run_home)))
+    return sorted(pid for pid in parents if pid != me and not any(_descends(pid, spared, parents) for spared in _SPARED)
+                  and (_descends(pid, me, parents) or _carries(pid, run_home)))
 
 
 def _difference(before: Snapshot, now: Snapshot, in_process: bool) -> List[str]:
@@ -110,7 +121,8 @@ def _names(folder: Path) -> List[str]:
 
 def _run_files(run_home: Path) -> List[str]:
     """Sockets, locks and other files of daemons; logs stay, for whoever wants to know why one ended."""
-    files = (path for path in (run_home / "ascpipe").rglob("*") if not path.is_dir() and path.suffix != ".log")
+    files = (path for path in (run_home / "ascpipe").rglob("*")
+             if not path.is_dir() and path.suffix != ".log" and path.parent.name not in _SPARED.values())
     return [str(path.relative_to(run_home)) for path in files]
 
 
@@ -180,5 +192,7 @@ def _read(path: str) -> str:
         return ""  # the process ended meanwhile, or belongs to another user
 
 
+#: process -> folder, of ``spare``
+_SPARED: Dict[int, str] = {}
 #: processes that were there before we were: not ours, and never looked at again
 _STRANGERS = _pids() - {os.getpid()}

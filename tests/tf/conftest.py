@@ -4,6 +4,9 @@ import warnings
 
 import pytest
 
+from ascpipe.control import trainer_link
+from tests.support.shared_daemon import SharedDaemon
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import tensorflow as tf
@@ -19,3 +22,25 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if HERE in pathlib.Path(str(item.fspath)).parents:
             item.add_marker(pytest.mark.filterwarnings("ignore:Using or importing the ABCs:DeprecationWarning"))
+
+
+@pytest.fixture(scope="session")
+def _shared_daemon():
+    daemon = SharedDaemon()
+    yield daemon
+    daemon.end()
+
+
+@pytest.fixture
+def private_daemon():
+    """The trainer of this test has a daemon of its own, as those of users have."""
+
+
+@pytest.fixture(autouse=True)
+def _daemon(request, monkeypatch, _shared_daemon):
+    if "private_daemon" in request.fixturenames:
+        yield
+        return
+    monkeypatch.setattr(trainer_link, "connect", _shared_daemon.connect)
+    yield
+    _shared_daemon.require_back()

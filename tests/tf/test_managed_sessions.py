@@ -166,6 +166,7 @@ def test_a_worker_that_is_killed_again_and_again_is_an_exception_soon(manager, k
     worker_fails(manager, kind, "SIGKILL", "E140", "was restarted 5 times.*killed by SIGKILL", monkeypatch, tmp_path)
 
 
+@pytest.mark.usefixtures("private_daemon")
 @pytest.mark.parametrize("manager, how", [
     ("session", "SIGTERM"), ("estimator", "SIGKILL"), *[pytest.param(*case, marks=pytest.mark.long) for case in (
         ("estimator", "SIGTERM"), ("session", "SIGKILL"))]])

@@ -179,6 +179,7 @@ def _waits():
     return Configuration.get_instance().running_pipeline().status()["waits"]
 
 
+@pytest.mark.usefixtures("private_daemon")
 def test_the_daemons_death_is_an_error_within_seconds():
     with programs.ascpipe():
         program = programs.Program(SOURCE, optimizer, stages=lambda data: data.repeat().prefetch(4))
