@@ -191,13 +191,13 @@ class Pauses:
 
     def around(self, owner: Any, name: str, before: Callable[..., Any] = lambda *args: None,
                after: Callable[..., Any] = lambda *args: None) -> None:
-        """Call ``before`` with the arguments, and ``after`` with the result too, whenever a function is called."""
+        """Call ``before`` with the arguments by place, and ``after`` with the result too, whenever it is called."""
         function = getattr(owner, name)
 
         @functools.wraps(function)
-        def call(*args: Any) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
             before(*args)
-            result = function(*args)
+            result = function(*args, **named)
             after(*args, result)
             return result
 
@@ -211,7 +211,7 @@ def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
                            ("_skip", "skip"), ("_count_only", "count-only"), ("_restart", "restart")):
         pauses.during(TrainStage, method, action)
     pauses.during(TrainStage, "_apply_cut", lambda stage, *_: _CUTS[int(stage._view.header["cut_kind"])])
-    pauses.during(cuts.Cuts, "go_on_with_load", "go on with a load")
+    pauses.during(cuts.Cuts, "go_on_with_load", "take over")
     pauses.during(snapshots.Snapshots, "keep", "images")
     pauses.during(EvalStage, "_answer", "answer")
     pauses.during(KeyStage, "_dedup", "dedup")
@@ -298,18 +298,18 @@ def _around_images(pauses: Pauses) -> None:
 def _around_cuts(pauses: Pauses) -> None:
     """Between the commitment of a cut and its application; "half applied" is with some entries of the first half."""
 
-    def reset_half(table: Table) -> None:
+    def empty_half(table: Table) -> None:
         used = int(table._header["entries_used"])
         table._truth.entries32[:used // 2, STATE] = FREE
 
     def committed(*_: Any) -> None:
         pauses.at("committed")
 
-    def reset(table: Table) -> None:
+    def empty(table: Table) -> None:
         committed()
-        pauses.at("half applied", lambda: reset_half(table))
+        pauses.at("half applied", lambda: empty_half(table))
 
-    pauses.around(Table, "reset", reset)
+    pauses.around(Table, "empty", empty)
     pauses.around(Table, "set_threshold", committed)
     pauses.around(Table, "evict", committed)
     evict = table_module.evict_entries

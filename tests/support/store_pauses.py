@@ -37,7 +37,7 @@ class Pauses:
         monkeypatch.setattr(PartView, "__setitem__", self._around(PartView.__setitem__, "field"))
         monkeypatch.setattr(Table, "assign", self._half_way(Table.assign))
         monkeypatch.setattr(table_module, "evict_entries", self._half_way_of_eviction(table_module.evict_entries))
-        monkeypatch.setattr(Table, "reset", self._half_way_of_reset(Table.reset))
+        monkeypatch.setattr(Table, "empty", self._half_way_of_emptying(Table.empty))
         monkeypatch.setattr(loads, "take_over", self._around(loads.take_over, "take over"))
         monkeypatch.setattr(TrainStage, "_give_up_entries", self._around(TrainStage._give_up_entries, "touches"))
 
@@ -63,12 +63,12 @@ class Pauses:
 
         return call
 
-    def _half_way_of_reset(self, reset: Callable[[Table], None]) -> Callable[[Table], None]:
+    def _half_way_of_emptying(self, empty: Callable[[Table], None]) -> Callable[[Table], None]:
         def call(table: Table) -> None:
             table._truth.entries32[:table._header["entries_used"] // 2, STATE] = FREE
-            self.at("half-way of a reset")
-            reset(table)
-            self.at("after reset")
+            self.at("half-way of emptying")
+            empty(table)
+            self.at("after empty")
 
         return call
 
