@@ -6,7 +6,8 @@ import subprocess
 import sys
 from typing import Any, Dict, List
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+from tests.support.daemons import ROOT, DaemonProcess
+
 RING_BYTES = 8 << 20
 ENDS_WITHIN_S = 200.0  #: a program aborts a scenario that hangs much earlier, and says where
 
@@ -30,11 +31,21 @@ def begin(program: str, *scenarios: str, **settings: Any) -> "subprocess.Popen[s
 
 
 def run(program: str, *scenarios: str, **settings: Any) -> List[Dict[str, Any]]:
-    """Run a program to its end; what each scenario said.
+    """Run a program to its end; what each scenario said. Several scenarios have one daemon, one after the other.
 
     Raises:
         ProgramFailedError: a scenario failed or hung.
     """
+    if len(scenarios) == 1:
+        return _run(program, *scenarios, **settings)
+    daemon = DaemonProcess("scenarios", **{"ring_bytes": RING_BYTES, **settings})
+    try:
+        return _run(program, *scenarios, name=daemon.name, **settings)
+    finally:
+        daemon.end()
+
+
+def _run(program: str, *scenarios: str, **settings: Any) -> List[Dict[str, Any]]:
     process = begin(program, *scenarios, **settings)
     try:
         out, err = process.communicate(timeout=ENDS_WITHIN_S)
