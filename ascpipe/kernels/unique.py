@@ -3,9 +3,10 @@
 The readable version is ``tests/reference/unique.py``.
 
 How it is made fast: cells of four bytes hold a place in ``out_unique`` instead of the key; hashes are made
-in a pass of their own and tell which cell to bring near for a later key; and a new key needs no branch (see
-the loop).  Cells for twice the batch, emptied at each call, were measured to be faster than fewer cells that
-grow with the distinct keys: emptying is cheap, and searches that go past the first cell are not.
+in a pass of their own and tell which cell to bring near for a later key; and no branch depends on whether a
+key is new, unless nearly all of the block before were, or hardly any: then the processor foresees the branch.
+Cells for twice the batch, emptied at each call, were measured to be faster than fewer cells that grow with the
+distinct keys: emptying is cheap, and searches that go past the first cell are not.
 """
 import numpy as np
 from numba import njit
@@ -15,7 +16,11 @@ from ascpipe.kernels.prefetch import prefetch
 
 _ONE = np.uint64(1)
 _HASH_SHIFT = np.uint64(33)  # keeps the upper 31 bits, which an int32 can hold
-_AHEAD = 64  # keys between the one at hand and the one whose cell is being brought near
+_AHEAD = 24  # keys between the one at hand and the one whose cell is being brought near
+_BLOCK = 1024  # keys between two choices of how to find their places
+_FEW_NEW = _BLOCK // 8  # of a block; with fewer than these the next one is taken with a branch,
+_MANY_NEW = _BLOCK * 7 // 8  # and with more
+_SIGN = np.int64(63)
 
 # columns of ``parts``
 ID_COUNT, IDS, UNIQUE, RESTORE, OCCURRENCES, UNIQUE_COUNT = range(6)
@@ -25,6 +30,64 @@ PART_COLUMNS = 6
 def scratch_cells(n: int) -> int:
     """Cells that ``unique_keys`` needs for n keys: a power of two, at least 2 n."""
     return 1 << max(0, 2 * n - 1).bit_length()
+
+
+@njit("int64(int64[::1], int64, int64, int64, int64[::1], int32[::1], int32[::1], uint64)", cache=True, nogil=True)
+def _find_places(keys, begin, end, n_unique, out_unique, out_restore, cells, mask):
+    """Replace the hashes of a block in ``out_restore`` by places; returns how many there are afterwards."""
+    last = keys.shape[0] - 1
+    for j in range(begin, end):
+        i = np.uint64(j)
+        prefetch(cells, np.uint64(out_restore[np.uint64(min(j + _AHEAD, last))]) & mask)
+        key = keys[i]
+        cell = np.uint64(out_restore[i]) & mask
+        held = np.int64(cells[cell])
+        new = held >> _SIGN  # all bits are set if the cell is empty, else none
+        # For an empty cell the first place is read, in vain: that of the new key would make the read wait for a write.
+        while (out_unique[np.uint64(held & ~new)] ^ key) & ~new:
+            cell = (cell + _ONE) & mask
+            held = np.int64(cells[cell])
+            new = held >> _SIGN
+        place = (n_unique & new) | (held & ~new)
+        cells[cell] = np.int32(place)
+        out_unique[np.uint64(n_unique)] = key  # if it is not new, the next one that is overwrites it
+        out_restore[i] = np.int32(place)
+        n_unique -= new
+    return n_unique
+
+
+@njit("int64(int64[::1], int64, int64, int64, int64[::1], int32[::1], int32[::1], int32[::1], uint64)",
+      cache=True, nogil=True)
+def _find_and_count(keys, begin, end, n_unique, out_unique, out_restore, out_occurrences, cells, mask):
+    """The same, and count the block: faster for keys that are nearly all new, or nearly all known."""
+    last = keys.shape[0] - 1
+    for j in range(begin, end):
+        i = np.uint64(j)
+        prefetch(cells, np.uint64(out_restore[np.uint64(min(j + _AHEAD, last))]) & mask)
+        key = keys[i]
+        cell = np.uint64(out_restore[i]) & mask
+        place = np.int64(cells[cell])
+        while place >= 0 and out_unique[np.uint64(place)] != key:
+            cell = (cell + _ONE) & mask
+            place = np.int64(cells[cell])
+        if place < 0:
+            place = n_unique
+            cells[cell] = np.int32(place)
+            out_unique[np.uint64(place)] = key
+            out_occurrences[np.uint64(place)] = 1
+            n_unique += 1
+        else:
+            out_occurrences[np.uint64(place)] += np.int32(1)
+        out_restore[i] = np.int32(place)
+    return n_unique
+
+
+@njit("void(int64, int64, int64, int64, int32[::1], int32[::1])", cache=True, nogil=True)
+def _count(begin, end, known, n_unique, restore, out_occurrences):
+    """Count keys whose places are known; those from ``known`` on were found among them."""
+    out_occurrences[known:n_unique] = 0
+    for j in range(begin, end):
+        out_occurrences[np.uint64(restore[np.uint64(j)])] += np.int32(1)
 
 
 @njit("int64(int64[::1], int64[::1], int32[::1], int32[::1], int32[::1])", cache=True, nogil=True)
@@ -44,33 +107,28 @@ def unique_keys(keys, out_unique, out_restore, out_occurrences, cells):
     n = keys.shape[0]
     for j in range(n):
         i = np.uint64(j)
-        out_restore[i] = np.int32(hash_key(keys[i]) >> _HASH_SHIFT)  # until its own turn in the next loop
+        out_restore[i] = np.int32(hash_key(keys[i]) >> _HASH_SHIFT)  # until its own turn in a later loop
     in_use = 1  # a power of two, at least 2 n: as scratch_cells
     while in_use < 2 * n:
         in_use *= 2
     cells[:in_use] = -1
     mask = np.uint64(in_use - 1)
-    last = n - 1
-    n_unique = np.uint64(0)
-    for j in range(n):
-        i = np.uint64(j)
-        prefetch(cells, np.uint64(out_restore[np.uint64(min(j + _AHEAD, last))]) & mask)
-        key = keys[i]
-        cell = np.uint64(out_restore[i]) & mask
-        # The key is put at the next free place first.  An empty cell (-1, the largest number when read
-        # unsigned) then leads there, and is a match as a known key's cell is:
-        #     if cells[cell] < 0: cells[cell] = n_unique; out_unique[n_unique] = key; n_unique += 1
-        out_unique[n_unique] = key
-        out_occurrences[n_unique] = 0
-        place = min(np.uint64(np.uint32(cells[cell])), n_unique)
-        while out_unique[place] != key:
-            cell = (cell + _ONE) & mask
-            place = min(np.uint64(np.uint32(cells[cell])), n_unique)
-        cells[cell] = np.int32(place)
-        out_restore[i] = np.int32(place)
-        out_occurrences[place] += np.int32(1)
-        n_unique += np.uint64(place == n_unique)
-    return np.int64(n_unique)
+    n_unique = 0
+    counted, counted_unique = 0, 0  # keys, and distinct ones among them, that are in out_occurrences
+    new = _BLOCK // 2  # of the block before; not known yet
+    for begin in range(0, n, _BLOCK):
+        end = min(begin + _BLOCK, n)
+        before = n_unique
+        if _FEW_NEW <= new <= _MANY_NEW:  # counted together when all are found, and the cells are not needed any more
+            n_unique = _find_places(keys, begin, end, n_unique, out_unique, out_restore, cells, mask)
+        else:
+            _count(counted, begin, counted_unique, n_unique, out_restore, out_occurrences)
+            n_unique = _find_and_count(
+                keys, begin, end, n_unique, out_unique, out_restore, out_occurrences, cells, mask)
+            counted, counted_unique = end, n_unique
+        new = n_unique - before
+    _count(counted, n, counted_unique, n_unique, out_restore, out_occurrences)
+    return n_unique
 
 
 @njit("int64(int64[::1], int32[::1], int64[:, ::1], int32[::1])", cache=True, nogil=True)

@@ -56,7 +56,11 @@ def test_what_the_scratch_held_before_changes_nothing(keys, garbage):
 def large_batches():
     """Batches with long searches, and ones that fill their cells as far as cells may be filled."""
     rng = np.random.RandomState(0)
+    half_new, known = rng.randint(0, 2000, unique._BLOCK), np.zeros(unique._BLOCK, int)
+    all_new = 10**6 + np.arange(unique._BLOCK)
     return {
+        "blocks_that_are_taken_in_either_way": np.concatenate(
+            [half_new, 7 - half_new, known, known, half_new, all_new, -all_new, half_new, 9000 + half_new, [5]]),
         "all_different": rng.permutation(5000),
         "different_after_a_long_calm": np.concatenate([np.zeros(4000, int), np.arange(1000)]),
         "different_but_for_the_last": np.concatenate([np.arange(4999), [0]]),
