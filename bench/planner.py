@@ -19,12 +19,15 @@ _FILLED_AT_ONCE = 10 ** 6
 
 def empty_truth(keys: int, device_rows: int, *, home_rows: int) -> Truth:
     """Memory of a table with room for so many keys; ``home_rows`` of 0: it lives on the device alone."""
-    header = np.zeros(1, layout.TABLE)[0]
+    headers = np.zeros(1, layout.TABLE)
+    header = headers[0]
     header["device_rows"], header["home_capacity"], header["entry_capacity"] = device_rows, home_rows, keys
     header["access_threshold"] = header["eviction_threshold"] = -1
     header["counting"] = header["faae_coefficient"] = 1
+    header["entries_ready"], header["homes_ready"] = keys, home_rows
     entries = np.zeros((keys, entry.INT64_COLUMNS), np.int64)
-    return Truth(header, entries, entries.view(np.int32), np.full(device_rows, -1, np.int32), _has_memory, _has_memory)
+    return Truth(header, headers.view(np.int64), entries, entries.view(np.int32),
+                 np.full(device_rows, -1, np.int32), _has_memory, _has_memory)
 
 
 def _has_memory(count: int) -> bool:

@@ -9,7 +9,9 @@ from ascpipe.shm import layout
 from ascpipe.shm.atomics import exchange_i64, load_acquire_i64
 from ascpipe.shm.ring import TableView
 from ascpipe.tables import loads
+from ascpipe.tables.header import HEADER_LONGS
 from ascpipe.tables.records import Truth
+from ascpipe.tables.state import IS_LOADING
 from ascpipe.tables.table import Table
 from ascpipe.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, PLAN_OK
 from ascpipe.workers.snapshots import Snapshots
@@ -25,7 +27,8 @@ class Bells(NamedTuple):
 
 def truth_of(view: TableView) -> Truth:
     """The shared memory of a table, as its decisions see it."""
-    return Truth(view.header, view.entries, view.entries32, view.slot_entries, view.ready_entries, view.ready_homes)
+    return Truth(view.header, view.longs[:HEADER_LONGS], view.entries, view.entries32, view.slot_entries,
+                 view.ready_entries, view.ready_homes)
 
 
 class Cuts:
@@ -43,8 +46,12 @@ class Cuts:
                  give_up_entries: Callable[[], None]) -> None:
         self._view, self._table, self._bells, self._give_up_entries = view, table, bells, give_up_entries
         self._snapshots = snapshots
-        self.is_loading = False  #: the table is granted to the trainer: leave it alone, but for ``go_on_with_load``
         self._is_indexed = False  # what the trainer has written so far
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the table is granted to the trainer: leave it alone, but for ``go_on_with_load``."""
+        return bool(self._table.state[IS_LOADING])
 
     def is_asked(self) -> bool:
         """Whether there is a cut to apply; to be seen before the look at the frames that it must wait for."""
@@ -95,7 +102,7 @@ class Cuts:
         if self._load("cut_filled") >= committed:
             is_whole = loads.take_over(truth_of(self._view), room)
             self._table.rebuild((), (), is_indexed=self._is_indexed and is_whole)
-            self.is_loading = False
+            self._table.state[IS_LOADING] = 0
             self._store_applied()
             return True
         if self._is_indexed or self._load("load_keyed") < committed:
@@ -105,7 +112,7 @@ class Cuts:
         return True
 
     def _grant(self, asked: int) -> None:
-        self.is_loading, self._is_indexed = True, False
+        self._table.state[IS_LOADING], self._is_indexed = 1, False
         if self._load("cut_granted") == asked:
             return  # by an earlier worker: since then all of it is the trainer's
         self._table.empty()

@@ -31,6 +31,7 @@ class Snapshots:
         self._view = view
         self._images = Images(view.header, view.entries, view.log, view.ready_log)
         self._awaits_end = False
+        self.is_dirty = False  #: something is known of a snapshot, and has to be forgotten when it is over
 
     def is_on(self) -> bool:
         """Whether entries are being copied."""
@@ -45,7 +46,8 @@ class Snapshots:
             False if that must wait for the end of a snapshot: there is no room in its log.  Not less than its end,
             although less might do: for that the trainer rings, and not whenever some more entries are copied.
         """
-        if not self.is_on():
+        self.is_dirty = self.is_on()
+        if not self.is_dirty:
             self._awaits_end = False
             self._images.forget()
             return True

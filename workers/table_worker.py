@@ -69,7 +69,7 @@ def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
                 # a stream that was added: cuts may have happened
                 of.serve(attachment, stream.tables[column], bells, restart=True)
         stages.append(Turns(stream.ring, list(ours), [of.changes for of in ours.values()
-                                                      if isinstance(of.changes, TrainStage)]))
+                                                      if isinstance(of.changes, TrainStage)], bells))
 
     attachment.each_table(serve)
     attachment.each_stream(look_after)

@@ -1,10 +1,10 @@
-"""What a table worker does with the training stream of one table: the next action until there is none.
+"""What a table worker does with the training stream of one table alone: the rare, and what needs more memory.
 
 The decision is ``ascpipe.kernels.next_action``, the arithmetic ``ascpipe.tables.table``; here stand the
 loads and stores of shared memory, and their order.  A worker may be killed between any two of them.
+What tables do together is in ``ascpipe.workers.turns``.
 """
-from collections import deque
-from typing import Callable, Deque, Dict, List, NamedTuple, Tuple
+from typing import Callable, Dict, List
 
 import numpy as np
 
@@ -12,23 +12,17 @@ from ascpipe.kernels import next_action
 from ascpipe.shm import layout
 from ascpipe.shm.atomics import compare_exchange_u32, exchange_u32, load_acquire_i64, store_release_i64
 from ascpipe.shm.ring import PartView, Place, TableView
+from ascpipe.tables import state
 from ascpipe.tables.records import Batch, Record
 from ascpipe.tables.table import Table
 from ascpipe.words import DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
 from ascpipe.workers.cuts import Bells, Cuts
 from ascpipe.workers.snapshots import Snapshots
 from ascpipe.workers.stage import Stage
-from ascpipe.workers.turns import Look
+from ascpipe.workers.turns import Turns
 
 _SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
 _MOST_INT32 = 2**31 - 1
-
-
-class Pending(NamedTuple):
-    """A frame whose record is not retired: planned, claimed or done."""
-
-    number: int
-    record: Record
 
 
 class TrainStage(Stage):
@@ -44,37 +38,27 @@ class TrainStage(Stage):
 
     def __init__(self, view: TableView, table: Table, place: Place, bells: Bells, *, restart: bool) -> None:
         self._view, self._table, self._bells = view, table, bells
+        self.state = table.state  #: int64[COLUMNS] of ``ascpipe.tables.state``
         self._ring, self._column = place
-        self._look = Look(self._ring, [self._column])
-        self._pending: Deque[Pending] = deque()
+        self._turns = Turns(self._ring, [self._column], [self], bells)
         self._snapshots = Snapshots(view)
         self._cuts = Cuts(view, table, bells, self._snapshots, self._give_up_entries)
-        self._touch_blocked = False
         self._actions: Dict[int, Callable[[int], None]] = {
-            next_action.RETIRE: self._retire, next_action.REVOKE: self._revoke, next_action.SKIP: self._skip,
-            next_action.COUNT_ONLY: self._count_only, next_action.TOUCH: self._touch, next_action.PLAN: self._plan,
+            next_action.REVOKE: self._revoke, next_action.SKIP: self._skip, next_action.COUNT_ONLY: self._count_only,
+            next_action.TOUCH: self._touch, next_action.PLAN: self._plan,
         }
         if restart:
             self._restart()
         else:
             table.rebuild((), ())
 
-    @property
-    def is_loading(self) -> bool:
-        """Whether the table is granted to the trainer, who fills it."""
-        return self._cuts.is_loading
-
-    def flags(self) -> Tuple[bool, bool, bool]:
-        """What a look must know beforehand: FLAGS of ``ascpipe.kernels.next_action``."""
-        # before the look: who asks for a cut has closed the step before it, and the look must see that
-        return self._cuts.is_asked(), self._touch_blocked, self._cuts.is_loading
-
     def act(self) -> bool:
         """Carry out the next action; False if there is none, or it must wait."""
-        if self.is_loading:
-            return self._cuts.go_on_with_load()
-        self._look.flags[0] = self.flags()
-        return any(self.carry_out(action, number) for _, action, number in self._look.next_actions())
+        return self._turns.act()
+
+    def go_on_with_load(self) -> bool:
+        """What can be done for a table that is granted to the trainer; False if he must write."""
+        return self._cuts.go_on_with_load()
 
     def carry_out(self, action: int, number: int) -> bool:
         """Do what ``next_train_action`` said; False if it must wait.
@@ -83,8 +67,8 @@ class TrainStage(Stage):
             action: not NOTHING.
             number: of its frame; means nothing to APPLY_CUT.
         """
-        if action == next_action.RETIRE and not self._snapshots.keep(self._pending[0].record):
-            return False
+        if action == next_action.RETIRE:
+            return self._retire(number)
         if action == next_action.APPLY_CUT:
             if self._cuts.must_wait():
                 return False
@@ -108,7 +92,7 @@ class TrainStage(Stage):
         fits = self._table.touch(part.array("unique", n), number, part.array("entries", n))
         if not fits:
             if not self._is_first_unfinished(number):
-                self._touch_blocked = True  # until a retirement frees entries
+                self.state[state.TOUCH_BLOCKED] = 1  # until a retirement frees entries
                 return
             self._table.touch_nothing(number)
         part["held"] = n if fits else 0
@@ -116,24 +100,26 @@ class TrainStage(Stage):
 
     def _plan(self, number: int) -> None:
         # the view, upon which the plan stands, is the newest pending record's doing, whatever the words say now
-        base = self._ticket(self._pending[-1].number) if self._pending else self._finished()
+        pending = self._table.pending
+        base = self._ticket(pending[-1]) if pending else self._finished()
         part = self._ring.part(number, self._column)
         record = self._table.plan(self._batch(number, part), part["held"])
         part["base"], part["horizon"] = base, self._ticket(self._table.newest_touched)
         part["status"], part["need"], part["full"] = record.status, record.need, 1
         _publish_counts(part, record)
-        self._pending.append(Pending(number, record))
         self._store_word(number, PLANNED)  # SYNC plan
         self._bells.trainer()
 
     def _revoke(self, number: int) -> None:
         if not compare_exchange_u32(self._ring.words, self._ring.word_index(self._column, number), PLANNED, TOUCHED):
             return  # the trainer was faster: it is claimed
-        self._table.take_back(self._pending.pop().record)
+        self._table.take_back(_published_record(number, self._ring.part(number, self._column)))
 
-    def _retire(self, number: int) -> None:
+    def _retire(self, number: int) -> bool:
         part = self._ring.part(number, self._column)
-        record = self._pending.popleft().record
+        record = _published_record(number, part)
+        if not self._may_assign(record):
+            return False
         ticket = self._ticket(number)
         self._table.assign(record, ticket)
         self._table.forget(record)
@@ -142,6 +128,13 @@ class TrainStage(Stage):
             _count_batch(header, part)
         header["rows"], header["time"], header["retired"] = record.rows, record.time, ticket
         self._leave(number, part)
+        return True
+
+    def _may_assign(self, record: Record) -> bool:
+        """See to it that a record may be assigned; False if that must wait for the end of a snapshot."""
+        may_assign = self._snapshots.keep(record)
+        self.state[state.HAS_IMAGES] = self._snapshots.is_dirty
+        return may_assign
 
     def _skip(self, number: int) -> None:
         part = self._ring.part(number, self._column)
@@ -156,21 +149,20 @@ class TrainStage(Stage):
         self._bells.trainer()
         self._bells.pump()
         self._table.leave(held, number)
-        self._touch_blocked = False
+        self.state[state.TOUCH_BLOCKED] = 0
 
     def _count_only(self, number: int) -> None:
         part = self._ring.part(number, self._column)
         record = self._table.count_only(self._batch(number, part), part["held"])
         part["held"], part["full"] = len(record.held), 0
         _publish_counts(part, record)
-        self._pending.append(Pending(number, record))
         store_release_i64(self._ring.longs, self._field("finished"), self._ticket(number))
         self._store_word(number, DONE)
 
     # ---- cuts
 
     def _apply_cut(self) -> None:
-        self._touch_blocked = False
+        self.state[state.TOUCH_BLOCKED] = 0
         self._cuts.apply()
 
     def _give_up_entries(self) -> None:
@@ -189,17 +181,17 @@ class TrainStage(Stage):
             if words[i] == PLANNED:
                 compare_exchange_u32(self._ring.words, self._ring.word_index(self._column, head + i), PLANNED, TOUCHED)
         head, count, (words, _, _) = self._ring.look(self._column)
-        window = []
+        window, pending = [], []
         for i in range(count):
             if TOUCHED <= words[i] <= DONE:
                 part = self._ring.part(head + i, self._column)
                 window.append((head + i, part.array("entries", part["held"])))
                 if words[i] > PLANNED:
-                    self._pending.append(Pending(head + i, _published_record(head + i, part)))
+                    pending.append(_published_record(head + i, part))
                     # the one that may be assigned in part; it is not if it has to wait, for then there was no room
-                    if words[i] == DONE and len(window) == 1 and self._snapshots.keep(self._pending[0].record):
-                        self._table.assign(self._pending[0].record, self._ticket(head + i))
-        self._table.rebuild(window, [pending.record for pending in self._pending])
+                    if words[i] == DONE and len(window) == 1 and self._may_assign(pending[0]):
+                        self._table.assign(pending[0], self._ticket(head + i))
+        self._table.rebuild(window, pending)
         if self._cuts.is_committed():
             self._apply_cut()
 
@@ -245,10 +237,10 @@ def _count_batch(header: np.ndarray, part: PartView) -> None:
 
 
 def _published_record(number: int, part: PartView) -> Record:
-    """The record of a claimed or finished frame, as an earlier worker published it."""
-    fresh = part["fresh_count"]
-    return Record(*_record_arrays(part, part["held"], fresh + part["load_count"], part["out_count"]), number, fresh,
-                  PLAN_OK, 0, part["rows"], part["time"], part["admitted"])
+    """The record of a planned, claimed or finished frame, as it was published; one that says why not has no keys."""
+    fresh, is_made = part["fresh_count"], part["status"] == PLAN_OK or not part["full"]
+    arrays = _record_arrays(part, part["held"] if is_made else 0, fresh + part["load_count"], part["out_count"])
+    return Record(*arrays, number, fresh, PLAN_OK, 0, part["rows"], part["time"], part["admitted"])
 
 
 def _record_arrays(part: PartView, keys: int, moves: int, outs: int) -> List[np.ndarray]:

@@ -1,14 +1,30 @@
-"""Whose turn it is: what the tables of a training ring have to do next, by one look at all of them."""
-from typing import TYPE_CHECKING, Sequence, Tuple
+"""Whose turn it is: what the tables of a training ring do next, all of them at once.
+
+One look says what each table has to do.  Those that have the same step of a batch's life to do, retire, plan or
+touch, do it in one compiled call; then one call stores their state words, and the bells ring once.  What is rare, or
+needs more memory, a table does alone: ``ascpipe.workers.train_stage``.
+"""
+from typing import TYPE_CHECKING, Sequence
 
 import numpy as np
 
-from ascpipe.kernels.next_action import FLAGS, next_train_actions
+from ascpipe.kernels.next_action import FLAGS, IS_LOADING, NOTHING, PLAN, RETIRE, TOUCH, next_train_actions
 from ascpipe.shm import layout
 from ascpipe.shm.ring import RingView, read_tables
+from ascpipe.words import PLANNED, RETIRED, TOUCHED
+from ascpipe.workers.frames import (
+    ALONE,
+    assign_frames,
+    leave_frames,
+    plan_frames,
+    read_flags,
+    store_words,
+    touch_frames,
+)
 from ascpipe.workers.stage import Stage
 
 if TYPE_CHECKING:
+    from ascpipe.workers.cuts import Bells
     from ascpipe.workers.train_stage import TrainStage
 
 
@@ -18,55 +34,116 @@ class Look:
     Args:
         ring: the ring.
         columns: of the tables in it.
+        states: int64[tables]; addresses of the rows of ``ascpipe.tables.state``, which outlive this.
 
     Attributes:
-        flags: bool[tables, FLAGS]; what is known of each table, to be set before a look.
+        tables_at: int64[tables]; index of each table's RING_TABLE in the ring's ``longs``.
+        flags: bool[tables, FLAGS]; what was known of each table before the look.
+        actions, numbers: int64[tables]; what each has to do, and with which frame.
     """
 
-    def __init__(self, ring: RingView, columns: Sequence[int]) -> None:
-        self._ring, count = ring, len(columns)
-        self._tables_at = np.array([ring.table_index(column) for column in columns], np.int64)
+    def __init__(self, ring: RingView, columns: Sequence[int], states: np.ndarray) -> None:
+        self._ring, self._table_states, count = ring, states, len(columns)
+        self.tables_at = np.array([ring.table_index(column) for column in columns], np.int64)
         self.flags = np.zeros((count, FLAGS), np.bool_)
         self._states = np.zeros((count, 3, layout.MAX_FRAMES), np.int64)
-        self._heads, self._counts, self._wanted, self._actions, self._places = np.zeros((5, count), np.int64)
+        self._heads, self._counts, self._wanted, self.actions, self._places, self.numbers = np.zeros(
+            (6, count), np.int64)
 
-    def next_actions(self) -> Sequence[Tuple[int, int, int]]:
-        """(table, action, number of the frame) of each that has something to do; tables count from 0, as given."""
+    def next_actions(self) -> int:
+        """Fill ``actions`` and ``numbers``; returns how many tables have something to do."""
         ring = self._ring
-        read_tables(ring.longs, ring.words, ring.frames_at // 2, self._tables_at, self._states, self._heads,
+        # before the look: who asks for a cut has closed the step before it, and the look must see that
+        read_flags(self._table_states, self.flags)
+        read_tables(ring.longs, ring.words, ring.frames_at // 2, self.tables_at, self._states, self._heads,
                     self._counts, self._wanted)
-        if not next_train_actions(self._states, self._counts, int(ring.header["look_ahead"]),
-                                  int(ring.header["plan_ahead"]), self._wanted, self.flags, self._actions,
-                                  self._places):
-            return ()
-        return [(table, int(self._actions[table]), int(self._heads[table] + self._places[table]))
-                for table in np.flatnonzero(self._actions).tolist()]
+        ready = next_train_actions(self._states, self._counts, int(ring.header["look_ahead"]),
+                                   int(ring.header["plan_ahead"]), self._wanted, self.flags, self.actions,
+                                   self._places)
+        np.add(self._heads, self._places, self.numbers)
+        return int(ready)
 
 
 class Turns(Stage):
-    """The tables of one training ring, each in its turn.
+    """The tables of one training ring, which take turns together.
 
     Args:
         ring: the ring.
         columns: of the tables in it.
-        stages: of the same tables.
+        stages: of the same tables; they live as long as this.
+        bells: whom to wake.
     """
 
-    def __init__(self, ring: RingView, columns: Sequence[int], stages: Sequence["TrainStage"]) -> None:
-        self._look, self._stages = Look(ring, columns), stages
+    def __init__(self, ring: RingView, columns: Sequence[int], stages: Sequence["TrainStage"], bells: "Bells") -> None:
+        self._ring, self._stages, self._bells = ring, stages, bells
+        self._columns = np.array(columns, np.int64)
+        self._states = np.array([stage.state.ctypes.data for stage in stages], np.int64)
+        self._look = Look(ring, columns, self._states)
+        self._frames_at = ring.frames_at // 2
 
     def step(self) -> int:
         """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
-        flags, done = self._look.flags, 0
-        for table, stage in enumerate(self._stages):
-            if stage.is_loading:
-                done += stage.act()
-            flags[table] = stage.flags()
+        done = 0
         while True:
-            acted = 0
-            for table, action, number in self._look.next_actions():
-                acted += self._stages[table].carry_out(action, number)
-                flags[table] = self._stages[table].flags()
+            acted = self.turn()
             if not acted:
                 return done
             done += acted
+
+    def act(self) -> bool:
+        """Let every table carry out its next action; False if there is none, or all must wait."""
+        return self.turn() > 0
+
+    def turn(self) -> int:
+        """As ``act``; returns how many actions were carried out."""
+        look = self._look
+        done = 0
+        if look.next_actions():
+            done += self._retire() + self._plan() + self._touch()
+            for table in np.flatnonzero(look.actions).tolist():
+                done += self._stages[table].carry_out(int(look.actions[table]) % ALONE, int(look.numbers[table]))
+        for table in np.flatnonzero(look.flags[:, IS_LOADING]).tolist():
+            done += self._stages[table].go_on_with_load()
+        return done
+
+    def _retire(self) -> int:
+        """Assign the records of finished frames to the truth, acknowledge the frames, then let go of their entries."""
+        look, ring = self._look, self._ring
+        done = int(assign_frames(ring.longs, ring.ints, self._frames_at, self._columns, self._states, look.numbers,
+                                 look.actions))
+        if done:
+            self._store(RETIRE, RETIRED)
+            self._bells.trainer()
+            self._bells.pump()
+            leave_frames(self._states, look.numbers, look.actions)
+            self._is_done(RETIRE)
+        return done
+
+    def _plan(self) -> int:
+        """Publish the plans that are due."""
+        look, ring = self._look, self._ring
+        done = int(plan_frames(ring.longs, ring.ints, self._frames_at, look.tables_at, self._columns, self._states,
+                               look.numbers, look.actions))
+        if done:
+            self._store(PLAN, PLANNED)  # SYNC plan
+            self._bells.trainer()
+            self._is_done(PLAN)
+        return done
+
+    def _touch(self) -> int:
+        """Find the entries of frames that were deduplicated."""
+        look, ring = self._look, self._ring
+        done = int(touch_frames(ring.longs, ring.ints, self._frames_at, self._columns, self._states, look.numbers,
+                                look.actions))
+        if done:
+            self._store(TOUCH, TOUCHED)
+            self._is_done(TOUCH)
+        return done
+
+    def _store(self, action: int, word: int) -> None:
+        look = self._look
+        store_words(self._ring.words, look.tables_at, look.numbers, look.actions, action, word)
+
+    def _is_done(self, action: int) -> None:
+        actions = self._look.actions
+        actions[actions == action] = NOTHING

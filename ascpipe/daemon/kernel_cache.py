@@ -70,4 +70,10 @@ def _sources() -> Iterator[str]:
         for name in sorted(os.listdir(folder)):
             if name.endswith(".py"):
                 yield os.path.join(folder, name)
+    for name in ("header.py", "state.py", "steps.py"):
+        yield os.path.join(package, "tables", name)
+    workers = os.path.join(package, "workers")
+    if not os.path.isdir(workers):  # an editable install: where `package-dir` has it
+        workers = os.path.join(os.path.dirname(package), "workers")
+    yield os.path.join(workers, "frames.py")
     yield os.path.join(package, "words.py")  # its numbers are constants in the compiled code

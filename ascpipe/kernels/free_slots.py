@@ -8,6 +8,8 @@ slots alone, not on how it came about.
 
 The readable version is ``tests/reference/free_slots.py``.
 """
+from typing import Optional
+
 import numpy as np
 from numba import njit
 
@@ -149,17 +151,26 @@ class FreeSlots:
 
     Args:
         rows: slots of the table, 0 or more.
+        count: int64[1], where the number is kept; memory of its own by default.
+
+    Attributes:
+        words: uint64[free_slot_words(rows)]; the tree.
     """
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, count: Optional[np.ndarray] = None) -> None:
         self.rows = rows
-        self._words = np.zeros(free_slot_words(rows), np.uint64)
-        self.count = 0  #: how many slots are free
+        self.words = np.zeros(free_slot_words(rows), np.uint64)
+        self._count = np.zeros(1, np.int64) if count is None else count
         self.rebuild(np.full(rows, -1, np.int32))
+
+    @property
+    def count(self) -> int:
+        """How many slots are free."""
+        return int(self._count[0])
 
     def rebuild(self, slot_entries: np.ndarray) -> None:
         """Start again from int32[rows]: a slot is free where the entry is -1."""
-        self.count = int(rebuild_free_slots(slot_entries, self._words))
+        self._count[0] = rebuild_free_slots(slot_entries, self.words)
 
     def take_lowest(self, out_slots: np.ndarray) -> None:
         """Fill int32[n] with the n lowest free slots and take them.
@@ -169,7 +180,7 @@ class FreeSlots:
         """
         if len(out_slots) > self.count:
             raise ValueError("{} slots wanted, {} are free".format(len(out_slots), self.count))
-        self.count -= int(take_lowest_slots(self.rows, self._words, out_slots))
+        self._count[0] -= take_lowest_slots(self.rows, self.words, out_slots)
 
     def release(self, slots: np.ndarray) -> None:
         """Give back the slots of int32[n].
@@ -177,8 +188,8 @@ class FreeSlots:
         Raises:
             ValueError: a slot is free already; those before it are given back.
         """
-        done = int(release_slots(slots, self.rows, self._words))
-        self.count += done
+        done = int(release_slots(slots, self.rows, self.words))
+        self._count[0] += done
         if done < len(slots):
             raise ValueError("slot {} at index {} is free already or not one of {} slots".format(
                 slots[done], done, self.rows))

@@ -28,16 +28,15 @@ def assign_outs(out_slots, out_entries, entries32, slot_entries):
 
 
 @njit(
-    "void(int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64, int64, int64[:, ::1], "
-    "int32[:, ::1], int32[::1])", cache=True, nogil=True)
-def assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, entries, entries32, slot_entries):
+    "void(int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int64, int64, int64[:, ::1], int32[:, ::1], "
+    "int32[::1])", cache=True, nogil=True)
+def assign_keys(held, slots, homes, counts, frequencies, ticket, time, entries, entries32, slot_entries):
     """Assign the keys of a record to the truth.
 
     Args:
         held: int32[n]; entry numbers of the batch's distinct keys.
         slots, homes: int32[n]; -1 leaves what was there.
         counts, frequencies: int64[n], int32[n]; absolute values.
-        move_in: int32[m]; indexes of the keys whose place is new: the slots of all others have their entries already.
         ticket: the batch.
         time: timestamp for the keys with trained state, -1 = leave it.
         entries, entries32: the table's entries.
@@ -55,6 +54,7 @@ def assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, 
         entries32[entry, FREQUENCY] = frequencies[i]
         if slot >= 0:
             entries32[entry, SLOT] = slot
+            slot_entries[slot] = held[i]
         if homes[i] >= 0:
             entries32[entry, HOME] = homes[i]
         if counts[i] > 0 or entries32[entry, SLOT] >= 0 or entries32[entry, HOME] >= 0:
@@ -64,10 +64,6 @@ def assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, 
             entries32[entry, STATE] = TRAINED
         else:
             entries32[entry, STATE] = NAMED
-    for j in range(move_in.shape[0]):
-        moved = np.uint64(move_in[j])
-        if slots[moved] >= 0:
-            slot_entries[slots[moved]] = held[moved]
 
 
 @njit("void(int64, int32[:, ::1], int32[::1])", cache=True, nogil=True)

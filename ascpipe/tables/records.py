@@ -12,12 +12,14 @@ class Truth(NamedTuple):
 
     Attributes:
         header: the TABLE fields by name; ``entries_used`` is written here, and what cuts change.
+        header_longs: int64[64]; the same memory as ``header``.
         entries, entries32: int64[capacity, 6], int32[capacity, 12]; the same memory.
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
         ready_entries, ready_homes: give memory to so many entries or home rows; False if there is none.
     """
 
     header: Any
+    header_longs: np.ndarray
     entries: np.ndarray
     entries32: np.ndarray
     slot_entries: np.ndarray

@@ -6,8 +6,7 @@ import numpy as np
 from ascpipe.kernels.swaps import idle_slots, keep_idle, mark_slots, take_farthest
 from ascpipe.kernels.victims import VictimOrder
 from ascpipe.tables import lazy
-
-PLACES = 64  # of a ring; also bits of a window mask
+from ascpipe.tables.state import PLACES
 
 
 class Swaps:

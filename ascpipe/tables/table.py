@@ -9,24 +9,23 @@ be, and take memory as they are used.
 Records are made here and stored by the caller; a record holds absolute values only, so assigning it twice
 is assigning it once.
 """
-from collections import OrderedDict, deque
-from typing import Deque, Iterable, Tuple
+from typing import Iterable, List, Tuple
 
 import numpy as np
 
 from ascpipe.kernels import overlay, plan
 from ascpipe.kernels.entry import HOME, SLOT, STATE
 from ascpipe.kernels.free_slots import FreeSlots
-from ascpipe.kernels.index import KeyIndex, find_keys, remove_keys
-from ascpipe.kernels.retire import assign_keys, assign_outs, evict_entries, resolve_entries
-from ascpipe.kernels.touch import collect_free, count_rows, leave_window, mark_window, name_keys
-from ascpipe.tables import lazy
+from ascpipe.kernels.index import KeyIndex, find_keys
+from ascpipe.kernels.memory import ints_at
+from ascpipe.kernels.retire import evict_entries, resolve_entries
+from ascpipe.kernels.touch import collect_free, count_rows
+from ascpipe.tables import lazy, state, steps
 from ascpipe.tables.homes import FreeHomes
 from ascpipe.tables.records import Batch, Record, Truth
+from ascpipe.tables.state import PLACES, address
 from ascpipe.tables.swaps import Swaps
-from ascpipe.words import FREE, PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
-
-PLACES = 64  #: of a ring; also bits of a window mask
+from ascpipe.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 
 _NO_INTS = np.zeros(0, np.int32)
 
@@ -39,37 +38,47 @@ class Table:
     """
 
     def __init__(self, truth: Truth) -> None:
-        self._truth, self._header = truth, truth.header
+        self._truth, self._header, self.device_rows = truth, truth.header, len(truth.slot_entries)
         capacity, self._home_rows = len(truth.entries), int(truth.header["home_capacity"])
         self._capacity = capacity
+        own = self.state = np.zeros(state.COLUMNS, np.int64)
+        self._bits = own.view(np.uint64)
         self._masks = lazy.zeros(capacity, np.uint64)
         self._free_entries = lazy.zeros(capacity, np.int32)
-        self._free_entry_count = np.zeros(1, np.int64)
         self._index = KeyIndex()
         self._overlay = lazy.zeros(capacity, np.int32)
-        self._ends = np.zeros(2, np.int64)
-        self._changes, self._changes32 = _ring(1024)
-        self._free_slots = FreeSlots(self.device_rows)
-        self._free_homes = FreeHomes()
+        self._ends = own[state.HEAD:state.TAIL + 1]
+        self._free_slots = FreeSlots(self.device_rows, own[state.FREE_SLOTS:state.FREE_SLOTS + 1])
+        self._free_homes = FreeHomes(own[state.HIGH_WATER:state.FREE_HOMES + 1])
         self._swaps = Swaps(self.device_rows, self._masks) if self._home_rows and self.device_rows else None
-        self._window: OrderedDict[int, np.ndarray] = OrderedDict()  # held entries by frame, oldest first
-        self._unplanned = 0  # bits of touched frames that are neither planned nor counted
-        self._rules = np.zeros(plan.RULES, np.int64)
-        self._tally = np.zeros(3, np.int64)
-        self._scratch = np.zeros(0, np.int32)
-        self._freed_keys = np.zeros(0, np.int64)
-        self._before: Deque[Tuple[int, int]] = deque()  # (rows, time) before each record that is not retired
-        self.rows = 0  #: of the view: keys that have a row
-        self.time = 0  #: of the view: greatest timestamp
+        own[state.CAPACITY], own[state.DEVICE_ROWS], own[state.HOME_ROWS] = capacity, self.device_rows, self._home_rows
+        own[state.SLOT_WORDS] = len(self._free_slots.words)
+        for column, array in (
+                (state.HEADER, truth.header_longs), (state.ENTRIES, truth.entries),
+                (state.SLOT_ENTRIES, truth.slot_entries), (state.MASKS, self._masks),
+                (state.FREE_ENTRY_STACK, self._free_entries), (state.OVERLAY, self._overlay),
+                (state.FREE_SLOT_WORDS, self._free_slots.words)):
+            own[column] = address(array)
+        if self._swaps is not None:
+            own[state.SLOT_OWNERS] = address(self._swaps.slot_entries)
+        self._set_changes(1024)
+        self._make_scratch(0)
+        self._say_where_keys_are()
 
     @property
-    def device_rows(self) -> int:
-        return len(self._truth.slot_entries)
+    def rows(self) -> int:
+        """Of the view: keys that have a row."""
+        return int(self.state[state.ROWS])
+
+    @property
+    def time(self) -> int:
+        """Of the view: greatest timestamp."""
+        return int(self.state[state.TIME])
 
     @property
     def newest_touched(self) -> int:
         """Number of the newest frame that is touched; there is one."""
-        return next(reversed(self._window))
+        return int(self.state[state.NEWEST])
 
     # ---- window
 
@@ -84,27 +93,22 @@ class Table:
         Returns:
             False if too few entries are free, or there is no memory for more; then nothing has changed.
         """
-        truth, n = self._truth, len(unique)
-        missing = int(find_keys(unique, n, self._index.lines, self._index.lines32, out_held))
-        if missing:
-            used, free = int(self._header["entries_used"]), int(self._free_entry_count[0])
-            reach = used + max(0, missing - free)
-            if reach > self._capacity or not truth.ready_entries(reach):
-                return False
-            self._index.reserve(used - free + missing)
-            if reach > used:
-                self._header["entries_used"] = reach  # before their state is stored
-            name_keys(unique, used, self._free_entries, self._free_entry_count, self._index.lines, self._index.lines32,
-                      truth.entries, truth.entries32, out_held)
-        mark_window(out_held, self._masks, _bit(number))
-        self._window[number] = out_held
-        self._unplanned |= 1 << number % PLACES
+        self._make_room(len(unique))
+        missing = int(steps.touch(self.state, unique, number, out_held))
+        if not missing:
+            return True
+        used, free = int(self._header["entries_used"]), int(self.state[state.FREE_ENTRIES])
+        reach = used + max(0, missing - free)
+        if reach > self._capacity or not self._truth.ready_entries(reach):
+            return False
+        self._index.reserve(used - free + missing)
+        self._say_where_keys_are()
+        steps.touch(self.state, unique, number, out_held)
         return True
 
     def touch_nothing(self, number: int) -> None:
         """Take a frame into the window whose keys found no entries."""
-        self._window[number] = _NO_INTS
-        self._unplanned |= 1 << number % PLACES
+        steps.take_into_window(self.state, number, _NO_INTS)
 
     def leave(self, held: np.ndarray, number: int) -> None:
         """Let go of a frame that has been retired.
@@ -113,23 +117,40 @@ class Table:
             held: int32[n]; its entry numbers, in memory that nobody reuses meanwhile.
             number: of the frame.
         """
-        if self._window.pop(number, None) is None:
-            return  # it was never touched
+        if not self._has(state.TOUCHED, number):
+            return
         self._make_room(len(held))
         self._pass_by(held, number)
-        freed = leave_window(held, self._masks, _bit(number), self._truth.entries, self._truth.entries32,
-                             self._freed_keys, self._free_entries, self._free_entry_count)
-        remove_keys(self._freed_keys, freed, self._index.lines, self._index.lines32)
+        steps.leave(self.state, held, number)
 
     def _pass_by(self, held: np.ndarray, number: int) -> None:
         """A frame is no longer one that is still to be planned; its rows may be victims of later plans."""
-        bit = 1 << number % PLACES
-        if self._unplanned & bit:
-            self._unplanned &= ~bit
+        if self._has(state.UNPLANNED, number):
+            steps.pass_by(self.state, number)
             if self._swaps is not None:
                 self._swaps.release(held, self._unplanned, self._view())
 
+    def _window(self) -> List[Tuple[int, np.ndarray]]:
+        """(number, held) of each frame that is touched and not left, oldest first."""
+        newest = self.newest_touched
+        numbers = [number for number in range(newest - PLACES + 1, newest + 1) if self._has(state.TOUCHED, number)]
+        return [(number, ints_at(*(int(self.state[column + number % PLACES])
+                                   for column in (state.HELD_AT, state.HELD_COUNT)))) for number in numbers]
+
+    def _has(self, column: int, number: int) -> bool:
+        return bool(int(self._bits[column]) >> number % PLACES & 1)
+
+    @property
+    def _unplanned(self) -> int:
+        return int(self._bits[state.UNPLANNED])
+
     # ---- records
+
+    @property
+    def pending(self) -> List[int]:
+        """Numbers of the frames whose records are on the view, oldest first."""
+        return [int(self.state[state.RECORD_NUMBER + record % PLACES])
+                for record in range(self.state[state.FIRST_RECORD], self.state[state.NEXT_RECORD])]
 
     def plan(self, batch: Batch, held_count: int) -> Record:
         """Make the record of a batch that stands upon the view, and move the view on.
@@ -142,64 +163,62 @@ class Table:
             The record.  With another status than PLAN_OK nothing has changed.
         """
         n = len(batch.unique)
+        self._make_room(n)
         if held_count < n:
             status, need = self._missing_entries(batch.unique)
         else:
-            plan.draft_record(batch.held, batch.occurrences, self._set_rules(batch), *self._view(), batch.slots,
-                              batch.homes, batch.counts, batch.frequencies, batch.move_in, self._tally)
-            status, need = self._room()
+            status, need = int(steps.draft(
+                self.state, batch.sequence, batch.held, batch.occurrences, batch.slots, batch.homes, batch.counts,
+                batch.frequencies, batch.move_in)), int(self.state[state.NEED])
+            reach = self._free_homes.reach(int(self.state[state.FRESH])) if self._home_rows else 0
+            if status == PLAN_OK and reach and not self._truth.ready_homes(reach):
+                status = PLAN_NO_MEMORY
         record = self._complete(batch) if status == PLAN_OK else batch.record(
             0, 0, 0, status=status, need=need, rows=self.rows, time=self.time)
         self._put_on(record)
-        self._pass_by(self._window[batch.number], batch.number)
+        self._pass_by(batch.held[:held_count], batch.number)
         return record
 
     def _complete(self, batch: Batch) -> Record:
         """Give places to the keys of a drafted record that fits."""
-        admitted, fresh, loads = (int(value) for value in self._tally)
+        admitted, fresh, loads = (int(value) for value in self.state[state.ADMITTED:state.LOADS + 1])
         move_in = batch.move_in[:fresh + loads]
-        outs = self._give_slots(batch, move_in) if self.device_rows else 0
-        if self._home_rows:
-            plan.place_missing(move_in[:fresh], self._free_homes.take(fresh), batch.homes)
+        victims = self._choose_victims(batch, fresh + loads)
+        outs = len(victims)
+        if self._swaps is not None:
+            batch.out_slots[:outs], batch.out_entries[:outs] = victims, self._swaps.slot_entries[victims]
+        steps.complete(self.state, move_in, victims, batch.slots, batch.homes)
         return batch.record(len(batch.held), fresh + loads, outs, fresh=fresh, rows=self.rows + fresh,
                             time=max(self.time, batch.timestamp), admitted=admitted)
 
-    def _give_slots(self, batch: Batch, move_in: np.ndarray) -> int:
-        """Slots for the keys of ``move_in``: free ones, then those of victims; returns how many victims."""
-        wanted = len(move_in)
-        self._make_room(wanted)
-        slots = self._scratch[:wanted]
-        free = min(wanted, self._free_slots.count)
-        self._free_slots.take_lowest(slots[:free])
-        if free < wanted and self._swaps is not None:
-            future = self._unplanned & ~(1 << batch.number % PLACES)
-            oldest = next(iter(self._window))
-            victims = self._swaps.choose(wanted - free, batch.held, batch.slots, future, oldest, self._view())
-            slots[free:] = batch.out_slots[:len(victims)] = victims
-            batch.out_entries[:len(victims)] = self._swaps.slot_entries[victims]
-        plan.place_missing(move_in, slots, batch.slots)
-        return wanted - free
+    def _choose_victims(self, batch: Batch, wanted: int) -> np.ndarray:
+        """Slots of rows that make room for those that move in, as far as the free slots are too few."""
+        missing = wanted - self._free_slots.count
+        if self._swaps is None or missing <= 0:
+            return _NO_INTS
+        self.state[state.HAS_VICTIMS] = 1
+        future = self._unplanned & ~(1 << batch.number % PLACES)
+        oldest, _ = self._window()[0]
+        return self._swaps.choose(missing, batch.held, batch.slots, future, oldest, self._view())
 
     def _put_on(self, record: Record) -> None:
         """Put a record upon the view."""
         self._make_changes(len(record.held) + len(record.out_slots))
-        overlay.push_outs(record.out_entries, record.out_homes, *self._view(), self._ends)
-        overlay.push_keys(record.held, record.slots, record.homes, record.counts, record.frequencies, *self._view(),
-                          self._ends)
-        if self._swaps is not None:
-            self._swaps.slot_entries[record.moved] = record.held[record.move_in]
-        self._before.append((self.rows, self.time))
-        self.rows, self.time = record.rows, record.time
+        steps.put_on(self.state, record.number, record.held, record.slots, record.homes, record.counts,
+                     record.frequencies, record.move_in, record.out_entries, record.out_homes, record.rows,
+                     record.time)
 
     def take_back(self, revoked: Record) -> None:
         """Take the newest record off the view; the truth never knew it."""
         overlay.undo_changes(len(revoked.held) + len(revoked.out_slots), *self._view()[2:], self._ends)
-        self.rows, self.time = self._before.pop()
+        self.state[state.NEXT_RECORD] -= 1
+        self.state[state.ROWS] -= revoked.fresh
+        self.state[state.TIME] = self.state[state.TIME_BEFORE + revoked.number % PLACES]
         if self.device_rows:
             self._free_slots.release(revoked.taken)
         if self._home_rows:
             self._free_homes.give_back(revoked.homes[revoked.move_in[:revoked.fresh]])
-        self._unplanned |= 1 << revoked.number % PLACES
+        steps.await_plan(self.state, revoked.number)
         if self._swaps is not None:
             self._swaps.slot_entries[revoked.taken] = -1
             self._swaps.slot_entries[revoked.out_slots] = revoked.out_entries
@@ -226,55 +245,28 @@ class Table:
             occurrences, n = batch.occurrences[known], int(known.sum())
             batch.held[:n] = found[known]
         record = batch.record(n, 0, 0, rows=self.rows, time=max(self.time, batch.timestamp))
-        plan.draft_count_only(record.held, occurrences, self._set_rules(batch), self._truth.entries,
+        rules = np.zeros(plan.RULES, np.int64)
+        steps.rules_of(self.state, batch.sequence, rules)
+        plan.draft_count_only(record.held, occurrences, rules, self._truth.entries,
                               self._truth.entries32, record.slots, record.homes, record.counts, record.frequencies)
         self._put_on(record)
-        self._pass_by(self._window[batch.number], batch.number)
+        self._pass_by(batch.held[:held_count], batch.number)
         return record
 
     def assign(self, record: Record, ticket: int) -> None:
         """Assign a record to the truth; once is as good as twice."""
-        truth = self._truth
-        assign_outs(record.out_slots, record.out_entries, truth.entries32, truth.slot_entries)
-        stamps = self._header["access_threshold"] < 0 or self._header["counting"] != 0
-        assign_keys(record.held, record.slots, record.homes, record.counts, record.frequencies, record.move_in,
-                    ticket, record.time if stamps else -1, truth.entries, truth.entries32, truth.slot_entries)
+        steps.assign(self.state, record.held, record.slots, record.homes, record.counts, record.frequencies,
+                     record.out_slots, record.out_entries, ticket, record.time)
 
     def forget(self, record: Record) -> None:
         """Take the oldest record, which has been assigned, out of the view."""
-        overlay.forget_changes(len(record.held) + len(record.out_slots), self._overlay, self._changes32, self._ends)
-        self._before.popleft()
-
-    def _set_rules(self, batch: Batch) -> np.ndarray:
-        header, rules = self._header, self._rules
-        threshold = int(header["access_threshold"])
-        counts = threshold < 0 or header["counting"] != 0
-        rules[plan.HAS_HOMES], rules[plan.HAS_SLOTS] = self._home_rows > 0, self.device_rows > 0
-        rules[plan.THRESHOLD], rules[plan.COEFFICIENT] = threshold, header["faae_coefficient"] if counts else 0
-        rules[plan.NOW] = batch.sequence if self._swaps is not None else -1
-        return rules
-
-    def _room(self) -> Tuple[int, int]:
-        """(status, need) of the drafted record."""
-        admitted, fresh, _ = (int(value) for value in self._tally)
-        rows = self.rows + fresh
-        if not self._home_rows:
-            return (PLAN_OK, 0) if fresh <= self._free_slots.count else (PLAN_TABLE_FULL, rows)
-        if self.device_rows and admitted > self.device_rows:
-            return PLAN_DEVICE_SMALL, admitted
-        if rows > self._home_rows:
-            return PLAN_HOST_FULL, rows
-        reach = self._free_homes.reach(fresh)
-        if reach and not self._truth.ready_homes(reach):
-            return PLAN_NO_MEMORY, rows
-        return PLAN_OK, 0
+        steps.forget(self.state, len(record.held) + len(record.out_slots))
 
     def _missing_entries(self, unique: np.ndarray) -> Tuple[int, int]:
         """(status, need) of a batch whose keys found no entries."""
-        self._make_room(len(unique))
         unknown = int(find_keys(unique, len(unique), self._index.lines, self._index.lines32,
                                 self._scratch[:len(unique)]))
-        in_use = int(self._header["entries_used"]) - int(self._free_entry_count[0])
+        in_use = int(self._header["entries_used"]) - int(self.state[state.FREE_ENTRIES])
         if in_use + unknown <= self._capacity:
             return PLAN_NO_MEMORY, in_use + unknown
         return PLAN_HOST_FULL if self._home_rows else PLAN_TABLE_FULL, self.rows + unknown
@@ -323,7 +315,7 @@ class Table:
         truth = self._truth
         dropped = int(evict_entries(int(self._header["entries_used"]), int(self._header["time"]), age, self._masks,
                                     truth.entries, truth.entries32, truth.slot_entries))
-        self.rebuild(list(self._window.items()), ())
+        self.rebuild(self._window(), ())
         return dropped
 
     # ---- restart
@@ -342,31 +334,35 @@ class Table:
             is_indexed: the index is that of the entries already.
         """
         truth, used, records = self._truth, int(self._header["entries_used"]), list(records)
-        for held in self._window.values():
+        own, window = self.state, list(window)
+        for _, held in self._window():
             self._masks[held] = 0
-        self._window = OrderedDict(window)
-        self._unplanned = 0
-        for number, held in self._window.items():
-            mark_window(held, self._masks, _bit(number))
-            self._unplanned |= 1 << number % PLACES
-        free = self._free_entry_count[0] = collect_free(used, self._masks, truth.entries32, self._free_entries)
+        own[state.TOUCHED] = own[state.UNPLANNED] = 0
+        for number, held in window:
+            self._make_room(len(held))
+            steps.take_into_window(own, number, held)
+        own[state.FREE_ENTRIES] = collect_free(used, self._masks, truth.entries32, self._free_entries)
         if not is_indexed:
-            self._index.rebuild(used - int(free), used, truth.entries, truth.entries32)
-        self.rows = int(count_rows(used, HOME if self._home_rows else SLOT, truth.entries32))
-        self.time = int(self._header["time"])
+            self._index.rebuild(used - int(own[state.FREE_ENTRIES]), used, truth.entries, truth.entries32)
+        self._say_where_keys_are()
+        own[state.ROWS] = count_rows(used, HOME if self._home_rows else SLOT, truth.entries32)
+        own[state.TIME] = self._header["time"]
         if self._home_rows:
             homes = truth.entries32[:used, HOME][truth.entries32[:used, STATE] != FREE]
             self._free_homes.rebuild(np.concatenate([homes[homes >= 0]] + [
                 record.homes[record.move_in[:record.fresh]] for record in records]))
+            own[state.HOMES_STACK] = address(self._free_homes.stack)
+            own[state.HOMES_STACKED_MOST] = len(self._free_homes.stack)
         slot_entries = truth.slot_entries.copy()
         for record in records:
             if self.device_rows:
                 slot_entries[record.moved] = record.held[record.move_in]
-            self._unplanned &= ~(1 << record.number % PLACES)
+            steps.pass_by(own, record.number)
         self._free_slots.rebuild(slot_entries)
         if self._swaps is not None:
             self._swaps.slot_entries[:] = slot_entries
             self._swaps.rebuild()
+            own[state.HAS_VICTIMS] = 0
         for record in records:
             self._put_on(record)
 
@@ -380,20 +376,24 @@ class Table:
         """See to it that n more changes fit into the ring."""
         wanted = int(self._ends[overlay.TAIL] - self._ends[overlay.HEAD]) + n
         if wanted > len(self._changes):
-            changes, changes32 = _ring(1 << (wanted - 1).bit_length())
-            overlay.move_changes(self._overlay, self._changes, self._changes32, changes, changes32, self._ends)
-            self._changes, self._changes32 = changes, changes32
+            before = self._changes, self._changes32
+            self._set_changes(1 << (wanted - 1).bit_length())
+            overlay.move_changes(self._overlay, *before, self._changes, self._changes32, self._ends)
+
+    def _set_changes(self, places: int) -> None:
+        self._changes = np.zeros((places, overlay.CHANGE_INT64_COLUMNS), np.int64)
+        self._changes32 = self._changes.view(np.int32).reshape(places, overlay.CHANGE_INT32_COLUMNS)
+        self.state[state.CHANGES], self.state[state.CHANGE_PLACES] = address(self._changes), places
 
     def _make_room(self, n: int) -> None:
         if len(self._scratch) < n:
-            self._scratch = np.zeros(2 * n, np.int32)
-            self._freed_keys = np.zeros(2 * n, np.int64)
+            self._make_scratch(2 * n)
 
+    def _make_scratch(self, n: int) -> None:
+        self._scratch, self._freed_keys = np.zeros(n, np.int32), np.zeros(n, np.int64)
+        self.state[state.SCRATCH], self.state[state.SCRATCH_INTS] = address(self._scratch), n
+        self.state[state.FREED_KEYS] = address(self._freed_keys)
 
-def _ring(places: int) -> Tuple[np.ndarray, np.ndarray]:
-    changes = np.zeros((places, overlay.CHANGE_INT64_COLUMNS), np.int64)
-    return changes, changes.view(np.int32).reshape(places, overlay.CHANGE_INT32_COLUMNS)
+    def _say_where_keys_are(self) -> None:
+        self.state[state.LINES], self.state[state.LINE_LONGS] = address(self._index.lines), len(self._index.lines)
 
-
-def _bit(number: int) -> np.uint64:
-    return np.uint64(1 << number % PLACES)

@@ -28,7 +28,9 @@ def kill_at(name):
 
 
 @pytest.mark.parametrize("name", ["half-way of retire", "after retire"])
-def test_a_worker_killed_while_it_retires_is_followed_by_one_that_retires_again(pauses, name):
+@pytest.mark.parametrize("alone", [False, True], ids=["together", "alone"])
+def test_a_worker_killed_while_it_retires_is_followed_by_one_that_retires_again(pauses, name, alone):
+    pauses.is_alone = lambda: alone
     sim = Sim([8])
     batch = sim.submit([1, 2, 3, 4])
     sim.work()

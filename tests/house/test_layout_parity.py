@@ -8,6 +8,7 @@ import pytest
 from ascpipe import words
 from ascpipe.kernels import entry
 from ascpipe.shm import layout
+from ascpipe.tables import header, state
 from tests.support import tree
 
 HEADER = tree.ROOT / "tfops/src/core/layout.h"
@@ -137,6 +138,20 @@ def test_the_columns_of_an_entry_are_its_fields():
         kind, offset = layout.ENTRY.fields[field][:2]
         assert getattr(entry, field.upper()) * kind.itemsize == offset, field
         assert kind in (np.dtype("<i8"), np.dtype("<i4")), field
+
+
+def test_the_fields_of_a_table_that_its_steps_use_are_those_of_its_header():
+    columns = {name.lower(): value for name, value in vars(header).items() if name.isupper()}
+    assert columns.pop("header_longs") * 8 == layout.TABLE.itemsize
+    for name, index in columns.items():
+        assert layout.TABLE.fields[name] == (np.dtype("<i8"), index * 8), name
+
+
+def test_no_two_columns_of_a_tables_state_are_the_same():
+    columns = [value for name, value in vars(state).items() if name.isupper() and name not in ("PLACES", "COLUMNS")]
+    taken = [column for first in columns for column in range(
+        first, first + (state.PLACES if first >= state.HELD_AT else 1))]
+    assert len(taken) == len(set(taken)) and max(taken) < state.COLUMNS
 
 
 def test_the_columns_of_an_image_are_its_fields():

@@ -18,12 +18,13 @@ def assign_outs(out_slots, out_entries, entries, slot_entries):
         entries[entry].slot = slot_entries[slot] = -1
 
 
-def assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, entries, slot_entries):
+def assign_keys(held, slots, homes, counts, frequencies, ticket, time, entries, slot_entries):
     for number, slot, home, count, frequency in zip(held, slots, homes, counts, frequencies):
         entry = entries[number]
         entry.count, entry.frequency = count, frequency
         if slot >= 0:
             entry.slot = slot
+            slot_entries[slot] = number
         if home >= 0:
             entry.home = home
         is_trained = count > 0 or entry.slot >= 0 or entry.home >= 0
@@ -31,9 +32,6 @@ def assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, 
         if is_trained:
             entry.last = ticket
             entry.timestamp = time if time >= 0 else entry.timestamp
-    for moved in move_in:
-        if slots[moved] >= 0:
-            slot_entries[slots[moved]] = held[moved]
 
 
 def occupy_slots(entries, slot_count):

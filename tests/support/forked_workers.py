@@ -13,6 +13,7 @@ import numpy as np
 from ascpipe.shm import growth, layout, segment, syscalls
 from ascpipe.shm.bell import Bell, ring_plain
 from ascpipe.shm.ring import Place
+from ascpipe.tables.state import FREE_ENTRIES
 from ascpipe.tables.table import Table
 from ascpipe.workers.cuts import Bells
 from ascpipe.workers.eval_stage import EvalStage, Questions
@@ -161,7 +162,7 @@ def _table_step(sim: "ForkedSim", worker: ForkedWorker, tables: List[Table], res
         train = trains[index] = TrainStage(sim.tables[index], table, Place(sim.ring, index), bells, restart=restart)
         readers.append(EvalStage(table.resolve, Place(sim.eval_pump.ring, index), train.is_readable, bells))
         tables.append(table)
-    stages = (Turns(sim.ring, list(trains), list(trains.values())), Questions(sim.eval_pump.ring, readers))
+    stages = (Turns(sim.ring, list(trains), list(trains.values()), bells), Questions(sim.eval_pump.ring, readers))
     return lambda: sum(stage.step() for stage in stages)
 
 
@@ -170,9 +171,9 @@ def _check_private(table: Table) -> None:
     anew = Table(table._truth)
     anew.rebuild((), ())
     for what, of in (("rows", lambda one: one.rows), ("time", lambda one: one.time), ("free entries", _free_entries),
-                     ("free slots", lambda one: (one._free_slots.count, one._free_slots._words.tolist())),
-                     ("home rows", lambda one: _lowest(one, 64)), ("pending", lambda one: len(one._before)),
-                     ("window", lambda one: len(one._window)), ("window masks", lambda one: one._masks.any()),
+                     ("free slots", lambda one: (one._free_slots.count, one._free_slots.words.tolist())),
+                     ("home rows", lambda one: _lowest(one, 64)), ("pending", lambda one: len(one.pending)),
+                     ("window", lambda one: len(one._window())), ("window masks", lambda one: one._masks.any()),
                      ("index", _indexed)):
         known, true = of(table), of(anew)
         if known != true:
@@ -180,7 +181,7 @@ def _check_private(table: Table) -> None:
 
 
 def _free_entries(table: Table) -> List[int]:
-    return sorted(table._free_entries[:int(table._free_entry_count[0])].tolist())
+    return sorted(table._free_entries[:int(table.state[FREE_ENTRIES])].tolist())
 
 
 def _lowest(table: Table, n: int) -> List[int]:

@@ -5,12 +5,14 @@ the points around the stores of the stages, in the process that calls it: a fork
 """
 import dataclasses
 import functools
+import itertools
 import signal
 from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 
 from ascpipe.kernels.entry import STATE
+from ascpipe.kernels.next_action import RETIRE
 from ascpipe.shm import atomics, layout
 from ascpipe.shm.bell import ring_plain
 from ascpipe.shm.growth import Growth
@@ -20,10 +22,12 @@ from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Truth
 from ascpipe.tables.table import Table
 from ascpipe.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, DEDUPED, FREE, WORD_NAMES
-from ascpipe.workers import cuts, eval_stage, key_worker, snapshots, train_stage
+from ascpipe.workers import cuts, eval_stage, key_worker, snapshots, train_stage, turns
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
 from ascpipe.workers.train_stage import TrainStage
+from ascpipe.workers.turns import Turns
+from tests.support import shared_steps
 from tests.support.replayed_table import ReplayedTable
 
 POINTS = tuple("{}: {}".format(action, moment) for action, moments in (
@@ -195,9 +199,9 @@ class Pauses:
         function = getattr(owner, name)
 
         @functools.wraps(function)
-        def call(*args: Any, **named: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
             before(*args)
-            result = function(*args, **named)
+            result = function(*args, **options)
             after(*args, result)
             return result
 
@@ -210,6 +214,8 @@ def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
     for method, action in (("_touch", "touch"), ("_plan", "plan"), ("_revoke", "revoke"), ("_retire", "retire"),
                            ("_skip", "skip"), ("_count_only", "count-only"), ("_restart", "restart")):
         pauses.during(TrainStage, method, action)
+    for action in ("retire", "plan", "touch"):
+        pauses.during(Turns, "_" + action, action)
     pauses.during(TrainStage, "_apply_cut", lambda stage, *_: _CUTS[int(stage._view.header["cut_kind"])])
     pauses.during(cuts.Cuts, "go_on_with_load", "take over")
     pauses.during(snapshots.Snapshots, "keep", "images")
@@ -218,6 +224,7 @@ def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
     pauses.during(ReplayedTable, "_expected", "replay")
     _around_words(pauses)
     _around_records(pauses)
+    _around_shared_steps(pauses)
     _around_images(pauses)
     _around_cuts(pauses)
     _around_loads(pauses)
@@ -234,6 +241,8 @@ def _around_words(pauses: Pauses) -> None:
 
     stores(train_stage, "exchange_u32", lambda words, at, word: WORD_NAMES[word])
     stores(train_stage, "compare_exchange_u32", lambda words, at, expected, word: WORD_NAMES[word])
+    pauses.around(turns, "store_words", lambda *args: pauses.at("before " + WORD_NAMES[args[-1]]),
+                  lambda *args: pauses.at("after " + WORD_NAMES[args[-2]]))
     stores(cuts, "exchange_i64", lambda longs, at, value: "GRANTED" if at == _GRANTED else "APPLIED")
     stores(train_stage, "store_release_i64", lambda longs, at, value: "finished")
 
@@ -282,6 +291,21 @@ def _around_records(pauses: Pauses) -> None:
             pauses.at("rebuilt")
 
     pauses.around(Table, "rebuild", after=rebuilt)
+
+
+def _around_shared_steps(pauses: Pauses) -> None:
+    """While tables make, publish and assign their records together; every other time each does so alone."""
+
+    def before(*args: Any) -> None:
+        if shared_steps.is_due(args[-1], RETIRE):
+            pauses.at("before assignment")
+            pauses.at("half assigned", lambda: shared_steps.assign_halves(*args))
+
+    pauses.around(turns, "assign_frames", before, lambda *args: pauses.at("assigned") if args[-1] else None)
+    pauses.around(turns, "plan_frames", after=lambda *args: pauses.at("record made") if args[-1] else None)
+    for name, action in shared_steps.ACTIONS.items():
+        turn = itertools.cycle((True, False))
+        setattr(turns, name, shared_steps.left_alone(getattr(turns, name), action, functools.partial(next, turn)))
 
 
 def _around_images(pauses: Pauses) -> None:

@@ -319,7 +319,7 @@ class Sim:
 
     def turns(self) -> Turns:
         """One worker's look at all tables; to be made anew after a kill."""
-        return Turns(self.ring, list(self.stages), list(self.stages.values()))
+        return Turns(self.ring, list(self.stages), list(self.stages.values()), Bells(lambda: None, lambda: None))
 
     def work(self) -> None:
         """Let every worker do all it can, and whoever fills or copies a table."""

@@ -5,15 +5,17 @@ from typing import Any, Callable
 import numpy as np
 
 from ascpipe.kernels.entry import STATE
+from ascpipe.kernels.next_action import RETIRE
 from ascpipe.shm.ring import PartView, RingView
 from ascpipe.tables import loads, snapshot
 from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Record
 from ascpipe.tables.table import Table
 from ascpipe.words import FREE
-from ascpipe.workers import cuts, snapshots, train_stage
+from ascpipe.workers import cuts, snapshots, train_stage, turns
 from ascpipe.workers.train_stage import TrainStage
 from ascpipe.workers.turns import Look
+from tests.support import shared_steps
 from tests.support.pipeline_sim import Sim
 
 
@@ -26,11 +28,18 @@ class Pauses:
 
     def __init__(self, monkeypatch: Any) -> None:
         self.at: Callable[[str], None] = _go_on
+        self.is_alone: Callable[[], bool] = _never  #: does each table take the next step alone?
         for module, names in ((train_stage, ("exchange_u32", "compare_exchange_u32", "store_release_i64",
                                              "load_acquire_i64")), (cuts, ("exchange_i64", "load_acquire_i64")),
-                              (snapshots, ("exchange_i64", "load_acquire_i64"))):
+                              (snapshots, ("exchange_i64", "load_acquire_i64")),
+                              (turns, ("store_words", "plan_frames", "touch_frames", "leave_frames"))):
             for name in names:
                 monkeypatch.setattr(module, name, self._around(getattr(module, name), name))
+        assign = self._half_way_of_assignment(turns.assign_frames)
+        monkeypatch.setattr(turns, "assign_frames", assign)
+        for name, action in shared_steps.ACTIONS.items():
+            monkeypatch.setattr(turns, name, shared_steps.left_alone(
+                getattr(turns, name), action, lambda: self.is_alone()))
         monkeypatch.setattr(snapshot, "keep_images", self._around(snapshot.keep_images, "images"))
         monkeypatch.setattr(RingView, "look", self._around(RingView.look, "look"))
         monkeypatch.setattr(Look, "next_actions", self._around(Look.next_actions, "look"))
@@ -52,6 +61,18 @@ class Pauses:
             result = function(*args)
             self.at("after " + name)
             return result
+
+        return call
+
+    def _half_way_of_assignment(self, assign: Callable[..., int]) -> Callable[..., int]:
+        def call(*args: Any) -> int:
+            if shared_steps.is_due(args[-1], RETIRE):
+                shared_steps.assign_halves(*args)
+                self.at("half-way of retire")
+            done = assign(*args)
+            if done:
+                self.at("after retire")
+            return done
 
         return call
 
@@ -96,6 +117,10 @@ class _Header:
         self._pauses.at("before " + name)
         self._fields[name] = value
         self._pauses.at("after " + name)
+
+
+def _never() -> bool:
+    return False
 
 
 def _go_on(name: str) -> None:

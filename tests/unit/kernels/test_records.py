@@ -264,15 +264,13 @@ def test_assigning_a_record_twice_is_assigning_it_once(truth, batch, outs, time,
     slots = data.draw(st.lists(st.integers(-1, SLOTS - 1), min_size=len(batch), max_size=len(batch)))
     homes = data.draw(st.lists(st.integers(-1, 5), min_size=len(batch), max_size=len(batch)))
     counts = data.draw(st.lists(st.integers(0, 3), min_size=len(batch), max_size=len(batch)))
-    move_in = data.draw(st.lists(st.integers(0, len(batch) - 1), unique=True)) if batch else []
     slot_entries, expected_slots = np.full(SLOTS, -1, np.int32), [-1] * SLOTS
     for _ in range(2):
         retire.assign_outs(int32(slot for slot, _ in outs), int32(entry for _, entry in outs), entries32, slot_entries)
         retire.assign_keys(int32(held), int32(slots), int32(homes), np.array(counts, np.int64),
-                           int32(range(len(batch))), int32(move_in), 77, time, entries, entries32, slot_entries)
+                           int32(range(len(batch))), 77, time, entries, entries32, slot_entries)
         retire_reference.assign_outs([slot for slot, _ in outs], [entry for _, entry in outs], truth, expected_slots)
-        retire_reference.assign_keys(held, slots, homes, counts, range(len(batch)), move_in, 77, time, truth,
-                                     expected_slots)
+        retire_reference.assign_keys(held, slots, homes, counts, range(len(batch)), 77, time, truth, expected_slots)
         assert truth_of(entries, entries32) == [entry.values() for entry in truth]
         assert slot_entries.tolist() == expected_slots
 

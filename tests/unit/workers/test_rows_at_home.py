@@ -99,6 +99,7 @@ def test_a_machine_without_memory_says_so_and_may_go_on_later(what, monkeypatch)
     view = sim.tables[0]
     with monkeypatch.context() as scarce:
         scarce.setattr(view, what, lambda count: count <= 1)
+        view.header[{"ready_homes": "homes_ready", "ready_entries": "entries_ready"}[what]] = 1
         sim.kill(0)
         assert refusal(sim, [2, 3]) == (PLAN_NO_MEMORY, 3)
         sim.train([1])
