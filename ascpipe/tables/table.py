@@ -396,4 +396,3 @@ class Table:
 
     def _say_where_keys_are(self) -> None:
         self.state[state.LINES], self.state[state.LINE_LONGS] = address(self._index.lines), len(self._index.lines)
-
