@@ -75,7 +75,7 @@ BadIndex DealtGradients::bad() const {
 }
 
 template <std::int64_t constant_dim>
-void DealtGradients::AddHand(std::int64_t hand, float* sums) const {
+ASC_INLINE void DealtGradients::AddHand(std::int64_t hand, float* sums) const {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : dim_;
   for (const Chunk& chunk : chunks_) {
     const LookupGradient& lookup = lookups_[chunk.lookup];
@@ -91,13 +91,12 @@ void DealtGradients::AddHand(std::int64_t hand, float* sums) const {
         PrefetchRead(gradient(ahead.position), dim);
         PrefetchRow(sums + ahead.place * dim, dim);
       }
-      const float* __restrict__ grad = gradient(chunk.cards[i].position);
-      float* __restrict__ sum = sums + chunk.cards[i].place * dim;
-      for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
+      AddRow(sums + chunk.cards[i].place * dim, gradient(chunk.cards[i].position), dim);
     }
   }
 }
 
+ASC_FOR_EACH_PROCESSOR
 void DealtGradients::Add(std::int64_t begin, std::int64_t end, std::int64_t valid, float* sums) const {
   for (std::int64_t hand = begin; hand < end; ++hand) {
     for (std::int64_t first = hand * kGroup; first < valid; first += kHands * kGroup) {

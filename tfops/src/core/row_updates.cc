@@ -3,16 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/processors.h"
 #include "core/row_copy.h"
-
-// Wider registers where the processor has them: each of the operations gives the same bits at any width.  The
-// sanitizers run before the loader may choose.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define ASC_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
-#else
-#define ASC_FOR_EACH_PROCESSOR
-#endif
-#define ASC_INLINE inline __attribute__((always_inline))
 
 namespace ascpipe {
 

@@ -9,8 +9,8 @@ namespace {
 constexpr std::int64_t kAhead = 16;
 
 template <std::int64_t constant_dim>
-std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
-                 std::int64_t any_dim, float* sums) {
+ASC_INLINE std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
+                            std::int64_t any_dim, float* sums) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : any_dim, n = lookup.n;
   const std::int32_t* const restore = lookup.restore;
   SideBySide<const float> grads(lookup.grads, dim, lookup.stride, lookup.side_by_side, 0);
@@ -27,9 +27,7 @@ std::int64_t Add(const std::int32_t* places, std::int64_t place_count, const Loo
       return i;
     }
     if (places[index] < 0) continue;
-    float* __restrict__ sum = sums + places[index] * dim;
-    const float* __restrict__ grad = grads.row();
-    for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
+    AddRow(sums + places[index] * dim, grads.row(), dim);
   }
   return -1;
 }
@@ -46,6 +44,7 @@ std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::in
   return valid;
 }
 
+ASC_FOR_EACH_PROCESSOR
 std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
                           std::int64_t dim, float* sums) {
   switch (dim) {

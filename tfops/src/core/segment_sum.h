@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/layout.h"
+#include "core/processors.h"
 
 namespace ascpipe {
 
@@ -28,8 +29,14 @@ struct LookupGradient {
   std::int64_t side_by_side = 1;
 };
 
-// sums[places[restore[i]]] += row i of grads, side by side, for i = 0, 1, ..., n-1 in this order; place -1 and missing positions are left
-// out.
+// sum += grad, element by element.
+ASC_INLINE void AddRow(float* __restrict__ sum, const float* __restrict__ grad, std::int64_t dim) {
+#pragma GCC unroll 1  // unrolled before it is vectorised, it would not be vectorised
+  for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
+}
+
+// sums[places[restore[i]]] += row i of grads, side by side, for i = 0, 1, ..., n-1 in this order; place -1 and missing
+// positions are left out.
 //   places  int32[place_count]   sums  float[valid, dim]
 // Returns the first i whose restore index is outside [-1, place_count), or -1.
 //
