@@ -1,12 +1,13 @@
 """The gate around every test catches what it should, and lets through what cleans up after itself."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from tests.support import tree
+from tests.support import leaks, tree
 
 LEAKY = '''
 """Each test leaves one thing behind, on purpose."""
@@ -245,3 +246,21 @@ def command_of(pid):
 def test_times_per_file_and_the_seed_are_printed(report):
     assert re.search(r"\d+\.\d\d +\d+ tests  test_clean.py", report)
     assert "TEST_SEED=1" in report
+
+
+def test_a_daemon_that_serves_several_tests_is_overlooked_with_all_that_is_its_own_until_it_is_spared_no_more(run_home):
+    before = leaks.snapshot(run_home)
+    folder = run_home / "ascpipe" / "spared"
+    folder.mkdir(parents=True)
+    (folder / "lock").touch()
+    program = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(1, flush=True); input()'])"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout.readline() == b"1\n"  # its child is there
+        leaks.spare(parent.pid, "spared")
+        overlooked = leaks.left_behind(before, run_home, in_process=False, settle_s=0)
+        leaks.spare_no_more(parent.pid)
+        seen = leaks.left_behind(before, run_home, in_process=False, settle_s=0)
+        parent.communicate(b"\n")
+    shutil.rmtree(str(folder))
+    assert overlooked == []
+    assert [sentence.split(":")[0] for sentence in seen] == ["processes", "processes", "run files"]
