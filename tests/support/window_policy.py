@@ -49,9 +49,8 @@ class WindowPolicy:
         if n <= 0:
             return []
         next_use = {}
-        for number, keys in enumerate(later):
-            for key in keys:
-                next_use.setdefault(key, number)
+        for number in reversed(range(len(later))):  # an earlier use takes the place of a later one
+            next_use.update(dict.fromkeys(later[number], number))
         others = [key for key in self.slots if key not in batch]
         idle = sorted((key for key in others if key not in next_use),
                       key=lambda key: (self.scores[key], self.slots[key]))
