@@ -13,17 +13,21 @@ from numba.extending import intrinsic
 
 if config.DISABLE_JIT:
 
+    def _array_at(address: int, n: int, kind: Any) -> np.ndarray:
+        buffer = (ctypes.c_char * (n * np.dtype(kind).itemsize)).from_address(int(address))
+        return np.ndarray((n,), kind, buffer)
+
     def longs_at(address: int, n: int) -> np.ndarray:
         """int64[n] at an address."""
-        return np.ctypeslib.as_array((ctypes.c_int64 * n).from_address(int(address)))
+        return _array_at(address, n, np.int64)
 
     def ints_at(address: int, n: int) -> np.ndarray:
         """int32[n] at an address."""
-        return np.ctypeslib.as_array((ctypes.c_int32 * n).from_address(int(address)))
+        return _array_at(address, n, np.int32)
 
     def words_at(address: int, n: int) -> np.ndarray:
         """uint64[n] at an address."""
-        return np.ctypeslib.as_array((ctypes.c_uint64 * n).from_address(int(address)))
+        return _array_at(address, n, np.uint64)
 
 else:
 
