@@ -27,10 +27,10 @@ _HAS_VICTIMS, _HAS_IMAGES = columns.HAS_VICTIMS, columns.HAS_IMAGES
 _BLOCKED, _LOADING = columns.TOUCH_BLOCKED, columns.IS_LOADING
 
 _PART_LONGS = layout.PART.itemsize // 8
-(_UNIQUE, _OCCURRENCES, _ENTRIES, _SLOTS, _COUNTS, _FREQUENCIES, _MOVE_IN, _OUT_SLOTS, _OUT_ENTRIES, _HOMES,
- _OUT_HOMES) = (layout.PART.fields[name][1] // 8 for name in (
-     "unique", "occurrences", "entries", "slots", "counts", "frequencies", "move_in", "out_slots", "out_entries",
-     "homes", "out_homes"))
+_UNIQUE, _OCCURRENCES, _ENTRIES, _SLOTS, _COUNTS, _FREQUENCIES, _MOVE_IN, _OUT_SLOTS, _OUT_ENTRIES, _HOMES = (
+    layout.PART.fields[name][1] // 8 for name in (
+        "unique", "occurrences", "entries", "slots", "counts", "frequencies", "move_in", "out_slots", "out_entries",
+        "homes"))
 (_ID_COUNT, _UNIQUE_COUNT, _HELD, _BASE, _HORIZON, _STATUS, _NEED, _FRESH_COUNT, _LOAD_COUNT, _OUT_COUNT, _ROWS_AFTER,
  _FULL, _TIME_AFTER, _ADMITTED_COUNT) = (layout.PART.fields[name][1] // 8 for name in (
      "id_count", "unique_count", "held", "base", "horizon", "status", "need", "fresh_count", "load_count", "out_count",
