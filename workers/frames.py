@@ -212,6 +212,7 @@ def assign_frames(longs, ints, frames_at, ring_columns, states, numbers, actions
         header = longs_at(state[_HEADER], _HEADER_LONGS)
         part, offset = _part(longs, frames_at, numbers[table], ring_columns[table])
         n, outs = longs[part + _HELD], longs[part + _OUT_COUNT]
+        moves = longs[part + _FRESH_COUNT] + longs[part + _LOAD_COUNT]
         if (state[_HAS_IMAGES] != 0 or load_acquire_i64(header, _T_COPIED) < header[_T_BOUND]
                 or n > state[_SCRATCH_INTS]):
             actions[table] += ALONE
@@ -220,6 +221,7 @@ def assign_frames(longs, ints, frames_at, ring_columns, states, numbers, actions
         steps.assign(state, held, _ints_of(longs, ints, part, offset, _SLOTS, n),
                      _ints_of(longs, ints, part, offset, _HOMES, n), _longs_of(longs, part, offset, _COUNTS, n),
                      _ints_of(longs, ints, part, offset, _FREQUENCIES, n),
+                     _ints_of(longs, ints, part, offset, _MOVE_IN, moves),
                      _ints_of(longs, ints, part, offset, _OUT_SLOTS, outs),
                      _ints_of(longs, ints, part, offset, _OUT_ENTRIES, outs), ticket, longs[part + _TIME_AFTER])
         steps.forget(state, n + outs)

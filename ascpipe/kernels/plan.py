@@ -1,13 +1,14 @@
 """The record of one batch: which rows its keys use, and what the table is after it.
 
-Records are made upon the view (see ``overlay``).  The readable version is ``tests/reference/plan.py``.
+Records are made upon the view (see ``view``).  The readable version is ``tests/reference/plan.py``.
 """
 import numpy as np
 from numba import njit
 
+from ascpipe.kernels import view as view_columns
 from ascpipe.kernels.entry import COUNT, FREQUENCY, STATE
 from ascpipe.kernels.frequency import next_frequency
-from ascpipe.kernels.overlay import prefetch_view, view_of
+from ascpipe.kernels.view import prefetch_row
 from ascpipe.words import TRAINED
 
 # places of ``rules``
@@ -21,10 +22,9 @@ RULES = 5
 ADMITTED, FRESH, LOADS = range(3)
 
 
-@njit(
-    "void(int32[::1], int32[::1], int64[::1], int64[:, ::1], int32[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1], "
-    "int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1])", cache=True, nogil=True)
-def draft_record(held, occurrences, rules, entries, entries32, overlay, changes, changes32,
+@njit("void(int32[::1], int32[::1], int64[::1], uint64[:, ::1], int64[:, ::1], int32[:, ::1], int32[::1], int32[::1], "
+      "int64[::1], int32[::1], int32[::1], int64[::1])", cache=True, nogil=True)
+def draft_record(held, occurrences, rules, masks, view, view32,
                  out_slots, out_homes, out_counts, out_frequencies, out_move_in, out_tally):
     """Fill a record from the view, except the new slots and home rows.
 
@@ -32,8 +32,7 @@ def draft_record(held, occurrences, rules, entries, entries32, overlay, changes,
         held: int32[n]; entry numbers of the batch's distinct keys.
         occurrences: int32[n]; how often each occurs in the batch.
         rules: int64[RULES]; what holds for the table and this batch.
-        entries, entries32: the table's entries.
-        overlay, changes, changes32: the view.
+        masks, view, view32: the view.
         out_slots, out_homes: int32[n]; what each key has, -1 for none and for keys that are not admitted.
         out_counts, out_frequencies: int64[n], int32[n]; receive absolute new values.
         out_move_in: int32[n]; receives the indexes (into the batch's keys) of keys that are admitted and
@@ -43,13 +42,15 @@ def draft_record(held, occurrences, rules, entries, entries32, overlay, changes,
     n = held.shape[0]
     homes, slots = rules[HAS_HOMES] != 0, rules[HAS_SLOTS] != 0
     threshold, coefficient, now = rules[THRESHOLD], rules[COEFFICIENT], rules[NOW]
-    cells, changed = entries.reshape(-1), changes.reshape(-1)
+    cells = masks.reshape(-1)
     admitted = fresh = loads = 0
     for j in range(n):
         i = np.uint64(j)
-        prefetch_view(held, j, cells, overlay, changed)
-        slot, home, count, frequency = view_of(np.uint64(held[i]), entries, entries32, overlay, changes, changes32)
-        count += coefficient * occurrences[i]
+        prefetch_row(held, j, cells)
+        entry = np.uint64(held[i])
+        slot, home = view32[entry, view_columns.SLOT], view32[entry, view_columns.HOME]
+        frequency = view32[entry, view_columns.FREQUENCY]
+        count = view[entry, view_columns.COUNT] + coefficient * occurrences[i]
         out_counts[i] = count
         if threshold >= 0 and count < threshold:
             out_slots[i] = -1
@@ -59,7 +60,7 @@ def draft_record(held, occurrences, rules, entries, entries32, overlay, changes,
         admitted += 1
         out_slots[i] = slot
         out_homes[i] = home
-        out_frequencies[i] = next_frequency(np.int32(frequency), np.int32(now)) if now >= 0 else np.int32(frequency)
+        out_frequencies[i] = next_frequency(frequency, np.int32(now)) if now >= 0 else frequency
         if (home if homes else slot) < 0:
             out_move_in[np.uint64(fresh)] = j
             fresh += 1

@@ -8,9 +8,8 @@ from numba import njit
 
 from ascpipe.kernels.entry import COUNT, FREQUENCY, HOME, INT64_COLUMNS, LAST, SLOT, STATE, TIMESTAMP
 from ascpipe.kernels.prefetch import prefetch
+from ascpipe.kernels.view import AHEAD, MASK
 from ascpipe.words import FREE, NAMED, SLOT_HOME, SLOT_NONE, TRAINED
-
-_AHEAD = 24  # keys between the one at hand and the one whose entry is being brought near
 
 
 @njit("void(int32[::1], int32[::1], int32[:, ::1], int32[::1])", cache=True, nogil=True)
@@ -27,16 +26,16 @@ def assign_outs(out_slots, out_entries, entries32, slot_entries):
         slot_entries[out_slots[i]] = -1
 
 
-@njit(
-    "void(int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int64, int64, int64[:, ::1], int32[:, ::1], "
-    "int32[::1])", cache=True, nogil=True)
-def assign_keys(held, slots, homes, counts, frequencies, ticket, time, entries, entries32, slot_entries):
+@njit("void(int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64, int64, int64[:, ::1], "
+      "int32[:, ::1], int32[::1])", cache=True, nogil=True)
+def assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, entries, entries32, slot_entries):
     """Assign the keys of a record to the truth.
 
     Args:
         held: int32[n]; entry numbers of the batch's distinct keys.
         slots, homes: int32[n]; -1 leaves what was there.
         counts, frequencies: int64[n], int32[n]; absolute values.
+        move_in: int32[m]; indexes of the keys that got a slot or a home row; the others' slots know their entries.
         ticket: the batch.
         time: timestamp for the keys with trained state, -1 = leave it.
         entries, entries32: the table's entries.
@@ -45,7 +44,7 @@ def assign_keys(held, slots, homes, counts, frequencies, ticket, time, entries, 
     n = held.shape[0]
     cells = entries.reshape(-1)
     for i in range(n):
-        ahead = np.uint64(held[np.uint64(min(i + _AHEAD, n - 1))]) * np.uint64(INT64_COLUMNS)
+        ahead = np.uint64(held[np.uint64(min(i + AHEAD, n - 1))]) * np.uint64(INT64_COLUMNS)
         prefetch(cells, ahead)
         prefetch(cells, ahead + np.uint64(INT64_COLUMNS - 1))
         entry = np.uint64(held[i])
@@ -54,7 +53,6 @@ def assign_keys(held, slots, homes, counts, frequencies, ticket, time, entries, 
         entries32[entry, FREQUENCY] = frequencies[i]
         if slot >= 0:
             entries32[entry, SLOT] = slot
-            slot_entries[slot] = held[i]
         if homes[i] >= 0:
             entries32[entry, HOME] = homes[i]
         if counts[i] > 0 or entries32[entry, SLOT] >= 0 or entries32[entry, HOME] >= 0:
@@ -64,6 +62,10 @@ def assign_keys(held, slots, homes, counts, frequencies, ticket, time, entries, 
             entries32[entry, STATE] = TRAINED
         else:
             entries32[entry, STATE] = NAMED
+    for i in range(move_in.shape[0]):
+        moved = np.uint64(move_in[i])
+        if slots[moved] >= 0:
+            slot_entries[slots[moved]] = held[moved]
 
 
 @njit("void(int64, int32[:, ::1], int32[::1])", cache=True, nogil=True)
@@ -103,7 +105,7 @@ def resolve_entries(found, threshold, entries, entries32, out_slots):
             out_slots[i] = SLOT_HOME - entries32[entry, HOME]
 
 
-@njit("int64(int64, int64, int64, uint64[::1], int64[:, ::1], int32[:, ::1], int32[::1])", cache=True, nogil=True)
+@njit("int64(int64, int64, int64, uint64[:, ::1], int64[:, ::1], int32[:, ::1], int32[::1])", cache=True, nogil=True)
 def evict_entries(used, time, age, masks, entries, entries32, slot_entries):
     """Drop the trained state of every key that was not used for a while; idempotent, also when cut short.
 
@@ -111,7 +113,7 @@ def evict_entries(used, time, age, masks, entries, entries32, slot_entries):
         used: entries that were ever used.
         time: of the table.
         age: a key is dropped if its timestamp lies as far back, or farther.
-        masks: uint64[capacity]; window masks: an entry that a frame holds stays a name.
+        masks: uint64[capacity, 4]; the view: an entry that a frame holds stays a name.
         entries, entries32: the table's entries.
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
 
@@ -129,6 +131,6 @@ def evict_entries(used, time, age, masks, entries, entries32, slot_entries):
         entries32[entry, SLOT] = -1
         entries32[entry, HOME] = -1
         entries32[entry, FREQUENCY] = 0
-        entries32[entry, STATE] = FREE if masks[entry] == np.uint64(0) else NAMED  # last
+        entries32[entry, STATE] = FREE if masks[entry, MASK] == np.uint64(0) else NAMED  # last
         dropped += 1
     return dropped

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from ascpipe.kernels.bits import lowest_bit
-from ascpipe.kernels.overlay import prefetch_view, view_of
+from ascpipe.kernels.view import FREQUENCY, MASK, SLOT, prefetch_row
 
 _NONE = np.uint64(0)
 _PLACES = np.uint64(64)
@@ -30,14 +30,14 @@ def mark_slots(slots, mark, marks):
             marks[slots[i]] = mark
 
 
-@njit("int64(int32[::1], uint64, uint64[::1], uint8[::1], int32[::1], int32[::1])", cache=True, nogil=True)
+@njit("int64(int32[::1], uint64, uint64[:, ::1], uint8[::1], int32[::1], int32[::1])", cache=True, nogil=True)
 def keep_idle(candidates, future, masks, marks, slot_entries, out_slots):
     """Keep the slots that may be victims: taken, idle, and not of the batch.
 
     Args:
         candidates: int32[n]; slots.
         future: bits of the frames that are still to be planned after the batch.
-        masks: uint64[capacity]; window mask of each entry.
+        masks: uint64[capacity, 4]; the view.
         marks: uint8[device rows]; 1 = a slot of the batch.
         slot_entries: int32[device rows]; the view: entry of each slot, -1 = empty.
         out_slots: int32[>= n]; receives the slots kept, in the order of ``candidates``.
@@ -49,13 +49,13 @@ def keep_idle(candidates, future, masks, marks, slot_entries, out_slots):
     for i in range(candidates.shape[0]):
         slot = candidates[i]
         entry = slot_entries[slot]
-        if entry >= 0 and marks[slot] == 0 and masks[entry] & future == _NONE:
+        if entry >= 0 and marks[slot] == 0 and masks[entry, MASK] & future == _NONE:
             out_slots[kept] = slot
             kept += 1
     return kept
 
 
-@njit("int64(uint64, uint64, uint64[::1], uint8[::1], int32[::1], uint8[::1], int64[::1], int32[::1])",
+@njit("int64(uint64, uint64, uint64[:, ::1], uint8[::1], int32[::1], uint8[::1], int64[::1], int32[::1])",
       cache=True, nogil=True)
 def take_farthest(future, first, masks, marks, slot_entries, next_uses, ends, out_slots):
     """Take slots whose rows are used again latest; in a frame those with the lowest numbers first.
@@ -63,7 +63,7 @@ def take_farthest(future, first, masks, marks, slot_entries, next_uses, ends, ou
     Args:
         future: bits of the frames that are still to be planned after the batch.
         first: bit number of the oldest frame; the other frames' follow, 0 after 63.
-        masks: uint64[capacity]; window mask of each entry.
+        masks: uint64[capacity, 4]; the view.
         marks: uint8[device rows]; 1 = a slot of the batch.
         slot_entries: int32[device rows]; the view: entry of each slot, -1 = empty.
         next_uses: uint8[device rows]; scratch.
@@ -79,7 +79,7 @@ def take_farthest(future, first, masks, marks, slot_entries, next_uses, ends, ou
         entry = slot_entries[slot]
         next_uses[slot] = _NEVER
         if entry >= 0 and marks[slot] == 0:
-            uses = masks[np.uint64(entry)] & future
+            uses = masks[np.uint64(entry), MASK] & future
             if uses != _NONE:
                 turned = (uses >> first) | (uses << ((_PLACES - first) & _LOW))
                 next_uses[slot] = lowest_bit(turned)
@@ -98,33 +98,27 @@ def take_farthest(future, first, masks, marks, slot_entries, next_uses, ends, ou
     return min(n, start)
 
 
-@njit("int64(int32[::1], uint64, uint64[::1], int64[:, ::1], int32[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1], "
-      "int32[::1], int32[::1])", cache=True, nogil=True)
-def idle_slots(held, future, masks, entries, entries32, overlay, changes, changes32, out_slots, out_scores):
+@njit("int64(int32[::1], uint64, uint64[:, ::1], int32[:, ::1], int32[::1], int32[::1])", cache=True, nogil=True)
+def idle_slots(held, future, masks, view32, out_slots, out_scores):
     """List the slots of those entries that are on the device and idle.
 
     Args:
         held: int32[n]; entry numbers.
         future: bits of the frames that are still to be planned.
-        masks: uint64[capacity]; window mask of each entry.
-        entries, entries32: the table's entries.
-        overlay, changes, changes32: the view.
+        masks, view32: uint64[capacity, 4], int32[capacity, 8]; the view.
         out_slots, out_scores: int32[>= n]; receive slots and their frequencies.
 
     Returns:
         How many there are.
     """
-    n = held.shape[0]
-    cells, changed = entries.reshape(-1), changes.reshape(-1)
+    cells = masks.reshape(-1)
     idle = 0
-    for i in range(n):
-        prefetch_view(held, i, cells, overlay, changed)
+    for i in range(held.shape[0]):
+        prefetch_row(held, i, cells)
         entry = np.uint64(held[i])
-        if masks[entry] & future != _NONE:
-            continue
-        slot, _, _, frequency = view_of(entry, entries, entries32, overlay, changes, changes32)
-        if slot >= 0:
+        slot = view32[entry, SLOT]
+        if slot >= 0 and masks[entry, MASK] & future == _NONE:
             out_slots[idle] = slot
-            out_scores[idle] = frequency
+            out_scores[idle] = view32[entry, FREQUENCY]
             idle += 1
     return idle

@@ -11,9 +11,11 @@ from ascpipe.kernels.entry import INT32_COLUMNS, INT64_COLUMNS
 from ascpipe.kernels.free_slots import take_lowest_slots
 from ascpipe.kernels.index import LINE_INT64, LINE_KEYS, find_keys, remove_keys
 from ascpipe.kernels.memory import ints_at, longs_at, words_at
-from ascpipe.kernels.overlay import CHANGE_INT32_COLUMNS, CHANGE_INT64_COLUMNS, forget_changes, push_keys, push_outs
 from ascpipe.kernels.retire import assign_keys, assign_outs
 from ascpipe.kernels.touch import leave_window, mark_window, name_keys
+from ascpipe.kernels.view import CHANGE_INT32_COLUMNS, CHANGE_INT64_COLUMNS, put_keys, put_outs
+from ascpipe.kernels.view import INT32_COLUMNS as VIEW_INT32_COLUMNS
+from ascpipe.kernels.view import INT64_COLUMNS as VIEW_INT64_COLUMNS
 from ascpipe.tables.header import (
     ACCESS_THRESHOLD,
     COUNTING,
@@ -49,11 +51,9 @@ from ascpipe.tables.state import (
     LINE_LONGS,
     LINES,
     LOADS,
-    MASKS,
     NEED,
     NEWEST,
     NEXT_RECORD,
-    OVERLAY,
     PLACES,
     RECORD_NUMBER,
     ROWS,
@@ -67,6 +67,7 @@ from ascpipe.tables.state import (
     TIME_BEFORE,
     TOUCHED,
     UNPLANNED,
+    VIEW,
 )
 from ascpipe.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_OK, PLAN_TABLE_FULL
 
@@ -103,14 +104,20 @@ def _index(state):
     return longs_at(state[LINES], state[LINE_LONGS]), ints_at(state[LINES], 2 * state[LINE_LONGS])
 
 
-@njit("Tuple((int64[:, ::1], int32[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1]))(int64[::1])",
-      cache=True, nogil=True)
+@njit("Tuple((uint64[:, ::1], int64[:, ::1], int32[:, ::1]))(int64[::1])", cache=True, nogil=True)
 def _view(state):
-    """What kernels take that read the view."""
-    entries, entries32 = _entries(state)
+    """The view, as kernels take it: for masks, for counts, and for the rest."""
+    address, capacity = state[VIEW], state[CAPACITY]
+    n = capacity * VIEW_INT64_COLUMNS
+    return (words_at(address, n).reshape(capacity, VIEW_INT64_COLUMNS),
+            longs_at(address, n).reshape(capacity, VIEW_INT64_COLUMNS),
+            ints_at(address, 2 * n).reshape(capacity, VIEW_INT32_COLUMNS))
+
+
+@njit("Tuple((int64[:, ::1], int32[:, ::1]))(int64[::1])", cache=True, nogil=True)
+def _changes(state):
     address, places = state[CHANGES], state[CHANGE_PLACES]
-    return (entries, entries32, ints_at(state[OVERLAY], state[CAPACITY]),
-            longs_at(address, places * CHANGE_INT64_COLUMNS).reshape(places, CHANGE_INT64_COLUMNS),
+    return (longs_at(address, places * CHANGE_INT64_COLUMNS).reshape(places, CHANGE_INT64_COLUMNS),
             ints_at(address, places * CHANGE_INT32_COLUMNS).reshape(places, CHANGE_INT32_COLUMNS))
 
 
@@ -124,7 +131,7 @@ def take_into_window(state, number, held):
         held: int32[n]; its entry numbers, in memory that stays until the frame is left.
     """
     bit = frame_bit(number)
-    mark_window(held, words_at(state[MASKS], state[CAPACITY]), bit)
+    mark_window(held, _view(state)[0], bit)
     place = number % PLACES
     state[HELD_AT + place], state[HELD_COUNT + place] = held.ctypes.data, held.shape[0]
     state[NEWEST] = number
@@ -161,8 +168,9 @@ def touch(state, unique, number, out_held):
         if reach > used:
             header[ENTRIES_USED] = reach  # before their state is stored
         entries, entries32 = _entries(state)
+        _, view, view32 = _view(state)
         name_keys(unique, used, ints_at(state[FREE_ENTRY_STACK], state[CAPACITY]),
-                  state[FREE_ENTRIES:FREE_ENTRIES + 1], lines, lines32, entries, entries32, out_held)
+                  state[FREE_ENTRIES:FREE_ENTRIES + 1], lines, lines32, entries, entries32, view, view32, out_held)
     take_into_window(state, number, out_held)
     return 0
 
@@ -195,9 +203,9 @@ def draft(state, sequence, held, occurrences, out_slots, out_homes, out_counts, 
     """
     rules = np.empty(plan.RULES, np.int64)
     rules_of(state, sequence, rules)
-    entries, entries32, overlay, changes, changes32 = _view(state)
-    plan.draft_record(held, occurrences, rules, entries, entries32, overlay, changes, changes32, out_slots, out_homes,
-                      out_counts, out_frequencies, out_move_in, state[ADMITTED:LOADS + 1])
+    masks, view, view32 = _view(state)
+    plan.draft_record(held, occurrences, rules, masks, view, view32, out_slots, out_homes, out_counts,
+                      out_frequencies, out_move_in, state[ADMITTED:LOADS + 1])
     rows = state[ROWS] + state[FRESH]
     if state[HOME_ROWS] == 0:
         state[NEED] = rows
@@ -261,10 +269,11 @@ def put_on(state, number, held, slots, homes, counts, frequencies, move_in, out_
             filled in.
         rows, time: of the table after it.
     """
-    entries, entries32, overlay, changes, changes32 = _view(state)
+    masks, view, view32 = _view(state)
+    changes, changes32 = _changes(state)
     ends = state[HEAD:TAIL + 1]
-    push_outs(out_entries, out_homes, entries, entries32, overlay, changes, changes32, ends)
-    push_keys(held, slots, homes, counts, frequencies, entries, entries32, overlay, changes, changes32, ends)
+    put_outs(out_entries, out_homes, masks, view, view32, changes, changes32, ends)
+    put_keys(held, slots, homes, counts, frequencies, masks, view, view32, changes, changes32, ends)
     if state[SLOT_OWNERS] != 0:
         owners = ints_at(state[SLOT_OWNERS], state[DEVICE_ROWS])
         for i in range(move_in.shape[0]):
@@ -287,14 +296,14 @@ def await_plan(state, number):
     _say(state, UNPLANNED, frame_bit(number), True)
 
 
-@njit("void(int64[::1], int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int32[::1], int64, "
-      "int64)", cache=True, nogil=True)
-def assign(state, held, slots, homes, counts, frequencies, out_slots, out_entries, ticket, time):
+@njit("void(int64[::1], int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int32[::1], "
+      "int32[::1], int64, int64)", cache=True, nogil=True)
+def assign(state, held, slots, homes, counts, frequencies, move_in, out_slots, out_entries, ticket, time):
     """Assign a record to the truth; once is as good as twice.
 
     Args:
         state: of the table.
-        held, slots, homes, counts, frequencies, out_slots, out_entries, time: of the record.
+        held, slots, homes, counts, frequencies, move_in, out_slots, out_entries, time: of the record.
         ticket: the batch.
     """
     header = _header(state)
@@ -302,17 +311,14 @@ def assign(state, held, slots, homes, counts, frequencies, out_slots, out_entrie
     slot_entries = ints_at(state[SLOT_ENTRIES], state[DEVICE_ROWS])
     assign_outs(out_slots, out_entries, entries32, slot_entries)
     stamps = header[ACCESS_THRESHOLD] < 0 or header[COUNTING] != 0
-    assign_keys(held, slots, homes, counts, frequencies, ticket, time if stamps else -1, entries, entries32,
+    assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time if stamps else -1, entries, entries32,
                 slot_entries)
 
 
 @njit("void(int64[::1], int64)", cache=True, nogil=True)
 def forget(state, n):
-    """Take the oldest record, of n changes, which has been assigned, out of the view."""
-    places = state[CHANGE_PLACES]
-    forget_changes(n, ints_at(state[OVERLAY], state[CAPACITY]),
-                   ints_at(state[CHANGES], places * CHANGE_INT32_COLUMNS).reshape(places, CHANGE_INT32_COLUMNS),
-                   state[HEAD:TAIL + 1])
+    """Forget how to take back the oldest record, of n changes: it has been assigned."""
+    state[HEAD] += n
     state[FIRST_RECORD] += 1
 
 
@@ -327,9 +333,10 @@ def leave(state, held, number):
     """
     bit = frame_bit(number)
     entries, entries32 = _entries(state)
+    masks, _, view32 = _view(state)
     lines, lines32 = _index(state)
     freed_keys = longs_at(state[FREED_KEYS], state[SCRATCH_INTS])
-    freed = leave_window(held, words_at(state[MASKS], state[CAPACITY]), bit, entries, entries32, freed_keys,
+    freed = leave_window(held, masks, view32, bit, entries, entries32, freed_keys,
                          ints_at(state[FREE_ENTRY_STACK], state[CAPACITY]), state[FREE_ENTRIES:FREE_ENTRIES + 1])
     remove_keys(freed_keys, freed, lines, lines32)
     _say(state, TOUCHED, bit, False)

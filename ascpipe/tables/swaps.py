@@ -1,5 +1,5 @@
 """Which rows leave the device of a table with home rows: its victim order, and who has which slot in the view."""
-from typing import Optional, Tuple
+from typing import Optional
 
 import numpy as np
 
@@ -14,15 +14,15 @@ class Swaps:
 
     Args:
         device_rows: slots.
-        masks: uint64[capacity]; window mask of each entry, kept by the table.
+        masks, view32: uint64[capacity, 4], int32[capacity, 8]; the view, kept by the table.
 
     Attributes:
         slot_entries: int32[device rows]; the view: entry of each slot, -1 = empty.  Kept by the table.
     """
 
-    def __init__(self, device_rows: int, masks: np.ndarray) -> None:
+    def __init__(self, device_rows: int, masks: np.ndarray, view32: np.ndarray) -> None:
         self.slot_entries = np.full(device_rows, -1, np.int32)
-        self._masks = masks
+        self._masks, self._view32 = masks, view32
         self._order: Optional[VictimOrder] = None  # not before the first victim is wanted
         self._marks = lazy.zeros(device_rows, np.uint8)
         self._next_uses = lazy.zeros(device_rows, np.uint8)
@@ -32,24 +32,22 @@ class Swaps:
         """Start again from ``slot_entries``; a table whose device has room for all its rows pays for no order."""
         self._order = None
 
-    def release(self, held: np.ndarray, unplanned: int, view: Tuple[np.ndarray, ...]) -> None:
+    def release(self, held: np.ndarray, unplanned: int) -> None:
         """Put the slots of those entries in the order that no frame to be planned needs; others are passed over.
 
         Args:
             held: int32[n]; entry numbers.
             unplanned: bits of the frames that are still to be planned.
-            view: what kernels take that read the view.
         """
         if self._order is not None:
-            self._put(self._order, held, unplanned, view)
+            self._put(self._order, held, unplanned)
 
-    def _put(self, order: VictimOrder, held: np.ndarray, unplanned: int, view: Tuple[np.ndarray, ...]) -> None:
+    def _put(self, order: VictimOrder, held: np.ndarray, unplanned: int) -> None:
         slots, scores = np.empty(len(held), np.int32), np.empty(len(held), np.int32)
-        idle = idle_slots(held, np.uint64(unplanned), self._masks, *view, slots, scores)
+        idle = idle_slots(held, np.uint64(unplanned), self._masks, self._view32, slots, scores)
         order.put(slots[:idle], scores[:idle])
 
-    def choose(self, n: int, held: np.ndarray, slots: np.ndarray, future: int, oldest: int,
-               view: Tuple[np.ndarray, ...]) -> np.ndarray:
+    def choose(self, n: int, held: np.ndarray, slots: np.ndarray, future: int, oldest: int) -> np.ndarray:
         """The slots of n victims: int32[n].  There are so many.
 
         First rows that no other frame needs, the least frequent first, then the lowest slot; then those whose
@@ -61,15 +59,14 @@ class Swaps:
             slots: int32[keys]; slots of its keys that are on the device, -1 for the others.
             future: bits of the other frames that are still to be planned.
             oldest: number of the oldest frame in the window.
-            view: what kernels take that read the view.
         """
         order = self._order
         if order is None:
             order = self._order = VictimOrder(len(self.slot_entries))
-            self._put(order, self.slot_entries[self.slot_entries >= 0], future, view)
+            self._put(order, self.slot_entries[self.slot_entries >= 0], future)
         else:
             # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
-            self._put(order, held[slots < 0], future, view)
+            self._put(order, held[slots < 0], future)
         mark_slots(slots, 1, self._marks)
         victims = np.empty(n, np.int32)
         chosen = 0

@@ -13,13 +13,12 @@ from typing import Iterable, List, Tuple
 
 import numpy as np
 
-from ascpipe.kernels import overlay, plan
+from ascpipe.kernels import plan, view
 from ascpipe.kernels.entry import HOME, SLOT, STATE
 from ascpipe.kernels.free_slots import FreeSlots
 from ascpipe.kernels.index import KeyIndex, find_keys
 from ascpipe.kernels.memory import ints_at
 from ascpipe.kernels.retire import evict_entries, resolve_entries
-from ascpipe.kernels.touch import collect_free, count_rows
 from ascpipe.tables import lazy, state, steps
 from ascpipe.tables.homes import FreeHomes
 from ascpipe.tables.records import Batch, Record, Truth
@@ -43,21 +42,22 @@ class Table:
         self._capacity = capacity
         own = self.state = np.zeros(state.COLUMNS, np.int64)
         self._bits = own.view(np.uint64)
-        self._masks = lazy.zeros(capacity, np.uint64)
+        self._view = lazy.zeros(view.INT64_COLUMNS * capacity, np.int64).reshape(capacity, view.INT64_COLUMNS)
+        self._view32 = self._view.view(np.int32).reshape(capacity, view.INT32_COLUMNS)
+        self._masks = self._view.view(np.uint64)
         self._free_entries = lazy.zeros(capacity, np.int32)
         self._index = KeyIndex()
-        self._overlay = lazy.zeros(capacity, np.int32)
         self._ends = own[state.HEAD:state.TAIL + 1]
         self._free_slots = FreeSlots(self.device_rows, own[state.FREE_SLOTS:state.FREE_SLOTS + 1])
         self._free_homes = FreeHomes(own[state.HIGH_WATER:state.FREE_HOMES + 1])
-        self._swaps = Swaps(self.device_rows, self._masks) if self._home_rows and self.device_rows else None
+        self._swaps = (
+            Swaps(self.device_rows, self._masks, self._view32) if self._home_rows and self.device_rows else None)
         own[state.CAPACITY], own[state.DEVICE_ROWS], own[state.HOME_ROWS] = capacity, self.device_rows, self._home_rows
         own[state.SLOT_WORDS] = len(self._free_slots.words)
         for column, array in (
                 (state.HEADER, truth.header_longs), (state.ENTRIES, truth.entries),
-                (state.SLOT_ENTRIES, truth.slot_entries), (state.MASKS, self._masks),
-                (state.FREE_ENTRY_STACK, self._free_entries), (state.OVERLAY, self._overlay),
-                (state.FREE_SLOT_WORDS, self._free_slots.words)):
+                (state.SLOT_ENTRIES, truth.slot_entries), (state.VIEW, self._view),
+                (state.FREE_ENTRY_STACK, self._free_entries), (state.FREE_SLOT_WORDS, self._free_slots.words)):
             own[column] = address(array)
         if self._swaps is not None:
             own[state.SLOT_OWNERS] = address(self._swaps.slot_entries)
@@ -128,7 +128,7 @@ class Table:
         if self._has(state.UNPLANNED, number):
             steps.pass_by(self.state, number)
             if self._swaps is not None:
-                self._swaps.release(held, self._unplanned, self._view())
+                self._swaps.release(held, self._unplanned)
 
     def _window(self) -> List[Tuple[int, np.ndarray]]:
         """(number, held) of each frame that is touched and not left, oldest first."""
@@ -199,7 +199,7 @@ class Table:
         self.state[state.HAS_VICTIMS] = 1
         future = self._unplanned & ~(1 << batch.number % PLACES)
         oldest, _ = self._window()[0]
-        return self._swaps.choose(missing, batch.held, batch.slots, future, oldest, self._view())
+        return self._swaps.choose(missing, batch.held, batch.slots, future, oldest)
 
     def _put_on(self, record: Record) -> None:
         """Put a record upon the view."""
@@ -210,7 +210,8 @@ class Table:
 
     def take_back(self, revoked: Record) -> None:
         """Take the newest record off the view; the truth never knew it."""
-        overlay.undo_changes(len(revoked.held) + len(revoked.out_slots), *self._view()[2:], self._ends)
+        view.undo_changes(len(revoked.held) + len(revoked.out_slots), self._view, self._view32, self._changes,
+                          self._changes32, self._ends)
         self.state[state.NEXT_RECORD] -= 1
         self.state[state.ROWS] -= revoked.fresh
         self.state[state.TIME] = self.state[state.TIME_BEFORE + revoked.number % PLACES]
@@ -222,7 +223,7 @@ class Table:
         if self._swaps is not None:
             self._swaps.slot_entries[revoked.taken] = -1
             self._swaps.slot_entries[revoked.out_slots] = revoked.out_entries
-            self._swaps.release(revoked.out_entries, self._unplanned, self._view())
+            self._swaps.release(revoked.out_entries, self._unplanned)
 
     def count_only(self, batch: Batch, held_count: int) -> Record:
         """Make the record of a trained batch that this table took no part in, and move the view on.
@@ -256,10 +257,10 @@ class Table:
     def assign(self, record: Record, ticket: int) -> None:
         """Assign a record to the truth; once is as good as twice."""
         steps.assign(self.state, record.held, record.slots, record.homes, record.counts, record.frequencies,
-                     record.out_slots, record.out_entries, ticket, record.time)
+                     record.move_in, record.out_slots, record.out_entries, ticket, record.time)
 
     def forget(self, record: Record) -> None:
-        """Take the oldest record, which has been assigned, out of the view."""
+        """Forget how to take back the oldest record, which has been assigned."""
         steps.forget(self.state, len(record.held) + len(record.out_slots))
 
     def _missing_entries(self, unique: np.ndarray) -> Tuple[int, int]:
@@ -336,16 +337,17 @@ class Table:
         truth, used, records = self._truth, int(self._header["entries_used"]), list(records)
         own, window = self.state, list(window)
         for _, held in self._window():
-            self._masks[held] = 0
+            self._masks[held, view.MASK] = 0
         own[state.TOUCHED] = own[state.UNPLANNED] = 0
         for number, held in window:
             self._make_room(len(held))
             steps.take_into_window(own, number, held)
-        own[state.FREE_ENTRIES] = collect_free(used, self._masks, truth.entries32, self._free_entries)
+        own[state.FREE_ENTRIES], own[state.ROWS] = view.derive_view(
+            used, HOME if self._home_rows else SLOT, self._masks, truth.entries, truth.entries32, self._view,
+            self._view32, self._free_entries)
         if not is_indexed:
             self._index.rebuild(used - int(own[state.FREE_ENTRIES]), used, truth.entries, truth.entries32)
         self._say_where_keys_are()
-        own[state.ROWS] = count_rows(used, HOME if self._home_rows else SLOT, truth.entries32)
         own[state.TIME] = self._header["time"]
         if self._home_rows:
             homes = truth.entries32[:used, HOME][truth.entries32[:used, STATE] != FREE]
@@ -368,21 +370,17 @@ class Table:
 
     # ----
 
-    def _view(self) -> Tuple[np.ndarray, ...]:
-        """What kernels take that read the view."""
-        return self._truth.entries, self._truth.entries32, self._overlay, self._changes, self._changes32
-
     def _make_changes(self, n: int) -> None:
         """See to it that n more changes fit into the ring."""
-        wanted = int(self._ends[overlay.TAIL] - self._ends[overlay.HEAD]) + n
+        wanted = int(self._ends[view.TAIL] - self._ends[view.HEAD]) + n
         if wanted > len(self._changes):
-            before = self._changes, self._changes32
+            before = self._changes
             self._set_changes(1 << (wanted - 1).bit_length())
-            overlay.move_changes(self._overlay, *before, self._changes, self._changes32, self._ends)
+            view.move_changes(before, self._changes, self._ends)
 
     def _set_changes(self, places: int) -> None:
-        self._changes = np.zeros((places, overlay.CHANGE_INT64_COLUMNS), np.int64)
-        self._changes32 = self._changes.view(np.int32).reshape(places, overlay.CHANGE_INT32_COLUMNS)
+        self._changes = np.zeros((places, view.CHANGE_INT64_COLUMNS), np.int64)
+        self._changes32 = self._changes.view(np.int32).reshape(places, view.CHANGE_INT32_COLUMNS)
         self.state[state.CHANGES], self.state[state.CHANGE_PLACES] = address(self._changes), places
 
     def _make_room(self, n: int) -> None:

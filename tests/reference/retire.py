@@ -18,13 +18,11 @@ def assign_outs(out_slots, out_entries, entries, slot_entries):
         entries[entry].slot = slot_entries[slot] = -1
 
 
-def assign_keys(held, slots, homes, counts, frequencies, ticket, time, entries, slot_entries):
+def assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, entries, slot_entries):
     for number, slot, home, count, frequency in zip(held, slots, homes, counts, frequencies):
         entry = entries[number]
         entry.count, entry.frequency = count, frequency
-        if slot >= 0:
-            entry.slot = slot
-            slot_entries[slot] = number
+        entry.slot = slot if slot >= 0 else entry.slot
         if home >= 0:
             entry.home = home
         is_trained = count > 0 or entry.slot >= 0 or entry.home >= 0
@@ -32,6 +30,9 @@ def assign_keys(held, slots, homes, counts, frequencies, ticket, time, entries, 
         if is_trained:
             entry.last = ticket
             entry.timestamp = time if time >= 0 else entry.timestamp
+    for i in move_in:
+        if slots[i] >= 0:
+            slot_entries[slots[i]] = held[i]
 
 
 def occupy_slots(entries, slot_count):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, List
 
 import numpy as np
 
+from ascpipe.kernels.view import COUNT, FREQUENCY, MASK, SLOT
 from ascpipe.shm import growth, layout, segment, syscalls
 from ascpipe.shm.bell import Bell, ring_plain
 from ascpipe.shm.ring import Place
@@ -173,11 +174,18 @@ def _check_private(table: Table) -> None:
     for what, of in (("rows", lambda one: one.rows), ("time", lambda one: one.time), ("free entries", _free_entries),
                      ("free slots", lambda one: (one._free_slots.count, one._free_slots.words.tolist())),
                      ("home rows", lambda one: _lowest(one, 64)), ("pending", lambda one: len(one.pending)),
-                     ("window", lambda one: len(one._window())), ("window masks", lambda one: one._masks.any()),
-                     ("index", _indexed)):
+                     ("window", lambda one: len(one._window())), ("view", _known), ("index", _indexed),
+                     ("window masks", lambda one: one._masks[:, MASK].any())):
         known, true = of(table), of(anew)
         if known != true:
             raise AssertionError("{} of the worker: {}; of the truth: {}".format(what, known, true))
+
+
+def _known(table: Table) -> List[Any]:
+    """What the view says of the entries that are not free."""
+    used = int(table._header["entries_used"])
+    in_use = np.setdiff1d(np.arange(used), _free_entries(table))
+    return [table._view[in_use, COUNT].tolist(), table._view32[in_use, SLOT:FREQUENCY + 1].tolist()]
 
 
 def _free_entries(table: Table) -> List[int]:

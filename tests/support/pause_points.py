@@ -277,8 +277,9 @@ def _around_records(pauses: Pauses) -> None:
     assign = Table.assign
 
     def before(table: Table, record: Any, ticket: int) -> None:
+        keys = len(record.held) // 2
         half = dataclasses.replace(
-            record, held=record.held[:len(record.held) // 2],
+            record, held=record.held[:keys], move_in=record.move_in[record.move_in < keys],
             out_slots=record.out_slots[:(len(record.out_slots) + 1) // 2])
         if pauses.action() == "retire":
             pauses.at("before assignment")
