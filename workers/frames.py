@@ -7,14 +7,25 @@ import numpy as np
 from numba import njit
 
 from ascpipe.kernels.memory import ints_at, longs_at
-from ascpipe.kernels.next_action import CUT_ASKED, IS_LOADING, PLAN, RETIRE, TOUCH, TOUCH_BLOCKED
+from ascpipe.kernels.next_action import (
+    CUT_ASKED,
+    IS_LOADING,
+    NOTHING,
+    PLAN,
+    RETIRE,
+    TOUCH,
+    TOUCH_BLOCKED,
+    next_train_actions,
+)
 from ascpipe.shm import layout
 from ascpipe.shm.atomics import exchange_u32, load_acquire_i64
+from ascpipe.shm.ring import read_tables
 from ascpipe.tables import state as columns
 from ascpipe.tables import steps
 from ascpipe.words import PLAN_OK
 
 ALONE = 16  #: added to the action of a table that a call leaves alone: it takes its turn in Python
+LEAVE = 32  #: the action of a table whose frame is retired, and whose entries it has still to let go
 
 _SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
 _MOST_INT32 = 2**31 - 1
@@ -26,6 +37,7 @@ _FIRST_RECORD, _NEXT_RECORD, _RECORD_NUMBER = columns.FIRST_RECORD, columns.NEXT
 _HAS_VICTIMS, _HAS_IMAGES = columns.HAS_VICTIMS, columns.HAS_IMAGES
 _BLOCKED, _LOADING = columns.TOUCH_BLOCKED, columns.IS_LOADING
 
+_LOOK_AHEAD, _PLAN_AHEAD = (layout.RING.fields[name][1] // 4 for name in ("look_ahead", "plan_ahead"))
 _PART_LONGS = layout.PART.itemsize // 8
 _UNIQUE, _OCCURRENCES, _ENTRIES, _SLOTS, _COUNTS, _FREQUENCIES, _MOVE_IN, _OUT_SLOTS, _OUT_ENTRIES, _HOMES = (
     layout.PART.fields[name][1] // 8 for name in (
@@ -45,14 +57,9 @@ _HEADER_LONGS = layout.TABLE.itemsize // 8
      "snapshot_bound", "snapshot_copied"))
 
 
-@njit("void(int64[::1], boolean[:, ::1])", cache=True)
-def read_flags(states, out_flags):
-    """What a look must know of each table beforehand.
-
-    Args:
-        states: int64[tables]; addresses of the rows of ``ascpipe.tables.state``.
-        out_flags: bool[tables, FLAGS]; receives the FLAGS of ``ascpipe.kernels.next_action``.
-    """
+@njit("void(int64[::1], boolean[:, ::1])", cache=True, nogil=True)
+def _read_flags(states, out_flags):
+    """What a look must know of each table beforehand: the FLAGS of ``ascpipe.kernels.next_action``."""
     for table in range(states.shape[0]):
         state = longs_at(states[table], _COLUMNS)
         header = longs_at(state[_HEADER], _HEADER_LONGS)
@@ -60,6 +67,37 @@ def read_flags(states, out_flags):
         out_flags[table, CUT_ASKED] = asked > load_acquire_i64(header, _T_CUT_APPLIED)
         out_flags[table, TOUCH_BLOCKED] = state[_BLOCKED] != 0
         out_flags[table, IS_LOADING] = state[_LOADING] != 0
+
+
+@njit("UniTuple(int64, 2)(int64[::1], int32[::1], uint32[::1], int64, int64[::1], int64[::1], boolean[:, ::1], "
+      "int64[:, :, ::1], int64[:, ::1], int64[::1], int64[::1])", cache=True, nogil=True)
+def look_at_tables(longs, ints, words, frames_at, tables_at, states, out_flags, scratch, counts, out_numbers,
+                   out_actions):
+    """Look at the frames of a ring once, and say what each of some tables has to do next.
+
+    Args:
+        longs, ints, words: int64, int32, uint32 views of the ring segment.
+        frames_at: index of the first FRAME in ``longs``.
+        tables_at: int64[tables]; index of each table's RING_TABLE in ``longs``.
+        states: int64[tables]; addresses of the rows of ``ascpipe.tables.state``.
+        out_flags: bool[tables, FLAGS]; receives what was known of each table before the look.
+        scratch, counts: int64[tables, 3, MAX_FRAMES], int64[4, tables]; any contents.
+        out_numbers, out_actions: int64[tables]; receive the frame and the action of each.
+
+    Returns:
+        (how many tables have something to do, how many are granted to the trainer).
+    """
+    # before the look: who asks for a cut has closed the step before it, and the look must see that
+    _read_flags(states, out_flags)
+    heads, frames, wanted, places = counts[0], counts[1], counts[2], counts[3]
+    read_tables(longs, words, frames_at, tables_at, scratch, heads, frames, wanted)
+    ready = next_train_actions(scratch, frames, ints[_LOOK_AHEAD], ints[_PLAN_AHEAD], wanted, out_flags, out_actions,
+                               places)
+    loading = 0
+    for table in range(states.shape[0]):
+        out_numbers[table] = heads[table] + places[table]
+        loading += np.int64(out_flags[table, IS_LOADING])
+    return ready, loading
 
 
 @njit("UniTuple(int64, 2)(int64[::1], int64, int64, int64)", cache=True)
@@ -236,27 +274,30 @@ def assign_frames(longs, ints, frames_at, ring_columns, states, numbers, actions
 
 @njit("void(int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
 def leave_frames(states, numbers, actions):
-    """Let go of the entries of the frames whose action is RETIRE: they are assigned, and their words stored.
+    """Let go of the entries of the frames whose action is LEAVE; it is NOTHING afterwards.
 
     Args:
         states, numbers, actions: as those of ``touch_frames``.
     """
     for table in range(actions.shape[0]):
-        if actions[table] == RETIRE:
+        if actions[table] == LEAVE:
             state = longs_at(states[table], _COLUMNS)
             steps.leave(state, ints_at(state[_SCRATCH], state[columns.LEAVING]), numbers[table])
             state[_BLOCKED] = 0
+            actions[table] = NOTHING
 
 
-@njit("void(uint32[::1], int64[::1], int64[::1], int64[::1], int64, uint32)", cache=True, nogil=True)
-def store_words(words, tables_at, numbers, actions, action, word):
+@njit("void(uint32[::1], int64[::1], int64[::1], int64[::1], int64, int64, uint32)", cache=True, nogil=True)
+def store_words(words, tables_at, numbers, actions, action, then, word):
     """Store the same state word for each frame whose action is ``action``, by a full fence.
 
     Args:
         words: uint32 view of the ring segment.
         tables_at: int64[tables]; index of each table's RING_TABLE, in int64.
         numbers, actions: as those of ``touch_frames``.
+        then: what the action is afterwards.
     """
     for table in range(actions.shape[0]):
         if actions[table] == action:
             exchange_u32(words, 2 * tables_at[table] + _WORDS + numbers[table] % _PLACES, np.uint32(word))
+            actions[table] = then

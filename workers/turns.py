@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Sequence
 
 import numpy as np
 
-from ascpipe.kernels.next_action import FLAGS, IS_LOADING, NOTHING, PLAN, RETIRE, TOUCH, next_train_actions
+from ascpipe.kernels.next_action import FLAGS, IS_LOADING, NOTHING, PLAN, RETIRE, TOUCH
 from ascpipe.shm import layout
-from ascpipe.shm.ring import RingView, read_tables
+from ascpipe.shm.ring import RingView
 from ascpipe.words import PLANNED, RETIRED, TOUCHED
 from ascpipe.workers.frames import (
     ALONE,
+    LEAVE,
     assign_frames,
     leave_frames,
+    look_at_tables,
     plan_frames,
-    read_flags,
     store_words,
     touch_frames,
 )
@@ -40,27 +41,24 @@ class Look:
         tables_at: int64[tables]; index of each table's RING_TABLE in the ring's ``longs``.
         flags: bool[tables, FLAGS]; what was known of each table before the look.
         actions, numbers: int64[tables]; what each has to do, and with which frame.
+        loading: how many are granted to the trainer.
     """
 
     def __init__(self, ring: RingView, columns: Sequence[int], states: np.ndarray) -> None:
         self._ring, self._table_states, count = ring, states, len(columns)
         self.tables_at = np.array([ring.table_index(column) for column in columns], np.int64)
         self.flags = np.zeros((count, FLAGS), np.bool_)
-        self._states = np.zeros((count, 3, layout.MAX_FRAMES), np.int64)
-        self._heads, self._counts, self._wanted, self.actions, self._places, self.numbers = np.zeros(
-            (6, count), np.int64)
+        self.loading = 0
+        self._frames = np.zeros((count, 3, layout.MAX_FRAMES), np.int64)
+        self._counts = np.zeros((4, count), np.int64)
+        self.actions, self.numbers = np.zeros((2, count), np.int64)
 
     def next_actions(self) -> int:
-        """Fill ``actions`` and ``numbers``; returns how many tables have something to do."""
+        """Fill ``actions``, ``numbers`` and ``loading``; returns how many tables have something to do."""
         ring = self._ring
-        # before the look: who asks for a cut has closed the step before it, and the look must see that
-        read_flags(self._table_states, self.flags)
-        read_tables(ring.longs, ring.words, ring.frames_at // 2, self.tables_at, self._states, self._heads,
-                    self._counts, self._wanted)
-        ready = next_train_actions(self._states, self._counts, int(ring.header["look_ahead"]),
-                                   int(ring.header["plan_ahead"]), self._wanted, self.flags, self.actions,
-                                   self._places)
-        np.add(self._heads, self._places, self.numbers)
+        ready, self.loading = look_at_tables(
+            ring.longs, ring.ints, ring.words, ring.frames_at // 2, self.tables_at, self._table_states, self.flags,
+            self._frames, self._counts, self.numbers, self.actions)
         return int(ready)
 
 
@@ -97,13 +95,15 @@ class Turns(Stage):
     def turn(self) -> int:
         """As ``act``; returns how many actions were carried out."""
         look = self._look
-        done = 0
-        if look.next_actions():
-            done += self._retire() + self._plan() + self._touch()
+        ready, done = look.next_actions(), 0
+        if ready:
+            done = self._retire() + self._plan() + self._touch()
+        if done < ready:
             for table in np.flatnonzero(look.actions).tolist():
                 done += self._stages[table].carry_out(int(look.actions[table]) % ALONE, int(look.numbers[table]))
-        for table in np.flatnonzero(look.flags[:, IS_LOADING]).tolist():
-            done += self._stages[table].go_on_with_load()
+        if look.loading:
+            for table in np.flatnonzero(look.flags[:, IS_LOADING]).tolist():
+                done += self._stages[table].go_on_with_load()
         return done
 
     def _retire(self) -> int:
@@ -112,11 +112,10 @@ class Turns(Stage):
         done = int(assign_frames(ring.longs, ring.ints, self._frames_at, self._columns, self._states, look.numbers,
                                  look.actions))
         if done:
-            self._store(RETIRE, RETIRED)
+            self._store(RETIRE, LEAVE, RETIRED)
             self._bells.trainer()
             self._bells.pump()
             leave_frames(self._states, look.numbers, look.actions)
-            self._is_done(RETIRE)
         return done
 
     def _plan(self) -> int:
@@ -125,9 +124,8 @@ class Turns(Stage):
         done = int(plan_frames(ring.longs, ring.ints, self._frames_at, look.tables_at, self._columns, self._states,
                                look.numbers, look.actions))
         if done:
-            self._store(PLAN, PLANNED)  # SYNC plan
+            self._store(PLAN, NOTHING, PLANNED)  # SYNC plan
             self._bells.trainer()
-            self._is_done(PLAN)
         return done
 
     def _touch(self) -> int:
@@ -136,14 +134,9 @@ class Turns(Stage):
         done = int(touch_frames(ring.longs, ring.ints, self._frames_at, self._columns, self._states, look.numbers,
                                 look.actions))
         if done:
-            self._store(TOUCH, TOUCHED)
-            self._is_done(TOUCH)
+            self._store(TOUCH, NOTHING, TOUCHED)
         return done
 
-    def _store(self, action: int, word: int) -> None:
+    def _store(self, action: int, then: int, word: int) -> None:
         look = self._look
-        store_words(self._ring.words, look.tables_at, look.numbers, look.actions, action, word)
-
-    def _is_done(self, action: int) -> None:
-        actions = self._look.actions
-        actions[actions == action] = NOTHING
+        store_words(self._ring.words, look.tables_at, look.numbers, look.actions, action, then, word)

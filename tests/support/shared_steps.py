@@ -45,4 +45,5 @@ def assign_halves(longs: np.ndarray, ints: np.ndarray, frames_at: int, columns: 
         keys, outs = part["held"] // 2, (part["out_count"] + 1) // 2
         moves = part.array("move_in", part["fresh_count"] + part["load_count"])
         steps.assign(own, *[part.array(name, keys) for name in ("entries", "slots", "homes", "counts", "frequencies")],
-                     moves[moves < keys], *[part.array(name, outs) for name in ("out_slots", "out_entries")], ticket, part["time"])
+                     moves[moves < keys], part.array("out_slots", outs), part.array("out_entries", outs), ticket,
+                     part["time"])
