@@ -158,7 +158,7 @@ def _plan(longs, ints, frames_at, table_at, column, state, number):
     """Plan one frame; False if the table must do that alone, and then nothing has changed."""
     part, offset = _part(longs, frames_at, number, column)
     n = longs[part + _UNIQUE_COUNT]
-    if longs[part + _HELD] < n or state[_HAS_VICTIMS] != 0:
+    if longs[part + _HELD] < n or state[_HAS_VICTIMS] != 0 or not steps.can_draft(state, n):
         return False
     held = _ints_of(longs, ints, part, offset, _ENTRIES, n)
     slots, homes = _ints_of(longs, ints, part, offset, _SLOTS, n), _ints_of(longs, ints, part, offset, _HOMES, n)
@@ -167,7 +167,8 @@ def _plan(longs, ints, frames_at, table_at, column, state, number):
     move_in = _ints_of(longs, ints, part, offset, _MOVE_IN, n)
     sequence = min(_ticket(longs, frames_at, number) & _SEQUENCE, _MOST_INT32)
     if steps.draft(state, sequence, held, _ints_of(longs, ints, part, offset, _OCCURRENCES, n), slots, homes, counts,
-                   frequencies, move_in) != PLAN_OK or not steps.has_room(state, n):
+                   frequencies, move_in) != PLAN_OK or not steps.has_room(state):
+        steps.take_back_draft(state, n)
         return False
     fresh, loads = state[_FRESH], state[_LOADS]
     # the view, upon which the plan stands, is the newest pending record's doing, whatever the words say now
@@ -180,7 +181,7 @@ def _plan(longs, ints, frames_at, table_at, column, state, number):
     steps.complete(state, move_in[:fresh + loads], nobody, slots, homes)
     time = max(state[_TIME], longs[frames_at + number % _PLACES * _FRAME_LONGS + _TIMESTAMP])
     steps.put_on(state, number, held, slots, homes, counts, frequencies, move_in[:fresh + loads], nobody, nobody,
-                 state[_ROWS] + fresh, time)
+                 state[_ROWS] + fresh, time, True)
     steps.pass_by(state, number)
     longs[part + _HORIZON] = _ticket(longs, frames_at, state[_NEWEST])
     longs[part + _STATUS], longs[part + _NEED], longs[part + _FULL] = PLAN_OK, 0, 1

@@ -8,7 +8,7 @@ from numba import njit
 from ascpipe.kernels import view as view_columns
 from ascpipe.kernels.entry import COUNT, FREQUENCY, STATE
 from ascpipe.kernels.frequency import next_frequency
-from ascpipe.kernels.view import prefetch_row
+from ascpipe.kernels.view import TAIL, keep_row, prefetch_row
 from ascpipe.words import TRAINED
 
 # places of ``rules``
@@ -22,17 +22,19 @@ RULES = 5
 ADMITTED, FRESH, LOADS = range(3)
 
 
-@njit("void(int32[::1], int32[::1], int64[::1], uint64[:, ::1], int64[:, ::1], int32[:, ::1], int32[::1], int32[::1], "
-      "int64[::1], int32[::1], int32[::1], int64[::1])", cache=True, nogil=True)
-def draft_record(held, occurrences, rules, masks, view, view32,
+@njit("void(int32[::1], int32[::1], int64[::1], uint64[:, ::1], int64[:, ::1], int32[:, ::1], int64[:, ::1], "
+      "int32[:, ::1], int64[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1])",
+      cache=True, nogil=True)
+def draft_record(held, occurrences, rules, masks, view, view32, changes, changes32, ends,
                  out_slots, out_homes, out_counts, out_frequencies, out_move_in, out_tally):
-    """Fill a record from the view, except the new slots and home rows.
+    """Fill a record from the view and put it upon the view, except the new slots and home rows.
 
     Args:
         held: int32[n]; entry numbers of the batch's distinct keys.
         occurrences: int32[n]; how often each occurs in the batch.
         rules: int64[RULES]; what holds for the table and this batch.
         masks, view, view32: the view.
+        changes, changes32, ends: the view's ring of changes, with room for n more.
         out_slots, out_homes: int32[n]; what each key has, -1 for none and for keys that are not admitted.
         out_counts, out_frequencies: int64[n], int32[n]; receive absolute new values.
         out_move_in: int32[n]; receives the indexes (into the batch's keys) of keys that are admitted and
@@ -42,7 +44,7 @@ def draft_record(held, occurrences, rules, masks, view, view32,
     n = held.shape[0]
     homes, slots = rules[HAS_HOMES] != 0, rules[HAS_SLOTS] != 0
     threshold, coefficient, now = rules[THRESHOLD], rules[COEFFICIENT], rules[NOW]
-    cells = masks.reshape(-1)
+    tail, cells = ends[TAIL], masks.reshape(-1)
     admitted = fresh = loads = 0
     for j in range(n):
         i = np.uint64(j)
@@ -51,6 +53,8 @@ def draft_record(held, occurrences, rules, masks, view, view32,
         slot, home = view32[entry, view_columns.SLOT], view32[entry, view_columns.HOME]
         frequency = view32[entry, view_columns.FREQUENCY]
         count = view[entry, view_columns.COUNT] + coefficient * occurrences[i]
+        keep_row(entry, tail + j, view, view32, changes, changes32)
+        view[entry, view_columns.COUNT] = count
         out_counts[i] = count
         if threshold >= 0 and count < threshold:
             out_slots[i] = -1
@@ -60,13 +64,17 @@ def draft_record(held, occurrences, rules, masks, view, view32,
         admitted += 1
         out_slots[i] = slot
         out_homes[i] = home
-        out_frequencies[i] = next_frequency(frequency, np.int32(now)) if now >= 0 else frequency
+        if now >= 0:
+            frequency = next_frequency(frequency, np.int32(now))
+            view32[entry, view_columns.FREQUENCY] = frequency
+        out_frequencies[i] = frequency
         if (home if homes else slot) < 0:
             out_move_in[np.uint64(fresh)] = j
             fresh += 1
         elif slots and slot < 0:
             loads += 1
             out_move_in[np.uint64(n - loads)] = j  # from the end, for now
+    ends[TAIL] = tail + n
     for i in range(loads // 2):
         k = n - loads + i
         out_move_in[k], out_move_in[n - 1 - i] = out_move_in[n - 1 - i], out_move_in[k]

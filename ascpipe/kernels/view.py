@@ -95,8 +95,13 @@ def derive_view(used, place, masks, entries, entries32, view, view32, free_stack
 
 @njit("void(uint64, int64, int64[:, ::1], int32[:, ::1], int64[:, ::1], int32[:, ::1])",
       cache=True, nogil=True, inline="always")
-def _keep(entry, number, view, view32, changes, changes32):
-    """Keep the row of an entry, which a record is about to change, as the change of that number."""
+def keep_row(entry, number, view, view32, changes, changes32):
+    """Keep the row of an entry, which a record is about to change, as the change of that number.
+
+    Args:
+        entry, number: the entry's number, the change's.
+        view, view32, changes, changes32: the view and its ring of changes.
+    """
     place = np.uint64(number & (changes.shape[0] - 1))
     changes[place, BEFORE_COUNT] = view[entry, COUNT]
     changes32[place, CHANGED] = entry
@@ -121,7 +126,7 @@ def put_outs(out_entries, out_homes, masks, view, view32, changes, changes32, en
     for i in range(n):
         prefetch_row(out_entries, i, cells)
         entry = np.uint64(out_entries[i])
-        _keep(entry, tail + i, view, view32, changes, changes32)
+        keep_row(entry, tail + i, view, view32, changes, changes32)
         out_homes[i] = view32[entry, HOME]
         view32[entry, SLOT] = -1
     ends[TAIL] = tail + n
@@ -143,7 +148,7 @@ def put_keys(held, slots, homes, counts, frequencies, masks, view, view32, chang
     for i in range(n):
         prefetch_row(held, i, cells)
         entry = np.uint64(held[i])
-        _keep(entry, tail + i, view, view32, changes, changes32)
+        keep_row(entry, tail + i, view, view32, changes, changes32)
         view[entry, COUNT] = counts[i]
         view32[entry, FREQUENCY] = frequencies[i]
         # a table without slots, or without home rows, has one of the two for every row
@@ -151,6 +156,22 @@ def put_keys(held, slots, homes, counts, frequencies, masks, view, view32, chang
         view32[entry, SLOT] = view32[entry, SLOT] if stays else slots[i]
         view32[entry, HOME] = view32[entry, HOME] if stays else homes[i]
     ends[TAIL] = tail + n
+
+
+@njit("void(int32[::1], int32[::1], int32[::1], int32[::1], int32[:, ::1])", cache=True, nogil=True)
+def put_places(move_in, held, slots, homes, view32):
+    """Put the new places of the keys of a drafted record upon the view.
+
+    Args:
+        move_in: int32[m]; indexes of the keys that got a slot or a home row.
+        held, slots, homes: int32[n]; of the record.
+        view32: int32[capacity, 8]; the view.
+    """
+    for i in range(move_in.shape[0]):
+        moved = np.uint64(move_in[i])
+        entry = np.uint64(held[moved])
+        view32[entry, SLOT] = slots[moved]
+        view32[entry, HOME] = homes[moved]
 
 
 @njit("void(int64, int64[:, ::1], int32[:, ::1], int64[:, ::1], int32[:, ::1], int64[::1])", cache=True, nogil=True)

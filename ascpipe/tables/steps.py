@@ -13,7 +13,14 @@ from ascpipe.kernels.index import LINE_INT64, LINE_KEYS, find_keys, remove_keys
 from ascpipe.kernels.memory import ints_at, longs_at, words_at
 from ascpipe.kernels.retire import assign_keys, assign_outs
 from ascpipe.kernels.touch import leave_window, mark_window, name_keys
-from ascpipe.kernels.view import CHANGE_INT32_COLUMNS, CHANGE_INT64_COLUMNS, put_keys, put_outs
+from ascpipe.kernels.view import (
+    CHANGE_INT32_COLUMNS,
+    CHANGE_INT64_COLUMNS,
+    put_keys,
+    put_outs,
+    put_places,
+    undo_changes,
+)
 from ascpipe.kernels.view import INT32_COLUMNS as VIEW_INT32_COLUMNS
 from ascpipe.kernels.view import INT64_COLUMNS as VIEW_INT64_COLUMNS
 from ascpipe.tables.header import (
@@ -190,10 +197,12 @@ def rules_of(state, sequence, out_rules):
 @njit("int64(int64[::1], int64, int32[::1], int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1])",
       cache=True, nogil=True)
 def draft(state, sequence, held, occurrences, out_slots, out_homes, out_counts, out_frequencies, out_move_in):
-    """Fill a record from the view, except the new slots and home rows, and see whether it fits the table.
+    """Fill a record and put it upon the view, except the new slots and home rows, and see whether it fits the table.
+
+    If it does not, it must be taken back (``take_back_draft``).
 
     Args:
-        state: of the table; receives ADMITTED, FRESH, LOADS and NEED.
+        state: of the table; receives ADMITTED, FRESH, LOADS and NEED.  Its ring of changes has room for n more.
         sequence: of the ticket.
         held, occurrences, out_slots, out_homes, out_counts, out_frequencies, out_move_in: of the batch, as those of
             ``ascpipe.kernels.plan.draft_record``.
@@ -204,8 +213,9 @@ def draft(state, sequence, held, occurrences, out_slots, out_homes, out_counts, 
     rules = np.empty(plan.RULES, np.int64)
     rules_of(state, sequence, rules)
     masks, view, view32 = _view(state)
-    plan.draft_record(held, occurrences, rules, masks, view, view32, out_slots, out_homes, out_counts,
-                      out_frequencies, out_move_in, state[ADMITTED:LOADS + 1])
+    changes, changes32 = _changes(state)
+    plan.draft_record(held, occurrences, rules, masks, view, view32, changes, changes32, state[HEAD:TAIL + 1],
+                      out_slots, out_homes, out_counts, out_frequencies, out_move_in, state[ADMITTED:LOADS + 1])
     rows = state[ROWS] + state[FRESH]
     if state[HOME_ROWS] == 0:
         state[NEED] = rows
@@ -217,15 +227,27 @@ def draft(state, sequence, held, occurrences, out_slots, out_homes, out_counts, 
     return PLAN_OK if rows <= state[HOME_ROWS] else PLAN_HOST_FULL
 
 
+@njit("void(int64[::1], int64)", cache=True, nogil=True)
+def take_back_draft(state, n):
+    """Take the draft of a record of n keys off the view."""
+    _, view, view32 = _view(state)
+    changes, changes32 = _changes(state)
+    undo_changes(n, view, view32, changes, changes32, state[HEAD:TAIL + 1])
+
+
 @njit("boolean(int64[::1], int64)", cache=True, nogil=True)
-def has_room(state, n):
-    """Whether a drafted record of n keys can be completed without victims, and without more memory."""
+def can_draft(state, n):
+    """Whether there is memory to draft a record of n keys."""
+    return state[TAIL] - state[HEAD] + n <= state[CHANGE_PLACES] and n <= state[SCRATCH_INTS]
+
+
+@njit("boolean(int64[::1])", cache=True, nogil=True)
+def has_room(state):
+    """Whether the record that was drafted can be completed without victims, and without more memory."""
     if state[DEVICE_ROWS] > 0 and state[FRESH] + state[LOADS] > state[FREE_SLOTS]:
         return False
     new_homes = max(0, state[FRESH] - state[FREE_HOMES])
-    if state[HOME_ROWS] > 0 and new_homes > 0 and state[HIGH_WATER] + new_homes > _header(state)[HOMES_READY]:
-        return False
-    return state[TAIL] - state[HEAD] + n <= state[CHANGE_PLACES] and n <= state[SCRATCH_INTS]
+    return state[HOME_ROWS] == 0 or new_homes == 0 or state[HIGH_WATER] + new_homes <= _header(state)[HOMES_READY]
 
 
 @njit("void(int64[::1], int32[::1], int32[::1], int32[::1], int32[::1])", cache=True, nogil=True)
@@ -258,8 +280,9 @@ def complete(state, move_in, victims, out_slots, out_homes):
 
 
 @njit("void(int64[::1], int64, int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int32[::1], "
-      "int32[::1], int64, int64)", cache=True, nogil=True)
-def put_on(state, number, held, slots, homes, counts, frequencies, move_in, out_entries, out_homes, rows, time):
+      "int32[::1], int64, int64, boolean)", cache=True, nogil=True)
+def put_on(state, number, held, slots, homes, counts, frequencies, move_in, out_entries, out_homes, rows, time,
+           is_drafted):
     """Put a record upon the view; there is room for its changes, and no frame of it is unplanned any more.
 
     Args:
@@ -268,12 +291,16 @@ def put_on(state, number, held, slots, homes, counts, frequencies, move_in, out_
         held, slots, homes, counts, frequencies, move_in, out_entries, out_homes: of the record; ``out_homes`` is
             filled in.
         rows, time: of the table after it.
+        is_drafted: ``draft`` has put it there, except its new places.
     """
     masks, view, view32 = _view(state)
     changes, changes32 = _changes(state)
     ends = state[HEAD:TAIL + 1]
     put_outs(out_entries, out_homes, masks, view, view32, changes, changes32, ends)
-    put_keys(held, slots, homes, counts, frequencies, masks, view, view32, changes, changes32, ends)
+    if is_drafted:
+        put_places(move_in, held, slots, homes, view32)
+    else:
+        put_keys(held, slots, homes, counts, frequencies, masks, view, view32, changes, changes32, ends)
     if state[SLOT_OWNERS] != 0:
         owners = ints_at(state[SLOT_OWNERS], state[DEVICE_ROWS])
         for i in range(move_in.shape[0]):

@@ -167,15 +167,18 @@ class Table:
         if held_count < n:
             status, need = self._missing_entries(batch.unique)
         else:
+            self._make_changes(n)
             status, need = int(steps.draft(
                 self.state, batch.sequence, batch.held, batch.occurrences, batch.slots, batch.homes, batch.counts,
                 batch.frequencies, batch.move_in)), int(self.state[state.NEED])
             reach = self._free_homes.reach(int(self.state[state.FRESH])) if self._home_rows else 0
             if status == PLAN_OK and reach and not self._truth.ready_homes(reach):
                 status = PLAN_NO_MEMORY
+            if status != PLAN_OK:
+                steps.take_back_draft(self.state, n)
         record = self._complete(batch) if status == PLAN_OK else batch.record(
             0, 0, 0, status=status, need=need, rows=self.rows, time=self.time)
-        self._put_on(record)
+        self._put_on(record, is_drafted=True)
         self._pass_by(batch.held[:held_count], batch.number)
         return record
 
@@ -201,12 +204,12 @@ class Table:
         oldest, _ = self._window()[0]
         return self._swaps.choose(missing, batch.held, batch.slots, future, oldest)
 
-    def _put_on(self, record: Record) -> None:
-        """Put a record upon the view."""
-        self._make_changes(len(record.held) + len(record.out_slots))
+    def _put_on(self, record: Record, *, is_drafted: bool = False) -> None:
+        """Put a record upon the view, or what a draft of it has left."""
+        self._make_changes(len(record.out_slots) + (0 if is_drafted else len(record.held)))
         steps.put_on(self.state, record.number, record.held, record.slots, record.homes, record.counts,
                      record.frequencies, record.move_in, record.out_entries, record.out_homes, record.rows,
-                     record.time)
+                     record.time, is_drafted)
 
     def take_back(self, revoked: Record) -> None:
         """Take the newest record off the view; the truth never knew it."""

@@ -17,11 +17,15 @@ def derive_view(used, places, masks, rows, states):
     return states, known, free[::-1], rows
 
 
+def keep_row(entry, view, changes):
+    changes.append((entry, view[entry]))
+
+
 def put_outs(out_entries, view, changes):
     """Home rows of the victims."""
     homes = []
     for entry in out_entries:
-        changes.append((entry, view[entry]))
+        keep_row(entry, view, changes)
         view[entry] = (-1, *view[entry][1:])
         homes.append(view[entry][1])
     return homes
@@ -29,9 +33,14 @@ def put_outs(out_entries, view, changes):
 
 def put_keys(held, slots, homes, counts, frequencies, view, changes):
     for entry, slot, home, count, frequency in zip(held, slots, homes, counts, frequencies):
-        changes.append((entry, view[entry]))
+        keep_row(entry, view, changes)
         place = view[entry][:2] if slot < 0 and home < 0 else (slot, home)
         view[entry] = (*place, count, frequency)
+
+
+def put_places(move_in, held, slots, homes, view):
+    for i in move_in:
+        view[held[i]] = (slots[i], homes[i], *view[held[i]][2:])
 
 
 def undo_changes(n, view, changes):

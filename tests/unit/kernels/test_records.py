@@ -210,13 +210,24 @@ def test_a_drafted_record_is_the_references(truth, batch, has_homes, has_slots, 
     slots, homes, scores, move_in = (np.zeros(n, np.int32) for _ in range(4))
     counts, tally, rules = np.zeros(n, np.int64), np.zeros(3, np.int64), np.zeros(plan.RULES, np.int64)
     rules[:] = has_homes, has_slots, threshold, coefficient, now
-    plan.draft_record(held, occurrences, rules, *View(truth).arrays(), slots, homes, counts, scores, move_in, tally)
-    rows = rows_of(truth)
+    seen, rows = View(truth, places=16), rows_of(truth)
+    plan.draft_record(held, occurrences, rules, *seen.arrays(), *seen.ring_of_changes(), slots, homes, counts, scores,
+                      move_in, tally)
     drafted, fresh, loads, admitted = plan_reference.draft_record(
         [rows[entry] for entry, _ in batch], occurrences.tolist(), has_homes, has_slots, threshold, coefficient, now)
     assert list(zip(slots.tolist(), homes.tolist(), counts.tolist(), scores.tolist())) == drafted
     assert tally.tolist() == [admitted, len(fresh), len(loads)]
     assert move_in[:len(fresh) + len(loads)].tolist() == fresh + loads
+    expected_rows = list(rows)
+    for (entry, _), (_, _, count, score) in zip(batch, drafted):
+        expected_rows[entry] = (*rows[entry][:2], count, score)
+    assert seen.rows() == expected_rows
+    moved, places = move_in[:len(fresh) + len(loads)], (held, slots + 50, homes + 60)
+    view.put_places(moved, *places, seen.view32)
+    view_reference.put_places(moved.tolist(), *[place.tolist() for place in places], expected_rows)
+    assert seen.rows() == expected_rows
+    view.undo_changes(n, seen.view, seen.view32, *seen.ring_of_changes())
+    assert seen.rows() == rows
     places = int32(range(100, 100 + len(fresh)))
     expected = plan_reference.place_missing(fresh, places.tolist(), slots.tolist())
     plan.place_missing(move_in[:len(fresh)], places, slots)
