@@ -21,11 +21,14 @@ RULES = 5
 # places of ``tally``
 ADMITTED, FRESH, LOADS = range(3)
 
+_ROW, _ROW32 = np.uint64(view_columns.INT64_COLUMNS), np.uint64(view_columns.INT32_COLUMNS)
+_COUNT, _PLACES, _FREQUENCY = (
+    np.uint64(column) for column in (view_columns.COUNT, view_columns.PLACES, view_columns.FREQUENCY))
+
 
 @njit("void(int32[::1], int32[::1], int64[::1], uint64[:, ::1], int64[:, ::1], int32[:, ::1], int64[:, ::1], "
-      "int32[:, ::1], int64[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1])",
-      cache=True, nogil=True)
-def draft_record(held, occurrences, rules, masks, view, view32, changes, changes32, ends,
+      "int64[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64[::1])", cache=True, nogil=True)
+def draft_record(held, occurrences, rules, masks, view, view32, changes, ends,
                  out_slots, out_homes, out_counts, out_frequencies, out_move_in, out_tally):
     """Fill a record from the view and put it upon the view, except the new slots and home rows.
 
@@ -34,7 +37,7 @@ def draft_record(held, occurrences, rules, masks, view, view32, changes, changes
         occurrences: int32[n]; how often each occurs in the batch.
         rules: int64[RULES]; what holds for the table and this batch.
         masks, view, view32: the view.
-        changes, changes32, ends: the view's ring of changes, with room for n more.
+        changes, ends: the view's ring of changes, with room for n more.
         out_slots, out_homes: int32[n]; what each key has, -1 for none and for keys that are not admitted.
         out_counts, out_frequencies: int64[n], int32[n]; receive absolute new values.
         out_move_in: int32[n]; receives the indexes (into the batch's keys) of keys that are admitted and
@@ -44,17 +47,18 @@ def draft_record(held, occurrences, rules, masks, view, view32, changes, changes
     n = held.shape[0]
     homes, slots = rules[HAS_HOMES] != 0, rules[HAS_SLOTS] != 0
     threshold, coefficient, now = rules[THRESHOLD], rules[COEFFICIENT], rules[NOW]
-    tail, cells = ends[TAIL], masks.reshape(-1)
+    tail, cells, kept = ends[TAIL], masks.reshape(-1), changes.reshape(-1)
+    rows, rows32 = view.reshape(-1), view32.reshape(-1)  # flat, so that a row is found by a shift
     admitted = fresh = loads = 0
     for j in range(n):
         i = np.uint64(j)
         prefetch_row(held, j, cells)
-        entry = np.uint64(held[i])
-        slot, home = view32[entry, view_columns.SLOT], view32[entry, view_columns.HOME]
-        frequency = view32[entry, view_columns.FREQUENCY]
-        count = view[entry, view_columns.COUNT] + coefficient * occurrences[i]
-        keep_row(entry, tail + j, view, view32, changes, changes32)
-        view[entry, view_columns.COUNT] = count
+        row, row32 = np.uint64(held[i]) * _ROW, np.uint64(held[i]) * _ROW32
+        count, places, frequency = rows[row + _COUNT], rows[row + _PLACES], rows32[row32 + _FREQUENCY]
+        keep_row(held[i], count, places, frequency, tail + j, kept)
+        slot, home = np.int32(places), np.int32(places >> 32)
+        count += coefficient * occurrences[i]
+        rows[row + _COUNT] = count
         out_counts[i] = count
         if threshold >= 0 and count < threshold:
             out_slots[i] = -1
@@ -66,7 +70,7 @@ def draft_record(held, occurrences, rules, masks, view, view32, changes, changes
         out_homes[i] = home
         if now >= 0:
             frequency = next_frequency(frequency, np.int32(now))
-            view32[entry, view_columns.FREQUENCY] = frequency
+            rows32[row32 + _FREQUENCY] = frequency
         out_frequencies[i] = frequency
         if (home if homes else slot) < 0:
             out_move_in[np.uint64(fresh)] = j

@@ -8,10 +8,14 @@ from numba import njit
 from ascpipe.kernels import view as view_columns
 from ascpipe.kernels.entry import COUNT, FREQUENCY, HOME, KEY, LAST, SLOT, STATE, TIMESTAMP
 from ascpipe.kernels.index import insert_key
-from ascpipe.kernels.view import MASK, prefetch_row
+from ascpipe.kernels.view import prefetch_row
 from ascpipe.words import FREE, NAMED
 
 _NONE = np.uint64(0)
+_ROW = np.uint64(view_columns.INT64_COLUMNS)
+_MASK, _COUNT, _PLACES = (np.uint64(column) for column in (
+    view_columns.MASK, view_columns.COUNT, view_columns.PLACES))
+_NO_PLACES = np.uint64(2**64 - 1)  # neither a slot nor a home row: -1 and -1
 
 
 @njit("int64(int64[::1], int64, int32[::1], int64[::1], int64[::1], int32[::1], int64[:, ::1], int32[:, ::1], "
@@ -71,17 +75,17 @@ def mark_window(held, masks, bit):
     cells = masks.reshape(-1)
     for i in range(held.shape[0]):
         prefetch_row(held, i, cells)
-        masks[np.uint64(held[i]), MASK] |= bit
+        cells[np.uint64(held[np.uint64(i)]) * _ROW + _MASK] |= bit
 
 
-@njit("int64(int32[::1], uint64[:, ::1], int32[:, ::1], uint64, int64[:, ::1], int32[:, ::1], int64[::1], int32[::1], "
-      "int64[::1])", cache=True, nogil=True)
-def leave_window(held, masks, view32, bit, entries, entries32, out_keys, free_stack, free_count):
+@njit("int64(int32[::1], uint64[:, ::1], uint64, int64[:, ::1], int32[:, ::1], int64[::1], int32[::1], int64[::1])",
+      cache=True, nogil=True)
+def leave_window(held, masks, bit, entries, entries32, out_keys, free_stack, free_count):
     """Clear a frame's bit; entries that are only a name and that no frame holds any more are freed.
 
     Args:
         held: int32[n]; entry numbers of the frame.
-        masks, view32: uint64[capacity, 4], int32[capacity, 8]; the view.
+        masks: uint64[capacity, 4]; the view.
         bit: the frame's bit.
         entries, entries32: the table's entries.
         out_keys: int64[>= n]; receives the keys whose entries were freed, to be removed from the index.
@@ -94,14 +98,14 @@ def leave_window(held, masks, view32, bit, entries, entries32, out_keys, free_st
     keep, cells = ~bit, masks.reshape(-1)
     for i in range(held.shape[0]):
         prefetch_row(held, i, cells)
-        entry = np.uint64(held[i])
-        left = masks[entry, MASK] & keep
-        masks[entry, MASK] = left
+        entry = np.uint64(held[np.uint64(i)])
+        row = entry * _ROW
+        left = cells[row + _MASK] & keep
+        cells[row + _MASK] = left
         # no short-circuit: the first half would often be guessed wrong.  What no frame holds is in the view as it is
         # in the truth, and there a name has neither count nor row; few entries are looked up to be sure.
-        is_held_or_counted = np.int64(left | masks[entry, view_columns.COUNT] != _NONE)
-        has_row = np.int64(view32[entry, view_columns.SLOT] & view32[entry, view_columns.HOME] >= 0)  # one is not -1
-        if is_held_or_counted | has_row == 0 and entries32[entry, STATE] == NAMED:
+        if (left | cells[row + _COUNT] | (cells[row + _PLACES] ^ _NO_PLACES) == _NONE
+                and entries32[entry, STATE] == NAMED):
             out_keys[freed] = entries[entry, KEY]
             entries32[entry, STATE] = FREE
             free_stack[free_count[0]] = entry

@@ -20,6 +20,7 @@ from ascpipe.words import FREE, NAMED, TRAINED
 # columns of ``view`` and ``masks``
 MASK = 0
 COUNT = 1
+PLACES = 2  # SLOT and HOME in one
 INT64_COLUMNS = 4
 # columns of ``view32``
 SLOT = 4
@@ -27,20 +28,20 @@ HOME = 5
 FREQUENCY = 6
 INT32_COLUMNS = 8
 
-# columns of ``changes``, and of ``changes32``: what the row of an entry was
+# columns of ``changes``: what the row of an entry was
 BEFORE_COUNT = 0
+BEFORE_PLACES = 1
+BEFORE_FREQUENCY = 2  # its upper half; the lower one is the number of the entry
 CHANGE_INT64_COLUMNS = 3
-CHANGED = 2  # number of the entry
-BEFORE_SLOT = 3
-BEFORE_HOME = 4
-BEFORE_FREQUENCY = 5
-CHANGE_INT32_COLUMNS = 6
 
 HEAD, TAIL = range(2)  # of ``ends``: number of the oldest change, and of the next one
 
 AHEAD = 24  #: keys between the one at hand and the one whose row is being brought near
 
 _COLUMNS = np.uint64(INT64_COLUMNS)
+_CHANGE_COLUMNS = np.uint64(CHANGE_INT64_COLUMNS)
+_HALF = 32  # bits
+_LOW_HALF = (1 << _HALF) - 1
 _NONE = np.uint64(0)
 
 
@@ -93,48 +94,48 @@ def derive_view(used, place, masks, entries, entries32, view, view32, free_stack
     return free, rows
 
 
-@njit("void(uint64, int64, int64[:, ::1], int32[:, ::1], int64[:, ::1], int32[:, ::1])",
-      cache=True, nogil=True, inline="always")
-def keep_row(entry, number, view, view32, changes, changes32):
-    """Keep the row of an entry, which a record is about to change, as the change of that number.
+@njit("void(int64, int64, int64, int32, int64, int64[::1])", cache=True, nogil=True, inline="always")
+def keep_row(entry, count, places, frequency, number, kept):
+    """Keep the row of an entry, which a record is about to change.
 
     Args:
-        entry, number: the entry's number, the change's.
-        view, view32, changes, changes32: the view and its ring of changes.
+        entry: its number.
+        count, places, frequency: what the row says.
+        number: of the change.
+        kept: int64[3 places]; the ring of changes, flat.
     """
-    place = np.uint64(number & (changes.shape[0] - 1))
-    changes[place, BEFORE_COUNT] = view[entry, COUNT]
-    changes32[place, CHANGED] = entry
-    changes32[place, BEFORE_SLOT] = view32[entry, SLOT]
-    changes32[place, BEFORE_HOME] = view32[entry, HOME]
-    changes32[place, BEFORE_FREQUENCY] = view32[entry, FREQUENCY]
+    mask = np.uint64(kept.shape[0]) // _CHANGE_COLUMNS - np.uint64(1)
+    first = (np.uint64(number) & mask) * _CHANGE_COLUMNS
+    kept[first + np.uint64(BEFORE_COUNT)] = count
+    kept[first + np.uint64(BEFORE_PLACES)] = places
+    kept[first + np.uint64(BEFORE_FREQUENCY)] = np.int64(frequency) << _HALF | entry
 
 
-@njit("void(int32[::1], int32[::1], uint64[:, ::1], int64[:, ::1], int32[:, ::1], int64[:, ::1], int32[:, ::1], "
-      "int64[::1])", cache=True, nogil=True)
-def put_outs(out_entries, out_homes, masks, view, view32, changes, changes32, ends):
+@njit("void(int32[::1], int32[::1], uint64[:, ::1], int64[:, ::1], int32[:, ::1], int64[:, ::1], int64[::1])",
+      cache=True, nogil=True)
+def put_outs(out_entries, out_homes, masks, view, view32, changes, ends):
     """Put the victims of a record upon the view: their rows leave the device.
 
     Args:
         out_entries: int32[n]; entry numbers.
         out_homes: int32[n]; receives their home rows.
         masks, view, view32: the view.
-        changes, changes32: int64[places, 3], int32[places, 6]; the ring of changes, with room for n more.
+        changes: int64[places, 3]; the ring of changes, with room for n more.
         ends: int64[2]; HEAD and TAIL of the ring.
     """
-    n, tail, cells = out_entries.shape[0], ends[TAIL], masks.reshape(-1)
+    n, tail, cells, kept = out_entries.shape[0], ends[TAIL], masks.reshape(-1), changes.reshape(-1)
     for i in range(n):
         prefetch_row(out_entries, i, cells)
         entry = np.uint64(out_entries[i])
-        keep_row(entry, tail + i, view, view32, changes, changes32)
+        keep_row(out_entries[i], view[entry, COUNT], view[entry, PLACES], view32[entry, FREQUENCY], tail + i, kept)
         out_homes[i] = view32[entry, HOME]
         view32[entry, SLOT] = -1
     ends[TAIL] = tail + n
 
 
 @njit("void(int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], uint64[:, ::1], int64[:, ::1], int32[:, ::1], "
-      "int64[:, ::1], int32[:, ::1], int64[::1])", cache=True, nogil=True)
-def put_keys(held, slots, homes, counts, frequencies, masks, view, view32, changes, changes32, ends):
+      "int64[:, ::1], int64[::1])", cache=True, nogil=True)
+def put_keys(held, slots, homes, counts, frequencies, masks, view, view32, changes, ends):
     """Put the keys of a record upon the view.
 
     Args:
@@ -142,19 +143,18 @@ def put_keys(held, slots, homes, counts, frequencies, masks, view, view32, chang
         slots, homes: int32[n]; both -1 = the row stays where it was.
         counts, frequencies: int64[n], int32[n].
         masks, view, view32: the view.
-        changes, changes32, ends: the ring of changes, as ``put_outs`` takes it.
+        changes, ends: the ring of changes, as ``put_outs`` takes it.
     """
-    n, tail, cells = held.shape[0], ends[TAIL], masks.reshape(-1)
+    n, tail, cells, kept = held.shape[0], ends[TAIL], masks.reshape(-1), changes.reshape(-1)
     for i in range(n):
         prefetch_row(held, i, cells)
         entry = np.uint64(held[i])
-        keep_row(entry, tail + i, view, view32, changes, changes32)
+        keep_row(held[i], view[entry, COUNT], view[entry, PLACES], view32[entry, FREQUENCY], tail + i, kept)
         view[entry, COUNT] = counts[i]
         view32[entry, FREQUENCY] = frequencies[i]
-        # a table without slots, or without home rows, has one of the two for every row
-        stays = np.int64(slots[i] < 0) & np.int64(homes[i] < 0)
-        view32[entry, SLOT] = view32[entry, SLOT] if stays else slots[i]
-        view32[entry, HOME] = view32[entry, HOME] if stays else homes[i]
+        if slots[i] >= 0 or homes[i] >= 0:  # a table without slots, or without home rows, has one of the two
+            view32[entry, SLOT] = slots[i]
+            view32[entry, HOME] = homes[i]
     ends[TAIL] = tail + n
 
 
@@ -174,22 +174,21 @@ def put_places(move_in, held, slots, homes, view32):
         view32[entry, HOME] = homes[moved]
 
 
-@njit("void(int64, int64[:, ::1], int32[:, ::1], int64[:, ::1], int32[:, ::1], int64[::1])", cache=True, nogil=True)
-def undo_changes(n, view, view32, changes, changes32, ends):
+@njit("void(int64, int64[:, ::1], int32[:, ::1], int64[:, ::1], int64[::1])", cache=True, nogil=True)
+def undo_changes(n, view, view32, changes, ends):
     """Take the newest changes off the view.
 
     Args:
         n: how many.
-        view, view32, changes, changes32, ends: the view and its ring of changes.
+        view, view32, changes, ends: the view and its ring of changes.
     """
     for _ in range(n):
         ends[TAIL] -= 1
         place = ends[TAIL] & (changes.shape[0] - 1)
-        entry = changes32[place, CHANGED]
+        entry = changes[place, BEFORE_FREQUENCY] & _LOW_HALF
         view[entry, COUNT] = changes[place, BEFORE_COUNT]
-        view32[entry, SLOT] = changes32[place, BEFORE_SLOT]
-        view32[entry, HOME] = changes32[place, BEFORE_HOME]
-        view32[entry, FREQUENCY] = changes32[place, BEFORE_FREQUENCY]
+        view[entry, PLACES] = changes[place, BEFORE_PLACES]
+        view32[entry, FREQUENCY] = changes[place, BEFORE_FREQUENCY] >> _HALF
 
 
 @njit("void(int64[:, ::1], int64[:, ::1], int64[::1])", cache=True, nogil=True)

@@ -13,14 +13,7 @@ from ascpipe.kernels.index import LINE_INT64, LINE_KEYS, find_keys, remove_keys
 from ascpipe.kernels.memory import ints_at, longs_at, words_at
 from ascpipe.kernels.retire import assign_keys, assign_outs
 from ascpipe.kernels.touch import leave_window, mark_window, name_keys
-from ascpipe.kernels.view import (
-    CHANGE_INT32_COLUMNS,
-    CHANGE_INT64_COLUMNS,
-    put_keys,
-    put_outs,
-    put_places,
-    undo_changes,
-)
+from ascpipe.kernels.view import CHANGE_INT64_COLUMNS, put_keys, put_outs, put_places, undo_changes
 from ascpipe.kernels.view import INT32_COLUMNS as VIEW_INT32_COLUMNS
 from ascpipe.kernels.view import INT64_COLUMNS as VIEW_INT64_COLUMNS
 from ascpipe.tables.header import (
@@ -121,11 +114,10 @@ def _view(state):
             ints_at(address, 2 * n).reshape(capacity, VIEW_INT32_COLUMNS))
 
 
-@njit("Tuple((int64[:, ::1], int32[:, ::1]))(int64[::1])", cache=True, nogil=True)
+@njit("int64[:, ::1](int64[::1])", cache=True, nogil=True)
 def _changes(state):
-    address, places = state[CHANGES], state[CHANGE_PLACES]
-    return (longs_at(address, places * CHANGE_INT64_COLUMNS).reshape(places, CHANGE_INT64_COLUMNS),
-            ints_at(address, places * CHANGE_INT32_COLUMNS).reshape(places, CHANGE_INT32_COLUMNS))
+    places = state[CHANGE_PLACES]
+    return longs_at(state[CHANGES], places * CHANGE_INT64_COLUMNS).reshape(places, CHANGE_INT64_COLUMNS)
 
 
 @njit("void(int64[::1], int64, int32[::1])", cache=True, nogil=True)
@@ -213,8 +205,7 @@ def draft(state, sequence, held, occurrences, out_slots, out_homes, out_counts, 
     rules = np.empty(plan.RULES, np.int64)
     rules_of(state, sequence, rules)
     masks, view, view32 = _view(state)
-    changes, changes32 = _changes(state)
-    plan.draft_record(held, occurrences, rules, masks, view, view32, changes, changes32, state[HEAD:TAIL + 1],
+    plan.draft_record(held, occurrences, rules, masks, view, view32, _changes(state), state[HEAD:TAIL + 1],
                       out_slots, out_homes, out_counts, out_frequencies, out_move_in, state[ADMITTED:LOADS + 1])
     rows = state[ROWS] + state[FRESH]
     if state[HOME_ROWS] == 0:
@@ -231,8 +222,7 @@ def draft(state, sequence, held, occurrences, out_slots, out_homes, out_counts, 
 def take_back_draft(state, n):
     """Take the draft of a record of n keys off the view."""
     _, view, view32 = _view(state)
-    changes, changes32 = _changes(state)
-    undo_changes(n, view, view32, changes, changes32, state[HEAD:TAIL + 1])
+    undo_changes(n, view, view32, _changes(state), state[HEAD:TAIL + 1])
 
 
 @njit("boolean(int64[::1], int64)", cache=True, nogil=True)
@@ -294,13 +284,13 @@ def put_on(state, number, held, slots, homes, counts, frequencies, move_in, out_
         is_drafted: ``draft`` has put it there, except its new places.
     """
     masks, view, view32 = _view(state)
-    changes, changes32 = _changes(state)
+    changes = _changes(state)
     ends = state[HEAD:TAIL + 1]
-    put_outs(out_entries, out_homes, masks, view, view32, changes, changes32, ends)
+    put_outs(out_entries, out_homes, masks, view, view32, changes, ends)
     if is_drafted:
         put_places(move_in, held, slots, homes, view32)
     else:
-        put_keys(held, slots, homes, counts, frequencies, masks, view, view32, changes, changes32, ends)
+        put_keys(held, slots, homes, counts, frequencies, masks, view, view32, changes, ends)
     if state[SLOT_OWNERS] != 0:
         owners = ints_at(state[SLOT_OWNERS], state[DEVICE_ROWS])
         for i in range(move_in.shape[0]):
@@ -360,10 +350,10 @@ def leave(state, held, number):
     """
     bit = frame_bit(number)
     entries, entries32 = _entries(state)
-    masks, _, view32 = _view(state)
+    masks, _, _ = _view(state)
     lines, lines32 = _index(state)
     freed_keys = longs_at(state[FREED_KEYS], state[SCRATCH_INTS])
-    freed = leave_window(held, masks, view32, bit, entries, entries32, freed_keys,
+    freed = leave_window(held, masks, bit, entries, entries32, freed_keys,
                          ints_at(state[FREE_ENTRY_STACK], state[CAPACITY]), state[FREE_ENTRIES:FREE_ENTRIES + 1])
     remove_keys(freed_keys, freed, lines, lines32)
     _say(state, TOUCHED, bit, False)

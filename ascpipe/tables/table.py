@@ -214,7 +214,7 @@ class Table:
     def take_back(self, revoked: Record) -> None:
         """Take the newest record off the view; the truth never knew it."""
         view.undo_changes(len(revoked.held) + len(revoked.out_slots), self._view, self._view32, self._changes,
-                          self._changes32, self._ends)
+                          self._ends)
         self.state[state.NEXT_RECORD] -= 1
         self.state[state.ROWS] -= revoked.fresh
         self.state[state.TIME] = self.state[state.TIME_BEFORE + revoked.number % PLACES]
@@ -383,7 +383,6 @@ class Table:
 
     def _set_changes(self, places: int) -> None:
         self._changes = np.zeros((places, view.CHANGE_INT64_COLUMNS), np.int64)
-        self._changes32 = self._changes.view(np.int32).reshape(places, view.CHANGE_INT32_COLUMNS)
         self.state[state.CHANGES], self.state[state.CHANGE_PLACES] = address(self._changes), places
 
     def _make_room(self, n: int) -> None:

@@ -81,24 +81,23 @@ class View:
             row[view.COUNT], row32[view.SLOT], row32[view.HOME], row32[view.FREQUENCY] = (
                 entry.count, entry.slot, entry.home, entry.frequency)
         self.ends = np.zeros(2, np.int64)
-        self.changes, self.changes32 = self.ring(places)
+        self.changes = self.ring(places)
 
     @staticmethod
     def ring(places):
-        changes = np.zeros((places, view.CHANGE_INT64_COLUMNS), np.int64)
-        return changes, changes.view(np.int32).reshape(places, view.CHANGE_INT32_COLUMNS)
+        return np.zeros((places, view.CHANGE_INT64_COLUMNS), np.int64)
 
     def ring_of_changes(self):
-        return self.changes, self.changes32, self.ends
+        return self.changes, self.ends
 
     def arrays(self):
         return self.masks, self.view, self.view32
 
     def make_room(self, n):
         while self.ends[1] - self.ends[0] + n > len(self.changes):
-            new, new32 = self.ring(2 * len(self.changes))
+            new = self.ring(2 * len(self.changes))
             view.move_changes(self.changes, new, self.ends)
-            self.changes, self.changes32 = new, new32
+            self.changes = new
 
     def rows(self):
         return [(int(row32[view.SLOT]), int(row32[view.HOME]), int(row[view.COUNT]), int(row32[view.FREQUENCY]))
@@ -138,8 +137,7 @@ def test_leaving_the_window_frees_names_that_no_frame_holds(truth, masks, held, 
     seen, (entries, entries32) = View(truth, masks), entry_arrays(truth)
     entries[:, KEY] = np.arange(CAPACITY) + 100
     free, count, keys = np.zeros(CAPACITY, np.int32), np.zeros(1, np.int64), np.zeros(CAPACITY, np.int64)
-    freed = touch.leave_window(int32(held), seen.masks, seen.view32, np.uint64(1 << place), entries, entries32, keys,
-                               free, count)
+    freed = touch.leave_window(int32(held), seen.masks, np.uint64(1 << place), entries, entries32, keys, free, count)
     expected = touch_reference.leave_window(held, masks, 1 << place, [entry.state for entry in truth])
     assert (seen.masks[:, view.MASK].tolist(), entries32[:, STATE].tolist(), free[:count[0]].tolist()) == expected
     assert keys[:freed].tolist() == [entry + 100 for entry in expected[2]]
