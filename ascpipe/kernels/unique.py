@@ -2,7 +2,7 @@
 
 The readable version is ``tests/reference/unique.py``.
 
-How it is made fast: cells of four bytes hold a place in ``out_unique`` instead of the key; hashes are made
+How it is made fast: cells of four bytes hold a place in ``out_unique`` instead of the key; home cells are chosen
 in a pass of their own and tell which cell to bring near for a later key; and no branch depends on whether a
 key is new, unless nearly all of the block before were, or hardly any: then the processor foresees the branch.
 Cells for twice the batch, emptied at each call, were measured to be faster than fewer cells that grow with the
@@ -11,11 +11,10 @@ distinct keys: emptying is cheap, and searches that go past the first cell are n
 import numpy as np
 from numba import njit
 
-from ascpipe.kernels.hashing import hash_key
+from ascpipe.kernels.hashing import home_cells
 from ascpipe.kernels.prefetch import prefetch
 
 _ONE = np.uint64(1)
-_HASH_SHIFT = np.uint64(33)  # keeps the upper 31 bits, which an int32 can hold
 _AHEAD = 24  # keys between the one at hand and the one whose cell is being brought near
 _BLOCK = 1024  # keys between two choices of how to find their places
 _FEW_NEW = _BLOCK // 8  # of a block; with fewer than these the next one is taken with a branch,
@@ -32,15 +31,15 @@ def scratch_cells(n: int) -> int:
     return 1 << max(0, 2 * n - 1).bit_length()
 
 
-@njit("int64(int64[::1], int64, int64, int64, int64[::1], int32[::1], int32[::1], uint64)", cache=True, nogil=True)
-def _find_places(keys, begin, end, n_unique, out_unique, out_restore, cells, mask):
-    """Replace the hashes of a block in ``out_restore`` by places; returns how many there are afterwards."""
-    last = keys.shape[0] - 1
-    for j in range(begin, end):
-        i = np.uint64(j)
-        prefetch(cells, np.uint64(out_restore[np.uint64(min(j + _AHEAD, last))]) & mask)
+@njit("int64(int64[::1], uint64, uint64, uint64, int64, int64[::1], int32[::1], int32[::1], uint64)",
+      cache=True, nogil=True)
+def _find_places(keys, begin, end, ahead, n_unique, out_unique, out_restore, cells, mask):
+    """Replace the home cells of a block in ``out_restore`` by places; returns how many there are afterwards."""
+    i = begin
+    while i < end:
+        prefetch(cells, np.uint64(out_restore[i + ahead]))
         key = keys[i]
-        cell = np.uint64(out_restore[i]) & mask
+        cell = np.uint64(out_restore[i])
         held = np.int64(cells[cell])
         new = held >> _SIGN  # all bits are set if the cell is empty, else none
         # For an empty cell the first place is read, in vain: that of the new key would make the read wait for a write.
@@ -48,24 +47,24 @@ def _find_places(keys, begin, end, n_unique, out_unique, out_restore, cells, mas
             cell = (cell + _ONE) & mask
             held = np.int64(cells[cell])
             new = held >> _SIGN
-        place = (n_unique & new) | (held & ~new)
+        place = n_unique if held < 0 else held  # a selection, no branch
         cells[cell] = np.int32(place)
         out_unique[np.uint64(n_unique)] = key  # if it is not new, the next one that is overwrites it
         out_restore[i] = np.int32(place)
         n_unique -= new
+        i += _ONE
     return n_unique
 
 
-@njit("int64(int64[::1], int64, int64, int64, int64[::1], int32[::1], int32[::1], int32[::1], uint64)",
+@njit("int64(int64[::1], uint64, uint64, uint64, int64, int64[::1], int32[::1], int32[::1], int32[::1], uint64)",
       cache=True, nogil=True)
-def _find_and_count(keys, begin, end, n_unique, out_unique, out_restore, out_occurrences, cells, mask):
+def _find_and_count(keys, begin, end, ahead, n_unique, out_unique, out_restore, out_occurrences, cells, mask):
     """The same, and count the block: faster for keys that are nearly all new, or nearly all known."""
-    last = keys.shape[0] - 1
-    for j in range(begin, end):
-        i = np.uint64(j)
-        prefetch(cells, np.uint64(out_restore[np.uint64(min(j + _AHEAD, last))]) & mask)
+    i = begin
+    while i < end:
+        prefetch(cells, np.uint64(out_restore[i + ahead]))
         key = keys[i]
-        cell = np.uint64(out_restore[i]) & mask
+        cell = np.uint64(out_restore[i])
         place = np.int64(cells[cell])
         while place >= 0 and out_unique[np.uint64(place)] != key:
             cell = (cell + _ONE) & mask
@@ -79,6 +78,7 @@ def _find_and_count(keys, begin, end, n_unique, out_unique, out_restore, out_occ
         else:
             out_occurrences[np.uint64(place)] += np.int32(1)
         out_restore[i] = np.int32(place)
+        i += _ONE
     return n_unique
 
 
@@ -105,12 +105,11 @@ def unique_keys(keys, out_unique, out_restore, out_occurrences, cells):
         How many distinct keys there are, 0 to n.
     """
     n = keys.shape[0]
-    for j in range(n):
-        i = np.uint64(j)
-        out_restore[i] = np.int32(hash_key(keys[i]) >> _HASH_SHIFT)  # until its own turn in a later loop
-    in_use = 1  # a power of two, at least 2 n: as scratch_cells
+    in_use, bits = 1, 0  # a power of two, at least 2 n: as scratch_cells
     while in_use < 2 * n:
         in_use *= 2
+        bits += 1
+    home_cells(keys, min(bits, 31), out_restore)  # where they stay until their own turn
     cells[:in_use] = -1
     mask = np.uint64(in_use - 1)
     n_unique = 0
@@ -118,13 +117,13 @@ def unique_keys(keys, out_unique, out_restore, out_occurrences, cells):
     new = _BLOCK // 2  # of the block before; not known yet
     for begin in range(0, n, _BLOCK):
         end = min(begin + _BLOCK, n)
+        block = np.uint64(begin), np.uint64(end), np.uint64(min(_AHEAD, n - end))
         before = n_unique
         if _FEW_NEW <= new <= _MANY_NEW:  # counted together when all are found, and the cells are not needed any more
-            n_unique = _find_places(keys, begin, end, n_unique, out_unique, out_restore, cells, mask)
+            n_unique = _find_places(keys, *block, n_unique, out_unique, out_restore, cells, mask)
         else:
             _count(counted, begin, counted_unique, n_unique, out_restore, out_occurrences)
-            n_unique = _find_and_count(
-                keys, begin, end, n_unique, out_unique, out_restore, out_occurrences, cells, mask)
+            n_unique = _find_and_count(keys, *block, n_unique, out_unique, out_restore, out_occurrences, cells, mask)
             counted, counted_unique = end, n_unique
         new = n_unique - before
     _count(counted, n, counted_unique, n_unique, out_restore, out_occurrences)

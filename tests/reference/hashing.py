@@ -11,5 +11,15 @@ def hash_key(key):
     return mixed ^ mixed >> 31
 
 
+def home_cells(keys, bits):
+    cells = []
+    for key in keys:
+        lower, upper = key % M % 2**32, key % M >> 32
+        mixed = lower * 0x7FEB352D + upper * 0x68E31DA5
+        mixed = (mixed ^ mixed >> 28) % 2**32 * 0x85EBCA6B % 2**32
+        cells.append(mixed >> 32 - bits)
+    return cells
+
+
 def owner_rank(key, ranks):
     return abs(key) % ranks

@@ -34,6 +34,29 @@ def test_neighbouring_keys_spread_over_the_upper_bits(stride):
     assert len(cells) > 3900  # 4096 draws out of 65536 give about 3971 different ones
 
 
+def home_cells(keys, bits):
+    cells = np.full(len(keys), -1, np.int32)
+    hashing.home_cells(np.array(keys, np.int64), bits, cells)
+    return cells.tolist()
+
+
+@settings(deadline=None)
+@given(st.lists(INT64), st.integers(0, 31))
+@example(EXTREMES, 31)
+@example(EXTREMES, 0)
+def test_home_cells_equal_the_reference(keys, bits):
+    assert home_cells(keys, bits) == reference.home_cells(keys, bits)
+
+
+DISTANCES = [1, 3, 7, 119, 901, 46411, 2**16 + 1, 10**9 + 7] + [2**power for power in range(4, 52, 3)]
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_keys_at_equal_distances_have_different_home_cells_as_often_as_random_ones(distance):
+    # 4096 draws out of 65536 give about 3971 different ones, give or take 11
+    assert len(set(home_cells([key * distance for key in range(4096)], 16))) > 3900
+
+
 @settings(deadline=None)
 @given(INT64, st.integers(1, 10**6))
 @example(-(2**63), 7)
