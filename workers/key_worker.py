@@ -10,15 +10,12 @@ from typing import Callable, List
 
 import numpy as np
 
-from ascpipe.kernels.unique import dedup_parts, scratch_cells
+from ascpipe.kernels.unique import PART_COLUMNS, dedup_parts, scratch_cells
 from ascpipe.shm import layout
-from ascpipe.shm.atomics import compare_exchange_u32, load_acquire_u32
 from ascpipe.shm.bell import Bell
-from ascpipe.shm.ring import RingView, unclaimed_frame
-from ascpipe.words import DEDUPED, EVAL, SUBMITTED
+from ascpipe.shm.ring import RingView, claim_frame, publish_deduped, submitted_parts
+from ascpipe.words import EVAL
 from ascpipe.workers.runner import Attachment, StreamView, Worker, command
-
-_ARRAYS = ("ids", "unique", "restore", "occurrences")
 
 
 class KeyStage:
@@ -32,38 +29,33 @@ class KeyStage:
 
     def __init__(self, ring: RingView, generation: int, listeners: List[Bell]) -> None:
         self._ring, self._generation, self._listeners = ring, generation, listeners
+        self._tables = np.zeros(ring.table_count, np.int64)
+        self._parts = np.zeros((ring.table_count, PART_COLUMNS), np.int64)
         self._cells = np.zeros(0, np.int32)
 
     def step(self) -> int:
         """Dedup the oldest unclaimed frame; returns 1, or 0 if there is none.  Never waits."""
         ring = self._ring
-        number = unclaimed_frame(ring.longs, ring.words, ring.frames_at)
+        number = claim_frame(ring.longs, ring.words, ring.frames_at, self._generation)
         if number < 0:
             return 0
-        if not compare_exchange_u32(ring.words, ring.claim_index(number), 0, self._generation):
-            return 1  # another key worker was faster; look again
-        todo = [index for index in range(ring.table_count)
-                if load_acquire_u32(ring.words, ring.word_index(index, number)) == SUBMITTED]
-        self._dedup(number, todo)
-        for index in todo:
-            compare_exchange_u32(ring.words, ring.word_index(index, number), SUBMITTED, DEDUPED)
+        count = self._dedup(number)
+        publish_deduped(ring.longs, ring.words, ring.frames_at, ring.tables_at, number, self._tables[:count],
+                        self._parts[:count])
         for bell in self._listeners:
             bell.ring()
         return 1
 
-    def _dedup(self, number: int, tables: List[int]) -> None:
+    def _dedup(self, number: int) -> int:
+        """Dedup the parts of a frame that are SUBMITTED; returns how many they are."""
         ring = self._ring
-        views = [ring.part(number, index) for index in tables]
-        parts = np.zeros((len(tables), 1 + len(_ARRAYS) + 1), np.int64)
-        for row, part in zip(parts, views):
-            row[0] = part["id_count"]
-            row[1:1 + len(_ARRAYS)] = [part.index(name) for name in _ARRAYS]
-        cells = scratch_cells(int(parts[:, 0].max()) if len(parts) else 0)
+        count, largest = submitted_parts(ring.longs, ring.words, ring.frames_at, ring.tables_at, number, self._tables,
+                                         self._parts)
+        cells = scratch_cells(int(largest))
         if len(self._cells) < cells:
             self._cells = np.zeros(cells, np.int32)
-        dedup_parts(ring.longs, ring.ints, parts, self._cells)
-        for row, part in zip(parts, views):
-            part["unique_count"] = int(row[-1])
+        dedup_parts(ring.longs, ring.ints, self._parts[:count], self._cells)
+        return int(count)
 
 
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:

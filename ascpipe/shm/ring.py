@@ -9,8 +9,9 @@ import numpy as np
 from numba import njit
 
 from ascpipe.shm import layout
-from ascpipe.shm.atomics import load_acquire_i64, load_acquire_u32
+from ascpipe.shm.atomics import compare_exchange_u32, load_acquire_i64, load_acquire_u32
 from ascpipe.shm.growth import Growth
+from ascpipe.words import DEDUPED, SUBMITTED
 
 _HEAD = layout.RING.fields["head"][1] // 8
 _TAIL = layout.RING.fields["tail"][1] // 8
@@ -20,7 +21,11 @@ _CLAIM = layout.FRAME.fields["claim"][1] // 4
 _WORDS = layout.RING_TABLE.fields["words"][1] // 4
 _FRAME_WORDS = layout.FRAME.itemsize // 4
 _FRAME_LONGS = layout.FRAME.itemsize // 8
-_TICKET = layout.FRAME.fields["ticket"][1] // 8
+_TICKET, _OFFSET = (layout.FRAME.fields[name][1] // 8 for name in ("ticket", "offset"))
+_TABLE_WORDS = layout.RING_TABLE.itemsize // 4
+_PART_LONGS = layout.PART.itemsize // 8
+_ID_COUNT, _IDS, _UNIQUE, _RESTORE, _OCCURRENCES, _UNIQUE_COUNT = (layout.PART.fields[name][1] // 8 for name in (
+    "id_count", "ids", "unique", "restore", "occurrences", "unique_count"))
 _FINISHED, _WANTED = (layout.RING_TABLE.fields[name][1] // 8 for name in ("finished", "wanted"))
 _PLACES = layout.MAX_FRAMES
 
@@ -82,23 +87,77 @@ def read_tables(longs: np.ndarray, words: np.ndarray, frames_at: int, tables_at:
                     out_wanted[table] = i
 
 
-@njit("int64(int64[::1], uint32[::1], int64)", cache=True)
-def unclaimed_frame(longs: np.ndarray, words: np.ndarray, frames_at: int) -> int:
-    """The number of the oldest frame that no key worker has claimed.
+@njit("int64(int64[::1], uint32[::1], int64, uint32)", cache=True)
+def claim_frame(longs: np.ndarray, words: np.ndarray, frames_at: int, generation: int) -> int:
+    """Claim the oldest frame that no key worker has claimed.
+
+    The pump clears the claim last, so whoever has claimed a frame finds it complete.
 
     Args:
         longs, words: int64, uint32 views of the ring segment.
         frames_at: index of the first FRAME in ``words``.
+        generation: of the key worker.
 
     Returns:
-        Its number, or -1.  The claim itself is a CAS of the caller: the pump clears the claim last, so
-        whoever wins the CAS finds a complete frame.
+        The frame's number, or -1 if there is none.
     """
     tail = load_acquire_i64(longs, _TAIL)
     for number in range(load_acquire_i64(longs, _HEAD), tail):
-        if load_acquire_u32(words, frames_at + (number % _PLACES) * _FRAME_WORDS + _CLAIM) == 0:
+        claim = frames_at + (number % _PLACES) * _FRAME_WORDS + _CLAIM
+        if load_acquire_u32(words, claim) == 0 and compare_exchange_u32(words, claim, np.uint32(0), generation):
             return number
     return -1
+
+
+@njit("UniTuple(int64, 2)(int64[::1], uint32[::1], int64, int64, int64, int64[::1], int64[:, ::1])", cache=True)
+def submitted_parts(longs: np.ndarray, words: np.ndarray, frames_at: int, tables_at: int, number: int,
+                    out_tables: np.ndarray, out_parts: np.ndarray) -> Tuple[int, int]:
+    """Find the parts of a frame that wait for a key worker.
+
+    Args:
+        longs, words: int64, uint32 views of the ring segment.
+        frames_at, tables_at: index of the first FRAME, and of the first RING_TABLE, in ``words``.
+        number: of the frame.
+        out_tables: int64[tables of the ring]; receives the columns of their tables.
+        out_parts: int64[tables of the ring, PART_COLUMNS]; receives what ``ascpipe.kernels.unique.dedup_parts`` takes.
+
+    Returns:
+        (how many there are, ids of the largest).
+    """
+    count = largest = 0
+    place = number % _PLACES
+    offset = longs[frames_at // 2 + place * _FRAME_LONGS + _OFFSET]
+    for table in range(out_tables.shape[0]):
+        if load_acquire_u32(words, tables_at + table * _TABLE_WORDS + _WORDS + place) != SUBMITTED:
+            continue
+        part = offset // 8 + table * _PART_LONGS
+        out_tables[count] = table
+        out_parts[count, 0] = longs[part + _ID_COUNT]
+        out_parts[count, 1] = (offset + longs[part + _IDS]) // 8
+        out_parts[count, 2] = (offset + longs[part + _UNIQUE]) // 8
+        out_parts[count, 3] = (offset + longs[part + _RESTORE]) // 4
+        out_parts[count, 4] = (offset + longs[part + _OCCURRENCES]) // 4
+        largest = max(largest, longs[part + _ID_COUNT])
+        count += 1
+    return count, largest
+
+
+@njit("void(int64[::1], uint32[::1], int64, int64, int64, int64[::1], int64[:, ::1])", cache=True)
+def publish_deduped(longs: np.ndarray, words: np.ndarray, frames_at: int, tables_at: int, number: int,
+                    tables: np.ndarray, parts: np.ndarray) -> None:
+    """Say how many distinct keys some parts of a frame have, and that they are DEDUPED, by a full fence.
+
+    Args:
+        longs, words, frames_at, tables_at, number: as those of ``submitted_parts``.
+        tables, parts: its outputs, as far as they were written, after ``dedup_parts``.
+    """
+    place = number % _PLACES
+    offset = longs[frames_at // 2 + place * _FRAME_LONGS + _OFFSET]
+    for row in range(tables.shape[0]):
+        longs[offset // 8 + tables[row] * _PART_LONGS + _UNIQUE_COUNT] = parts[row, 5]
+    for row in range(tables.shape[0]):
+        compare_exchange_u32(words, tables_at + tables[row] * _TABLE_WORDS + _WORDS + place, np.uint32(SUBMITTED),
+                             np.uint32(DEDUPED))
 
 
 class PartView:
@@ -122,11 +181,6 @@ class PartView:
             return self._longs[start // 8:start // 8 + count]
         return self._words[start // 4:start // 4 + count]
 
-    def index(self, field: str) -> int:
-        """Where a part's array begins, in its own cells from the start of the segment."""
-        start = self._frame + int(self.fields[_PART_INDEX[field]])
-        return start // 8 if field in _LONG_ARRAYS else start // 4
-
 
 _PART_INDEX = {field: place[1] // 8 for field, place in layout.PART.fields.items()}
 _LONG_ARRAYS = frozenset(field for field, size in layout.PART_ARRAYS if size == 8)
@@ -140,7 +194,7 @@ class RingView:
         frames: FRAME[MAX_FRAMES].
         tables: RING_TABLE[table_count].
         longs, words, ints: the whole segment as int64, uint32, int32.
-        frames_at: index of the first FRAME in ``words``.
+        frames_at, tables_at: index of the first FRAME, and of the first RING_TABLE, in ``words``.
     """
 
     def __init__(self, memory: np.ndarray) -> None:
@@ -152,7 +206,7 @@ class RingView:
         self.tables = memory[tables:tables + count * layout.RING_TABLE.itemsize].view(layout.RING_TABLE)
         self.longs, self.words, self.ints = memory.view("<i8"), memory.view("<u4"), memory.view("<i4")
         self.frames_at = frames // 4
-        self._tables_at = tables // 4
+        self.tables_at = tables // 4
         self._states = [np.zeros(_PLACES, np.int64) for _ in range(3)]
 
     @property
@@ -177,7 +231,7 @@ class RingView:
 
     def table_index(self, table_index: int) -> int:
         """Index in ``longs`` of the table's RING_TABLE."""
-        return (self._tables_at * 4 + table_index * layout.RING_TABLE.itemsize) // 8
+        return (self.tables_at * 4 + table_index * layout.RING_TABLE.itemsize) // 8
 
     def is_empty(self) -> bool:
         """Whether the ring has no frame."""
@@ -200,7 +254,7 @@ class RingView:
         return PartView(self.longs, self.ints, int(self.frames[number % _PLACES]["offset"]), table_index)
 
     def _words_at(self, table_index: int) -> int:
-        return self._tables_at + table_index * (layout.RING_TABLE.itemsize // 4) + _WORDS
+        return self.tables_at + table_index * _TABLE_WORDS + _WORDS
 
 
 class Place(NamedTuple):

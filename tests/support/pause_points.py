@@ -21,7 +21,7 @@ from ascpipe.tables import loads, snapshot
 from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Truth
 from ascpipe.tables.table import Table
-from ascpipe.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, DEDUPED, FREE, WORD_NAMES
+from ascpipe.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, FREE, WORD_NAMES
 from ascpipe.workers import cuts, eval_stage, key_worker, snapshots, train_stage, turns
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
@@ -31,7 +31,7 @@ from tests.support import shared_steps
 from tests.support.replayed_table import ReplayedTable
 
 POINTS = tuple("{}: {}".format(action, moment) for action, moments in (
-    ("dedup", ("claimed", "arrays written", "before DEDUPED", "after DEDUPED")),
+    ("dedup", ("claimed", "arrays written", "before DEDUPED", "half DEDUPED", "after DEDUPED")),
     ("touch", ("before TOUCHED", "after TOUCHED")),
     ("growth of entries", ("memory is there", "header says so")),
     ("growth of home rows", ("memory is there", "header says so")),
@@ -255,12 +255,17 @@ def _around_words(pauses: Pauses) -> None:
     pauses.around(eval_stage, "exchange_u32", lambda words, at, word: of_evaluation("before", word),
                   lambda words, at, word, _: of_evaluation("after", word))
 
-    def of_keys(when: str, word: int) -> None:
-        if word == DEDUPED:  # else it is the claim, by a generation; those of a test begin above
-            pauses.at_point("dedup: {} DEDUPED".format(when))
+    publish = key_worker.publish_deduped
 
-    pauses.around(key_worker, "compare_exchange_u32", lambda words, at, expected, word: of_keys("before", word),
-                  lambda words, at, expected, word, _: of_keys("after", word))
+    def publish_half(*args: Any) -> None:
+        half = len(args[-1]) // 2
+        publish(*args[:-2], args[-2][:half], args[-1][:half])
+
+    def before(*args: Any) -> None:
+        pauses.at_point("dedup: before DEDUPED")
+        pauses.at_point("dedup: half DEDUPED", lambda: publish_half(*args))
+
+    pauses.around(key_worker, "publish_deduped", before, lambda *_: pauses.at_point("dedup: after DEDUPED"))
     pauses.around(KeyStage, "_dedup", lambda *_: pauses.at_point("dedup: claimed"))
     pauses.around(key_worker, "dedup_parts", after=lambda *_: pauses.at("arrays written"))
 
