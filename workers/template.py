@@ -1,6 +1,8 @@
 """The process that workers are forked from: it has loaded what they need.
 
-    python -m ascpipe.workers.template --channel FD
+    python -m ascpipe.workers.template --channel FD --supervisor PID --oom-score-adj NUMBER
+
+It begins before the supervisor knows where compiled kernels lie: first it loads numba, then, told where, the kernels.
 
 A worker that begins by itself first loads numba and the compiled kernels, about a second of processor time. A fork of
 this one begins in milliseconds and shares what was loaded. Here are no threads of ours, no segments and nothing of a
@@ -14,37 +16,63 @@ import socket
 import struct
 import sys
 import traceback
-from typing import Any, Dict, List, NoReturn, Tuple
+from typing import Any, Dict, List, Mapping, NoReturn, Tuple
 
 import click
 
 from ascpipe.control import fdsocket
 from ascpipe.control.exec_worker import fence_in
 from ascpipe.errors import ConnectionClosedError
-from ascpipe.workers import key_worker, table_worker
 
 _IDLE_S = 1e9  # it waits for the next request, or the supervisor's end, as long as it takes
 _PID = struct.Struct("<i")
-_KINDS = {"key": key_worker.main, "table": table_worker.main}
+
+_Kinds = Mapping[str, click.Command]
 
 
 def serve(supervisor: socket.socket) -> None:
-    """Say that all is loaded, then fork a worker for each request; returns when the supervisor is gone."""
-    gc.freeze()  # a collection in a worker would write to, and so copy, every page of this process
-    fdsocket.send(supervisor, {"verb": "loaded"})
-    while True:
-        try:
+    """Load, say so, then fork a worker for each request; returns when the supervisor is gone."""
+    try:
+        kinds = _load(supervisor)
+        fdsocket.send(supervisor, {"verb": "loaded"})
+        while True:
             body, fds = fdsocket.receive(supervisor, _IDLE_S)
-        except ConnectionClosedError:
-            return
-        pid, begin = _fork(supervisor, body, fds)
-        fdsocket.send(supervisor, {"verb": "forked", "pid": pid})
-        os.write(begin, b"\0")  # not before: nothing may run of which the supervisor does not know
-        for fd in (begin, *fds):
-            os.close(fd)
+            pid, begin = _fork(supervisor, kinds, body, fds)
+            fdsocket.send(supervisor, {"verb": "forked", "pid": pid})
+            os.write(begin, b"\0")  # not before: nothing may run of which the supervisor does not know
+            for fd in (begin, *fds):
+                os.close(fd)
+    except ConnectionClosedError:
+        return
 
 
-def _fork(supervisor: socket.socket, body: Dict[str, Any], fds: List[int]) -> Tuple[int, int]:
+def _load(supervisor: socket.socket) -> _Kinds:
+    """Load numba, and the workers once the supervisor has said where their kernels lie; the commands by kind."""
+    gc.disable()  # what is loaded stays: looking through it again and again is a sixth of the time
+    import numba
+    from numba.core.registry import cpu_target
+
+    cpu_target.target_context.refresh()  # as the first kernel does
+    body, (log,) = fdsocket.receive(supervisor, _IDLE_S)
+    _write_to(log)
+    if body["cache_dir"]:
+        os.environ["NUMBA_CACHE_DIR"] = body["cache_dir"]
+        numba.config.reload_config()
+    from ascpipe.workers import key_worker, table_worker
+
+    gc.enable()
+    gc.freeze()  # a collection in a worker would write to, and so copy, every page of this process
+    return {"key": key_worker.main, "table": table_worker.main}
+
+
+def _write_to(log: int) -> None:
+    """What is printed goes to ``log``, which is closed."""
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+
+
+def _fork(supervisor: socket.socket, kinds: _Kinds, body: Dict[str, Any], fds: List[int]) -> Tuple[int, int]:
     """Fork a worker whose parent is the supervisor: its process id, and a pipe at whose other end it waits."""
     parent = os.getppid()
     told, tell = os.pipe()
@@ -56,7 +84,7 @@ def _fork(supervisor: socket.socket, body: Dict[str, Any], fds: List[int]) -> Tu
             if worker == 0:
                 for fd in (told, tell, begin, supervisor.detach()):
                     os.close(fd)
-                _be_worker(parent, wait, body, fds)
+                _be_worker(parent, wait, kinds, body, fds)
             os.write(tell, _PID.pack(worker))
         finally:
             os._exit(0)  # also where there may be no more processes; then nothing was told, and the template ends
@@ -68,21 +96,19 @@ def _fork(supervisor: socket.socket, body: Dict[str, Any], fds: List[int]) -> Tu
     return int(pid), begin
 
 
-def _be_worker(supervisor: int, wait: int, body: Dict[str, Any], fds: List[int]) -> NoReturn:
+def _be_worker(supervisor: int, wait: int, kinds: _Kinds, body: Dict[str, Any], fds: List[int]) -> NoReturn:
     """Become the worker that was asked for; whatever happens, nothing of the template goes on in this process."""
     code = 1
     try:
         channel, log = fds
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        os.close(log)
+        _write_to(log)
         os.setsid()
         if not os.read(wait, 1):  # the template was killed: so are we, and another one takes our place
             os.kill(os.getpid(), signal.SIGKILL)
         os.close(wait)
         fence_in(supervisor, body["oom_score_adj"], body["processor"])
-        _KINDS[body["kind"]].main(["--channel", str(channel), "--index", str(body["index"]),
-                                   "--generation", str(body["generation"])], prog_name=body["kind"])
+        kinds[body["kind"]].main(["--channel", str(channel), "--index", str(body["index"]),
+                                  "--generation", str(body["generation"])], prog_name=body["kind"])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001  (nothing of the template may run here, whatever happens)
@@ -95,8 +121,11 @@ def _be_worker(supervisor: int, wait: int, body: Dict[str, Any], fds: List[int])
 
 @click.command("template")
 @click.option("--channel", type=int, required=True, help="Descriptor of the socket to the supervisor.")
-def main(channel: int) -> None:
+@click.option("--supervisor", "parent", type=int, required=True, help="Its process id.")
+@click.option("--oom-score-adj", required=True, help="How soon it goes when memory runs out.")
+def main(channel: int, parent: int, oom_score_adj: str) -> None:
     """Fork workers for a supervisor."""
+    fence_in(parent, oom_score_adj, -1)
     with socket.socket(fileno=channel) as supervisor:
         serve(supervisor)
 

@@ -14,13 +14,14 @@ from ascpipe import names
 from ascpipe.config import ENVIRONMENT_PREFIX, variables_for
 from ascpipe.errors import NotStartedError, received
 
-MODULE = "ascpipe.daemon.main"  #: what is run
+MODULE = "ascpipe.daemon.start"  #: what is run
 READY_TIMEOUT_S = 30.0
 _LAST_WORDS_S = 5.0  # between the last word of a daemon and its end
 
 _PASSED_ON = frozenset({
     "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE",
     "VIRTUAL_ENV", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK",
+    "OPENBLAS_NUM_THREADS",
 })
 
 
@@ -65,7 +66,8 @@ def launch(name: str, *, private: bool = False, options: Optional[Mapping[str, A
     """
     read, write = os.pipe()
     command = [sys.executable, "-m", MODULE, "--name", name, "--ready-fd", str(write)] + ["--private"] * private
-    environment = {**child_environment(), **variables_for(options or {})}
+    # nothing there multiplies matrices, and a thread for each processor takes time to start
+    environment = {**child_environment(), "OPENBLAS_NUM_THREADS": "1", **variables_for(options or {})}
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[write], start_new_session=True,
                                    cwd="/", env=environment)

@@ -1,6 +1,4 @@
-"""A daemon process, from its first to its last line.
-
-    python -m ascpipe.daemon.main --name NAME [--private] [--ready-fd FD]
+"""A daemon process, from its first to its last line; ``ascpipe.daemon.start`` is what is executed.
 
 Settings come from the environment and the file of $ASCPIPE_CONFIG; see ``ascpipe start`` for people.
 """
@@ -8,7 +6,7 @@ import json
 import os
 import resource
 import sys
-from typing import Any, Callable, Dict, Mapping, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 import click
 
@@ -17,6 +15,7 @@ from ascpipe.control.launch import child_environment
 from ascpipe.daemon import kernel_cache, kernel_seal, run_directory, supervisor
 from ascpipe.daemon.binding import bound_processors
 from ascpipe.daemon.loop import Daemon
+from ascpipe.daemon.template import Template
 from ascpipe.errors import AscpipeError
 from ascpipe.logs import open_log
 from ascpipe.names import is_private_name
@@ -29,7 +28,8 @@ FAILED = 1  #: exit code for every refusal and every bug
 
 def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], None], log_to_file: bool,
         commands: Mapping[str, Sequence[str]] = supervisor.COMMANDS,
-        places: Places = Places()) -> None:  # noqa: B008  (immutable)
+        places: Places = Places(),  # noqa: B008  (immutable)
+        template: Optional[Template] = None) -> None:
     """Be the daemon ``name`` until told to end.
 
     Args:
@@ -40,6 +40,7 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
         log_to_file: send stdout and stderr to the log in the run directory.
         commands: how workers are started.
         places: where memory limits are read.
+        template: one that loads already; it is ended with the daemon.
 
     Raises:
         AscpipeError: why it did not start; nothing is left then.
@@ -60,7 +61,7 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
             log.warning("compiled kernel %s was damaged, is removed and will be made again", damaged)
         environment = {**child_environment(), "NUMBA_CACHE_DIR": cache_dir, "PYTHONFAULTHANDLER": "1"}
         daemon = Daemon(owned.run, settings, private=private, cache_dir=cache_dir, places=places,
-                        supervisor=supervisor.Supervisor(owned.run, environment, commands, processors))
+                        supervisor=supervisor.Supervisor(owned.run, environment, commands, processors, template))
         try:
             log.info("started, pid %d", os.getpid())
             daemon.serve(lambda: ready(name))
@@ -128,10 +129,7 @@ def serve(name: str, *, private: bool, ready_fd: int, **replaced: Any) -> None:
 @click.option("--name", required=True, help="Name of the daemon.")
 @click.option("--private", is_flag=True, help="End with the trainer that registers.")
 @click.option("--ready-fd", type=int, default=-1, help="Descriptor to write one JSON object to.")
-def main(name: str, private: bool, ready_fd: int) -> None:
+@click.pass_obj
+def main(template: Optional[Template], name: str, private: bool, ready_fd: int) -> None:
     """Be a daemon."""
-    serve(name, private=private, ready_fd=ready_fd)
-
-
-if __name__ == "__main__":
-    main()
+    serve(name, private=private, ready_fd=ready_fd, template=template)

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from ascpipe.control import exec_worker, fdsocket
 from ascpipe.daemon.lifecycle import KEY, TABLE, Worker, WorkerEnded
-from ascpipe.daemon.template import LOADING, Adopted, Template
+from ascpipe.daemon.template import LOADING, Adopted, Template, start_template
 from ascpipe.errors import AscpipeError, MessageError, MessageTimeoutError, WorkerError, received
 from ascpipe.names import RunDir
 from ascpipe.shm import syscalls
@@ -21,7 +21,6 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     KEY: (sys.executable, "-m", "ascpipe.workers.key_worker"),
     TABLE: (sys.executable, "-m", "ascpipe.workers.table_worker"),
 }
-_TEMPLATE = (sys.executable, "-m", "ascpipe.workers.template")
 _OOM_SCORE_ADJ = {KEY: "500", TABLE: "100"}  # when memory runs out, a stateless worker goes first
 _READ_S = 0.2  # for the rest of a message whose first byte is there
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
@@ -53,24 +52,27 @@ class Supervisor:
         environment: what they see.
         commands: by kind; ``--channel --index --generation`` are appended. Others than our own are executed.
         processors: those that workers are bound to.
+        template: one that was started before; it is ours.
     """
 
     def __init__(self, run: RunDir, environment: Mapping[str, str],
                  commands: Mapping[str, Sequence[str]] = COMMANDS,
-                 processors: Optional[Mapping[Worker, int]] = None) -> None:
+                 processors: Optional[Mapping[Worker, int]] = None, template: Optional[Template] = None) -> None:
         self._run, self._environment, self._commands = run, dict(environment), commands
         self._processors = processors or {}
         self._processes: Dict[Worker, _Process] = {}
-        self._template: Optional[Template] = None
+        self._template = template
+        self._told_to_load = False
 
     def start(self, worker: Worker, generation: int) -> None:
         """Start it: own session and process group, killed with us, log of its own.
 
         It begins when the template has loaded: ``read`` says so. Messages that are sent to it before wait for it.
         """
-        if self._commands is COMMANDS and self._template is None:
+        if self._commands is COMMANDS and not self._told_to_load:
+            self._told_to_load = True
             with contextlib.suppress(OSError):  # then workers are executed, or cannot be for the same reason
-                self._template = self._start_template()
+                self._load_template()
         ours, theirs = socket.socketpair()
         process = self._processes[worker] = _Process(worker, generation, ours, theirs)
         if self._template is None or self._template.state != LOADING:
@@ -81,15 +83,14 @@ class Supervisor:
                 ours.close()
                 raise
 
-    def _start_template(self) -> Template:
+    def _load_template(self) -> None:
         syscalls.adopt_orphans()
-        ours, theirs = socket.socketpair()
+        log = self._open_log("template-0")
         try:
-            with theirs:
-                return Template(self._execute("template-0", _TEMPLATE, _OOM_SCORE_ADJ[TABLE], -1, theirs), ours)
-        except BaseException:
-            ours.close()
-            raise
+            self._template = self._template or start_template(self._environment)
+            self._template.load(self._environment.get("NUMBA_CACHE_DIR", ""), log)
+        finally:
+            os.close(log)
 
     def _begin(self, process: _Process) -> None:
         """Give a worker its process. Raises ``OSError``."""

@@ -1,16 +1,20 @@
 """The process that workers are forked from, as the supervisor sees it; ``ascpipe.workers.template`` is what it runs.
 
-It saves what a worker loads before it can begin. It is never needed: without it workers are executed.
+It saves what a worker loads before it can begin. It is never needed: without it workers are executed.  A daemon starts
+it before it loads its own modules (``ascpipe.daemon.start``), since whoever waits for the daemon waits for the workers.
 """
 import os
 import signal
 import socket
 import subprocess
-from typing import Any, Dict, Optional, Sequence, Tuple
+import sys
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from ascpipe.control import fdsocket
 from ascpipe.errors import MessageError, MessageTimeoutError
 
+_COMMAND = (sys.executable, "-m", "ascpipe.workers.template")
+_OOM_SCORE_ADJ = "100"  # as a table worker, into which it is forked
 _FORK_S = 5.0  # a fork takes milliseconds, and longer on a busy machine
 _READ_S = 0.2  # for the rest of a message whose first byte is there
 
@@ -54,7 +58,7 @@ class Adopted:
 
 
 class Template:
-    """Forks workers, once it has loaded.
+    """Forks workers, once it was told to load and has loaded.
 
     Args:
         process: that runs ``ascpipe.workers.template``; killed by ``end``.
@@ -67,6 +71,13 @@ class Template:
     def __init__(self, process: "subprocess.Popen[bytes]", channel: socket.socket) -> None:
         self._process, self._channel = process, channel
         self.state = LOADING
+
+    def load(self, cache_dir: str, log: int) -> None:
+        """Have it load the kernels that lie in ``cache_dir``, and write to ``log`` from now on."""
+        try:
+            fdsocket.send(self._channel, {"verb": "load", "cache_dir": cache_dir}, [log])
+        except MessageError:  # it has ended
+            self.end()
 
     def fds(self) -> Sequence[int]:
         """What gets readable when it has loaded, or ended."""
@@ -132,6 +143,21 @@ class Template:
         if body.get("verb") != verb:
             raise MessageError("the template said {!r}, expected {!r}".format(body.get("verb"), verb))
         return body
+
+
+def start_template(environment: Mapping[str, str]) -> Template:
+    """Start one; it writes to our stderr until it is told to load. Raises ``OSError``."""
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            return Template(subprocess.Popen(
+                [*_COMMAND, "--channel", str(theirs.fileno()), "--supervisor", str(os.getpid()),
+                 "--oom-score-adj", _OOM_SCORE_ADJ],
+                stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
+                env={**environment, "PYTHONFAULTHANDLER": "1"}), ours)
+    except BaseException:
+        ours.close()
+        raise
 
 
 def _is_readable(channel: socket.socket) -> bool:
