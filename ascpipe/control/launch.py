@@ -17,6 +17,7 @@ from ascpipe.errors import NotStartedError, received
 MODULE = "ascpipe.daemon.start"  #: what is run
 READY_TIMEOUT_S = 30.0
 _LAST_WORDS_S = 5.0  # between the last word of a daemon and its end
+_END_S = 20.0  # for one that is told to end
 
 _PASSED_ON = frozenset({
     "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE",
@@ -50,6 +51,67 @@ def child_environment(environment: Optional[Mapping[str, str]] = None) -> Dict[s
     return kept
 
 
+class Launching:
+    """A daemon that was just started, in a session of its own; ``wait`` or ``end`` comes next.
+
+    Args:
+        name: of the daemon.
+        private: it ends with the trainer that registers, and if that does not happen soon.
+        options: settings from the command line.
+
+    Raises:
+        OSError: there can be no more processes or files.
+    """
+
+    def __init__(self, name: str, *, private: bool = False, options: Optional[Mapping[str, Any]] = None) -> None:
+        self._name, self._owner = name, os.getpid()
+        self._read, write = os.pipe()
+        self._environment = child_environment()
+        # nothing there multiplies matrices, and a thread for each processor takes time to start
+        environment = {**self._environment, "OPENBLAS_NUM_THREADS": "1", **variables_for(options or {})}
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", MODULE, "--name", name, "--ready-fd", str(write)] + ["--private"] * private,
+                stdin=subprocess.DEVNULL, pass_fds=[write], start_new_session=True, cwd="/", env=environment)
+        except BaseException:
+            os.close(self._read)
+            raise
+        finally:
+            os.close(write)
+
+    def is_current(self) -> bool:
+        """Whether it is our child, lives, and sees the environment that one would see that is started now."""
+        return (self._owner == os.getpid() and self._environment == child_environment()
+                and self._process.poll() is None)
+
+    def wait(self, timeout_s: float = READY_TIMEOUT_S) -> Launched:
+        """Return when it is ready; raises as ``launch``, it has ended then."""
+        told = self._told(timeout_s)
+        process = self._process
+        if not told.get("ready"):
+            _end(process, patience_s=0.0 if "text" in told else _LAST_WORDS_S)
+            if "code" in told:
+                raise received(told["code"], told["text"])
+            raise NotStartedError("daemon {!r}".format(self._name), told.get("text") or "exit code {}, see {}".format(
+                process.returncode, names.run_dir(self._name).log))
+        return Launched(process, told["pid"], self._name)
+
+    def end(self) -> None:
+        """End it, once it can leave without a trace; in a forked child nothing but the child's copies is closed."""
+        if self._owner != os.getpid():
+            os.close(self._read)
+            return
+        self._told(READY_TIMEOUT_S)
+        self._process.terminate()
+        _end(self._process, patience_s=_END_S)
+
+    def _told(self, timeout_s: float) -> Dict[str, Any]:
+        try:
+            return _read_all(self._read, timeout_s)
+        finally:
+            os.close(self._read)
+
+
 def launch(name: str, *, private: bool = False, options: Optional[Mapping[str, Any]] = None,
            timeout_s: float = READY_TIMEOUT_S) -> Launched:
     """Start a daemon in a session of its own and return when it is ready.
@@ -64,29 +126,7 @@ def launch(name: str, *, private: bool = False, options: Optional[Mapping[str, A
         AscpipeError: why it refused to start, by the class of its code.
         NotStartedError: it died without a word, or took too long; it has ended.
     """
-    read, write = os.pipe()
-    command = [sys.executable, "-m", MODULE, "--name", name, "--ready-fd", str(write)] + ["--private"] * private
-    # nothing there multiplies matrices, and a thread for each processor takes time to start
-    environment = {**child_environment(), "OPENBLAS_NUM_THREADS": "1", **variables_for(options or {})}
-    try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[write], start_new_session=True,
-                                   cwd="/", env=environment)
-    except BaseException:
-        os.close(read)
-        raise
-    finally:
-        os.close(write)
-    try:
-        told = _read_all(read, timeout_s)
-    finally:
-        os.close(read)
-    if not told.get("ready"):
-        _end(process, patience_s=0.0 if "text" in told else _LAST_WORDS_S)
-        if "code" in told:
-            raise received(told["code"], told["text"])
-        raise NotStartedError("daemon {!r}".format(name), told.get("text") or "exit code {}, see {}".format(
-            process.returncode, names.run_dir(name).log))
-    return Launched(process, told["pid"], name)
+    return Launching(name, private=private, options=options).wait(timeout_s)
 
 
 def _end(process: "subprocess.Popen[bytes]", patience_s: float) -> None:

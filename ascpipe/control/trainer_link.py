@@ -13,6 +13,7 @@ from ascpipe import __version__, names
 from ascpipe.config import Settings, load_settings
 from ascpipe.control import fdsocket, launch, messages
 from ascpipe.control.client import ask
+from ascpipe.control.lock import is_held
 from ascpipe.errors import (
     AscpipeError,
     BusyError,
@@ -170,13 +171,54 @@ class TrainerLink:
             _end(self._process)
 
 
-def connect(daemon: Optional[str] = None, *, layout: int) -> TrainerLink:
+class Begun:
+    """A private daemon that loads while its trainer does something else; ``begin`` makes it, ``connect`` takes it.
+
+    Args:
+        settings: in force when it began.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._launching: Optional[launch.Launching] = launch.Launching(names.private_name(os.getpid()), private=True)
+
+    def take(self, settings: Settings) -> Optional[launch.Launched]:
+        """The daemon, once it is ready, if it is as one that began now; raises as ``launch.launch``."""
+        launching = self._launching
+        if launching is None or not launching.is_current() or settings != self._settings:
+            return None
+        self._launching = None
+        return launching.wait()
+
+    def end(self) -> None:
+        """End it, unless it was taken. Idempotent."""
+        launching, self._launching = self._launching, None
+        if launching is not None:
+            launching.end()
+
+
+def begin(daemon: Optional[str] = None) -> Optional[Begun]:
+    """Start the private daemon that ``connect`` will need, and return at once; None where it will need none.
+
+    It is never needed: what is wrong is said by ``connect``, which starts one where none has begun, or where it ended
+    because nobody came, or the settings are others meanwhile.
+    """
+    try:
+        if daemon or os.environ.get(names.NAME_VARIABLE) or is_held(names.run_dir(names.DEFAULT_NAME)):
+            return None
+        return Begun(load_settings())
+    except (AscpipeError, OSError):
+        return None
+
+
+def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun] = None) -> TrainerLink:
     """Find a daemon and register with it.
 
     Args:
         daemon: name of the daemon; else $ASCPIPE_NAME.  Without either: the one named ``default`` if it runs,
             is ours and is free, else a private one that ends with this process.
         layout: ``ascpipe.shm.layout.layout_hash()``.
+        begun: what ``begin`` has started; used for a private daemon, or ended.
 
     Raises:
         NotRunningError: the daemon that was named is not there.
@@ -185,15 +227,28 @@ def connect(daemon: Optional[str] = None, *, layout: int) -> TrainerLink:
         VersionError: it was built from another layout.
         AscpipeError: any other reason, such as a private daemon that cannot start.
     """
-    settings = load_settings()
-    named = daemon or os.environ.get(names.NAME_VARIABLE)
-    if named:
-        return _register(names.run_dir(named), layout, settings, None)
     try:
-        return _register(names.run_dir(names.DEFAULT_NAME), layout, settings, None)
-    except (NotRunningError, BusyError, RunDirError):
-        pass  # no free default daemon of ours: the usual case
-    launched = launch.launch(names.private_name(os.getpid()), private=True)
+        settings = load_settings()
+        named = daemon or os.environ.get(names.NAME_VARIABLE)
+        if named:
+            return _register(names.run_dir(named), layout, settings, None)
+        try:
+            return _register(names.run_dir(names.DEFAULT_NAME), layout, settings, None)
+        except (NotRunningError, BusyError, RunDirError):
+            pass  # no free default daemon of ours: the usual case
+        launched = None if begun is None else begun.take(settings)
+        if launched is not None:
+            try:
+                return _register_with_private(launched, layout, settings)
+            except NotRunningError:
+                pass  # nobody came for too long, and it left just now
+        return _register_with_private(launch.launch(names.private_name(os.getpid()), private=True), layout, settings)
+    finally:
+        if begun is not None:
+            begun.end()
+
+
+def _register_with_private(launched: launch.Launched, layout: int, settings: Settings) -> TrainerLink:
     try:
         return _register(names.run_dir(launched.name), layout, settings, launched.process)
     except BaseException:

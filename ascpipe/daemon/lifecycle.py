@@ -72,6 +72,11 @@ class TrainerGone:
 
 
 @dataclass(frozen=True)
+class LauncherGone:
+    """Who has launched a private daemon, to register with it, has ended."""
+
+
+@dataclass(frozen=True)
 class StopAsked:
     """By ``ascpipe stop`` or a signal; ``reason`` says which."""
 
@@ -108,7 +113,8 @@ class Tick:
     """Time has passed."""
 
 
-Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, TrainerGone, StopAsked, WorkerEnded, Tick]
+Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, TrainerGone, LauncherGone, StopAsked,
+              WorkerEnded, Tick]
 
 
 # ---- actions
@@ -236,6 +242,8 @@ class Lifecycle:
             return [HandOutTable(event.table)] if self.state == states.SERVING else []
         if isinstance(event, TrainerGone):
             return self._trainer_gone(now)
+        if isinstance(event, LauncherGone):
+            return self._leave() if self._private and self.state == states.IDLE else []
         return self._stop(event)
 
     def _tick(self, now: float) -> List[Action]:

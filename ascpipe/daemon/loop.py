@@ -61,6 +61,7 @@ class Daemon:
                         + [Worker(TABLE, i) for i in range(settings.table_workers)])
         self._life = Lifecycle(workers, private, time.monotonic())
         self._started = time.monotonic()
+        self._launcher = os.getppid()
         self._trainer: Optional[Lifeline] = None
         self._trainer_pid, self._trainer_since = 0, ""
         self._run_number = secrets.randbelow(_RUNS)
@@ -89,6 +90,8 @@ class Daemon:
             self._drain_signals(fds)
             for reason in self._stop_reasons[:1]:
                 self._handle(lifecycle.StopAsked(reason))
+            if os.getppid() != self._launcher:
+                self._handle(lifecycle.LauncherGone())
             self._lifelines.serve(fds)
             if self._trainer is not None and any(fd in fds for fd in self._trainer.fds()):
                 self._trainer_gone("died or closed its lifeline")

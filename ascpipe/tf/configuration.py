@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Optional,
 
 import tensorflow as tf
 
+from ascpipe.control import trainer_link
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import ranks
 from ascpipe.tf.graph_state import GraphState
@@ -97,6 +98,8 @@ class Configuration:
         self.hybrid_manager_config = HybridManagerConfig(self)
         self.train_params_config = TrainParamsConfig(self)
         self.feature_spec_config = self.optimizer_config = SubConfig(self)
+        self._begun: Optional[trainer_link.Begun] = None
+        self._expects_pipeline = False
         self._at_end: List[Callable[[], None]] = []
         self._stream_numbers = itertools.count()
 
@@ -138,6 +141,17 @@ class Configuration:
             return known[name].shape.number
         return len(known) + sum(other not in known for other in before)
 
+    def expect_pipeline(self) -> None:
+        """A pipeline will be started: a private daemon, if it takes one, begins to load beside the program."""
+        if not self._expects_pipeline:
+            self._expects_pipeline = True
+            self._begun = trainer_link.begin(self.daemon)
+
+    def take_begun(self) -> Optional[trainer_link.Begun]:
+        """The daemon that has begun, if one has; it is the caller's from now on."""
+        begun, self._begun = self._begun, None
+        return begun
+
     def running_pipeline(self) -> "Pipeline":
         """The pipeline. Raises ``RuntimeError`` before ``start_asc_pipeline``."""
         if self.pipeline is None:
@@ -151,6 +165,9 @@ class Configuration:
     def close(self) -> None:
         """Call what ``at_end`` was given, all of it whatever fails; the first error goes up."""
         with contextlib.ExitStack() as ends:
+            begun = self.take_begun()
+            if begun is not None:
+                ends.callback(begun.end)
             for end in self._at_end:
                 ends.callback(end)
             self._at_end = []

@@ -255,7 +255,8 @@ def start_asc_pipeline() -> None:
 def _start(configuration: Configuration, state: GraphState) -> Pipeline:
     native.ops()  # a missing library is found before a daemon is started
     with contextlib.ExitStack() as undo:
-        link = trainer_link.connect(configuration.daemon, layout=layout.layout_hash())
+        link = trainer_link.connect(configuration.daemon, layout=layout.layout_hash(),
+                                    begun=configuration.take_begun())
         undo.callback(link.close)
         streams = [stream_shape(state, stream) for stream in state.streams()]
         tables = [_with_homes(table.shape, state.slots.get(table.table_name, ())) for table in state.tables.values()]

@@ -172,6 +172,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         shape = native.TableShape(native.NO_TABLE, table_name, width, int(device_vocabulary_size), 0, 0, 0.0, 0.0, 0.0)
         tables[table_name] = Table(shape, None, key_dtype, is_save=is_save)
         return tables[table_name]
+    configuration.expect_pipeline()
     first = row_initializer(emb_initializer, table_name, width, graph.seed)
     number = configuration.table_number(table_name, list(tables))
     shape = native.TableShape(number, table_name, width, int(device_vocabulary_size), first.seed, first.kind,

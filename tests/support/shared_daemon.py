@@ -24,10 +24,11 @@ class SharedDaemon:
         self._daemon: Optional[DaemonProcess] = None
         self._was_lent = False
 
-    def connect(self, daemon: Optional[str] = None, *, layout: int) -> trainer_link.TrainerLink:
+    def connect(self, daemon: Optional[str] = None, *, layout: int,
+                begun: Optional[trainer_link.Begun] = None) -> trainer_link.TrainerLink:
         """``trainer_link.connect``, to this daemon where a private one would do."""
         if daemon or any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ):
-            return _connect(daemon, layout=layout)
+            return _connect(daemon, layout=layout, begun=begun)
         if not self._runs():
             self.end()
             self._daemon = DaemonProcess("shared", spared=True, ring_bytes=RING_BYTES)

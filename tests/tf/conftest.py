@@ -42,5 +42,6 @@ def _daemon(request, monkeypatch, _shared_daemon):
         yield
         return
     monkeypatch.setattr(trainer_link, "connect", _shared_daemon.connect)
+    monkeypatch.setattr(trainer_link, "begin", lambda daemon: None)
     yield
     _shared_daemon.require_back()

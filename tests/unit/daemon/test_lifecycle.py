@@ -21,6 +21,7 @@ from ascpipe.daemon.lifecycle import (
     FailSession,
     HandOutStream,
     HandOutTable,
+    LauncherGone,
     Lifecycle,
     SessionStarted,
     StartWorker,
@@ -160,6 +161,11 @@ def test_a_private_daemon_does_not_wait_for_ever_for_its_trainer():
     assert life.next_look() == PRIVATE_PATIENCE_S
     assert life.handle(Tick(), PRIVATE_PATIENCE_S - 0.1) == []
     assert Exit() in life.handle(Tick(), PRIVATE_PATIENCE_S)
+
+
+def test_a_private_daemon_leaves_when_its_launcher_ends_before_it_registers_and_others_do_not():
+    assert started(private=True).handle(LauncherGone(), 1.0) == [EndWorkers(), CloseSession(), Exit()]
+    assert started().handle(LauncherGone(), 1.0) == serving(private=True).handle(LauncherGone(), 1.0) == []
 
 
 def test_a_stop_tells_a_trainer_that_is_served():
