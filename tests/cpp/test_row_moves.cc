@@ -158,20 +158,36 @@ TEST(MovesInAnyBlocksGiveTheSameRows) {
   CHECK_EQ(std::memcmp(whole.homes, parts.homes, sizeof(whole.homes)), 0);
 }
 
+// Rows and optimizer slots of some width, with home rows that begin `shift` floats after a cache line.
+void CheckCopiedWhole(std::int64_t width, std::int64_t shift) {
+  Fixture fixture;
+  const std::int64_t floats = 2 * width;
+  std::vector<float> device(kSlots * width), other(kSlots * width), memory(kHomes * floats + 32, -1.0f);
+  for (std::size_t i = 0; i < device.size(); ++i) {
+    device[i] = static_cast<float>(i);
+    other[i] = 1000.0f + static_cast<float>(i);
+  }
+  float* home = memory.data();
+  while (reinterpret_cast<std::uintptr_t>(home) % layout::kCacheLine != 0) ++home;
+  home += shift;
+  fixture.state = {{device.data(), width, width, 0.0f}, {other.data(), width, width, 0.0f}};
+  fixture.table.home.data = home;
+  fixture.table.home.row_floats = floats;
+  const std::vector<float> before = device, other_before = other;
+  CHECK(fixture.Move().ok());
+  const std::size_t bytes = static_cast<std::size_t>(width) * sizeof(float);
+  CHECK_EQ(std::memcmp(&home[4 * floats], &before[3 * width], bytes), 0);
+  CHECK_EQ(std::memcmp(&home[4 * floats + width], &other_before[3 * width], bytes), 0);
+  CHECK_EQ(std::memcmp(&home[1 * floats], &before[0], bytes), 0);
+  CHECK_EQ(std::memcmp(&device[3 * width], &home[5 * floats], bytes), 0);
+  CHECK_EQ(std::memcmp(&other[3 * width], &home[5 * floats + width], bytes), 0);
+  CHECK_EQ(home[4 * floats - 1], -1.0f);
+  CHECK_EQ(home[5 * floats], -1.0f);
+}
+
 TEST(RowsOfEveryWidthAreCopiedWhole) {
-  for (const std::int64_t width : {1, 2, 3, 8, 15, 16, 32, 64, 65}) {
-    Fixture fixture;
-    std::vector<float> device(kSlots * width), home(kHomes * width, -1.0f);
-    for (std::size_t i = 0; i < device.size(); ++i) device[i] = static_cast<float>(i);
-    fixture.state = {{device.data(), width, width, 0.0f}};
-    fixture.table.home.data = home.data();
-    fixture.table.home.row_floats = width;
-    const std::vector<float> before = device;
-    CHECK(fixture.Move().ok());
-    CHECK_EQ(std::memcmp(&home[4 * width], &before[3 * width], width * sizeof(float)), 0);
-    CHECK_EQ(std::memcmp(&device[3 * width], &home[5 * width], width * sizeof(float)), 0);
-    CHECK_EQ(home[4 * width - 1], -1.0f);
-    CHECK_EQ(home[5 * width], -1.0f);
+  for (const std::int64_t width : {1, 2, 3, 8, 15, 16, 32, 48, 64, 65}) {
+    for (const std::int64_t shift : {0, 1, 4, 8}) CheckCopiedWhole(width, shift);
   }
 }
 

@@ -5,6 +5,10 @@
 #include <cstdint>
 #include <cstring>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace ascpipe {
 
 constexpr std::int64_t kRowsAhead = 12;  // rows asked for before they are moved
@@ -36,6 +40,31 @@ inline void CopyFloats(float* to, const float* from, std::int64_t count) {
 }
 
 constexpr std::int64_t kLineFloats = 16, kMostPrefetched = 64;
+
+// Whether whole cache lines can be written past the cache: for rows that nobody reads soon, no line is fetched only to
+// be overwritten, and none that is in use has to go for it.  PastTheCache ends a number of such copies: before it
+// other threads may see nothing of them, whatever is stored or locked afterwards.
+#ifdef __SSE2__
+constexpr bool kCopiesPastTheCache = true;
+
+// `to` begins a cache line, and `count` is a multiple of kLineFloats.
+inline void CopyPastTheCache(float* to, const float* from, std::int64_t count) {
+  for (const float* const end = from + count; from < end; from += kLineFloats, to += kLineFloats) {
+    const __m128 first = _mm_loadu_ps(from), second = _mm_loadu_ps(from + 4);
+    const __m128 third = _mm_loadu_ps(from + 8), fourth = _mm_loadu_ps(from + 12);
+    _mm_stream_ps(to, first);
+    _mm_stream_ps(to + 4, second);
+    _mm_stream_ps(to + 8, third);
+    _mm_stream_ps(to + 12, fourth);
+  }
+}
+
+inline void PastTheCache() { _mm_sfence(); }
+#else
+constexpr bool kCopiesPastTheCache = false;
+inline void CopyPastTheCache(float* to, const float* from, std::int64_t count) { CopyFloats(to, from, count); }
+inline void PastTheCache() {}
+#endif
 
 // Asks for the beginning of a row that will be written; the rest of a long one comes by itself.
 inline void PrefetchRow(const float* row, std::int64_t floats) {

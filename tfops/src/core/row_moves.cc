@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "core/row_copy.h"
 
@@ -9,11 +10,33 @@ namespace ascpipe {
 
 namespace {
 
+constexpr std::int64_t kMostInt32 = std::numeric_limits<std::int32_t>::max();
+static_assert(kLineFloats * sizeof(float) == layout::kCacheLine, "a line of rows is a cache line");
+
 void PrefetchState(const std::vector<StateRows>& state, std::int64_t slot) {
   for (const StateRows& rows : state) PrefetchRow(rows.row(slot), rows.width);
 }
 
 bool IsIn(std::int64_t value, std::int64_t limit) { return value >= 0 && value < limit; }
+
+// Index of the first of `count` values that is not in [lowest, limit), or `count`.
+std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::int64_t lowest, std::int64_t limit) {
+  // All of them first, by one comparison each and without a branch: so several fit into one instruction.
+  const std::uint32_t from = static_cast<std::uint32_t>(lowest);
+  const std::uint32_t range = static_cast<std::uint32_t>(std::min(limit, kMostInt32 + 1) - lowest);
+  std::uint32_t outside = 0;
+  for (std::int64_t i = 0; i < count; ++i) outside |= static_cast<std::uint32_t>(values[i]) - from >= range;
+  if (outside == 0) return count;
+  return std::find_if(values, values + count,
+                      [=](std::int32_t value) { return value < lowest || value >= limit; }) - values;
+}
+
+// Whether all home rows, and all parts of them, begin and end with a cache line.
+bool IsWholeLines(const HomeRows& home, const std::vector<StateRows>& state) {
+  return reinterpret_cast<std::uintptr_t>(home.data) % layout::kCacheLine == 0 &&
+         std::all_of(state.begin(), state.end(),
+                     [](const StateRows& rows) { return rows.width % kLineFloats == 0; });
+}
 
 // What a record says that cannot be.
 template <typename... Parts>
@@ -28,12 +51,11 @@ bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, const P
               const PlanOutputs& outputs, std::int64_t* bad) {
   const layout::Part* part = ring.part(frame, table_index);
   const std::int32_t* values = ring.array<std::int32_t>(frame, part->*column.values);
-  for (std::int64_t i = 0; i < outputs.slots.count; ++i) {
-    if (values[i] < column.lowest || values[i] >= column.limit) {
-      *bad = i;
-      return false;
-    }
-    outputs.slots.data[i] = values[i];
+  std::copy(values, values + outputs.slots.count, outputs.slots.data);
+  const std::int64_t outside = FirstOutside(outputs.slots.data, outputs.slots.count, column.lowest, column.limit);
+  if (outside < outputs.slots.count) {
+    *bad = outside;
+    return false;
   }
   CopyRestore(ring, frame, table_index, outputs);
   return true;
@@ -85,11 +107,11 @@ CoreStatus RowMoves::Read(const RingView& ring, std::int64_t frame, int table_in
     return Damaged(*table.name, "moves ", loads_, " rows from and ", outs_,
                    " rows to the host, but rows of this table stay where they are");
   }
-  for (std::int64_t i = 0; i < outs_; ++i) {
-    if (!IsIn(out_slots_[i], table.device_rows) || !IsIn(out_homes_[i], homes)) {
-      return Damaged(*table.name, "moves slot ", out_slots_[i], " of ", table.device_rows, " to home row ",
-                     out_homes_[i], " of ", homes);
-    }
+  const std::int64_t outside = std::min(FirstOutside(out_slots_, outs_, 0, table.device_rows),
+                                        FirstOutside(out_homes_, outs_, 0, homes));
+  if (outside < outs_) {
+    return Damaged(*table.name, "moves slot ", out_slots_[outside], " of ", table.device_rows, " to home row ",
+                   out_homes_[outside], " of ", homes);
   }
   for (std::int64_t i = 0; i < fresh_ + loads_; ++i) {
     const std::int32_t index = move_in_[i];
@@ -105,15 +127,26 @@ CoreStatus RowMoves::Read(const RingView& ring, std::int64_t frame, int table_in
 }
 
 void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
+  // A row that goes is one that no batch in the window needs, or the last that one does.
+  if (kCopiesPastTheCache && IsWholeLines(table_->home, *table_->state)) {
+    OutBy<CopyPastTheCache, false>(begin, end);
+    PastTheCache();
+  } else {
+    OutBy<CopyFloats, true>(begin, end);
+  }
+}
+
+template <void (*Copy)(float*, const float*, std::int64_t), bool kFetchesHome>
+void RowMoves::OutBy(std::int64_t begin, std::int64_t end) const {
   const HomeRows& home = table_->home;
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kRowsAhead < end) {
-      PrefetchRow(home.data + out_homes_[i + kRowsAhead] * home.row_floats, home.row_floats);
+      if (kFetchesHome) PrefetchRow(home.data + out_homes_[i + kRowsAhead] * home.row_floats, home.row_floats);
       PrefetchState(*table_->state, out_slots_[i + kRowsAhead]);
     }
     float* to = home.data + out_homes_[i] * home.row_floats;
     for (const StateRows& rows : *table_->state) {
-      CopyFloats(to, rows.row(out_slots_[i]), rows.width);
+      Copy(to, rows.row(out_slots_[i]), rows.width);
       to += rows.width;
     }
   }

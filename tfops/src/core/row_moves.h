@@ -87,6 +87,8 @@ class RowMoves {
   void In(std::int64_t begin, std::int64_t end) const;
 
  private:
+  template <void (*Copy)(float*, const float*, std::int64_t), bool kFetchesHome>
+  void OutBy(std::int64_t begin, std::int64_t end) const;
   void Begin(std::int32_t index) const;
   void Load(std::int32_t index) const;
 
