@@ -171,12 +171,12 @@ class ClaimWait : public PlanWait {
     RingWorker();
   }
 
-  // From here to DONE: no wait, nothing that may fail for want of memory, no early return.
+  // From here to DONE: no wait, nothing that may fail for want of memory, no early return.  The worker is rung once, at
+  // DONE: what it does after the claim would take processors from the threads that move rows.
   Status Claimed(const PlanOutputs& outputs, const std::vector<StateRows>& state) {
     const std::int64_t number = frame();
     // After the CAS, never before: a trained ticket is counted by every table.
     if (Exchange(&ring().frame(number)->trained, 1u) == 0) FetchAdd(&ring().header()->trained, std::int64_t{1});
-    RingWorker();
     Status status = PlanIsSound();
     MovedTable table = Moved(state);
     if (status.ok()) status = Copy(outputs, {Places(), layout::kSlotNone, table.device_rows});
