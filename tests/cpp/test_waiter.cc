@@ -119,6 +119,25 @@ TEST(AFailedPipelineLetsNobodyOnAtOnce) {
   CHECK(!fixture.waiter->TryAtOnce(&wait, &status));
 }
 
+TEST(WhereNobodyWaitsTheThreadIsNotWokenByTheBell) {
+  Fixture fixture;
+  const auto wait = fixture.Add();
+  Exchange(&fixture.word, 1u);
+  fixture.waiter->Wake();
+  CHECK(wait->Result().ok());
+  layout::Bell* bell = fixture.session.bells + layout::kBellTrainer;
+  const std::int64_t until = NowNs() + 10000000000;
+  while (LoadAcquire(&bell->waiting) != 0 && NowNs() < until) std::this_thread::yield();
+  const std::uint32_t before = LoadAcquire(&bell->futex);
+  for (int i = 0; i < 100; ++i) fixture.waiter->Wake();
+  CHECK_EQ(LoadAcquire(&bell->futex), before);
+  Exchange(&fixture.word, 0u);
+  const auto next = fixture.Add();
+  Exchange(&fixture.word, 1u);
+  fixture.waiter->Wake();
+  CHECK(next->Result().ok());
+}
+
 TEST(ThousandsOfPublicationsLoseNoWakeUp) {
   Fixture fixture;
   for (int i = 0; i < 3000; ++i) {

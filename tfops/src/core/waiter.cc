@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "core/interrupt.h"
 #include "core/ticket.h"
@@ -64,7 +65,11 @@ void Waiter::Start() {
 }
 
 void Waiter::Stop() {
-  stop_.store(true);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_.store(true);
+  }
+  wanted_.notify_all();
   Wake();
   if (!thread_.joinable()) return;
   thread_.join();
@@ -87,6 +92,7 @@ void Waiter::Add(std::shared_ptr<Wait> wait) {
     wait->Finish(Error(Code::kCancelled, "the pipeline was stopped"));
     return;
   }
+  wanted_.notify_all();
   Wake();
 }
 
@@ -110,12 +116,14 @@ void Waiter::Run() {
   BellOwner bell(session_.bells + layout::kBellTrainer, settings_.spin_us);
   while (!stop_.load()) {
     LookAround();
+    SaysFirst(&bell);
+    if (IsIdle()) continue;
     expired_ = false;
     while (!stop_.load() && Round()) {
     }
     SaysFirst(&bell);
     // What the look-around finds is not published by a bell, so it must not pass for a lost wake-up.
-    bell.WaitSlice([this] { return stop_.load() || (Round() && !expired_); });
+    bell.WaitSlice([this] { return stop_.load() || waiting_.load() == 0 || (Round() && !expired_); });
   }
   TakeNew();
   for (const auto& wait : waits_) {
@@ -125,6 +133,13 @@ void Waiter::Run() {
   waiting_.fetch_sub(static_cast<int>(waits_.size()));
   waits_.clear();
   bell.Says(layout::kWaitNone, -1, 0);
+}
+
+bool Waiter::IsIdle() {
+  if (waiting_.load() > 0) return false;
+  std::unique_lock<std::mutex> lock(mutex_);
+  return !wanted_.wait_for(lock, std::chrono::milliseconds(kSliceMs),
+                           [this] { return stop_.load() || waiting_.load() > 0; });
 }
 
 bool Waiter::TakeNew() {

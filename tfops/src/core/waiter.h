@@ -4,6 +4,7 @@
 #define ASCPIPE_CORE_WAITER_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -81,6 +82,9 @@ class Waiter {
  private:
   void Run();
   bool Round();
+  // Sleeps while nobody waits, at most a slice, and away from the bell, so that those who publish a word need not wake
+  // this thread for nothing.  True: nobody waits.
+  bool IsIdle();
   bool TakeNew();
   std::int64_t TimeoutNs() const { return static_cast<std::int64_t>(settings_.wait_timeout_s * 1e9); }
   bool End(Wait* wait, CoreStatus* status);
@@ -100,6 +104,7 @@ class Waiter {
   bool expired_ = false;  // a round ended a wait because of time or a stop, not because of a word
 
   std::mutex mutex_;
+  std::condition_variable wanted_;  // of new_ and stop_
   std::vector<std::shared_ptr<Wait>> new_;
   CoreStatus failure_;  // set once
   std::atomic<bool> failing_{false};
