@@ -2,12 +2,14 @@
 #ifndef ASCPIPE_CORE_BLOCKS_H_
 #define ASCPIPE_CORE_BLOCKS_H_
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <mutex>
+
+#include "core/bell.h"
 
 namespace ascpipe {
 
@@ -24,21 +26,33 @@ class Blocks {
     while ((begin = next_.fetch_add(block_)) < total_) {
       const std::int64_t end = std::min(total_, begin + block_);
       (*work_)(begin, end);
-      done_.fetch_add(end - begin);
+      if (done_.fetch_add(end - begin) + end - begin < total_) continue;
+      std::lock_guard<std::mutex> lock(mutex_);  // so that who has just looked is asleep, and hears it
+      all_done_.notify_all();
     }
   }
 
-  // After Take: waits for the blocks that other threads are at work on, some ten microseconds.
-  void Await() const {
-    while (done_.load() < total_) sched_yield();
+  // After Take: waits for the blocks that other threads are at work on, some ten microseconds; longer if such a thread
+  // has lost its processor.  Then sleeping gives it this one, where looking again and again would keep it.
+  void Await() {
+    const std::int64_t until = NowNs() + kLooksNs;
+    do {
+      if (done_.load() == total_) return;
+    } while (NowNs() < until);
+    std::unique_lock<std::mutex> lock(mutex_);
+    all_done_.wait(lock, [this] { return done_.load() == total_; });
   }
 
  private:
+  static constexpr std::int64_t kLooksNs = 30000;
+
   const std::int64_t total_;
   const std::int64_t block_;
   const Work* const work_;
   std::atomic<std::int64_t> next_{0};
   std::atomic<std::int64_t> done_{0};
+  std::mutex mutex_;
+  std::condition_variable all_done_;
 };
 
 }  // namespace ascpipe
