@@ -15,7 +15,7 @@ from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import RingView
 
 FRAMES = 8
-SPIN_US = 20  #: as the workers' default
+SPIN_US = 200  #: as the workers' default
 TIMEOUT_S = 60.0
 
 _TAIL = layout.RING.fields["tail"][1] // 8

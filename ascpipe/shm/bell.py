@@ -6,6 +6,10 @@ sets `waiting` by a full fence before its last look.  So either the publisher se
 sees what was published (``# SYNC bell``).  The futex is a word of its own: it is bumped before the wake,
 so a ring between the owner's look and its sleep makes the sleep end at once.
 
+Falling asleep and being woken takes longer than many a wait.  So an owner looks again and again before it
+sleeps, for as long as waits have lasted of late, and not at all after one that was long: where batches
+follow each other closely nobody sleeps, and who waits for a step of training leaves the processor to it.
+
 The C++ twin is ``tfops/src/core/bell.h``.
 """
 import time
@@ -17,6 +21,7 @@ from ascpipe.shm import layout, syscalls
 
 SLICE_S = 0.05  #: longest sleep without a look at `stop`, where the owner does not allow for longer ones
 _GRACE_S = 0.02  # a publisher may have been preempted between publishing and ringing
+_LEAST_SPIN_NS = 20_000  # after a wait that was shorter
 
 _FUTEX = layout.BELL.fields["futex"][1] // 4
 _WAITING = layout.BELL.fields["waiting"][1] // 4
@@ -39,13 +44,18 @@ def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
     syscalls.futex_bump_and_wake(words.ctypes.data + 4 * _FUTEX)
 
 
+def spin_after(waited_ns: int, most_ns: int) -> int:
+    """How long to spin in the next wait after one that lasted ``waited_ns``, where ``most_ns`` is allowed."""
+    return min(most_ns, max(2 * waited_ns, _LEAST_SPIN_NS)) if waited_ns <= most_ns else 0
+
+
 class Bell:
     """One bell of a session segment, for its owner (``wait``, ``says``) or for others (``ring``).
 
     Args:
         session_buffer: uint8[layout.SESSION_BYTES], the mapped session segment.
         index: ``layout.BELL_*``.
-        spin_us: how long ``wait`` looks again and again before it sleeps, in microseconds.
+        spin_us: how long ``wait`` looks again and again before it sleeps, at most, in microseconds.
     """
 
     def __init__(self, session_buffer: "np.ndarray[Any, Any]", index: int, spin_us: int = 0) -> None:
@@ -56,7 +66,7 @@ class Bell:
         self._words = _bell_words(session_buffer, index)
         self._fields = self._words.view(layout.BELL)[0]
         self._futex_address = self._words.ctypes.data + 4 * _FUTEX
-        self._spin_ns = spin_us * 1000
+        self._spin_ns = self._most_spin_ns = spin_us * 1000
 
     def ring(self) -> None:
         """Wake the owner if it sleeps.  What it should see must be published before, by a full fence."""
@@ -83,17 +93,20 @@ class Bell:
         if ready():
             return True
         deadline = time.monotonic() + timeout_s
-        if self._spin_ns:
-            spin_until = time.perf_counter_ns() + self._spin_ns
-            while time.perf_counter_ns() < spin_until:
-                if ready():
-                    return True
+        began = now = time.perf_counter_ns()
+        while now - began < self._spin_ns:
+            if ready():
+                self._spin_ns = spin_after(now - began, self._most_spin_ns)
+                return True
+            now = time.perf_counter_ns()
         slice_s = SLICE_S
         while True:
             if stop():
                 return ready()
             if self._sleep_once(ready, stop, max(0.0, min(slice_s, deadline - time.monotonic()))):
+                self._spin_ns = spin_after(self._woken - began, self._most_spin_ns)
                 return True
+            self._spin_ns = 0
             slice_s = min(2 * slice_s, longest_slice_s)
             if time.monotonic() >= deadline:
                 return ready()
@@ -102,6 +115,7 @@ class Bell:
         """One sleep; whether the condition holds afterwards."""
         words, load = self._words, self._atomics.load_acquire_u32
         self._atomics.exchange_u32(words, _WAITING, 1)  # SYNC bell
+        self._woken = time.perf_counter_ns()
         try:
             seen = load(words, _FUTEX)
             if ready():
@@ -110,6 +124,7 @@ class Bell:
                 return False
             self._fields["sleeps"] += 1
             woken = syscalls.futex_wait(self._futex_address, seen, longest_s)
+            self._woken = time.perf_counter_ns()  # before `ready`, which may do what was waited for
             if not ready():
                 return False
             if not woken and load(words, _FUTEX) == seen:

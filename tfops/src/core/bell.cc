@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 
@@ -12,6 +13,7 @@ namespace ascpipe {
 
 namespace {
 constexpr int kRungWithinMs = 20;  // a publisher may lose its core between its two stores
+constexpr std::int64_t kLeastSpinNs = 20000;  // after a wait that was shorter
 }  // namespace
 
 std::int64_t NowNs() {
@@ -33,7 +35,12 @@ bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms) {
   return !(result != 0 && errno == ETIMEDOUT);
 }
 
-BellOwner::BellOwner(layout::Bell* bell, int spin_us) : bell_(bell), spin_ns_(std::int64_t{1000} * spin_us) {
+std::int64_t SpinAfter(std::int64_t waited_ns, std::int64_t most_ns) {
+  return waited_ns <= most_ns ? std::min(most_ns, std::max(2 * waited_ns, kLeastSpinNs)) : 0;
+}
+
+BellOwner::BellOwner(layout::Bell* bell, int spin_us)
+    : bell_(bell), most_spin_ns_(std::int64_t{1000} * spin_us), spin_ns_(most_spin_ns_) {
   StoreRelease(&bell_->pid, static_cast<std::int32_t>(getpid()));
 }
 

@@ -22,6 +22,10 @@ bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms);
 
 std::int64_t NowNs();  // monotonic
 
+// How long to spin in the next wait after one that lasted `waited_ns`, where `most_ns` is allowed: as long as waits have
+// lasted of late, and not at all after a long one, so that who waits for a step leaves the processor to it.
+std::int64_t SpinAfter(std::int64_t waited_ns, std::int64_t most_ns);
+
 // Wakes the owner if it sleeps or is about to.
 inline void Ring(layout::Bell* bell) {
   FullFence();  // SYNC bell: what was published before is seen by who announces itself after
@@ -34,18 +38,24 @@ class BellOwner {
   BellOwner(layout::Bell* bell, int spin_us);
 
   // Returns when `ready()` is true, or after one slice; the caller looks at its stop flags in between.
-  // `ready` may do work: it is called until it says true once.
+  // `ready` may do work: it is called until it says true once. What it then takes is not waited for.
   template <typename Ready>
   bool WaitSlice(Ready ready, int slice_ms = kSliceMs) {
-    const std::int64_t until = NowNs() + spin_ns_;
-    do {
-      if (ready()) return true;
-    } while (NowNs() < until);
+    if (ready()) return true;
+    const std::int64_t began = NowNs();
+    std::int64_t now = began;
+    for (; now - began < spin_ns_; now = NowNs()) {
+      if (ready()) {
+        spin_ns_ = SpinAfter(now - began, most_spin_ns_);
+        return true;
+      }
+    }
     Exchange(&bell_->waiting, 1u);  // SYNC bell
     const std::uint32_t seen = LoadAcquire(&bell_->futex);
     bool is_ready = ready();
     if (!is_ready) {
       const bool rung = FutexSleep(&bell_->futex, seen, slice_ms);
+      spin_ns_ = SpinAfter(NowNs() - began, most_spin_ns_);
       Count(&bell_->sleeps, std::uint64_t{1});
       is_ready = ready();
       if (is_ready && !rung && !WasRung(seen)) Count(&bell_->late, std::uint64_t{1});
@@ -62,6 +72,7 @@ class BellOwner {
   bool WasRung(std::uint32_t seen) const;
 
   layout::Bell* bell_;
+  const std::int64_t most_spin_ns_;
   std::int64_t spin_ns_;
 };
 
