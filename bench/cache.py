@@ -125,6 +125,6 @@ def text_of(results: Dict[str, Any]) -> List[str]:
     for name, suffix in (("ascpipe", ""), ("LRU", "_lru"), ("LFU, half-life 64", "_lfu"), ("Belady's optimum", "_min")):
         misses = results["misses" + suffix]
         lines.append("{:<22}{:>10}{:>10.3f}{:>12}".format(name, misses, misses / least, results["refetches" + suffix]))
-    lines.append("bytes per key beside its row: {entry_bytes} for the entry, {index_bytes:.1f} for the index while it "
-                 "grows, its worst point".format(**results))
+    lines.append("bytes per key beside its row: {entry_bytes} for the entry, {view_bytes} for the worker's view of it, "
+                 "{index_bytes:.1f} for the index while it grows, its worst point".format(**results))
     return lines

@@ -5,6 +5,7 @@ from typing import Deque, Dict, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
+from ascpipe.kernels import view
 from ascpipe.kernels.index import KeyIndex
 from ascpipe.shm import layout
 from ascpipe.tables.records import Record
@@ -97,10 +98,10 @@ def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys:
 
 
 def memory_of_a_key() -> Dict[str, float]:
-    """Bytes of memory per key, beside the floats of its row: the entry, and the index at its worst, as it grows."""
+    """Bytes per key, beside the floats of its row: the entry, the worker's view of it, the index at its worst."""
     index = KeyIndex(GROWN_AT)
     before = index.nbytes
     count = index.limit + 1
     index.reserve(count)  # the old arrays live until the keys have moved
-    return {"entry_bytes": layout.ENTRY.itemsize,
+    return {"entry_bytes": layout.ENTRY.itemsize, "view_bytes": 8 * view.INT64_COLUMNS,
             "index_bytes": (before + index.nbytes) / count}

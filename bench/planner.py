@@ -3,7 +3,6 @@ from collections import deque
 from typing import Callable, Deque, List, Tuple
 
 import numpy as np
-import psutil
 
 from ascpipe.kernels import entry
 from ascpipe.shm import layout
@@ -74,7 +73,6 @@ class Planner:
     """
 
     def __init__(self, keys: int, device_rows: int, *, at_home: bool) -> None:
-        before = psutil.Process().memory_info().rss
         truth = empty_truth(keys, device_rows, home_rows=keys if at_home else 0)
         for start in range(0, keys, _FILLED_AT_ONCE):
             number = np.arange(start, min(start + _FILLED_AT_ONCE, keys))
@@ -87,14 +85,9 @@ class Planner:
         truth.header["entries_used"] = keys
         self._table = Table(truth)
         self._table.rebuild((), ())
-        self._bytes = psutil.Process().memory_info().rss - before
-        self._keys, self._next = keys, 0
+        self._next = 0
         self._touched: Deque[Batch] = deque()
         self._standing: Deque[Record] = deque()
-
-    def bytes_per_key(self) -> float:
-        """Memory of the process that came with the table, by key; rows are not in it."""
-        return self._bytes / self._keys
 
     def step(self, batches: List[np.ndarray]) -> Callable[[], object]:
         """A call that takes one more batch in for each of ``batches``, plans one, and finishes one."""

@@ -26,16 +26,17 @@ def _sizes(variant: str) -> Tuple[int, ...]:
 
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
+    from bench.cache_replay import memory_of_a_key
     from bench.planner import Planner
 
     calls: Dict[str, Callable[[], object]] = {}
-    notes: Dict[str, str] = {}
     for size in _sizes(variant):
         keys, device_rows = (size, size) if variant == "rows" else (workloads.sized(HOME_KEYS, 10 ** 5), size)
         planner = Planner(keys, device_rows, at_home=variant != "rows")
         name = "{:,} {}".format(size, "rows" if variant == "rows" else "rows on the device")
         calls[name] = planner.step(_batches(keys, DISTINCT[variant]))
-        notes["memory per key, " + name] = "{:.0f} bytes".format(planner.bytes_per_key())
+    notes = {"memory per key": "{entry_bytes} bytes for the entry, {view_bytes} for the view, {index_bytes:.1f} for "
+                               "the index at its worst".format(**memory_of_a_key())}
     yield Contenders(BATCHES, calls, notes=lambda: notes)
 
 
