@@ -1,13 +1,19 @@
 """The structure of a batch: find a feature's tensor in it, and add one more tensor to it."""
 import copy
-from typing import Any, Iterator, List, Mapping, Optional, Union
+import logging
+from typing import Any, Iterator, List, Mapping, Optional, Set, Tuple, Union
 
 import tensorflow as tf
 
 from ascpipe.tf.feature_spec import FeatureSpec
+from ascpipe.tf.ids import are_ids
+
+_log = logging.getLogger(__name__)
 
 TICKET_SUFFIX = "_read_emb_key"
 
+#: Pairs of keys, both in a batch, of which a feature takes the first.
+_warned: Set[Tuple[Union[str, int], ...]] = set()
 
 #: What ids may be.
 Ids = Union[tf.Tensor, tf.SparseTensor, tf.RaggedTensor]
@@ -27,13 +33,34 @@ def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
         TypeError: what stands there is no tensor of integers.
         KeyError: there is no timestamp.
     """
-    for key in spec.index_keys:
+    key = key_of(batch, spec)
+    if key is not None:
         found = _by_place(batch, key, spec) if isinstance(key, int) else _by_name(batch, key, spec)
-        if found is not None:
-            return _require_ids(found, key, spec)
+        return _require_ids(found, key, spec)
     if spec.is_timestamp:
         raise KeyError("timestamp FeatureSpec {!r}: the batch has no key {!r}".format(spec.name, spec.index_key))
     return None
+
+
+def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
+    """What a batch has the ids of a feature under: its ``index_key``, else its name, else the name of its table.
+
+    A batch that has both names is warned of once: Rec SDK's documents mean the table's.
+
+    Returns:
+        The key of a dict, or the place; None: the batch has none of them.
+
+    Raises:
+        ValueError: a text for a batch without a dict.
+    """
+    if isinstance(spec.index_key, int):
+        return spec.index_key
+    there = [key for key in spec.index_keys if _by_name(batch, key, spec) is not None]
+    if len(set(there)) > 1 and tuple(there) not in _warned:
+        _warned.add(tuple(there))
+        _log.warning("FeatureSpec %r takes the ids %r of the batch; it also has %r, as the table is called. "
+                     "Give index_key=%r, or the other", spec.name, there[0], there[1], there[0])
+    return there[0] if there else None
 
 
 def values_of(ids: Ids) -> tf.Tensor:
@@ -119,7 +146,7 @@ def _require_ids(found: Any, key: Union[str, int], spec: FeatureSpec) -> Ids:
     if not isinstance(found, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)):
         raise TypeError("FeatureSpec {!r}: {!r} of the batch is {}, expected a Tensor, SparseTensor or RaggedTensor of "
                         "ids".format(spec.name, key, type(found).__name__))
-    if not found.dtype.is_integer:
+    if not are_ids(found.dtype):
         raise TypeError("FeatureSpec {!r}: {!r} of the batch has dtype {}, ids are integers".format(
             spec.name, key, found.dtype.name))
     return found

@@ -15,6 +15,7 @@ import tensorflow as tf
 from ascpipe.control import trainer_link
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import ranks
+from ascpipe.tf.deferred_start import DeferredStarts
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.sub_configs import HybridManagerConfig, SparseEmbedConfig, SubConfig, TrainParamsConfig
 from ascpipe.tf.validation import Integer, Rule, Text, boolean, check_all
@@ -62,6 +63,7 @@ class Configuration:
         rank_id, rank_size: which process of how many.
         hashtable_collection: the graph collection that holds table variables.
         pipeline: the running one, or None.
+        deferred: graphs whose pipeline is still to start.
         modify_graph: whether lookups of tensors were made.
         modified_graph: gives the graph that was modified last, if it is still there.
         last_saved: the last checkpoint that was saved, or None.
@@ -91,6 +93,7 @@ class Configuration:
         self.rank_id, self.rank_size = _ranks(arguments)
         self.hashtable_collection = DEFAULT_HASHTABLE_COLLECTION
         self.pipeline: Optional[Pipeline] = None
+        self.deferred = DeferredStarts()
         self.modify_graph = False
         self.modified_graph: Callable[[], Optional[tf.Graph]] = lambda: None
         self.last_saved: Optional[str] = None
@@ -105,8 +108,8 @@ class Configuration:
 
     @property
     def frozen(self) -> bool:
-        """Whether the pipeline runs."""
-        return self.pipeline is not None
+        """Whether the pipeline runs, or starts with the next run of a session."""
+        return self.pipeline is not None or bool(self.deferred.graphs())
 
     @staticmethod
     def get_instance() -> "Configuration":
@@ -136,9 +139,12 @@ class Configuration:
 
     def table_number(self, name: str, before: Sequence[str]) -> int:
         """The number of a table that is created after those of a graph that are named ``before``."""
-        known = {} if self.pipeline is None else self.pipeline.tables
+        known = {} if self.pipeline is None else {
+            other: table.shape.number for other, table in self.pipeline.tables.items()}
+        for graph in self.deferred.graphs():
+            known.update((other, table.shape.number) for other, table in self.of_graph(graph).tables.items())
         if name in known:
-            return known[name].shape.number
+            return known[name]
         return len(known) + sum(other not in known for other in before)
 
     def expect_pipeline(self) -> None:
@@ -153,7 +159,8 @@ class Configuration:
         return begun
 
     def running_pipeline(self) -> "Pipeline":
-        """The pipeline. Raises ``RuntimeError`` before ``start_asc_pipeline``."""
+        """The pipeline, which starts now if it was to. Raises ``RuntimeError`` before ``start_asc_pipeline``."""
+        self.deferred.start_all()
         if self.pipeline is None:
             raise RuntimeError("the pipeline does not run: call start_asc_pipeline() first")
         return self.pipeline
@@ -164,6 +171,7 @@ class Configuration:
 
     def close(self) -> None:
         """Call what ``at_end`` was given, all of it whatever fails; the first error goes up."""
+        self.deferred.drop()
         with contextlib.ExitStack() as ends:
             begun = self.take_begun()
             if begun is not None:

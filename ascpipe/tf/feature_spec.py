@@ -23,8 +23,8 @@ class FeatureSpec:
     Args:
         name: str of 1 to 255 characters.
         table_name: str of 1 to 255 characters, the table it looks into; else ``name``.
-        index_key: str: key of a dict batch, or int in [0, 255]: place in a list or tuple batch; else the table's
-            name, or ``name`` where the batch has no such key.
+        index_key: str: key of a dict batch, or int in [0, 255]: place in a list or tuple batch; else ``name``, or the
+            table's name where the batch has no such key.
         access_threshold: int in [-1, 2147483647]: occurrences before a key gets a row; 0: on, every key gets one;
             -1 or None: off.
         eviction_threshold: int in [-1, 2147483647]: age at which an eviction drops a key that was not used since,
@@ -62,10 +62,10 @@ class FeatureSpec:
         self.faae_coefficient = faae_coefficient
         self.feat_cnt: Optional[int] = None
         self.split: Optional[int] = None
-        given = (name if table_name is None else table_name) if index_key is None else index_key
-        self.index_key: Union[str, int] = given
+        self.index_key: Union[str, int] = name if index_key is None else index_key
         #: in the order in which a batch is asked for them
-        self.index_keys: Tuple[Union[str, int], ...] = (given, name) if index_key is None else (given,)
+        self.index_keys: Tuple[Union[str, int], ...] = (
+            (name, name if table_name is None else table_name) if index_key is None else (index_key,))
 
     @property
     def thresholds(self) -> Thresholds:

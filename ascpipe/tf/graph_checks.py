@@ -9,7 +9,7 @@ _log = logging.getLogger(__name__)
 
 
 def require_startable(state: GraphState) -> None:
-    """Raise ``RuntimeError`` or ``ValueError``, saying what to do, unless the graph is complete and consistent."""
+    """Raise ``RuntimeError`` or ``ValueError``, saying what to do, unless the graph is consistent as far as it goes."""
     if not state.tables:
         raise RuntimeError("the default graph has no table: call create_table() before start_asc_pipeline()")
     if not state.streams():
@@ -18,10 +18,25 @@ def require_startable(state: GraphState) -> None:
     _require_a_table_each(state)
     _require_one_stream_per_channel(state)
     _require_ordered_datasets(state)
-    _require_gradients(state)
+    _require_whole_batches(state)
     for stream in state.streams():
         for name in stream.table_names():
             require_timestamp(state, stream, name)
+
+
+def require_trained(state: GraphState) -> None:
+    """Raise ``RuntimeError`` where a complete graph takes batches of a table to train it and never does.
+
+    Features of tables that were not created are left out of their batches, as programs expect, but not silently.
+    """
+    for stream in state.streams():
+        for feature in stream.features:
+            if feature.spec.table_name not in state.tables:
+                _log.warning("FeatureSpec %r looks into table %r, which was not created: left out",
+                             feature.spec.name, feature.spec.table_name)
+    for (name, channel), lookup in state.lookups.items():
+        if channel == TRAIN and not lookup.with_gradient:
+            raise RuntimeError("table {!r} cannot be trained: all its training lookups have is_grad=False".format(name))
 
 
 def require_timestamp(state: GraphState, stream: Stream, table_name: str) -> None:
@@ -54,12 +69,7 @@ def warn_of_short_run_ahead(state: GraphState, look_ahead: int) -> None:
 
 
 def _require_a_table_each(state: GraphState) -> None:
-    """Features of tables that were not created are left out of their batches, as programs expect, but not silently."""
     for stream in state.streams():
-        for feature in stream.features:
-            if feature.spec.table_name not in state.tables:
-                _log.warning("FeatureSpec %r looks into table %r, which was not created: left out",
-                             feature.spec.name, feature.spec.table_name)
         if not any(name in state.tables for name in stream.table_names()):
             raise ValueError("an insert function submits ids of {} only, which were not created; there are {}".format(
                 ", ".join(map(repr, stream.table_names())), ", ".join(sorted(map(repr, state.tables)))))
@@ -75,6 +85,16 @@ def _require_one_stream_per_channel(state: GraphState) -> None:
                                  "channel to one get_asc_insert_func()".format(name, CHANNEL_NAMES[stream.channel]))
 
 
+def _require_whole_batches(state: GraphState) -> None:
+    """Batches of a modified dataset have more tensors than a value of an optional, which TensorFlow reads unchecked."""
+    for iterator in state.requests.extensions:
+        for op in iterator.outputs[0].consumers():
+            if op.type == "IteratorGetNextAsOptional":
+                raise ValueError("iterator {!r}: op {!r} takes batches by get_next_as_optional(), which graph "
+                                 "modification cannot extend; take them by get_next(), or look tables up with "
+                                 "FeatureSpecs".format(iterator.name, op.name))
+
+
 def _require_ordered_datasets(state: GraphState) -> None:
     datasets = state.datasets
     training = {stream.number for stream in state.streams() if stream.channel == TRAIN}
@@ -86,9 +106,3 @@ def _require_ordered_datasets(state: GraphState) -> None:
             if other != iterator:
                 raise ValueError("iterators {!r} and {!r} both take batches of one training insert function, which are "
                                  "trained in order; make a get_asc_insert_func() for each".format(other, iterator))
-
-
-def _require_gradients(state: GraphState) -> None:
-    for (name, channel), lookup in state.lookups.items():
-        if channel == TRAIN and not lookup.with_gradient:
-            raise RuntimeError("table {!r} cannot be trained: all its training lookups have is_grad=False".format(name))

@@ -116,7 +116,8 @@ class GraphState:
         home_slots: by name of the table, what an optimizer keeps beside rows that are used at home.
         optimizer_counts: how many optimizers of a name there are.
         warm_starts: what to call with a session that was initialised and not restored.
-        started: whether ``start_asc_pipeline`` has completed this graph.
+        marked: whether ``start_asc_pipeline`` was called; there are no further tables then.
+        started: whether the pipeline has started, and this graph is complete.
         served: of a graph that is made to be exported, the tables that it looks up in files; else None.
     """
 
@@ -133,6 +134,7 @@ class GraphState:
         self.home_slots: Dict[str, HomeSlots] = {}
         self.optimizer_counts: Dict[str, int] = collections.Counter()
         self.warm_starts: List[Callable[[tf.compat.v1.Session], Any]] = []
+        self.marked = False
         self.started = False
         self.served: Optional[ServedTables] = None
         self._stream_numbers = stream_numbers

@@ -1,15 +1,16 @@
 """``get_asc_insert_func``: the function for ``dataset.map`` that hands a batch's ids to the pipeline."""
 import logging
 import os
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
 from ascpipe.tf import native
-from ascpipe.tf.batch import Ids, add_ticket, describe, find_ids, tensors_of, values_of
+from ascpipe.tf.batch import Ids, add_ticket, describe, find_ids, key_of, tensors_of, values_of
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.graph_state import Feature, outermost_graph
+from ascpipe.tf.ids import are_ids, as_keys
 from ascpipe.tf.thresholds import require_same
 from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, check_all
 from ascpipe.words import EVAL, TRAIN
@@ -125,12 +126,13 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
     values = [values_of(ids) for _, ids in found]
     with tf.device("/device:CPU:0"):
         return native.ops().asc_submit(
-            ids=[ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int64) for ids in values],
+            ids=[as_keys(ids) for ids in values],
             timestamp=[tf.cast(time, tf.int64) for _, time in stamps], stream=stream.number)
 
 
 def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
     found = []
+    _require_own_ids(batch, specs)
     for spec in specs:
         ids = find_ids(batch, spec)
         if ids is None:
@@ -144,6 +146,21 @@ def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
     return found
 
 
+def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
+    """Raise ``ValueError`` where a feature would take the ids of another of its table without having asked for them."""
+    taken: Dict[Tuple[str, Union[str, int]], FeatureSpec] = {}
+    for spec in specs:
+        key = key_of(batch, spec)
+        if key is None or spec.is_timestamp:
+            continue
+        other = taken.setdefault((spec.table_name, key), spec)
+        if other is not spec and not key == spec.index_key == other.index_key:
+            raise ValueError("FeatureSpecs {!r} and {!r} of table {!r} would both take the ids {!r}: one of their "
+                             "index_keys, {!r} and {!r}, is missing, the batch is {}. Give each its index_key".format(
+                                 other.name, spec.name, spec.table_name, key, other.index_key, spec.index_key,
+                                 describe(batch)))
+
+
 def _find_by_place(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Found]:
     tensors = tensors_of(batch)
     found = []
@@ -151,7 +168,7 @@ def _find_by_place(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Fo
         if place >= len(tensors):
             raise ValueError("args_index_list: place {} is beyond the end, the batch has {} tensors".format(
                 place, len(tensors)))
-        if not tensors[place].dtype.is_integer:
+        if not are_ids(tensors[place].dtype):
             raise TypeError("args_index_list: tensor {} of the batch has dtype {}, ids are integers".format(
                 place, tensors[place].dtype.name))
         found.append((spec, tensors[place]))

@@ -1,5 +1,6 @@
 """``start_asc_pipeline``: checks a graph, starts the daemon's side and ours, and completes the graph."""
 import contextlib
+import functools
 import logging
 import uuid
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -16,7 +17,8 @@ from ascpipe.tf.background import Background
 from ascpipe.tf.completion import complete_graph, slots_of_training_tables
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.deltas import Tip
-from ascpipe.tf.graph_checks import require_startable, warn_of_short_run_ahead
+from ascpipe.tf.first_run import watch_sessions
+from ascpipe.tf.graph_checks import require_startable, require_trained, warn_of_short_run_ahead
 from ascpipe.tf.graph_state import GraphState, Stream
 from ascpipe.tf.hold import hold
 from ascpipe.tf.known_tables import KnownTable, known_tables, require_agreement
@@ -206,35 +208,44 @@ class Pipeline:
 
 
 def start_asc_pipeline() -> None:
-    """Start the pipeline of the default graph: after the optimizers' ``apply_gradients``, before the session.
+    """Say that the tables of the default graph are all there: its pipeline starts with the first run of a session.
 
-    A graph that is made to be exported has none; there it does nothing.
+    Until that run further lookups may be made, gradients be applied and Savers be made, in any order; no tables. A
+    session that finalizes the graph starts the pipeline then, a save or a restore when it is called. A second call for
+    a graph does nothing, and so does one for a graph that is made to be exported, which has no pipeline.
 
-    Afterwards tables and training lookups are complete.  ``terminate_config_initializer`` ends it.  Until then other
-    graphs, as an Estimator makes one for each call, join it by a call of this: they have the same tables, with
-    the rows that training has given them, and may bring further ones.
+    ``terminate_config_initializer`` ends the pipeline.  Until then other graphs, as an Estimator makes one for each
+    call, join it by a call of this: they have the same tables, with the rows that training has given them, and may
+    bring further ones.
 
     Raises:
         EnvironmentError: ``init`` was not called.
-        RuntimeError: the graph has no table, or no dataset with an insert function; it was started before; a
-            training table whose lookups all have ``is_grad=False``.
+        RuntimeError: the graph has no table, or no dataset with an insert function; it is finalized. When the pipeline
+            starts: a training table whose lookups all have ``is_grad=False``.
         ValueError: a dataset that would reorder batches; an insert function without any table; a table in
-            two streams of one channel; a slot variable whose rows cannot be begun; a table that is not as in the
-            graph whose pipeline runs.
-        NotBuiltYetError: one dataset trains tables together that the graphs before trained apart, or the other way
-            round; it trains a table that a graph before has restored and does not train.
-        AscpipeError: the daemon did not start, is busy, or there is too little memory.
+            two streams of one channel. When the pipeline starts: a slot variable whose rows cannot be begun; a table
+            that is not as in the graph whose pipeline runs.
+        NotBuiltYetError: when the pipeline starts: one dataset trains tables together that the graphs before trained
+            apart, or the other way round; it trains a table that a graph before has restored and does not train.
+        AscpipeError: when the pipeline starts: the daemon did not start, is busy, or there is too little memory.
     """
     configuration = Configuration.get_instance()
     graph = tf.compat.v1.get_default_graph()
     state = configuration.of_graph(graph)
-    if state.served is not None:
+    if state.served is not None or state.marked:
         return
-    if state.started:
-        raise RuntimeError("start_asc_pipeline() was called before for this graph")
     if graph.finalized:
         raise RuntimeError("the graph is finalized: call start_asc_pipeline() before the session, in a hook in begin()")
     require_startable(state)
+    state.marked = True
+    configuration.deferred.mark(graph, functools.partial(_start_graph, configuration, state))
+    watch_sessions()
+
+
+def _start_graph(configuration: Configuration, state: GraphState) -> None:
+    """Start the pipeline of a marked graph, the default one, which is complete now."""
+    require_startable(state)
+    require_trained(state)
     state.slots = slots_of_training_tables(state)
     if configuration.pipeline is not None:
         configuration.pipeline.join(state)

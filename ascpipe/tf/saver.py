@@ -177,6 +177,7 @@ def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
     state = Configuration.get_instance().of_graph(graph)
     if not state.tables or state.served is not None:
         return None
+    Configuration.get_instance().deferred.start(graph)
     if not state.started:
         raise RuntimeError("tables are saved and restored once their pipeline runs: call start_asc_pipeline() before")
     return state

@@ -17,6 +17,7 @@ from ascpipe.tf import native
 from ascpipe.tf.batch import Ids, describe, find_ids, values_of
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import FeatureSpec
+from ascpipe.tf.ids import are_ids, as_keys
 from ascpipe.tf.missing import dense_restore
 from ascpipe.tf.table import Table, outside_scopes
 
@@ -58,7 +59,7 @@ class ServedTables:
                 table.table_name), "give is_train=False in all modes but TRAIN, and export those")
         found = _ids_of(ids, batch) if isinstance(ids, FeatureSpec) else ids
         values = values_of(found)
-        if not values.dtype.is_integer:
+        if not are_ids(values.dtype):
             raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers".format(
                 table.table_name, values.name, values.dtype.name))
         default_row = tf.zeros([]) if default_row is None else default_row
@@ -66,8 +67,7 @@ class ServedTables:
         self._calls += 1
         with tf.name_scope("ascpipe/{}_serving".format(table.table_name)), tf.device("/device:CPU:0"):
             rows = native.ops().asc_served_lookup(
-                table=handle, keys=values if values.dtype in (tf.int32, tf.int64) else tf.cast(values, tf.int64),
-                default_row=default_row, dim=table.emb_size)
+                table=handle, keys=as_keys(values), default_row=default_row, dim=table.emb_size)
             if not isinstance(found, tf.Tensor):
                 rows = _dense(rows, found, default_row)
         return tf.identity(rows, name=name or "sparse_lookup_{}".format(self._calls))

@@ -1,7 +1,7 @@
 """``create_table``: a sparse table, whose rows on the device are a TensorFlow variable."""
 import contextlib
 import os
-from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 from tensorflow.python.ops import variables
@@ -12,6 +12,9 @@ from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import TABLE_NAME_PATTERN, clean_table_name
 from ascpipe.tf.initializers import is_initializer, row_initializer
 from ascpipe.tf.validation import AnyOf, Choice, Float, Integer, ListOf, Rule, Text, boolean, check_range, checked
+
+if TYPE_CHECKING:
+    from ascpipe.tf.pipeline import Pipeline
 
 MAX_VOCABULARY = 10 ** 9
 MAX_DIM = 8192
@@ -80,17 +83,31 @@ class Table:
         return self.shape.dim
 
     def size(self) -> int:
-        """Keys that have a row, after the last trained step; waits for that.
+        """Keys that have a row, after the last trained step; waits for that. 0 before the first run of a session.
 
         Raises:
-            RuntimeError: the pipeline does not run.
+            RuntimeError: ``start_asc_pipeline`` was not called.
             tf.errors.OpError: the pipeline failed.
         """
-        return Configuration.get_instance().running_pipeline().table_size(self.shape.number)
+        pipeline = self._pipeline()
+        return 0 if pipeline is None else pipeline.table_size(self.shape.number)
 
     def capacity(self) -> int:
         """Keys that the table can hold; of an expansion table, without growing. Raises as ``size``."""
-        return Configuration.get_instance().running_pipeline().table_capacity(self.shape.number)
+        pipeline = self._pipeline()
+        if pipeline is None:
+            return self.shape.home_rows or self.shape.device_rows
+        return pipeline.table_capacity(self.shape.number)
+
+    def _pipeline(self) -> Optional["Pipeline"]:
+        """The one that has this table, or None where it is still to start. Raises ``RuntimeError``."""
+        configuration = Configuration.get_instance()
+        if self.table_name in (configuration.pipeline.tables if configuration.pipeline is not None else ()):
+            return configuration.pipeline
+        if any(configuration.of_graph(graph).tables.get(self.table_name) is self
+               for graph in configuration.deferred.graphs()):
+            return None  # it is not started for this: gradients may be applied yet
+        return configuration.running_pipeline()
 
     def __repr__(self) -> str:
         if self.shape.expands:
@@ -161,8 +178,9 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     if table_name.startswith(_RESERVED_PREFIX):
         raise ValueError("table name {!r} begins with {!r}, which is reserved".format(name, _RESERVED_PREFIX))
     graph = tf.compat.v1.get_default_graph()
-    if configuration.of_graph(graph).started:
-        raise OSError("table {!r}: the pipeline of this graph was started, tables are created before it".format(name))
+    if configuration.of_graph(graph).marked:
+        raise OSError("table {!r}: start_asc_pipeline() was called for this graph, tables are created before it".format(
+            name))
     tables = configuration.of_graph(graph).tables
     if table_name in tables:
         raise ValueError("table name {!r} is taken already{}".format(

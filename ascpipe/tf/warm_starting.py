@@ -188,6 +188,7 @@ def _load(state: GraphState, sources: Dict[str, Source], allow_unverified: bool,
           session: tf.compat.v1.Session) -> Dict[str, int]:
     if not sources:
         return {}
+    Configuration.get_instance().deferred.start(session.graph)
     if not state.started:
         raise RuntimeError("tables are warm-started once their pipeline runs: call start_asc_pipeline() in model_fn, "
                            "or in begin() of a hook")

@@ -4,8 +4,8 @@ import collections
 import numpy as np
 import tensorflow as tf
 
-from ascpipe.tf.configuration import Configuration
 from mx_rec.constants.constants import ASCEND_TIMESTAMP
+from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from mx_rec.graph.merge_lookup import do_merge_lookup
 from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
@@ -68,7 +68,35 @@ def test_what_a_key_without_a_row_gives_is_the_serving_default_value():
     assert trained(batches, [1, 2, 9], **arguments) == one_table.trained(batches, [1, 2, 9], **arguments)
 
 
-def test_lookups_of_the_same_tensor_are_one_feature_and_are_counted_once():
+def test_each_lookup_of_a_tensor_counts_its_ids_as_each_feature_spec_does():
+    def sizes(modified, threshold):
+        with programs.ascpipe():
+            table = programs.table("item")
+            config = {"access_threshold": threshold}
+            data = tf.data.Dataset.from_tensors({"item": tf.constant([1, 2, 2, 3], tf.int64)}).repeat()
+            specs = [FeatureSpec("item", **config) for _ in range(4)]
+            if not modified:
+                data = data.map(get_asc_insert_func(specs))
+            iterator = tf.compat.v1.data.make_initializable_iterator(data)
+            batch = iterator.get_next()
+            rows = [sparse_lookup(table, batch["item"], modify_graph=True, access_and_evict_config=config) if modified
+                    else sparse_lookup(table, spec, batch=batch) for spec in specs]
+            optimizer = gradient_descent.create_hash_optimizer(0.5)
+            train = optimizer.minimize(sum(map(tf.reduce_sum, rows)), var_list=[table.variable])
+            (modify_graph_and_start_emb_cache if modified else start_asc_pipeline)()
+            with programs.session() as run:
+                run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
+                found = []
+                for _ in range(3):
+                    run.run(train)
+                    found.append(table.size())
+                return found
+
+    assert [sizes(True, threshold) for threshold in (4, 5, 9)] == [[3, 3, 3], [1, 3, 3], [0, 1, 3]]
+    assert [sizes(False, threshold) for threshold in (4, 5, 9)] == [[3, 3, 3], [1, 3, 3], [0, 1, 3]]
+
+
+def test_lookups_of_the_same_tensor_give_the_same_rows():
     with programs.ascpipe():
         table = programs.table("user")
         iterator = tf.compat.v1.data.make_initializable_iterator(tf.data.Dataset.from_tensors(
@@ -79,14 +107,10 @@ def test_lookups_of_the_same_tensor_are_one_feature_and_are_counted_once():
         loss = tf.reduce_sum(first) + tf.reduce_sum(second)
         train = gradient_descent.create_hash_optimizer(0.5).minimize(loss, var_list=[table.variable])
         modify_graph_and_start_emb_cache()
-        (stream,) = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph()).streams()
-        assert len(stream.features) == 1
         with programs.session() as run:
             run.run([get_initializer(True), tf.compat.v1.global_variables_initializer()])
             rows = run.run([first, second, train])[:2]
             assert rows[0].tolist() == rows[1].tolist()
-            assert table.size() == 1
-            run.run(train)
             assert table.size() == 3
 
 

@@ -141,10 +141,10 @@ def test_an_iterator_of_another_kind_is_refused():
         modify(iterator.get_next()["a"])
 
 
-def test_ids_that_are_no_integers_or_of_another_graph_are_refused():
+def test_ids_that_are_no_numbers_or_of_another_graph_are_refused():
     table = programs.table("user")
-    with pytest.raises(ValueError, match="float32"):
-        sparse_lookup(table, taken()["label"], modify_graph=True)
+    with pytest.raises(ValueError, match="dtype string"):
+        sparse_lookup(table, tf.as_string(taken()["a"]), modify_graph=True)
     with tf.Graph().as_default():
         ids = taken()["a"]
     with pytest.raises(ValueError, match="another graph"):
@@ -175,6 +175,7 @@ def test_a_dataset_that_was_mapped_with_an_insert_function_may_be_modified_for_a
     loss = programs.model([rows[0], rows[1], rows[1]], batch["label"])
     programs.OPTIMIZERS["gradient_descent"](0.1).minimize(loss, var_list=[user.variable, item.variable])
     modify_graph_and_start_emb_cache()
+    graph.finalize()
     assert len([op for op in graph.get_operations() if op.type == "AscNextPlan"]) == 2
 
 
@@ -197,13 +198,11 @@ def test_a_graph_without_lookups_of_tensors_and_a_finalized_one_are_runtime_erro
             modify_graph_and_start_emb_cache(**kwargs)
 
 
-def test_a_second_modification_and_lookups_after_the_first_are_runtime_errors():
+def test_lookups_after_the_modification_are_runtime_errors():
     table, batch = programs.table("user"), taken()
     rows = sparse_lookup(table, batch["a"], modify_graph=True)
     programs.OPTIMIZERS["gradient_descent"](0.1).minimize(tf.reduce_sum(rows), var_list=[table.variable])
     modify_graph_and_start_emb_cache()
-    with pytest.raises(RuntimeError, match="before for this graph"):
-        modify_graph_and_start_emb_cache()
     for training in (True, False):
         with pytest.raises(RuntimeError, match="was started"):
             sparse_lookup(table, batch["a"], is_train=training, modify_graph=True)

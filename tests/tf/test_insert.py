@@ -97,12 +97,26 @@ class TestBatches:
         result = get_asc_insert_func(FeatureSpec("user"))(batch)
         assert list(submit_op(result["label_read_emb_key"]).inputs) == [batch["deep"]["user"]]
 
-    def test_the_tables_name_is_the_key_and_else_the_given_name(self):
-        batch = {"table": ids(4), "feature": ids(5)}
-        insert = get_asc_insert_func(FeatureSpec("feature", table_name="table"))
-        assert list(submit_op(_ticket(insert(batch))).inputs) == [batch["table"]]
-        insert = get_asc_insert_func(FeatureSpec("feature", table_name="other"))
-        assert list(submit_op(_ticket(insert(batch))).inputs) == [batch["feature"]]
+    def test_the_given_name_is_the_key_and_else_the_tables_name(self, caplog):
+        batch = {"item": ids(4), "last_seen": ids(5)}
+        for _ in range(2):
+            insert = get_asc_insert_func([FeatureSpec("item", table_name="item"),
+                                          FeatureSpec("last_seen", table_name="item")])
+            assert list(submit_op(_ticket(insert(batch))).inputs) == [batch["item"], batch["last_seen"]]
+        assert caplog.text.count("it also has 'item', as the table is called") == 1
+        insert = get_asc_insert_func(FeatureSpec("other", table_name="item"))
+        assert list(submit_op(_ticket(insert(batch))).inputs) == [batch["item"]]
+
+    @pytest.mark.parametrize("first", ["item", "bought"])
+    def test_a_feature_does_not_take_the_ids_of_another_of_its_table_unasked(self, first):
+        specs = [FeatureSpec(first, table_name="item"), FeatureSpec("last_seen", table_name="item")]
+        with pytest.raises(ValueError, match="would both take the ids 'item'.*index_key"):
+            get_asc_insert_func(specs)({"item": ids(4)})
+
+    def test_two_features_may_ask_for_the_same_ids(self):
+        batch = {"item": ids(4)}
+        specs = [FeatureSpec("item", table_name="item"), FeatureSpec("again", table_name="item", index_key="item")]
+        assert list(submit_op(_ticket(get_asc_insert_func(specs)(batch))).inputs) == [batch["item"], batch["item"]]
 
 
 def _ticket(batch):
@@ -133,7 +147,7 @@ class TestRefusals:
             get_asc_insert_func(FeatureSpec("user", index_key=key))(batch)
 
     @pytest.mark.parametrize("element", [
-        3, [1, 2], lambda: tf.SparseTensor([[0, 0]], [1.0], [1, 1]), lambda: tf.zeros([3]),
+        3, [1, 2], lambda: tf.SparseTensor([[0, 0]], ["a"], [1, 1]), lambda: tf.zeros([3], tf.bool),
         lambda: tf.constant(["a"])])
     def test_what_is_no_tensor_of_integers_is_a_type_error(self, element):
         element = element() if callable(element) else element
@@ -210,6 +224,14 @@ class TestSubmission:
     def test_other_integers_are_cast_to_int64(self):
         op = submit_op(_ticket(get_asc_insert_func(FeatureSpec("a"))({"a": ids(3, dtype=tf.uint8)})))
         assert op.inputs[0].dtype == tf.int64
+
+    @pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.float16])
+    def test_floats_are_cast_to_int64_with_one_warning(self, dtype, caplog, monkeypatch):
+        monkeypatch.setattr("ascpipe.tf.ids._warned", set())
+        for _ in range(2):
+            op = submit_op(_ticket(get_asc_insert_func(FeatureSpec("a"))({"a": tf.constant([1.0, 7.0], dtype)})))
+            assert op.inputs[0].dtype == tf.int64
+        assert caplog.text.count("they are cast to int64. Beyond 2^") == 1
 
     def test_the_second_form_takes_places_of_the_flattened_batch(self, graph):
         batch = ({"x": ids(1), "a": ids(2)}, ids(3))

@@ -28,6 +28,20 @@ _PASSING = (*_OPTIONS, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatD
 Extend = Callable[..., Tuple[tf.Tensor, ...]]
 
 
+class Extension(NamedTuple):
+    """What an iterator delivers more than its program made it for.
+
+    Attributes:
+        given: the program's tensors of a batch.
+        specs: all tensors of a batch.
+        extend: makes them in the dataset.
+    """
+
+    given: List[tf.TensorSpec]
+    specs: List[tf.TensorSpec]
+    extend: Extend
+
+
 class _Rebuilt(NamedTuple):
     variant: tf.Tensor
     specs: List[tf.TensorSpec]
@@ -49,7 +63,7 @@ def initializers_of(iterator: tf.Operation) -> List[tf.Operation]:
     return found
 
 
-def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], extend: Extend) -> None:
+def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], extend: Extend) -> Extension:
     """Let every ``get_next`` of one iterator deliver more.
 
     Args:
@@ -57,11 +71,15 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
         get_nexts: all of the iterator.
         extend: called with the tensors of a batch, flat, in a function of the dataset; gives these and more.
 
+    Returns:
+        What ``extend_get_next`` and ``extend_initializer`` need for ops that are made later.
+
     Raises:
         ValueError: see ``initializers_of``; and what ``extend`` raises.
     """
     iterator = datasets.iterator(get_nexts[0])
-    graph, specs = iterator.graph, _specs(iterator)
+    graph, given = iterator.graph, _specs(iterator)
+    specs = given
     initializers = initializers_of(iterator)
     with graph.as_default(), outside_scopes(graph):
         if iterator.type == "OneShotIterator":
@@ -71,11 +89,23 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
             new = _rebuild(initializer.inputs[0], _specs(iterator), extend)
             initializer._update_input(0, new.variant)
             specs = new.specs
-    for op in (iterator, *get_nexts):
-        _set_specs(op, specs)
+    _set_specs(iterator, specs)
     for get_next in get_nexts:
-        added = specs[len(get_next.outputs):]
-        get_next._add_outputs([spec.dtype for spec in added], [spec.shape for spec in added])
+        extend_get_next(get_next, specs)
+    return Extension(given, specs, extend)
+
+
+def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
+    """Let a ``get_next`` of an extended iterator deliver all tensors of a batch."""
+    _set_specs(get_next, specs)
+    added = specs[len(get_next.outputs):]
+    get_next._add_outputs([spec.dtype for spec in added], [spec.shape for spec in added])
+
+
+def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
+    """Let an initializer of an extended iterator give it an extended dataset. Raises what ``extend`` raises."""
+    with initializer.graph.as_default(), outside_scopes(initializer.graph):
+        initializer._update_input(0, _rebuild(initializer.inputs[0], extension.given, extension.extend).variant)
 
 
 def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
@@ -144,6 +174,6 @@ def _specs(op: tf.Operation) -> List[tf.TensorSpec]:
             for shape, dtype in zip(op.get_attr("output_shapes"), op.get_attr("output_types"))]
 
 
-def _set_specs(op: Any, specs: List[tf.TensorSpec]) -> None:
+def _set_specs(op: Any, specs: Sequence[tf.TensorSpec]) -> None:
     op._set_type_list_attr("output_types", [spec.dtype for spec in specs])
     op._set_shape_list_attr("output_shapes", [spec.shape for spec in specs])

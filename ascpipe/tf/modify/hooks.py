@@ -4,7 +4,7 @@ from typing import Any
 import tensorflow as tf
 
 from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.modify import merging
+from ascpipe.tf.modify import iterators, merging
 from ascpipe.tf.modify.modifier import INITIALIZERS, modify_graph_and_start_emb_cache
 from ascpipe.tf.pipeline import start_asc_pipeline
 from ascpipe.tf.validation import boolean, check_all
@@ -34,7 +34,7 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
         self._modify = modify_graph
 
     def begin(self) -> None:
-        """Modify and start, before the graph is finalized."""
+        """Modify and mark, before the graph is finalized, with which the pipeline starts."""
         if self._modify:
             modify_graph_and_start_emb_cache(dump_graph=self._dump)
         else:
@@ -48,10 +48,11 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
 
 
 def install() -> None:
-    """Let every optimizer of this process merge lookups before it computes gradients, and let no managed session begin
-    with a graph that needs modification. May be called twice."""
+    """Let every optimizer of this process merge lookups before it computes gradients, let no managed session begin
+    with a graph that needs modification, and let iterators be asked after it. May be called twice."""
     _OPTIMIZER.compute_gradients = _compute_gradients
     _CREATOR.create_session = _create_session
+    iterators.install()
 
 
 def _compute_gradients(self: Any, *args: Any, **kwargs: Any) -> Any:

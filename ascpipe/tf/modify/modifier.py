@@ -93,9 +93,9 @@ def _at(wanted: Sequence[tf.Tensor], made: Sequence[tf.Tensor], tensor: tf.Tenso
 def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump_graph: bool = False) -> None:
     """Move what makes the ids of ``sparse_lookup(modify_graph=True)`` into the datasets, and start the pipeline.
 
-    Call it after all gradients are applied and before the session. Iterators, their initializers and their batches
-    stay what they are; ``get_initializer`` gives the initializers. In a graph that is made to be exported it does
-    nothing.
+    Call it after all gradients are computed and before the session. Iterators, their initializers and their batches
+    stay what they are; ``get_initializer`` gives the initializers. The pipeline starts as ``start_asc_pipeline`` says.
+    In a graph that is made to be exported, and in one that was modified before, it does nothing.
 
     Args:
         full_graph: else the default graph.
@@ -112,7 +112,8 @@ def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump
         NotBuiltYetError, AscpipeError: as ``start_asc_pipeline``.
     """
     graph = full_graph or tf.compat.v1.get_default_graph()
-    if Configuration.get_instance().of_graph(graph).served is not None:
+    state = Configuration.get_instance().of_graph(graph)
+    if state.served is not None or state.requests.done:
         return
     with graph.as_default():
         _modify(graph, dump_graph=dump_graph)
@@ -139,9 +140,8 @@ def _modify(graph: tf.Graph, *, dump_graph: bool) -> None:
 
 
 def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
-    if state.started or state.requests.done:
-        raise RuntimeError("modify_graph_and_start_emb_cache() was called before for this graph, or the pipeline was "
-                           "started")
+    if state.started:
+        raise RuntimeError("the pipeline of this graph was started: call modify_graph_and_start_emb_cache() before it")
     if graph.finalized:
         raise RuntimeError("the graph is finalized: call modify_graph_and_start_emb_cache() before the session, in a "
                            "managed session or an Estimator add GraphModifierHook to the hooks")
@@ -244,7 +244,7 @@ def _extend(state: GraphState, iterator: _Iterator) -> None:
     """Let an iterator deliver tickets, and tell the lookups where."""
     op = state.datasets.iterator(iterator.get_next)
     before = len(iterator.get_next.outputs)
-    extend_iterator(state.datasets, iterator.siblings, iterator.extend)
+    state.requests.extensions[op] = extend_iterator(state.datasets, iterator.siblings, iterator.extend)
     state.forget_datasets()
     initializers = initializers_of(op)
     added = iterator.get_next.outputs[before:]

@@ -7,6 +7,7 @@ import tensorflow as tf
 from ascpipe.tf.feature_spec import FeatureSpec
 
 if TYPE_CHECKING:
+    from ascpipe.tf.modify.datasets import Extension
     from ascpipe.tf.table import Table
 
 
@@ -19,7 +20,7 @@ class TensorLookup:
         table: the table.
         channel: TRAIN or EVAL.
         ids: the tensor, integers.
-        spec: a feature that was made for these ids; lookups of the same ids in the same table share it.
+        spec: a feature that was made for these ids; each lookup has one of its own, and counts its ids.
         default_row: what a key without a row gives, float [] or [dim].
         is_grad: whether it trains the rows.
         send_count: with static shapes, as given.
@@ -44,6 +45,7 @@ class Requests:
         lookups: in the order in which the program made them.
         local: by name of an expansion table that is trained, what stands for its local rows and handles.
         merged: (table name, channel) whose lookups have become one op.
+        extensions: by iterator, what it delivers since it was modified.
         initializers: per channel, one list for each iterator: the ops that initialise it.
         initializer_ops: per channel, what ``get_initializer`` gives.
         sliced: tensors that a slicer moves into the dataset, and that come out of ``get_next`` with the batch.
@@ -55,6 +57,7 @@ class Requests:
         self.lookups: List[TensorLookup] = []
         self.local: Dict[str, Tuple[tf.Tensor, tf.Tensor]] = {}
         self.merged: Set[Tuple[str, int]] = set()
+        self.extensions: Dict[tf.Operation, Extension] = {}
         self.initializers: Dict[int, List[List[tf.Operation]]] = {}
         self.initializer_ops: Dict[int, tf.Operation] = {}
         self.sliced: List[tf.Tensor] = []

@@ -7,6 +7,7 @@ from ascpipe.tf.batch import Ids, values_of
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState
+from ascpipe.tf.ids import are_ids, as_keys
 from ascpipe.tf.missing import dense_rows
 from ascpipe.tf.modify.merging import stand_in
 from ascpipe.tf.modify.requests import TensorLookup
@@ -25,7 +26,7 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
         RuntimeError: the pipeline was started; the lookups of the table were merged already; too many of them.
     """
     ids = values_of(given)
-    if not ids.dtype.is_integer:
+    if not are_ids(ids.dtype):
         raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers".format(
             table.table_name, ids.name, ids.dtype.name))
     if ids.graph is not table.variable.graph:
@@ -34,9 +35,8 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
     Configuration.get_instance().modify_graph = True
     others = state.requests.of(table.table_name, channel)
     name = name or "sparse_lookup_{}".format(len(others) + 1)
-    spec = next((other.spec for other in others if other.ids is ids), None) or _spec_of(table, ids, name)
-    rows = stand_in(table, ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int64), state.requests,
-                    trains=is_grad and channel == TRAIN)
+    spec = _spec_of(table, ids, name)
+    rows = stand_in(table, as_keys(ids), state.requests, trains=is_grad and channel == TRAIN)
     state.requests.lookups.append(TensorLookup(
         name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op))
     if ids is not given:

@@ -1,0 +1,78 @@
+"""What an iterator of TensorFlow is asked for before and after graph modification has extended it.
+
+A batch of an extended iterator has more tensors than the program's structure says. An op that takes it out with fewer
+outputs aborts the process, so each ``get_next`` and each initializer that is made later is extended, too.
+"""
+from typing import Any, Dict, Optional
+
+import tensorflow as tf
+from tensorflow.python.data.ops import iterator_ops
+
+from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.dataset_graph import GET_NEXT
+from ascpipe.tf.graph_state import GraphState
+from ascpipe.tf.modify.datasets import extend_get_next, extend_initializer
+from ascpipe.words import EVAL, TRAIN
+
+_BATCHES_OF_GRAPH = "_ascpipe_batches"
+
+_ITERATOR = iterator_ops.Iterator
+#: TensorFlow's own, before ``install``.
+_plain_get_next, _plain_make_initializer = _ITERATOR.get_next, _ITERATOR.make_initializer
+
+
+def install() -> None:
+    """Let every iterator of this process be asked after graph modification, too. May be called twice."""
+    _ITERATOR.get_next, _ITERATOR.make_initializer = _get_next, _make_initializer
+
+
+def target_batch(state: GraphState, channel: int) -> Any:
+    """What ``get_next()`` returned for the batches that a channel looks up; None: it looks up none."""
+    for (_, looked_up), lookup in state.lookups.items():
+        if looked_up == channel:
+            op = lookup.ticket.op
+            return _batches(op.graph).get(op)
+    return None
+
+
+def get_target_batch(is_training: bool) -> Any:
+    """``target_batch`` of the default graph, or where nothing is looked up there, of the graph modified last."""
+    configuration = Configuration.get_instance()
+    graph = tf.compat.v1.get_default_graph()
+    if not configuration.of_graph(graph).lookups:
+        graph = configuration.modified_graph() or graph
+    return target_batch(configuration.of_graph(graph), TRAIN if is_training else EVAL)
+
+
+def _get_next(self: Any, name: Optional[str] = None) -> Any:
+    batch = _plain_get_next(self, name)
+    resource = self._iterator_resource
+    taken = [op for op in resource.consumers() if op.type in GET_NEXT]
+    if taken:  # else it is in a function, where nothing is looked up
+        op = max(taken, key=lambda op: op._id)
+        _batches(op.graph)[op] = batch
+        extension = _extension(resource.op)
+        if extension is not None:
+            extend_get_next(op, extension.specs)
+    return batch
+
+
+def _make_initializer(self: Any, dataset: Any, name: Optional[str] = None) -> tf.Operation:
+    initializer = _plain_make_initializer(self, dataset, name)
+    extension = _extension(self._iterator_resource.op)
+    if extension is not None:
+        extend_initializer(initializer, extension)
+    return initializer
+
+
+def _extension(iterator: tf.Operation) -> Any:
+    if not Configuration.is_initialised():
+        return None
+    return Configuration.get_instance().of_graph(iterator.graph).requests.extensions.get(iterator)
+
+
+def _batches(graph: tf.Graph) -> Dict[tf.Operation, Any]:
+    """What each ``get_next`` of a graph returned; on the graph itself, so that it goes with it."""
+    batches: Dict[tf.Operation, Any] = getattr(graph, _BATCHES_OF_GRAPH, {})
+    setattr(graph, _BATCHES_OF_GRAPH, batches)
+    return batches
