@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
+from ascpipe.tf.configuration import Configuration
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_ID_OFFSET, ASCEND_SPARSE_LOOKUP_LOCAL_EMB
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
@@ -47,6 +48,12 @@ def session(**config):
     """With threads of its own: else it has as many as the first session of the process asked for."""
     options = {**ONE_THREAD, "use_per_session_threads": True, **config}
     return tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(**options))
+
+
+def start():
+    """Start the pipeline of the default graph now, as the first run of a session does."""
+    start_asc_pipeline()
+    Configuration.get_instance().deferred.start(tf.compat.v1.get_default_graph())
 
 
 def batches(count, seed=0, keys=KEYS, size=6):

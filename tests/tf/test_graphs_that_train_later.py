@@ -151,7 +151,7 @@ class TestRefusals:
             programs.optimizer("adagrad", 0.3).minimize(
                 tf.add_n([tf.reduce_sum(row) for row in rows]), var_list=[table.variable for table in tables])
             with pytest.raises(NotBuiltYetError, match="E600: .*one dataset trains 'item' together with other tables"):
-                start_asc_pipeline()
+                programs.start()
 
     def test_a_graph_that_trains_apart_what_was_trained_together(self, running):
         with tf.Graph().as_default():
@@ -162,7 +162,7 @@ class TestRefusals:
                 variables.append(table.variable)
             programs.optimizer("adagrad", 0.3).minimize(tf.add_n(losses), var_list=variables)
             with pytest.raises(NotBuiltYetError, match="E600: .*2 datasets train what one dataset"):
-                start_asc_pipeline()
+                programs.start()
 
     def test_tables_of_two_graphs_that_were_created_at_the_same_time(self, running):
         graphs = [tf.Graph(), tf.Graph()]
@@ -172,6 +172,6 @@ class TestRefusals:
                 _, batch = programs.insert(PROBES, [spec], training=False)
                 sparse_lookup(table, spec, is_train=False, batch=batch)
         with graphs[0].as_default():
-            start_asc_pipeline()
+            programs.start()
         with graphs[1].as_default(), pytest.raises(ValueError, match="'newer' were created while start_asc_pipeline"):
-            start_asc_pipeline()
+            programs.start()

@@ -5,7 +5,7 @@ import tensorflow as tf
 from ascpipe.tf.completion import complete_graph, slots_of_training_tables
 from ascpipe.tf.configuration import Configuration, init, terminate_config_initializer
 from ascpipe.tf.feature_spec import FeatureSpec
-from ascpipe.tf.graph_checks import require_startable
+from ascpipe.tf.graph_checks import require_startable, require_trained
 from ascpipe.tf.insert import get_asc_insert_func
 from ascpipe.tf.lookup import MAX_LOOKUPS, sparse_lookup
 from ascpipe.tf.modify.merging import do_merge_lookup
@@ -380,7 +380,7 @@ class TestChecksBeforeTheStart:
         (spec,) = specs_of(user, "a")
         sparse_lookup(user, spec, batch=get_next([spec]), is_grad=False)
         with pytest.raises(RuntimeError, match="is_grad=False"):
-            require_startable(state(graph))
+            require_trained(state(graph))
 
     def test_a_finalized_graph_is_refused(self, graph):
         user = table()

@@ -170,6 +170,6 @@ class TestErrors:
 
     def test_after_the_start_rows_have_no_place_for_more_state(self):
         lookup = Lookup()
-        start_asc_pipeline()
-        with pytest.raises(RuntimeError, match="'ids'.*before start_asc_pipeline"):
+        programs.start()
+        with pytest.raises(RuntimeError, match="'ids'.*before the first run of a session"):
             SGD().apply_gradients([(lookup.gradient, lookup.handles)])

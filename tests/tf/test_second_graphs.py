@@ -182,6 +182,7 @@ def test_the_copy_of_a_checkpoint_goes_with_its_session():
         reader = Reader(PROBES)
         state = Configuration.get_instance().of_graph(reader.graph)
         spec = TableSpec("user", programs.DIM, "int64", (), ManyRows.count, 0, None, None)
+        Configuration.get_instance().deferred.start(reader.graph)
         with reader.session() as run:
             before = resident_bytes()
             with instance_of([Wanted(reader.tables[0].shape.number, ManyRows(), spec)]) as number:
@@ -241,17 +242,18 @@ class TestRefusals:
             _, batch = programs.insert(PROBES, [spec], training=False)
             sparse_lookup(item, spec, is_train=False, batch=batch)
             with pytest.raises(ValueError, match="table 'item': the graph whose pipeline runs " + words):
-                start_asc_pipeline()
+                programs.start()
 
     def test_a_graph_that_trains_with_another_optimizer(self, running):
         with tf.Graph().as_default(), pytest.raises(ValueError, match="'user': .* has the optimizer slots .*Adagrad"):
             programs.Program(SOURCE, lambda: programs.optimizer("lazy_adam", 0.05))
+            programs.start()
 
     def test_a_table_after_the_start_of_its_graph(self, running):
-        with pytest.raises(OSError, match="the pipeline of this graph was started"):
+        with pytest.raises(OSError, match="tables are created before it"):
             programs.table("new")
         reader = Reader(PROBES)
-        with reader.graph.as_default(), pytest.raises(OSError, match="the pipeline of this graph was started"):
+        with reader.graph.as_default(), pytest.raises(OSError, match="tables are created before it"):
             programs.table("user")
 
 

@@ -134,7 +134,7 @@ def test_a_full_host_is_an_error_that_names_it():
 def warnings_of_a_start(caplog, **kwargs):
     with programs.ascpipe():
         OneTable([batch(1)], [1], **kwargs)
-        start_asc_pipeline()
+        programs.start()
     return [record.getMessage() for record in caplog.records if "ahead of training" in record.getMessage()]
 
 

@@ -66,7 +66,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
         """A slot variable whose rows begin with one value, that of the rows of new keys, too."""
         if self.get_slot(table, slot_name) is None and is_started(table.graph):
             raise RuntimeError("optimizer {!r}: the pipeline was started, so table {!r} cannot get the slot variable "
-                               "{!r} any more; apply gradients before start_asc_pipeline()".format(
+                               "{!r} any more; apply gradients before the first run of a session".format(
                                    self._name, table.op.name, slot_name))
         with tf.control_dependencies(None):
             # Fill rather than a constant: it takes no memory in the graph, and says that all values are equal.

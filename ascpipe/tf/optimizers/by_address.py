@@ -66,7 +66,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         if name not in slots:
             if is_started(table.graph):
                 raise RuntimeError("optimizer {!r}: the pipeline was started, so rows of table {!r} cannot get a place "
-                                   "for its state any more; apply gradients before start_asc_pipeline()".format(
+                                   "for its state any more; apply gradients before the first run of a session".format(
                                        self._name, name))
             slots[name] = HomeSlots(self)
         if slots[name].owner is not self:
