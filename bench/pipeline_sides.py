@@ -44,10 +44,10 @@ def ascpipe_step(drawn: Dict[str, np.ndarray]) -> Iterator[Callable[[], object]]
         for name, table in tables.items():
             sparse_lookup(table, specs[name], batch=batch, is_train=True)
         start_asc_pipeline()
-        looked_at = [_last(output) for op in graph.get_operations() if op.type == "AscNextPlan"
-                     for output in op.outputs[:2]]
         with session(threads=THREADS) as running:
             running.run([tf.global_variables_initializer(), iterator.initializer])
+            looked_at = [_last(output) for op in graph.get_operations() if op.type == "AscNextPlan"
+                         for output in op.outputs[:2]]
             yield running.make_callable(tf.add_n(looked_at))
 
 

@@ -86,9 +86,10 @@ def _ascpipe(keys: int, dim: int) -> Iterator[Tuple[Callable[[np.ndarray], None]
         gradient, = tf.gradients(tf.reduce_sum(rows), table.variable)
         adagrad.create_hash_optimizer(.05).apply_gradients([(gradient, table.variable)])  # never run
         start_asc_pipeline()
-        move, = (op for op in graph.get_operations() if op.type == "AscNextPlan")
-        slots, restore = move.outputs[:2]
         with session(threads=THREADS) as running:
+            running.run(tf.global_variables_initializer())
+            move, = (op for op in graph.get_operations() if op.type == "AscNextPlan")
+            slots, restore = move.outputs[:2]
             train = running.make_callable(slots[-1] + tf.reshape(restore, [-1])[-1])
 
             def plan(batches: np.ndarray) -> None:
@@ -96,7 +97,6 @@ def _ascpipe(keys: int, dim: int) -> Iterator[Tuple[Callable[[np.ndarray], None]
                 train()  # nothing is read before somebody asks for a batch
                 _pause()
 
-            running.run(tf.global_variables_initializer())
             yield plan, train
 
 
