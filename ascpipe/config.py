@@ -4,7 +4,7 @@ The list with units and meanings is ``defaults.toml``.
 """
 import os
 import re
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
 
 import pydantic
 import tomli
@@ -15,6 +15,7 @@ DEFAULTS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "defaul
 ENVIRONMENT_PREFIX = "ASCPIPE_"
 FILE_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 
+_DEFAULTS = "the defaults"  # as an origin
 _MOST_PROCESSOR = 1023  # what a mask of the kernel's usual size can name
 _PROCESSORS = re.compile(r"^(\d{1,4})(?:-(\d{1,4}))?$")
 
@@ -25,6 +26,7 @@ class Settings(pydantic.BaseModel):
     workers: int = pydantic.Field(ge=1, le=16)
     table_workers: int = pydantic.Field(ge=1, le=16)
     ring_bytes: int = pydantic.Field(ge=1 << 16, le=1 << 42)
+    ring_percent: int = pydantic.Field(ge=1, le=90)
     ring_frames: int = pydantic.Field(ge=1, le=64)
     look_ahead: int = pydantic.Field(ge=1, le=60)
     plan_ahead: int = pydantic.Field(ge=1, le=8)
@@ -34,6 +36,11 @@ class Settings(pydantic.BaseModel):
     cache_dir: str
     timeline_spans: int = pydantic.Field(ge=0, le=1_000_000)
     bind_cpu: str
+    _given: FrozenSet[str] = pydantic.PrivateAttr(frozenset())
+
+    def is_given(self, name: str) -> bool:
+        """Whether somebody has set it, be it to the default's value."""
+        return name in self._given
 
     @pydantic.validator("bind_cpu")
     def _is_a_list_of_processors(cls, value: str) -> str:  # noqa: N805  (pydantic calls it with the class)
@@ -65,7 +72,7 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
         values.update(new)
         origins.update(dict.fromkeys(new, origin))
 
-    add(_read_toml(DEFAULTS_FILE), "the defaults")
+    add(_read_toml(DEFAULTS_FILE), _DEFAULTS)
     if environment.get(FILE_VARIABLE):
         add(_read_toml(environment[FILE_VARIABLE]), environment[FILE_VARIABLE])
     for name in Settings.__fields__:
@@ -112,12 +119,14 @@ def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:
         if isinstance(value, bool) or (isinstance(value, float) and name != "wait_timeout_s"):
             raise ConfigError(name, origins[name], value, "a {} was not expected".format(type(value).__name__))
     try:
-        return Settings(**values)
+        settings = Settings(**values)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
         reason = "there is no such setting" if first["type"] == "value_error.extra" else first["msg"]
         raise ConfigError(name, origins[name], values[name], reason + _limits(name)) from error
+    settings._given = frozenset(name for name, origin in origins.items() if origin != _DEFAULTS)
+    return settings
 
 
 def _limits(name: str) -> str:

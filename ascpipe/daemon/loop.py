@@ -248,7 +248,8 @@ class Daemon:
     def _start(self, body: messages.Start) -> Dict[str, Any]:
         if self._life.state != states.REGISTERED or self._trainer is None:
             raise WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
-        self._memory = SessionMemory(body, self._settings, self._run_number, self._places)
+        self._memory = SessionMemory(body, self._settings, self._run_number, self._places,
+                                     private=self._private)
         self._memory.set_pid(layout.BELL_TRAINER, self._trainer_pid)
         self._memory.set_pid(layout.BELL_PUMP, self._trainer_pid)
         sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd

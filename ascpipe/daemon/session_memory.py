@@ -10,6 +10,7 @@ import numpy as np
 
 from ascpipe.config import Settings
 from ascpipe.control import messages
+from ascpipe.daemon.ring_sizes import RingSizes, ring_sizes
 from ascpipe.errors import AscpipeError, number_of
 from ascpipe.shm import bell, layout, memory, segment
 
@@ -62,33 +63,33 @@ class SessionMemory:
         settings: sizes.
         run: run number, upper bits of each ticket.
         places: where limits are read; tests put their own.
+        private: the trainer has started the daemon for itself.
 
     Raises:
         OutOfSharedMemoryError: nothing was allocated.
     """
 
     def __init__(self, start: messages.Start, settings: Settings, run: int,
-                 places: memory.Places = memory.Places()) -> None:  # noqa: B008  (immutable)
+                 places: memory.Places = memory.Places(), *, private: bool = False) -> None:  # noqa: B008  (immutable)
         self.start, self.run = start, run
         self._settings, self._places = settings, places
-        rings = [layout.ring_shape(len(stream.tables), settings.ring_bytes) for stream in start.streams]
+        self._ring_sizes = ring_sizes(settings, private=private, places=places)
+        rings = [self._ring_shape(stream) for stream in start.streams]
         tables = [shape_of(table) for table in start.tables]
-        # entries, home rows and logs get their memory later, as they are used
-        need = layout.SESSION_BYTES + sum(shape.total_bytes for shape in rings) + sum(s.entries_offset for s in tables)
+        # entries, home rows and logs, and rings that grow, get their memory later, as they are used
+        need = layout.SESSION_BYTES + sum(map(self._present, rings)) + sum(s.entries_offset for s in tables)
         what = "{} rings and {} tables".format(len(rings), len(tables))
         self.use_memfd = memory.preflight(need, what, places)
         self._segments: List[Segment] = []
         try:
             self.session = self._make(layout.SESSION_BYTES, "the session")
-            self.rings = [self._make(shape.total_bytes, "the ring of stream {}".format(stream.stream))
+            self.rings = [self._make_ring(shape, stream, use_memfd=self.use_memfd)
                           for shape, stream in zip(rings, start.streams)]
             self.tables = [self._make(shape.total_bytes, "table {!r}".format(table.name), shape.entries_offset)
                            for shape, table in zip(tables, start.tables)]
-            for ring, ring_shape, stream in zip(self.rings, rings, start.streams):
-                _write_ring(ring, ring_shape, stream, settings)
             for made, table_shape, table in zip(self.tables, tables, start.tables):
                 _write_table(made, table_shape, table)
-            _write_session(self.session, run)
+            _write_session(self.session, run, self._ring_sizes)
         except BaseException:
             self.close()
             raise
@@ -101,13 +102,24 @@ class SessionMemory:
             OutOfSharedMemoryError: nothing was allocated, the session goes on as it was.
         """
         start = messages.extended(self.start, stream)
-        shape = layout.ring_shape(len(stream.tables), self._settings.ring_bytes)
-        what = "the ring of stream {}".format(stream.stream)
-        made = self._make(shape.total_bytes, what,
-                          use_memfd=memory.preflight(shape.total_bytes, what, self._places))
-        _write_ring(made, shape, stream, self._settings)
+        shape = self._ring_shape(stream)
+        made = self._make_ring(shape, stream, use_memfd=memory.preflight(
+            self._present(shape), _name_of(stream), self._places))
         self.start = start
         self.rings.append(made)
+        return made
+
+    def _ring_shape(self, stream: messages.Stream) -> layout.RingShape:
+        return layout.ring_shape(len(stream.tables), self._ring_sizes.reserved)
+
+    def _present(self, shape: layout.RingShape) -> int:
+        """Bytes of a ring that have memory from the start."""
+        return layout.align(shape.arena_offset + self._ring_sizes.first, layout.PAGE)
+
+    def _make_ring(self, shape: layout.RingShape, stream: messages.Stream, *, use_memfd: bool) -> Segment:
+        made = self._make(shape.total_bytes, _name_of(stream), self._present(shape),
+                          use_memfd=self._ring_sizes.use_memfd(use_memfd, self._places))
+        _write_ring(made, shape, self._present(shape), stream, self._settings)
         return made
 
     def drop_stream(self) -> None:
@@ -244,20 +256,26 @@ def _cut(text: str, size: int) -> bytes:
     return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").encode()
 
 
-def _write_session(made: Segment, run: int) -> None:
+def _name_of(stream: messages.Stream) -> str:
+    return "the ring of stream {}".format(stream.stream)
+
+
+def _write_session(made: Segment, run: int, rings: RingSizes) -> None:
     header = made.view(layout.SESSION)[0]
     for record in made.view(layout.BELL, layout.SESSION_BELLS_OFFSET, layout.BELLS):
         record["waits_table"] = -1
     header["magic"], header["run"] = layout.MAGIC, run
+    header["rings_ample"], header["rings_most"], header["is_private"] = rings.ample, rings.most, rings.private
     header["version"] = layout.VERSION
 
 
-def _write_ring(made: Segment, shape: layout.RingShape, stream: messages.Stream, settings: Settings) -> None:
+def _write_ring(made: Segment, shape: layout.RingShape, present: int, stream: messages.Stream,
+                settings: Settings) -> None:
     fields: List[Tuple[str, int]] = [
         ("magic", layout.MAGIC), ("stream", stream.stream), ("channel", stream.channel),
         ("frame_count", settings.ring_frames), ("table_count", len(stream.tables)),
         ("look_ahead", settings.look_ahead), ("plan_ahead", settings.plan_ahead),
-        ("arena_offset", shape.arena_offset), ("arena_bytes", shape.total_bytes - shape.arena_offset),
+        ("arena_offset", shape.arena_offset), ("arena_bytes", present - shape.arena_offset),
         ("frames_offset", shape.frames_offset), ("tables_offset", shape.tables_offset),
     ]
     places = made.view(layout.RING_TABLE, shape.tables_offset, len(stream.tables))

@@ -57,7 +57,7 @@ from ascpipe.words import (  # noqa: F401  (part of the layout that C++ shares)
     WORD_NAMES,
 )
 
-VERSION = 4  #: of this file; any change of a byte below raises it
+VERSION = 5  #: of this file; any change of a byte below raises it
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
@@ -105,6 +105,9 @@ SESSION = _struct(
     run=("<i8", 8),  # S: run number, upper 16 bits of every ticket
     failed=("<u4", 16),  # S or W: 0, or the numeric part of the error code
     failure_bytes=("<u4", 20),
+    rings_ample=("<i8", 24),  # S: how large a ring grows for any batch that waits; beyond that, for few large ones
+    rings_most=("<i8", 32),  # S: to how much the arenas of all rings may grow together, 0 = rings do not grow
+    is_private=("<u4", 40),  # S: 1 = the daemon has its settings from the trainer's environment
     failure_text=("S%d" % FAILURE_TEXT_BYTES, 64),  # UTF-8, written before `failed`
 )
 SESSION_BELLS_OFFSET = 4096
@@ -121,7 +124,7 @@ RING = _struct(
     look_ahead=("<i4", 24),  # L
     plan_ahead=("<i4", 28),  # P
     arena_offset=("<i8", 32),
-    arena_bytes=("<i8", 40),
+    arena_bytes=("<i8", 40),  # S, then P where rings grow: those that have memory
     frames_offset=("<i8", 48),
     tables_offset=("<i8", 56),
     head=("<i8", 64),  # P: number of the oldest frame not given back

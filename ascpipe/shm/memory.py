@@ -50,6 +50,11 @@ def preflight(need_bytes: int, what: str, places: Places = Places()) -> bool:  #
         OutOfSharedMemoryError: no kind has so much; names every limit.
     """
     require(need_bytes, what, places=places)
+    return needs_memfd(need_bytes, places)
+
+
+def needs_memfd(need_bytes: int, places: Places = Places()) -> bool:  # noqa: B008  (immutable)
+    """Whether /dev/shm is too small for ``need_bytes``."""
     return shm_room(places.shm_dir).free_bytes < need_bytes + MARGIN_BYTES
 
 

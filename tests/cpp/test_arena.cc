@@ -90,3 +90,86 @@ TEST(EveryOrderOfSizesKeepsFramesApart) {
   }
   CHECK(newest > 5000);
 }
+
+TEST(AnArenaGrowsBehindItsNewestFrameAndFramesStayWhereTheyAre) {
+  Arena arena(1024);
+  CHECK_EQ(Place(&arena, 640), 0);
+  CHECK_EQ(Place(&arena, 640), -1);
+  CHECK_EQ(arena.BytesFor(640), 1280);
+  arena.Grow(1280);
+  const std::int64_t second = Place(&arena, 640);
+  CHECK_EQ(arena.OffsetOf(second), 640);
+  arena.Free();
+  const std::int64_t third = Place(&arena, 320);
+  CHECK_EQ(third, 1280);  // the next lap begins behind what was added
+  CHECK_EQ(arena.OffsetOf(third), 0);
+}
+
+TEST(AnArenaDoesNotGrowWhileFramesLieAtItsEndAndAtItsBeginning) {
+  Arena arena(1024);
+  Place(&arena, 512);
+  Place(&arena, 512);
+  arena.Free();
+  CHECK_EQ(Place(&arena, 256), 1024);
+  CHECK_EQ(Place(&arena, 512), -1);
+  CHECK_EQ(arena.BytesFor(512), 0);
+  arena.Free();  // the one at the end
+  CHECK_EQ(arena.BytesFor(1024), 1280);
+}
+
+TEST(AnEmptyArenaGrowsToTheLengthOfTheFrame) {
+  Arena arena(1024);
+  arena.StartAt(640);
+  CHECK_EQ(Place(&arena, 2048), -1);
+  CHECK_EQ(arena.BytesFor(2048), 2048);
+  arena.Grow(2048);
+  const std::int64_t position = Place(&arena, 2048);
+  CHECK_EQ(arena.OffsetOf(position), 0);
+  CHECK_EQ(arena.tail() - arena.head(), 2048);
+}
+
+TEST(EveryOrderOfSizesAndGrowthsKeepsFramesApart) {
+  unsigned state = 7;
+  const auto below = [&state](int most) {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<std::int64_t>((state >> 16) % most);
+  };
+  int growths = 0;
+  for (int run = 0; run < 40; ++run) {
+    Arena arena(512);
+    std::int64_t offsets[64], lengths[64];
+    int oldest = 0, newest = 0;
+    for (int round = 0; round < 2000; ++round) {
+      const std::int64_t length = 64 * (1 + below(8 + round / 50));
+      std::int64_t position = newest - oldest < 64 ? Place(&arena, length) : -1;
+      const std::int64_t needed = position < 0 ? arena.BytesFor(length) : 0;
+      if (needed > 0 && (length > arena.bytes() || below(8) == 0)) {
+        CHECK(needed > arena.bytes());
+        arena.Grow(needed + 64 * below(4));
+        position = Place(&arena, length);
+        CHECK(position >= 0);
+        ++growths;
+      }
+      if (position < 0) {
+        CHECK(newest > oldest);  // else it would wait for ever
+        arena.Free();
+        ++oldest;
+        continue;
+      }
+      const std::int64_t offset = arena.OffsetOf(position);
+      CHECK(offset >= 0 && offset + length <= arena.bytes());
+      for (int other = oldest; other < newest; ++other) {
+        const std::int64_t from = offsets[other % 64];
+        CHECK(offset + length <= from || from + lengths[other % 64] <= offset);
+      }
+      offsets[newest % 64] = offset;
+      lengths[newest % 64] = length;
+      ++newest;
+      if (below(3) == 0) {
+        arena.Free();
+        ++oldest;
+      }
+    }
+  }
+  CHECK(growths > 500);
+}

@@ -90,12 +90,11 @@ TEST(AClosedTicketIsRefused) {
   CheckRefuses(words, Code::kFailedPrecondition, "fetched and trained in one run");
 }
 
-TEST(ABatchThatCannotFitNamesBothSizes) {
+TEST(ABatchThatCannotFitSaysWhatThePumpSaid) {
   ClaimWords words = Good();
   words.state = Ticket::kFailed;
-  words.needed_bytes = 4711;
-  words.arena_bytes = 1024;
-  CheckRefuses(words, Code::kResourceExhausted, "needs 4711 bytes in the ring, which has 1024");
+  words.why = "needs 4711 bytes in the ring, which has 1024";
+  CheckRefuses(words, Code::kResourceExhausted, "the batch of ticket 5 needs 4711 bytes in the ring, which has 1024");
 }
 
 TEST(AFullTableNamesNeedAndLimit) {

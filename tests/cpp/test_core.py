@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ascpipe.shm import memory
 from ascpipe.tfops import build
 from tests.reference import initial_rows
 
@@ -19,7 +20,7 @@ CORE = build.SOURCES / "core"
 FOLDER = build.OBJECTS / "tests"
 
 TESTS = sorted(path.stem for path in HERE.glob("test_*.cc"))
-WITH_THREADS = ("test_blocks", "test_stream", "test_table_file", "test_waiter")
+WITH_THREADS = ("test_blocks", "test_ring_growth", "test_stream", "test_table_file", "test_waiter")
 FLAGS = ["-std=c++14", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(build.SOURCES),
          "-I", str(HERE)]
 SHIPPED = ["-O1", "-DNDEBUG"]  # of the tests themselves; the core is as in the library
@@ -161,3 +162,50 @@ def test_rows_of_any_distribution_seed_key_and_length_are_bit_equal_to_their_twi
 def test_rows_picked_from_any_pool_are_bit_equal_to_their_twin(print_initial_rows, seed, scale, keys, pool):
     dim, rows = pool
     require_equal_rows(print_initial_rows, [(seed, initial_rows.POOL, 0.0, 0.0, scale, key, dim, rows) for key in keys])
+
+
+@pytest.fixture(scope="module")
+def print_memory_rooms():
+    program = shipped("print_memory_rooms", [HERE / "print_memory_rooms.cc"])
+    yield program
+    program.unlink()
+
+
+GIB = 1 << 30
+GROUPS = {
+    "none": ("", {}),
+    "version 1": ("4:cpu,memory:/a/b\n3:cpu:/a\n", {
+        "memory/memory.limit_in_bytes": 8 * GIB, "memory/memory.usage_in_bytes": GIB,
+        "memory/a/b/memory.limit_in_bytes": 3 * GIB, "memory/a/b/memory.usage_in_bytes": 2 * GIB,
+        "memory/a/b/memory.stat": "inactive_file 7\ntotal_inactive_file 4096\nodd line of text\n"}),
+    "version 2": ("0::/a\n", {"a/memory.max": 4 * GIB, "a/memory.current": 4 * GIB + 5,
+                              "a/memory.stat": "anon 5\ninactive_file 1048576\n",
+                              "memory.max": "max\n", "memory.current": 3}),
+    "both, in a container": ("1:name=systemd:/x\n0::/not/here/../../\n", {
+        "unified/memory.max": GIB, "unified/memory.current": 2 * GIB, "memory.max": str(2 ** 63 - 4096),
+        "memory.current": 1}),
+}
+
+
+@pytest.mark.parametrize("groups", sorted(GROUPS))
+@pytest.mark.timeout_s(240)
+def test_the_memory_there_is_is_what_the_twin_says(print_memory_rooms, tmp_path, groups):
+    own, files = GROUPS[groups]
+    places = memory.Places(str(tmp_path), str(tmp_path / "meminfo"), str(tmp_path / "groups"), str(tmp_path / "cgroup"))
+    (tmp_path / "meminfo").write_text("MemTotal:  99 kB\nMemAvailable:   7654321 kB\n")
+    (tmp_path / "groups").write_text(own)
+    for name, text in files.items():
+        path = tmp_path / "cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(text))
+    rooms = [room for room in [*memory.group_rooms(places), memory.machine_room(places.meminfo)] if room is not None]
+    printed = run([print_memory_rooms, places.meminfo, places.own_groups, places.group_root])
+    assert printed.splitlines() == ["{} {}".format(room.free_bytes, room.text) for room in rooms]
+    assert len(rooms) == {"none": 1, "version 1": 3, "version 2": 2, "both, in a container": 2}[groups]
+
+
+def test_the_memory_there_is_here_is_what_the_twin_says(print_memory_rooms):
+    places = memory.Places()
+    printed = run([print_memory_rooms, places.meminfo, places.own_groups, places.group_root]).splitlines()
+    ours = [room for room in [*memory.group_rooms(places), memory.machine_room(places.meminfo)] if room is not None]
+    assert len(printed) == len(ours) > 0

@@ -47,6 +47,7 @@ Pipeline::Pipeline(std::int64_t run, std::unique_ptr<Segment> segment, const Wai
       spin_us_(settings.spin_us),
       segment_(std::move(segment)),
       session_(segment_->base()),
+      budget_(std::make_shared<RingBudget>(session_.session->rings_most)),
       waiter_(new Waiter(session_, settings)) {}
 
 CoreStatus Pipeline::AddTable(int number, const std::string& name, const TableSizes& sizes,
@@ -131,10 +132,13 @@ CoreStatus Pipeline::AddStream(int number, int channel, int fd, std::int64_t byt
   RingView ring;
   if (status.ok()) status = RingView::Open(*segment, number, channel, tables, &ring);
   if (!status.ok()) return status;
-  std::unique_ptr<Stream> stream(new Stream(run_, number, std::move(segment), ring, session_));
+  const bool grows = session_.session->rings_most > 0;
+  std::unique_ptr<Stream> stream(
+      new Stream(run_, number, std::move(segment), ring, session_, grows ? fd : -1, budget_));
   std::lock_guard<std::mutex> lock(mutex_);
   if (IsTaken(number)) return Error(Code::kInvalidArgument, "stream ", number, " was added already");
   if (stopped_) return Error(Code::kFailedPrecondition, "stream ", number, ": the pipeline was stopped");
+  budget_->Note(ring.header()->arena_bytes);
   if (pump_ != nullptr) pump_->Add(stream.get());
   features_[number] = std::move(features);
   streams_[number] = std::move(stream);
@@ -170,6 +174,7 @@ void Pipeline::Stop() {
     stopped_ = true;  // no stream comes any more
     pump = pump_.get();
   }
+  budget_->Stop();
   // Without the lock, which the waiter's thread may want before it ends.
   if (pump != nullptr) pump->Stop();
   waiter_->Stop();

@@ -75,6 +75,7 @@ class Pipeline {
   const int spin_us_;
   const std::unique_ptr<Segment> segment_;
   const SessionView session_;
+  const std::shared_ptr<RingBudget> budget_;
   Lease lease_;
   // Tables and streams come while ops, the waiter and the pump use others; none goes before the pipeline does.
   mutable std::mutex mutex_;  // guards what follows

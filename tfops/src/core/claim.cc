@@ -17,10 +17,7 @@ bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
   }
   if (words.state == Ticket::kFailed) {
     *verdict = ClaimVerdict::Refuse(
-        Error(Code::kResourceExhausted, "the batch of ticket ", SequenceOf(words.ticket), " needs ",
-              words.needed_bytes, " bytes in the ring, which has ", words.arena_bytes,
-              ". Nothing was lost. Use a smaller batch or a larger ring: ring_bytes in the settings, or "
-              "ascpipe start --ring-bytes"));
+        Error(Code::kResourceExhausted, "the batch of ticket ", SequenceOf(words.ticket), " ", words.why));
     return true;
   }
   if (words.state == Ticket::kParked) {
@@ -131,10 +128,9 @@ ClaimVerdict DecideRead(const ClaimWords& words) {
 void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket, ClaimWords* words) {
   const layout::RingTable* table = ring.table(table_index);
   words->ticket = ticket.number();
-  words->arena_bytes = ring.header()->arena_bytes;
   words->finished = LoadAcquire(&table->finished);
   words->state = ticket.state();
-  if (words->state == Ticket::kFailed) words->needed_bytes = ticket.needed_bytes();
+  if (words->state == Ticket::kFailed) words->why = ticket.why();
   if (words->state < 0) return;
   const std::int64_t number = words->state;
   words->word = LoadAcquire(ring.word(table_index, number));

@@ -17,8 +17,7 @@ struct ClaimWords {
   std::string table;               // name, for texts
   std::int64_t ticket = 0;
   std::int64_t state = 0;          // of the ticket: Ticket::kParked, kClosed, kFailed, or a frame number
-  std::int64_t needed_bytes = 0;   // of a ticket that failed
-  std::int64_t arena_bytes = 0;
+  std::string why;                 // of a ticket that failed: what follows "the batch of ticket 5"
   std::uint32_t word = 0;          // of (frame, table)
   std::int64_t finished = 0;       // last ticket that the table finished
   std::int64_t base = 0;           // of the plan, where there is one; so below

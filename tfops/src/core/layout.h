@@ -11,7 +11,7 @@
 namespace ascpipe {
 namespace layout {
 
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 constexpr std::uint32_t kMagic = 0x41534350;
 constexpr std::int64_t kCacheLine = 64;
 constexpr std::int64_t kPage = 4096;
@@ -88,7 +88,10 @@ struct Session {
   std::int64_t run;
   std::uint32_t failed;
   std::uint32_t failure_bytes;
-  std::uint8_t unused1[40];
+  std::int64_t rings_ample;
+  std::int64_t rings_most;
+  std::uint32_t is_private;
+  std::uint8_t unused1[20];
   char failure_text[kFailureTextBytes];
   std::uint8_t unused2[4096 - 64 - kFailureTextBytes];
 };

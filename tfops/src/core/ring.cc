@@ -6,16 +6,19 @@ namespace ascpipe {
 
 bool Arena::Find(std::int64_t length, std::int64_t* position) const {
   if (length > bytes_) return false;
-  std::int64_t at = tail_;
-  if (at % bytes_ + length > bytes_) at += bytes_ - at % bytes_;
-  // An empty arena is free as a whole, wherever its next frame has to start.
-  if (!starts_.empty() && at + length - head_ > bytes_) return false;
-  *position = at;
-  return true;
+  const bool starts_lap = tail_ - lap_ + length > bytes_;
+  *position = starts_lap ? lap_ + bytes_ : tail_;
+  if (starts_.empty()) return true;  // free as a whole, wherever its next frame has to start
+  if (starts_lap) return !IsBetweenLaps() && length <= head_ - lap_;
+  return !IsBetweenLaps() || tail_ - lap_ + length <= head_ - before_;
 }
 
 void Arena::Take(std::int64_t position, std::int64_t length) {
   if (starts_.empty()) head_ = position;
+  if (position == lap_ + bytes_) {
+    before_ = lap_;
+    lap_ = position;
+  }
   starts_.push_back(position);
   tail_ = position + length;
 }
@@ -23,6 +26,20 @@ void Arena::Take(std::int64_t position, std::int64_t length) {
 void Arena::Free() {
   starts_.pop_front();
   head_ = starts_.empty() ? tail_ : starts_.front();
+}
+
+std::int64_t Arena::OffsetOf(std::int64_t position) const {
+  return position == lap_ + bytes_ ? 0 : position - lap_;
+}
+
+std::int64_t Arena::BytesFor(std::int64_t length) const {
+  if (starts_.empty()) return length;
+  return IsBetweenLaps() ? 0 : tail_ - lap_ + length;
+}
+
+void Arena::StartAt(std::int64_t position) {
+  head_ = tail_ = position;
+  lap_ = position - position % bytes_;
 }
 
 CoreStatus RingView::Open(const Segment& segment, int stream, int channel, const std::vector<int>& tables,

@@ -14,8 +14,9 @@ namespace ascpipe {
 
 // Where frames lie in a ring's arena: one after the other, each in one piece, oldest first.
 //
-// Positions ever grow; a frame lies at position % bytes.  What does not fit before the end of the arena
-// starts at its beginning again, and the rest at the end is skipped.
+// Positions ever grow, lap by lap.  What does not fit before the end of the arena starts the next lap, at the arena's
+// beginning, and the rest at the end is skipped.  While all frames are of one lap, nothing lies behind the newest, and the
+// arena's end may be moved: it grows, and its frames stay where they are.
 class Arena {
  public:
   explicit Arena(std::int64_t bytes) : bytes_(bytes & ~(layout::kCacheLine - 1)) {}
@@ -23,6 +24,7 @@ class Arena {
   std::int64_t bytes() const { return bytes_; }
   std::int64_t head() const { return head_; }
   std::int64_t tail() const { return tail_; }
+  bool empty() const { return starts_.empty(); }
 
   // Finds a place for `length` bytes behind the newest frame.  False: no room now (never, if length > bytes()).
   bool Find(std::int64_t length, std::int64_t* position) const;
@@ -30,14 +32,27 @@ class Arena {
   void Take(std::int64_t position, std::int64_t length);
   // Gives the oldest frame back.
   void Free();
+  // Bytes from the beginning of the arena to a position of Find.
+  std::int64_t OffsetOf(std::int64_t position) const;
+
+  // How large the arena has to be to have a place for `length` bytes at once; 0: however large it were, the frames at its
+  // end have to be given back first.
+  std::int64_t BytesFor(std::int64_t length) const;
+  // Only after BytesFor has returned so many, or fewer.
+  void Grow(std::int64_t bytes) { bytes_ = bytes; }
 
   // For tests: an empty arena whose next frame starts at `position`.
-  void StartAt(std::int64_t position) { head_ = tail_ = position; }
+  void StartAt(std::int64_t position);
 
  private:
+  // The oldest frame is of the lap before that of the newest: the arena is free up to it, and no further.
+  bool IsBetweenLaps() const { return !starts_.empty() && head_ < lap_; }
+
   std::int64_t bytes_;
   std::int64_t head_ = 0;
   std::int64_t tail_ = 0;
+  std::int64_t lap_ = 0;     // where the lap of the newest frame begins
+  std::int64_t before_ = 0;  // and the one before it
   std::deque<std::int64_t> starts_;
 };
 

@@ -17,14 +17,15 @@ constexpr std::uint32_t kFilling = 0xffffffffu;
 }  // namespace
 
 Stream::Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
-               const SessionView& session)
+               const SessionView& session, int fd, std::shared_ptr<RingBudget> budget)
     : run_(run),
       number_(number),
       segment_(std::move(segment)),
       ring_(ring),
       session_(session),
       gate_(std::make_shared<TicketGate>(ring, session)),
-      arena_(ring.header()->arena_bytes) {}
+      arena_(ring.header()->arena_bytes),
+      growth_(ring, session, fd, segment_->bytes(), std::move(budget)) {}
 
 Stream::~Stream() { Stop(); }
 
@@ -129,14 +130,15 @@ bool Stream::FillOne(Parked* next) {
   layout::Ring* header = ring_.header();
   const std::int64_t length = FrameBytes(*next->batch);
   const std::int64_t number = header->tail;
-  std::int64_t ids = 0;
+  std::int64_t ids = 0, position = 0;
   bool framed = false;
-  if (length > arena_.bytes()) {
-    next->ticket->Fail(length);
+  std::string why;
+  const RingGrowth::Answer answer = growth_.Place(&arena_, length, number - header->head, &position, &why);
+  if (answer == RingGrowth::kWait) return false;
+  if (answer == RingGrowth::kNever) {
+    next->ticket->Fail(std::move(why));
     Ring(session_.bells + layout::kBellTrainer);
   } else {
-    std::int64_t position;
-    if (number - header->head >= header->frame_count || !arena_.Find(length, &position)) return false;
     ids = Fill(*next->batch, number, next->ticket->number(), position, length);
     framed = next->ticket->Enframe(number);
     if (framed) arena_.Take(position, length);
@@ -182,7 +184,7 @@ std::int64_t Stream::Fill(const Batch& batch, std::int64_t number, std::int64_t 
   StoreRelease(&frame->claim, kFilling);
   frame->number = number;
   frame->ticket = ticket;
-  frame->offset = ring_.header()->arena_offset + position % arena_.bytes();
+  frame->offset = ring_.header()->arena_offset + arena_.OffsetOf(position);
   frame->length = length;
   frame->timestamp = batch.timestamp;
   StoreRelease(&frame->closed, 0u);
@@ -240,6 +242,7 @@ void Stream::Stop() {
     live.swap(live_);
     parked.swap(parked_);
   }
+  growth_.Stop();
   for (auto& entry : live) entry.second->Close();
   while (!gate_->Empty()) sched_yield();  // a close is a few stores
   for (auto& entry : live) entry.second->Unref();

@@ -11,6 +11,7 @@
 
 #include "core/core_status.h"
 #include "core/ring.h"
+#include "core/ring_growth.h"
 #include "core/segment.h"
 #include "core/ticket.h"
 
@@ -35,9 +36,9 @@ class Batch {
 
 class Stream {
  public:
-  // `run`: upper bits of every ticket.
+  // `run`: upper bits of every ticket.  `fd`: of the ring's segment, stays the caller's; -1: the ring never grows.
   Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
-         const SessionView& session);
+         const SessionView& session, int fd = -1, std::shared_ptr<RingBudget> budget = nullptr);
   ~Stream();
 
   int number() const { return number_; }
@@ -82,7 +83,8 @@ class Stream {
   const RingView ring_;
   const SessionView session_;
   const std::shared_ptr<TicketGate> gate_;
-  Arena arena_;  // the pump's
+  Arena arena_;        // the pump's
+  RingGrowth growth_;  // the pump's
 
   mutable std::mutex mutex_;
   bool stopped_ = false;

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "core/ring.h"
 #include "core/segment.h"
@@ -62,11 +64,11 @@ class Ticket {
 
   // The pump: from kParked to a frame, or to failed.  False: it was closed meanwhile.
   bool Enframe(std::int64_t frame) { return Leave(frame); }
-  bool Fail(std::int64_t needed_bytes) {
-    needed_bytes_ = needed_bytes;
+  bool Fail(std::string why) {
+    why_ = std::move(why);
     return Leave(kFailed);
   }
-  std::int64_t needed_bytes() const { return needed_bytes_; }
+  const std::string& why() const { return why_; }  // of one that has failed
 
   void Ref() { references_.fetch_add(1); }
   void Unref() {
@@ -85,7 +87,7 @@ class Ticket {
   std::atomic<std::int64_t> state_{kParked};
   std::atomic<int> holders_{1};
   std::atomic<int> references_{1};
-  std::int64_t needed_bytes_ = 0;  // written before the state is kFailed
+  std::string why_;  // written before the state is kFailed
 };
 
 // One holder of a ticket, by scope.

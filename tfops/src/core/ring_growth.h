@@ -1,0 +1,71 @@
+// Room for the next frame of a ring, and more memory where the ring may have it.
+//
+// The rings of a private daemon whose size nobody set have all the addresses that they may ever need, and memory at the
+// beginning of their arenas only.  The pump, which alone knows where frames will lie, gives them more as batches need it.
+#ifndef ASCPIPE_CORE_RING_GROWTH_H_
+#define ASCPIPE_CORE_RING_GROWTH_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/core_status.h"
+#include "core/kept_descriptor.h"
+#include "core/memory_room.h"
+#include "core/ring.h"
+#include "core/segment.h"
+
+namespace ascpipe {
+
+// Memory of the arenas of all rings of a pipeline.
+class RingBudget {
+ public:
+  explicit RingBudget(std::int64_t most) : left_(most) {}
+
+  std::int64_t left() const { return left_.load(); }
+  bool Take(std::int64_t bytes);  // false: there is not so much left
+  void Note(std::int64_t bytes) { left_.fetch_sub(bytes); }  // a ring that is new has them
+  void GiveBack(std::int64_t bytes) { left_.fetch_add(bytes); }
+
+  // Ends a growth under way, and refuses others.
+  void Stop() { stopped_.store(true); }
+  bool stopped() const { return stopped_.load(); }
+
+ private:
+  std::atomic<std::int64_t> left_;
+  std::atomic<bool> stopped_{false};
+};
+
+class RingGrowth {
+ public:
+  enum Answer { kPlaced, kWait, kNever };
+
+  // fd: of the ring's segment of `segment_bytes`, stays the caller's; -1: the ring never grows.
+  RingGrowth(const RingView& ring, const SessionView& session, int fd, std::int64_t segment_bytes,
+             std::shared_ptr<RingBudget> budget, MemoryPlaces places = MemoryPlaces());
+
+  // Finds a place for a frame of `length` bytes beside `frames` others.  kWait: once frames are given back.  kNever: *why
+  // says what it needs, what there is and what to do.
+  Answer Place(Arena* arena, std::int64_t length, std::int64_t frames, std::int64_t* position, std::string* why);
+
+  void Stop() { fd_.Close(); }
+
+ private:
+  std::int64_t Most(const Arena& arena) const;
+  CoreStatus Grow(Arena* arena, std::int64_t bytes);
+  CoreStatus Allocate(std::int64_t from, std::int64_t to) const;
+  std::string Advice(const Arena& arena, std::int64_t length, const std::string& no_memory) const;
+
+  const RingView ring_;
+  const SessionView session_;
+  KeptDescriptor fd_;
+  const std::int64_t reserved_;  // bytes that the arena may have, as far as its segment goes
+  const std::shared_ptr<RingBudget> budget_;
+  const MemoryPlaces places_;
+  std::int64_t refused_ = 0;  // there was no memory for a frame of so many bytes
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_RING_GROWTH_H_
