@@ -25,10 +25,19 @@ def test_each_origin_is_over_the_one_before(write):
     assert (settings.workers, settings.spin_us, settings.look_ahead, settings.plan_ahead) == (2, 5, 7, 2)
 
 
+def test_what_was_set_is_known_also_where_it_is_the_default(write):
+    assert not config.load_settings({"workers": None}, {}).is_given("workers")
+    assert config.load_settings({"workers": 1}, {}).is_given("workers")
+    assert config.load_settings({}, {"ASCPIPE_WORKERS": "1"}).is_given("workers")
+    from_file = config.load_settings({}, write("workers = 1\n"))
+    assert from_file.is_given("workers") and not from_file.is_given("ring_bytes")
+
+
 @pytest.mark.parametrize("options, environment, words", [
     ({"workers": 17}, {}, ["E402", "workers", "the command line", "17", "1 to 16"]),
     ({}, {"ASCPIPE_WORKERS": "many"}, ["workers", "ASCPIPE_WORKERS", "many", "integer"]),
     ({}, {"ASCPIPE_RING_BYTES": "10"}, ["ring_bytes", "65536"]),
+    ({}, {"ASCPIPE_RING_PERCENT": "0"}, ["ring_percent", "1 to 90"]),
     ({"workers": True}, {}, ["workers", "bool"]),
     ({"workers": 1.5}, {}, ["workers", "float"]),
     ({}, {"ASCPIPE_WAIT_TIMEOUT_S": "0"}, ["wait_timeout_s"]),
