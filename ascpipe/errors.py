@@ -262,7 +262,8 @@ class OutOfSharedMemoryError(SegmentError):
         if self._received is not None:
             return self._received
         return ("need {:.2f} GiB ({} bytes) of shared memory for {}: {}. Nothing was started. "
-                "Use a smaller --ring-bytes or smaller tables, or raise the limit").format(
+                "Use a smaller --ring-bytes (of a private daemon: ASCPIPE_RING_BYTES) or smaller tables, or raise the "
+                "limit").format(
                     self.need_bytes / _GIB, self.need_bytes, self.what, self.have)
 
 

@@ -21,9 +21,9 @@ namespace {
 
 constexpr std::int64_t kKib = 1024, kMib = 1024 * kKib;
 
-// A machine whose /proc/meminfo says so, and without control groups.
-MemoryPlaces Machine(std::int64_t available) {
-  const std::string path = Text("/tmp/ascpipe-meminfo-", getpid());
+// A machine whose meminfo is the file `fd` and says so, and without control groups.
+MemoryPlaces Machine(int fd, std::int64_t available) {
+  const std::string path = Text("/proc/self/fd/", fd);
   std::ofstream(path) << "MemAvailable: " << available / 1024 << " kB\n";
   return MemoryPlaces{path, "/none", "/none"};
 }
@@ -34,6 +34,7 @@ struct Growing {
       : session_segment(MakeSegment(layout::kSessionBytes, nullptr, nullptr)),
         session(session_segment->base()),
         fd(memfd_create("ascpipe-test", MFD_CLOEXEC)),
+        meminfo(memfd_create("ascpipe-meminfo", MFD_CLOEXEC)),
         reserved(4 * layout::kPage + 64 * kMib) {
     CHECK(ftruncate(fd, reserved) == 0 && posix_fallocate(fd, 0, 4 * layout::kPage + 64 * kKib) == 0);
     base = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -53,13 +54,13 @@ struct Growing {
     budget = std::make_shared<RingBudget>(most);
     budget->Note(header->arena_bytes);
     arena.reset(new Arena(header->arena_bytes));
-    growth.reset(new RingGrowth(ring, session, most > 0 ? fd : -1, reserved, budget, Machine(available)));
+    growth.reset(new RingGrowth(ring, session, most > 0 ? fd : -1, reserved, budget, Machine(meminfo, available)));
   }
   ~Growing() {
     growth.reset();
     munmap(base, reserved);
     close(fd);
-    unlink(Text("/tmp/ascpipe-meminfo-", getpid()).c_str());
+    close(meminfo);
   }
 
   RingGrowth::Answer Place(std::int64_t length) {
@@ -84,7 +85,7 @@ struct Growing {
 
   std::unique_ptr<Segment> session_segment;
   SessionView session;
-  const int fd;
+  const int fd, meminfo;
   const std::int64_t reserved;
   void* base;
   std::unique_ptr<Segment> segment;

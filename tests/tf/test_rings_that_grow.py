@@ -146,7 +146,7 @@ def test_a_named_daemon_says_how_to_start_it_again():
         with programs.ascpipe(daemon="mine"), Counted(ids_of(10, 20_000, 10)) as counted:
             counted.step(0)
             text = failing_text(counted, 1)
-            for words in (needs(20_000, MIB), "start the daemon again", "ascpipe start --ring-bytes", "ring_bytes in the"):
+            for words in (needs(20_000, MIB), "start the daemon again", "ascpipe start --ring-bytes", "ring_bytes in"):
                 assert words in text
             counted.step(2)
     finally:

@@ -1,4 +1,6 @@
 """Rings of a private daemon whose size nobody has set begin small; all others have what was set."""
+import os
+
 import pytest
 
 from ascpipe.config import load_settings
@@ -6,9 +8,12 @@ from ascpipe.control import messages
 from ascpipe.daemon.ring_sizes import ring_sizes
 from ascpipe.daemon.session_memory import SessionMemory
 from ascpipe.shm import layout, memory
-from tests.unit.shm.test_growth import allocated
 
 GIB, MIB = 1 << 30, 1 << 20
+
+
+def allocated(fd):
+    return os.fstat(fd).st_blocks * 512
 
 
 @pytest.fixture
@@ -30,14 +35,16 @@ def test_a_private_daemon_lets_rings_grow_to_a_part_of_the_memory(places):
     assert abs(half.most - 4 * GIB) < layout.PAGE
 
 
-def test_where_all_memory_is_little_nothing_grows_beyond_its_part(places):
-    (open(places.meminfo, "w")).write("MemTotal: 131072 kB\nMemAvailable: 131072 kB\n")
+def test_where_all_memory_is_little_nothing_grows_beyond_its_part(places, tmp_path):
+    (tmp_path / "meminfo").write_text("MemTotal: 131072 kB\nMemAvailable: 131072 kB\n")
     sizes = ring_sizes(settings(), private=True, places=places)
     assert sizes.ample == sizes.most == 32 * MIB
 
 
-@pytest.mark.parametrize("private, values", [(False, {}), (False, {"ring_bytes": 5 * MIB}), (True, {"ring_bytes": 5 * MIB}),
-                                             (True, {"ring_bytes": 256 * MIB})])  # set to the default's value is set
+@pytest.mark.parametrize("private, values", [
+    (False, {}), (False, {"ring_bytes": 5 * MIB}), (True, {"ring_bytes": 5 * MIB}),
+    (True, {"ring_bytes": 256 * MIB}),  # set to the default's value is set
+])
 def test_rings_of_a_named_daemon_and_those_that_were_set_do_not_grow(places, private, values):
     sizes = ring_sizes(settings(**values), private=private, places=places)
     bytes_ = values.get("ring_bytes", 256 * MIB)
@@ -75,7 +82,7 @@ def test_a_ring_that_was_set_has_all_its_memory_at_once(places):
         session.close()
 
 
-def test_where_dev_shm_cannot_hold_what_rings_may_grow_to_they_are_memfds(places, tmp_path):
+def test_where_dev_shm_cannot_hold_what_rings_may_grow_to_they_are_memfds(places):
     small = places._replace(shm_dir="/dev/shm")
     sizes = ring_sizes(settings(), private=True, places=small)
     free = memory.shm_room("/dev/shm").free_bytes
