@@ -1,15 +1,22 @@
 """The incumbent's import paths on top of ascpipe: re-exports; and TensorFlow's Savers, warm starts, exports and
 gradients know tables."""
+from ascpipe import import_hints, program_log
 from ascpipe.tf import end_of_data, estimator_exports, saver, warm_starting
+from ascpipe.tf.ascend import deterministic
 from ascpipe.tf.modify import hooks
+from mx_rec import _missing
 
 __version__ = "6.0.RC3"  #: the version of the incumbent whose API this is
 
+import_hints.install(__name__, _missing.MISSING)
+import_hints.point_to_run()
+program_log.program_logger()
 saver.install()
 warm_starting.install()
 estimator_exports.install()
 end_of_data.install()
 hooks.install()
+deterministic.install()
 
 
 def version() -> str:

@@ -105,7 +105,7 @@ def checked_directory(directory: str) -> str:
     """
     _check_path(directory)
     for path in (os.path.abspath(directory), os.path.realpath(directory)):
-        if _is_systems(path):
+        if is_of_system(path):
             raise CheckpointPathError(directory, "{} is a directory of the system".format(path))
     return directory
 
@@ -113,7 +113,7 @@ def checked_directory(directory: str) -> str:
 def _check_path(path: str) -> None:
     if not isinstance(path, str) or not 1 <= len(path) <= _MAX_PATH:
         raise CheckpointPathError(path, "expected a text of 1 to {} characters".format(_MAX_PATH))
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in path):
+    if has_control_characters(path):
         raise CheckpointPathError(path, "it has control characters")
     if _SCHEME.match(path):
         raise CheckpointPathError(path, "only local files can be read and written, without a scheme")
@@ -129,7 +129,13 @@ def _check_stem(prefix: str, stem: str) -> None:
             len(os.fsencode(stem)), _MAX_NAME_BYTES))
 
 
-def _is_systems(path: str) -> bool:
+def has_control_characters(path: str) -> bool:
+    """Whether a path cannot be shown, or written in a list, as it is."""
+    return any(unicodedata.category(character) in ("Cc", "Cs") for character in path)
+
+
+def is_of_system(path: str) -> bool:
+    """Whether an absolute path is the root, or lies in a directory of the system."""
     if any(path == free or path.startswith(free + os.sep) for free in _NOT_SYSTEM):
         return False
     first = path.split(os.sep)[1]

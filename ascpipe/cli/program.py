@@ -6,6 +6,7 @@
 folder is not named in the environment, as it is for this program and not for those that it starts.
 """
 import importlib.machinery
+import logging
 import os
 import sys
 import types
@@ -24,11 +25,20 @@ def main() -> None:
     sys.argv = sys.argv[2:]
     sys.path[0] = os.path.dirname(os.path.realpath(program))
     sys.path.append(standins)
+    _know_levels()
     module = types.ModuleType("__main__")
     loader = _ProgramLoader("__main__", program)
     module.__dict__.update(__file__=program, __loader__=loader, __cached__=None)
     sys.modules["__main__"] = module
     loader.exec_module(module)
+
+
+def _know_levels() -> None:
+    """Programs that take a level from their settings spell it "Debug", too."""
+    for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
+        name = logging.getLevelName(level)
+        for spelling in (name.lower(), name.capitalize(), name):  # the last one is what records show
+            logging.addLevelName(level, spelling)
 
 
 if __name__ == "__main__":

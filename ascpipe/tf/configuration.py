@@ -21,6 +21,7 @@ from ascpipe.tf.sub_configs import HybridManagerConfig, SparseEmbedConfig, SubCo
 from ascpipe.tf.validation import Integer, Rule, Text, boolean, check_all
 
 if TYPE_CHECKING:
+    from ascpipe.tf.host_ops import HostOps
     from ascpipe.tf.pipeline import Pipeline
 
 _log = logging.getLogger(__name__)
@@ -110,6 +111,12 @@ class Configuration:
     def frozen(self) -> bool:
         """Whether the pipeline runs, or starts with the next run of a session."""
         return self.pipeline is not None or bool(self.deferred.graphs())
+
+    @property
+    def host_pipeline_ops(self) -> "HostOps":
+        """What ``import_host_pipeline_ops`` gives, where older versions have it. Raises ``RuntimeError``."""
+        from ascpipe.tf import host_ops  # which needs this module
+        return host_ops.import_host_pipeline_ops()
 
     @staticmethod
     def get_instance() -> "Configuration":

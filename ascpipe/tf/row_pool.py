@@ -55,12 +55,12 @@ def _run(initializer: Any, shape: Tuple[int, int], seed: int) -> np.ndarray:
     with graph.as_default():
         tf.compat.v1.set_random_seed(seed & _SEED_BITS)
         rows = tf.convert_to_tensor(initializer(list(shape), dtype=tf.float32), tf.float32)
-    with _own_threads(), tf.compat.v1.Session(graph=graph, config=config) as session:
+    with own_threads(), tf.compat.v1.Session(graph=graph, config=config) as session:
         return session.run(rows)
 
 
 @contextlib.contextmanager
-def _own_threads() -> Iterator[None]:
+def own_threads() -> Iterator[None]:
     """Sessions opened inside leave alone how many threads later ones have.
 
     The first session of a process makes one thread pool for all of them, of its own size: ours would have the

@@ -1,4 +1,4 @@
-"""Names of collections, the value of each being its name; and what programs build their own constants with."""
+"""Names of collections, the value of each being its name; words for modes; what programs build their own with."""
 import enum
 from typing import Any, Type, TypeVar
 
@@ -13,8 +13,27 @@ ASCEND_TIMESTAMP = "ASCEND_TIMESTAMP"
 APPLY_GRADIENTS_STRATEGY = "APPLY_GRADIENTS_STRATEGY"
 ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS = "ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS"
 
-#: An argument for ``import_host_pipeline_ops``; there is one library, whatever the name.
+#: Arguments for ``import_host_pipeline_ops``; there is one library, whatever the name.
+LIBREC_CPU_SO = "librec_cpu.so"
 LIBREC_EOS_OPS_SO = "librec_eos_ops.so"
+LIBREC_TF_REC_V1_CPU_SO = "librec_tf_rec_v1_cpu.so"
+
+__all__ = [
+    "APPLY_GRADIENTS_STRATEGY",
+    "ASCEND_CUTTING_POINT_INITIALIZER",
+    "ASCEND_GLOBAL_HASHTABLE_COLLECTION",
+    "ASCEND_SPARSE_LOOKUP_ENTRANCE",
+    "ASCEND_SPARSE_LOOKUP_ID_OFFSET",
+    "ASCEND_SPARSE_LOOKUP_LOCAL_EMB",
+    "ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS",
+    "ASCEND_TIMESTAMP",
+    "ApplyGradientsStrategy",
+    "BaseEnum",
+    "LIBREC_CPU_SO",
+    "LIBREC_EOS_OPS_SO",
+    "LIBREC_TF_REC_V1_CPU_SO",
+    "MxRecMode",
+]
 
 
 class BaseEnum(enum.Enum):
@@ -28,3 +47,16 @@ class BaseEnum(enum.Enum):
                 return member
         raise KeyError("{} has no member with the value {!r}; there are {}".format(
             cls.__name__, key, ", ".join(repr(member.value) for member in cls)))
+
+
+class MxRecMode(BaseEnum):
+    """How the incumbent runs; there is one way."""
+
+    ASC = "ASC"
+
+
+class ApplyGradientsStrategy(BaseEnum):
+    """What older versions did with gradients of a key that occurs several times; here they are always summed."""
+
+    DIRECT_APPLY = "direct_apply"
+    SUM_SAME_ID_GRADIENTS_AND_APPLY = "sum_same_id_gradients_and_apply"

@@ -1,6 +1,4 @@
 """Start and end, and what programs ask in between."""
-from typing import NoReturn
-
 from ascpipe.tf.accessors import (
     clear_channel,
     export_table_instances,
@@ -29,7 +27,6 @@ from ascpipe.tf.configuration import init, terminate_config_initializer
 from ascpipe.tf.eviction import trigger_evict
 from ascpipe.tf.host_ops import import_host_pipeline_ops as get_host_pipeline_ops
 from ascpipe.tf.modify.initializers import get_initializer
-from mx_rec import _missing
 
 __all__ = [
     "ConfigInitializer",
@@ -60,7 +57,3 @@ __all__ = [
     "terminate_config_initializer",
     "trigger_evict",
 ]
-
-
-def __getattr__(name: str) -> NoReturn:
-    _missing.refuse(__name__, name)

@@ -1,6 +1,6 @@
 """The logger of programs."""
-import logging
+from ascpipe.program_log import program_logger
 
-logger = logging.getLogger("mx_rec")
+logger = program_logger()
 
 __all__ = ["logger"]

@@ -3,8 +3,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from ascpipe.tf import collectives as hccl_ops
+from ascpipe.tf.ascend import deterministic, npu_ops, npu_plugin
 from ascpipe.tf.ascend import iterations as util
-from ascpipe.tf.ascend import npu_ops, npu_plugin
 from ascpipe.tf.ascend.estimator import (
     NPUEstimator,
     NPUEstimatorSpec,
@@ -19,6 +19,8 @@ from ascpipe.tf.ascend.run_config import (
     npu_config_proto,
     npu_run_config_init,
 )
+
+deterministic.install()  # a program may ask for it before it imports mx_rec, or without
 
 __all__ = [
     "DumpConfig",

@@ -5,10 +5,12 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from ascpipe.tf.validation import Integer
+from ascpipe.tf.ascend import deterministic as deterministic_sessions
+from ascpipe.tf.validation import Choice, Integer
 
 _log = logging.getLogger(__name__)
 
+_FLAG = Choice(0, 1, False, True, optional=True)
 _KNOWN = set(inspect.signature(tf.estimator.RunConfig.__init__).parameters) - {"self"}
 
 
@@ -17,6 +19,7 @@ class NPURunConfig(tf.estimator.RunConfig):
 
     Args:
         iterations_per_loop: in [1, 2147483647]; hooks of ``NPUEstimator`` are called once for so many steps.
+        deterministic: 1 or True: sessions compute on one intra-op thread, and the same in every run.
         kwargs: those of ``tf.estimator.RunConfig``, which have its defaults; others are for a card, and dropped.
 
     Attributes:
@@ -26,8 +29,12 @@ class NPURunConfig(tf.estimator.RunConfig):
         ValueError: an argument out of range.
     """
 
-    def __init__(self, iterations_per_loop: int = 1, **kwargs: Any) -> None:
+    def __init__(self, iterations_per_loop: int = 1, *, deterministic: Optional[int] = None, **kwargs: Any) -> None:
         Integer(1).check("iterations_per_loop", iterations_per_loop)
+        _FLAG.check("deterministic", deterministic)
+        if deterministic:
+            kwargs["session_config"] = deterministic_sessions.asking(kwargs.get("session_config"))
+            deterministic_sessions.install()
         dropped = sorted(name for name in kwargs if name not in _KNOWN)
         if dropped:
             _log.info("NPURunConfig: without a card these are without effect: %s", ", ".join(dropped))

@@ -1,0 +1,172 @@
+"""Imports of what is not there say what to use.
+
+Packages of ours that stand for other people's have some of their names. For the rest ``import`` raises an error that
+names what is nearest, or what to do instead. Attributes stay what they are: ``hasattr`` is False, ``find_spec`` gives
+None. Loads neither TensorFlow nor anything else of ours.
+"""
+import ast
+import difflib
+import functools
+import os
+import pkgutil
+import sys
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
+from typing import Any, Dict, Mapping, NoReturn, Optional, Sequence, Tuple
+
+ANY = "*"  #: every name of a module
+
+#: Packages that only ``ascpipe run`` has: top-level names below which programs import.
+STAND_INS = ("mx_rec_common", "npu_bridge", "npu_device", "rec_sdk_common", "tf_adapter")
+
+_DOCUMENT = "docs/from-mx_rec.md says what programs find"
+
+
+def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = None) -> None:
+    """Have imports below a package of ours say what to use where there is no such name. May be called twice.
+
+    Args:
+        package: a top-level package that is being imported; it is ours, whatever else is installed.
+        instead: by (module, name), or (module, ``ANY``), what to use instead of names that are not provided.
+    """
+    _FINDER.packages[package] = dict(instead or {})
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)  # type: ignore[arg-type]  # before those that find our files and know no hints
+
+
+def point_to_run() -> None:
+    """Have imports of stand-ins, in a program that ``ascpipe run`` has not started, say that it has them. Packages that
+    are installed are found before. May be called twice."""
+    if _LAST_FINDER not in sys.meta_path:
+        sys.meta_path.append(_LAST_FINDER)  # type: ignore[arg-type]
+
+
+class NotProvidedError(ImportError, AttributeError):
+    """A module of ours has no such name. An ``AttributeError``, so that ``hasattr`` is False."""
+
+
+class _Finder:
+    """Finds modules of our packages.
+
+    Attributes:
+        packages: by name of the package, what ``install`` was told.
+    """
+
+    def __init__(self) -> None:
+        self.packages: Dict[str, Dict[Tuple[str, str], str]] = {}
+
+    def find_spec(self, fullname: str, path: Optional[Sequence[str]] = None,
+                  target: Optional[ModuleType] = None) -> Optional[ModuleSpec]:
+        """As import hooks have it.
+
+        Raises:
+            ModuleNotFoundError: there is none, and it is imported.
+        """
+        root = fullname.partition(".")[0]
+        if root == fullname or root not in self.packages:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None:
+            if _is_import(sys._getframe(1)):
+                # Without ``name``: by it ``from package import name`` would know the error, and take it for its own.
+                raise ModuleNotFoundError(self.text(fullname))
+            return None
+        if spec.submodule_search_locations is None:
+            # `from module import name` looks for modules below those that may have some, so that it comes here.
+            spec.submodule_search_locations = []
+        if isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+    def text(self, fullname: str) -> str:
+        """What to use instead of a module or a name of a module."""
+        module, _, name = fullname.rpartition(".")
+        package = fullname.partition(".")[0]
+        instead = self.packages[package]
+        advice = instead.get((module, name)) or instead.get((module, ANY)) or instead.get((fullname, ANY))
+        return "{} is not provided by ascpipe: {}".format(fullname, advice or _nearest(package, module, name))
+
+
+class _LastFinder:
+    """Finds nothing; asked after all others."""
+
+    def find_spec(self, fullname: str, path: Optional[Sequence[str]] = None,
+                  target: Optional[ModuleType] = None) -> None:
+        """As import hooks have it. Raises ``ModuleNotFoundError`` where a stand-in is imported."""
+        if fullname in STAND_INS and _is_import(sys._getframe(1)):
+            raise ModuleNotFoundError("No module named {!r}: it is not installed; `ascpipe run SCRIPT` has a stand-in "
+                                      "for it (docs/running_programs.md)".format(fullname), name=fullname)
+
+
+class _Loader(SourceFileLoader):
+    """Gives a module of ours its ``__getattr__``."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["__getattr__"] = functools.partial(_no_attribute, module.__name__)
+        super().exec_module(module)
+
+
+_FINDER, _LAST_FINDER = _Finder(), _LastFinder()
+
+
+def _no_attribute(module: str, name: str) -> NoReturn:
+    if name.startswith("_"):  # Python and its tools ask for such
+        raise AttributeError("module {!r} has no attribute {!r}".format(module, name))
+    raise NotProvidedError(_FINDER.text("{}.{}".format(module, name)))
+
+
+def _is_import(frame: Any) -> bool:
+    """Whether a finder is asked to import, and not only whether there is such a module.
+
+    The frames are the finder's caller and that one's; where another Python has others, its own errors are all there is.
+    """
+    asks = frame.f_back
+    return asks is not None and asks.f_code.co_name == "_find_and_load_unlocked"
+
+
+def _nearest(package: str, module: str, name: str) -> str:
+    """What reads nearly alike in its module, else the same name elsewhere, else what reads alike, else the document."""
+    exported = _exported_by_module(package)
+    loaded = vars(sys.modules[module]) if module in sys.modules else {}  # of star imports there is no list
+    beside = [*exported.get(module, ()), *(public for public, value in loaded.items()
+                                           if not public.startswith("_") and not isinstance(value, ModuleType))]
+    alike = difflib.get_close_matches(name, beside, 1, 0.85)
+    elsewhere = sorted(found for found, names in exported.items() if name in names)
+    if elsewhere and not alike:
+        return "import it from {}".format(" or ".join(elsewhere))
+    alike = alike or sorted(found for found in exported if found.endswith("." + name))
+    alike = alike or difflib.get_close_matches(name, beside, 1)
+    if not alike:
+        siblings = [found.rpartition(".")[2] for found in exported if found.rpartition(".")[0] == module]
+        alike = ["{}.{}".format(module, one) for one in difflib.get_close_matches(name, siblings, 1, 0.7)]
+    return "did you mean {}?".format(" or ".join(alike)) if alike else _DOCUMENT
+
+
+@functools.lru_cache(maxsize=None)
+def _exported_by_module(package: str) -> Dict[str, Tuple[str, ...]]:
+    """What each module of a package exports; read, not imported."""
+    found: Dict[str, Tuple[str, ...]] = {}
+    todo = [(package, path) for path in getattr(sys.modules.get(package), "__path__", ())]
+    while todo:
+        module, path = todo.pop()
+        found[module] = _exported(os.path.join(path, "__init__.py"))
+        for below in pkgutil.iter_modules([path], module + "."):
+            place = os.path.join(path, below.name.rpartition(".")[2])
+            if below.ispkg:
+                todo.append((below.name, place))
+            elif not os.path.basename(place).startswith("_"):
+                found[below.name] = _exported(place + ".py")
+    return found
+
+
+def _exported(path: str) -> Tuple[str, ...]:
+    """``__all__`` of a file."""
+    try:
+        with open(path, encoding="utf-8") as source:
+            body = ast.parse(source.read()).body
+    except (OSError, SyntaxError):
+        return ()
+    for node in body:
+        if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id == "__all__" for to in node.targets):
+            return tuple(ast.literal_eval(node.value))
+    return ()

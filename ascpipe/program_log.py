@@ -1,0 +1,49 @@
+"""The logger that programs log by: on the screen, from the level that the environment says."""
+import logging
+import os
+import sys
+from typing import Any
+
+NAME = "mx_rec"
+LEVEL = "MXREC_LOG_LEVEL"  #: environment variable
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL")
+
+
+class _Screen(logging.StreamHandler):
+    """Writes to what is ``sys.stderr`` at the time, unless a handler of the program's own gets the same records; those
+    that write files do not count."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+
+    @property
+    def stream(self) -> Any:  # type: ignore[override]
+        return sys.stderr
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logger = logging.getLogger(NAME)
+        others = [*logger.handlers, *(logging.getLogger().handlers if logger.propagate else ())]
+        if all(handler is self or isinstance(handler, (logging.FileHandler, logging.NullHandler)) for handler in others):
+            super().emit(record)
+
+
+def program_logger() -> logging.Logger:
+    """The logger ``mx_rec``, with a handler on standard error, which it gets once.
+
+    Its level is ``$MXREC_LOG_LEVEL``, else INFO, unless the program has given it one.
+
+    Raises:
+        ValueError: the variable has another value than DEBUG, INFO, WARNING (or WARN), ERROR, CRITICAL (or FATAL), in
+            any case.
+    """
+    logger = logging.getLogger(NAME)
+    level = os.environ.get(LEVEL, "INFO")
+    if level.upper() not in _LEVELS:
+        raise ValueError("environment variable {}={!r} is not one of {}".format(LEVEL, level, ", ".join(_LEVELS)))
+    if logger.level == logging.NOTSET:
+        logger.setLevel(level.upper())
+    if not any(isinstance(handler, _Screen) for handler in logger.handlers):
+        logger.addHandler(_Screen())
+    return logger

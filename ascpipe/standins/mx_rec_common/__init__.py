@@ -1,0 +1,4 @@
+"""Stand-in for what older versions of the incumbent's packages share."""
+from ascpipe import import_hints
+
+import_hints.install(__name__)

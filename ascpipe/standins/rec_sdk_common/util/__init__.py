@@ -1,0 +1,1 @@
+"""Collectives, and ops of the card."""

@@ -1,0 +1,50 @@
+"""Checks of the paths of a program's own files, by the rules for checkpoints of the incumbent."""
+import os
+import re
+
+from ascpipe.checkpoint import paths
+from ascpipe.tf.validation import Text
+
+_PATH = Text(1, 1024)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_REMOTE = ("hdfs", "viewfs")
+
+
+def validate_read_file(path: str) -> None:
+    """Raise ``ValueError`` unless a file may be read.
+
+    Args:
+        path: of 1 to 1024 characters: of a regular file, no link, outside the directories of the system. Of a path that
+            begins with ``hdfs://`` or ``viewfs://`` only the characters are looked at.
+    """
+    if _is_local("read", path) and not os.path.isfile(path):
+        raise ValueError("cannot read {!r}: {}".format(
+            path, "it is no regular file" if os.path.exists(path) else "there is no such file"))
+
+
+def validate_save_path(path: str) -> None:
+    """Raise ``ValueError`` unless a file or directory may be written. It need not be there.
+
+    Args:
+        path: as of ``validate_read_file``, but for being a file.
+    """
+    _is_local("write", path)
+
+
+def _is_local(verb: str, path: str) -> bool:
+    """Whether a path that nothing speaks against is one of this machine."""
+    _PATH.check("path", path)
+    if paths.has_control_characters(path):
+        raise ValueError("cannot {} {!r}: the path has control characters".format(verb, path))
+    scheme = _SCHEME.match(path)
+    if scheme is not None:
+        if scheme.group(1) not in _REMOTE:
+            raise ValueError("cannot {} {!r}: the scheme is {!r}, expected none, or {}".format(
+                verb, path, scheme.group(1), " or ".join(map(repr, _REMOTE))))
+        return False
+    if os.path.islink(path.rstrip(os.sep)):
+        raise ValueError("cannot {} {!r}: it is a symbolic link; give the path that it leads to".format(verb, path))
+    for place in (os.path.abspath(path), os.path.realpath(path)):
+        if paths.is_of_system(place):
+            raise ValueError("cannot {} {!r}: {} is in a directory of the system".format(verb, path, place))
+    return True
