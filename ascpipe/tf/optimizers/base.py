@@ -7,7 +7,9 @@ from tensorflow.python.ops import variable_scope
 
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.table_lookup import origin_of
-from ascpipe.tf.validation import Float, Rule
+from ascpipe.tf.validation import Float, Rule, Text
+
+_NAME = Text(1, 200)
 
 
 class LearningRate(Rule):
@@ -19,31 +21,50 @@ class LearningRate(Rule):
 
 
 class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
-    """Base of the optimizers for tables; stands before one of TensorFlow's own in a class's bases.
+    """Base of the optimizers for tables; stands beside one of TensorFlow's own in a class's bases.
 
     The gradient of a table's lookups has each row once, so TensorFlow's summing of duplicates is skipped for
     it; other gradients are summed as usual.  One op of ours reads and writes each row once, in ``_apply_sparse``; it
     gives the same bits at any place, dim and number of threads.  Programs may subclass an optimizer and override
     ``_apply_sparse_duplicate_indices(grad, var)``: ``tf.gather(var, grad.indices)`` are the rows, and
-    ``tf.scatter_nd_add(var, grad.indices[:, None], delta)`` changes them.
+    ``tf.scatter_nd_add(var, grad.indices[:, None], delta)`` changes them. With its name, from ``_get_name``, it then
+    calls the other class::
+
+        class Decayed(tf.compat.v1.train.GradientDescentOptimizer, CustomizedOptimizer):
+            def __init__(self, learning_rate, name="Decayed"):
+                self._get_name(name=name)
+                super().__init__(learning_rate, name=self.unique_name)
 
     State lives in slot variables of the table, so that it moves with the rows.
 
     Attributes:
-        _lr: the learning rate: a number, a tensor or a callable. Programs may replace it, for loss scaling; it is read
-            when gradients are applied.
+        unique_name: ``<name>_<count>``, once ``_get_name`` was called.
+        _learning_rate: a number, a tensor or a callable. Programs may replace it, for loss scaling; it is read when
+            gradients are applied.
     """
 
-    _lr: Any
+    unique_name: str
+    _learning_rate: Any
+
+    def _get_name(self, name: str = "CustomizedOptimizer") -> str:
+        """``unique_name``, which it sets: the count is that of the optimizers of this name in the graph before.
+
+        Raises:
+            ValueError: a name that has not 1 to 200 characters.
+            EnvironmentError: ``init`` was not called.
+        """
+        _NAME.check("name", name)
+        self.unique_name = unique_name(name)
+        return self.unique_name
 
     @property
-    def _learning_rate(self) -> Any:
-        """TensorFlow's word for ``_lr`` in all its optimizers but Adam."""
-        return self._lr
+    def _lr(self) -> Any:
+        """Adam's word for ``_learning_rate``."""
+        return self._learning_rate
 
-    @_learning_rate.setter
-    def _learning_rate(self, value: Any) -> None:
-        self._lr = value
+    @_lr.setter
+    def _lr(self, value: Any) -> None:
+        self._learning_rate = value
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         if has_unique_indices(grad):

@@ -26,7 +26,13 @@ class CustomizedLazyAdam(CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
     """Lazy Adam for tables; slots ``m`` (momentum) and ``v`` (velocity).
 
     The formula of ``tf.contrib.opt.LazyAdamOptimizer``, with exact roots.
+
+    Attributes:
+        _lr: the learning rate, as in TensorFlow's Adam, which has no ``_learning_rate``. Programs may replace it; it is
+            read when gradients are applied.
     """
+
+    _lr: Any = None
 
     def get_slot(self, var: tf.Variable, name: str) -> tf.Variable:
         """A slot variable; ``momentum`` is another word for ``m``, ``velocity`` for ``v``."""
