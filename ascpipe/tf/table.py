@@ -1,5 +1,6 @@
 """``create_table``: a sparse table, whose rows on the device are a TensorFlow variable."""
 import contextlib
+import inspect
 import os
 from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -11,7 +12,19 @@ from ascpipe.tf import native
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import TABLE_NAME_PATTERN, clean_table_name
 from ascpipe.tf.initializers import is_initializer, row_initializer
-from ascpipe.tf.validation import AnyOf, Choice, Float, Integer, ListOf, Rule, Text, boolean, check_range, checked
+from ascpipe.tf.validation import (
+    AnyOf,
+    Choice,
+    Float,
+    Integer,
+    ListOf,
+    Rule,
+    Text,
+    boolean,
+    check_range,
+    checked,
+    ignore,
+)
 
 if TYPE_CHECKING:
     from ascpipe.tf.pipeline import Pipeline
@@ -133,7 +146,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
                  init_param: float = 1.0, all2all_gradients_op: str = "sum_gradients", enable_merge: bool = False,
                  padding_keys: Union[int, List[int], None] = None, padding_keys_mask: bool = False,
                  padding_keys_len: Optional[int] = None, value_dtype: tf.DType = tf.float32, shard_num: int = 1,
-                 fusion_optimizer_var: bool = True, hashtable_threshold: int = 0) -> Table:
+                 fusion_optimizer_var: bool = True, hashtable_threshold: int = 0, **older: Any) -> Table:
     """Create a sparse table in the default graph.
 
     While the pipeline of another graph runs it is the table of the same name there, with all its rows; sizes, dim and
@@ -158,14 +171,17 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         enable_merge: without effect but in the checks: tables are never merged, nor need be.
         is_dp, all2all_gradients_op: without effect with one rank.
         ssd_data_path, shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
+        older: what other versions take beside these, as ``optimizer_list`` and ``mode``; ignored, with a warning.
 
     Raises:
         ValueError: an argument of the wrong type or out of range; a name that is taken.
         EnvironmentError: the pipeline of this graph was started already, or ``init`` was not called.
         RuntimeError: ``enable_merge`` without dynamic expansion mode.
         NotBuiltYetError: an SSD tier.
+        TypeError: an argument that is nearly spelt as one of these.
     """
     configuration = Configuration.get_instance()
+    ignore("create_table", _ARGUMENTS, older)
     expands = configuration.use_dynamic_expansion
     if expands:
         device_vocabulary_size = host_vocabulary_size = ssd_vocabulary_size = 0
@@ -199,6 +215,9 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     variable = _device_rows(graph, shape, configuration.hashtable_collection)
     tables[table_name] = Table(shape, variable, key_dtype, is_save=is_save)
     return tables[table_name]
+
+
+_ARGUMENTS = tuple(inspect.signature(create_table).parameters)[:-1]
 
 
 def _require_consistent(device: int, host: int, ssd: int) -> None:

@@ -4,13 +4,20 @@ Whatever is wrong with an argument (its type, range, length or class), the error
 that names the parameter, its value and the limit.  Only arguments that were passed are checked, so a
 default may lie outside its own rule (``None`` for "not given").
 """
+import collections
+import difflib
 import functools
 import inspect
-from typing import Any, Callable, Dict, Mapping, TypeVar, Union
+import logging
+from typing import Any, Callable, Dict, Iterable, Mapping, Set, TypeVar, Union
 
 import numpy as np
 
+_log = logging.getLogger(__name__)
+
 MAX_INT32 = 2147483647
+
+_ignored: Dict[str, Set[str]] = collections.defaultdict(set)  #: by function, the arguments that were named in the log
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -182,13 +189,38 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(*args, **kwargs)
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError("{}(): {}".format(function.__qualname__, error)) from None
             check_all(rules, _named(signature, bound.arguments))
             return function(*args, **kwargs)
 
         return call  # type: ignore
 
     return decorate
+
+
+def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
+    """Say once that a function ignores arguments which other versions of it have.
+
+    Args:
+        function: its name.
+        known: its arguments.
+        unknown: arguments that it was given beside them.
+
+    Raises:
+        TypeError: one that is nearly spelt as one of the function's.
+    """
+    for name in unknown:
+        meant = difflib.get_close_matches(name, known, 1, 0.85)
+        if meant:
+            raise TypeError("{}(): got an unexpected keyword argument {!r}; did you mean {}?".format(
+                function, name, meant[0]))
+    new = sorted(set(unknown) - _ignored[function])
+    if new:
+        _ignored[function].update(new)
+        _log.warning("%s: arguments that it does not have are ignored: %s", function, ", ".join(new))
 
 
 def _require_known(signature: inspect.Signature, rules: Mapping[str, Rule]) -> None:

@@ -91,7 +91,7 @@ def arguments_of(function):
 
 def assert_takes(function, documented):
     theirs, ours = arguments_of(documented), arguments_of(function)
-    more = ours[len(theirs):]
+    more = [argument for argument in ours[len(theirs):] if argument[1] is not inspect.Parameter.VAR_KEYWORD]
     assert ours[:len(theirs)] == theirs
     assert all(default is not inspect.Parameter.empty for _, _, default in more), "they would have to be given"
 
