@@ -1,5 +1,8 @@
 """What TensorFlow's part of a checkpoint holds: all but rows of tables, and iterators that read ahead of training."""
-from typing import Any, List, Optional
+import contextlib
+import logging
+import threading
+from typing import Any, Iterator, List, Optional
 
 import tensorflow as tf
 from tensorflow.python.ops import variables
@@ -9,6 +12,9 @@ from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.dataset_graph import GET_NEXT
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.slots import names_of_variables
+
+#: How TensorFlow's line begins.
+_RESTORING = "Restoring parameters from "
 
 
 def leave_out_tables(saver: tf.compat.v1.train.Saver) -> None:
@@ -33,6 +39,24 @@ def leave_out_tables(saver: tf.compat.v1.train.Saver) -> None:
         saver._var_list = {name: item for name, item in saved.items() if _op_name(item) not in theirs}
     else:
         saver._var_list = [item for item in items if _op_name(item) not in theirs]
+
+
+@contextlib.contextmanager
+def logged_as(prefix: str) -> Iterator[None]:
+    """While TensorFlow restores its part from where it was verified its log names ``prefix``, the checkpoint."""
+    thread = threading.get_ident()
+
+    def rename(record: logging.LogRecord) -> bool:
+        if record.thread == thread and str(record.msg).startswith(_RESTORING):
+            record.args = (prefix,)
+        return True
+
+    log = logging.getLogger("tensorflow")
+    log.addFilter(rename)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        log.removeFilter(rename)  # type: ignore[arg-type]
 
 
 def _op_name(item: Any) -> Optional[str]:

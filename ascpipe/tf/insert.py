@@ -93,7 +93,7 @@ def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[
         batch = args[0] if len(args) == 1 else args
         extended = add_ticket(batch, submit(insert, channel, find(batch)))
         if dump_graph:
-            _dump(tf.get_default_graph())
+            _dump(tf.compat.v1.get_default_graph())
         return extended
 
     return insert  # type: ignore
@@ -121,7 +121,7 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
         if configuration.use_static and isinstance(ids, tf.Tensor):
             spec.set_static_shape(ids)
         features.append(Feature(spec, values_of(ids).shape, sparse=not isinstance(ids, tf.Tensor)))
-    state = configuration.of_graph(outermost_graph(tf.get_default_graph()))
+    state = configuration.of_graph(outermost_graph(tf.compat.v1.get_default_graph()))
     stream = state.enter_stream(insert, channel, features, stamps[0][0] if stamps else None)
     values = [values_of(ids) for _, ids in found]
     with tf.device("/device:CPU:0"):

@@ -148,18 +148,23 @@ class Saver(tf.compat.v1.train.Saver):
         """
         allow_missing = {*allow_missing, *os.environ.get("ASCPIPE_ALLOW_MISSING", "").split(",")}
         state = _state_with_tables(sess.graph)
-        save_path = _dense_path(sess.graph, save_path)
+        given, save_path = save_path, _dense_path(sess.graph, save_path)
         if state is not None:
             Configuration.get_instance().running_pipeline().background.settle()
         if state is not None and save_path:
             save_path = _version_asked(Configuration.get_instance(), save_path)
         if state is None or not save_path or not _has_tables(state, save_path, allow_missing):
-            _plain_restore(self, sess, save_path)
+            with dense_part.logged_as(given):
+                _plain_restore(self, sess, save_path)
             return
+
+        def restore_dense(prefix: str) -> None:
+            with dense_part.logged_as(save_path):
+                _plain_restore(self, sess, prefix)
+
         restore_checkpoint(
-            state, Configuration.get_instance().running_pipeline(), save_path,
-            lambda prefix: _plain_restore(self, sess, prefix), functools.partial(state.attach, sess),
-            allow_unverified=allow_unverified, allow_missing=allow_missing)
+            state, Configuration.get_instance().running_pipeline(), save_path, restore_dense,
+            functools.partial(state.attach, sess), allow_unverified=allow_unverified, allow_missing=allow_missing)
         Configuration.get_instance().version_is_restored = True
 
 
@@ -202,7 +207,7 @@ def _has_tables(state: GraphState, prefix: str, allow_missing: Collection[str]) 
     if os.path.isdir(folder) or is_delta(prefix):
         return True
     missing = {table.table_name for table in state.tables.values() if table.is_save} - set(allow_missing)
-    if missing and checkpoint_management.checkpoint_exists(prefix):
+    if missing and checkpoint_management.checkpoint_exists_internal(prefix):
         raise NoTablesError(prefix, folder)
     return False
 
@@ -243,8 +248,8 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
     doomed = [saver._CheckpointFilename(item) for item in saver._checkpoints_to_be_deleted[:1]]
     saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)
     for old in doomed:
-        if not checkpoint_management.checkpoint_exists(old):  # else TensorFlow keeps it, one every so many hours
-            _remove(old)
+        if not checkpoint_management.checkpoint_exists_internal(old):
+            _remove(old)  # else TensorFlow keeps it, one every so many hours
 
 
 def _remove(prefix: str) -> None:

@@ -144,7 +144,7 @@ def _checkpoint(path: Any) -> str:
     prefix = checkpoint_management.latest_checkpoint(path) if os.path.isdir(path) else path
     if prefix is None:
         raise NoCheckpointError(os.path.join(path, "checkpoint"))
-    if not checkpoint_management.checkpoint_exists(prefix):
+    if not checkpoint_management.checkpoint_exists_internal(prefix):
         try:
             open_tree(prefix).close()  # one of tables alone
         except NoCheckpointError as error:
