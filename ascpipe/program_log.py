@@ -25,7 +25,7 @@ class _Screen(logging.StreamHandler):
     def emit(self, record: logging.LogRecord) -> None:
         logger = logging.getLogger(NAME)
         others = [*logger.handlers, *(logging.getLogger().handlers if logger.propagate else ())]
-        if all(handler is self or isinstance(handler, (logging.FileHandler, logging.NullHandler)) for handler in others):
+        if all(other is self or isinstance(other, (logging.FileHandler, logging.NullHandler)) for other in others):
             super().emit(record)
 
 

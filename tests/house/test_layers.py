@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import tree
 
-BASE = {"errors", "config", "names", "logs", "words"}  # modules of ascpipe/ itself: constants, settings, errors
+BASE = {"errors", "config", "names", "logs", "words", "import_hints", "program_log"}  # modules of ascpipe/ itself
 
 # layer -> layers it may import; BASE and the layer itself always
 MAY_IMPORT = {

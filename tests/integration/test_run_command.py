@@ -124,6 +124,18 @@ def test_a_program_finds_every_name_it_imports():
     assert told(os.path.join(PROGRAMS, "ascend_imports.py"), **QUIET) == {"rank": [0, 1, 0, 1], "same": True}
 
 
+@pytest.mark.timeout_s(120)
+def test_a_program_for_older_versions_finds_their_names_and_arguments(tmp_path):
+    code, out, err = run(os.path.join(PROGRAMS, "ascend_older.py"), cwd=tmp_path, MXREC_LOG_LEVEL="Debug", **QUIET)
+    assert code == 0, err
+    trained = json.loads(out)
+    assert (len(trained["losses"]), trained["losses"][-1] < trained["losses"][0]) == (6, True)
+    assert trained["size"] > 50
+    said = [line.split(" mx_rec: ")[1] for line in err.splitlines() if " mx_rec: " in line]
+    assert said == ["rank 0 of 1", *("step {}".format(step) for step in range(1, 7)), "Demo done!"]
+    assert err.count("create_table: arguments that it does not have are ignored: mode, optimizer_list") == 1
+
+
 def demo(*arguments):
     """What the session demo prints: its last line as JSON."""
     code, out, err = run(os.path.join(PROGRAMS, "ascend_session.py"), *arguments, **QUIET)

@@ -74,8 +74,7 @@ def losses(tmp_path):
     def of(way, threads, run=0):
         environment = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONWARNINGS="ignore", TF_CPP_MIN_LOG_LEVEL="3")
         command = [sys.executable, "-m", "ascpipe", "run", str(program), way, str(threads), str(tmp_path / str(run))]
-        return json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                         timeout=50, check=True).stdout)
+        return json.loads(subprocess.run(command, env=environment, capture_output=True, timeout=50, check=True).stdout)
 
     return of
 

@@ -17,7 +17,7 @@ def stderr_of(text, *command, **environment):
     variables = {name: value for name, value in os.environ.items() if name != "MXREC_LOG_LEVEL"}
     variables.update(PYTHONPATH=str(ROOT), PYTHONWARNINGS="ignore", TF_CPP_MIN_LOG_LEVEL="3", **environment)
     done = subprocess.run([sys.executable, *command, text], env=variables, stderr=subprocess.PIPE, timeout=50,
-                          universal_newlines=True)
+                          text=True)
     return done.stderr
 
 

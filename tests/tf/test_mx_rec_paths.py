@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.errors import NotBuiltYetError
+from tests.support.importing import names_after
 from tests.tf import programs
 
 NAMES = {
@@ -81,11 +82,11 @@ def test_the_value_of_a_collection_constant_is_its_name():
     ("mx_rec.core.embedding", "HBMSparseEmbedding", "create_table"),
     ("mx_rec.optimizers.momentum", "create_hash_optimizer", "lazy_adam"),
     ("mx_rec.validator", "anything", "ValueError")])
-def test_a_name_that_is_not_provided_says_what_to_use_instead(module, name, hint):
+def test_a_name_that_is_not_provided_says_what_to_use_instead(module, name, hint, tmp_path):
     with pytest.raises(ImportError, match=hint):
         getattr(importlib.import_module(module), name)
     with pytest.raises(ImportError, match=hint):
-        exec("from {} import {}".format(module, name))
+        names_after("from {} import {}".format(module, name), tmp_path)
     assert not hasattr(importlib.import_module(module), name)
     assert not hasattr(importlib.import_module(module), "__no_such_name__")
 

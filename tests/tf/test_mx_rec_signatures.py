@@ -30,6 +30,7 @@ SIGNATURES = {
         lambda evict_enable=False, evict_time_interval=86400, evict_step_interval=None: None,
     "mx_rec.graph LookupSubgraphSlicerHook": lambda op_types: None,
     "mx_rec.graph OrphanLookupKeySlicerHook": lambda: None,
+    "mx_rec.graph.acg_push_ops ACGPushOpsToDatasetHook": lambda dump_graph=False: None,
     "mx_rec.graph.merge_lookup do_merge_lookup": lambda is_train=True: None,
     "mx_rec.graph.modifier GraphModifierHook": lambda dump_graph=False, modify_graph=True: None,
     "mx_rec.graph.modifier modify_graph_and_start_emb_cache": lambda full_graph=None, dump_graph=False: None,

@@ -12,6 +12,7 @@ import pytest
 
 import mx_rec
 from ascpipe import import_hints
+from tests.support.importing import names_after, program_of
 from tests.support.tree import ROOT
 
 #: What a program imports, and words of the error.
@@ -48,46 +49,36 @@ MISSING_IN_RUNS = {
 PACKAGES = ("npu_bridge", "npu_device", "rec_sdk_common", "tf_adapter", "mx_rec_common")
 
 
-def error_of(statement):
-    with pytest.raises(ImportError) as raised:
-        exec(statement, {})
-    return str(raised.value)
+@pytest.fixture
+def error_of(tmp_path):
+    """The text of the ImportError of a statement."""
+    def of(statement):
+        with pytest.raises(ImportError) as raised:
+            names_after(statement, tmp_path)
+        return str(raised.value)
+
+    return of
 
 
 @pytest.mark.parametrize("statement", MISSING)
-def test_the_error_says_what_to_use_instead(statement):
+def test_the_error_says_what_to_use_instead(statement, error_of):
     said = error_of(statement)
     assert MISSING[statement] in said
     assert "is not provided by ascpipe" in said
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_without_ascpipe_run_the_error_says_that_it_has_a_stand_in(package):
+def test_without_ascpipe_run_the_error_says_that_it_has_a_stand_in(package, error_of):
     for statement in ("import {}", "from {}.anything import x"):
         assert "`ascpipe run SCRIPT` has a stand-in" in error_of(statement.format(package))
 
 
-TRY_ALL = """\
-import json, sys
-said = {}
-for statement in json.loads(sys.argv[1]):
-    try:
-        exec(statement, {})
-        said[statement] = ["nothing", ""]
-    except Exception as error:
-        said[statement] = [isinstance(error, ImportError), str(error)]
-print(json.dumps(said))
-"""
-
-
 def said_in_a_run(statements, folder, path=()):
     """Whether each was an ImportError, and its text, in a program under ``ascpipe run``."""
-    program = folder / "program.py"
-    program.write_text(TRY_ALL)
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), *path]), PYTHONWARNINGS="ignore",
                        TF_CPP_MIN_LOG_LEVEL="3")
-    done = subprocess.run([sys.executable, "-m", "ascpipe", "run", str(program), json.dumps(list(statements))],
-                          env=environment, stdout=subprocess.PIPE, timeout=50, check=True)
+    command = [sys.executable, "-m", "ascpipe", "run", str(program_of(statements, folder))]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, timeout=50, check=True)
     return json.loads(done.stdout)
 
 
@@ -102,9 +93,9 @@ def test_a_package_that_is_installed_says_what_it_says_itself(tmp_path):
     installed.mkdir(parents=True)
     (installed / "__init__.py").write_text("")
     (installed / "real.py").write_text("NAME = 1\n")
-    said = said_in_a_run(["from npu_bridge.real import NAME", "import npu_bridge.foo", "from npu_bridge.real import foo",
-                          "import mx_rec; import npu_bridge.foo", "from npu_bridge.real.foo import x"],
-                         tmp_path, [str(tmp_path / "installed")])
+    statements = ["from npu_bridge.real import NAME", "import npu_bridge.foo", "from npu_bridge.real import foo",
+                  "import mx_rec; import npu_bridge.foo", "from npu_bridge.real.foo import x"]
+    said = said_in_a_run(statements, tmp_path, [str(tmp_path / "installed")])
     assert [is_import_error for is_import_error, _ in said.values()] == ["nothing", True, True, True, True]
     assert not [text for _, text in said.values() if "ascpipe" in text]
 
@@ -123,13 +114,12 @@ def test_what_only_asks_whether_there_is_such_a_name_is_answered_as_ever():
         importlib.import_module("nothing_like_it")
 
 
-def test_modules_may_be_inspected_imported_from_and_loaded_again():
+def test_modules_may_be_inspected_imported_from_and_loaded_again(tmp_path):
     module = importlib.import_module("mx_rec.util.variable")
     assert "get_dense_and_sparse_variable" in inspect.getsource(module)
     assert "get_dense_and_sparse_variable" in dict(inspect.getmembers(module))
     assert importlib.reload(module) is module
-    names = {}
-    exec("from mx_rec.core.asc import *\nfrom mx_rec.constants.constants import *", names)
+    names = names_after("from mx_rec.core.asc import *\nfrom mx_rec.constants.constants import *", tmp_path)
     assert {"FeatureSpec", "start_asc_pipeline", "BaseEnum"} <= set(names)
     listed = [found.name for found in pkgutil.walk_packages(mx_rec.__path__, "mx_rec.")]
     assert "mx_rec.util.initialize" in listed and "mx_rec.core.asc.manager" in listed

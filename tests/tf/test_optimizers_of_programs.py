@@ -1,4 +1,4 @@
-"""Optimizers that programs derive from one of TensorFlow's and ``CustomizedOptimizer``, with their own update of rows."""
+"""Optimizers that programs derive from one of TensorFlow's and ``CustomizedOptimizer``, with an update of their own."""
 import functools
 
 import pytest

@@ -65,6 +65,15 @@ def test_ids_that_come_from_no_iterator_are_trained_with_its_batches(tmp_path):
     assert (tmp_path / "orphan_slicing" / "sliced_graph.pbtxt").exists()
 
 
+def test_the_hook_of_older_versions_pushes_ids_of_no_iterator_too():
+    from mx_rec.graph.acg_push_ops import ACGPushOpsToDatasetHook
+    _, batch = tensor_programs.take(SOURCE)
+    _, size = train(tf.constant([5, 6, 6], tf.int64), [ACGPushOpsToDatasetHook(dump_graph=True)], batch["label"])
+    assert size == 2
+    with pytest.raises(ValueError, match="dump_graph"):
+        ACGPushOpsToDatasetHook(["AsString"])
+
+
 def test_orphans_go_to_the_iterator_of_their_table():
     table = programs.table("user", 1000)
     tensor_programs.take(programs.batches(1))  # an iterator that is not initialised

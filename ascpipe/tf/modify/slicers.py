@@ -8,7 +8,7 @@ import tensorflow as tf
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.modify.id_graph import id_graph
 from ascpipe.tf.modify.requests import TensorLookup
-from ascpipe.tf.validation import ListOf, Text, check_all
+from ascpipe.tf.validation import ListOf, Text, boolean, check_all
 
 #: Parts of types and of names of ops that are never moved.
 _REFUSED_TYPES = ("Dataset", "Summary")
@@ -92,6 +92,17 @@ class OrphanLookupKeySlicerHook(_Slicer):
         for lookup in lookups:
             if not id_graph([lookup.ids]).get_nexts:
                 yield lookup, lookup.ids
+
+
+class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
+    """What older versions push the ops of ids into datasets with: those that come from no iterator, too.
+
+    Args:
+        dump_graph: without effect: the report in ``./orphan_slicing`` has the graph before and after.
+    """
+
+    def __init__(self, dump_graph: bool = False) -> None:
+        check_all({"dump_graph": boolean()}, {"dump_graph": dump_graph})
 
 
 def _require_sliceable(op: tf.Operation) -> None:
