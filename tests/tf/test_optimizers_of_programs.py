@@ -4,7 +4,6 @@ import functools
 import pytest
 import tensorflow as tf
 
-from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.optimizers import gradient_descent
 from mx_rec.optimizers.base import CustomizedOptimizer
 from mx_rec.util.variable import get_dense_and_sparse_variable
@@ -69,11 +68,10 @@ def test_its_learning_rate_may_be_overwritten_when_the_loss_is_scaled(order, att
         with programs.ascpipe():
             optimizer = derived(order)(0.5)
             setattr(optimizer, attribute, getattr(optimizer, attribute) / scale)
-            program = programs.Program(SOURCE, lambda: optimizer, start=False)
+            program = programs.Program(SOURCE, lambda: optimizer)
             _, sparse = get_dense_and_sparse_variable()
             gradients = tf.gradients(program.loss * scale, sparse)
-            train = optimizer.apply_gradients(zip(gradients, sparse))
-            start_asc_pipeline()
+            train = optimizer.apply_gradients(zip(gradients, sparse))  # after start_asc_pipeline, as programs do
             with programs.session() as run:
                 program.initialise(run)
                 return [run.run([program.loss, train])[0] for _ in SOURCE]
