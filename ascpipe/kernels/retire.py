@@ -37,7 +37,7 @@ def assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, 
         counts, frequencies: int64[n], int32[n]; absolute values.
         move_in: int32[m]; indexes of the keys that got a slot or a home row; the others' slots know their entries.
         ticket: the batch.
-        time: timestamp for the keys with trained state, -1 = leave it.
+        time: of the table after the batch; timestamp of the keys with trained state, also while nothing is counted.
         entries, entries32: the table's entries.
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
     """
@@ -57,8 +57,7 @@ def assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, 
             entries32[entry, HOME] = homes[i]
         if counts[i] > 0 or entries32[entry, SLOT] >= 0 or entries32[entry, HOME] >= 0:
             entries[entry, LAST] = ticket
-            if time >= 0:
-                entries[entry, TIMESTAMP] = time
+            entries[entry, TIMESTAMP] = time
             entries32[entry, STATE] = TRAINED
         else:
             entries32[entry, STATE] = NAMED

@@ -323,13 +323,10 @@ def assign(state, held, slots, homes, counts, frequencies, move_in, out_slots, o
         held, slots, homes, counts, frequencies, move_in, out_slots, out_entries, time: of the record.
         ticket: the batch.
     """
-    header = _header(state)
     entries, entries32 = _entries(state)
     slot_entries = ints_at(state[SLOT_ENTRIES], state[DEVICE_ROWS])
     assign_outs(out_slots, out_entries, entries32, slot_entries)
-    stamps = header[ACCESS_THRESHOLD] < 0 or header[COUNTING] != 0
-    assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time if stamps else -1, entries, entries32,
-                slot_entries)
+    assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, entries, entries32, slot_entries)
 
 
 @njit("void(int64[::1], int64)", cache=True, nogil=True)

@@ -28,8 +28,7 @@ def assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, 
         is_trained = count > 0 or entry.slot >= 0 or entry.home >= 0
         entry.state = TRAINED if is_trained else NAMED
         if is_trained:
-            entry.last = ticket
-            entry.timestamp = time if time >= 0 else entry.timestamp
+            entry.last, entry.timestamp = ticket, time
     for i in move_in:
         if slots[i] >= 0:
             slot_entries[slots[i]] = held[i]

@@ -202,8 +202,8 @@ class Sim:
             if not known and (claimed or admission) and (counts or self.thresholds[index] == 0 and claimed):
                 features[key] = Feature()
                 known = True
-            if known and counts:
-                features[key].count += self.homes[index].coefficient
+            if known:
+                features[key].count += self.homes[index].coefficient if counts else 0
                 features[key].time = self.times[index]
 
     def close(self, batch: Open) -> None:

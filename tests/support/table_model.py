@@ -91,7 +91,7 @@ class TableModel:
         return self._rows(keys, default)
 
     def set_threshold(self, value):
-        """0 stops counting; more is the new threshold.  A table without admission has none."""
+        """0 stops counting, of occurrences alone; more is the new threshold.  A table without admission has none."""
         if self.threshold >= 0:
             self._counting = value > 0
             self.threshold = value if value > 0 else self.threshold
@@ -109,9 +109,9 @@ class TableModel:
         self.time = max(self.time, timestamp)
         for key in keys:
             feature = self.features.setdefault(key, Feature())
+            feature.time = self.time
             if self.threshold < 0 or self._counting:
                 feature.count += self._coefficient
-                feature.time = self.time
 
     def _is_admitted(self, key):
         feature = self.features.get(key)

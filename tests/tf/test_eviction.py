@@ -10,6 +10,7 @@ from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.core.feature_process import EvictHook
 from mx_rec.util.initialize import trigger_evict
+from mx_rec.util.ops import import_host_pipeline_ops
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, OneTable, batch, one_table, sgd
 
@@ -94,6 +95,28 @@ def test_evictions_free_rows_of_a_full_table(tier):
     looked_up, seen, _ = evicted(batches, [0], range(2, 20, 2), spec={"eviction_threshold": 1}, **rows[tier])
     assert looked_up == [[1, 1]] * 20
     assert [after[1] for _, after in seen] == [2] * 9
+
+
+@pytest.mark.parametrize("access", [0, 1])
+@pytest.mark.parametrize("tier", TIERS)
+def test_keys_that_train_in_every_batch_stay_after_counting_has_stopped(tier, access):
+    batches = [batch(1, 2, time=100)] + [batch(1, 3, time=time) for time in (107, 114, 121)]
+    spec = {"eviction_threshold": 10, "access_threshold": access}
+    with one_table(batches, [1, 2, 3], spec=spec, serving_default=-7.0, **FULL_WINDOW, **TIERS[tier]) as program:
+        stop_counting = import_host_pipeline_ops().set_threshold(tf.constant(0), emb_name="ids")
+        start_asc_pipeline()
+        with programs.session() as run:
+            program.start(run)
+            program.take()
+            run.run(stop_counting)
+            sizes = []
+            for _ in batches[1:]:
+                program.take()
+                trigger_evict()
+                sizes.append(program.table.size())
+            new = -2 if access == 0 else -7  # it comes too late to be counted
+            assert program.read() == {1: -3, 2: -7, 3: new}
+            assert sizes == ([3, 2, 2] if access == 0 else [2, 1, 1])
 
 
 class TestHook:

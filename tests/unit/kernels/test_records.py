@@ -281,7 +281,7 @@ def test_idle_slots_are_those_that_no_frame_to_be_planned_needs(truth, masks, he
 
 @settings(deadline=None)
 @given(ENTRIES, HELD, st.lists(st.tuples(st.integers(0, SLOTS - 1), st.integers(0, CAPACITY - 1)), max_size=4),
-       st.integers(-1, 50), st.data())
+       st.integers(0, 50), st.data())
 def test_assigning_a_record_twice_is_assigning_it_once(truth, batch, outs, time, data):
     entries, entries32 = entry_arrays(truth)
     held = [entry for entry, _ in batch]

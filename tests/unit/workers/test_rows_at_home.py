@@ -182,6 +182,37 @@ def test_counting_stops_with_a_threshold_of_0_and_goes_on_with_another():
     sim.check(0)
 
 
+@pytest.mark.parametrize("threshold", [0, 1])
+def test_keys_that_train_stay_young_while_nothing_is_counted(threshold):
+    sim = host(4, threshold=threshold)
+    sim.train([1, 2], timestamp=5)
+    sim.ask_threshold(0, 0)
+    sim.work()
+    for time in (9, 14):
+        sim.train([1, 3], timestamp=time)
+    known = {1: (1, 14), 2: (1, 5), 3: (0, 14)} if threshold == 0 else {1: (1, 14), 2: (1, 5)}
+    assert {key: state[:2] for key, state in sim.truth(0).items()} == known  # count and time
+    sim.ask_eviction(0, 5)
+    sim.work()
+    assert sorted(sim.truth(0)) == sorted(set(known) - {2})
+    sim.check(0)
+
+
+def test_a_table_that_a_step_does_not_fetch_gives_its_keys_their_time_while_nothing_is_counted():
+    sim = Sim([4, 4], homes=[Home(), Home(8, threshold=1)])
+    sim.train([1], [1], timestamp=5)
+    sim.ask_threshold(1, 0)
+    sim.work()
+    batch = sim.submit([1], [1, 2], timestamp=9)
+    sim.work()
+    assert sim.claim(batch, 0)
+    sim.close(batch)
+    sim.work()
+    assert {key: state[:2] for key, state in sim.truth(1).items()} == {1: (1, 9)}
+    sim.train([1], [1], timestamp=10)
+    sim.check(1)
+
+
 def test_a_row_stays_when_the_threshold_rises_above_its_count_and_is_not_used():
     sim = host(1, threshold=1)
     sim.train([1])
