@@ -36,6 +36,7 @@ class Settings(pydantic.BaseModel):
     cache_dir: str
     timeline_spans: int = pydantic.Field(ge=0, le=1_000_000)
     bind_cpu: str
+    hash_seed: int = pydantic.Field(ge=0, le=2**63 - 1)
     _given: FrozenSet[str] = pydantic.PrivateAttr(frozenset())
 
     def is_given(self, name: str) -> bool:

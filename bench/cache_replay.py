@@ -6,10 +6,12 @@ from typing import Deque, Dict, Iterator, NamedTuple, Sequence
 import numpy as np
 
 from ascpipe.kernels import view
+from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.index import KeyIndex
 from ascpipe.shm import layout
 from ascpipe.tables.records import Record
 from ascpipe.tables.table import PLACES, Table
+from bench import workloads
 from bench.planner import PLAN_AHEAD, batch_of, empty_truth, finish, planned, touch
 
 MOST_WINDOW = PLACES - PLAN_AHEAD - 1
@@ -78,7 +80,7 @@ def replay(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys
 def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys: int, device_rows: int,
           window: int) -> Iterator[Plan]:
     """The plan of each batch in turn; arguments as in ``replay``."""
-    table = Table(empty_truth(keys, device_rows, home_rows=keys))
+    table = Table(empty_truth(keys, device_rows, home_rows=keys), spread_of(workloads.HASH_SEED))
     table.rebuild((), ())
     batches = [batch_of(number, *arrays) for number, arrays in enumerate(zip(unique, occurrences))]
     standing: Deque[Record] = deque()
@@ -99,7 +101,7 @@ def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys:
 
 def memory_of_a_key() -> Dict[str, float]:
     """Bytes per key, beside the floats of its row: the entry, the worker's view of it, the index at its worst."""
-    index = KeyIndex(GROWN_AT)
+    index = KeyIndex(spread_of(workloads.HASH_SEED), GROWN_AT)
     before = index.nbytes
     count = index.limit + 1
     index.reserve(count)  # the old arrays live until the keys have moved

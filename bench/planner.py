@@ -5,6 +5,7 @@ from typing import Callable, Deque, List, Tuple
 import numpy as np
 
 from ascpipe.kernels import entry
+from ascpipe.kernels.hashing import spread_of
 from ascpipe.shm import layout
 from ascpipe.tables.records import Batch, Record, Truth
 from ascpipe.tables.table import Table
@@ -83,7 +84,7 @@ class Planner:
             truth.entries32[part, entry.SLOT] = np.where(number < device_rows, number, -1)
         truth.slot_entries[:] = np.arange(device_rows)
         truth.header["entries_used"] = keys
-        self._table = Table(truth)
+        self._table = Table(truth, spread_of(workloads.HASH_SEED))
         self._table.rebuild((), ())
         self._next = 0
         self._touched: Deque[Batch] = deque()

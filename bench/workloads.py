@@ -9,6 +9,9 @@ SMALL_VARIABLE = "BENCH_SMALL"
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
+#: where keys stand in hash tables of ours; of a daemon it is random
+HASH_SEED = 1
+
 #: ids of a batch of 8,192 rows with 26 features
 BATCH_ROWS = 8192
 FEATURES = 26

@@ -45,6 +45,7 @@ def pytest_configure(config):
     os.environ["XDG_RUNTIME_DIR"] = str(run_home)
     for name in [name for name in os.environ if name.startswith("ASCPIPE_")]:
         del os.environ[name]
+    os.environ["ASCPIPE_HASH_SEED"] = str(BASE_SEED + 1)  # 0 would be another one for each daemon
     os.environ["NUMBA_CACHE_DIR"] = _kernel_cache()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     config.stash[_stderr_key] = os.dup(2)  # fd 2 itself is captured while tests run

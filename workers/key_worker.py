@@ -10,6 +10,7 @@ from typing import Callable, List
 
 import numpy as np
 
+from ascpipe.kernels.hashing import Spread, spread_of
 from ascpipe.kernels.unique import PART_COLUMNS, dedup_parts, scratch_cells
 from ascpipe.shm import layout
 from ascpipe.shm.bell import Bell
@@ -25,10 +26,11 @@ class KeyStage:
         ring: the ring.
         generation: of this worker process.
         listeners: bells to ring when a frame is deduped.
+        spread: that the time of a search depends on, and no result.
     """
 
-    def __init__(self, ring: RingView, generation: int, listeners: List[Bell]) -> None:
-        self._ring, self._generation, self._listeners = ring, generation, listeners
+    def __init__(self, ring: RingView, generation: int, listeners: List[Bell], spread: Spread) -> None:
+        self._ring, self._generation, self._listeners, self._spread = ring, generation, listeners, spread
         self._tables = np.zeros(ring.table_count, np.int64)
         self._parts = np.zeros((ring.table_count, PART_COLUMNS), np.int64)
         self._cells = np.zeros(0, np.int32)
@@ -54,20 +56,21 @@ class KeyStage:
         cells = scratch_cells(int(largest))
         if len(self._cells) < cells:
             self._cells = np.zeros(cells, np.int32)
-        dedup_parts(ring.longs, ring.ints, self._parts[:count], self._cells)
+        dedup_parts(ring.longs, ring.ints, self._parts[:count], self._cells, self._spread)
         return int(count)
 
 
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     """The step of a key worker over all rings of a trainer."""
     trainer = attachment.bell(layout.BELL_TRAINER)
+    spread = spread_of(attachment.hash_seed)
     stages: List[KeyStage] = []
 
     def look_after(stream: StreamView) -> None:
         listeners = attachment.bells_of_tables(stream.tables)
         if stream.channel == EVAL:
             listeners.append(trainer)  # an evaluation asks as soon as its frame is deduped
-        stages.append(KeyStage(stream.ring, worker.generation, listeners))
+        stages.append(KeyStage(stream.ring, worker.generation, listeners, spread))
 
     attachment.each_stream(look_after)
 

@@ -63,6 +63,7 @@ class Attachment:
         workers: table number -> index of the table worker that serves it.
         restart: an earlier worker in this place died.
         spin_us: microseconds to spin before a bell sleeps.
+        hash_seed: of the daemon, of 64 bits; the same for all of its workers.
         spans: path and capacity of the file of spans, where they are kept.
     """
 
@@ -80,6 +81,7 @@ class Attachment:
         self.workers = {t["table"]: t["worker"] for t in body["tables"]}
         self.restart = bool(body["restart"])
         self.spin_us = int(body["spin_us"])
+        self.hash_seed = int(body["hash_seed"])
         self.spans: Optional[Tuple[str, int]] = (body["spans"]["path"], body["spans"]["count"]) \
             if "spans" in body else None
 

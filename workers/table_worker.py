@@ -6,6 +6,7 @@ from typing import Callable, Dict, List, Optional, Union
 
 import numpy as np
 
+from ascpipe.kernels.hashing import spread_of
 from ascpipe.shm import layout
 from ascpipe.shm.ring import Place
 from ascpipe.tables.table import Table
@@ -31,7 +32,7 @@ class _Served:
     def serve(self, attachment: Attachment, number: int, bells: Bells, *, restart: bool) -> None:
         """Begin with what shared memory has of the table."""
         view = attachment.tables[number]
-        self.table = Table(truth_of(view))
+        self.table = Table(truth_of(view), spread_of(attachment.hash_seed))
         place = _training_place(attachment, number)
         if place is None:
             self.changes = CutStage(view, self.table, bells)

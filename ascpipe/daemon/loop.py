@@ -65,6 +65,7 @@ class Daemon:
         self._trainer: Optional[Lifeline] = None
         self._trainer_pid, self._trainer_since = 0, ""
         self._run_number = secrets.randbelow(_RUNS)
+        self._hash_seed = settings.hash_seed or secrets.randbits(64)
         self._memory: Optional[SessionMemory] = None
         self._newest = self._cleared_after = 0  # generations: started last; so far when the kernels were cleared
         self._stop_reasons: List[str] = []
@@ -211,7 +212,7 @@ class Daemon:
         if memory is None:
             return
         self._note_pid(worker)
-        body = memory.attach_body(self._settings, restart=restart)
+        body = memory.attach_body(self._settings, self._hash_seed, restart=restart)
         if self._settings.timeline_spans:
             body["spans"] = {"path": self._run.worker_spans(str(worker)), "count": self._settings.timeline_spans}
         self._supervisor.attach(worker, body, memory.fds())

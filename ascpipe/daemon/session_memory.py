@@ -179,11 +179,11 @@ class SessionMemory:
                        for table, made in zip(self.start.tables, self.tables)],
         }
 
-    def attach_body(self, settings: Settings, *, restart: bool) -> Dict[str, Any]:
+    def attach_body(self, settings: Settings, hash_seed: int, *, restart: bool) -> Dict[str, Any]:
         """What a worker is told beside the descriptors."""
         return {
             "verb": "attach", "restart": restart, "session_bytes": self.session.size,
-            "spin_us": settings.spin_us,
+            "spin_us": settings.spin_us, "hash_seed": hash_seed,
             "streams": self._stream_fields(),
             "tables": self._table_fields(settings),
         }

@@ -1,4 +1,4 @@
-"""Two operations on uint64 words that must mean the same with the JIT on and off.
+"""Three operations on uint64 words that must mean the same with the JIT on and off.
 
 The readable version is ``tests/reference/bits.py``.
 """
@@ -14,6 +14,10 @@ if config.DISABLE_JIT:
     def multiply_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
         """The lower 64 bits of a * b."""
         return np.uint64((int(a) * int(b)) & 0xFFFFFFFFFFFFFFFF)  # numpy's own product warns of overflow
+
+    def add_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
+        """The lower 64 bits of a + b."""
+        return np.uint64((int(a) + int(b)) & 0xFFFFFFFFFFFFFFFF)
 
     def lowest_bit(word: np.uint64) -> np.uint64:
         """Number of the lowest bit that is set in ``word``, 0 to 63; ``word`` is not 0."""
@@ -33,6 +37,11 @@ else:
     def multiply_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
         """The lower 64 bits of a * b."""
         return a * b
+
+    @njit("uint64(uint64, uint64)", cache=True, nogil=True)
+    def add_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
+        """The lower 64 bits of a + b."""
+        return a + b
 
     @njit("uint64(uint64)", cache=True, nogil=True)
     def lowest_bit(word: np.uint64) -> np.uint64:

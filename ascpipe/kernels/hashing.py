@@ -1,57 +1,75 @@
 """Where a key belongs: its hash, its cell, and the rank that owns it.
 
+Hashes depend on three numbers that are drawn when a daemon begins, its *spread*: else ids could be made, at leisure,
+that all meet in one cell, and what takes a constant time per id would take a time that grows with their number. No
+result depends on it.
+
 The readable version is ``tests/reference/hashing.py``.
 """
+from typing import Tuple
+
 import numpy as np
 from numba import njit
 
-from ascpipe.kernels.bits import multiply_wrapping
+from ascpipe.kernels.bits import add_wrapping, multiply_wrapping
 
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
-_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
+_ALL = 2**64 - 1
+_STEP = 0x9E3779B97F4A7C15  # of splitmix64, as the two of its finaliser are
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
-# Below 2^31, so that the sum of two products of 32 bits by 31 stays below 2^64.
-_LOWER, _UPPER = np.uint64(0x7FEB352D), np.uint64(0x68E31DA5)
-_LAST = np.uint64(0x85EBCA6B)
-_FOLD = np.uint64(28)
+HASH_BITS = np.uint64(32)  #: of a hash
+
 _HALF = np.uint64(32)
 _LOWER_HALF = np.uint64(0xFFFFFFFF)
+_FOLD = np.uint64(15)
+_LAST = np.uint64(0x9E3779B1)
+
+Spread = Tuple[np.uint64, np.uint64, np.uint64]
 
 
-@njit("uint64(int64)", cache=True, nogil=True)
-def hash_key(key: int) -> np.uint64:
-    """Spread one key over 64 bits; the same on every rank and in every run.
+def spread_of(seed: int) -> Spread:
+    """The spread that belongs to a seed of 0 to 2^64 - 1: three numbers of 64 bits, by splitmix64."""
+    first, second, third = (np.uint64(_scrambled(seed + place * _STEP & _ALL)) for place in (1, 2, 3))
+    return first, second, third
 
-    The finaliser of splitmix64: a bijection in which each bit of the key moves every bit of the result
-    with probability near one half, so any of its bits may choose a cell.
+
+def _scrambled(word: int) -> int:
+    word = (word ^ word >> 30) * _FIRST & _ALL
+    word = (word ^ word >> 27) * _SECOND & _ALL
+    return word ^ word >> 31
+
+
+@njit("uint64(int64, UniTuple(uint64, 3))", cache=True, nogil=True)
+def hash_key(key: int, spread: Spread) -> np.uint64:
+    """Spread one key over 32 bits, of which the upper ones are to be used.
+
+    Of all spreads, one in 2^k gives two different keys the same upper k bits, whatever the keys: ``summed`` is a form
+    of Thorup's pair multiply-shift (High Speed Hashing for Integers and Strings, 2015), of which the upper half is
+    used. A seed that is merely xored into the key, before multipliers that everybody knows, promises nothing of the
+    kind: ids can be made for all seeds at once. The last line is a bijection, so it keeps the promise; without it, keys
+    at equal distances would lie at equal distances.
     """
-    mixed = np.uint64(key)
-    mixed = multiply_wrapping(mixed ^ (mixed >> _SHIFTS[0]), _FIRST)
-    mixed = multiply_wrapping(mixed ^ (mixed >> _SHIFTS[1]), _SECOND)
-    return mixed ^ (mixed >> _SHIFTS[2])
+    word = np.uint64(key)
+    summed = add_wrapping(multiply_wrapping(add_wrapping(word, spread[0]), add_wrapping(word >> _HALF, spread[1])),
+                          spread[2])
+    mixed = summed >> _HALF
+    return ((mixed ^ (mixed >> _FOLD)) * _LAST) & _LOWER_HALF  # below 2^64: of two numbers below 2^32
 
 
-@njit("void(int64[::1], int64, int32[::1])", cache=True, nogil=True)
-def home_cells(keys, bits, out_cells):
-    """Choose one of 2 ** ``bits`` cells for each key, for a table that lives as long as one call.
-
-    For a third of the instructions of ``hash_key``: products of 32 bits alone, of which the processor makes several
-    at once. Keys at equal distances spread as random ones do, whatever the distance; two keys in some 2^32 meet in
-    the same cell of every table.
+@njit("void(int64[::1], int64, UniTuple(uint64, 3), int32[::1])", cache=True, nogil=True)
+def home_cells(keys, bits, spread, out_cells):
+    """Choose one of 2 ** ``bits`` cells for each key.
 
     Args:
         keys: int64[n]; any values.
         bits: 0 to 31.
+        spread: of the daemon.
         out_cells: int32[>= n]; receives the cells, 0 to 2 ** ``bits`` - 1.
     """
-    shift = _HALF - np.uint64(bits)
+    shift = HASH_BITS - np.uint64(bits)
     for j in range(keys.shape[0]):
         i = np.uint64(j)
-        key = np.uint64(keys[i])
-        mixed = (key & _LOWER_HALF) * _LOWER + (key >> _HALF) * _UPPER
-        mixed = ((mixed ^ (mixed >> _FOLD)) & _LOWER_HALF) * _LAST
-        out_cells[i] = np.int32((mixed & _LOWER_HALF) >> shift)
+        out_cells[i] = np.int32(hash_key(keys[i], spread) >> shift)
 
 
 @njit("int64(int64, int64)", cache=True, nogil=True)

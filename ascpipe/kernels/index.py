@@ -1,10 +1,10 @@
 """Key index: which entry of the table holds a key.
 
 A hash table of *lines* of 64 bytes, each one cache line: five int64 keys, five int32 entry numbers, an int32 that
-says how many of the five there are.  A key stands in the line that its hash chooses, or in the first one after it
-that had room: a search looks at five keys at once, and ends at the first line that is not full.  Any int64 is a
+says how many of the five there are.  A key stands in its home line, which its hash chooses, or in the first one after
+it that had room: a search looks at five keys at once, and ends at the first line that is not full.  Any int64 is a
 valid key.  Removal moves a later key back instead of leaving tombstones.  Kernels get the lines twice, as int64 and
-as int32 of the same memory.
+as int32 of the same memory, and the spread that hashes depend on (see ``hashing``).
 
 ``KeyIndex`` owns the lines and doubles them when more than three of four places would be used; old and new ones are
 alive together while the keys move, which takes 51.2 bytes per key at the worst.
@@ -18,7 +18,7 @@ from numba import njit
 
 from ascpipe.kernels.bits import lowest_bit
 from ascpipe.kernels.entry import KEY, STATE
-from ascpipe.kernels.hashing import hash_key
+from ascpipe.kernels.hashing import HASH_BITS, Spread, hash_key, home_cells
 from ascpipe.kernels.lanes import match_lanes
 from ascpipe.kernels.prefetch import prefetch
 from ascpipe.words import FREE
@@ -34,9 +34,25 @@ _ONE = np.uint64(1)
 _TO_INT64 = np.uint64(3)  # from the number of a line to its first int64,
 _TO_INT32 = np.uint64(4)  # and to its first int32
 _IN_LINE = np.uint64(LINE_INT32 - 1)
-_HASH_SHIFT = np.uint64(33)  # keeps the upper 31 bits, which an int32 can hold
 _AHEAD = 64  # keys between the one at hand and the one whose line is being brought near; see bench
 _ALIGNMENT = 64
+
+
+@njit("uint64(int64[::1])", cache=True, nogil=True)
+def _line_bits(lines):
+    """Bits of a hash that the number of a line has."""
+    return lowest_bit(np.uint64(lines.shape[0] // LINE_INT64))
+
+
+@njit("uint64(int64, int64[::1], UniTuple(uint64, 3))", cache=True, nogil=True)
+def home_line(key, lines, spread):
+    """The line where the search for a key begins.
+
+    Args:
+        key: any int64.
+        lines, spread: int64[8 lines], three numbers; the index.
+    """
+    return hash_key(key, spread) >> (HASH_BITS - _line_bits(lines))
 
 
 @njit("int64(int64, uint64, int64[::1], int32[::1])", cache=True, nogil=True)
@@ -45,7 +61,7 @@ def find_place(key, line, lines, lines32):
 
     Args:
         key: any int64.
-        line: the key's first choice, ``(hash_key(key) >> 33) & (lines - 1)``.
+        line: the key's home line.
         lines, lines32: int64[8 lines], int32[16 lines]; the index, with at least one line that is not full.
 
     Returns:
@@ -63,30 +79,26 @@ def find_place(key, line, lines, lines32):
         line = (line + _ONE) & mask
 
 
-@njit("int64(int64[::1], int64, int64[::1], int32[::1], int32[::1])", cache=True, nogil=True)
-def find_keys(keys, n, lines, lines32, out_entries):
+@njit("int64(int64[::1], int64, int64[::1], int32[::1], UniTuple(uint64, 3), int32[::1])", cache=True, nogil=True)
+def find_keys(keys, n, lines, lines32, spread, out_entries):
     """Write the entry number of each key, -1 for keys that the index does not hold.
 
     Args:
         keys: int64[>= n]; any values, duplicates allowed.
         n: how many of them to look up.
-        lines, lines32: int64[8 lines], int32[16 lines]; the index.
+        lines, lines32, spread: int64[8 lines], int32[16 lines], three numbers; the index.
         out_entries: int32[>= n]; receives the entry numbers.
 
     Returns:
         How many of the n keys are not there.
     """
-    mask = np.uint64(lines.shape[0] // LINE_INT64 - 1)
-    for j in range(n):
-        i = np.uint64(j)
-        out_entries[i] = np.int32(hash_key(keys[i]) >> _HASH_SHIFT)  # until its own turn in the next loop
+    home_cells(keys[:n], np.int64(_line_bits(lines)), spread, out_entries)  # home lines, until a key's own turn
     missing = 0
     last = n - 1
     for j in range(n):
         i = np.uint64(j)
-        ahead = np.uint64(out_entries[np.uint64(min(j + _AHEAD, last))]) & mask
-        prefetch(lines, ahead << _TO_INT64)
-        place = find_place(keys[i], np.uint64(out_entries[i]) & mask, lines, lines32)
+        prefetch(lines, np.uint64(out_entries[np.uint64(min(j + _AHEAD, last))]) << _TO_INT64)
+        place = find_place(keys[i], np.uint64(out_entries[i]), lines, lines32)
         if place < 0:
             out_entries[i] = -1
             missing += 1
@@ -103,20 +115,20 @@ def _append(key, entry, line, count, lines, lines32):
     lines32[first32 + _COUNT] = np.int32(count + _ONE)
 
 
-@njit("int64(int64, int64, int64[::1], int32[::1])", cache=True, nogil=True)
-def insert_key(key, entry, lines, lines32):
+@njit("int64(int64, int64, int64[::1], int32[::1], UniTuple(uint64, 3))", cache=True, nogil=True)
+def insert_key(key, entry, lines, lines32, spread):
     """Make ``key`` lead to ``entry``, whether the index held it or not.
 
     Args:
         key: any int64.
         entry: its entry number, 0 or more.
-        lines, lines32: int64[8 lines], int32[16 lines]; the index, with at least one line that is not full.
+        lines, lines32, spread: int64[8 lines], int32[16 lines], three numbers; the index, with at least one line that
+            is not full.
 
     Returns:
         The entry number that the key had before, -1 if it is new.
     """
-    mask = np.uint64(lines.shape[0] // LINE_INT64 - 1)
-    place = find_place(key, (hash_key(key) >> _HASH_SHIFT) & mask, lines, lines32)
+    place = find_place(key, home_line(key, lines, spread), lines, lines32)
     if place >= 0:
         before = np.int64(lines32[np.uint64(place)])
         lines32[np.uint64(place)] = entry
@@ -139,27 +151,28 @@ def _take_out(line, lane, lines, lines32):
     return count == _FULL
 
 
-@njit("int64(uint64, uint64, int64[::1], int32[::1])", cache=True, nogil=True)
-def _lane_that_passed(hole, line, lines, lines32):
+@njit("int64(uint64, uint64, int64[::1], int32[::1], UniTuple(uint64, 3))", cache=True, nogil=True)
+def _lane_that_passed(hole, line, lines, lines32, spread):
     """The first lane of ``line`` whose key's search goes by way of ``hole``, a line before it; 5 if there is none."""
     lines_in_all = np.uint64(lines.shape[0] // LINE_INT64)
     mask = lines_in_all - _ONE
     from_hole = (line + lines_in_all - hole) & mask  # distances around the ring, of unsigned numbers
     for lane in range(lines32[(line << _TO_INT32) + _COUNT]):
-        home = (hash_key(lines[(line << _TO_INT64) + np.uint64(lane)]) >> _HASH_SHIFT) & mask
+        home = home_line(lines[(line << _TO_INT64) + np.uint64(lane)], lines, spread)
         if (line + lines_in_all - home) & mask >= from_hole:
             return lane
     return LINE_KEYS
 
 
-@njit("int64(int64[::1], int64, int64[::1], int32[::1])", cache=True, nogil=True)
-def remove_keys(keys, n, lines, lines32):
+@njit("int64(int64[::1], int64, int64[::1], int32[::1], UniTuple(uint64, 3))", cache=True, nogil=True)
+def remove_keys(keys, n, lines, lines32, spread):
     """Take keys out of the index; those that it does not hold are passed over.
 
     Args:
         keys: int64[>= n]; any values, duplicates allowed.
         n: how many of them to remove.
-        lines, lines32: int64[8 lines], int32[16 lines]; the index, with at least one line that is not full.
+        lines, lines32, spread: int64[8 lines], int32[16 lines], three numbers; the index, with at least one line that
+            is not full.
 
     Returns:
         How many keys were removed.
@@ -167,7 +180,7 @@ def remove_keys(keys, n, lines, lines32):
     mask = np.uint64(lines.shape[0] // LINE_INT64 - 1)
     removed = 0
     for i in range(n):
-        place = find_place(keys[i], (hash_key(keys[i]) >> _HASH_SHIFT) & mask, lines, lines32)
+        place = find_place(keys[i], home_line(keys[i], lines, spread), lines, lines32)
         if place < 0:
             continue
         removed += 1
@@ -177,7 +190,7 @@ def remove_keys(keys, n, lines, lines32):
         while went_on:  # a search that passed the hole, which was full, would end there now
             line = (line + _ONE) & mask
             went_on = lines32[(line << _TO_INT32) + _COUNT] == LINE_KEYS
-            lane = _lane_that_passed(hole, line, lines, lines32)
+            lane = _lane_that_passed(hole, line, lines, lines32, spread)
             if lane < LINE_KEYS:
                 place = np.int64((line << _TO_INT32) + _ENTRIES) + lane
                 _append(lines[(line << _TO_INT64) + np.uint64(lane)], lines32[np.uint64(place)], hole,
@@ -193,36 +206,36 @@ def _empty(lines32):
         lines32[line * LINE_INT32 + LINE_INT32 - 1] = 0
 
 
-@njit("int64(int64, int64[:, ::1], int32[:, ::1], int64[::1], int32[::1])", cache=True, nogil=True)
-def rebuild_index(used, entries, entries32, lines, lines32):
+@njit("int64(int64, int64[:, ::1], int32[:, ::1], int64[::1], int32[::1], UniTuple(uint64, 3))", cache=True, nogil=True)
+def rebuild_index(used, entries, entries32, lines, lines32, spread):
     """Forget everything, then index the entries that hold a key.
 
     Args:
         used: entries that were ever used.
         entries, entries32: the table's entries (see ``entry``); one that is not FREE holds a key, distinct among them.
         lines, lines32: int64[8 lines], int32[16 lines]; receive the index.
+        spread: three numbers; of the index from now on.
 
     Returns:
         How many keys it holds: fewer than such entries if a key came twice (the higher entry is kept).
     """
-    mask = np.uint64(lines.shape[0] // LINE_INT64 - 1)
     _empty(lines32)
     held = 0
     for entry in range(used):
-        ahead = (hash_key(entries[min(entry + _AHEAD, used - 1), KEY]) >> _HASH_SHIFT) & mask
-        prefetch(lines, ahead << _TO_INT64)
+        prefetch(lines, home_line(entries[min(entry + _AHEAD, used - 1), KEY], lines, spread) << _TO_INT64)
         if entries32[entry, STATE] != FREE:
-            held += insert_key(entries[entry, KEY], entry, lines, lines32) < 0
+            held += insert_key(entries[entry, KEY], entry, lines, lines32, spread) < 0
     return held
 
 
-@njit("int64(int64[::1], int32[::1], int64[::1], int32[::1])", cache=True, nogil=True)
-def grow_index(old_lines, old_lines32, new_lines, new_lines32):
+@njit("int64(int64[::1], int32[::1], int64[::1], int32[::1], UniTuple(uint64, 3))", cache=True, nogil=True)
+def grow_index(old_lines, old_lines32, new_lines, new_lines32, spread):
     """Fill a larger index with the keys of a smaller one, which is left as it is.
 
     Args:
         old_lines, old_lines32: int64[8 lines], int32[16 lines]; the smaller index.
         new_lines, new_lines32: int64[8 more lines], int32[16 more lines]; receive the larger one.
+        spread: three numbers; of both.
 
     Returns:
         How many keys it holds.
@@ -232,7 +245,7 @@ def grow_index(old_lines, old_lines32, new_lines, new_lines32):
     for line in range(old_lines.shape[0] // LINE_INT64):  # so new lines are met in nearly ascending order, too
         for lane in range(old_lines32[line * LINE_INT32 + LINE_INT32 - 1]):
             insert_key(old_lines[line * LINE_INT64 + lane],
-                       np.int64(old_lines32[line * LINE_INT32 + 2 * LINE_KEYS + lane]), new_lines, new_lines32)
+                       np.int64(old_lines32[line * LINE_INT32 + 2 * LINE_KEYS + lane]), new_lines, new_lines32, spread)
             held += 1
     return held
 
@@ -246,6 +259,7 @@ class KeyIndex:
     """An index that grows; it holds no key at first.
 
     Args:
+        spread: that its keys' places depend on.
         count: keys that it must be able to hold before it grows.
 
     Attributes:
@@ -253,7 +267,8 @@ class KeyIndex:
             them.
     """
 
-    def __init__(self, count: int = 0) -> None:
+    def __init__(self, spread: Spread, count: int = 0) -> None:
+        self.spread = spread
         self.lines, self.lines32 = _memory(lines_for(count))
         _empty(self.lines32)
 
@@ -267,11 +282,15 @@ class KeyIndex:
         """Memory that it takes."""
         return self.lines.nbytes
 
+    def find(self, keys: np.ndarray, out_entries: np.ndarray) -> int:
+        """Write the entry number of each key, -1 for keys that it does not hold; returns how many these are."""
+        return int(find_keys(keys, len(keys), self.lines, self.lines32, self.spread, out_entries))
+
     def reserve(self, count: int) -> None:
         """Be able to hold ``count`` keys; those it holds stay.  To be called before keys are inserted."""
         if count > self.limit:
             lines, lines32 = _memory(lines_for(count))
-            grow_index(self.lines, self.lines32, lines, lines32)
+            grow_index(self.lines, self.lines32, lines, lines32, self.spread)
             self.lines, self.lines32 = lines, lines32
 
     def rebuild(self, count: int, used: int, entries: np.ndarray, entries32: np.ndarray) -> int:
@@ -286,7 +305,7 @@ class KeyIndex:
         """
         if count > self.limit:
             self.lines, self.lines32 = _memory(lines_for(count))
-        return int(rebuild_index(used, entries, entries32, self.lines, self.lines32))
+        return int(rebuild_index(used, entries, entries32, self.lines, self.lines32, self.spread))
 
 
 def _memory(lines: int) -> Tuple[np.ndarray, np.ndarray]:

@@ -18,9 +18,10 @@ _MASK, _COUNT, _PLACES = (np.uint64(column) for column in (
 _NO_PLACES = np.uint64(2**64 - 1)  # neither a slot nor a home row: -1 and -1
 
 
-@njit("int64(int64[::1], int64, int32[::1], int64[::1], int64[::1], int32[::1], int64[:, ::1], int32[:, ::1], "
-      "int64[:, ::1], int32[:, ::1], int32[::1])", cache=True, nogil=True)
-def name_keys(unique, used, free_stack, free_count, lines, lines32, entries, entries32, view, view32, out_entries):
+@njit("int64(int64[::1], int64, int32[::1], int64[::1], int64[::1], int32[::1], UniTuple(uint64, 3), int64[:, ::1], "
+      "int32[:, ::1], int64[:, ::1], int32[:, ::1], int32[::1])", cache=True, nogil=True)
+def name_keys(unique, used, free_stack, free_count, lines, lines32, spread, entries, entries32, view, view32,
+              out_entries):
     """Give each key without an entry one, as a name only.
 
     Args:
@@ -28,7 +29,7 @@ def name_keys(unique, used, free_stack, free_count, lines, lines32, entries, ent
         used: entries that were ever used; from here on they are taken when the stack is empty.
         free_stack: int32[capacity]; entry numbers that were given back, the top ones are taken first.
         free_count: int64[1]; how many of them there are.
-        lines, lines32: the key index, with room for them.
+        lines, lines32, spread: the key index, with room for them.
         entries, entries32: the table's entries (see ``entry``), with room.
         view, view32: the view (see ``view``).
         out_entries: int32[n]; entry of each key, -1 = it has none; receives the new ones.
@@ -57,7 +58,7 @@ def name_keys(unique, used, free_stack, free_count, lines, lines32, entries, ent
             view32[entry, view_columns.SLOT] = -1
             view32[entry, view_columns.HOME] = -1
             view32[entry, view_columns.FREQUENCY] = 0
-            insert_key(unique[i], entry, lines, lines32)
+            insert_key(unique[i], entry, lines, lines32, spread)
             out_entries[i] = entry
     free_count[0] = top
     return used

@@ -90,8 +90,8 @@ def _count(begin, end, known, n_unique, restore, out_occurrences):
         out_occurrences[np.uint64(restore[np.uint64(j)])] += np.int32(1)
 
 
-@njit("int64(int64[::1], int64[::1], int32[::1], int32[::1], int32[::1])", cache=True, nogil=True)
-def unique_keys(keys, out_unique, out_restore, out_occurrences, cells):
+@njit("int64(int64[::1], int64[::1], int32[::1], int32[::1], int32[::1], UniTuple(uint64, 3))", cache=True, nogil=True)
+def unique_keys(keys, out_unique, out_restore, out_occurrences, cells, spread):
     """Write the distinct keys in order of first appearance.
 
     Args:
@@ -100,6 +100,7 @@ def unique_keys(keys, out_unique, out_restore, out_occurrences, cells):
         out_restore: int32[>= n]; receives the restore index: ``out_unique[out_restore[i]] == keys[i]``.
         out_occurrences: int32[>= n]; receives how often each distinct key occurs.
         cells: int32[>= scratch_cells(n)]; scratch, content on entry ignored.
+        spread: three numbers (see ``hashing``); no result depends on them.
 
     Returns:
         How many distinct keys there are, 0 to n.
@@ -109,7 +110,7 @@ def unique_keys(keys, out_unique, out_restore, out_occurrences, cells):
     while in_use < 2 * n:
         in_use *= 2
         bits += 1
-    home_cells(keys, min(bits, 31), out_restore)  # where they stay until their own turn
+    home_cells(keys, min(bits, 31), spread, out_restore)  # where they stay until their own turn
     cells[:in_use] = -1
     mask = np.uint64(in_use - 1)
     n_unique = 0
@@ -130,8 +131,8 @@ def unique_keys(keys, out_unique, out_restore, out_occurrences, cells):
     return n_unique
 
 
-@njit("int64(int64[::1], int32[::1], int64[:, ::1], int32[::1])", cache=True, nogil=True)
-def dedup_parts(i64, i32, parts, cells):
+@njit("int64(int64[::1], int32[::1], int64[:, ::1], int32[::1], UniTuple(uint64, 3))", cache=True, nogil=True)
+def dedup_parts(i64, i32, parts, cells, spread):
     """Dedup all parts of a frame.
 
     Args:
@@ -141,6 +142,7 @@ def dedup_parts(i64, i32, parts, cells):
             ``i64``; RESTORE and OCCURRENCES, places of int32[n] in ``i32``; UNIQUE_COUNT is written. The
             four arrays of a part, and of all parts, do not overlap.
         cells: int32[>= scratch_cells(largest n)]; scratch, content on entry ignored.
+        spread: as ``unique_keys`` takes it.
 
     Returns:
         How many distinct keys the parts have in all.
@@ -158,6 +160,7 @@ def dedup_parts(i64, i32, parts, cells):
             i32[restore : restore + n],
             i32[occurrences : occurrences + n],
             cells,
+            spread,
         )
         parts[part, UNIQUE_COUNT] = found
         total += found

@@ -43,6 +43,8 @@ SCRATCH_INTS = 31
 HEADER, ENTRIES, SLOT_ENTRIES, FREE_ENTRY_STACK, LINES, VIEW, CHANGES, FREE_SLOT_WORDS, SLOT_OWNERS = range(32, 41)
 HOMES_STACK, SCRATCH, FREED_KEYS = 41, 42, 43
 
+SPREAD = 44  # first of the three numbers that the places of keys in the index depend on; uint64
+
 # by place of the frame in the ring
 HELD_AT = 64  # address of the entry numbers of each frame of the window
 HELD_COUNT = HELD_AT + PLACES

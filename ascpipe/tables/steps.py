@@ -62,6 +62,7 @@ from ascpipe.tables.state import (
     SLOT_ENTRIES,
     SLOT_OWNERS,
     SLOT_WORDS,
+    SPREAD,
     TAIL,
     TIME,
     TIME_BEFORE,
@@ -99,9 +100,11 @@ def _entries(state):
             ints_at(address, capacity * INT32_COLUMNS).reshape(capacity, INT32_COLUMNS))
 
 
-@njit("Tuple((int64[::1], int32[::1]))(int64[::1])", cache=True, nogil=True)
+@njit("Tuple((int64[::1], int32[::1], UniTuple(uint64, 3)))(int64[::1])", cache=True, nogil=True)
 def _index(state):
-    return longs_at(state[LINES], state[LINE_LONGS]), ints_at(state[LINES], 2 * state[LINE_LONGS])
+    spread = state[SPREAD:SPREAD + 3].view(np.uint64)
+    return (longs_at(state[LINES], state[LINE_LONGS]), ints_at(state[LINES], 2 * state[LINE_LONGS]),
+            (spread[0], spread[1], spread[2]))
 
 
 @njit("Tuple((uint64[:, ::1], int64[:, ::1], int32[:, ::1]))(int64[::1])", cache=True, nogil=True)
@@ -153,8 +156,8 @@ def touch(state, unique, number, out_held):
         changed, and so it is if scratch alone is too small, which counts as one key.
     """
     n = unique.shape[0]
-    lines, lines32 = _index(state)
-    missing = find_keys(unique, n, lines, lines32, out_held)
+    lines, lines32, spread = _index(state)
+    missing = find_keys(unique, n, lines, lines32, spread, out_held)
     if n > state[SCRATCH_INTS]:
         return max(missing, 1)
     if missing:
@@ -169,7 +172,8 @@ def touch(state, unique, number, out_held):
         entries, entries32 = _entries(state)
         _, view, view32 = _view(state)
         name_keys(unique, used, ints_at(state[FREE_ENTRY_STACK], state[CAPACITY]),
-                  state[FREE_ENTRIES:FREE_ENTRIES + 1], lines, lines32, entries, entries32, view, view32, out_held)
+                  state[FREE_ENTRIES:FREE_ENTRIES + 1], lines, lines32, spread, entries, entries32, view, view32,
+                  out_held)
     take_into_window(state, number, out_held)
     return 0
 
@@ -348,10 +352,10 @@ def leave(state, held, number):
     bit = frame_bit(number)
     entries, entries32 = _entries(state)
     masks, _, _ = _view(state)
-    lines, lines32 = _index(state)
+    lines, lines32, spread = _index(state)
     freed_keys = longs_at(state[FREED_KEYS], state[SCRATCH_INTS])
     freed = leave_window(held, masks, bit, entries, entries32, freed_keys,
                          ints_at(state[FREE_ENTRY_STACK], state[CAPACITY]), state[FREE_ENTRIES:FREE_ENTRIES + 1])
-    remove_keys(freed_keys, freed, lines, lines32)
+    remove_keys(freed_keys, freed, lines, lines32, spread)
     _say(state, TOUCHED, bit, False)
     _say(state, UNPLANNED, bit, False)

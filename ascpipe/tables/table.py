@@ -16,7 +16,8 @@ import numpy as np
 from ascpipe.kernels import plan, view
 from ascpipe.kernels.entry import HOME, SLOT, STATE
 from ascpipe.kernels.free_slots import FreeSlots
-from ascpipe.kernels.index import KeyIndex, find_keys
+from ascpipe.kernels.hashing import Spread
+from ascpipe.kernels.index import KeyIndex
 from ascpipe.kernels.memory import ints_at
 from ascpipe.kernels.retire import evict_entries, resolve_entries
 from ascpipe.tables import lazy, state, steps
@@ -34,9 +35,10 @@ class Table:
 
     Args:
         truth: its shared memory.
+        spread: that places of keys in the index depend on, and nothing else.
     """
 
-    def __init__(self, truth: Truth) -> None:
+    def __init__(self, truth: Truth, spread: Spread) -> None:
         self._truth, self._header, self.device_rows = truth, truth.header, len(truth.slot_entries)
         capacity, self._home_rows = len(truth.entries), int(truth.header["home_capacity"])
         self._capacity = capacity
@@ -46,7 +48,7 @@ class Table:
         self._view32 = self._view.view(np.int32).reshape(capacity, view.INT32_COLUMNS)
         self._masks = self._view.view(np.uint64)
         self._free_entries = lazy.zeros(capacity, np.int32)
-        self._index = KeyIndex()
+        self._index = KeyIndex(spread)
         self._ends = own[state.HEAD:state.TAIL + 1]
         self._free_slots = FreeSlots(self.device_rows, own[state.FREE_SLOTS:state.FREE_SLOTS + 1])
         self._free_homes = FreeHomes(own[state.HIGH_WATER:state.FREE_HOMES + 1])
@@ -54,6 +56,7 @@ class Table:
             Swaps(self.device_rows, self._masks, self._view32) if self._home_rows and self.device_rows else None)
         own[state.CAPACITY], own[state.DEVICE_ROWS], own[state.HOME_ROWS] = capacity, self.device_rows, self._home_rows
         own[state.SLOT_WORDS] = len(self._free_slots.words)
+        self._bits[state.SPREAD:state.SPREAD + 3] = spread
         for column, array in (
                 (state.HEADER, truth.header_longs), (state.ENTRIES, truth.entries),
                 (state.SLOT_ENTRIES, truth.slot_entries), (state.VIEW, self._view),
@@ -239,12 +242,11 @@ class Table:
         Returns:
             The record; no rows move.  It stands upon the truth: no other record may be pending.
         """
-        n = len(batch.unique)
-        occurrences = batch.occurrences
+        n, occurrences = len(batch.unique), batch.occurrences
         if held_count < n:
             self._make_room(n)
             found = self._scratch[:n]
-            find_keys(batch.unique, n, self._index.lines, self._index.lines32, found)
+            self._index.find(batch.unique, found)
             known = found >= 0
             occurrences, n = batch.occurrences[known], int(known.sum())
             batch.held[:n] = found[known]
@@ -268,8 +270,7 @@ class Table:
 
     def _missing_entries(self, unique: np.ndarray) -> Tuple[int, int]:
         """(status, need) of a batch whose keys found no entries."""
-        unknown = int(find_keys(unique, len(unique), self._index.lines, self._index.lines32,
-                                self._scratch[:len(unique)]))
+        unknown = self._index.find(unique, self._scratch)
         in_use = int(self._header["entries_used"]) - int(self.state[state.FREE_ENTRIES])
         if in_use + unknown <= self._capacity:
             return PLAN_NO_MEMORY, in_use + unknown
@@ -286,7 +287,7 @@ class Table:
         """
         n = len(unique)
         self._make_room(n)
-        find_keys(unique, n, self._index.lines, self._index.lines32, self._scratch[:n])
+        self._index.find(unique, self._scratch)
         resolve_entries(self._scratch[:n], int(self._header["access_threshold"]), self._truth.entries,
                         self._truth.entries32, out_slots)
 

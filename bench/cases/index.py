@@ -32,10 +32,11 @@ def prepare(variant: str) -> Iterator[Contenders]:
 
 def _index(batches: List[np.ndarray], known: np.ndarray) -> Callable[[], object]:
     from ascpipe.kernels.entry import INT64_COLUMNS, KEY, STATE
-    from ascpipe.kernels.index import KeyIndex, find_keys
+    from ascpipe.kernels.hashing import spread_of
+    from ascpipe.kernels.index import KeyIndex
     from ascpipe.words import TRAINED
 
-    index = KeyIndex(len(known))
+    index = KeyIndex(spread_of(workloads.HASH_SEED), len(known))
     entries = np.zeros((len(known), INT64_COLUMNS), np.int64)
     entries[:, KEY] = known
     entries32 = entries.view(np.int32)
@@ -45,7 +46,7 @@ def _index(batches: List[np.ndarray], known: np.ndarray) -> Callable[[], object]
 
     def call() -> None:
         for batch in batches:
-            if find_keys(batch, len(batch), index.lines, index.lines32, out):
+            if index.find(batch, out):
                 raise RuntimeError("a key that is known was not found")
 
     return call

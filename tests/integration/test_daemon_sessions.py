@@ -2,6 +2,7 @@
 import os
 import signal
 import socket
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -48,6 +49,38 @@ def connect():
     yield open_link
     for link in links:
         link.close()
+
+
+def hash_seeds(name, connect, **settings):
+    """Of the workers of a daemon, in the order of their start, with one that took a killed one's place at the end."""
+    daemon = DaemonProcess(name, workers=2, **settings)
+    try:
+        connect(name).start(*small_session())
+        killed = daemon.wait_attached()["table", 0]["pid"]
+        seeds = [hash_seed(daemon, worker) for worker in ("key-0", "key-1", "table-0")]
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: daemon.workers("table")[0]["pid"] not in (0, killed))
+        daemon.wait_attached()
+        return [*seeds, hash_seed(daemon, "table-0")]
+    finally:
+        daemon.end()
+
+
+def hash_seed(daemon, worker):
+    said, seed = Path(daemon.run.worker_log(worker)).read_text().rsplit(None, 1)
+    assert said == "hash seed"
+    return int(seed)
+
+
+def test_all_workers_of_a_daemon_have_one_hash_seed_which_no_other_daemon_has(connect, monkeypatch):
+    monkeypatch.delenv("ASCPIPE_HASH_SEED")
+    one, other = hash_seeds("one", connect), hash_seeds("other", connect)
+    assert (len(set(one)), len(set(other)), len({*one, *other})) == (1, 1, 2)
+    assert max(*one, *other) >= 1 << 32  # of 64 bits: less, twice, in one of 2^64 runs
+
+
+def test_a_hash_seed_can_be_given(connect):
+    assert hash_seeds("one", connect, hash_seed=77) == [77] * 4
 
 
 def header(piece, struct, offset=0, count=1):

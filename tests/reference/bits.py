@@ -5,5 +5,9 @@ def multiply_wrapping(a, b):
     return (a * b) % 2**64
 
 
+def add_wrapping(a, b):
+    return (a + b) % 2**64
+
+
 def lowest_bit(word):
     return min(bit for bit in range(64) if word >> bit & 1)

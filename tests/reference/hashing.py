@@ -3,22 +3,26 @@
 M = 2**64
 
 
-def hash_key(key):
-    """The finaliser of splitmix64, on Python's unbounded integers."""
-    mixed = key % M
-    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % M
-    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % M
-    return mixed ^ mixed >> 31
+def spread_of(seed):
+    """The first three numbers of splitmix64."""
+    numbers = []
+    for place in (1, 2, 3):
+        mixed = (seed + place * 0x9E3779B97F4A7C15) % M
+        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % M
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % M
+        numbers.append(mixed ^ mixed >> 31)
+    return tuple(numbers)
 
 
-def home_cells(keys, bits):
-    cells = []
-    for key in keys:
-        lower, upper = key % M % 2**32, key % M >> 32
-        mixed = lower * 0x7FEB352D + upper * 0x68E31DA5
-        mixed = (mixed ^ mixed >> 28) % 2**32 * 0x85EBCA6B % 2**32
-        cells.append(mixed >> 32 - bits)
-    return cells
+def hash_key(key, spread):
+    first, second, third = (int(number) for number in spread)
+    word = key % M
+    mixed = ((word + first) * ((word >> 32) + second) + third) % M >> 32
+    return (mixed ^ mixed >> 15) * 0x9E3779B1 % 2**32
+
+
+def home_cells(keys, bits, spread):
+    return [hash_key(key, spread) >> 32 - bits for key in keys]
 
 
 def owner_rank(key, ranks):

@@ -1,4 +1,5 @@
 """What the kernels of ``ascpipe/kernels/index.py`` must compute: the index is a dictionary."""
+from tests.reference.hashing import hash_key
 
 
 def find_keys(keys, index):
@@ -25,6 +26,11 @@ def rebuild_index(entry_keys, live, index):
         if live[entry]:
             index[key] = entry
     return len(index)
+
+
+def home_line(key, lines, spread):
+    """``lines``: how many there are."""
+    return hash_key(key, spread) * lines >> 32
 
 
 def find_place(key, line, lines):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, List
 
 import numpy as np
 
+from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.view import COUNT, FREQUENCY, MASK, SLOT
 from ascpipe.shm import growth, layout, segment, syscalls
 from ascpipe.shm.bell import Bell, ring_plain
@@ -150,7 +151,8 @@ def _least_step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
 def _key_step(sim: "ForkedSim", worker: ForkedWorker) -> Callable[[], int]:
     trainer = Bell(sim.session, layout.BELL_TRAINER)
     listeners = [Bell(sim.session, _BELLS[TABLE] + number) for number in range(sim.table_workers)] + [trainer]
-    stages = [KeyStage(pump.ring, worker.generation, listeners) for pump in (sim.pump, sim.eval_pump)]
+    stages = [KeyStage(pump.ring, worker.generation, listeners, sim.next_spread())
+              for pump in (sim.pump, sim.eval_pump)]
     return lambda: sum(stage.step() for stage in stages)
 
 
@@ -169,7 +171,7 @@ def _table_step(sim: "ForkedSim", worker: ForkedWorker, tables: List[Table], res
 
 def _check_private(table: Table) -> None:
     """Nothing is pending: what the worker knows of free entries, slots and home rows is what the truth says."""
-    anew = Table(table._truth)
+    anew = Table(table._truth, spread_of(0))
     anew.rebuild((), ())
     for what, of in (("rows", lambda one: one.rows), ("time", lambda one: one.time), ("free entries", _free_entries),
                      ("free slots", lambda one: (one._free_slots.count, one._free_slots.words.tolist())),

@@ -5,6 +5,7 @@ row of each key and no other, a batch is counted once, an unclaimed batch leaves
 """
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from ascpipe.kernels.hashing import Spread, spread_of
 from ascpipe.shm import layout
 from ascpipe.shm.atomics import compare_exchange_u32, exchange_u32
 from ascpipe.shm.ring import PartView, Place
@@ -59,6 +60,7 @@ class Sim:
                  look_ahead: int = 32, plan_ahead: int = 2, allocate: Allocate = aligned,
                  homes: Sequence[Home] = (), log_capacity: Optional[int] = None) -> None:
         count = len(device_rows)
+        self._seed = 0
         self.pump = SimRing(count, frames, arena_bytes, look_ahead, plan_ahead, allocate=allocate)
         self.eval_pump = SimRing(count, frames, arena_bytes, channel=EVAL, allocate=allocate)
         self.ring = self.pump.ring
@@ -79,6 +81,11 @@ class Sim:
         self.snapshots: Dict[int, SimSnapshot] = {}  # the last one of each table
         self.start_workers()
 
+    def next_spread(self) -> Spread:
+        """For one that starts: another one each time, as nothing may depend on it."""
+        self._seed += 1
+        return spread_of(self._seed)
+
     def _start(self, index: int, restart: bool) -> None:
         """Start a table worker's stages for one table."""
         bells = Bells(lambda: None, lambda: None)
@@ -90,8 +97,8 @@ class Sim:
 
     def start_workers(self) -> None:
         """Start the stages that play the workers, in this process."""
-        self.keys = KeyStage(self.ring, 7, [])
-        self.eval_keys = KeyStage(self.eval_pump.ring, 7, [])
+        self.keys = KeyStage(self.ring, 7, [], self.next_spread())
+        self.eval_keys = KeyStage(self.eval_pump.ring, 7, [], self.next_spread())
         self.stages: Dict[int, TrainStage] = {}
         self.eval_stages: Dict[int, EvalStage] = {}
         for index in range(len(self.tables)):

@@ -25,7 +25,7 @@ class ReplayedTable(Table):
 
     def __init__(self, sim: "Sim", index: int) -> None:
         self._sim, self._column = sim, index
-        super().__init__(truth_of(sim.tables[index]))
+        super().__init__(truth_of(sim.tables[index]), sim.next_spread())
         _TABLES[self.state.ctypes.data] = self
 
     def plan(self, batch: Batch, held_count: int) -> Record:

@@ -23,6 +23,8 @@ def main():
             body, fds = fdsocket.receive(channel, 1e9)
             from ascpipe.shm import segment  # numpy only when it is needed: most stand-ins never attach
 
+            sys.stderr.write("hash seed {}\n".format(body["hash_seed"]))
+            sys.stderr.flush()
             names = {table["name"] for table in body["tables"]}
             sizes = [body["session_bytes"]] + [part["bytes"] for part in body["streams"] + body["tables"]]
             mapped = [segment.map(fd, size) for fd, size in zip(fds, sizes)]

@@ -89,6 +89,7 @@ class ProcessSim(Sim):
         tables = list(range(len(self.tables)))
         body = {
             "verb": "attach", "restart": restart, "session_bytes": self._sizes[0], "spin_us": 20,
+            "hash_seed": self._generation,
             "streams": [{"stream": channel, "channel": channel, "tables": tables, "bytes": size}
                         for channel, size in zip((TRAIN, EVAL), self._sizes[1:3])]
                        + [self._added_stream(place) for place in range(len(self._added))],

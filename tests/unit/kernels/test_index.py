@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from ascpipe.kernels import index
 from ascpipe.kernels.entry import INT64_COLUMNS, KEY, STATE
-from ascpipe.kernels.hashing import hash_key
+from ascpipe.kernels.hashing import spread_of
 from ascpipe.words import FREE, TRAINED
 from tests.reference import index as reference
 
 CAPACITY = 16
+SPREAD = spread_of(1)
 KEYS = st.one_of(st.integers(0, 20), st.sampled_from([-(2**63), -(2**63) + 1, -1, 2**63 - 1]))
 BATCHES = st.lists(KEYS, max_size=12)
 DISTINCT = st.lists(KEYS, max_size=12, unique=True)
@@ -22,8 +23,9 @@ STEPS = st.lists(st.one_of(
 class Pair:
     """An index and its twin, always used together."""
 
-    def __init__(self, capacity=CAPACITY):
-        made = index.KeyIndex(capacity)
+    def __init__(self, capacity=CAPACITY, spread=SPREAD):
+        made = index.KeyIndex(spread, capacity)
+        self.spread = spread
         self.lines, self.lines32 = made.lines, made.lines32
         self.free = np.arange(capacity, dtype=np.int32)[::-1].copy()  # the lowest on top
         self.free_count = np.array([capacity], np.int64)
@@ -31,7 +33,7 @@ class Pair:
 
     def find(self, keys):
         out = np.zeros(len(keys), np.int32)
-        missing = index.find_keys(int64(keys), len(keys), self.lines, self.lines32, out)
+        missing = index.find_keys(int64(keys), len(keys), self.lines, self.lines32, self.spread, out)
         assert (missing, out.tolist()) == reference.find_keys(keys, self.twin)
         return out.tolist()
 
@@ -48,13 +50,14 @@ class Pair:
 
     def remove(self, keys):
         given_back = [self.twin[key] for key in dict.fromkeys(keys) if key in self.twin]
-        removed = index.remove_keys(int64(keys), len(keys), self.lines, self.lines32)
+        removed = index.remove_keys(int64(keys), len(keys), self.lines, self.lines32, self.spread)
         assert removed == reference.remove_keys(keys, self.twin) == len(given_back)
         self.free[self.free_count[0]:self.free_count[0] + removed] = given_back
         self.free_count[0] += removed
 
     def insert(self, key, entry):
-        assert index.insert_key(key, entry, self.lines, self.lines32) == reference.insert_key(key, entry, self.twin)
+        before = index.insert_key(key, entry, self.lines, self.lines32, self.spread)
+        assert before == reference.insert_key(key, entry, self.twin)
 
     def check(self):
         held = [pair for line in self.content() for pair in line]
@@ -76,17 +79,30 @@ def int64(keys):
     return np.array(keys, np.int64)
 
 
+def home_line(key, lines):
+    """Of so many lines; by the twin, which takes no array."""
+    return reference.home_line(key, lines, SPREAD)
+
+
 def colliding(count, lines):
     """Keys whose search starts at the last line, so that it goes round the end of the array."""
-    keys = (key for key in range(10**6) if int(hash_key(np.int64(key))) >> 33 & lines - 1 == lines - 1)
+    keys = (key for key in range(10**6) if home_line(key, lines) == lines - 1)
     return [next(keys) for _ in range(count)]
 
 
 @settings(deadline=None)
-@given(STEPS)
-@example([("claim", [-1, -(2**63)]), ("find", [-1, 0, -(2**63)]), ("remove", [-1]), ("find", [-1, -(2**63)])])
-def test_any_sequence_of_claims_and_removals_equals_a_dictionary(steps):
-    pair = Pair()
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 12), st.integers(0, 2**64 - 1))
+def test_the_home_line_of_a_key_equals_the_reference(key, bits, seed):
+    spread = spread_of(seed)
+    assert int(index.home_line(key, np.zeros(8 << bits, np.int64), spread)) == reference.home_line(
+        key, 1 << bits, spread)
+
+
+@settings(deadline=None)
+@given(STEPS, st.integers(0, 2**64 - 1))
+@example([("claim", [-1, -(2**63)]), ("find", [-1, 0, -(2**63)]), ("remove", [-1]), ("find", [-1, -(2**63)])], 0)
+def test_any_sequence_of_claims_and_removals_equals_a_dictionary_whatever_the_seed(steps, seed):
+    pair = Pair(spread=spread_of(seed))
     for verb, keys in steps:
         getattr(pair, verb)(keys)
         pair.check()
@@ -153,7 +169,7 @@ def test_removal_keeps_chains_that_run_into_each_other(seed):
     random = np.random.RandomState(seed)
     pair = Pair(64)
     lines = len(pair.by_line())
-    crowded = [key for key in range(2000) if int(hash_key(np.int64(key))) >> 33 & lines - 1 in (1, 2, lines - 1)]
+    crowded = [key for key in range(2000) if home_line(key, lines) in (1, 2, lines - 1)]
     pair.claim(crowded[:30])
     for key in random.permutation(crowded[:30]).tolist():
         pair.remove([key])
@@ -174,7 +190,8 @@ def test_rebuilt_index_holds_the_live_entries_and_nothing_else(entries):
     pair = Pair()
     pair.claim([7, 1, -1])
     live = [live for _, live in entries]
-    held = index.rebuild_index(len(entries), *table_of([key for key, _ in entries], live), pair.lines, pair.lines32)
+    held = index.rebuild_index(len(entries), *table_of([key for key, _ in entries], live), pair.lines, pair.lines32,
+                               SPREAD)
     assert held == reference.rebuild_index([key for key, _ in entries], live, pair.twin)
     pair.check()
 
@@ -198,6 +215,22 @@ def test_place_of_a_key_is_where_its_chain_ends():
             key, last, pair.by_line())
 
 
+def lines_looked_at(keys, seed):
+    """Lines that a search of each key looks at, in all, in an index that is as full as it may be."""
+    pair = Pair(len(keys), spread_of(seed))
+    pair.claim(keys)
+    lines = pair.by_line()
+    return sum(1 + (number - reference.home_line(key, len(lines), pair.spread)) % len(lines)
+               for number, line in enumerate(lines) for key in line)
+
+
+def test_keys_that_were_made_to_meet_in_one_line_are_as_random_ones_for_another_seed():
+    n = 240  # three quarters of 64 lines
+    keys = [key for key in range(64 * (n + 100)) if home_line(key, 64) == 9][:n]
+    assert lines_looked_at(keys, 1) == 5 * sum(range(1, n // 5 + 1))
+    assert all(lines_looked_at(keys, seed) < 2 * n for seed in range(2, 40))  # random ones: 1.2 n
+
+
 # ---- growth
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 7, 11, 12, 1000, 983040, 15 * 2**20 // 4, 2**26])
@@ -210,7 +243,7 @@ def test_an_index_for_so_many_keys_is_at_most_three_quarters_full_and_not_twice_
 
 def test_each_line_of_an_index_is_a_cache_line():
     for count in (0, 5, 100, 10**5):
-        made = index.KeyIndex(count)
+        made = index.KeyIndex(SPREAD, count)
         assert made.lines.ctypes.data % 64 == 0
         assert len(made.lines) == 8 * index.lines_for(count)
         assert np.shares_memory(made.lines, made.lines32)
@@ -224,7 +257,7 @@ def test_a_grown_index_holds_the_same_keys_and_leaves_the_old_one_alone(keys):
     old = (pair.lines.copy(), pair.lines32.copy())
     pair.lines = np.full(4 * len(pair.lines), 5, np.int64)
     pair.lines32 = pair.lines.view(np.int32)
-    held = index.grow_index(old[0], old[1], pair.lines, pair.lines32)
+    held = index.grow_index(old[0], old[1], pair.lines, pair.lines32, SPREAD)
     assert (held, pair.twin) == reference.grow_index(pair.twin)
     pair.check()
 
@@ -234,7 +267,7 @@ class Growing(Pair):
 
     def __init__(self):
         super().__init__(2000)
-        self.index = index.KeyIndex()
+        self.index = index.KeyIndex(SPREAD)
         self.lines, self.lines32 = self.index.lines, self.index.lines32
 
     def claim(self, keys):
@@ -258,7 +291,7 @@ def test_an_index_that_grows_as_keys_come_equals_a_dictionary():
 
 
 def test_growth_takes_less_than_54_bytes_per_key_while_old_and_new_are_alive():
-    held = index.KeyIndex(10**6)
+    held = index.KeyIndex(SPREAD, 10**6)
     count = held.limit + 1
     before = held.nbytes
     held.reserve(held.limit)
@@ -268,27 +301,27 @@ def test_growth_takes_less_than_54_bytes_per_key_while_old_and_new_are_alive():
 
 
 def test_an_index_holds_as_many_keys_as_it_reserved_without_growing():
-    held = index.KeyIndex(900)
+    held = index.KeyIndex(SPREAD, 900)
     lines = held.lines
     held.reserve(960)
     assert held.lines is lines
     for key in range(960):
-        index.insert_key(key, key, held.lines, held.lines32)
+        index.insert_key(key, key, held.lines, held.lines32, SPREAD)
     held.reserve(961)
     assert held.lines is not lines
     out = np.zeros(960, np.int32)
-    assert index.find_keys(np.arange(960), 960, held.lines, held.lines32, out) == 0
+    assert held.find(np.arange(960), out) == 0
     assert out.tolist() == list(range(960))
 
 
 def test_a_rebuilt_index_grows_as_needed_and_forgets_the_rest():
-    held = index.KeyIndex()
-    index.insert_key(-5, 1, held.lines, held.lines32)
+    held = index.KeyIndex(SPREAD)
+    index.insert_key(-5, 1, held.lines, held.lines32, SPREAD)
     keys, live = np.arange(300) * 7, np.arange(300) % 3 > 0
     assert held.rebuild(200, 300, *table_of(keys, live)) == 200
     assert held.limit >= 200
     out = np.zeros(301, np.int32)
-    index.find_keys(np.append(keys, -5), 301, held.lines, held.lines32, out)
+    held.find(np.append(keys, -5), out)
     assert out.tolist() == [entry if entry % 3 else -1 for entry in range(300)] + [-1]
     keys[1] = keys[2]
     assert held.rebuild(200, 300, *table_of(keys, live)) == 199

@@ -16,7 +16,8 @@ from ascpipe.kernels.entry import (
     STATE,
     TIMESTAMP,
 )
-from ascpipe.kernels.index import KeyIndex, find_keys
+from ascpipe.kernels.hashing import spread_of
+from ascpipe.kernels.index import KeyIndex
 from ascpipe.words import FREE, NAMED, TRAINED
 from tests.reference import plan as plan_reference
 from tests.reference import retire as retire_reference
@@ -111,16 +112,16 @@ class View:
 def test_touched_keys_get_the_references_entries(batches, given_back):
     entries, entries32 = np.full((40, INT64_COLUMNS), 3, np.int64), np.full((40, INT32_COLUMNS), 3, np.int32)
     masks = np.full((40, view.INT64_COLUMNS), 3, np.uint64)
-    index, used, keys = {}, 4, KeyIndex()
+    index, used, keys = {}, 4, KeyIndex(spread_of(1))
     free, count = np.zeros(40, np.int32), np.array([len(given_back)], np.int64)
     free[:len(given_back)] = given_back
     stack = list(given_back)
     for batch in batches:
         unique, held = np.array(batch, np.int64), np.zeros(len(batch), np.int32)
         expected = touch_reference.name_keys(batch, used, stack, index)
-        find_keys(unique, len(unique), keys.lines, keys.lines32, held)
+        keys.find(unique, held)
         keys.reserve(len(index) + len(batch))
-        used = touch.name_keys(unique, used, free, count, keys.lines, keys.lines32, entries, entries32,
+        used = touch.name_keys(unique, used, free, count, keys.lines, keys.lines32, keys.spread, entries, entries32,
                                masks.view(np.int64), masks.view(np.int32), held)
         assert (held.tolist(), used) == expected
         assert free[:count[0]].tolist() == stack

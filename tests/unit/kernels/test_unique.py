@@ -5,19 +5,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import unique
+from ascpipe.kernels.hashing import home_cells, spread_of
 from tests.reference import unique as reference
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 BATCHES = st.lists(st.one_of(INT64, st.integers(-2, 5)), max_size=200)  # few values: many duplicates
+SPREAD = spread_of(1)
 EXTREMES = [-(2**63), 2**63 - 1, -1, 0, -1, -(2**63)]
 
 
-def run_kernel(keys, garbage=-1):
+def run_kernel(keys, garbage=-1, seed=1):
     """Outputs and scratch hold ``garbage`` on entry."""
     n = len(keys)
     out_unique, cells = np.full(n, garbage, np.int64), np.full(unique.scratch_cells(n), garbage, np.int32)
     restore, occurrences = np.full(n, garbage, np.int32), np.full(n, garbage, np.int32)
-    count = unique.unique_keys(np.array(keys, np.int64), out_unique, restore, occurrences, cells)
+    count = unique.unique_keys(np.array(keys, np.int64), out_unique, restore, occurrences, cells, spread_of(seed))
     return out_unique[:count].tolist(), restore.tolist(), occurrences[:count].tolist()
 
 
@@ -53,6 +55,38 @@ def test_what_the_scratch_held_before_changes_nothing(keys, garbage):
     assert run_kernel(keys, garbage) == run_kernel(keys)
 
 
+@settings(deadline=None)
+@given(BATCHES, st.integers(0, 2**64 - 1))
+@example(EXTREMES, 0)
+@example(list(range(150)), 2**64 - 1)
+def test_no_result_depends_on_the_seed(keys, seed):
+    assert run_kernel(keys, seed=seed) == reference.unique_keys(keys)
+
+
+def homes(keys, bits, spread):
+    cells = np.zeros(len(keys), np.int32)
+    home_cells(keys, bits, spread, cells)
+    return cells
+
+
+def looks(keys, seed):
+    """Cells that are looked at until all of different keys have one: each key stands where its search has ended."""
+    n, cells, spread = len(keys), np.zeros(unique.scratch_cells(len(keys)), np.int32), spread_of(seed)
+    found, restore, occurrences = np.zeros(n, np.int64), np.zeros(n, np.int32), np.zeros(n, np.int32)
+    assert unique.unique_keys(keys, found, restore, occurrences, cells, spread) == n
+    (stands,) = np.nonzero(cells >= 0)
+    home = homes(found[cells[stands]], len(cells).bit_length() - 1, spread)
+    return int((1 + (stands - home) % len(cells)).sum())
+
+
+def test_ids_that_were_made_to_meet_in_one_cell_are_as_random_ones_for_another_seed():
+    n = 256
+    tried = np.arange(2 * n * (n + 100))
+    keys = tried[homes(tried, 9, spread_of(1)) == 77][:n]  # n keys for 2 n cells
+    assert looks(keys, 1) == n * (n + 1) // 2
+    assert all(looks(keys, seed) < 3 * n for seed in range(2, 40))  # random ones: 1.5 n
+
+
 def large_batches():
     """Batches with long searches, and ones that fill their cells as far as cells may be filled."""
     rng = np.random.RandomState(0)
@@ -80,7 +114,7 @@ def test_more_cells_than_needed_change_nothing():
     keys = [3, 1, 3, -1]
     out_unique, cells = np.zeros(4, np.int64), np.zeros(1000, np.int32)
     restore, occurrences = np.zeros(4, np.int32), np.zeros(4, np.int32)
-    assert unique.unique_keys(np.array(keys, np.int64), out_unique, restore, occurrences, cells) == 3
+    assert unique.unique_keys(np.array(keys, np.int64), out_unique, restore, occurrences, cells, SPREAD) == 3
     assert restore.tolist() == [0, 1, 0, 2]
 
 
@@ -108,7 +142,7 @@ def run_parts(batches, scratch_for=None):
     for part, keys in zip(parts, batches):
         i64[part[unique.IDS]:part[unique.IDS] + len(keys)] = keys
     largest = max([len(keys) for keys in batches], default=0)
-    total = unique.dedup_parts(i64, i32, parts, np.zeros(unique.scratch_cells(largest), np.int32))
+    total = unique.dedup_parts(i64, i32, parts, np.zeros(unique.scratch_cells(largest), np.int32), SPREAD)
     assert (i64[guards] == guard).all()
     assert total == parts[:, unique.UNIQUE_COUNT].sum()
     results = []

@@ -175,7 +175,7 @@ def test_a_killed_key_workers_frame_is_deduped_by_another_one_after_the_reap():
     batch = sim.submit([1, 1, 2], [3])
     place = sim.ring.claim_index(batch.number)
     sim.ring.words[place] = 9  # killed after its claim
-    other = KeyStage(sim.ring, 10, [])
+    other = KeyStage(sim.ring, 10, [], sim.next_spread())
     assert other.step() == 0
     sim.pump.clear_claims(9)
     assert other.step() == 1
@@ -191,13 +191,13 @@ def test_a_killed_key_workers_frame_is_deduped_by_another_one_after_the_reap():
 def test_another_key_worker_leaves_alone_what_was_published_before_the_kill():
     sim = Sim([8, 8])
     batch = sim.submit([1, 1, 2], [3])
-    other = KeyStage(sim.ring, 10, [])
+    other = KeyStage(sim.ring, 10, [], sim.next_spread())
     other.step()
     part = sim.ring.part(batch.number, 0)
     part.array("unique", 2)[:] = (50, 60)  # would be written again
     sim.ring.words[sim.ring.word_index(1, batch.number)] = SUBMITTED
     sim.pump.clear_claims(10)
-    assert KeyStage(sim.ring, 11, []).step() == 1
+    assert KeyStage(sim.ring, 11, [], sim.next_spread()).step() == 1
     assert part.array("unique", 2).tolist() == [50, 60]
     assert sim.word(batch.number, 1) == DEDUPED
 
