@@ -4,6 +4,7 @@ The hold lasts as long as it takes to copy what is on the device. Entries are co
 keeps images of those that it changes; home rows are read where they lie, while plans keep images of those.
 """
 import ctypes
+import mmap
 from typing import Dict, List, Mapping
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ascpipe.shm import layout
 from ascpipe.tf import native
 from ascpipe.tf.hold import Hold, TableState
+from ascpipe.tf.table_rows import entry_blocks
 from ascpipe.words import TRAINED
 
 
@@ -63,13 +65,32 @@ class FrozenTables:
 
     def _table(self, name: str, number: int) -> TableState:
         header = self._headers[name]
-        entries = np.empty(int(header["entries_used"]), layout.ENTRY)
+        entries = _array(int(header["entries_used"]), layout.ENTRY)
         native.call("asc_save_entries", self._save, number, entries.ctypes.data, len(entries))
         homes = _HomeRows(self._save, number, self._home_rows[name], int(header["row_floats"]))
+        state = TableState(header, entries, homes, self._device[name])
         if len(homes):
-            # what is on the device is newer there
-            homes.want(entries["home"][(entries["state"] == TRAINED) & (entries["slot"] < 0) & (entries["home"] >= 0)])
-        return TableState(header, entries, homes, self._device[name])
+            homes.want(_only_at_home(state))
+        return state
+
+
+def _only_at_home(state: TableState) -> np.ndarray:
+    """int32[n]: home rows that hold the newest of a key; those of keys on the device are older than there."""
+    found, n = _array(len(state.entries), np.dtype(np.int32)), 0
+    for entries in entry_blocks(state):
+        homes = entries["home"][(entries["state"] == TRAINED) & (entries["slot"] < 0) & (entries["home"] >= 0)]
+        found[n:n + len(homes)] = homes
+        n += len(homes)
+    return found[:n]
+
+
+def _array(count: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros for each key of a table, whose memory is given back with them.
+
+    What malloc has freed may stay with one of its arenas, and the thread of each save gets another of these.
+    """
+    memory = mmap.mmap(-1, max(1, count * dtype.itemsize), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(memory, dtype, count)
 
 
 class _HomeRows:

@@ -204,7 +204,7 @@ class Pipeline:
         with contextlib.ExitStack() as ends:
             ends.callback(self._link.close)
             ends.callback(self._native.stop)
-            self.background.wait()
+            self.background.close()
 
 
 def start_asc_pipeline() -> None:

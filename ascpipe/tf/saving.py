@@ -154,6 +154,8 @@ def _is_saved(tip: Optional[deltas.Tip], request: SaveRequest, writer: Checkpoin
 def _require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: str) -> None:
     """Refuse a save for whose copies there is no memory: a process that takes too much is killed."""
     needed = sum(layout.ENTRY.itemsize * int(at.header["entries_used"]) for at in tables.values())
+    needed += sum(4 * (int(at.header["entries_used"]) + int(at.header["homes_ready"]))
+                  for at in tables.values() if len(at.homes))
     if not pipeline.background.was_used:  # else the copies of the device rows are there
         needed += sum(rows.nbytes for at in tables.values() for rows in at.device)
     try:

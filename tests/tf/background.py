@@ -3,9 +3,11 @@ import threading
 
 import tensorflow as tf
 
+from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.writer import CheckpointWriter
 from ascpipe.tf import wait_for_save
+from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.frozen import FrozenTables
 from tests.support import checkpoints
 
@@ -36,6 +38,21 @@ class Paused:
 BEFORE_ENTRIES = (FrozenTables, "tables")
 BEFORE_ROWS = (CheckpointWriter, "begin_tables")
 BEFORE_THE_END = (CheckpointWriter, "commit")
+
+
+def fail_in_the_background(monkeypatch, error):
+    """Let the disk refuse what the thread of a save writes."""
+    plain = disk.write_all
+
+    def refusing(*args):
+        if threading.current_thread().name == "ascpipe-save":
+            raise error
+        plain(*args)
+    monkeypatch.setattr(disk, "write_all", refusing)
+
+
+def pipeline():
+    return Configuration.get_instance().running_pipeline()
 
 
 def content(prefix):

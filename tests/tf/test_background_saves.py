@@ -7,17 +7,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.paths import MANIFEST
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import memory
 from ascpipe.tf import CheckpointSaverHook, trained_batches, wait_for_save
-from ascpipe.tf.configuration import Configuration
 from mx_rec.util.initialize import terminate_config_initializer
 from tests.support.waiting import wait_until
 from tests.tf import programs
-from tests.tf.background import BEFORE_ENTRIES, BEFORE_ROWS, BEFORE_THE_END, WAIT_S, Paused, content
+from tests.tf.background import (
+    BEFORE_ENTRIES,
+    BEFORE_ROWS,
+    BEFORE_THE_END,
+    WAIT_S,
+    Paused,
+    content,
+    fail_in_the_background,
+    pipeline,
+)
 from tests.tf.test_saving import STEPS, Run, ascpipe
 from tests.tf.test_saving_in_managed_sessions import train_an_estimator
 
@@ -34,21 +41,6 @@ def training(tier, monkeypatch, optimizer="lazy_adam"):
             run.train(SAVED)
             yield run
             wait_for_save()
-
-
-def fail_in_the_background(monkeypatch, error):
-    """Let the disk refuse what the thread of a save writes."""
-    plain = disk.write_all
-
-    def refusing(*args):
-        if threading.current_thread().name == "ascpipe-save":
-            raise error
-        plain(*args)
-    monkeypatch.setattr(disk, "write_all", refusing)
-
-
-def pipeline():
-    return Configuration.get_instance().running_pipeline()
 
 
 def waits():

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "bridge/session_mark.h"
@@ -106,9 +105,9 @@ StateRows Table::State(int index) {
 
 float* Table::CopyMemory(int index, std::int64_t width) {
   CopyBuffer& copy = copies_[index];
-  if (copy.rows == nullptr || copy.width != width) {
-    copy.rows.reset();  // first, as both may not fit
-    copy.rows.reset(new (std::nothrow) float[static_cast<std::size_t>(device_->row_count() * width)]);
+  if (copy.rows.get() == nullptr || copy.width != width) {
+    copy.rows.Free();  // first, as both may not fit
+    copy.rows = PrivateArray<float>(device_->row_count() * width);
     copy.width = width;
   }
   return copy.rows.get();

@@ -12,6 +12,7 @@
 
 #include "bridge/instance_allocator.h"
 #include "core/initial_rows.h"
+#include "core/private_memory.h"
 #include "core/row_log.h"
 #include "core/row_moves.h"
 #include "core/segment.h"
@@ -109,8 +110,8 @@ class Table {
 
   std::mutex mutex_;
   struct CopyBuffer {
-    std::unique_ptr<float[]> rows;
-    std::int64_t width;
+    PrivateArray<float> rows;
+    std::int64_t width = 0;
   };
   std::map<int, CopyBuffer> copies_;  // by index of the state array
   std::shared_ptr<RowLog> row_log_;  // of the save that goes on in the background

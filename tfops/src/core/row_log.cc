@@ -1,7 +1,6 @@
 #include "core/row_log.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "core/atomics.h"
 #include "core/row_copy.h"
@@ -14,21 +13,18 @@ constexpr std::uint32_t kUntouched = 0, kRead = ~std::uint32_t{0};
 
 }  // namespace
 
-void RowLog::Freed::operator()(void* memory) const { std::free(memory); }
-
 RowLog::RowLog(const HomeRows& home, std::int64_t capacity)
     : home_(home),
       capacity_(capacity),
-      words_(static_cast<std::uint32_t*>(std::calloc(static_cast<std::size_t>(home.ready), sizeof(std::uint32_t)))),
-      images_(static_cast<float*>(
-          std::malloc(static_cast<std::size_t>(capacity * home.row_floats) * sizeof(float)))) {}
+      words_(home.ready),
+      images_(capacity * home.row_floats) {}
 
 CoreStatus RowLog::Make(const std::string& table, const HomeRows& home, std::int64_t bytes,
                         std::unique_ptr<RowLog>* log) {
   const std::int64_t row_bytes = home.row_floats * static_cast<std::int64_t>(sizeof(float));
   const std::int64_t capacity = std::min(home.ready, std::max<std::int64_t>(1, bytes / row_bytes));
   log->reset(new RowLog(home, capacity));
-  if ((*log)->words_ != nullptr && (*log)->images_ != nullptr) return CoreStatus();
+  if ((*log)->words_.get() != nullptr && (*log)->images_.get() != nullptr) return CoreStatus();
   log->reset();
   return Error(Code::kResourceExhausted, "table '", table, "': there is no memory to save it in the background: ",
                capacity * row_bytes, " bytes for images of rows that change meanwhile and ", 4 * home.ready,
@@ -49,10 +45,11 @@ void RowLog::Keep(const std::int32_t* homes, std::int64_t begin, std::int64_t en
 }
 
 void RowLog::WantOnly(const std::int32_t* homes, std::int64_t count) {
-  std::vector<bool> wanted(static_cast<std::size_t>(home_.ready));
-  for (std::int64_t i = 0; i < count; ++i) wanted[static_cast<std::size_t>(homes[i])] = true;
+  const PrivateArray<std::uint64_t> wanted(home_.ready / 64 + 1);  // a bit for each
+  if (wanted.get() == nullptr) return;  // then the log only takes more memory than it needs
+  for (std::int64_t i = 0; i < count; ++i) wanted.get()[homes[i] / 64] |= std::uint64_t{1} << (homes[i] % 64);
   for (std::int64_t home = 0; home < home_.ready; ++home) {
-    if (!wanted[static_cast<std::size_t>(home)]) CompareExchange(words_.get() + home, kUntouched, kRead);
+    if ((wanted.get()[home / 64] >> (home % 64) & 1) == 0) CompareExchange(words_.get() + home, kUntouched, kRead);
   }
 }
 

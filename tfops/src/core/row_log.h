@@ -4,10 +4,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
+#include <string>
 
 #include "core/core_status.h"
 #include "core/home_rows.h"
+#include "core/private_memory.h"
 
 namespace ascpipe {
 
@@ -38,17 +39,13 @@ class RowLog {
   std::int64_t kept() const;  // images so far
 
  private:
-  struct Freed {
-    void operator()(void* memory) const;
-  };
-
   RowLog(const HomeRows& home, std::int64_t capacity);
 
   const HomeRows home_;
   const std::int64_t capacity_;
   // Both get their memory as they are touched.
-  std::unique_ptr<std::uint32_t, Freed> words_;  // [home_.ready]: 0, kRead, or 1 + index of the image
-  std::unique_ptr<float, Freed> images_;         // [capacity_, row_floats]
+  const PrivateArray<std::uint32_t> words_;  // [home_.ready]: 0, kRead, or 1 + index of the image
+  const PrivateArray<float> images_;         // [capacity_, row_floats]
   std::int64_t used_ = 0;
 };
 

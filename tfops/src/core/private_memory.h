@@ -1,0 +1,50 @@
+// Memory for large arrays of this process, mapped for themselves.
+#ifndef ASCPIPE_CORE_PRIVATE_MEMORY_H_
+#define ASCPIPE_CORE_PRIVATE_MEMORY_H_
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace ascpipe {
+
+// An array of zeros that takes the memory of what is touched of it, and gives it back with the object.  What malloc has
+// freed may stay in one of its arenas for ever, and threads that come and go get one after the other of these.
+template <typename T>
+class PrivateArray {
+ public:
+  PrivateArray() = default;
+  // See `get` for whether there was memory.
+  explicit PrivateArray(std::int64_t count)
+      : bytes_(static_cast<std::size_t>(std::max<std::int64_t>(count, 1)) * sizeof(T)) {
+    void* const memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED) data_ = static_cast<T*>(memory);
+  }
+  ~PrivateArray() { Free(); }
+  PrivateArray(const PrivateArray&) = delete;
+  PrivateArray& operator=(const PrivateArray&) = delete;
+  PrivateArray(PrivateArray&& other) noexcept : data_(other.data_), bytes_(other.bytes_) { other.data_ = nullptr; }
+  PrivateArray& operator=(PrivateArray&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  void Free() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+    data_ = nullptr;
+  }
+
+  T* get() const { return data_; }  // null: there is no memory, or none was asked for
+
+ private:
+  T* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_PRIVATE_MEMORY_H_
