@@ -2,6 +2,7 @@
 
 The layout is in ``tfops/src/core/table_file.h``, which reads it, and in ``docs/saved_models.md``.
 """
+import contextlib
 from typing import Iterator, List, NamedTuple, Sequence
 
 import numpy as np
@@ -57,7 +58,8 @@ def write_table_file(checkpoint: Checkpoint, table: str, directory_fd: int, name
         written = _write(content, checkpoint, checkpoint.tables[table])
         disk.sync(fd)
     except BaseException:
-        disk.try_unlink(directory_fd, name)
+        with contextlib.suppress(OSError):  # what went wrong before is to be heard
+            disk.try_unlink(directory_fd, name)
         raise
     finally:
         disk.close(fd)

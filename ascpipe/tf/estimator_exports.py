@@ -1,12 +1,12 @@
 """Estimators export their tables: ``export_saved_model`` and its kin (docs/saved_models.md)."""
 import contextlib
 import os
-import tempfile
 import weakref
 from typing import Any, Callable, Dict, MutableMapping
 
 import tensorflow as tf
 
+from ascpipe.tf.clean_up import temporary_folder
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.serving import Files, served_from
 
@@ -31,7 +31,7 @@ def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, An
         # Where TensorFlow would copy assets to: what is there already, it leaves as it is.
         folder = os.path.join(tf.compat.as_text(builder._export_dir), "assets")
         if "://" in folder:  # not a local directory: TensorFlow copies the files
-            folder = ends.enter_context(tempfile.TemporaryDirectory(prefix="ascpipe-export-"))
+            folder = ends.enter_context(temporary_folder("ascpipe-export-"))
         files = _files_of.setdefault(builder, {})
 
         def served(receive: Callable[[], Any]) -> Callable[[], Any]:

@@ -1,4 +1,5 @@
 """Export: tables of a checkpoint as files for ``np.load``, beside their arrays in it (docs/warm_start.md)."""
+import functools
 import logging
 import os
 from typing import BinaryIO, Callable, Dict, List, Optional, Sequence
@@ -9,6 +10,7 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.checkpoint.tree import Tree, open_tree, why
+from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.validation import ListOf, Text, checked
 
@@ -109,7 +111,7 @@ def _write(tree: Tree, table: str, name: str, write: Callable[[BinaryIO], None])
                 disk.sync(fd)
                 disk.rename(folder, temporary, name)
             except BaseException:
-                disk.try_unlink(folder, temporary)
+                end_quietly(functools.partial(disk.try_unlink, folder, temporary), "an export of " + table)
                 raise
             finally:
                 disk.close(fd)

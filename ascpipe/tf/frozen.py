@@ -5,12 +5,13 @@ keeps images of those that it changes; home rows are read where they lie, while 
 """
 import ctypes
 import mmap
-from typing import Dict, List, Mapping
+from typing import Dict, List, Mapping, Optional
 
 import numpy as np
 
 from ascpipe.shm import layout
 from ascpipe.tf import native
+from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.hold import Hold, TableState
 from ascpipe.tf.table_rows import entry_blocks
 from ascpipe.words import TRAINED
@@ -41,7 +42,7 @@ class FrozenTables:
                 name: [self._copy(number, index, len(tables[name].device[0]))
                        for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
         except BaseException:
-            self.close()
+            end_quietly(self.close, "a save")
             raise
 
     def tables(self) -> Dict[str, TableState]:
@@ -55,8 +56,11 @@ class FrozenTables:
     def __enter__(self) -> "FrozenTables":
         return self
 
-    def __exit__(self, *reason: object) -> None:
-        self.close()
+    def __exit__(self, kind: Optional[type], *reason: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            end_quietly(self.close, "a save")
 
     def _copy(self, table: int, index: int, rows: int) -> np.ndarray:
         data, width = _FLOATS(), ctypes.c_int64()

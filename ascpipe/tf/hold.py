@@ -8,6 +8,7 @@ import numpy as np
 from ascpipe.checkpoint.contents import KeyBlock
 from ascpipe.shm import layout
 from ascpipe.tf import native
+from ascpipe.tf.clean_up import ended_by
 
 
 class TableState(NamedTuple):
@@ -148,7 +149,5 @@ def hold(*, alone: bool) -> Iterator[Hold]:
     number = ctypes.c_int64()
     native.call("asc_hold_take", int(alone), ctypes.byref(number))
     held = Hold(number.value)
-    try:
+    with ended_by(held.release, "a hold"):
         yield held
-    finally:
-        held.release()

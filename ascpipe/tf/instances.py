@@ -12,6 +12,7 @@ from ascpipe.checkpoint.reader import Checkpoint
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import memory
 from ascpipe.tf import native
+from ascpipe.tf.clean_up import ended_by
 
 
 class Wanted(NamedTuple):
@@ -48,12 +49,10 @@ def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
         raise NoRoomForCopyError(prefixes, need, error.have) from error
     number = ctypes.c_int64()
     native.call("asc_instance_new", ctypes.byref(number))
-    try:
+    with ended_by(lambda: native.call("asc_instance_release", number.value), "a copy of " + prefixes):
         for wanted in tables:
             _read(number.value, wanted)
         yield number.value
-    finally:
-        native.call("asc_instance_release", number.value)
 
 
 def _bytes(spec: TableSpec) -> int:

@@ -1,5 +1,6 @@
 """Restore: the tables become those of a checkpoint, between two training steps, wherever the pipeline is."""
 import contextlib
+import functools
 import logging
 from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -9,6 +10,7 @@ from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
 from ascpipe.checkpoint.errors import CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.tf import table_rows
+from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.hold import Hold, TableState, hold
 from ascpipe.tf.instances import Wanted, instance_of
@@ -237,7 +239,7 @@ def _load_table(state: GraphState, pipeline: Pipeline, held: Hold, checkpoint: C
     try:
         written = _fill(held, at, checkpoint, load)
     except BaseException:
-        held.give_up_load(number)
+        end_quietly(functools.partial(held.give_up_load, number), "table {!r}".format(name))
         _log.error("table %r could not be read from %s and is empty now; restore a checkpoint before training goes on",
                    name, checkpoint.prefix)
         raise

@@ -1,7 +1,6 @@
 """Graphs that are made to be exported: their lookups read tables of a checkpoint from files (docs/saved_models.md)."""
 import contextlib
 import os
-import tempfile
 from typing import Any, Dict, Iterator, List, Optional, Union
 
 import tensorflow as tf
@@ -15,6 +14,7 @@ from ascpipe.checkpoint.tree import why
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import native
 from ascpipe.tf.batch import Ids, describe, find_ids, values_of
+from ascpipe.tf.clean_up import end_quietly, temporary_folder
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.ids import are_ids, as_keys
@@ -177,7 +177,7 @@ def serving_tables(prefix: str) -> Iterator[None]:
         EnvironmentError: ``init`` was not called.
         RuntimeError: the default graph has tables.
     """
-    with tempfile.TemporaryDirectory(prefix="ascpipe-export-") as folder, served_from(prefix, folder, {}):
+    with temporary_folder("ascpipe-export-") as folder, served_from(prefix, folder, {}):
         yield
 
 
@@ -188,11 +188,11 @@ def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
     if state.tables or state.served is not None:
         raise RuntimeError("the default graph has tables already, or those of a checkpoint: serving_tables() comes "
                            "before create_table(), in a graph of its own")
-    state.served = ServedTables(prefix, folder, files)
+    served = state.served = ServedTables(prefix, folder, files)
     try:
         yield
     except BaseException:
-        state.served.discard()
+        end_quietly(served.discard, "an export of " + prefix)
+        end_quietly(served.close, "an export of " + prefix)
         raise
-    finally:
-        state.served.close()
+    served.close()
