@@ -17,7 +17,7 @@ from tensorflow.python.training import checkpoint_management, training_util
 from ascpipe.checkpoint import model_index
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError, NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
-from ascpipe.tf import dense_part, saver_hook
+from ascpipe.tf import only_tables, saver_hook
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.restoring import restore_checkpoint
@@ -42,8 +42,7 @@ class Saver(tf.compat.v1.train.Saver):
     """
 
     def _build(self, *args: Any, **kwargs: Any) -> None:
-        dense_part.leave_out_tables(self)
-        _plain_build(self, *args, **kwargs)
+        only_tables.build(self, functools.partial(_plain_build, self, *args, **kwargs))
 
     def save(self, sess: Any, save_path: str, global_step: Any = None, latest_filename: Optional[str] = None,
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
@@ -80,6 +79,7 @@ class Saver(tf.compat.v1.train.Saver):
             tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
         """
         state = _state_with_tables(sess.graph)
+        only_tables.complete(self, sess.graph)
         if state is None:
             return _plain_save(self, sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph,
                                write_state, strip_default_attrs, save_debug_info)
@@ -148,6 +148,7 @@ class Saver(tf.compat.v1.train.Saver):
         """
         allow_missing = {*allow_missing, *os.environ.get("ASCPIPE_ALLOW_MISSING", "").split(",")}
         state = _state_with_tables(sess.graph)
+        only_tables.complete(self, sess.graph)
         given, save_path = save_path, _dense_path(sess.graph, save_path)
         if state is not None:
             Configuration.get_instance().running_pipeline().background.settle()
