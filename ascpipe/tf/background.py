@@ -24,7 +24,7 @@ class Background:
 
     def __init__(self) -> None:
         self._thread: Optional[threading.Thread] = None
-        self._saves: "queue.Queue[Optional[Callable[[], None]]]" = queue.Queue()
+        self._saves: queue.Queue[Optional[Callable[[], None]]] = queue.Queue()
         self._is_over = threading.Event()
         self._is_over.set()
         self._prefix = ""

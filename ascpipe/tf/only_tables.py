@@ -1,5 +1,5 @@
 """Savers that find tables and no variables: TensorFlow refuses to make one, as it would write an empty file."""
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Optional
 
 import tensorflow as tf
 from tensorflow.python.ops import variables
@@ -8,6 +8,7 @@ from tensorflow.python.training.saving import saveable_object
 
 from ascpipe.tf import dense_part
 from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.slots import names_of_variables
 
 MARK = "ascpipe/only_tables"  #: the one entry of TensorFlow's part: int32 0
@@ -53,21 +54,20 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
         RuntimeError: there are such variables, and the graph is finalized.
     """
     if not hasattr(saver, "_asked") or not (saver._has_only_mark or saver._is_empty):
-        return
+        return  # made before ``init``, or of variables
     state = Configuration.get_instance().of_graph(graph) if Configuration.is_initialised() else None
     has_tables = state is not None and any(table.is_save for table in state.tables.values())
-    if saver._allow_empty and (not has_tables or state.served is not None):
+    is_served = state is not None and state.served is not None
+    if saver._allow_empty and (not has_tables or is_served):
         return
     with graph.as_default():
         came = _variables(state) if saver._asked is None else []
         if not came and not has_tables:
-            raise ValueError("No variables to save, and no tables (is_save=True): none was in the graph when this Saver was "
-                             "made, and none came since")
-        if not came and saver._has_only_mark:
+            raise ValueError("No variables to save, and no tables (is_save=True): there were none in the graph when "
+                             "this Saver was made, and none came since")
+        if not came and (saver._has_only_mark or graph.finalized):
             return
         if graph.finalized:
-            if not came:
-                return  # an empty one, as it was asked for; the tables have their own part
             raise RuntimeError("this Saver was made before the variables of its graph ({}, ...), and the graph is "
                                "finalized: make it after them, or call its build() before the graph is "
                                "finalized".format(came[0]))
@@ -76,7 +76,7 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
         saver.build()
 
 
-def _variables(state: Any) -> List[str]:
+def _variables(state: Optional[GraphState]) -> List[str]:
     """Names of all in the default graph that TensorFlow saves, but for variables of tables."""
     theirs = names_of_variables(state.tables.values()) if state is not None else set()
     return [item.op.name for item in variables._all_saveable_objects() if item.op.name not in theirs]
