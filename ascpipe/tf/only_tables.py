@@ -11,7 +11,7 @@ from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.slots import names_of_variables
 
-MARK = "ascpipe/only_tables"  #: the one entry of TensorFlow's part: int32 0
+MARK = "ascpipe_only_tables"  #: the one entry of TensorFlow's part: int32 0
 
 
 def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> None:

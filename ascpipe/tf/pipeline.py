@@ -14,6 +14,7 @@ from ascpipe.errors import NotBuiltYetError
 from ascpipe.shm import layout, memory
 from ascpipe.tf import native
 from ascpipe.tf.background import Background
+from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.completion import complete_graph, slots_of_training_tables
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.deltas import Tip
@@ -256,7 +257,7 @@ def _start_graph(configuration: Configuration, state: GraphState) -> None:
     try:
         complete_graph(state)
     except BaseException:
-        pipeline.close()
+        end_quietly(pipeline.close, "a pipeline that did not start")
         raise
     configuration.pipeline = pipeline
     configuration.at_end(pipeline.close)

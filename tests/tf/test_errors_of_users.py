@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError
-from ascpipe.tf import Saver, clean_up, export_tables, restoring, serving_tables
+from ascpipe.tf import Saver, clean_up, export_tables, native, restoring, serving_tables
+from ascpipe.tf import pipeline as pipelines
 from ascpipe.tf.frozen import FrozenTables
 from ascpipe.tf.hold import Hold, hold
 from ascpipe.tf.instances import instance_of
@@ -101,6 +102,19 @@ def running():
             yield run
 
 
+def test_what_keeps_a_graph_from_being_completed_is_said_although_the_pipeline_cannot_be_ended(monkeypatch):
+    def fail(state):
+        raise MineError
+
+    plain = pipelines.Pipeline.close
+    monkeypatch.setattr(pipelines.Pipeline, "close", lambda self: refusing(plain(self)))
+    monkeypatch.setattr(pipelines, "complete_graph", fail)
+    with one_table([batch(1, 2)], [1]) as program:
+        start_asc_pipeline()
+        with programs.session() as run, pytest.raises(MineError):
+            program.start(run)
+
+
 def test_an_error_in_a_hold_reaches_the_user_although_the_hold_cannot_be_given_back(running, monkeypatch):
     plain = Hold.release
     monkeypatch.setattr(Hold, "release", lambda self: refusing(plain(self)))
@@ -111,7 +125,6 @@ def test_an_error_in_a_hold_reaches_the_user_although_the_hold_cannot_be_given_b
 
 
 def test_an_error_beside_a_copy_of_tables_reaches_the_user_although_it_cannot_be_given_back(running, monkeypatch):
-    from ascpipe.tf import native
     plain = native.call
 
     def call(name, *arguments):
