@@ -59,5 +59,7 @@ FLAWS: Dict[str, str] = {
     "reuse_unacknowledged": "a closed evaluation frame is reused without the tables' RETIRED",
     "answer_at_once": "an evaluation is answered without waiting as a reader does",
     "copy_asks": "an evaluation of a checkpoint asks the table worker as others do, and does not wait for its answer",
+    "claim_before_lookup": "a step claims when it knows where the rows of its evaluation are, before it has read them",
+    "evaluation_shares": "a step that evaluates and trains reads with a share, which it gives up before it claims",
     "answer_plans": "an evaluation is answered from the planned state",
 }

@@ -31,6 +31,7 @@ class Scenario:
         reads: how often somebody reads the truth (``size()``, save).
         evals: keys of each evaluation ticket, the same for all tables.
         copies: evaluation tickets of a session that reads a checkpoint in place of the live tables.
+        beside: evaluation tickets that a training step may fetch, too.
         eval_frames: frames of the evaluation ring.
         restarts: how often the train iterator may be re-initialised.
         drops: how many parked tickets each of that may drop.
@@ -57,6 +58,7 @@ class Scenario:
     reads: int = 0
     evals: Tuple[Keys, ...] = ()
     copies: Tuple[int, ...] = ()
+    beside: Tuple[int, ...] = ()
     eval_frames: int = 1
     restarts: int = 0
     drops: Tuple[int, ...] = (0,)

@@ -42,6 +42,12 @@ SHORT: Dict[str, Scenario] = {
     "evaluation of a checkpoint beside training": Scenario(
         (_A[:1],), frames=1, kinds=(ONLY_A,), kills=1, evals=((0,), (0,)), copies=(1,), threads=2
     ),
+    "evaluation in the run that trains": Scenario(
+        (_A[:2],), frames=2, kinds=(ONLY_A,), kills=1, evals=((0, 1), (1,)), beside=(1, 2), fails=1
+    ),
+    "evaluation in the run that trains, another thread trains": Scenario(
+        (_A[:2],), frames=2, kinds=(ONLY_A,), threads=2, evals=((0, 1),), beside=(1,)
+    ),
     "cut: reset": Scenario((_A[:3],), frames=2, plans=2, kinds=(ONLY_A,), kills=1, cuts=((0, "reset", 0),)),
     "cut: evict": Scenario((_A[:3],), frames=2, plans=2, kinds=(ONLY_A,), kills=1, cuts=((0, "evict", 0),)),
     "load: a key with a row, a key that is counted": Scenario(
@@ -172,6 +178,12 @@ LONG: Dict[str, Scenario] = {
         eval_frames=2,
         cuts=((0, "reset", 0),),
     ),
+    "evaluation in the run that trains, two tables, two threads": Scenario(
+        TWO, frames=2, kinds=(BOTH, ONLY_B), kills=1, threads=2, evals=((0, 1), (1,)), beside=(1, 2)
+    ),
+    "evaluation in the run that trains, failing steps, a cut": Scenario(
+        (_A[:2],), frames=2, kinds=(ONLY_A,), threads=2, fails=1, evals=((0,),), beside=(1,), cuts=((0, "reset", 0),)
+    ),
 }
 
 _LOAD = Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), cuts=((0, AT_HOME, 0b0011),))
@@ -225,6 +237,8 @@ FLAWED: Dict[str, Scenario] = {
     "reuse_unacknowledged": Scenario((_A[:1],), frames=1, kinds=(ONLY_A,), evals=((0,), (1,)), fails=1),
     "answer_at_once": Scenario((_A[:2],), frames=1, kinds=(ONLY_A,), evals=((0,),)),
     "copy_asks": Scenario((_A[:1],), frames=1, kinds=(ONLY_A,), evals=((0,),), copies=(1,)),
+    "claim_before_lookup": Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), evals=((0,),), beside=(1,)),
+    "evaluation_shares": Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), threads=2, evals=((0,),), beside=(1,)),
     "answer_plans": Scenario((_A[:3],), frames=2, kinds=(ONLY_A,), evals=((0, 1),)),
 }
 

@@ -25,6 +25,7 @@ __all__ = [
     "FREE",
     "NOWHERE",
     "TABLE_NAMES",
+    "Beside",
     "Budget",
     "Cut",
     "Entry",
@@ -170,6 +171,18 @@ class KeyWorker(NamedTuple):
     dying: bool = False
 
 
+class Beside(NamedTuple):
+    """What a training step evaluates: per table one of beside.WANTED..., and places of rows or the rows.
+
+    ``due`` is the oracle's: the rows that it must find, once the step has claimed.
+    """
+
+    ticket: int
+    stages: Tuple[int, ...]
+    values: Tuple[Any, ...]
+    due: Tuple[Any, ...] = ()
+
+
 class Step(NamedTuple):
     """A training step of one thread; ``stages`` has one of trainer.WANTED... per table, 0 = nothing to do."""
 
@@ -178,6 +191,7 @@ class Step(NamedTuple):
     closed: bool
     updated: bool
     uses: Tuple[Tuple[int, int, int], ...] = ()  # table, key, slot
+    beside: Optional[Beside] = None
 
 
 class Evaluation(NamedTuple):

@@ -7,7 +7,7 @@ are moved, `finished` is stored, then DONE.
 
 from typing import Iterator, List, Optional, Tuple
 
-from . import evaluation, lease, loads, oracle, pump
+from . import beside, evaluation, lease, loads, oracle, pump
 from .explore import Move, Violation
 from .scenario import BOTH, NO_TABLE, ONLY_A, ONLY_B, Scenario
 from .state import (
@@ -55,6 +55,12 @@ def _begins(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
             yield Move(
                 "%sgets ticket %d for %s" % (who, ticket, _FETCHES[kind]), fetch, (sc, world, thread, ticket, kind)
             )
+            if kind != NO_TABLE and beside.of_next(sc, world) is not None:
+                yield Move(
+                    "%sgets ticket %d for %s, beside an evaluation" % (who, ticket, _FETCHES[kind]),
+                    fetch_both,
+                    (sc, world, thread, ticket, kind),
+                )
     if world.budget.cuts:
         table, kind_of_cut, _ = sc.cuts[-world.budget.cuts]
         locks = world.lease if "cut_without_lease" in sc.flaws else lease.taken(sc, world, table, thread, shared=False)
@@ -99,6 +105,15 @@ def fetch(sc: Scenario, world: World, thread: int, ticket: int, kind: int) -> Wo
     return world._replace(fetch=ticket + 1, threads=replaced(world.threads, thread, step))
 
 
+def fetch_both(sc: Scenario, world: World, thread: int, ticket: int, kind: int) -> World:
+    """A step that trains and evaluates."""
+    step: Step = fetch(sc, world, thread, ticket, kind).threads[thread]
+    step = step._replace(beside=beside.of_next(sc, world))
+    return world._replace(
+        fetch=ticket + 1, eval_fetch=world.eval_fetch + 1, threads=replaced(world.threads, thread, step)
+    )
+
+
 def ask_cut(sc: Scenario, world: World, thread: int, locks: Tuple[object, ...]) -> World:
     """The request is written, then its id."""
     table, kind, argument = sc.cuts[-world.budget.cuts]
@@ -128,6 +143,7 @@ def _steps(sc: Scenario, world: World, thread: int, step: Step) -> Iterator[Move
     index = next((i for i, frame in enumerate(world.ring) if frame.ticket == step.ticket), None)
     if any(step.stages):
         if index is not None:
+            yield from beside.moves(sc, world, thread, _turn(sc, world, thread, index))
             for table in sc.tables:
                 if step.stages[table]:
                     yield from _goes_on(sc, world, thread, index, table, who)
@@ -148,6 +164,8 @@ def _goes_on(sc: Scenario, world: World, thread: int, index: int, table: int, wh
     part = world.ring[index].parts[table]
     args = (sc, world, thread, index, table)
     if stage == WANTED:
+        if not beside.may_claim(sc, step):
+            return
         locks = _may_claim(sc, world, thread, index, table)
         if locks is None:
             return
@@ -165,6 +183,16 @@ def _goes_on(sc: Scenario, world: World, thread: int, index: int, table: int, wh
         yield Move("%smoves rows of %d for %s, finished" % (who, step.ticket, name), move_rows, args)
     else:
         yield Move("%sDONE of %d for %s" % (who, step.ticket, name), store_done, args)
+
+
+def _turn(sc: Scenario, world: World, thread: int, index: int) -> Optional[Tuple[object, ...]]:
+    """The lease with this thread if it could claim for some table, else None."""
+    for table in sc.tables:
+        if world.threads[thread].stages[table] == WANTED:
+            locks = _may_claim(sc, world, thread, index, table)
+            if locks is not None:
+                return locks
+    return None
 
 
 def _to_stage(world: World, thread: int, table: int, stage: int) -> World:
@@ -197,6 +225,7 @@ def look(sc: Scenario, world: World, thread: int, index: int, table: int, locks:
 
 def compare_exchange(sc: Scenario, world: World, thread: int, index: int, table: int) -> World:
     """PLANNED -> CLAIMED; the worker's revoke can no longer have it."""
+    world = beside.claims(sc, world, thread)
     frame = world.ring[index]
     part = frame.parts[table]
     record, finished = part.record, world.tables[table].finished
@@ -292,6 +321,7 @@ def fail(world: World, thread: int) -> World:
 
 def close(sc: Scenario, world: World, thread: int) -> World:
     """The ticket's tensor is freed: its frame is marked, or its state if it has none."""
+    world = pump.give_back(sc, beside.close(world, thread))
     step: Step = world.threads[thread]
     world = world._replace(threads=replaced(world.threads, thread, step._replace(closed=True)))
     for index, frame in enumerate(world.ring):

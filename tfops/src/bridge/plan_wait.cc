@@ -246,6 +246,15 @@ class ClaimWait : public PlanWait {
   bool waited_for_save_ = false;
 };
 
+// A claim that is not made: what the step reads from now on is the state that its claims will find.
+class TurnWait : public ClaimWait {
+ public:
+  using ClaimWait::ClaimWait;
+
+ protected:
+  void Proceed() override { End(Status::OK()); }
+};
+
 // Evaluation: DEDUPED -> ASKED by CAS, the worker answers, DONE.  Changes no table.
 class ReadWait : public PlanWait {
  public:
@@ -342,6 +351,11 @@ void BeginPlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanReques
   } else {
     std::make_shared<ReadWait>(std::move(pipeline), step, std::move(request), ctx, std::move(done))->Begin();
   }
+}
+
+void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request, OpKernelContext* ctx,
+                   tensorflow::AsyncOpKernel::DoneCallback done) {
+  std::make_shared<TurnWait>(std::move(pipeline), step, std::move(request), ctx, std::move(done))->Begin();
 }
 
 }  // namespace ascpipe

@@ -1,4 +1,4 @@
-// The two ways in which AscNextPlan waits: a training step claims a plan, an evaluation asks and reads.
+// The two ways in which AscNextPlan waits: a training step claims a plan, an evaluation asks and reads; and AscTurn's.
 #ifndef ASCPIPE_BRIDGE_PLAN_WAIT_H_
 #define ASCPIPE_BRIDGE_PLAN_WAIT_H_
 
@@ -25,6 +25,10 @@ struct PlanRequest {
 
 // Takes over one reference to `step`; calls `done` when the outputs are there, or with an error.
 void BeginPlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
+                   tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
+
+// The same, until a training batch could be claimed and the step has the lease alone.  Claims nothing.
+void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
 }  // namespace ascpipe
