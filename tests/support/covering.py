@@ -1,0 +1,51 @@
+"""Few rows of switches that have every pair of their values."""
+import itertools
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+
+Row = Dict[str, Any]
+_Pair = Tuple[Tuple[str, Any], Tuple[str, Any]]
+
+
+def pairwise(factors: Mapping[str, Sequence[Any]], allowed: Callable[[Row], bool]) -> List[Row]:
+    """Rows in which each pair of values of two factors that is ``allowed`` occurs; the same ones in every run.
+
+    Args:
+        factors: the values of each.
+        allowed: whether a row may be; it is also asked for rows that lack factors.
+
+    Raises:
+        ValueError: a pair is allowed by itself, but in no row.
+    """
+    open_pairs = {pair for pair in _all_pairs(factors) if allowed(dict(pair))}
+    rows: List[Row] = []
+    while open_pairs:
+        seed = min(open_pairs, key=repr)
+        row = _complete(dict(seed), factors, allowed, open_pairs)
+        rows.append(row)
+        open_pairs -= set(pairs_of(row))
+    return rows
+
+
+def pairs_of(row: Row) -> List[_Pair]:
+    """Each pair of values of a row."""
+    return list(itertools.combinations(sorted(row.items()), 2))  # type: ignore[arg-type]
+
+
+def _all_pairs(factors: Mapping[str, Sequence[Any]]) -> List[_Pair]:
+    return [((one, value), (other, another)) for one, other in itertools.combinations(sorted(factors), 2)
+            for value in factors[one] for another in factors[other]]
+
+
+def _complete(row: Row, factors: Mapping[str, Sequence[Any]], allowed: Callable[[Row], bool],
+              open_pairs: Any) -> Row:
+    """Give a row its other factors, each the value that covers most open pairs."""
+    for name in sorted(set(factors) - set(row)):
+        values = [value for value in factors[name] if allowed({**row, name: value})]
+        if not values:
+            raise ValueError("no value of {} goes with {}".format(name, row))
+
+        def gain(value: Any, name: str = name) -> int:
+            return len(open_pairs & set(pairs_of({**row, name: value})))
+
+        row[name] = max(values, key=gain)
+    return row
