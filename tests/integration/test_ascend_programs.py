@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from tests.integration.test_run_command import PROGRAMS, QUIET, run
+from tests.support.ascend_programs import PROGRAMS, QUIET, run
 from tests.support.daemons import DaemonProcess
 from tests.support.programs.running import RING_BYTES
 

@@ -1,7 +1,7 @@
 """Makes the records of ``ascend_census_mmoe`` of a table of text, as its preparing program does; run it by
 ``ascpipe run``.
 
-    ascend_census_records.py train.csv folder/train/0.tfrecord
+    ascend_census_records.py train.csv folder/train/0.tfrecord test.csv folder/test/0.tfrecord
 
 A line has two labels, 29 numbers of categories and 11 numbers.
 """
@@ -31,8 +31,9 @@ def main(source, target):
             writer.write(tf.train.Example(features=tf.train.Features(feature={
                 "label": feature(int, line[:2]), "sparse_feature": feature(int, line[2:31]),
                 "dense_feature": feature(float, line[31:42])})).SerializeToString())
-    print("Demo done!")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    for source, target in zip(sys.argv[1::2], sys.argv[2::2]):
+        main(source, target)
+    print("Demo done!")

@@ -185,6 +185,7 @@ class Run:
                 if i % self.cfg.train_steps == 0:
                     self.evaluate(sess)
             self.told["step"] = i
+            self.told["sizes"].append([table.size() for table in self.tables])
 
     def evaluate(self, sess):
         parameters = ConfigInitializer.get_instance().train_params_config

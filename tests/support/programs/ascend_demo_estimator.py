@@ -86,8 +86,7 @@ def serving_input_receiver_fn(cfg):
 def main(params, cfg):
     mode = RunMode.mapping(os.getenv("RUN_MODE"))
     init(train_steps=params.train_steps, eval_steps=params.eval_steps, save_steps=params.save_checkpoints_steps,
-         max_steps=params.max_steps, use_dynamic=cfg.use_dynamic, use_dynamic_expansion=cfg.use_dynamic_expansion,
-         if_load=mode is RunMode.PREDICT)
+         max_steps=params.max_steps, use_dynamic=cfg.use_dynamic, use_dynamic_expansion=cfg.use_dynamic_expansion)
     create_fs_params, told = {}, {"train": [], "eval": [], "sizes": [], "tables": 0}
     run_config = NPURunConfig(
         model_dir=params.model_dir, save_summary_steps=50, save_checkpoints_steps=params.save_checkpoints_steps,

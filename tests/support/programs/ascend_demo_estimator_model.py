@@ -54,6 +54,8 @@ def get_model_fn(create_fs_params, cfg, told):
             feature_list.append(tf.constant(np.arange(cfg.batch_size * 2).reshape(-1, 2) % 20, tf.int64))
             send_count_list.append(cfg.user_send_cnt)
             table_list.append(tables[0])
+        if not ConfigInitializer.get_instance().use_static:
+            send_count_list = [None] * len(send_count_list)
         input_list = [feature_list, table_list, send_count_list]
         model = model_forward(
             MyModel(cfg.mlp, keep_prob=cfg.keep_prob if is_train else None), input_list,
