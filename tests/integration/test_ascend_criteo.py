@@ -46,26 +46,43 @@ def daemon():
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    """The folder of each program's records."""
-    folder = tmp_path_factory.mktemp("records")
+def records_of(tmp_path_factory):
+    """The folder of a program's records, which is made when it is asked for."""
+    made = {}
+
+    def give(name):
+        make = {"ascend_criteo_wide_deep": write_lines, "ascend_census_mmoe": write_census}.get(name, write_criteo)
+        if make not in made:
+            made[make] = tmp_path_factory.mktemp("records")
+            make(made[make])
+        return made[make]
+
+    return give
+
+
+def write_criteo(folder):
     batch = SIZES["batch_size"]
-    criteo = [("label", 1, int), ("sparse_feature", 26, int), ("dense_feature", 13, float)]
-    lines = [("label", 1, int), ("sparse", 26, int), ("dense", 13, int)]
-    write_records(folder / "criteo", criteo, 4, (batch // 4 * STEPS, batch // 4), vocabulary=520)
-    write_records(folder / "lines", lines, 1, (batch * STEPS, batch), vocabulary=520)
+    write_records(folder, [("label", 1, int), ("sparse_feature", 26, int), ("dense_feature", 13, float)], 4,
+                  (batch // 4 * STEPS, batch // 4), vocabulary=520)
+
+
+def write_lines(folder):
+    write_records(folder, [("label", 1, int), ("sparse", 26, int), ("dense", 13, int)], 1,
+                  (SIZES["batch_size"] * STEPS, SIZES["batch_size"]), vocabulary=520)
+
+
+def write_census(folder):
+    """By the program that makes these records of a text."""
     written = []
-    for part, count, seed in (("train", batch * STEPS, 1), ("test", batch, 2)):
-        os.makedirs(str(folder / "census" / part))
-        written += [str(folder / (part + ".csv")), str(folder / "census" / part / "0.tfrecord")]
-        write_census(written[-2], count, seed)
+    for part, count, seed in (("train", SIZES["batch_size"] * STEPS, 1), ("test", SIZES["batch_size"], 2)):
+        os.makedirs(str(folder / part))
+        written += [str(folder / (part + ".csv")), str(folder / part / "0.tfrecord")]
+        write_census_lines(written[-2], count, seed)
     code, out, err = run(os.path.join(PROGRAMS, "ascend_census_records.py"), *written, **QUIET)
     assert (code, out) == (0, "Demo done!\n"), err
-    return {"ascend_criteo_dlrm": folder / "criteo", "ascend_criteo_dcn_v2": folder / "criteo",
-            "ascend_criteo_wide_deep": folder / "lines", "ascend_census_mmoe": folder / "census"}
 
 
-def write_census(path, count, seed):
+def write_census_lines(path, count, seed):
     """Lines of two labels, 29 numbers of categories, 11 numbers."""
     random = np.random.RandomState(seed)
     with open(str(path), "w", newline="") as file:
@@ -76,7 +93,7 @@ def write_census(path, count, seed):
 
 
 @pytest.fixture(scope="module")
-def trained(daemon, records, tmp_path_factory):
+def trained(daemon, records_of, tmp_path_factory):
     """Runs a program with some switches, once; what it told."""
     done = {}
 
@@ -84,7 +101,7 @@ def trained(daemon, records, tmp_path_factory):
         key = name, str(sorted(switches.items()))
         if key not in done:
             sizes = {**SIZES, "lines": LINES.get(name, 1)}
-            environment = {"TRAIN_RANK_SIZE": 1, "DLRM_CRITEO_DATA_PATH": records[name], "INTERVAL": INTERVAL,
+            environment = {"TRAIN_RANK_SIZE": 1, "DLRM_CRITEO_DATA_PATH": records_of(name), "INTERVAL": INTERVAL,
                            **switches}
             done[key] = demo(name, daemon, tmp_path_factory.mktemp("run"), sizes, **environment)
         return done[key]
