@@ -17,7 +17,7 @@ from tensorflow.python.training import checkpoint_management, training_util
 from ascpipe.checkpoint import model_index
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError, NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
-from ascpipe.tf import only_tables, saver_hook
+from ascpipe.tf import dense_part, only_tables, saver_hook
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.restoring import restore_checkpoint
