@@ -179,7 +179,7 @@ LONG: Dict[str, Scenario] = {
         cuts=((0, "reset", 0),),
     ),
     "evaluation in the run that trains, two tables, two threads": Scenario(
-        TWO, frames=2, kinds=(BOTH, ONLY_B), kills=1, threads=2, evals=((0, 1), (1,)), beside=(1, 2)
+        TWO, frames=1, kinds=(BOTH,), threads=2, evals=((0, 1),), beside=(1,)
     ),
     "evaluation in the run that trains, failing steps, a cut": Scenario(
         (_A[:2],), frames=2, kinds=(ONLY_A,), threads=2, fails=1, evals=((0,),), beside=(1,), cuts=((0, "reset", 0),)
