@@ -26,7 +26,7 @@ def validate_save_path(path: str) -> None:
     """Raise ``ValueError`` unless a file or directory may be written. It need not be there.
 
     Args:
-        path: as of ``validate_read_file``, but for being a file.
+        path: as of ``validate_read_file``; it need not be a file.
     """
     _is_local("write", path)
 

@@ -77,7 +77,7 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
 
 
 def _variables(state: Optional[GraphState]) -> List[str]:
-    """Names of all in the default graph that TensorFlow saves, but for variables of tables."""
+    """Names of all in the default graph that TensorFlow saves; variables of tables are not among them."""
     theirs = names_of_variables(state.tables.values()) if state is not None else set()
     return [item.op.name for item in variables._all_saveable_objects() if item.op.name not in theirs]
 

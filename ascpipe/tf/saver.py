@@ -250,7 +250,7 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
     saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)
     for old in doomed:
         if not checkpoint_management.checkpoint_exists_internal(old):
-            _remove(old)  # else TensorFlow keeps it, one every so many hours
+            _remove(old)  # else TensorFlow keeps it, as keep_checkpoint_every_n_hours says
 
 
 def _remove(prefix: str) -> None:

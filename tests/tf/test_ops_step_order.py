@@ -1,4 +1,4 @@
-"""What comes first within one step: who reads rows, then who moves or updates them.
+"""What comes first within one step: the ops that read rows, then those that move or update them.
 
 Readers are slow here: at what is to come after them is done long before, unless it waits.
 """

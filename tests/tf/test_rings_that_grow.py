@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def ids_of(*sizes):
-    """A batch of so many ids for each size."""
+    """A batch for each size, in ids."""
     random = np.random.RandomState(1)
     return [{"ids": random.randint(0, KEYS, size)} for size in sizes]
 

@@ -61,7 +61,7 @@ def test_keys_at_equal_distances_have_different_home_cells_as_often_as_random_on
 
 
 def alike(one, other, upper_bits, seeds=4000):
-    """How many of so many spreads give two keys the same upper bits."""
+    """How many spreads of a sample give two keys the same upper bits."""
     spreads = [hashing.spread_of(seed) for seed in range(seeds)]
     return sum(int(hashing.hash_key(one, spread)) >> 32 - upper_bits == int(hashing.hash_key(other, spread))
                >> 32 - upper_bits for spread in spreads)

@@ -80,7 +80,7 @@ def int64(keys):
 
 
 def home_line(key, lines):
-    """Of so many lines; by the twin, which takes no array."""
+    """Of an index with these lines; by the twin, which takes no array."""
     return reference.home_line(key, lines, SPREAD)
 
 

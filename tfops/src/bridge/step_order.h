@@ -1,4 +1,4 @@
-// What comes first within one step: who reads rows, then who moves or updates them.
+// What comes first within one step: the ops that read rows, then those that move or update them.
 #ifndef ASCPIPE_BRIDGE_STEP_ORDER_H_
 #define ASCPIPE_BRIDGE_STEP_ORDER_H_
 

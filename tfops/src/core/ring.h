@@ -38,7 +38,7 @@ class Arena {
   // How large the arena has to be to have a place for `length` bytes at once; 0: however large it were, the frames at its
   // end have to be given back first.
   std::int64_t BytesFor(std::int64_t length) const;
-  // Only after BytesFor has returned so many, or fewer.
+  // Only after BytesFor has returned as many bytes, or fewer.
   void Grow(std::int64_t bytes) { bytes_ = bytes; }
 
   // For tests: an empty arena whose next frame starts at `position`.

@@ -63,7 +63,7 @@ class RingGrowth {
   const std::int64_t reserved_;  // bytes that the arena may have, as far as its segment goes
   const std::shared_ptr<RingBudget> budget_;
   const MemoryPlaces places_;
-  std::int64_t refused_ = 0;  // there was no memory for a frame of so many bytes
+  std::int64_t refused_ = 0;  // bytes of a frame for which there was no memory
 };
 
 }  // namespace ascpipe
