@@ -143,10 +143,10 @@ class TestFeatureSpec:
         assert second.name == "user_{}".format(int(number) + 1)
         assert (first.table_name, second.table_name) == ("user", "ab")
 
-    def test_the_index_key_is_the_tables_name_and_else_the_given_name(self):
+    def test_the_index_key_is_the_given_name_and_else_the_tables_name(self):
         spec = FeatureSpec("ids", table_name="table")
-        assert spec.index_key == "table"
-        assert spec.index_keys == ("table", "ids")
+        assert spec.index_key == "ids"
+        assert spec.index_keys == ("ids", "table")
         assert FeatureSpec("ids", index_key="k").index_keys == ("k",)
 
     def test_static_shapes_need_a_dimension_and_stay_the_same(self):
