@@ -1,6 +1,5 @@
 """What a save in the background takes for the keys is given back when it has ended."""
 import contextlib
-import gc
 import threading
 
 import pytest
@@ -8,26 +7,15 @@ import pytest
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.tf import Saver, wait_for_save
 from mx_rec.core.asc import start_asc_pipeline
+from tests.support.programs import running
+from tests.support.programs.kept_memory import ENTRIES_BYTES, SOURCE, TIERS, copies_bytes, private_bytes
 from tests.tf import programs
 from tests.tf.background import fail_in_the_background, pipeline
-from tests.tf.one_table import DIM, batch, one_table
+from tests.tf.one_table import one_table
 
-KEYS, BATCH = 300000, 20000
-ENTRIES_BYTES = 48 * KEYS  #: copied by each save
-SOURCE = [batch(*range(first, first + BATCH)) for first in range(0, KEYS, BATCH)]
-TIERS = {"device": {"device_vocabulary_size": KEYS},
-         "host": {"device_vocabulary_size": BATCH, "host_vocabulary_size": KEYS}}
 SMALL = ENTRIES_BYTES // 2  #: less than what one save takes; room for what a step, or TensorFlow's save, keeps
 
 pytestmark = pytest.mark.timeout_s(180)
-
-
-def private_bytes():
-    """Of this process, in memory."""
-    gc.collect()
-    with open("/proc/self/smaps_rollup") as file:
-        words = [line.split() for line in file]
-    return sum(1024 * int(line[1]) for line in words if line[0].startswith("Private_") and "Hugetlb" not in line[0])
 
 
 class Trained:
@@ -58,14 +46,9 @@ def trained(tier, folder):
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_what_saves_in_the_background_took_is_given_back_but_the_copy_of_device_rows(tier, tmp_path):
-    with trained(tier, tmp_path) as at:
-        before = private_bytes()
-        for step in range(4, 20):
-            at.save(step)
-            wait_for_save()
-        copies = 4 * DIM * TIERS[tier]["device_vocabulary_size"]
-        assert private_bytes() - before < copies + SMALL
+def test_what_saves_in_the_background_took_is_given_back_but_the_copy_of_device_rows(tier):
+    (told,) = running.run("kept_memory", "kept:" + tier)  # a process of its own: tests before this one keep memory, too
+    assert told["kept_bytes"] < copies_bytes(tier) + SMALL
 
 
 def test_copies_of_device_rows_are_given_back_with_the_pipeline(tmp_path):
@@ -73,7 +56,7 @@ def test_copies_of_device_rows_are_given_back_with_the_pipeline(tmp_path):
         at.save(4)
         wait_for_save()
         lasting = private_bytes()
-    assert private_bytes() < lasting - 4 * DIM * KEYS
+    assert private_bytes() < lasting - copies_bytes("device")
 
 
 def test_what_a_save_took_that_has_failed_is_given_back_before_anybody_asks_how_it_ended(tmp_path, monkeypatch):

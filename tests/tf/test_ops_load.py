@@ -46,4 +46,5 @@ def test_every_op_is_documented():
         "AscApplyGradientDescentByAddress", "AscApplyLazyAdam", "AscApplyLazyAdamByAddress", "AscAttach",
         "AscCut", "AscLocalRows", "AscLookup", "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad",
         "AscNextPlan", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive",
-        "AscRestoreRows", "AscServedLookup", "AscServedTable", "AscSubmit", "AscTableInit", "AscWriteRows"]
+        "AscRestoreRows", "AscServedLookup", "AscServedTable", "AscSubmit", "AscTableInit", "AscTurn",
+        "AscWriteRows"]
