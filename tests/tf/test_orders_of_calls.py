@@ -243,3 +243,20 @@ def test_a_graph_is_built_while_another_is_marked_and_brings_a_table_more(tmp_pa
                 session.run([second.iterator.initializer, tf.compat.v1.global_variables_initializer()])
                 session.run(second.train)
         assert list(Configuration.get_instance().pipeline.tables) == ["a", "b"]
+
+
+def test_a_session_that_was_run_before_the_start_says_so_and_a_new_one_trains(tmp_path):
+    with programs.ascpipe():
+        program = Ordered(tmp_path)
+        program.gradients()
+        constant = tf.constant(1.0)
+        initialise = [program.iterator.initializer, tf.compat.v1.global_variables_initializer()]
+        with programs.session() as session:
+            session.run(constant)
+            program.start()
+            session.run(initialise)
+            with pytest.raises(tf.errors.FailedPreconditionError, match="before a session of this graph is run"):
+                session.run(program.loss)
+        with programs.session() as session:
+            session.run(initialise)
+            session.run(program.train)

@@ -41,7 +41,8 @@ class ProvisionalPlanOp : public tensorflow::OpKernel {
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     ctx->SetStatus(Refuse(Code::kFailedPrecondition,
-                          "call start_asc_pipeline() (or modify_graph_and_start_emb_cache()) before running"));
+                          "call start_asc_pipeline() (or modify_graph_and_start_emb_cache()) before a session of this "
+                          "graph is run for the first time; a session that was run before knows no tables, make another"));
   }
 };
 
