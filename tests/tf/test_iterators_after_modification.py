@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from mx_rec.graph.merge_lookup import do_merge_lookup
 from mx_rec.graph.modifier import GraphModifierHook, modify_graph_and_start_emb_cache
 from mx_rec.util.initialize import ConfigInitializer
 from tests.support.daemons import ROOT, DaemonProcess
@@ -76,6 +77,30 @@ def test_the_batch_of_a_channel_is_known_with_features_too():
         found = ConfigInitializer.get_instance().train_params_config.get_target_batch(True)
         assert found["label"] is program.batch["label"]
         assert ConfigInitializer.get_instance().train_params_config.get_target_batch(False) is None
+
+
+def test_the_batch_of_a_channel_is_known_before_the_modification_too():
+    with programs.ascpipe():
+        parameters, before = ConfigInitializer.get_instance().train_params_config, []
+
+        def merge():
+            before.append(parameters.get_target_batch(True))
+            do_merge_lookup()
+
+        program = tensor_programs.Program(SOURCE, sgd, eval_source=SOURCE, merge=merge,
+                                          modify=lambda: before.append(parameters.get_target_batch(False)))
+        assert before[0]["label"] is program.batch["label"]
+        assert before[1]["label"] is program.eval_batch["label"]
+
+
+def test_a_graph_that_looks_up_tensors_is_never_given_the_batch_of_the_graph_that_was_modified_before_it():
+    with programs.ascpipe():
+        parameters, found = ConfigInitializer.get_instance().train_params_config, []
+        tensor_programs.Program(SOURCE, sgd, eval_source=SOURCE)
+        with tf.Graph().as_default() as graph:
+            tensor_programs.Program(SOURCE, sgd, eval_source=SOURCE,
+                                    modify=lambda: found.append(parameters.get_target_batch(False)))
+            assert found[0]["label"].graph is graph
 
 
 @pytest.mark.parametrize("again", [

@@ -12,6 +12,7 @@ from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.dataset_graph import GET_NEXT
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.modify.datasets import extend_get_next, extend_initializer
+from ascpipe.tf.modify.id_graph import id_graph
 from ascpipe.words import EVAL, TRAIN
 
 _BATCHES_OF_GRAPH = "_ascpipe_batches"
@@ -28,6 +29,10 @@ def install() -> None:
 
 def target_batch(state: GraphState, channel: int) -> Any:
     """What ``get_next()`` returned for the batches that a channel looks up; None: it looks up none."""
+    for request in state.requests.lookups:
+        if request.channel == channel:
+            for get_next in id_graph([request.ids]).get_nexts:  # ids that come from no iterator have none
+                return _batches(get_next.graph).get(get_next)
     for (_, looked_up), lookup in state.lookups.items():
         if looked_up == channel:
             op = lookup.ticket.op
@@ -39,7 +44,8 @@ def get_target_batch(is_training: bool) -> Any:
     """``target_batch`` of the default graph, or where nothing is looked up there, of the graph modified last."""
     configuration = Configuration.get_instance()
     graph = tf.compat.v1.get_default_graph()
-    if not configuration.of_graph(graph).lookups:
+    state = configuration.of_graph(graph)
+    if not state.lookups and not state.requests.lookups:
         graph = configuration.modified_graph() or graph
     return target_batch(configuration.of_graph(graph), TRAIN if is_training else EVAL)
 
