@@ -1,7 +1,7 @@
 """The incumbent's import paths on top of ascpipe: re-exports; and TensorFlow's Savers, warm starts, exports and
 gradients know tables."""
 from ascpipe import import_hints, program_log
-from ascpipe.tf import end_of_data, estimator_exports, saver, warm_starting
+from ascpipe.tf import end_of_data, estimator_exports, first_run, saver, warm_starting
 from ascpipe.tf.ascend import deterministic
 from ascpipe.tf.modify import hooks
 from mx_rec import _missing
@@ -16,6 +16,7 @@ warm_starting.install()
 estimator_exports.install()
 end_of_data.install()
 hooks.install()
+first_run.watch_sessions()
 deterministic.install()
 
 

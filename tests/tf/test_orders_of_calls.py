@@ -11,7 +11,7 @@ from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from mx_rec.graph.modifier import GraphModifierHook, modify_graph_and_start_emb_cache
 from mx_rec.util.initialize import is_asc_manager_initialized
-from tests.tf import programs
+from tests.tf import programs, tensor_programs
 
 SOURCE = programs.batches(6)
 #: The order of TensorFlow's own programs, and every one in which the pipeline is started first.
@@ -260,3 +260,23 @@ def test_a_session_that_was_run_before_the_start_says_so_and_a_new_one_trains(tm
         with programs.session() as session:
             session.run(initialise)
             session.run(program.train)
+
+
+@pytest.mark.parametrize("made", [programs.Program, tensor_programs.Program], ids=["features", "tensors"])
+def test_a_session_that_ran_before_the_start_is_told_to_be_made_anew(made, caplog):
+    with programs.ascpipe():
+        kwargs = {"modify": lambda: None} if made is tensor_programs.Program else {"start": False}
+        program = made(SOURCE, lambda: programs.optimizer("gradient_descent", 0.1), **kwargs)
+        with programs.session() as session:
+            session.run(tf.no_op())
+            (modify_graph_and_start_emb_cache if made is tensor_programs.Program else start_asc_pipeline)()
+            assert "ran before" not in caplog.text
+            with pytest.raises(tf.errors.OpError):
+                session.run([program.iterator.initializer, tf.compat.v1.global_variables_initializer()])
+                session.run(program.train)
+            assert caplog.text.count("make the session after it") == 1
+        caplog.clear()
+        with programs.session() as session:
+            session.run([program.iterator.initializer, tf.compat.v1.global_variables_initializer()])
+            session.run(program.train)
+        assert "ran before" not in caplog.text
