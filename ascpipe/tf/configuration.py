@@ -94,7 +94,7 @@ class Configuration:
         self.rank_id, self.rank_size = _ranks(arguments)
         self.hashtable_collection = DEFAULT_HASHTABLE_COLLECTION
         self.pipeline: Optional[Pipeline] = None
-        self.deferred = DeferredStarts()
+        self.deferred = DeferredStarts(self._has_next_numbers)
         self.modify_graph = False
         self.modified_graph: Callable[[], Optional[tf.Graph]] = lambda: None
         self.last_saved: Optional[str] = None
@@ -154,6 +154,12 @@ class Configuration:
             return known[name]
         return len(known) + sum(other not in known for other in before)
 
+    def _has_next_numbers(self, graph: tf.Graph) -> bool:
+        """Whether the tables that a graph brings have the numbers after those of the pipeline."""
+        known = {} if self.pipeline is None else self.pipeline.tables
+        numbers = [table.shape.number for name, table in self.of_graph(graph).tables.items() if name not in known]
+        return numbers == list(range(len(known), len(known) + len(numbers)))
+
     def expect_pipeline(self) -> None:
         """A pipeline will be started: a private daemon, if it takes one, begins to load beside the program."""
         if not self._expects_pipeline:
@@ -167,7 +173,8 @@ class Configuration:
 
     def running_pipeline(self) -> "Pipeline":
         """The pipeline, which starts now if it was to. Raises ``RuntimeError`` before ``start_asc_pipeline``."""
-        self.deferred.start_all()
+        if self.pipeline is None:
+            self.deferred.start_all()
         if self.pipeline is None:
             raise RuntimeError("the pipeline does not run: call start_asc_pipeline() first")
         return self.pipeline

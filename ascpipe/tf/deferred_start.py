@@ -5,33 +5,39 @@ marked graph starts with the first run of a session of it (``first_run.py``), wh
 do, or when a save, a restore or an eviction needs the pipeline.
 """
 import threading
-from typing import Callable, List, NamedTuple
+import weakref
+from typing import Callable, List, NamedTuple, Optional
 
 import tensorflow as tf
 
 
 class _Marked(NamedTuple):
-    graph: tf.Graph
-    start: Callable[[], None]
+    graph: Callable[[], Optional[tf.Graph]]
+    start: Callable[[tf.Graph], None]
 
 
 class DeferredStarts:
-    """Graphs that are marked and not started, of one ``Configuration``."""
+    """Graphs that are marked and not started, of one ``Configuration``; it does not keep them.
 
-    def __init__(self) -> None:
+    Args:
+        is_next: whether a graph can start before those that were marked before it.
+    """
+
+    def __init__(self, is_next: Callable[[tf.Graph], bool]) -> None:
+        self._is_next = is_next
         self._marked: List[_Marked] = []
         self._starting = threading.RLock()
 
-    def mark(self, graph: tf.Graph, start: Callable[[], None]) -> None:
-        """Have ``start`` called, with the graph as the default one, when something needs it."""
-        self._marked.append(_Marked(graph, start))
+    def mark(self, graph: tf.Graph, start: Callable[[tf.Graph], None]) -> None:
+        """Have ``start`` called with the graph, which is the default one then, when something needs it."""
+        self._marked.append(_Marked(weakref.ref(graph), start))
 
     def graphs(self) -> List[tf.Graph]:
-        """Those that wait, in the order in which they were marked."""
-        return [marked.graph for marked in self._marked]
+        """Those that wait and are still there, in the order in which they were marked."""
+        return [graph for graph in (marked.graph() for marked in self._marked) if graph is not None]
 
     def start(self, graph: tf.Graph) -> None:
-        """Start a graph if it waits, after those that were marked before it, whose tables have the lower numbers.
+        """Start a graph if it waits; before it those that were marked before it, if their tables have lower numbers.
 
         A second thread that needs the graph waits for the first, whose waits for the daemon all end. Where the start
         raises, the graph stays marked: what needs it next starts it again.
@@ -39,17 +45,24 @@ class DeferredStarts:
         if not self._marked:
             return
         with self._starting:
-            while any(marked.graph is graph for marked in self._marked):
-                first = self._marked[0]
-                with first.graph.as_default():
-                    first.start()
-                self._marked.remove(first)
+            waiting = self.graphs()
+            if graph not in waiting:
+                return
+            for each in [graph] if self._is_next(graph) else waiting[:waiting.index(graph) + 1]:
+                self._start(each)
 
     def start_all(self) -> None:
         """Start every graph that waits."""
-        for graph in self.graphs():
-            self.start(graph)
+        with self._starting:
+            for graph in self.graphs():
+                self._start(graph)
 
     def drop(self) -> None:
         """Start none of them any more."""
         self._marked = []
+
+    def _start(self, graph: tf.Graph) -> None:
+        marked = next(marked for marked in self._marked if marked.graph() is graph)
+        with graph.as_default():
+            marked.start(graph)
+        self._marked.remove(marked)

@@ -93,6 +93,7 @@ def trigger_evict(session: Optional[tf.compat.v1.Session] = None) -> None:
     session = session or tf.compat.v1.get_default_session()
     if session is None:
         raise RuntimeError("trigger_evict() needs a session: call it inside `with tf.Session()`, or give session=")
+    Configuration.get_instance().deferred.start(session.graph)
     Configuration.get_instance().running_pipeline()
     evict = Configuration.get_instance().of_graph(session.graph).evict_op
     if evict is None:

@@ -239,12 +239,13 @@ def start_asc_pipeline() -> None:
         raise RuntimeError("the graph is finalized: call start_asc_pipeline() before the session, in a hook in begin()")
     require_startable(state)
     state.marked = True
-    configuration.deferred.mark(graph, functools.partial(_start_graph, configuration, state))
+    configuration.deferred.mark(graph, functools.partial(_start_graph, configuration))
     watch_sessions()
 
 
-def _start_graph(configuration: Configuration, state: GraphState) -> None:
+def _start_graph(configuration: Configuration, graph: tf.Graph) -> None:
     """Start the pipeline of a marked graph, the default one, which is complete now."""
+    state = configuration.of_graph(graph)
     require_startable(state)
     require_trained(state)
     state.slots = slots_of_training_tables(state)

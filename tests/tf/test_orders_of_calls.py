@@ -280,3 +280,17 @@ def test_a_session_that_ran_before_the_start_is_told_to_be_made_anew(made, caplo
             session.run([program.iterator.initializer, tf.compat.v1.global_variables_initializer()])
             session.run(program.train)
         assert "ran before" not in caplog.text
+
+
+def test_a_graph_that_was_marked_and_thrown_away_is_in_nobodys_way(tmp_path):
+    with programs.ascpipe():
+        thrown_away = Ordered(tmp_path)
+        thrown_away.start()  # without gradients
+        with tf.Graph().as_default():
+            program = Ordered(tmp_path)
+            program.start()
+            program.gradients()
+            with programs.session() as session:
+                session.run([program.iterator.initializer, tf.compat.v1.global_variables_initializer()])
+                session.run(program.train)
+                assert program.table.size() > 0

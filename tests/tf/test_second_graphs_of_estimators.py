@@ -8,7 +8,7 @@ import tensorflow as tf
 from ascpipe.checkpoint.retention import is_delta
 from ascpipe.tf import saver_hook
 from ascpipe.tf.configuration import Configuration
-from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
+from mx_rec.core.asc import get_asc_insert_func
 from mx_rec.core.embedding import sparse_lookup
 from mx_rec.optimizers import lazy_adam
 from tests.tf import programs
@@ -90,7 +90,7 @@ class Job:
             update = programs.apply(loss, [table.variable for table in made], lazy_adam.create_hash_optimizer(0.05))
             with tf.control_dependencies([update]):
                 train = tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
-        start_asc_pipeline()
+        programs.start()
         self.rings.append(len(Configuration.get_instance().running_pipeline().status()["rings"]))
         score = tf.reduce_sum(rows[1], axis=1)
         return tf.estimator.EstimatorSpec(mode, {"score": score}, loss, train)
