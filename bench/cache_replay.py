@@ -8,7 +8,7 @@ import numpy as np
 from ascpipe.kernels import view
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.index import KeyIndex
-from ascpipe.shm import layout
+from ascpipe.layout import structs
 from ascpipe.tables.records import Record
 from ascpipe.tables.table import PLACES, Table
 from bench import workloads
@@ -105,5 +105,5 @@ def memory_of_a_key() -> Dict[str, float]:
     before = index.nbytes
     count = index.limit + 1
     index.reserve(count)  # the old arrays live until the keys have moved
-    return {"entry_bytes": layout.ENTRY.itemsize, "view_bytes": 8 * view.INT64_COLUMNS,
+    return {"entry_bytes": structs.ENTRY.itemsize, "view_bytes": 8 * view.INT64_COLUMNS,
             "index_bytes": (before + index.nbytes) / count}

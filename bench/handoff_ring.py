@@ -9,8 +9,10 @@ from typing import List, Optional, Tuple, Type
 
 import numpy as np
 
-from ascpipe.shm import layout, segment
-from ascpipe.shm.atomics import exchange_i64, exchange_u32, load_acquire_i64, load_acquire_u32
+from ascpipe.kernels.atomics import exchange_i64, exchange_u32, load_acquire_i64, load_acquire_u32
+from ascpipe.layout import structs
+from ascpipe.layout.words import RETIRED, SUBMITTED
+from ascpipe.shm import segment
 from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import RingView
 
@@ -18,7 +20,7 @@ FRAMES = 8
 SPIN_US = 200  #: as the workers' default
 TIMEOUT_S = 60.0
 
-_TAIL = layout.RING.fields["tail"][1] // 8
+_TAIL = structs.RING.fields["tail"][1] // 8
 
 
 def _never() -> bool:
@@ -34,20 +36,20 @@ class Producer:
 
     def __init__(self, ids: int) -> None:
         parts = ((ids, 1),)
-        self._frame_bytes = layout.align(layout.frame_bytes(parts))
-        shape = layout.ring_shape(1, FRAMES * self._frame_bytes)
-        self._sizes = (shape.total_bytes, layout.SESSION_BYTES)
+        self._frame_bytes = structs.align(structs.frame_bytes(parts))
+        shape = structs.ring_shape(1, FRAMES * self._frame_bytes)
+        self._sizes = (shape.total_bytes, structs.SESSION_BYTES)
         self._fds = [segment.create(size, "a measurement", use_memfd=True) for size in self._sizes]
         memory = segment.map(self._fds[0], self._sizes[0])
-        header = memory[:layout.RING.itemsize].view(layout.RING)[0]
+        header = memory[:structs.RING.itemsize].view(structs.RING)[0]
         for name, value in (("frame_count", FRAMES), ("table_count", 1), ("arena_offset", shape.arena_offset),
                             ("arena_bytes", FRAMES * self._frame_bytes), ("frames_offset", shape.frames_offset),
                             ("tables_offset", shape.tables_offset)):
             header[name] = value
         self._ring = RingView(memory)
         session = segment.map(self._fds[1], self._sizes[1])
-        self._bell = Bell(session, layout.BELL_PUMP, SPIN_US)
-        self._consumer_bell = Bell(session, layout.BELL_KEY_WORKERS)
+        self._bell = Bell(session, structs.BELL_PUMP, SPIN_US)
+        self._consumer_bell = Bell(session, structs.BELL_KEY_WORKERS)
         self._number = 0
         self._ids = ids
 
@@ -69,13 +71,13 @@ class Producer:
         number = self._number
         if number >= FRAMES:
             self._wait_retired(number - FRAMES)
-        frame = self._ring.frames[number % layout.MAX_FRAMES]
+        frame = self._ring.frames[number % structs.MAX_FRAMES]
         frame["number"] = number
         frame["offset"] = int(self._ring.header["arena_offset"]) + number % FRAMES * self._frame_bytes
         part = self._ring.part(number, 0)
-        part["id_count"], part["ids"] = self._ids, layout.PART.itemsize + layout.SPEC.itemsize
+        part["id_count"], part["ids"] = self._ids, structs.PART.itemsize + structs.SPEC.itemsize
         np.copyto(part.array("ids", self._ids), ids)
-        exchange_u32(self._ring.words, self._ring.word_index(0, number), layout.SUBMITTED)
+        exchange_u32(self._ring.words, self._ring.word_index(0, number), SUBMITTED)
         exchange_i64(self._ring.longs, _TAIL, number + 1)
         self._consumer_bell.ring()
         self._number = number + 1
@@ -87,7 +89,7 @@ class Producer:
 
     def _wait_retired(self, number: int) -> None:
         words, word = self._ring.words, self._ring.word_index(0, number)
-        if not self._bell.wait(lambda: load_acquire_u32(words, word) == layout.RETIRED, _never, TIMEOUT_S):
+        if not self._bell.wait(lambda: load_acquire_u32(words, word) == RETIRED, _never, TIMEOUT_S):
             raise RuntimeError("batch {} was not taken within {} s".format(number, TIMEOUT_S))
 
 
@@ -101,13 +103,13 @@ def consume(descriptors: List[int]) -> None:
 
     ring = RingView(segment.map(descriptors[0], descriptors[1]))
     session = segment.map(descriptors[2], descriptors[3])
-    bell, producer_bell = Bell(session, layout.BELL_KEY_WORKERS, SPIN_US), Bell(session, layout.BELL_PUMP)
+    bell, producer_bell = Bell(session, structs.BELL_KEY_WORKERS, SPIN_US), Bell(session, structs.BELL_PUMP)
     parent, number = os.getppid(), 0
     while os.getppid() == parent:
         if not bell.wait(lambda: load_acquire_i64(ring.longs, _TAIL) > number, _never, .5):  # noqa: B023
             continue
         part = ring.part(number, 0)
         part["horizon"] = checksum(part.array("ids", part["id_count"]))
-        exchange_u32(ring.words, ring.word_index(0, number), layout.RETIRED)
+        exchange_u32(ring.words, ring.word_index(0, number), RETIRED)
         producer_bell.ring()
         number += 1

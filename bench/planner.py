@@ -6,10 +6,10 @@ import numpy as np
 
 from ascpipe.kernels import entry
 from ascpipe.kernels.hashing import spread_of
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import PLAN_OK, TRAINED
 from ascpipe.tables.records import Batch, Record, Truth
 from ascpipe.tables.table import Table
-from ascpipe.words import PLAN_OK, TRAINED
 from bench import workloads
 
 PLAN_AHEAD = 2  #: plans that stand while the next one is made
@@ -19,7 +19,7 @@ _FILLED_AT_ONCE = 10 ** 6
 
 def empty_truth(keys: int, device_rows: int, *, home_rows: int) -> Truth:
     """Memory of a table with room for so many keys; ``home_rows`` of 0: it lives on the device alone."""
-    headers = np.zeros(1, layout.TABLE)
+    headers = np.zeros(1, structs.TABLE)
     header = headers[0]
     header["device_rows"], header["home_capacity"], header["entry_capacity"] = device_rows, home_rows, keys
     header["access_threshold"] = header["eviction_threshold"] = -1

@@ -89,9 +89,9 @@ def _shared_layout() -> int:
     root = str(HERE.parent)
     if root not in sys.path:
         sys.path.append(root)
-    from ascpipe.shm import layout
+    from ascpipe.layout import structs
 
-    return layout.layout_hash()
+    return structs.layout_hash()
 
 
 def _version() -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional
 
 from ascpipe.errors import AscpipeError
-from ascpipe.shm import layout
+from ascpipe.layout import structs
 
 HERE = Path(__file__).resolve().parent
 LIBRARY = HERE / "libascpipe_ops.so"
@@ -71,7 +71,7 @@ def check_info(info: Dict[str, Any], version: str, abi: int) -> None:
         OpsMismatchError: naming the first difference.
     """
     for what, key, here in (("TensorFlow", "tensorflow", version), ("C++ ABI flag", "cxx11_abi", abi),
-                            ("shared-memory layout", "layout", layout.layout_hash())):
+                            ("shared-memory layout", "layout", structs.layout_hash())):
         if info.get(key) != here:
             raise OpsMismatchError(what, info.get(key), here)
 
@@ -104,8 +104,8 @@ def load() -> Any:
             library = ctypes.CDLL(str(LIBRARY))  # the same mapping: the loader knows the file already
             built = ctypes.c_int64()
             library.asc_layout_hash(ctypes.byref(built))
-            if built.value != layout.layout_hash():  # build_info.json belongs to another library
-                raise OpsMismatchError("shared-memory layout", built.value, layout.layout_hash())
+            if built.value != structs.layout_hash():  # build_info.json belongs to another library
+                raise OpsMismatchError("shared-memory layout", built.value, structs.layout_hash())
             _module, _library = module, library
         return _module
 

@@ -5,15 +5,15 @@ a load: its table is emptied and granted to the trainer, who fills it; meanwhile
 """
 from typing import Callable, NamedTuple
 
-from ascpipe.shm import layout
-from ascpipe.shm.atomics import exchange_i64, load_acquire_i64
+from ascpipe.kernels.atomics import exchange_i64, load_acquire_i64
+from ascpipe.layout import structs
+from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, PLAN_OK
 from ascpipe.shm.ring import TableView
 from ascpipe.tables import loads
 from ascpipe.tables.header import HEADER_LONGS
 from ascpipe.tables.records import Truth
 from ascpipe.tables.state import IS_LOADING
 from ascpipe.tables.table import Table
-from ascpipe.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, PLAN_OK
 from ascpipe.workers.snapshots import Snapshots
 from ascpipe.workers.stage import Stage
 
@@ -166,4 +166,4 @@ def _nothing() -> None:
     """No frame holds an entry."""
 
 
-_FIELD = {name: place[1] // 8 for name, place in layout.TABLE.fields.items()}
+_FIELD = {name: place[1] // 8 for name, place in structs.TABLE.fields.items()}

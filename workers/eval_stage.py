@@ -4,9 +4,9 @@ from typing import Callable, Sequence
 import numpy as np
 
 from ascpipe.kernels import next_action
-from ascpipe.shm.atomics import exchange_u32
+from ascpipe.kernels.atomics import exchange_u32
+from ascpipe.layout.words import ANSWERED, PLAN_OK, RETIRED
 from ascpipe.shm.ring import Place, RingView
-from ascpipe.words import ANSWERED, PLAN_OK, RETIRED
 from ascpipe.workers.cuts import Bells
 from ascpipe.workers.stage import Stage
 

@@ -6,6 +6,7 @@ tables' headers.  State words are not stored here but by ``store_words``, when w
 import numpy as np
 from numba import njit
 
+from ascpipe.kernels.atomics import exchange_u32, load_acquire_i64
 from ascpipe.kernels.memory import ints_at, longs_at
 from ascpipe.kernels.next_action import (
     CUT_ASKED,
@@ -17,12 +18,11 @@ from ascpipe.kernels.next_action import (
     TOUCH_BLOCKED,
     next_train_actions,
 )
-from ascpipe.shm import layout
-from ascpipe.shm.atomics import exchange_u32, load_acquire_i64
+from ascpipe.layout import structs
+from ascpipe.layout.words import PLAN_OK
 from ascpipe.shm.ring import read_tables
 from ascpipe.tables import state as columns
 from ascpipe.tables import steps
-from ascpipe.words import PLAN_OK
 
 ALONE = 16  #: added to the action of a table that a call leaves alone: it takes its turn in Python
 LEAVE = 32  #: the action of a table whose frame is retired, and whose entries it has still to let go
@@ -37,22 +37,22 @@ _FIRST_RECORD, _NEXT_RECORD, _RECORD_NUMBER = columns.FIRST_RECORD, columns.NEXT
 _HAS_VICTIMS, _HAS_IMAGES = columns.HAS_VICTIMS, columns.HAS_IMAGES
 _BLOCKED, _LOADING = columns.TOUCH_BLOCKED, columns.IS_LOADING
 
-_LOOK_AHEAD, _PLAN_AHEAD = (layout.RING.fields[name][1] // 4 for name in ("look_ahead", "plan_ahead"))
-_PART_LONGS = layout.PART.itemsize // 8
+_LOOK_AHEAD, _PLAN_AHEAD = (structs.RING.fields[name][1] // 4 for name in ("look_ahead", "plan_ahead"))
+_PART_LONGS = structs.PART.itemsize // 8
 _UNIQUE, _OCCURRENCES, _ENTRIES, _SLOTS, _COUNTS, _FREQUENCIES, _MOVE_IN, _OUT_SLOTS, _OUT_ENTRIES, _HOMES = (
-    layout.PART.fields[name][1] // 8 for name in (
+    structs.PART.fields[name][1] // 8 for name in (
         "unique", "occurrences", "entries", "slots", "counts", "frequencies", "move_in", "out_slots", "out_entries",
         "homes"))
 (_ID_COUNT, _UNIQUE_COUNT, _HELD, _BASE, _HORIZON, _STATUS, _NEED, _FRESH_COUNT, _LOAD_COUNT, _OUT_COUNT, _ROWS_AFTER,
- _FULL, _TIME_AFTER, _ADMITTED_COUNT) = (layout.PART.fields[name][1] // 8 for name in (
+ _FULL, _TIME_AFTER, _ADMITTED_COUNT) = (structs.PART.fields[name][1] // 8 for name in (
      "id_count", "unique_count", "held", "base", "horizon", "status", "need", "fresh_count", "load_count", "out_count",
      "rows", "full", "time", "admitted"))
-_FRAME_LONGS = layout.FRAME.itemsize // 8
-_TICKET, _OFFSET, _TIMESTAMP = (layout.FRAME.fields[name][1] // 8 for name in ("ticket", "offset", "timestamp"))
-_FINISHED, _WORDS = layout.RING_TABLE.fields["finished"][1] // 8, layout.RING_TABLE.fields["words"][1] // 4
-_HEADER_LONGS = layout.TABLE.itemsize // 8
+_FRAME_LONGS = structs.FRAME.itemsize // 8
+_TICKET, _OFFSET, _TIMESTAMP = (structs.FRAME.fields[name][1] // 8 for name in ("ticket", "offset", "timestamp"))
+_FINISHED, _WORDS = structs.RING_TABLE.fields["finished"][1] // 8, structs.RING_TABLE.fields["words"][1] // 4
+_HEADER_LONGS = structs.TABLE.itemsize // 8
 (_T_ROWS, _T_TIME, _T_RETIRED, _T_BATCHES, _T_IDS, _T_HITS, _T_MISSES, _T_LOADS, _T_CUT_ASKED, _T_CUT_APPLIED,
- _T_BOUND, _T_COPIED) = (layout.TABLE.fields[name][1] // 8 for name in (
+ _T_BOUND, _T_COPIED) = (structs.TABLE.fields[name][1] // 8 for name in (
      "rows", "time", "retired", "batches", "ids", "hits", "misses", "loads", "cut_asked", "cut_applied",
      "snapshot_bound", "snapshot_copied"))
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from ascpipe.kernels.hashing import Spread, spread_of
 from ascpipe.kernels.unique import PART_COLUMNS, dedup_parts, scratch_cells
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import EVAL
 from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import RingView, claim_frame, publish_deduped, submitted_parts
-from ascpipe.words import EVAL
 from ascpipe.workers.runner import Attachment, StreamView, Worker, command
 
 
@@ -62,7 +62,7 @@ class KeyStage:
 
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     """The step of a key worker over all rings of a trainer."""
-    trainer = attachment.bell(layout.BELL_TRAINER)
+    trainer = attachment.bell(structs.BELL_TRAINER)
     spread = spread_of(attachment.hash_seed)
     stages: List[KeyStage] = []
 
@@ -80,7 +80,7 @@ def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     return step
 
 
-main = command("key_worker", layout.BELL_KEY_WORKERS, make_step)
+main = command("key_worker", structs.BELL_KEY_WORKERS, make_step)
 
 if __name__ == "__main__":
     main()

@@ -8,9 +8,9 @@ from typing import Callable, List
 
 import numpy as np
 
-from ascpipe.shm.layout import MAX_FRAMES
+from ascpipe.layout.structs import MAX_FRAMES
+from ascpipe.layout.words import DEDUPED, PLANNED, RETIRED, TOUCHED
 from ascpipe.shm.spans import SpanRing
-from ascpipe.words import DEDUPED, PLANNED, RETIRED, TOUCHED
 from ascpipe.workers.runner import StreamView
 
 _SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run

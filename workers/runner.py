@@ -15,7 +15,9 @@ import numpy as np
 
 from ascpipe.control import fdsocket
 from ascpipe.errors import ConnectionClosedError
-from ascpipe.shm import layout, segment
+from ascpipe.layout import structs
+from ascpipe.layout.words import WAIT_BATCH
+from ascpipe.shm import segment
 from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import RingView, TableView
 from ascpipe.shm.spans import SpanRing
@@ -121,7 +123,7 @@ class Attachment:
 
     def bells_of_tables(self, numbers: List[int]) -> List[Bell]:
         """The bells of the workers that serve these tables, each once."""
-        return [self.bell(layout.BELL_TABLE_WORKERS + worker)
+        return [self.bell(structs.BELL_TABLE_WORKERS + worker)
                 for worker in sorted({self.workers[number] for number in numbers})]
 
 
@@ -143,7 +145,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     if attachment.spans is not None:
         from ascpipe.workers.recording import recorded  # for those who record alone
 
-        kind = "key" if bell_index < layout.BELL_TABLE_WORKERS else "table"
+        kind = "key" if bell_index < structs.BELL_TABLE_WORKERS else "table"
         step = recorded(step, SpanRing(*attachment.spans, kind, worker.number), kind, attachment.streams)
     fdsocket.send(channel, {"verb": "attached"})
     poller = select.poll()
@@ -156,7 +158,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
         while not is_spoken_to():
             while step():
                 pass
-            bell.says(layout.WAIT_BATCH)
+            bell.says(WAIT_BATCH)
             bell.wait(lambda: step() > 0, is_spoken_to, _IDLE_S, _LONGEST_SLICE_S)
         body, fds = fdsocket.receive(channel, _READ_S)
         if body["verb"] == "add_stream":

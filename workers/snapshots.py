@@ -10,14 +10,14 @@ that an entry without trained state becomes a name (``touch.name_keys``), and a 
 it may see there of such an entry, in whatever order, is FREE or NAMED, until a record makes it TRAINED; and for that
 it got an image first.
 """
-from ascpipe.shm import layout
-from ascpipe.shm.atomics import exchange_i64, load_acquire_i64
+from ascpipe.kernels.atomics import exchange_i64, load_acquire_i64
+from ascpipe.layout import structs
 from ascpipe.shm.ring import TableView
 from ascpipe.tables.records import Record
 from ascpipe.tables.snapshot import NO_ROOM, Images
 
 _BOUND, _COPIED, _LOGGED = (
-    layout.TABLE.fields[name][1] // 8 for name in ("snapshot_bound", "snapshot_copied", "snapshot_logged"))
+    structs.TABLE.fields[name][1] // 8 for name in ("snapshot_bound", "snapshot_copied", "snapshot_logged"))
 
 
 class Snapshots:

@@ -7,10 +7,10 @@ from typing import Callable, Dict, List, Optional, Union
 import numpy as np
 
 from ascpipe.kernels.hashing import spread_of
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.shm.ring import Place
 from ascpipe.tables.table import Table
-from ascpipe.words import EVAL, TRAIN
 from ascpipe.workers.cuts import Bells, CutStage, truth_of
 from ascpipe.workers.eval_stage import EvalStage, Questions
 from ascpipe.workers.runner import Attachment, StreamView, Worker, command
@@ -50,7 +50,7 @@ class _Served:
 
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     """The step of a table worker over the tables it serves."""
-    bells = Bells(attachment.bell(layout.BELL_TRAINER).ring, attachment.bell(layout.BELL_PUMP).ring)
+    bells = Bells(attachment.bell(structs.BELL_TRAINER).ring, attachment.bell(structs.BELL_PUMP).ring)
     served: Dict[int, _Served] = {}
     stages: List[Stage] = []  # of whole streams
 
@@ -90,7 +90,7 @@ def _training_place(attachment: Attachment, table: int) -> Optional[Place]:
     return None
 
 
-main = command("table_worker", layout.BELL_TABLE_WORKERS, make_step)
+main = command("table_worker", structs.BELL_TABLE_WORKERS, make_step)
 
 if __name__ == "__main__":
     main()

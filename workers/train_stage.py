@@ -9,13 +9,13 @@ from typing import Callable, Dict, List
 import numpy as np
 
 from ascpipe.kernels import next_action
-from ascpipe.shm import layout
-from ascpipe.shm.atomics import compare_exchange_u32, exchange_u32, load_acquire_i64, store_release_i64
+from ascpipe.kernels.atomics import compare_exchange_u32, exchange_u32, load_acquire_i64, store_release_i64
+from ascpipe.layout import structs
+from ascpipe.layout.words import DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
 from ascpipe.shm.ring import PartView, Place, TableView
 from ascpipe.tables import state
 from ascpipe.tables.records import Batch, Record
 from ascpipe.tables.table import Table
-from ascpipe.words import DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
 from ascpipe.workers.cuts import Bells, Cuts
 from ascpipe.workers.snapshots import Snapshots
 from ascpipe.workers.stage import Stage
@@ -201,11 +201,11 @@ class TrainStage(Stage):
         exchange_u32(self._ring.words, self._ring.word_index(self._column, number), word)
 
     def _ticket(self, number: int) -> int:
-        return int(self._ring.frames[number % layout.MAX_FRAMES]["ticket"])
+        return int(self._ring.frames[number % structs.MAX_FRAMES]["ticket"])
 
     def _batch(self, number: int, part: PartView) -> Batch:
         n = part["unique_count"]
-        frame = self._ring.frames[number % layout.MAX_FRAMES]
+        frame = self._ring.frames[number % structs.MAX_FRAMES]
         return Batch(*_record_arrays(part, n, n, n), number, min(int(frame["ticket"]) & _SEQUENCE, _MOST_INT32),
                      int(frame["timestamp"]), part.array("unique", n), part.array("occurrences", n))
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Sequence
 import numpy as np
 
 from ascpipe.kernels.next_action import FLAGS, IS_LOADING, NOTHING, PLAN, RETIRE, TOUCH
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import PLANNED, RETIRED, TOUCHED
 from ascpipe.shm.ring import RingView
-from ascpipe.words import PLANNED, RETIRED, TOUCHED
 from ascpipe.workers.frames import (
     ALONE,
     LEAVE,
@@ -49,7 +49,7 @@ class Look:
         self.tables_at = np.array([ring.table_index(column) for column in columns], np.int64)
         self.flags = np.zeros((count, FLAGS), np.bool_)
         self.loading = 0
-        self._frames = np.zeros((count, 3, layout.MAX_FRAMES), np.int64)
+        self._frames = np.zeros((count, 3, structs.MAX_FRAMES), np.int64)
         self._counts = np.zeros((4, count), np.int64)
         self.actions, self.numbers = np.zeros((2, count), np.int64)
 

@@ -217,7 +217,7 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
     Args:
         daemon: name of the daemon; else $ASCPIPE_NAME.  Without either: the one named ``default`` if it runs,
             is ours and is free, else a private one that ends with this process.
-        layout: ``ascpipe.shm.layout.layout_hash()``.
+        layout: ``ascpipe.layout.structs.layout_hash()``.
         begun: what ``begin`` has started; used for a private daemon, or ended.
 
     Raises:

@@ -66,7 +66,7 @@ def sources_digest() -> str:
 
 def _sources() -> Iterator[str]:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for folder in (os.path.join(package, part) for part in ("kernels", "shm")):
+    for folder in (os.path.join(package, part) for part in ("kernels", "shm", "layout")):
         for name in sorted(os.listdir(folder)):
             if name.endswith(".py"):
                 yield os.path.join(folder, name)
@@ -76,4 +76,3 @@ def _sources() -> Iterator[str]:
     if not os.path.isdir(workers):  # an editable install: where `package-dir` has it
         workers = os.path.join(os.path.dirname(package), "workers")
     yield os.path.join(workers, "frames.py")
-    yield os.path.join(package, "words.py")  # its numbers are constants in the compiled code

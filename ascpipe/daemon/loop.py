@@ -30,8 +30,8 @@ from ascpipe.errors import (
     VersionError,
     WrongStateError,
 )
+from ascpipe.layout import structs
 from ascpipe.names import RunDir
-from ascpipe.shm import layout
 from ascpipe.shm.memory import Places
 from ascpipe.shm.segment import SHM_DIR
 
@@ -220,7 +220,7 @@ class Daemon:
     def _note_pid(self, worker: Worker) -> None:
         """Say in shared memory which process waits at the worker's bell."""
         if self._memory is not None:
-            base = layout.BELL_KEY_WORKERS if worker.kind == KEY else layout.BELL_TABLE_WORKERS
+            base = structs.BELL_KEY_WORKERS if worker.kind == KEY else structs.BELL_TABLE_WORKERS
             self._memory.set_pid(base + worker.index, self._supervisor.pid(worker))
 
     # ---- verbs
@@ -235,8 +235,8 @@ class Daemon:
             self._server.refuse(peer, request.id, DaemonError("{}: {}".format(request.verb, error)))
 
     def _register(self, body: messages.Register) -> Dict[str, Any]:
-        if body.layout != layout.layout_hash():
-            raise VersionError(body.version, body.layout, __version__, layout.layout_hash())
+        if body.layout != structs.layout_hash():
+            raise VersionError(body.version, body.layout, __version__, structs.layout_hash())
         if self._life.state in states.HAS_TRAINER:
             raise BusyError(self._run.name, self._trainer_pid, self._trainer_since)
         self._trainer = self._lifelines.take(body.pid, body.token)
@@ -251,8 +251,8 @@ class Daemon:
             raise WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
         self._memory = SessionMemory(body, self._settings, self._run_number, self._places,
                                      private=self._private)
-        self._memory.set_pid(layout.BELL_TRAINER, self._trainer_pid)
-        self._memory.set_pid(layout.BELL_PUMP, self._trainer_pid)
+        self._memory.set_pid(structs.BELL_TRAINER, self._trainer_pid)
+        self._memory.set_pid(structs.BELL_PUMP, self._trainer_pid)
         sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
         try:
             fdsocket.send(self._trainer.sock, {"verb": "segments"}, self._memory.fds())

@@ -6,7 +6,8 @@ has set it; else they begin small and get memory as batches need it (``tfops/src
 from typing import NamedTuple
 
 from ascpipe.config import Settings
-from ascpipe.shm import layout, memory
+from ascpipe.layout import structs
+from ascpipe.shm import memory
 
 _FIRST_BYTES = 1 << 20  # some batches of a small program
 _MOST_BYTES = 1 << 42  # as of the setting; also where no limit is known
@@ -45,5 +46,5 @@ def ring_sizes(settings: Settings, *, private: bool, places: memory.Places) -> R
     if not private or settings.is_given("ring_bytes"):
         return RingSizes(settings.ring_bytes, settings.ring_bytes, 0, 0, private)
     share = memory.limit_bytes(places) // 100 * settings.ring_percent
-    most = layout.align(max(_FIRST_BYTES, min(share, _MOST_BYTES)), layout.PAGE)
+    most = structs.align(max(_FIRST_BYTES, min(share, _MOST_BYTES)), structs.PAGE)
     return RingSizes(_FIRST_BYTES, most, min(settings.ring_bytes, most), most, private)

@@ -12,7 +12,9 @@ from ascpipe.config import Settings
 from ascpipe.control import messages
 from ascpipe.daemon.ring_sizes import RingSizes, ring_sizes
 from ascpipe.errors import AscpipeError, number_of
-from ascpipe.shm import bell, layout, memory, segment
+from ascpipe.layout import structs
+from ascpipe.layout.words import SUBMITTED
+from ascpipe.shm import bell, memory, segment
 
 Array = "np.ndarray[Any, Any]"
 
@@ -50,9 +52,9 @@ def entry_capacity(table: messages.Table) -> int:
     return min(_MAX_ENTRIES, rows + max(_WINDOW_ENTRIES, rows // 8))
 
 
-def shape_of(table: messages.Table) -> layout.TableShape:
+def shape_of(table: messages.Table) -> structs.TableShape:
     """Where the pieces of a table's segment lie."""
-    return layout.table_shape(table.device_rows, entry_capacity(table), table.home_rows, table.row_floats)
+    return structs.table_shape(table.device_rows, entry_capacity(table), table.home_rows, table.row_floats)
 
 
 class SessionMemory:
@@ -77,12 +79,12 @@ class SessionMemory:
         rings = [self._ring_shape(stream) for stream in start.streams]
         tables = [shape_of(table) for table in start.tables]
         # entries, home rows and logs, and rings that grow, get their memory later, as they are used
-        need = layout.SESSION_BYTES + sum(map(self._present, rings)) + sum(s.entries_offset for s in tables)
+        need = structs.SESSION_BYTES + sum(map(self._present, rings)) + sum(s.entries_offset for s in tables)
         what = "{} rings and {} tables".format(len(rings), len(tables))
         self.use_memfd = memory.preflight(need, what, places)
         self._segments: List[Segment] = []
         try:
-            self.session = self._make(layout.SESSION_BYTES, "the session")
+            self.session = self._make(structs.SESSION_BYTES, "the session")
             self.rings = [self._make_ring(shape, stream, use_memfd=self.use_memfd)
                           for shape, stream in zip(rings, start.streams)]
             self.tables = [self._make(shape.total_bytes, "table {!r}".format(table.name), shape.entries_offset)
@@ -109,14 +111,14 @@ class SessionMemory:
         self.rings.append(made)
         return made
 
-    def _ring_shape(self, stream: messages.Stream) -> layout.RingShape:
-        return layout.ring_shape(len(stream.tables), self._ring_sizes.reserved)
+    def _ring_shape(self, stream: messages.Stream) -> structs.RingShape:
+        return structs.ring_shape(len(stream.tables), self._ring_sizes.reserved)
 
-    def _present(self, shape: layout.RingShape) -> int:
+    def _present(self, shape: structs.RingShape) -> int:
         """Bytes of a ring that have memory from the start."""
-        return layout.align(shape.arena_offset + self._ring_sizes.first, layout.PAGE)
+        return structs.align(shape.arena_offset + self._ring_sizes.first, structs.PAGE)
 
-    def _make_ring(self, shape: layout.RingShape, stream: messages.Stream, *, use_memfd: bool) -> Segment:
+    def _make_ring(self, shape: structs.RingShape, stream: messages.Stream, *, use_memfd: bool) -> Segment:
         made = self._make(shape.total_bytes, _name_of(stream), self._present(shape),
                           use_memfd=self._ring_sizes.use_memfd(use_memfd, self._places))
         _write_ring(made, shape, self._present(shape), stream, self._settings)
@@ -208,10 +210,10 @@ class SessionMemory:
 
     def fail(self, error: AscpipeError) -> None:
         """Tell everybody that the session is over; the first failure stays."""
-        header = self.session.view(layout.SESSION)[0]
+        header = self.session.view(structs.SESSION)[0]
         if header["failed"]:
             return
-        text = _cut(str(error), layout.FAILURE_TEXT_BYTES)
+        text = _cut(str(error), structs.FAILURE_TEXT_BYTES)
         header["failure_text"] = text
         header["failure_bytes"] = len(text)
         header["failed"] = number_of(error.code)
@@ -220,19 +222,19 @@ class SessionMemory:
     def clear_claims(self, generation: int) -> None:
         """Frames that a key worker claimed and did not finish may be claimed again; only after it was reaped."""
         for ring in self.rings:
-            header = ring.view(layout.RING)[0]
-            claims = ring.view(layout.FRAME, int(header["frames_offset"]), layout.MAX_FRAMES)["claim"]
-            words = ring.view(layout.RING_TABLE, int(header["tables_offset"]), int(header["table_count"]))["words"]
-            for place in range(layout.MAX_FRAMES):
+            header = ring.view(structs.RING)[0]
+            claims = ring.view(structs.FRAME, int(header["frames_offset"]), structs.MAX_FRAMES)["claim"]
+            words = ring.view(structs.RING_TABLE, int(header["tables_offset"]), int(header["table_count"]))["words"]
+            for place in range(structs.MAX_FRAMES):
                 # The words first: a frame that is not deduped and is the dead worker's cannot change hands,
                 # while one that it had finished may be given back and filled anew at any time.
-                if (words[:, place] == layout.SUBMITTED).any() and claims[place] == generation:
+                if (words[:, place] == SUBMITTED).any() and claims[place] == generation:
                     claims[place] = 0
         self.ring_all()  # the worker may have published something and not rung for it
 
     def ring_all(self) -> None:
         """Wake everybody."""
-        for index in range(layout.BELLS):
+        for index in range(structs.BELLS):
             bell.ring_plain(self.session.array, index)
 
     def close(self) -> None:
@@ -248,7 +250,7 @@ class SessionMemory:
                 for stream, ring in zip(self.start.streams, self.rings)]
 
     def _bell(self, index: int) -> Any:
-        return self.session.view(layout.BELL, layout.SESSION_BELLS_OFFSET + index * layout.BELL.itemsize)[0]
+        return self.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET + index * structs.BELL.itemsize)[0]
 
 
 def _cut(text: str, size: int) -> bytes:
@@ -261,39 +263,39 @@ def _name_of(stream: messages.Stream) -> str:
 
 
 def _write_session(made: Segment, run: int, rings: RingSizes) -> None:
-    header = made.view(layout.SESSION)[0]
-    for record in made.view(layout.BELL, layout.SESSION_BELLS_OFFSET, layout.BELLS):
+    header = made.view(structs.SESSION)[0]
+    for record in made.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS):
         record["waits_table"] = -1
-    header["magic"], header["run"] = layout.MAGIC, run
+    header["magic"], header["run"] = structs.MAGIC, run
     header["rings_ample"], header["rings_most"], header["is_private"] = rings.ample, rings.most, rings.private
-    header["version"] = layout.VERSION
+    header["version"] = structs.VERSION
 
 
-def _write_ring(made: Segment, shape: layout.RingShape, present: int, stream: messages.Stream,
+def _write_ring(made: Segment, shape: structs.RingShape, present: int, stream: messages.Stream,
                 settings: Settings) -> None:
     fields: List[Tuple[str, int]] = [
-        ("magic", layout.MAGIC), ("stream", stream.stream), ("channel", stream.channel),
+        ("magic", structs.MAGIC), ("stream", stream.stream), ("channel", stream.channel),
         ("frame_count", settings.ring_frames), ("table_count", len(stream.tables)),
         ("look_ahead", settings.look_ahead), ("plan_ahead", settings.plan_ahead),
         ("arena_offset", shape.arena_offset), ("arena_bytes", present - shape.arena_offset),
         ("frames_offset", shape.frames_offset), ("tables_offset", shape.tables_offset),
     ]
-    places = made.view(layout.RING_TABLE, shape.tables_offset, len(stream.tables))
+    places = made.view(structs.RING_TABLE, shape.tables_offset, len(stream.tables))
     for place, table in zip(places, stream.tables):
         place["table"] = table
         place["worker"] = table % settings.table_workers
-    _write_header(made.view(layout.RING)[0], fields)
+    _write_header(made.view(structs.RING)[0], fields)
 
 
-def _write_table(made: Segment, shape: layout.TableShape, table: messages.Table) -> None:
+def _write_table(made: Segment, shape: structs.TableShape, table: messages.Table) -> None:
     slots = made.view(np.dtype("<i4"), shape.slots_offset, table.device_rows)
     slots[:] = -1
-    _write_header(made.view(layout.TABLE)[0], [
-        ("magic", layout.MAGIC), ("table", table.table), ("dim", table.dim), ("device_rows", table.device_rows),
+    _write_header(made.view(structs.TABLE)[0], [
+        ("magic", structs.MAGIC), ("table", table.table), ("dim", table.dim), ("device_rows", table.device_rows),
         ("entry_capacity", entry_capacity(table)), ("entries_offset", shape.entries_offset),
         ("slots_offset", shape.slots_offset), ("home_offset", shape.home_offset), ("home_capacity", table.home_rows),
         ("row_floats", table.row_floats), ("log_offset", shape.log_offset),
-        ("log_capacity", layout.log_capacity(entry_capacity(table))),
+        ("log_capacity", structs.log_capacity(entry_capacity(table))),
         ("access_threshold", table.access_threshold), ("counting", 1),
         ("faae_coefficient", table.faae_coefficient), ("eviction_threshold", table.eviction_threshold),
     ])
@@ -302,4 +304,4 @@ def _write_table(made: Segment, shape: layout.TableShape, table: messages.Table)
 def _write_header(header: Any, fields: List[Tuple[str, int]]) -> None:
     for name, value in fields:
         header[name] = value
-    header["version"] = layout.VERSION  # last: whoever sees it may read the rest
+    header["version"] = structs.VERSION  # last: whoever sees it may read the rest

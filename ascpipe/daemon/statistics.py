@@ -2,9 +2,10 @@
 from typing import Any, Dict, List, Optional
 
 from ascpipe.daemon.session_memory import SessionMemory
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import EVAL, TRAIN, WAIT_SENTENCES
 
-CHANNEL_NAMES = {layout.TRAIN: "train", layout.EVAL: "eval"}
+CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval"}
 
 
 def describe_memory(memory: Optional[SessionMemory], key_workers: int, table_workers: int) -> Dict[str, Any]:
@@ -13,8 +14,8 @@ def describe_memory(memory: Optional[SessionMemory], key_workers: int, table_wor
         return {"tables": [], "rings": [], "waits": []}
     names = {table.table: table.name for table in memory.start.tables}
     return {
-        "tables": [_table(made.view(layout.TABLE)[0], names) for made in memory.tables],
-        "rings": [_ring(made.view(layout.RING)[0]) for made in memory.rings],
+        "tables": [_table(made.view(structs.TABLE)[0], names) for made in memory.tables],
+        "rings": [_ring(made.view(structs.RING)[0]) for made in memory.rings],
         "waits": _waits(memory, key_workers, table_workers, names),
     }
 
@@ -31,7 +32,7 @@ def _table(header: Any, names: Dict[int, str]) -> Dict[str, Any]:
     fields["name"] = names[fields["table"]]
     fields["keys"] = fields["rows"]
     fields["home_rows"] = int(header["home_capacity"])
-    fields["host_bytes"] = int(header["entries_ready"]) * layout.ENTRY.itemsize + \
+    fields["host_bytes"] = int(header["entries_ready"]) * structs.ENTRY.itemsize + \
         int(header["homes_ready"]) * int(header["row_floats"]) * 4
     fields["save_waits"] = int(header["save_waits"]) + int(header["snapshot_waits"])
     fields["hit_rate"] = hit_rate(fields)
@@ -50,17 +51,17 @@ def _ring(header: Any) -> Dict[str, Any]:
 
 def _waits(memory: SessionMemory, key_workers: int, table_workers: int, names: Dict[int, str]) -> List[Dict[str, Any]]:
     """One line per bell of somebody who is there."""
-    owners = [(layout.BELL_TRAINER, "trainer"), (layout.BELL_PUMP, "pump")]
-    owners += [(layout.BELL_KEY_WORKERS + i, "key worker {}".format(i)) for i in range(key_workers)]
-    owners += [(layout.BELL_TABLE_WORKERS + i, "table worker {}".format(i)) for i in range(table_workers)]
-    bells = memory.session.view(layout.BELL, layout.SESSION_BELLS_OFFSET, layout.BELLS)
+    owners = [(structs.BELL_TRAINER, "trainer"), (structs.BELL_PUMP, "pump")]
+    owners += [(structs.BELL_KEY_WORKERS + i, "key worker {}".format(i)) for i in range(key_workers)]
+    owners += [(structs.BELL_TABLE_WORKERS + i, "table worker {}".format(i)) for i in range(table_workers)]
+    bells = memory.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)
     lines = []
     for index, who in owners:
         bell = bells[index]
         waits_for, table = int(bell["waits_for"]), int(bell["waits_table"])
         lines.append({
             "who": who, "asleep": bool(bell["waiting"]), "sleeps": int(bell["sleeps"]), "late": int(bell["late"]),
-            "waits_for": layout.WAIT_SENTENCES.get(waits_for, "?"), "table": names.get(table),
+            "waits_for": WAIT_SENTENCES.get(waits_for, "?"), "table": names.get(table),
             "ticket": int(bell["waits_ticket"]),
         })
     return lines

@@ -1,7 +1,7 @@
 """Columns of an entry, for kernels that see the entries of a table as plain integer arrays.
 
 An entry is 48 bytes; kernels get it twice, as a row of six int64 and as a row of twelve int32 of the
-same memory.  ``tests/house`` compares these numbers with ``ascpipe.shm.layout.ENTRY``.
+same memory.  ``tests/house`` compares these numbers with ``ascpipe.layout.structs.ENTRY``.
 """
 
 INT64_COLUMNS = 6

@@ -21,7 +21,7 @@ from ascpipe.kernels.entry import KEY, STATE
 from ascpipe.kernels.hashing import HASH_BITS, Spread, hash_key, home_cells
 from ascpipe.kernels.lanes import match_lanes
 from ascpipe.kernels.prefetch import prefetch
-from ascpipe.words import FREE
+from ascpipe.layout.words import FREE
 
 LINE_KEYS = 5
 LINE_INT64 = 8

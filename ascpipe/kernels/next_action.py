@@ -5,7 +5,7 @@ The readable version is ``tests/reference/next_action.py``.
 """
 from numba import njit
 
-from ascpipe.words import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
+from ascpipe.layout.words import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
 
 NOTHING = 0
 RETIRE = 1  #: assign the record of a DONE frame to the truth

@@ -9,7 +9,7 @@ from ascpipe.kernels import view as view_columns
 from ascpipe.kernels.entry import COUNT, FREQUENCY, STATE
 from ascpipe.kernels.frequency import next_frequency
 from ascpipe.kernels.view import TAIL, keep_row, prefetch_row
-from ascpipe.words import TRAINED
+from ascpipe.layout.words import TRAINED
 
 # places of ``rules``
 HAS_HOMES = 0  # 1 = a key's row has its home row, 0 = it is on the device alone

@@ -9,7 +9,7 @@ from numba import njit
 from ascpipe.kernels.entry import COUNT, FREQUENCY, HOME, INT64_COLUMNS, LAST, SLOT, STATE, TIMESTAMP
 from ascpipe.kernels.prefetch import prefetch
 from ascpipe.kernels.view import AHEAD, MASK
-from ascpipe.words import FREE, NAMED, SLOT_HOME, SLOT_NONE, TRAINED
+from ascpipe.layout.words import FREE, NAMED, SLOT_HOME, SLOT_NONE, TRAINED
 
 
 @njit("void(int32[::1], int32[::1], int32[:, ::1], int32[::1])", cache=True, nogil=True)

@@ -9,7 +9,7 @@ from ascpipe.kernels import view as view_columns
 from ascpipe.kernels.entry import COUNT, FREQUENCY, HOME, KEY, LAST, SLOT, STATE, TIMESTAMP
 from ascpipe.kernels.index import insert_key
 from ascpipe.kernels.view import prefetch_row
-from ascpipe.words import FREE, NAMED
+from ascpipe.layout.words import FREE, NAMED
 
 _NONE = np.uint64(0)
 _ROW = np.uint64(view_columns.INT64_COLUMNS)

@@ -15,7 +15,7 @@ from numba import njit
 
 from ascpipe.kernels import entry as truth
 from ascpipe.kernels.prefetch import prefetch
-from ascpipe.words import FREE, NAMED, TRAINED
+from ascpipe.layout.words import FREE, NAMED, TRAINED
 
 # columns of ``view`` and ``masks``
 MASK = 0

@@ -17,22 +17,23 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ascpipe.shm import layout, syscalls
+from ascpipe.layout import structs
+from ascpipe.shm import syscalls
 
 SLICE_S = 0.05  #: longest sleep without a look at `stop`, where the owner does not allow for longer ones
 _GRACE_S = 0.02  # a publisher may have been preempted between publishing and ringing
 _LEAST_SPIN_NS = 20_000  # after a wait that was shorter
 
-_FUTEX = layout.BELL.fields["futex"][1] // 4
-_WAITING = layout.BELL.fields["waiting"][1] // 4
+_FUTEX = structs.BELL.fields["futex"][1] // 4
+_WAITING = structs.BELL.fields["waiting"][1] // 4
 
 
 def _bell_words(session: "np.ndarray[Any, Any]", index: int) -> "np.ndarray[Any, Any]":
     """uint32[16]: the bell with number ``index`` of a session segment (uint8[session bytes])."""
-    if not 0 <= index < layout.BELLS:
-        raise IndexError("bell {} is outside [0, {})".format(index, layout.BELLS))
-    start = layout.SESSION_BELLS_OFFSET + index * layout.BELL.itemsize
-    return session[start:start + layout.BELL.itemsize].view(np.uint32)
+    if not 0 <= index < structs.BELLS:
+        raise IndexError("bell {} is outside [0, {})".format(index, structs.BELLS))
+    start = structs.SESSION_BELLS_OFFSET + index * structs.BELL.itemsize
+    return session[start:start + structs.BELL.itemsize].view(np.uint32)
 
 
 def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
@@ -53,18 +54,18 @@ class Bell:
     """One bell of a session segment, for its owner (``wait``, ``says``) or for others (``ring``).
 
     Args:
-        session_buffer: uint8[layout.SESSION_BYTES], the mapped session segment.
-        index: ``layout.BELL_*``.
+        session_buffer: uint8[structs.SESSION_BYTES], the mapped session segment.
+        index: ``structs.BELL_*``.
         spin_us: how long ``wait`` looks again and again before it sleeps, at most, in microseconds.
     """
 
     def __init__(self, session_buffer: "np.ndarray[Any, Any]", index: int, spin_us: int = 0) -> None:
         # Imported here because the supervisor uses this file and must not load numba.
-        from ascpipe.shm import atomics
+        from ascpipe.kernels import atomics
 
         self._atomics = atomics
         self._words = _bell_words(session_buffer, index)
-        self._fields = self._words.view(layout.BELL)[0]
+        self._fields = self._words.view(structs.BELL)[0]
         self._futex_address = self._words.ctypes.data + 4 * _FUTEX
         self._spin_ns = self._most_spin_ns = spin_us * 1000
 
@@ -75,7 +76,7 @@ class Bell:
             syscalls.futex_wake(self._futex_address)
 
     def says(self, waits_for: int, table: int = -1, ticket: int = 0) -> None:
-        """Tell ``ascpipe status`` what the owner waits for: ``layout.WAIT_*``, table number, ticket."""
+        """Tell ``ascpipe status`` what the owner waits for: ``structs.WAIT_*``, table number, ticket."""
         self._fields["waits_table"] = table
         self._fields["waits_ticket"] = ticket
         self._fields["waits_for"] = waits_for

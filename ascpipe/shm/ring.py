@@ -8,26 +8,26 @@ from typing import List, NamedTuple, Tuple
 import numpy as np
 from numba import njit
 
-from ascpipe.shm import layout
-from ascpipe.shm.atomics import compare_exchange_u32, load_acquire_i64, load_acquire_u32
+from ascpipe.kernels.atomics import compare_exchange_u32, load_acquire_i64, load_acquire_u32
+from ascpipe.layout import structs
+from ascpipe.layout.words import DEDUPED, SUBMITTED
 from ascpipe.shm.growth import Growth
-from ascpipe.words import DEDUPED, SUBMITTED
 
-_HEAD = layout.RING.fields["head"][1] // 8
-_TAIL = layout.RING.fields["tail"][1] // 8
-_CLOSED = layout.FRAME.fields["closed"][1] // 4
-_TRAINED = layout.FRAME.fields["trained"][1] // 4
-_CLAIM = layout.FRAME.fields["claim"][1] // 4
-_WORDS = layout.RING_TABLE.fields["words"][1] // 4
-_FRAME_WORDS = layout.FRAME.itemsize // 4
-_FRAME_LONGS = layout.FRAME.itemsize // 8
-_TICKET, _OFFSET = (layout.FRAME.fields[name][1] // 8 for name in ("ticket", "offset"))
-_TABLE_WORDS = layout.RING_TABLE.itemsize // 4
-_PART_LONGS = layout.PART.itemsize // 8
-_ID_COUNT, _IDS, _UNIQUE, _RESTORE, _OCCURRENCES, _UNIQUE_COUNT = (layout.PART.fields[name][1] // 8 for name in (
+_HEAD = structs.RING.fields["head"][1] // 8
+_TAIL = structs.RING.fields["tail"][1] // 8
+_CLOSED = structs.FRAME.fields["closed"][1] // 4
+_TRAINED = structs.FRAME.fields["trained"][1] // 4
+_CLAIM = structs.FRAME.fields["claim"][1] // 4
+_WORDS = structs.RING_TABLE.fields["words"][1] // 4
+_FRAME_WORDS = structs.FRAME.itemsize // 4
+_FRAME_LONGS = structs.FRAME.itemsize // 8
+_TICKET, _OFFSET = (structs.FRAME.fields[name][1] // 8 for name in ("ticket", "offset"))
+_TABLE_WORDS = structs.RING_TABLE.itemsize // 4
+_PART_LONGS = structs.PART.itemsize // 8
+_ID_COUNT, _IDS, _UNIQUE, _RESTORE, _OCCURRENCES, _UNIQUE_COUNT = (structs.PART.fields[name][1] // 8 for name in (
     "id_count", "ids", "unique", "restore", "occurrences", "unique_count"))
-_FINISHED, _WANTED = (layout.RING_TABLE.fields[name][1] // 8 for name in ("finished", "wanted"))
-_PLACES = layout.MAX_FRAMES
+_FINISHED, _WANTED = (structs.RING_TABLE.fields[name][1] // 8 for name in ("finished", "wanted"))
+_PLACES = structs.MAX_FRAMES
 
 
 @njit("UniTuple(int64, 2)(int64[::1], uint32[::1], int64, int64, int64[::1], int64[::1], int64[::1])", cache=True)
@@ -164,8 +164,8 @@ class PartView:
     """The part of one table in one frame: the fields of PART and the arrays behind it."""
 
     def __init__(self, longs: np.ndarray, words: np.ndarray, frame_offset: int, table_index: int) -> None:
-        start = frame_offset + table_index * layout.PART.itemsize
-        self.fields = longs[start // 8:(start + layout.PART.itemsize) // 8]
+        start = frame_offset + table_index * structs.PART.itemsize
+        self.fields = longs[start // 8:(start + structs.PART.itemsize) // 8]
         self._longs, self._words, self._frame = longs, words, frame_offset
 
     def __getitem__(self, field: str) -> int:
@@ -182,8 +182,8 @@ class PartView:
         return self._words[start // 4:start // 4 + count]
 
 
-_PART_INDEX = {field: place[1] // 8 for field, place in layout.PART.fields.items()}
-_LONG_ARRAYS = frozenset(field for field, size in layout.PART_ARRAYS if size == 8)
+_PART_INDEX = {field: place[1] // 8 for field, place in structs.PART.fields.items()}
+_LONG_ARRAYS = frozenset(field for field, size in structs.PART_ARRAYS if size == 8)
 
 
 class RingView:
@@ -199,11 +199,11 @@ class RingView:
 
     def __init__(self, memory: np.ndarray) -> None:
         """Args: memory: uint8[bytes of the segment], writable."""
-        self.header = memory[:layout.RING.itemsize].view(layout.RING)[0]
+        self.header = memory[:structs.RING.itemsize].view(structs.RING)[0]
         frames, tables = int(self.header["frames_offset"]), int(self.header["tables_offset"])
         count = int(self.header["table_count"])
-        self.frames = memory[frames:frames + _PLACES * layout.FRAME.itemsize].view(layout.FRAME)
-        self.tables = memory[tables:tables + count * layout.RING_TABLE.itemsize].view(layout.RING_TABLE)
+        self.frames = memory[frames:frames + _PLACES * structs.FRAME.itemsize].view(structs.FRAME)
+        self.tables = memory[tables:tables + count * structs.RING_TABLE.itemsize].view(structs.RING_TABLE)
         self.longs, self.words, self.ints = memory.view("<i8"), memory.view("<u4"), memory.view("<i4")
         self.frames_at = frames // 4
         self.tables_at = tables // 4
@@ -227,11 +227,11 @@ class RingView:
 
     def table_field_index(self, table_index: int, field: str) -> int:
         """Index in ``longs`` of a field of the table's RING_TABLE."""
-        return self.table_index(table_index) + layout.RING_TABLE.fields[field][1] // 8
+        return self.table_index(table_index) + structs.RING_TABLE.fields[field][1] // 8
 
     def table_index(self, table_index: int) -> int:
         """Index in ``longs`` of the table's RING_TABLE."""
-        return (self.tables_at * 4 + table_index * layout.RING_TABLE.itemsize) // 8
+        return (self.tables_at * 4 + table_index * structs.RING_TABLE.itemsize) // 8
 
     def is_empty(self) -> bool:
         """Whether the ring has no frame."""
@@ -279,9 +279,9 @@ class TableView:
 
     def __init__(self, memory: np.ndarray, fd: int = -1) -> None:
         """Args: memory: uint8[bytes of the segment], writable.  fd: its descriptor, or -1 if all of it is there."""
-        self.header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
+        self.header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
         self.longs = memory.view("<i8")
-        header, entry = self.header, layout.ENTRY.itemsize
+        header, entry = self.header, structs.ENTRY.itemsize
         capacity, home_capacity, floats = (
             int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
         start, slots, homes = (int(header[name]) for name in ("entries_offset", "slots_offset", "home_offset"))
@@ -290,7 +290,7 @@ class TableView:
         self.entries32 = entries.view("<i4").reshape(capacity, entry // 4)
         self.slot_entries = memory[slots:slots + 4 * int(header["device_rows"])].view("<i4")
         self.homes = memory[homes:homes + 4 * home_capacity * floats].view("<f4").reshape(home_capacity, floats)
-        images, image, log = int(header["log_capacity"]), layout.IMAGE.itemsize, int(header["log_offset"])
+        images, image, log = int(header["log_capacity"]), structs.IMAGE.itemsize, int(header["log_offset"])
         self.log = memory[log:log + images * image].view("<i8").reshape(images, image // 8)
         self._entries_growth = Growth(fd, start, entry, capacity)
         self._log_growth = Growth(fd, log, image, images)

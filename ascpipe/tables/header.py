@@ -1,6 +1,6 @@
 """Fields of a table's header that its steps read and write, as indexes of int64, for compiled code.
 
-``tests/house`` compares these numbers with ``ascpipe.shm.layout.TABLE``, which this layer does not know.
+``tests/house`` compares these numbers with ``ascpipe.layout.structs.TABLE``, which this layer does not know.
 """
 
 HEADER_LONGS = 64

@@ -4,8 +4,8 @@ The first R of N entries have rows: where there are home rows, entry i has home 
 """
 from ascpipe.kernels.entry import STATE
 from ascpipe.kernels.retire import occupy_slots
+from ascpipe.layout.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 from ascpipe.tables.records import Truth
-from ascpipe.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 
 NOT_WRITTEN = -1  #: in place of how many entries were written
 

@@ -4,7 +4,7 @@ from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
-from ascpipe.words import PLAN_OK
+from ascpipe.layout.words import PLAN_OK
 
 
 class Truth(NamedTuple):

@@ -16,6 +16,7 @@ from ascpipe.kernels.touch import leave_window, mark_window, name_keys
 from ascpipe.kernels.view import CHANGE_INT64_COLUMNS, put_keys, put_outs, put_places, undo_changes
 from ascpipe.kernels.view import INT32_COLUMNS as VIEW_INT32_COLUMNS
 from ascpipe.kernels.view import INT64_COLUMNS as VIEW_INT64_COLUMNS
+from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_OK, PLAN_TABLE_FULL
 from ascpipe.tables.header import (
     ACCESS_THRESHOLD,
     COUNTING,
@@ -70,7 +71,6 @@ from ascpipe.tables.state import (
     UNPLANNED,
     VIEW,
 )
-from ascpipe.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_OK, PLAN_TABLE_FULL
 
 _ONE = np.uint64(1)
 

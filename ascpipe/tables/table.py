@@ -20,12 +20,12 @@ from ascpipe.kernels.hashing import Spread
 from ascpipe.kernels.index import KeyIndex
 from ascpipe.kernels.memory import ints_at
 from ascpipe.kernels.retire import evict_entries, resolve_entries
+from ascpipe.layout.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 from ascpipe.tables import lazy, state, steps
 from ascpipe.tables.homes import FreeHomes
 from ascpipe.tables.records import Batch, Record, Truth
 from ascpipe.tables.state import PLACES, address
 from ascpipe.tables.swaps import Swaps
-from ascpipe.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 
 _NO_INTS = np.zeros(0, np.int32)
 

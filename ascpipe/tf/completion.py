@@ -4,13 +4,13 @@ from typing import Dict, List
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
+from ascpipe.layout.words import TRAIN
 from ascpipe.tf import native
 from ascpipe.tf.cuts import eviction_op
 from ascpipe.tf.graph_state import CHANNEL_NAMES, LIVE, Attachment, GraphState
 from ascpipe.tf.slots import OptimizerSlot, optimizer_slots
 from ascpipe.tf.table import Table, outside_scopes
 from ascpipe.tf.table_lookup import TableLookup, repoint
-from ascpipe.words import TRAIN
 
 
 def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]]:

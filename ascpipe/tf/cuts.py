@@ -8,12 +8,12 @@ from typing import Any, List, Optional
 
 import tensorflow as tf
 
+from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD, TRAIN
 from ascpipe.tf import native
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import clean_table_name
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.table import Table, outside_scopes
-from ascpipe.words import CUT_EVICT, CUT_THRESHOLD, TRAIN
 
 
 def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: Optional[str] = None) -> tf.Operation:

@@ -9,12 +9,12 @@ from typing import Dict, List, Mapping, Optional
 
 import numpy as np
 
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import TRAINED
 from ascpipe.tf import native
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.hold import Hold, TableState
 from ascpipe.tf.table_rows import entry_blocks
-from ascpipe.words import TRAINED
 
 
 class FrozenTables:
@@ -69,7 +69,7 @@ class FrozenTables:
 
     def _table(self, name: str, number: int) -> TableState:
         header = self._headers[name]
-        entries = _array(int(header["entries_used"]), layout.ENTRY)
+        entries = _array(int(header["entries_used"]), structs.ENTRY)
         native.call("asc_save_entries", self._save, number, entries.ctypes.data, len(entries))
         homes = _HomeRows(self._save, number, self._home_rows[name], int(header["row_floats"]))
         state = TableState(header, entries, homes, self._device[name])

@@ -9,9 +9,9 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from ascpipe.layout.words import SLOT_FROZEN
 from ascpipe.tf.optimizers.base import has_unique_indices
 from ascpipe.tf.table_lookup import origin_of
-from ascpipe.words import SLOT_FROZEN
 
 _log = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 import logging
 from typing import Dict, Tuple
 
+from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState, Stream
-from ascpipe.words import TRAIN
 
 _log = logging.getLogger(__name__)
 

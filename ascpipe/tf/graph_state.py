@@ -11,11 +11,11 @@ import tensorflow as tf
 from tensorflow.python.framework import func_graph
 from tensorflow.python.framework import function as legacy_function
 
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.dataset_graph import DatasetGraph
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.modify.requests import Requests
 from ascpipe.tf.thresholds import TableThresholds
-from ascpipe.words import EVAL, TRAIN
 
 if TYPE_CHECKING:
     from ascpipe.tf.serving import ServedTables

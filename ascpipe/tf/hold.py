@@ -6,7 +6,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ascpipe.checkpoint.contents import KeyBlock
-from ascpipe.shm import layout
+from ascpipe.layout import structs
 from ascpipe.tf import native
 from ascpipe.tf.clean_up import ended_by
 
@@ -15,7 +15,7 @@ class TableState(NamedTuple):
     """The state of a table.
 
     Attributes:
-        header: the TABLE fields of ``ascpipe/shm/layout.py``.
+        header: the TABLE fields of ``ascpipe/layout/structs.py``.
         entries: ENTRY[n]; ``header["entries_used"]`` of them, the first ones, were ever used.
         homes: float32[home capacity, row floats], or what is indexed like it; a row is the embedding, then each
             optimizer slot.
@@ -31,10 +31,10 @@ class TableState(NamedTuple):
 
 def _in_memory(memory: np.ndarray, device: List[np.ndarray]) -> TableState:
     """Where the state lies in the segment of a table, uint8[bytes]."""
-    header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
+    header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     capacity, homes, floats = (int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
     entries, rows = int(header["entries_offset"]), int(header["home_offset"])
-    return TableState(header, memory[entries:entries + capacity * layout.ENTRY.itemsize].view(layout.ENTRY),
+    return TableState(header, memory[entries:entries + capacity * structs.ENTRY.itemsize].view(structs.ENTRY),
                       memory[rows:rows + 4 * homes * floats].view("<f4").reshape(homes, floats), device)
 
 

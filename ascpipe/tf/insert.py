@@ -5,6 +5,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import native
 from ascpipe.tf.batch import Ids, add_ticket, describe, find_ids, key_of, tensors_of, values_of
 from ascpipe.tf.configuration import Configuration
@@ -13,7 +14,6 @@ from ascpipe.tf.graph_state import Feature, outermost_graph
 from ascpipe.tf.ids import are_ids, as_keys
 from ascpipe.tf.thresholds import require_same
 from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, check_all
-from ascpipe.words import EVAL, TRAIN
 
 _log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ from typing import Any, Collection, Dict, List, NamedTuple, Sequence, Tuple
 import tensorflow as tf
 
 from ascpipe.checkpoint.contents import SlotSpec
+from ascpipe.layout.words import TRAIN
 from ascpipe.tf import native
 from ascpipe.tf.graph_state import GraphState
 from ascpipe.tf.slots import OptimizerSlot
 from ascpipe.tf.table import Table
 from ascpipe.tf.thresholds import Thresholds
-from ascpipe.words import TRAIN
 
 #: (what it is, as the pipeline has it, as the graph has it)
 Fact = Tuple[str, Any, Any]

@@ -4,6 +4,7 @@ from typing import Any, Dict, List, Mapping, Optional, Set, Union
 
 import tensorflow as tf
 
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.batch import Ids, describe, tensors_of
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.dataset_graph import GET_NEXT
@@ -16,7 +17,6 @@ from ascpipe.tf.table import Table
 from ascpipe.tf.table_lookup import TableLookup
 from ascpipe.tf.thresholds import checked_thresholds
 from ascpipe.tf.validation import Instance, Integer, Text, boolean, checked
-from ascpipe.words import EVAL, TRAIN
 
 _log = logging.getLogger(__name__)
 

@@ -3,10 +3,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
+from ascpipe.layout.words import EVAL
 from ascpipe.tf import native
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.table_lookup import TableLookup
-from ascpipe.words import EVAL
 
 
 def lookup_concat(values: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:

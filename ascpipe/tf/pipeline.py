@@ -11,7 +11,9 @@ import tensorflow as tf
 from ascpipe.checkpoint.contents import Position
 from ascpipe.control import messages, trainer_link
 from ascpipe.errors import NotBuiltYetError
-from ascpipe.shm import layout, memory
+from ascpipe.layout import structs
+from ascpipe.layout.words import TRAIN
+from ascpipe.shm import memory
 from ascpipe.tf import native
 from ascpipe.tf.background import Background
 from ascpipe.tf.clean_up import end_quietly
@@ -25,7 +27,6 @@ from ascpipe.tf.hold import hold
 from ascpipe.tf.known_tables import KnownTable, known_tables, require_agreement
 from ascpipe.tf.slots import OptimizerSlot
 from ascpipe.tf.table import MAX_VOCABULARY
-from ascpipe.words import TRAIN
 
 _log = logging.getLogger(__name__)
 
@@ -268,7 +269,7 @@ def _start_graph(configuration: Configuration, graph: tf.Graph) -> None:
 def _start(configuration: Configuration, state: GraphState) -> Pipeline:
     native.ops()  # a missing library is found before a daemon is started
     with contextlib.ExitStack() as undo:
-        link = trainer_link.connect(configuration.daemon, layout=layout.layout_hash(),
+        link = trainer_link.connect(configuration.daemon, layout=structs.layout_hash(),
                                     begun=configuration.take_begun())
         undo.callback(link.close)
         streams = [stream_shape(state, stream) for stream in state.streams()]
@@ -296,7 +297,7 @@ def _with_homes(shape: native.TableShape, slots: Sequence[OptimizerSlot]) -> nat
     shape = shape._replace(row_floats=shape.dim + sum(slot.width for slot in slots))
     if not shape.expands:
         return shape
-    key_bytes = layout.ENTRY.itemsize + 4 * shape.row_floats
+    key_bytes = structs.ENTRY.itemsize + 4 * shape.row_floats
     return shape._replace(home_rows=max(1, min(MAX_VOCABULARY, memory.limit_bytes() // key_bytes)))
 
 

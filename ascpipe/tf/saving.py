@@ -10,7 +10,8 @@ from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.checkpoint.writer import CheckpointWriter
 from ascpipe.errors import OutOfSharedMemoryError
-from ascpipe.shm import layout, memory
+from ascpipe.layout import structs
+from ascpipe.shm import memory
 from ascpipe.tf import deltas, table_rows
 from ascpipe.tf.frozen import FrozenTables
 from ascpipe.tf.hold import Hold, TableState, hold
@@ -153,7 +154,7 @@ def _is_saved(tip: Optional[deltas.Tip], request: SaveRequest, writer: Checkpoin
 
 def _require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: str) -> None:
     """Refuse a save for whose copies there is no memory: a process that takes too much is killed."""
-    needed = sum(layout.ENTRY.itemsize * int(at.header["entries_used"]) for at in tables.values())
+    needed = sum(structs.ENTRY.itemsize * int(at.header["entries_used"]) for at in tables.values())
     needed += sum(4 * (int(at.header["entries_used"]) + int(at.header["homes_ready"]))
                   for at in tables.values() if len(at.homes))
     if not pipeline.background.was_used:  # else the copies of the device rows are there

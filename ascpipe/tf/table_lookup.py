@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import native
 from ascpipe.tf.batch import find_ids
 from ascpipe.tf.configuration import Configuration
@@ -14,7 +15,6 @@ from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.graph_state import CHANNEL_NAMES, Stream
 from ascpipe.tf.missing import dense_restore, with_default_row
 from ascpipe.tf.table import Table, outside_scopes
-from ascpipe.words import EVAL, TRAIN
 
 #: Ops that hand on their first input as it is.
 _PASSING = ("Identity", "StopGradient", "PreventGradient")

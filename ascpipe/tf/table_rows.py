@@ -4,8 +4,8 @@ from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ascpipe.checkpoint.contents import KeyBlock, PartedBlock, columns
+from ascpipe.layout.words import TRAINED
 from ascpipe.tf.hold import TableState
-from ascpipe.words import TRAINED
 
 BLOCK_ENTRIES = 1 << 14  #: so many that what is read of a block is still in the processor's cache when it is written
 

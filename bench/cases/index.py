@@ -34,7 +34,7 @@ def _index(batches: List[np.ndarray], known: np.ndarray) -> Callable[[], object]
     from ascpipe.kernels.entry import INT64_COLUMNS, KEY, STATE
     from ascpipe.kernels.hashing import spread_of
     from ascpipe.kernels.index import KeyIndex
-    from ascpipe.words import TRAINED
+    from ascpipe.layout.words import TRAINED
 
     index = KeyIndex(spread_of(workloads.HASH_SEED), len(known))
     entries = np.zeros((len(known), INT64_COLUMNS), np.int64)

@@ -10,17 +10,21 @@ import numba
 import numpy as np
 import pytest
 
-from ascpipe.shm import bell, layout, segment, syscalls
+from ascpipe.layout import structs
+from ascpipe.layout.words import WAIT_PLAN
+from ascpipe.shm import bell, segment, syscalls
 
 MANY, SOME = 20_000, 3_000
 
 PARTNER = """
 import sys
 import numpy as np
-from ascpipe.shm import atomics, bell, layout, segment
+from ascpipe.kernels import atomics
+from ascpipe.layout import structs
+from ascpipe.shm import bell, segment
 fd, spin_us, plain, rounds = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "plain", int(sys.argv[4])
-memory = segment.map(fd, layout.SESSION_BYTES + 4096)
-words = memory[layout.SESSION_BYTES:].view(np.uint32)
+memory = segment.map(fd, structs.SESSION_BYTES + 4096)
+words = memory[structs.SESSION_BYTES:].view(np.uint32)
 mine, other = bell.Bell(memory, 1, spin_us), bell.Bell(memory, 0, spin_us)
 for turn in range(1, rounds + 1):
     ready = lambda: atomics.load_acquire_u32(words, 0) == turn
@@ -35,9 +39,9 @@ for turn in range(1, rounds + 1):
 def memory():
     fd = syscalls.memfd_create("bells")
     try:
-        os.ftruncate(fd, layout.SESSION_BYTES + 4096)
+        os.ftruncate(fd, structs.SESSION_BYTES + 4096)
         syscalls.add_seals(fd)
-        yield fd, segment.map(fd, layout.SESSION_BYTES + 4096)
+        yield fd, segment.map(fd, structs.SESSION_BYTES + 4096)
     finally:
         os.close(fd)
 
@@ -58,7 +62,7 @@ def partner_command(request, way):
 
 
 def counters(memory, index):
-    words = memory[layout.SESSION_BELLS_OFFSET:layout.SESSION_BYTES].view(layout.BELL)[index]
+    words = memory[structs.SESSION_BELLS_OFFSET:structs.SESSION_BYTES].view(structs.BELL)[index]
     return int(words["sleeps"]), int(words["late"])
 
 
@@ -67,10 +71,10 @@ def counters(memory, index):
     (0, "compiled", MANY), (20, "compiled", SOME), (0, "plain", SOME), (0, "native", SOME), (20, "native", SOME),
 ])
 def test_two_processes_ring_each_other_without_a_lost_wake_up(memory, partner_command, spin_us, way, rounds):
-    from ascpipe.shm import atomics
+    from ascpipe.kernels import atomics
 
     fd, array = memory
-    words = array[layout.SESSION_BYTES:].view(np.uint32)
+    words = array[structs.SESSION_BYTES:].view(np.uint32)
     arguments = [str(fd), str(spin_us), way, str(rounds)]
     partner = subprocess.Popen([*partner_command, *arguments], pass_fds=[fd])
     try:
@@ -133,12 +137,12 @@ def test_a_stop_is_seen_without_a_ring(memory):
 
 def test_what_the_owner_waits_for_can_be_read_by_others(memory):
     _, array = memory
-    bell.Bell(array, 3).says(layout.WAIT_PLAN, 2, 41)
-    told = array[layout.SESSION_BELLS_OFFSET:layout.SESSION_BYTES].view(layout.BELL)[3]
-    assert (told["waits_for"], told["waits_table"], told["waits_ticket"]) == (layout.WAIT_PLAN, 2, 41)
+    bell.Bell(array, 3).says(WAIT_PLAN, 2, 41)
+    told = array[structs.SESSION_BELLS_OFFSET:structs.SESSION_BYTES].view(structs.BELL)[3]
+    assert (told["waits_for"], told["waits_table"], told["waits_ticket"]) == (WAIT_PLAN, 2, 41)
 
 
-@pytest.mark.parametrize("index", [-1, layout.BELLS])
+@pytest.mark.parametrize("index", [-1, structs.BELLS])
 def test_there_is_no_bell_outside_the_session(memory, index):
     with pytest.raises(IndexError):
         bell.ring_plain(memory[1], index)

@@ -7,7 +7,8 @@ import pytest
 from ascpipe import names
 from ascpipe.control import fdsocket, trainer_link
 from ascpipe.errors import SupervisorGoneError
-from ascpipe.shm import layout, segment
+from ascpipe.layout import structs
+from ascpipe.shm import segment
 from tests.support.daemons import LAYOUT, DaemonProcess, is_alive, small_session, start_trainer, use_standins
 from tests.support.waiting import wait_until
 
@@ -36,11 +37,11 @@ class Session:
 
     @property
     def failed(self):
-        return int(self.memory[:layout.SESSION.itemsize].view(layout.SESSION)[0]["failed"])
+        return int(self.memory[:structs.SESSION.itemsize].view(structs.SESSION)[0]["failed"])
 
     @property
     def failure_text(self):
-        header = self.memory[:layout.SESSION.itemsize].view(layout.SESSION)[0]
+        header = self.memory[:structs.SESSION.itemsize].view(structs.SESSION)[0]
         text = bytes(header["failure_text"])
         assert len(text) == header["failure_bytes"]
         return text.decode()
@@ -158,9 +159,9 @@ def test_a_killed_key_worker_is_replaced_and_its_claims_are_cleared(daemon, star
     session = start("unit")
     worker = daemon.wait_attached()["key", 0]
     ring = segment.map(*session.pieces.streams[0])
-    header = ring[:layout.RING.itemsize].view(layout.RING)[0]
+    header = ring[:structs.RING.itemsize].view(structs.RING)[0]
     offset = int(header["frames_offset"])
-    frames = ring[offset:offset + layout.MAX_FRAMES * layout.FRAME.itemsize].view(layout.FRAME)
+    frames = ring[offset:offset + structs.MAX_FRAMES * structs.FRAME.itemsize].view(structs.FRAME)
     frames["claim"][3], frames["claim"][5] = worker["generation"], worker["generation"] + 1000
     os.kill(worker["pid"], signal.SIGKILL)
     wait_until(lambda: frames["claim"][3] == 0, LEFT_WITHIN_S)
@@ -187,7 +188,7 @@ def test_a_worker_killed_while_idle_is_replaced_and_a_later_failure_rings_every_
     wait_until(lambda: daemon.workers("key")[0]["pid"] not in (0, pid))
     session = start("unit", "restart-False")
     workers = daemon.wait_attached()
-    bells = session.memory[layout.SESSION_BELLS_OFFSET:].view(layout.BELL)[:layout.BELLS]
+    bells = session.memory[structs.SESSION_BELLS_OFFSET:].view(structs.BELL)[:structs.BELLS]
     before = bells["futex"].copy()
     os.kill(workers["table", 0]["pid"], signal.SIGBUS)
     wait_until(lambda: session.failed)

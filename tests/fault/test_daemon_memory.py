@@ -7,7 +7,8 @@ import pytest
 
 from ascpipe.control import messages, trainer_link
 from ascpipe.errors import OutOfSharedMemoryError
-from ascpipe.shm import layout, segment, syscalls
+from ascpipe.layout import structs
+from ascpipe.shm import segment, syscalls
 from tests.support.daemons import LAYOUT, RING_BYTES, ROOT, DaemonProcess, small_session, use_standins
 
 GIB = 1 << 30
@@ -54,7 +55,7 @@ def test_where_dev_shm_is_small_sealed_memfds_take_its_place(places, link):
     (places / "shm").rmdir()
     pieces = link().start(*small_session())
     assert kinds(pieces) == {True}
-    assert segment.map(*pieces.session)[:layout.SESSION.itemsize].view(layout.SESSION)[0]["magic"] == layout.MAGIC
+    assert segment.map(*pieces.session)[:structs.SESSION.itemsize].view(structs.SESSION)[0]["magic"] == structs.MAGIC
 
 
 def test_a_memory_limit_that_is_too_small_is_an_error_with_numbers_and_the_daemon_goes_on(places, link):

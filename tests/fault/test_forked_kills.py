@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ascpipe.kernels.atomics import exchange_u32
 from ascpipe.kernels.entry import COUNT, STATE
-from ascpipe.shm.atomics import exchange_u32
+from ascpipe.layout.words import DONE, RETIRED, TOUCHED, TRAINED
 from ascpipe.tables.table import Table
-from ascpipe.words import DONE, RETIRED, TOUCHED, TRAINED
 from ascpipe.workers.train_stage import TrainStage
 from tests.support.forked_sim import USUAL, ForkedSim, Plan, Settings
 from tests.support.pause_points import POINTS, Board

@@ -1,7 +1,7 @@
 """A table worker is killed between any two stores of a load, its own or the trainer's: the load is done once."""
 import pytest
 
-from ascpipe.words import RETIRED
+from ascpipe.layout.words import RETIRED
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_load import Checkpoint, Saved
 from tests.support.sim_ring import Home

@@ -6,9 +6,9 @@ seed.  The orders are those of the protocol model (``tests/model``).
 import numpy as np
 import pytest
 
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import CLAIMED, PLANNED, RETIRED, TOUCHED
 from ascpipe.shm.ring import read_frames
-from ascpipe.words import CLAIMED, PLANNED, RETIRED, TOUCHED
 from tests.support.any_schedule import AnySchedule
 from tests.support.pipeline_sim import Sim
 from tests.support.store_pauses import Killed, Pauses
@@ -102,9 +102,9 @@ def test_a_cut_is_not_applied_before_the_step_before_it_is_counted(pauses):
 
 def test_a_look_during_which_the_ring_moves_on_writes_no_more_states_than_there_are_places():
     """The pump gives frames back and fills new ones between the loads of head and tail."""
-    sim = Sim([8], frames=layout.MAX_FRAMES)
-    ring, places = sim.ring, layout.MAX_FRAMES
-    ring.longs[layout.RING.fields["tail"][1] // 8] = places + 3  # as seen with a head from before
+    sim = Sim([8], frames=structs.MAX_FRAMES)
+    ring, places = sim.ring, structs.MAX_FRAMES
+    ring.longs[structs.RING.fields["tail"][1] // 8] = places + 3  # as seen with a head from before
     room = [np.full(places + 8, -7, np.int64) for _ in range(3)]
     words_at = ring.word_index(0, 0)
     read_frames(ring.longs, ring.words, ring.frames_at, words_at, *[cells[:places] for cells in room])

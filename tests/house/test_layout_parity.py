@@ -5,9 +5,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from ascpipe import words
 from ascpipe.kernels import entry
-from ascpipe.shm import layout
+from ascpipe.layout import structs, words
 from ascpipe.tables import header, state
 from tests.support import tree
 
@@ -48,7 +47,7 @@ def header_members(struct):
 def printed(tmp_path_factory):
     """What the header's compiled values are, by a name like ``Ring.head.offset``."""
     lines = []
-    for struct, dtype in layout.STRUCTS.items():
+    for struct, dtype in structs.STRUCTS.items():
         lines.append('std::printf("{0}.size %zu\\n", sizeof({0}));'.format(struct))
         for field in dtype.names:
             lines.append('std::printf("{0}.{1}.offset %zu\\n", offsetof({0}, {1}));'.format(struct, field))
@@ -58,7 +57,7 @@ def printed(tmp_path_factory):
     for ids, specs in PARTS:
         lines.append("{{ Part part; std::printf(\"part.{0}.{1}.end %lld\\n\", "
                      "static_cast<long long>(PlacePart(&part, {0}, {1}, 4096)));".format(ids, specs))
-        for field in ["specs"] + [field for field, _ in layout.PART_ARRAYS]:
+        for field in ["specs"] + [field for field, _ in structs.PART_ARRAYS]:
             lines.append('std::printf("part.{0}.{1}.{2} %lld\\n", static_cast<long long>(part.{2}));'.format(
                 ids, specs, field))
         lines.append("}")
@@ -71,9 +70,9 @@ def printed(tmp_path_factory):
     return {key: int(value) for key, value in (line.split() for line in output.splitlines())}
 
 
-@pytest.mark.parametrize("struct", sorted(layout.STRUCTS))
+@pytest.mark.parametrize("struct", sorted(structs.STRUCTS))
 def test_every_field_has_its_python_offset_and_size(struct, printed):
-    dtype = layout.STRUCTS[struct]
+    dtype = structs.STRUCTS[struct]
     expected = {"{}.size".format(struct): dtype.itemsize}
     for field, (kind, offset) in ((field, dtype.fields[field][:2]) for field in dtype.names):
         expected["{}.{}.offset".format(struct, field)] = offset
@@ -81,18 +80,18 @@ def test_every_field_has_its_python_offset_and_size(struct, printed):
     assert {key: printed[key] for key in expected} == expected
 
 
-@pytest.mark.parametrize("struct", sorted(layout.STRUCTS))
+@pytest.mark.parametrize("struct", sorted(structs.STRUCTS))
 def test_both_sides_name_the_same_fields(struct):
-    assert header_members(struct) == sorted(layout.STRUCTS[struct].names,
-                                            key=lambda field: layout.STRUCTS[struct].fields[field][1])
+    assert header_members(struct) == sorted(structs.STRUCTS[struct].names,
+                                            key=lambda field: structs.STRUCTS[struct].fields[field][1])
 
 
 def test_every_struct_of_the_header_has_a_python_twin():
-    assert set(re.findall(r"struct (\w+) \{", header_text())) == set(layout.STRUCTS)
+    assert set(re.findall(r"struct (\w+) \{", header_text())) == set(structs.STRUCTS)
 
 
 def test_no_field_overlaps_another():
-    for struct, dtype in layout.STRUCTS.items():
+    for struct, dtype in structs.STRUCTS.items():
         end = 0
         for field in sorted(dtype.names, key=lambda name: dtype.fields[name][1]):
             kind, offset = dtype.fields[field][:2]
@@ -104,7 +103,7 @@ def test_no_field_overlaps_another():
 @pytest.mark.parametrize("constant", header_constants())
 def test_every_constant_of_the_header_has_its_python_value(constant, printed):
     name = python_constant(constant)
-    values = {getattr(module, name) for module in (layout, words) if hasattr(module, name)}
+    values = {getattr(module, name) for module in (structs, words) if hasattr(module, name)}
     assert values == {printed[constant]}, "{} is {}".format(name, printed[constant])
 
 
@@ -117,34 +116,34 @@ def test_every_word_is_in_the_header(printed):
 @pytest.mark.parametrize("ids, specs", PARTS)
 def test_a_part_is_placed_as_python_computes_it(ids, specs, printed):
     prefix = "part.{}.{}.".format(ids, specs)
-    assert printed[prefix + "end"] - 4096 == layout.part_bytes(ids, specs)
+    assert printed[prefix + "end"] - 4096 == structs.part_bytes(ids, specs)
     offset = 4096
     assert printed[prefix + "specs"] == offset
-    offset += specs * layout.SPEC.itemsize
-    for field, bytes_per_id in layout.PART_ARRAYS:
+    offset += specs * structs.SPEC.itemsize
+    for field, bytes_per_id in structs.PART_ARRAYS:
         assert printed[prefix + field] == offset, field
-        offset += layout.align(bytes_per_id * ids)
+        offset += structs.align(bytes_per_id * ids)
 
 
 def test_the_arrays_of_a_part_are_its_offset_fields():
-    place = {name: layout.PART.fields[name][1] for name in layout.PART.names}
-    offsets = [name for name in layout.PART.names if place["specs"] < place[name] < place["unique_count"]]
-    assert [name for name, _ in layout.PART_ARRAYS] == offsets
+    place = {name: structs.PART.fields[name][1] for name in structs.PART.names}
+    offsets = [name for name in structs.PART.names if place["specs"] < place[name] < place["unique_count"]]
+    assert [name for name, _ in structs.PART_ARRAYS] == offsets
 
 
 def test_the_columns_of_an_entry_are_its_fields():
-    assert entry.INT64_COLUMNS * 8 == entry.INT32_COLUMNS * 4 == layout.ENTRY.itemsize
-    for field in layout.ENTRY.names:
-        kind, offset = layout.ENTRY.fields[field][:2]
+    assert entry.INT64_COLUMNS * 8 == entry.INT32_COLUMNS * 4 == structs.ENTRY.itemsize
+    for field in structs.ENTRY.names:
+        kind, offset = structs.ENTRY.fields[field][:2]
         assert getattr(entry, field.upper()) * kind.itemsize == offset, field
         assert kind in (np.dtype("<i8"), np.dtype("<i4")), field
 
 
 def test_the_fields_of_a_table_that_its_steps_use_are_those_of_its_header():
     columns = {name.lower(): value for name, value in vars(header).items() if name.isupper()}
-    assert columns.pop("header_longs") * 8 == layout.TABLE.itemsize
+    assert columns.pop("header_longs") * 8 == structs.TABLE.itemsize
     for name, index in columns.items():
-        assert layout.TABLE.fields[name] == (np.dtype("<i8"), index * 8), name
+        assert structs.TABLE.fields[name] == (np.dtype("<i8"), index * 8), name
 
 
 def test_no_two_columns_of_a_tables_state_are_the_same():
@@ -155,6 +154,6 @@ def test_no_two_columns_of_a_tables_state_are_the_same():
 
 
 def test_the_columns_of_an_image_are_its_fields():
-    offsets = [layout.IMAGE.fields[name][1] // 8 for name in ("entry", "content")]
+    offsets = [structs.IMAGE.fields[name][1] // 8 for name in ("entry", "content")]
     assert offsets == [entry.IMAGE_ENTRY, entry.IMAGE_CONTENT]
-    assert layout.IMAGE.itemsize == entry.IMAGE_INT64_COLUMNS * 8
+    assert structs.IMAGE.itemsize == entry.IMAGE_INT64_COLUMNS * 8

@@ -8,8 +8,7 @@ import pytest
 from numba.core.caching import _CacheLocator
 
 from ascpipe.daemon import kernel_cache, kernel_seal, warm_up
-from ascpipe.kernels import bits
-from ascpipe.shm import atomics
+from ascpipe.kernels import atomics, bits
 from ascpipe.tables import steps
 from ascpipe.workers import frames
 from tests.support.daemons import DaemonProcess

@@ -21,7 +21,8 @@ from ascpipe.errors import (
     VersionError,
     WrongStateError,
 )
-from ascpipe.shm import layout, segment
+from ascpipe.layout import structs
+from ascpipe.shm import segment
 from tests.support.daemons import LAYOUT, RING_BYTES, DaemonProcess, is_alive, small_session, use_standins
 from tests.support.waiting import wait_until
 
@@ -90,18 +91,18 @@ def header(piece, struct, offset=0, count=1):
 def test_headers_say_what_the_trainer_asked_for(daemon, connect):
     link = connect("unit")
     pieces = link.start(*small_session("user", "item"))
-    session = header(pieces.session, layout.SESSION)[0]
-    assert (session["version"], session["magic"], session["run"]) == (layout.VERSION, layout.MAGIC, link.run)
-    ring = header(pieces.streams[0], layout.RING)[0]
-    assert (ring["version"], ring["stream"], ring["channel"], ring["table_count"]) == (layout.VERSION, 0, 0, 2)
+    session = header(pieces.session, structs.SESSION)[0]
+    assert (session["version"], session["magic"], session["run"]) == (structs.VERSION, structs.MAGIC, link.run)
+    ring = header(pieces.streams[0], structs.RING)[0]
+    assert (ring["version"], ring["stream"], ring["channel"], ring["table_count"]) == (structs.VERSION, 0, 0, 2)
     assert (ring["frame_count"], ring["look_ahead"], ring["plan_ahead"]) == (64, 32, 2)
     assert ring["arena_bytes"] >= RING_BYTES
     assert ring["arena_offset"] + ring["arena_bytes"] == pieces.streams[0][1]
-    places = header(pieces.streams[0], layout.RING_TABLE, int(ring["tables_offset"]), 2)
+    places = header(pieces.streams[0], structs.RING_TABLE, int(ring["tables_offset"]), 2)
     assert places["table"].tolist() == [0, 1]
     assert places["worker"].tolist() == [0, 0]
-    table = header(pieces.tables[1], layout.TABLE)[0]
-    assert (table["version"], table["table"], table["dim"], table["device_rows"]) == (layout.VERSION, 1, 4, 100)
+    table = header(pieces.tables[1], structs.TABLE)[0]
+    assert (table["version"], table["table"], table["dim"], table["device_rows"]) == (structs.VERSION, 1, 4, 100)
     assert table["entry_capacity"] == 100 + (1 << 22)
     slots = header(pieces.tables[1], np.dtype("<i4"), int(table["slots_offset"]), 100)
     assert (slots == -1).all()
@@ -205,9 +206,9 @@ def test_a_session_gets_streams_and_tables_while_it_goes_on(daemon, connect):
     link.start(*small_session("user", "item"))
     daemon.wait_attached()
     piece = link.add_stream(messages.Stream(5, 1, (1, 0)))
-    ring = header(piece, layout.RING)[0]
-    assert (ring["version"], ring["stream"], ring["channel"], ring["table_count"]) == (layout.VERSION, 5, 1, 2)
-    assert header(piece, layout.RING_TABLE, int(ring["tables_offset"]), 2)["table"].tolist() == [1, 0]
+    ring = header(piece, structs.RING)[0]
+    assert (ring["version"], ring["stream"], ring["channel"], ring["table_count"]) == (structs.VERSION, 5, 1, 2)
+    assert header(piece, structs.RING_TABLE, int(ring["tables_offset"]), 2)["table"].tolist() == [1, 0]
     assert [(ring["stream"], ring["channel"]) for ring in link.status()["rings"]] == [
         (0, "train"), (1, "eval"), (5, "eval")]
     for stream, words in ((messages.Stream(5, 1, (0,)), "there already"),
@@ -223,8 +224,8 @@ def test_a_session_gets_streams_and_tables_while_it_goes_on(daemon, connect):
         with pytest.raises(MessageError, match=words):
             link.add_table(table)
     link.add_table(messages.Table(2, "late", 4, 10))
-    made = header(link.add_table(messages.Table(2, "late", 4, 10, 30, 8)), layout.TABLE)[0]  # nobody trained it yet
-    assert (made["version"], made["table"], made["home_capacity"]) == (layout.VERSION, 2, 30)
+    made = header(link.add_table(messages.Table(2, "late", 4, 10, 30, 8)), structs.TABLE)[0]  # nobody trained it yet
+    assert (made["version"], made["table"], made["home_capacity"]) == (structs.VERSION, 2, 30)
     link.add_stream(messages.Stream(7, 0, (2,)))
     with pytest.raises(MessageError, match="table 2 is there already"):
         link.add_table(messages.Table(2, "late", 4, 10))
@@ -291,7 +292,7 @@ def test_a_signal_ends_the_daemon_cleanly_and_tells_the_trainer(daemon, connect)
     assert daemon.wait() == 0
     assert not any(is_alive(pid) for pid in workers)
     assert [name for name in os.listdir(daemon.run.path) if not name.endswith(".log")] == []
-    told = session[:layout.SESSION.itemsize].view(layout.SESSION)[0]
+    told = session[:structs.SESSION.itemsize].view(structs.SESSION)[0]
     assert told["failed"] == 113
     assert b"SIGTERM" in told["failure_text"]
     assert fdsocket.is_closed(socket.socket(fileno=os.dup(link.lifeline_fd)))

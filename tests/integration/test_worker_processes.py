@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from ascpipe.layout.words import DONE
 from ascpipe.shm.bell import SLICE_S
-from ascpipe.words import DONE
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import KEY, TABLE, ProcessSim
 

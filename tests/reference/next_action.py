@@ -1,5 +1,5 @@
 """Plain-Python twins of ``ascpipe/kernels/next_action.py``: the rules, one sentence each."""
-from ascpipe.words import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
+from ascpipe.layout.words import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
 
 NOTHING, RETIRE, REVOKE, SKIP, COUNT_ONLY, TOUCH, APPLY_CUT, PLAN, ANSWER, RELEASE = range(10)
 

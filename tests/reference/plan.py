@@ -1,5 +1,5 @@
 """Plain-Python twins of ``ascpipe/kernels/plan.py``; a row is (slot, home, count, frequency)."""
-from ascpipe.words import TRAINED
+from ascpipe.layout.words import TRAINED
 from tests.reference.frequency import next_frequency
 
 

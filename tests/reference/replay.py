@@ -1,5 +1,5 @@
 """A plan made again from scratch: truth, pending records, frame and window in, record out; sets and sorting only."""
-from ascpipe.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_OK, PLAN_TABLE_FULL
+from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_OK, PLAN_TABLE_FULL
 from tests.reference.plan import draft_record
 
 NO_ROW = (-1, -1, 0, 0)

@@ -1,5 +1,5 @@
 """Plain-Python twins of ``ascpipe/kernels/retire.py``: an entry is an ``Entry``, changed in place."""
-from ascpipe.words import FREE, NAMED, SLOT_HOME, SLOT_NONE, TRAINED
+from ascpipe.layout.words import FREE, NAMED, SLOT_HOME, SLOT_NONE, TRAINED
 
 
 class Entry:

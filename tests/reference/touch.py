@@ -1,5 +1,5 @@
 """Plain-Python twins of ``ascpipe/kernels/touch.py``: the index is a dict, the free entries a list."""
-from ascpipe.words import FREE, NAMED
+from ascpipe.layout.words import FREE, NAMED
 
 
 def name_keys(unique, used, free_stack, index):

@@ -1,6 +1,6 @@
 """Plain-Python twins of ``ascpipe/kernels/view.py``: the view is a list of rows (slot, home, count, frequency), changes
 are a list of (entry, row before), the newest last."""
-from ascpipe.words import FREE, NAMED, TRAINED
+from ascpipe.layout.words import FREE, NAMED, TRAINED
 
 
 def prefetch_row(held, i, cells):

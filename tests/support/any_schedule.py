@@ -2,8 +2,8 @@
 import random
 from typing import Dict, Set
 
-from ascpipe.shm import layout
-from ascpipe.words import PLANNED
+from ascpipe.layout import structs
+from ascpipe.layout.words import PLANNED
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_choices import any_tables, ask_any_cut
 from tests.support.sim_ring import Open
@@ -74,7 +74,7 @@ class AnySchedule:
             index = rng.choice(sorted(self._wanted[batch]))
             if sim.claim(batch, index):
                 self._wanted[batch].discard(index)
-        elif batch is sim.open[0] or not sim.ring.frames[batch.number % layout.MAX_FRAMES]["trained"]:
+        elif batch is sim.open[0] or not sim.ring.frames[batch.number % structs.MAX_FRAMES]["trained"]:
             sim.close(batch)
 
     def _save(self) -> None:

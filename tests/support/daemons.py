@@ -11,13 +11,13 @@ from ascpipe import names
 from ascpipe.control import launch, messages
 from ascpipe.control.client import ask
 from ascpipe.errors import NotRunningError
-from ascpipe.shm import layout
+from ascpipe.layout import structs
 from tests.support import leaks
 from tests.support.waiting import wait_until
 
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
 STANDIN = "tests.support.standin_daemon"
-LAYOUT = layout.layout_hash()
+LAYOUT = structs.layout_hash()
 RING_BYTES = 1 << 20
 
 

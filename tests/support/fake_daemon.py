@@ -1,6 +1,6 @@
 """An in-process stand-in for the daemon: one thread plays key worker and table worker, naively.
 
-It makes the segments by ``ascpipe.shm.layout`` and does what the protocol asks of workers, one thing after
+It makes the segments by ``ascpipe.layout.structs`` and does what the protocol asks of workers, one thing after
 another, with dictionaries: enough to test the ops of the trainer without processes and without numba kernels.
 Every key is admitted, but those that a test has an expansion table reject.  On the device alone it stays; a table
 with home rows has room for the keys of one batch at least, and whoever is not in the batch may have to go.
@@ -10,10 +10,27 @@ import socket
 import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ascpipe.shm import layout, segment
+from ascpipe.layout import structs
+from ascpipe.layout.words import (
+    ANSWERED,
+    ASKED,
+    CLAIMED,
+    DEDUPED,
+    DONE,
+    PLAN_DEVICE_SMALL,
+    PLAN_HOST_FULL,
+    PLAN_OK,
+    PLAN_TABLE_FULL,
+    PLANNED,
+    RETIRED,
+    SLOT_HOME,
+    SLOT_NONE,
+    TOUCHED,
+    TRAIN,
+)
+from ascpipe.shm import segment
 from ascpipe.shm.bell import ring_plain
 from ascpipe.tf.native import Memory, NativePipeline, StreamShape, TableShape
-from ascpipe.words import SLOT_HOME, SLOT_NONE
 from tests.support.fake_segments import FakeRing, FakeTable, Places
 
 GENERATION = 1
@@ -47,13 +64,13 @@ class FakeDaemon:
 
     def __init__(self, tables: Sequence[TableShape], streams: Sequence[StreamShape], *, frames: int = 64,
                  arena_bytes: int = 1 << 17, wait_timeout_s: float = 20.0, run: int = 3) -> None:
-        self.session_fd = segment.create(layout.SESSION_BYTES, "test session", use_memfd=True)
-        self.session = segment.map(self.session_fd, layout.SESSION_BYTES)
-        self.session_header = self.session[:layout.SESSION.itemsize].view(layout.SESSION)[0]
-        self.session_header["magic"], self.session_header["run"] = layout.MAGIC, run
-        self.session_header["version"] = layout.VERSION
-        end = layout.SESSION_BELLS_OFFSET + layout.BELLS * layout.BELL.itemsize
-        self.bells = self.session[layout.SESSION_BELLS_OFFSET:end].view(layout.BELL)
+        self.session_fd = segment.create(structs.SESSION_BYTES, "test session", use_memfd=True)
+        self.session = segment.map(self.session_fd, structs.SESSION_BYTES)
+        self.session_header = self.session[:structs.SESSION.itemsize].view(structs.SESSION)[0]
+        self.session_header["magic"], self.session_header["run"] = structs.MAGIC, run
+        self.session_header["version"] = structs.VERSION
+        end = structs.SESSION_BELLS_OFFSET + structs.BELLS * structs.BELL.itemsize
+        self.bells = self.session[structs.SESSION_BELLS_OFFSET:end].view(structs.BELL)
         self.tables = {shape.number: FakeTable(shape) for shape in tables}
         self.rings = [FakeRing(stream, frames, arena_bytes, self._ring) for stream in streams]
         self.lifeline, self.trainer_end = socket.socketpair()
@@ -82,7 +99,7 @@ class FakeDaemon:
         self._stop.set()
         self._thread.join()
         self.pipeline.stop()
-        late = int(self.bells[layout.BELL_TRAINER]["late"]), int(self.bells[layout.BELL_PUMP]["late"])
+        late = int(self.bells[structs.BELL_TRAINER]["late"]), int(self.bells[structs.BELL_PUMP]["late"])
         self.lifeline.close()
         self.trainer_end.close()
         for fd in [self.session_fd] + [t.fd for t in self.tables.values()] + [ring.fd for ring in self.rings]:
@@ -119,7 +136,7 @@ class FakeDaemon:
             self.error = error
 
     def _ring(self) -> None:
-        for bell in (layout.BELL_TRAINER, layout.BELL_PUMP):
+        for bell in (structs.BELL_TRAINER, structs.BELL_PUMP):
             ring_plain(self.session, bell)
 
     def step(self) -> bool:
@@ -129,7 +146,7 @@ class FakeDaemon:
             any_done = self._deduplicate(ring) or any_done
             for index, number in enumerate(ring.stream.tables):
                 table = self.tables[number]
-                work = self._train if ring.stream.channel == layout.TRAIN else self._evaluate
+                work = self._train if ring.stream.channel == TRAIN else self._evaluate
                 any_done = work(ring, index, table) or any_done
         return any_done
 
@@ -146,7 +163,7 @@ class FakeDaemon:
                 ring.array(number, index, "restore")[:] = [order.setdefault(int(key), len(order)) for key in ids]
                 ring.array(number, index, "unique", len(order))[:] = list(order)
                 ring.part(number, index)["unique_count"] = len(order)
-                ring.store(number, index, layout.DEDUPED)
+                ring.store(number, index, DEDUPED)
             done = True
         return done
 
@@ -158,20 +175,20 @@ class FakeDaemon:
 
     def _train(self, ring: FakeRing, index: int, table: FakeTable) -> bool:
         frames = self._look(ring, index)
-        planned = [frame for frame in frames if frame.word == layout.PLANNED]
-        head = next((frame for frame in frames if frame.word != layout.RETIRED), None)
-        if head is not None and head.word == layout.DONE:
+        planned = [frame for frame in frames if frame.word == PLANNED]
+        head = next((frame for frame in frames if frame.word != RETIRED), None)
+        if head is not None and head.word == DONE:
             self._retire(ring, index, table, head)
             return True
-        if head is not None and head.closed and layout.DEDUPED <= head.word < layout.CLAIMED:
-            if head.word == layout.PLANNED:
+        if head is not None and head.closed and DEDUPED <= head.word < CLAIMED:
+            if head.word == PLANNED:
                 return self._revoke(ring, index, table, planned[-1])
             if head.trained:
                 ring.tables[index]["finished"] = ring.frame(head.number)["ticket"]
                 ring.part(head.number, index)["full"] = 0
-                ring.store(head.number, index, layout.DONE)
+                ring.store(head.number, index, DONE)
             else:
-                ring.store(head.number, index, layout.RETIRED)
+                ring.store(head.number, index, RETIRED)
             return True
         if table.header["cut_asked"] != table.header["cut_applied"]:
             if planned:
@@ -187,21 +204,21 @@ class FakeDaemon:
 
     @staticmethod
     def readers_may_read(frames: Sequence[Words]) -> bool:
-        return not any(frame.word in (layout.CLAIMED, layout.DONE)
-                       or (frame.word < layout.CLAIMED and frame.closed and frame.trained) for frame in frames)
+        return not any(frame.word in (CLAIMED, DONE)
+                       or (frame.word < CLAIMED and frame.closed and frame.trained) for frame in frames)
 
     def _plan(self, ring: FakeRing, index: int, table: FakeTable, frames: Sequence[Words]) -> bool:
         base = int(ring.tables[index]["finished"])
         places = table.truth
         for frame in frames:
-            if frame.word in (layout.DEDUPED, layout.TOUCHED) and not frame.closed:
+            if frame.word in (DEDUPED, TOUCHED) and not frame.closed:
                 return self._write_plan(ring, index, table, (frame.number, base, places))
-            if frame.word in (layout.PLANNED, layout.CLAIMED, layout.DONE):
-                if frame.word == layout.PLANNED and frame.closed:
+            if frame.word in (PLANNED, CLAIMED, DONE):
+                if frame.word == PLANNED and frame.closed:
                     return False
                 places = table.plans.get(frame.number, places)
                 base = int(ring.frame(frame.number)["ticket"])
-            elif frame.word != layout.RETIRED and not (frame.closed and not frame.trained):
+            elif frame.word != RETIRED and not (frame.closed and not frame.trained):
                 return False
         return False
 
@@ -214,12 +231,12 @@ class FakeDaemon:
         part["base"], part["full"], part["horizon"] = base, 1, ring.frame(number)["ticket"]
         part["status"], part["need"] = self._need(table, before, unique)
         table.plans[number] = before
-        if part["status"] == layout.PLAN_OK:
+        if part["status"] == PLAN_OK:
             place = self._place if table.shape.device_rows else self._expand
             table.plans[number] = place(ring, number, index, table, before, unique)
         part["rows"] = len(table.plans[number].homes if table.shape.home_rows else table.plans[number].slots)
         self.before_planned(ring, number, index)
-        ring.store(number, index, layout.PLANNED)
+        ring.store(number, index, PLANNED)
         return True
 
     @staticmethod
@@ -228,11 +245,11 @@ class FakeDaemon:
         shape = table.shape
         if not shape.home_rows:
             rows = len({*before.slots, *unique})
-            return (layout.PLAN_TABLE_FULL if rows > shape.device_rows else layout.PLAN_OK), rows
+            return (PLAN_TABLE_FULL if rows > shape.device_rows else PLAN_OK), rows
         if len(unique) > shape.device_rows > 0:
-            return layout.PLAN_DEVICE_SMALL, len(unique)
+            return PLAN_DEVICE_SMALL, len(unique)
         rows = len({*before.homes, *unique} - table.rejected)
-        return (layout.PLAN_HOST_FULL if rows > shape.home_rows else layout.PLAN_OK), rows
+        return (PLAN_HOST_FULL if rows > shape.home_rows else PLAN_OK), rows
 
     @staticmethod
     def _expand(ring: FakeRing, number: int, index: int, table: FakeTable, before: Places,
@@ -278,7 +295,7 @@ class FakeDaemon:
 
     @staticmethod
     def _revoke(ring: FakeRing, index: int, table: FakeTable, frame: Words) -> bool:
-        if not ring.swap(frame.number, index, layout.PLANNED, layout.TOUCHED):
+        if not ring.swap(frame.number, index, PLANNED, TOUCHED):
             return True  # the trainer was faster: look again
         table.plans.pop(frame.number, None)
         return True
@@ -295,22 +312,22 @@ class FakeDaemon:
         table.times.update(dict.fromkeys(unique.tolist(), int(table.header["time"])))
         table.publish_rows()
         table.header["retired"] = ring.frame(frame.number)["ticket"]
-        ring.store(frame.number, index, layout.RETIRED)
+        ring.store(frame.number, index, RETIRED)
 
     # ---- evaluation
 
     def _evaluate(self, ring: FakeRing, index: int, table: FakeTable) -> bool:
         done = False
         for frame in self._look(ring, index):
-            if frame.word == layout.ASKED and self._may_answer(table):
+            if frame.word == ASKED and self._may_answer(table):
                 part = ring.part(frame.number, index)
                 unique = ring.array(frame.number, index, "unique", int(part["unique_count"]))
                 out = ring.array(frame.number, index, "slots", int(part["unique_count"]))
                 out[:] = [self._resolve(table, int(key)) for key in unique]
-                ring.store(frame.number, index, layout.ANSWERED)
+                ring.store(frame.number, index, ANSWERED)
                 done = True
-            elif frame.closed and frame.word in (layout.DEDUPED, layout.ANSWERED, layout.DONE):
-                ring.store(frame.number, index, layout.RETIRED)
+            elif frame.closed and frame.word in (DEDUPED, ANSWERED, DONE):
+                ring.store(frame.number, index, RETIRED)
                 done = True
         return done
 
@@ -322,6 +339,6 @@ class FakeDaemon:
 
     def _may_answer(self, table: FakeTable) -> bool:
         for ring in self.rings:
-            if ring.stream.channel == layout.TRAIN and table.shape.number in ring.stream.tables:
+            if ring.stream.channel == TRAIN and table.shape.number in ring.stream.tables:
                 return self.readers_may_read(self._look(ring, ring.stream.tables.index(table.shape.number)))
         return True

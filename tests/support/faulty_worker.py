@@ -9,12 +9,12 @@ import signal
 import sys
 from pathlib import Path
 
-from ascpipe.shm import layout
+from ascpipe.layout import structs
 from ascpipe.workers import key_worker, table_worker
 from ascpipe.workers.runner import command
 
-KINDS = {"key": (layout.BELL_KEY_WORKERS, key_worker.make_step),
-         "table": (layout.BELL_TABLE_WORKERS, table_worker.make_step)}
+KINDS = {"key": (structs.BELL_KEY_WORKERS, key_worker.make_step),
+         "table": (structs.BELL_TABLE_WORKERS, table_worker.make_step)}
 
 
 def faulty(kind, make_step):

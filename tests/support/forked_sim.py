@@ -7,10 +7,10 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 
 import numpy as np
 
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import ANSWERED, ASKED, DEDUPED, DONE, SLOT_HOME
 from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import PartView, TableView
-from ascpipe.words import ANSWERED, ASKED, DEDUPED, DONE, SLOT_HOME
 from tests.support import kill_script
 from tests.support.forked_load import ForkedLoad, checkpoint
 from tests.support.forked_saves import LOG_CAPACITY, ForkedSaves
@@ -86,15 +86,15 @@ class ForkedSim(Sim):
         self.seed, self.flaw, self._rng = seed, flaw, random.Random(chance)
         self.key_workers, self.table_workers = settings.key_workers, settings.table_workers
         self.segments = Segments()
-        self.session = self.segments.allocate(layout.SESSION_BYTES)
-        self.board = Board(self.segments.allocate(layout.align(Board.BYTES, layout.PAGE)))
+        self.session = self.segments.allocate(structs.SESSION_BYTES)
+        self.board = Board(self.segments.allocate(structs.align(Board.BYTES, structs.PAGE)))
         self.board.wanted[:] = plan.at_points
         self.random_kills = plan.at_random  #: still to come
         self.workers: List[ForkedWorker] = []
         self.kills: Dict[str, int] = {}  #: by point, or by action at a random instant
         self._generation, self._next_kill, self._linger = FIRST_GENERATION, 0.0, 0
         self._aim = self._rng.choice(_AIMS)
-        self._bell = Bell(self.session, layout.BELL_TRAINER, 20)
+        self._bell = Bell(self.session, structs.BELL_TRAINER, 20)
         self._submitted: Dict[int, Open] = {}
         self._pumping, self._saves = True, ForkedSaves(self, self._rng)
         self._places: Dict[int, Tuple[np.ndarray, np.ndarray]] = {}

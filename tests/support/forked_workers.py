@@ -12,7 +12,8 @@ import numpy as np
 
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.view import COUNT, FREQUENCY, MASK, SLOT
-from ascpipe.shm import growth, layout, segment, syscalls
+from ascpipe.layout import structs
+from ascpipe.shm import growth, segment, syscalls
 from ascpipe.shm.bell import Bell, ring_plain
 from ascpipe.shm.ring import Place
 from ascpipe.tables.state import FREE_ENTRIES
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tests.support.forked_sim import ForkedSim
 
 KEY, TABLE = "key", "table"
-_BELLS = {KEY: layout.BELL_KEY_WORKERS, TABLE: layout.BELL_TABLE_WORKERS}
+_BELLS = {KEY: structs.BELL_KEY_WORKERS, TABLE: structs.BELL_TABLE_WORKERS}
 _IDLE_S = 1e9
 _MADV_DOFORK = 11
 FIRST_GENERATION = 100  #: so that no generation is also a state of a frame
@@ -48,7 +49,7 @@ class Segments:
 
     def allocate(self, size: int) -> np.ndarray:
         """uint8[size], zeroed; what lies behind its first page is a hole, so it can be made to grow."""
-        fd = segment.create(size, "a test", use_memfd=True, present=min(size, layout.PAGE))
+        fd = segment.create(size, "a test", use_memfd=True, present=min(size, structs.PAGE))
         self.fds.append(fd)
         self.memory.append(segment.map(fd, size))
         syscalls.advise(self.memory[-1].ctypes.data, size, _MADV_DOFORK)
@@ -72,7 +73,7 @@ class ForkedWorker:
 
     def __init__(self, sim: "ForkedSim", kind: str, number: int, generation: int, *, restart: bool) -> None:
         self.kind, self.number, self.generation, self.board = kind, number, generation, sim.board
-        self.place = _BELLS[kind] - layout.BELL_KEY_WORKERS + number  #: on the board
+        self.place = _BELLS[kind] - structs.BELL_KEY_WORKERS + number  #: on the board
         parent = os.getpid()
         self._reaped = False
         self.pid = os.fork()
@@ -149,7 +150,7 @@ def _least_step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
 
 
 def _key_step(sim: "ForkedSim", worker: ForkedWorker) -> Callable[[], int]:
-    trainer = Bell(sim.session, layout.BELL_TRAINER)
+    trainer = Bell(sim.session, structs.BELL_TRAINER)
     listeners = [Bell(sim.session, _BELLS[TABLE] + number) for number in range(sim.table_workers)] + [trainer]
     stages = [KeyStage(pump.ring, worker.generation, listeners, sim.next_spread())
               for pump in (sim.pump, sim.eval_pump)]
@@ -157,7 +158,7 @@ def _key_step(sim: "ForkedSim", worker: ForkedWorker) -> Callable[[], int]:
 
 
 def _table_step(sim: "ForkedSim", worker: ForkedWorker, tables: List[Table], restart: bool) -> Callable[[], int]:
-    trainer = Bell(sim.session, layout.BELL_TRAINER).ring
+    trainer = Bell(sim.session, structs.BELL_TRAINER).ring
     bells = Bells(trainer, trainer)  # the pump is the same thread
     trains, readers = {}, []
     for index in range(worker.number, len(sim.tables), sim.table_workers):

@@ -11,9 +11,11 @@ from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 
+from ascpipe.kernels import atomics
 from ascpipe.kernels.entry import STATE
 from ascpipe.kernels.next_action import RETIRE
-from ascpipe.shm import atomics, layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, FREE, WORD_NAMES
 from ascpipe.shm.bell import ring_plain
 from ascpipe.shm.growth import Growth
 from ascpipe.shm.ring import PartView, TableView
@@ -21,7 +23,6 @@ from ascpipe.tables import loads, snapshot
 from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Truth
 from ascpipe.tables.table import Table
-from ascpipe.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, FREE, WORD_NAMES
 from ascpipe.workers import cuts, eval_stage, key_worker, snapshots, train_stage, turns
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
@@ -59,9 +60,9 @@ OF_RESTART = [number for name, number in NUMBERS.items() if name.startswith("res
 IDLE, ACTIONS = 0, ("nothing", "dedup", "touch", "plan", "revoke", "retire", "skip", "count-only", "reset",
                     "threshold", "eviction", "load", "take over", "restart", "answer", "release", "replay", "images")
 _CUTS = {CUT_RESET: "reset", CUT_THRESHOLD: "threshold", CUT_EVICT: "eviction", CUT_LOAD: "load"}
-_GRANTED = layout.TABLE.fields["cut_granted"][1] // 8
+_GRANTED = structs.TABLE.fields["cut_granted"][1] // 8
 ARMED, TAKEN = 1, 2  #: see ``Board.armed``
-_WORKERS = layout.MAX_KEY_WORKERS + layout.MAX_TABLE_WORKERS
+_WORKERS = structs.MAX_KEY_WORKERS + structs.MAX_TABLE_WORKERS
 _TEXT_BYTES = 1 << 14
 
 
@@ -170,7 +171,7 @@ class Pauses:
         if self._board.must_stop(point, self._worker):
             half_way()
             self._board.stopped[0] = 1 + point
-            ring_plain(self._session, layout.BELL_TRAINER)
+            ring_plain(self._session, structs.BELL_TRAINER)
             while True:
                 signal.pause()
 
@@ -369,7 +370,7 @@ def _around_growth(pauses: Pauses) -> None:
     """Between the memory of new entries or home rows and the header that says that it is there."""
     kinds: Dict[str, str] = {"entries_ready": "growth of entries", "homes_ready": "growth of home rows",
                              "snapshot_log_ready": "growth of the log"}
-    sizes = {layout.ENTRY.itemsize: kinds["entries_ready"], layout.IMAGE.itemsize: kinds["snapshot_log_ready"]}
+    sizes = {structs.ENTRY.itemsize: kinds["entries_ready"], structs.IMAGE.itemsize: kinds["snapshot_log_ready"]}
 
     def grown(growth: Growth, ready: int, wanted: int, result: int) -> None:
         if result > ready:

@@ -5,11 +5,10 @@ row of each key and no other, a batch is counted once, an unclaimed batch leaves
 """
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from ascpipe.kernels.atomics import compare_exchange_u32, exchange_u32
 from ascpipe.kernels.hashing import Spread, spread_of
-from ascpipe.shm import layout
-from ascpipe.shm.atomics import compare_exchange_u32, exchange_u32
-from ascpipe.shm.ring import PartView, Place
-from ascpipe.words import (
+from ascpipe.layout import structs
+from ascpipe.layout.words import (
     ANSWERED,
     ASKED,
     CLAIMED,
@@ -24,6 +23,7 @@ from ascpipe.words import (
     SLOT_HOME,
     TRAINED,
 )
+from ascpipe.shm.ring import PartView, Place
 from ascpipe.workers.cuts import Bells
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
@@ -131,7 +131,7 @@ class Sim:
             return False
         head = int(self.ring.header["head"])
         for number in range(head, batch.number):
-            closed = self.ring.frames[number % layout.MAX_FRAMES]["closed"]
+            closed = self.ring.frames[number % structs.MAX_FRAMES]["closed"]
             if not closed and self.word(number, index) < DONE:
                 return False
         if part["status"] != PLAN_OK:
@@ -139,7 +139,7 @@ class Sim:
         word = self.ring.word_index(index, batch.number)
         if not compare_exchange_u32(self.ring.words, word, PLANNED, CLAIMED):
             return False
-        self.ring.frames[batch.number % layout.MAX_FRAMES]["trained"] = 1
+        self.ring.frames[batch.number % structs.MAX_FRAMES]["trained"] = 1
         self._move(batch, index, part)
         self.ring.longs[finished] = batch.ticket
         exchange_u32(self.ring.words, word, DONE)
@@ -215,7 +215,7 @@ class Sim:
 
     def close(self, batch: Open) -> None:
         """Nobody can train the batch any more; tables that did not claim it count it if another one did."""
-        frame = self.ring.frames[batch.number % layout.MAX_FRAMES]
+        frame = self.ring.frames[batch.number % structs.MAX_FRAMES]
         if frame["trained"]:
             for index in range(len(self.tables)):
                 if self.word(batch.number, index) < CLAIMED:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, MutableMapping
 import numpy as np
 
 from ascpipe.kernels.next_action import PLAN
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import FREE, PLAN_NO_MEMORY, PLAN_OK, RETIRED, TOUCHED
 from ascpipe.shm.ring import PartView
 from ascpipe.tables.records import Batch, Record
 from ascpipe.tables.table import Table
-from ascpipe.words import FREE, PLAN_NO_MEMORY, PLAN_OK, RETIRED, TOUCHED
 from ascpipe.workers import turns
 from ascpipe.workers.cuts import truth_of
 from tests.reference import replay
@@ -37,7 +37,7 @@ class ReplayedTable(Table):
 
     def expected_in(self, number: int) -> Dict[str, Any]:
         """The plan of a touched frame, made anew."""
-        part, frame = self._part(number), self._sim.ring.frames[number % layout.MAX_FRAMES]
+        part, frame = self._part(number), self._sim.ring.frames[number % structs.MAX_FRAMES]
         n = part["unique_count"]
         held, occurrences = part.array("entries", n), part.array("occurrences", n)
         return self._expected(Batch(held, *[held] * 8, number, int(frame["ticket"]) & (1 << 48) - 1,

@@ -5,13 +5,13 @@ import numpy as np
 
 from ascpipe.kernels.memory import longs_at
 from ascpipe.kernels.next_action import PLAN, RETIRE, TOUCH
-from ascpipe.shm import layout
+from ascpipe.layout import structs
 from ascpipe.shm.ring import PartView
 from ascpipe.tables import header, state, steps
 from ascpipe.workers.frames import ALONE
 
 ACTIONS = {"assign_frames": RETIRE, "plan_frames": PLAN, "touch_frames": TOUCH}
-_BOUND, _COPIED = (layout.TABLE.fields[name][1] // 8 for name in ("snapshot_bound", "snapshot_copied"))
+_BOUND, _COPIED = (structs.TABLE.fields[name][1] // 8 for name in ("snapshot_bound", "snapshot_copied"))
 
 
 def left_alone(function: Callable[..., int], action: int, is_alone: Callable[[], bool]) -> Callable[..., int]:
@@ -39,8 +39,8 @@ def assign_halves(longs: np.ndarray, ints: np.ndarray, frames_at: int, columns: 
         fields = longs_at(int(own[state.HEADER]), header.HEADER_LONGS)
         if own[state.HAS_IMAGES] or fields[_COPIED] < fields[_BOUND]:
             continue  # it is left alone
-        frame = frames_at + int(numbers[table]) % layout.MAX_FRAMES * (layout.FRAME.itemsize // 8)
-        ticket, offset = (int(longs[frame + layout.FRAME.fields[name][1] // 8]) for name in ("ticket", "offset"))
+        frame = frames_at + int(numbers[table]) % structs.MAX_FRAMES * (structs.FRAME.itemsize // 8)
+        ticket, offset = (int(longs[frame + structs.FRAME.fields[name][1] // 8]) for name in ("ticket", "offset"))
         part = PartView(longs, ints, offset, int(columns[table]))
         keys, outs = part["held"] // 2, (part["out_count"] + 1) // 2
         moves = part.array("move_in", part["fresh_count"] + part["load_count"])

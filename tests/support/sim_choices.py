@@ -2,7 +2,7 @@
 import random
 from typing import Any, Dict
 
-from ascpipe.shm import layout
+from ascpipe.layout import structs
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_load import Checkpoint, Saved
 from tests.support.sim_ring import Home
@@ -27,7 +27,7 @@ def ask_any_cut(sim: Sim, index: int, rng: random.Random, all_keys: int) -> None
         rng: chooses.
         all_keys: a load is of some of so many keys.
     """
-    trained = any(sim.ring.frames[batch.number % layout.MAX_FRAMES]["trained"] for batch in sim.open)
+    trained = any(sim.ring.frames[batch.number % structs.MAX_FRAMES]["trained"] for batch in sim.open)
     if not trained and sim.cut_is_applied(index):
         rng.choice([
             lambda: sim.ask_reset(index), lambda: sim.ask_threshold(index, rng.choice([0, 1, 2, 4])),

@@ -1,18 +1,18 @@
 """The trainer's end of a load: it asks for the cut, fills the granted table store by store, and says so."""
 from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple, Optional
 
+from ascpipe.kernels.atomics import exchange_i64
 from ascpipe.kernels.entry import COUNT, FREQUENCY, HOME, KEY, LAST, SLOT, STATE, TIMESTAMP
-from ascpipe.shm import layout
-from ascpipe.shm.atomics import exchange_i64
+from ascpipe.layout import structs
+from ascpipe.layout.words import CUT_LOAD, PLAN_OK, TRAINED
 from ascpipe.tables import loads
-from ascpipe.words import CUT_LOAD, PLAN_OK, TRAINED
 
 if TYPE_CHECKING:
     from tests.support.pipeline_sim import Sim
 
 _GARBAGE = 1 << 40  # a count that no table has
-_KEYED = layout.TABLE.fields["load_keyed"][1] // 8
-_FILLED = layout.TABLE.fields["cut_filled"][1] // 8
+_KEYED = structs.TABLE.fields["load_keyed"][1] // 8
+_FILLED = structs.TABLE.fields["cut_filled"][1] // 8
 
 
 class Saved(NamedTuple):

@@ -3,10 +3,10 @@ from typing import Callable, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ascpipe.shm import layout
-from ascpipe.shm.atomics import exchange_i64
+from ascpipe.kernels.atomics import exchange_i64
+from ascpipe.layout import structs
+from ascpipe.layout.words import RETIRED, SUBMITTED, TRAIN
 from ascpipe.shm.ring import RingView, TableView
-from ascpipe.words import RETIRED, SUBMITTED, TRAIN
 
 Allocate = Callable[[int], np.ndarray]
 
@@ -21,9 +21,9 @@ def aligned(size: int) -> np.ndarray:
 def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, plan_ahead: int = 2,
               channel: int = TRAIN, allocate: Allocate = aligned) -> RingView:
     """An empty ring as the supervisor makes it."""
-    shape = layout.ring_shape(tables, arena_bytes)
+    shape = structs.ring_shape(tables, arena_bytes)
     memory = allocate(shape.total_bytes)
-    header = memory[:layout.RING.itemsize].view(layout.RING)[0]
+    header = memory[:structs.RING.itemsize].view(structs.RING)[0]
     for name, value in (("channel", channel), ("frame_count", frames), ("table_count", tables),
                         ("look_ahead", look_ahead), ("plan_ahead", plan_ahead), ("arena_offset", shape.arena_offset),
                         ("arena_bytes", arena_bytes), ("frames_offset", shape.frames_offset),
@@ -37,15 +37,15 @@ def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, 
 def make_table(device_rows: int, capacity: int, allocate: Allocate = aligned, home_rows: int = 0, row_floats: int = 0,
                **fields: int) -> TableView:
     """An empty table as the supervisor makes it; ``fields`` are further ones of its header."""
-    shape = layout.table_shape(device_rows, capacity, home_rows, row_floats)
+    shape = structs.table_shape(device_rows, capacity, home_rows, row_floats)
     memory = allocate(shape.total_bytes)
-    header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
+    header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     defaults = {"access_threshold": -1, "counting": 1, "faae_coefficient": 1, "eviction_threshold": -1}
     for name, value in {
             "device_rows": device_rows, "entry_capacity": capacity, "home_capacity": home_rows,
             "row_floats": row_floats, "slots_offset": shape.slots_offset, "entries_offset": shape.entries_offset,
             "home_offset": shape.home_offset, "log_offset": shape.log_offset,
-            "log_capacity": layout.log_capacity(capacity), **defaults, **fields}.items():
+            "log_capacity": structs.log_capacity(capacity), **defaults, **fields}.items():
         header[name] = value
     table = TableView(memory)
     table.slot_entries[:] = -1
@@ -104,7 +104,7 @@ class SimRing:
         """Put one batch into a frame; None if there is no room."""
         self.free_frames()
         header = self.ring.header
-        need = layout.frame_bytes(tuple((len(k), 1) for k in keys))
+        need = structs.frame_bytes(tuple((len(k), 1) for k in keys))
         start, size = int(header["arena_tail"]), int(header["arena_bytes"])
         if start % size + need > size:
             start += size - start % size
@@ -117,20 +117,20 @@ class SimRing:
         frame["number"], frame["ticket"], frame["offset"], frame["length"] = number, self.next_ticket, offset, need
         frame["closed"] = frame["trained"] = 0
         frame["timestamp"] = timestamp
-        place = len(keys) * layout.PART.itemsize
+        place = len(keys) * structs.PART.itemsize
         for index, part_keys in enumerate(keys):
             part = self.ring.part(number, index)
             part.fields[:] = 0
             part["id_count"], part["spec_count"], part["specs"] = len(part_keys), 1, place
-            place += layout.SPEC.itemsize
-            for name, width in layout.PART_ARRAYS:
+            place += structs.SPEC.itemsize
+            for name, width in structs.PART_ARRAYS:
                 part[name] = place
-                place += layout.align(width * len(part_keys))
+                place += structs.align(width * len(part_keys))
             part.array("ids", len(part_keys))[:] = part_keys
             self.ring.words[self.ring.word_index(index, number)] = SUBMITTED
         frame["claim"] = 0
         header["arena_tail"] = start + need
-        exchange_i64(self.ring.longs, layout.RING.fields["tail"][1] // 8, number + 1)
+        exchange_i64(self.ring.longs, structs.RING.fields["tail"][1] // 8, number + 1)
         self.next_ticket += 1
         return Open(int(frame["ticket"]), number, tuple(tuple(k) for k in keys), timestamp)
 
@@ -149,12 +149,12 @@ class SimRing:
     def clear_claims(self, generation: int) -> None:
         """What the supervisor does after it has reaped a key worker."""
         claims, words = self.ring.frames["claim"], self.ring.tables["words"]
-        for place in range(layout.MAX_FRAMES):
+        for place in range(structs.MAX_FRAMES):
             if (words[:, place] == SUBMITTED).any() and claims[place] == generation:
                 claims[place] = 0
 
     def frame(self, number: int) -> np.ndarray:
-        return self.ring.frames[number % layout.MAX_FRAMES]
+        return self.ring.frames[number % structs.MAX_FRAMES]
 
     def word(self, number: int, index: int) -> int:
         return int(self.ring.words[self.ring.word_index(index, number)])

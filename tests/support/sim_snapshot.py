@@ -3,23 +3,23 @@ from typing import TYPE_CHECKING, Dict, Tuple
 
 import numpy as np
 
+from ascpipe.kernels.atomics import exchange_i64, load_acquire_i64
 from ascpipe.kernels.entry import IMAGE_CONTENT, IMAGE_ENTRY, INT64_COLUMNS, KEY, STATE
-from ascpipe.shm import layout
-from ascpipe.shm.atomics import exchange_i64, load_acquire_i64
-from ascpipe.words import CLAIMED, DONE, RETIRED, TRAINED
+from ascpipe.layout import structs
+from ascpipe.layout.words import CLAIMED, DONE, RETIRED, TRAINED
 
 if TYPE_CHECKING:
     from tests.support.pipeline_sim import Sim
 
 _ASKED, _COPIED, _LOGGED = (
-    layout.TABLE.fields[name][1] // 8 for name in ("snapshot_asked", "snapshot_copied", "snapshot_logged"))
+    structs.TABLE.fields[name][1] // 8 for name in ("snapshot_asked", "snapshot_copied", "snapshot_logged"))
 
 
 def may_begin(sim: "Sim", index: int) -> bool:
     """Whether a hold would be given now, and the last snapshot and the last cut are over."""
     head, tail = int(sim.ring.header["head"]), int(sim.ring.header["tail"])
     for number in range(head, tail):
-        frame, word = sim.ring.frames[number % layout.MAX_FRAMES], sim.word(number, index)
+        frame, word = sim.ring.frames[number % structs.MAX_FRAMES], sim.word(number, index)
         if word in (CLAIMED, DONE) or (frame["trained"] and (not frame["closed"] or word < RETIRED)):
             return False
     last = sim.snapshots.get(index)

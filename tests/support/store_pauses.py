@@ -6,12 +6,12 @@ import numpy as np
 
 from ascpipe.kernels.entry import STATE
 from ascpipe.kernels.next_action import RETIRE
+from ascpipe.layout.words import FREE
 from ascpipe.shm.ring import PartView, RingView
 from ascpipe.tables import loads, snapshot
 from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Record
 from ascpipe.tables.table import Table
-from ascpipe.words import FREE
 from ascpipe.workers import cuts, snapshots, train_stage, turns
 from ascpipe.workers.train_stage import TrainStage
 from ascpipe.workers.turns import Look

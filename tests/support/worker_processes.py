@@ -11,15 +11,16 @@ from typing import Any, Dict, List, Optional, Sequence, Type
 import numpy as np
 
 from ascpipe.control import fdsocket
-from ascpipe.shm import layout, segment
+from ascpipe.layout import structs
+from ascpipe.layout.words import ANSWERED, ASKED, DEDUPED, DONE, EVAL, TRAIN
+from ascpipe.shm import segment
 from ascpipe.shm.bell import ring_plain
-from ascpipe.words import ANSWERED, ASKED, DEDUPED, DONE, EVAL, TRAIN
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_ring import Open, SimRing
 from tests.support.waiting import wait_until
 
 KEY, TABLE = "key_worker", "table_worker"
-_BELLS = {KEY: layout.BELL_KEY_WORKERS, TABLE: layout.BELL_TABLE_WORKERS}
+_BELLS = {KEY: structs.BELL_KEY_WORKERS, TABLE: structs.BELL_TABLE_WORKERS}
 
 
 class WorkerProcess:
@@ -55,7 +56,7 @@ class ProcessSim(Sim):
                  **settings: Any) -> None:
         self._fds: List[int] = []
         self._sizes: List[int] = []
-        self.session = self._segment(layout.SESSION_BYTES)
+        self.session = self._segment(structs.SESSION_BYTES)
         self._key_workers, self._table_workers = key_workers, table_workers
         self.workers: List[WorkerProcess] = []
         self._generation = 0
@@ -142,7 +143,7 @@ class ProcessSim(Sim):
         self.ring_all()
 
     def ring_all(self) -> None:
-        for bell in range(layout.BELLS):
+        for bell in range(structs.BELLS):
             ring_plain(self.session, bell)
 
     def work(self) -> None:
@@ -186,8 +187,8 @@ class ProcessSim(Sim):
 
     def late_wakeups(self) -> int:
         """Sleeps that ended by time although something was published; must stay 0."""
-        start = layout.SESSION_BELLS_OFFSET
-        bells = self.session[start:start + layout.BELLS * layout.BELL.itemsize].view(layout.BELL)
+        start = structs.SESSION_BELLS_OFFSET
+        bells = self.session[start:start + structs.BELLS * structs.BELL.itemsize].view(structs.BELL)
         return int(bells["late"].sum())
 
 

@@ -5,10 +5,10 @@ import os
 import pytest
 import tensorflow as tf
 
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.configuration import Configuration, init, terminate_config_initializer
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.insert import get_asc_insert_func
-from ascpipe.words import EVAL, TRAIN
 
 Pair = collections.namedtuple("Pair", ["features", "label"])
 

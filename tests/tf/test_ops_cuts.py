@@ -6,7 +6,8 @@ import time
 import pytest
 import tensorflow as tf
 
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import CUT_EVICT, CUT_RESET, CUT_THRESHOLD, WAIT_CUT, WAIT_LEASE
 from ascpipe.tf import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import Run, build, session, stream_shape, table_shape
@@ -29,13 +30,13 @@ def admits(daemon, threshold, number=0):
 
 
 def waits_for(daemon, what):
-    return wait_until(lambda: int(daemon.bells[layout.BELL_TRAINER]["waits_for"]) == what, what="waits for")
+    return wait_until(lambda: int(daemon.bells[structs.BELL_TRAINER]["waits_for"]) == what, what="waits for")
 
 
 def test_an_eviction_drops_the_keys_of_its_age_between_two_steps():
     with FakeDaemon([TABLE], [TRAIN]) as daemon:
         graph = build([[1, 2], [3], [1]], [TRAIN], [TABLE], prefetch=3, stamps=[100, 150, 160])
-        evict = cut(graph, layout.CUT_EVICT, 50)
+        evict = cut(graph, CUT_EVICT, 50)
         step = graph.channels[0].plans[0].slots
         with session(graph) as opened:
             opened.run(step)
@@ -57,7 +58,7 @@ def test_a_threshold_is_in_place_when_the_op_returns_and_zero_stops_the_counting
         graph = build([[1], [2]], [TRAIN], [TABLE])
         with graph.graph.as_default():
             threshold = tf.compat.v1.placeholder(tf.int64, [])
-        change = cut(graph, layout.CUT_THRESHOLD, threshold)
+        change = cut(graph, CUT_THRESHOLD, threshold)
         header = daemon.tables[0].header
         with session(graph) as opened:
             opened.run(change, {threshold: 60})
@@ -74,7 +75,7 @@ def test_a_threshold_is_in_place_when_the_op_returns_and_zero_stops_the_counting
 def test_a_threshold_of_a_table_that_admits_every_key_asks_nobody():
     with FakeDaemon([TABLE], [TRAIN]) as daemon:
         graph = build([[1]], [TRAIN], [TABLE])
-        change = cut(graph, layout.CUT_THRESHOLD, 5)
+        change = cut(graph, CUT_THRESHOLD, 5)
         with session(graph) as opened:
             opened.run(graph.channels[0].plans[0].slots)
             daemon.pipeline.table_size(0)
@@ -87,7 +88,7 @@ def test_a_threshold_of_a_table_that_admits_every_key_asks_nobody():
 def test_an_eviction_before_the_first_step_asks_nobody():
     with FakeDaemon([TABLE], [TRAIN]) as daemon:
         graph = build([[1]], [TRAIN], [TABLE])
-        evict = cut(graph, layout.CUT_EVICT, 0)
+        evict = cut(graph, CUT_EVICT, 0)
         with session(graph) as opened:
             daemon.pause()
             opened.run(evict)
@@ -99,7 +100,7 @@ def test_a_table_that_no_stream_trains_is_left_alone():
         admits(daemon, 1)
         graph = build([[1]], [EVAL], [TABLE], training=False)
         with session(graph) as opened:
-            opened.run([cut(graph, layout.CUT_EVICT, 0), cut(graph, layout.CUT_THRESHOLD, 7)])
+            opened.run([cut(graph, CUT_EVICT, 0), cut(graph, CUT_THRESHOLD, 7)])
         assert daemon.tables[0].header["cut_asked"] == 0
 
 
@@ -109,8 +110,8 @@ def test_one_run_changes_several_tables_and_one_table_twice():
         admits(daemon, 1, 0)
         admits(daemon, 1, 1)
         graph = build([[1], [2]], [stream], tables, stamps=[5, 6])
-        changes = [cut(graph, layout.CUT_EVICT, 0, number) for number in (0, 1)]
-        changes += [cut(graph, layout.CUT_THRESHOLD, 9, number) for number in (0, 1)]
+        changes = [cut(graph, CUT_EVICT, 0, number) for number in (0, 1)]
+        changes += [cut(graph, CUT_THRESHOLD, 9, number) for number in (0, 1)]
         with session(graph, threads=1) as opened:
             opened.run(graph.channels[0].embeddings)
             opened.run(changes)
@@ -132,12 +133,12 @@ def test_a_cut_waits_for_the_training_step_that_is_under_way():
                 return slots
 
             held = tf.compat.v1.py_func(hold, [graph.channels[0].plans[0].slots], tf.int32)
-        evict = cut(graph, layout.CUT_EVICT, 0)
+        evict = cut(graph, CUT_EVICT, 0)
         with session(graph, threads=4) as opened:
             step = Run(opened, held)
             assert entered.wait(20.0)
             change = Run(opened, evict)
-            waits_for(daemon, layout.WAIT_LEASE)
+            waits_for(daemon, WAIT_LEASE)
             assert daemon.tables[0].header["cut_asked"] == 0
             go_on.set()
             assert step.ended() is None
@@ -145,7 +146,7 @@ def test_a_cut_waits_for_the_training_step_that_is_under_way():
             assert daemon.pipeline.table_size(0) == 0
 
 
-@pytest.mark.parametrize("kind", [layout.CUT_THRESHOLD, layout.CUT_EVICT])
+@pytest.mark.parametrize("kind", [CUT_THRESHOLD, CUT_EVICT])
 def test_a_step_that_has_claimed_its_plan_may_not_change_a_table(kind):
     with FakeDaemon([TABLE], [TRAIN]) as daemon:
         admits(daemon, 1)
@@ -167,7 +168,7 @@ def test_a_step_that_has_changed_a_table_may_not_train():
     with FakeDaemon([TABLE], [TRAIN]) as daemon:
         graph = build([[1], [2], [3]], [TRAIN], [TABLE], stamps=[1, 2, 3])
         channel = graph.channels[0]
-        evict = cut(graph, layout.CUT_EVICT, 0)
+        evict = cut(graph, CUT_EVICT, 0)
         with graph.graph.as_default(), tf.control_dependencies([evict]):
             plan = native.ops().asc_next_plan(tf.identity(channel.ticket), graph.tables, table=0, stream=0, k=1,
                                               training=True)
@@ -186,7 +187,7 @@ def waiting_cut(daemon, opened, evict):
     """A cut that awaits the table worker, which rests."""
     daemon.pause()
     change = Run(opened, evict)
-    waits_for(daemon, layout.WAIT_CUT)
+    waits_for(daemon, WAIT_CUT)
     return change
 
 
@@ -195,7 +196,7 @@ def one_trained_batch(**settings):
     """The daemon, the graph, its session that has trained the first of two batches, and a cut that drops all keys."""
     with FakeDaemon([TABLE], [TRAIN], **settings) as daemon:
         graph = build([[1], [2]], [TRAIN], [TABLE], stamps=[1, 2])
-        evict = cut(graph, layout.CUT_EVICT, 0)
+        evict = cut(graph, CUT_EVICT, 0)
         with session(graph) as opened:
             opened.run(graph.channels[0].plans[0].slots)
             assert daemon.pipeline.table_size(0) == 1
@@ -241,12 +242,12 @@ def test_a_dead_supervisor_ends_a_cut():
 
 
 @pytest.mark.parametrize(("attributes", "kind", "text"), [
-    ({"argument": -1, "kind": layout.CUT_THRESHOLD}, tf.errors.InvalidArgumentError,
+    ({"argument": -1, "kind": CUT_THRESHOLD}, tf.errors.InvalidArgumentError,
      "'table0': access threshold -1 is below 0. Nothing was changed"),
-    ({"argument": -9, "kind": layout.CUT_EVICT}, tf.errors.InvalidArgumentError, "eviction age -9 is below 0"),
-    ({"argument": 0, "kind": layout.CUT_RESET}, tf.errors.InvalidArgumentError, "kind 1 is neither 2 .* nor 3 "),
+    ({"argument": -9, "kind": CUT_EVICT}, tf.errors.InvalidArgumentError, "eviction age -9 is below 0"),
+    ({"argument": 0, "kind": CUT_RESET}, tf.errors.InvalidArgumentError, "kind 1 is neither 2 .* nor 3 "),
     ({"argument": 0, "kind": 4}, tf.errors.InvalidArgumentError, "kind 4 is neither"),
-    ({"argument": 0, "kind": layout.CUT_EVICT, "table": 5}, tf.errors.FailedPreconditionError,
+    ({"argument": 0, "kind": CUT_EVICT, "table": 5}, tf.errors.FailedPreconditionError,
      "AscCut: table 5 is not of this pipeline"),
 ])
 def test_a_cut_that_cannot_be_is_refused(attributes, kind, text):
@@ -265,9 +266,9 @@ def test_an_argument_that_is_no_scalar_is_refused():
         graph = build([[1]], [TRAIN], [TABLE])
         with graph.graph.as_default():
             argument = tf.compat.v1.placeholder(tf.int64)
-        change = cut(graph, layout.CUT_EVICT, argument)
+        change = cut(graph, CUT_EVICT, argument)
         with pytest.raises(ValueError, match="Shape must be rank 0"):
-            cut(graph, layout.CUT_EVICT, [1])
+            cut(graph, CUT_EVICT, [1])
         with session(graph) as opened:
             with pytest.raises(tf.errors.InvalidArgumentError, match=r"argument has shape \[1\], expected a scalar"):
                 opened.run(change, {argument: [1]})
@@ -276,7 +277,7 @@ def test_an_argument_that_is_no_scalar_is_refused():
 def test_a_session_that_was_superseded_may_not_change_the_table():
     with FakeDaemon([TABLE], [TRAIN]) as daemon:
         graph = build([[1], [2]], [TRAIN], [TABLE])
-        evict = cut(graph, layout.CUT_EVICT, 0)
+        evict = cut(graph, CUT_EVICT, 0)
         with session(graph) as older:
             older.run(graph.channels[0].plans[0].slots)
             with session(graph, initialize=False) as newer:

@@ -3,9 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.shm import layout
+from ascpipe.layout.words import CUT_EVICT, SLOT_FROZEN, SLOT_HOME
 from ascpipe.tf import native
-from ascpipe.words import SLOT_FROZEN, SLOT_HOME
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.fake_segments import CHUNK_ROWS
 from tests.support.op_graph import (
@@ -152,7 +151,7 @@ def test_an_initializer_begins_anew_and_an_evicted_key_does():
     with FakeDaemon([table], [TRAIN]) as daemon:
         graph = build([[1, 2], [3], [1]], [TRAIN], [table], stamps=[100, 200, 300])
         with graph.graph.as_default():
-            evict = native.ops().asc_cut(100, table=0, kind=layout.CUT_EVICT)
+            evict = native.ops().asc_cut(100, table=0, kind=CUT_EVICT)
         train = trained(graph)
         with session(graph) as opened:
             opened.run(train)

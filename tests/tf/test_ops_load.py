@@ -4,10 +4,10 @@ import json
 import pytest
 import tensorflow as tf
 
-from ascpipe.shm import layout
+from ascpipe.layout import structs
 from ascpipe.tfops import load
 
-GOOD = {"tensorflow": tf.__version__, "cxx11_abi": tf.sysconfig.CXX11_ABI_FLAG, "layout": layout.layout_hash()}
+GOOD = {"tensorflow": tf.__version__, "cxx11_abi": tf.sysconfig.CXX11_ABI_FLAG, "layout": structs.layout_hash()}
 
 
 def check(**changes):

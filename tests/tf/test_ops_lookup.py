@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ascpipe.layout.words import SLOT_FROZEN
 from ascpipe.tf import native
-from ascpipe.words import SLOT_FROZEN
 
 ROWS = 50
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.shm import layout
+from ascpipe.layout.words import SUBMITTED
 from ascpipe.tf import native
 from tests.reference import initial_rows
 from tests.support.fake_daemon import FakeDaemon
@@ -307,7 +307,7 @@ def test_a_closed_ticket_is_shown_in_shared_memory():
             # the step may end before its ticket has a frame: then it is dropped and never gets one
             wait_until(lambda: frames() + ring.header["dropped"] == 3 and closed() == [1, 0, 0][-frames():])
         wait_until(lambda: closed() == [1] * frames())
-        assert [ring.word(number, 0) for number in range(frames())] == [layout.SUBMITTED] * frames()
+        assert [ring.word(number, 0) for number in range(frames())] == [SUBMITTED] * frames()
 
 
 # ---- timestamps

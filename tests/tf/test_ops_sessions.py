@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import WAIT_CUT
 from ascpipe.tf import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import DIM, build, session, stream_shape, table_shape
@@ -66,8 +67,8 @@ def test_an_initializer_that_awaits_the_worker_ends_with_its_session_and_the_nex
 
             waiting = threading.Thread(target=initialize)
             waiting.start()
-            bell = daemon.bells[layout.BELL_TRAINER]
-            wait_until(lambda: int(bell["waits_for"]) == layout.WAIT_CUT, what="the cut is awaited")
+            bell = daemon.bells[structs.BELL_TRAINER]
+            wait_until(lambda: int(bell["waits_for"]) == WAIT_CUT, what="the cut is awaited")
             opened.close()
             waiting.join(10.0)
             assert len(errors) == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.shm import layout
+from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD
 from ascpipe.tf import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import DIM, FLOATS, build, expansion_shape, first_row, session, stream_shape, table_shape
@@ -157,7 +157,7 @@ def test_an_evaluation_that_can_be_read_neither_before_nor_after_the_step_is_ref
             opened.run(graph.channels[0].plans[0].slots)
 
 
-@pytest.mark.parametrize("kind", [layout.CUT_EVICT, layout.CUT_THRESHOLD])
+@pytest.mark.parametrize("kind", [CUT_EVICT, CUT_THRESHOLD])
 def test_a_slow_evaluation_reads_rows_before_a_change_of_its_own_step(kind):
     with FakeDaemon([TABLE], [TRAIN, EVAL]) as daemon:
         graph = build([[1, 2], [2, 1]], [TRAIN, EVAL], [TABLE], stamps=[100, 200])
@@ -168,7 +168,7 @@ def test_a_slow_evaluation_reads_rows_before_a_change_of_its_own_step(kind):
             opened.run(graph.channels[0].plans[0].slots)
             size = daemon.pipeline.table_size(0)
             assert np.array_equal(opened.run([rows, change])[0], expected(TABLE, [1, 2], {1: 0, 2: 0}))
-            assert (daemon.pipeline.table_size(0) < size) == (kind == layout.CUT_EVICT)
+            assert (daemon.pipeline.table_size(0) < size) == (kind == CUT_EVICT)
 
 
 # ---- readers of the training channel

@@ -4,7 +4,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from ascpipe.shm import layout
+from ascpipe.layout import structs
 from ascpipe.tf import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.fake_segments import FakeTable
@@ -44,7 +44,7 @@ def test_home_rows_beyond_the_segment_are_refused():
     try:
         with FakeDaemon([TABLE], [TRAIN]) as daemon:
             with pytest.raises(tf.errors.InternalError, match="5000 home rows of 4 at byte .* do not fit into it"):
-                cut = int(table.header["log_offset"]) - layout.PAGE
+                cut = int(table.header["log_offset"]) - structs.PAGE
                 daemon.pipeline.add_table(shape, native.Memory(table.fd, cut))
     finally:
         os.close(table.fd)
@@ -55,6 +55,6 @@ def test_a_log_beyond_the_segment_is_refused():
     try:
         with FakeDaemon([TABLE], [TRAIN]) as daemon:
             with pytest.raises(tf.errors.InternalError, match="a log of 164 images at byte .* does not fit into it"):
-                daemon.pipeline.add_table(table_shape(1), native.Memory(table.fd, table.bytes - layout.PAGE))
+                daemon.pipeline.add_table(table_shape(1), native.Memory(table.fd, table.bytes - structs.PAGE))
     finally:
         os.close(table.fd)

@@ -3,9 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.shm import layout
+from ascpipe.layout.words import PLAN_NO_MEMORY, SLOT_FROZEN, SLOT_HOME
 from ascpipe.tf import native
-from ascpipe.words import SLOT_FROZEN, SLOT_HOME
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import DIM, FLOATS, build, first_row, session, stream_shape, table_shape
 
@@ -251,7 +250,7 @@ def test_a_machine_without_memory_is_an_error_that_loses_nothing():
     with FakeDaemon([table], [TRAIN]) as daemon:
         def short(ring, number, index):
             if number == 1:
-                ring.part(number, index)["status"] = layout.PLAN_NO_MEMORY
+                ring.part(number, index)["status"] = PLAN_NO_MEMORY
                 ring.part(number, index)["need"] = 7
 
         daemon.before_planned = short

@@ -7,7 +7,8 @@ import time
 import pytest
 import tensorflow as tf
 
-from ascpipe.shm import layout
+from ascpipe.layout import structs
+from ascpipe.layout.words import WAIT_LEASE, WAIT_PLAN
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import Run, build, session, stream_shape, table_shape
 from tests.support.waiting import wait_until
@@ -19,7 +20,7 @@ PROMPT_S = 1.0
 
 
 def waits_for(daemon, what):
-    return wait_until(lambda: int(daemon.bells[layout.BELL_TRAINER]["waits_for"]) == what, what="waits for")
+    return wait_until(lambda: int(daemon.bells[structs.BELL_TRAINER]["waits_for"]) == what, what="waits for")
 
 
 @pytest.mark.parametrize("prefetch", [0, 100])
@@ -30,7 +31,7 @@ def test_closing_the_session_ends_a_step_that_awaits_its_plan(frames, prefetch):
         graph = build([[n] for n in range(200)], [TRAIN], [TABLE], prefetch=prefetch)
         with session(graph) as opened:
             step = Run(opened, graph.channels[0].embeddings[0])
-            waits_for(daemon, layout.WAIT_PLAN)
+            waits_for(daemon, WAIT_PLAN)
             began = time.monotonic()
             opened.close()
             assert isinstance(step.ended(), tf.errors.CancelledError)
@@ -43,7 +44,7 @@ def test_initialising_the_iterator_does_not_wait_for_a_step_that_waits():
         graph = build([[n] for n in range(200)], [TRAIN], [TABLE], prefetch=100)
         with session(graph) as opened:
             step = Run(opened, graph.channels[0].embeddings[0])
-            waits_for(daemon, layout.WAIT_PLAN)
+            waits_for(daemon, WAIT_PLAN)
             began = time.monotonic()
             opened.run(graph.channels[0].iterator.initializer)
             assert time.monotonic() - began < PROMPT_S
@@ -57,7 +58,7 @@ def test_ctrl_c_ends_a_wait_and_the_program_goes_on():
         graph = build([[1], [2]], [TRAIN], [TABLE])
         with session(graph) as opened:
             def interrupt():
-                waits_for(daemon, layout.WAIT_PLAN)
+                waits_for(daemon, WAIT_PLAN)
                 times.append(time.monotonic())
                 os.kill(os.getpid(), signal.SIGINT)
 
@@ -109,7 +110,7 @@ def test_a_dead_supervisor_ends_every_wait_within_a_second():
         graph = build([[1], [2]], [TRAIN], [TABLE])
         with session(graph) as opened:
             step = Run(opened, graph.channels[0].embeddings[0])
-            waits_for(daemon, layout.WAIT_PLAN)
+            waits_for(daemon, WAIT_PLAN)
             began = time.monotonic()
             daemon.lifeline.close()
             error = step.ended()
@@ -132,7 +133,7 @@ def test_a_failed_session_ends_every_wait_with_its_text(code, text, kind):
         graph = build([[1]], [TRAIN], [TABLE])
         with session(graph) as opened:
             step = Run(opened, graph.channels[0].embeddings[0])
-            waits_for(daemon, layout.WAIT_PLAN)
+            waits_for(daemon, WAIT_PLAN)
             daemon.fail(code, text)
             error = step.ended()
             assert isinstance(error, kind)
@@ -145,7 +146,7 @@ def test_stopping_the_pipeline_ends_every_wait_and_later_runs_say_so():
         graph = build([[1], [2]], [TRAIN], [TABLE], prefetch=2)
         with session(graph) as opened:
             step = Run(opened, graph.channels[0].embeddings[0])
-            waits_for(daemon, layout.WAIT_PLAN)
+            waits_for(daemon, WAIT_PLAN)
             daemon.pipeline.stop()
             assert isinstance(step.ended(), tf.errors.CancelledError)
             with pytest.raises(tf.errors.FailedPreconditionError, match="the pipeline was stopped"):
@@ -170,7 +171,7 @@ def test_an_evaluation_waits_for_the_training_step_and_says_so():
             step = Run(opened, held)
             assert entered.wait(20.0)
             reading = Run(opened, evaluate.plans[0].slots)
-            waits_for(daemon, layout.WAIT_LEASE)
+            waits_for(daemon, WAIT_LEASE)
             go_on.set()
             assert step.ended() is None
             assert reading.ended() is None

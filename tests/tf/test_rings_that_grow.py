@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.shm import layout, memory
+from ascpipe.layout import structs
+from ascpipe.shm import memory
 from ascpipe.tf.configuration import Configuration
 from mx_rec.core.asc import start_asc_pipeline
 from tests.support.daemons import DaemonProcess
@@ -22,7 +23,7 @@ def ids_of(*sizes):
 
 
 def frame_mib(ids):
-    return layout.frame_bytes(((ids, 1),)) / MIB
+    return structs.frame_bytes(((ids, 1),)) / MIB
 
 
 def rings():
@@ -127,7 +128,7 @@ def failing_text(counted, number):
 
 
 def needs(ids, has):
-    return "needs {} bytes in the ring, which has {}".format(layout.frame_bytes(((ids, 1),)), has)
+    return "needs {} bytes in the ring, which has {}".format(structs.frame_bytes(((ids, 1),)), has)
 
 
 def test_a_private_daemon_whose_ring_was_set_names_the_variable(monkeypatch):
@@ -156,7 +157,7 @@ def test_a_named_daemon_says_how_to_start_it_again():
 @pytest.mark.timeout_s(120)
 def test_a_batch_beyond_the_share_of_all_rings_names_share_and_settings(monkeypatch):
     monkeypatch.setenv("ASCPIPE_RING_PERCENT", "1")
-    share = -(-max(MIB, memory.limit_bytes() // 100) // layout.PAGE) * layout.PAGE
+    share = -(-max(MIB, memory.limit_bytes() // 100) // structs.PAGE) * structs.PAGE
     size = share // 64 + 1000
     with programs.ascpipe(), Counted(ids_of(10, size, 10)) as counted:
         counted.step(0)

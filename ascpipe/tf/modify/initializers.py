@@ -3,11 +3,11 @@ from typing import Optional
 
 import tensorflow as tf
 
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState
 from ascpipe.tf.table import outside_scopes
 from ascpipe.tf.validation import boolean, checked
-from ascpipe.words import EVAL, TRAIN
 
 
 @checked(is_training=boolean())

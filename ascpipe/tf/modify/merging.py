@@ -8,6 +8,7 @@ from typing import Any, List
 
 import tensorflow as tf
 
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import native
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup
@@ -16,7 +17,6 @@ from ascpipe.tf.modify.requests import Requests, TensorLookup
 from ascpipe.tf.table import Table, outside_scopes
 from ascpipe.tf.table_lookup import TableLookup
 from ascpipe.tf.validation import boolean
-from ascpipe.words import EVAL, TRAIN
 
 _UNMERGED = "AscUnmergedLookup"
 

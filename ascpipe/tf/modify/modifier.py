@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import FeatureSpec
 from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState
@@ -22,7 +23,6 @@ from ascpipe.tf.modify.requests import TensorLookup
 from ascpipe.tf.pipeline import start_asc_pipeline
 from ascpipe.tf.table_lookup import repoint
 from ascpipe.tf.validation import Instance, boolean, checked
-from ascpipe.words import EVAL, TRAIN
 
 _log = logging.getLogger(__name__)
 

@@ -3,6 +3,7 @@ from typing import Optional
 
 import tensorflow as tf
 
+from ascpipe.layout.words import TRAIN
 from ascpipe.tf.batch import Ids, values_of
 from ascpipe.tf.configuration import Configuration
 from ascpipe.tf.feature_spec import FeatureSpec
@@ -12,7 +13,6 @@ from ascpipe.tf.missing import dense_rows
 from ascpipe.tf.modify.merging import stand_in
 from ascpipe.tf.modify.requests import TensorLookup
 from ascpipe.tf.table import Table
-from ascpipe.words import TRAIN
 
 
 def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int, name: Optional[str],

@@ -10,10 +10,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
-from ascpipe.shm import layout, segment
+from ascpipe.layout import structs
+from ascpipe.layout.words import TRAINED
+from ascpipe.shm import segment
 from ascpipe.shm.ring import TableView
 from ascpipe.tf.configuration import Configuration
-from ascpipe.words import TRAINED
 from mx_rec.core.asc.feature_spec import FeatureSpec
 from mx_rec.core.asc.helper import get_asc_insert_func
 from mx_rec.core.embedding import create_table, sparse_lookup
@@ -97,8 +98,8 @@ def table_view(number: int) -> TableView:
             memory = segment.map(fd, os.fstat(fd).st_size)
         finally:
             os.close(fd)
-        header = memory[:layout.TABLE.itemsize].view(layout.TABLE)[0]
-        shape = layout.table_shape(*(int(header[name]) for name in (
+        header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
+        shape = structs.table_shape(*(int(header[name]) for name in (
             "device_rows", "entry_capacity", "home_capacity", "row_floats")))
         if (header["table"], shape.total_bytes) == (number, len(memory)):
             return TableView(memory)

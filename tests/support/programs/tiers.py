@@ -11,9 +11,9 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 import tensorflow as tf
 
+from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD, TRAINED
 from ascpipe.tf import native
 from ascpipe.tf.feature_spec import FeatureSpec
-from ascpipe.words import CUT_EVICT, CUT_THRESHOLD, TRAINED
 from mx_rec.core.asc.helper import get_asc_insert_func
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad

@@ -7,7 +7,8 @@ from ascpipe.config import load_settings
 from ascpipe.control import messages
 from ascpipe.daemon.ring_sizes import ring_sizes
 from ascpipe.daemon.session_memory import SessionMemory
-from ascpipe.shm import layout, memory
+from ascpipe.layout import structs
+from ascpipe.shm import memory
 
 GIB, MIB = 1 << 30, 1 << 20
 
@@ -30,9 +31,9 @@ def settings(**values):
 def test_a_private_daemon_lets_rings_grow_to_a_part_of_the_memory(places):
     sizes = ring_sizes(settings(), private=True, places=places)
     assert (sizes.first, sizes.ample) == (MIB, 256 * MIB)
-    assert abs(sizes.most - 2 * GIB) < layout.PAGE and sizes.reserved == sizes.most
+    assert abs(sizes.most - 2 * GIB) < structs.PAGE and sizes.reserved == sizes.most
     half = ring_sizes(settings(ring_percent=50), private=True, places=places)
-    assert abs(half.most - 4 * GIB) < layout.PAGE
+    assert abs(half.most - 4 * GIB) < structs.PAGE
 
 
 def test_where_all_memory_is_little_nothing_grows_beyond_its_part(places, tmp_path):
@@ -60,11 +61,11 @@ def made(places, **values):
 def test_a_ring_that_grows_has_its_addresses_and_little_memory(places):
     session = made(places)
     try:
-        header = session.session.view(layout.SESSION)[0]
+        header = session.session.view(structs.SESSION)[0]
         assert (header["rings_ample"], header["is_private"]) == (256 * MIB, 1)
         session.add_stream(messages.Stream(2, 1, (0,)))
         for ring in session.rings:
-            fields = ring.view(layout.RING)[0]
+            fields = ring.view(structs.RING)[0]
             assert fields["arena_bytes"] == MIB
             assert fields["arena_offset"] + header["rings_most"] == ring.size
             assert allocated(ring.fd) == fields["arena_offset"] + MIB
@@ -75,9 +76,9 @@ def test_a_ring_that_grows_has_its_addresses_and_little_memory(places):
 def test_a_ring_that_was_set_has_all_its_memory_at_once(places):
     session = made(places, ring_bytes=5 * MIB)
     try:
-        assert session.session.view(layout.SESSION)[0]["rings_most"] == 0
+        assert session.session.view(structs.SESSION)[0]["rings_most"] == 0
         for ring in session.rings:
-            assert allocated(ring.fd) == ring.size == int(ring.view(layout.RING)[0]["arena_offset"]) + 5 * MIB
+            assert allocated(ring.fd) == ring.size == int(ring.view(structs.RING)[0]["arena_offset"]) + 5 * MIB
     finally:
         session.close()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ascpipe.kernels import index
 from ascpipe.kernels.entry import INT64_COLUMNS, KEY, STATE
 from ascpipe.kernels.hashing import spread_of
-from ascpipe.words import FREE, TRAINED
+from ascpipe.layout.words import FREE, TRAINED
 from tests.reference import index as reference
 
 CAPACITY = 16

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import next_action as kernel
-from ascpipe.words import ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
+from ascpipe.layout.words import ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
 from tests.reference import next_action as reference
 
 FRAME = st.tuples(st.integers(SUBMITTED, RETIRED), st.booleans(), st.booleans())

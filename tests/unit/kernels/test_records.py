@@ -18,7 +18,7 @@ from ascpipe.kernels.entry import (
 )
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.index import KeyIndex
-from ascpipe.words import FREE, NAMED, TRAINED
+from ascpipe.layout.words import FREE, NAMED, TRAINED
 from tests.reference import plan as plan_reference
 from tests.reference import retire as retire_reference
 from tests.reference import swaps as swaps_reference

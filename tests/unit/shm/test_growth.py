@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascpipe.shm import growth, layout, memory, segment
+from ascpipe.layout import structs
+from ascpipe.shm import growth, memory, segment
 from ascpipe.shm.ring import TableView
 
 BYTES = 4096
@@ -18,7 +19,7 @@ def allocated(fd):
 
 @pytest.fixture
 def fd():
-    made = segment.create(layout.PAGE + (64 << 20), "a test", use_memfd=True, present=layout.PAGE)
+    made = segment.create(structs.PAGE + (64 << 20), "a test", use_memfd=True, present=structs.PAGE)
     yield made
     os.close(made)
 
@@ -33,18 +34,18 @@ def test_a_step_gives_what_is_wanted_and_stays_below_the_limit(ready, more, spar
 
 
 def test_only_what_is_used_takes_memory(fd):
-    part = growth.Growth(fd, layout.PAGE, BYTES, 16384)
-    assert allocated(fd) == layout.PAGE
+    part = growth.Growth(fd, structs.PAGE, BYTES, 16384)
+    assert allocated(fd) == structs.PAGE
     ready = part.ready(0, 1)
     assert ready * BYTES == growth.MIN_STEP_BYTES
-    assert allocated(fd) == layout.PAGE + growth.MIN_STEP_BYTES
+    assert allocated(fd) == structs.PAGE + growth.MIN_STEP_BYTES
     assert part.ready(ready, ready) == ready
     more = part.ready(ready, ready + 1)
-    assert allocated(fd) == layout.PAGE + more * BYTES
+    assert allocated(fd) == structs.PAGE + more * BYTES
 
 
 def test_nothing_grows_beyond_its_limit(fd):
-    part = growth.Growth(fd, layout.PAGE, BYTES, 300)
+    part = growth.Growth(fd, structs.PAGE, BYTES, 300)
     assert part.ready(0, 301) == 0
     assert part.ready(0, 300) == 300
 
@@ -58,32 +59,32 @@ def test_where_memory_is_short_a_smaller_step_is_tried_and_then_the_answer_is_no
             raise growth.OutOfSharedMemoryError(what, need, "a test")
 
     monkeypatch.setattr(memory, "require", require)
-    part, room = growth.Growth(fd, layout.PAGE, BYTES, 16384), 3 * BYTES
+    part, room = growth.Growth(fd, structs.PAGE, BYTES, 16384), 3 * BYTES
     assert part.ready(0, 2) == 2
     assert asked == [growth.MIN_STEP_BYTES, 2 * BYTES]
     assert part.ready(2, 100) == 2
-    assert allocated(fd) == layout.PAGE + 2 * BYTES
+    assert allocated(fd) == structs.PAGE + 2 * BYTES
 
 
 def test_memory_that_was_given_and_not_noted_is_given_again_with_its_content(fd):
-    part = growth.Growth(fd, layout.PAGE, BYTES, 16384)
+    part = growth.Growth(fd, structs.PAGE, BYTES, 16384)
     ready = part.ready(0, 1)
-    mapped = segment.map(fd, layout.PAGE + (64 << 20))
-    mapped[layout.PAGE] = 7
+    mapped = segment.map(fd, structs.PAGE + (64 << 20))
+    mapped[structs.PAGE] = 7
     assert part.ready(0, 1) == ready  # as a successor does, whose predecessor died before it said so
-    assert mapped[layout.PAGE] == 7
+    assert mapped[structs.PAGE] == 7
 
 
 def test_a_table_says_in_its_header_what_has_memory():
-    shape = layout.table_shape(10, 1 << 20, 1 << 20, 8)
+    shape = structs.table_shape(10, 1 << 20, 1 << 20, 8)
     fd = segment.create(shape.total_bytes, "a test", use_memfd=True, present=shape.entries_offset)
     try:
         mapped = segment.map(fd, shape.total_bytes)
-        header = mapped[:layout.TABLE.itemsize].view(layout.TABLE)[0]
+        header = mapped[:structs.TABLE.itemsize].view(structs.TABLE)[0]
         for name, value in {"device_rows": 10, "entry_capacity": 1 << 20, "home_capacity": 1 << 20, "row_floats": 8,
                             "entries_offset": shape.entries_offset, "slots_offset": shape.slots_offset,
                             "home_offset": shape.home_offset, "log_offset": shape.log_offset,
-                            "log_capacity": layout.log_capacity(1 << 20)}.items():
+                            "log_capacity": structs.log_capacity(1 << 20)}.items():
             header[name] = value
         view = TableView(mapped, fd)
         assert view.homes.shape == (1 << 20, 8)
@@ -98,7 +99,7 @@ def test_a_table_says_in_its_header_what_has_memory():
         assert view.ready_log(3)
         view.log[2] = np.arange(7)
         assert not view.ready_log((1 << 16) + 1)
-        assert header["snapshot_log_ready"] == growth.MIN_STEP_BYTES // layout.IMAGE.itemsize + 1
+        assert header["snapshot_log_ready"] == growth.MIN_STEP_BYTES // structs.IMAGE.itemsize + 1
         assert header["homes_ready"] == growth.MIN_STEP_BYTES // 32
         assert allocated(fd) < 8 << 20
     finally:

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ascpipe.layout import structs
 from ascpipe.shm import bell as bell_module
-from ascpipe.shm import layout
 from ascpipe.shm.bell import Bell, spin_after
 
 
@@ -28,7 +28,7 @@ def bell(monkeypatch):
     ticks = itertools.count(0, 10_000)
     monkeypatch.setattr(bell_module, "time", SimpleNamespace(
         perf_counter_ns=lambda: next(ticks), monotonic=time.monotonic))
-    return Bell(np.zeros(layout.SESSION_BYTES, np.uint8), 0, 2000)
+    return Bell(np.zeros(structs.SESSION_BYTES, np.uint8), 0, 2000)
 
 
 def looks(bell, true_at=0):

@@ -1,8 +1,7 @@
 """Loads: the trainer fills a table between two steps, and the worker takes over what it wrote."""
 import pytest
 
-from ascpipe.shm.ring import Place
-from ascpipe.words import (
+from ascpipe.layout.words import (
     ANSWERED,
     ASKED,
     DEDUPED,
@@ -14,6 +13,7 @@ from ascpipe.words import (
     SLOT_HOME,
     SLOT_NONE,
 )
+from ascpipe.shm.ring import Place
 from ascpipe.workers.cuts import Bells, CutStage
 from ascpipe.workers.eval_stage import EvalStage
 from tests.support.pipeline_sim import Sim

@@ -1,8 +1,8 @@
 """What a step did is read from the state words before and after it."""
 import time
 
+from ascpipe.layout.words import DEDUPED, PLANNED, RETIRED, SUBMITTED, TOUCHED, TRAIN
 from ascpipe.shm import spans
-from ascpipe.words import DEDUPED, PLANNED, RETIRED, SUBMITTED, TOUCHED, TRAIN
 from ascpipe.workers.recording import Progress, recorded
 from ascpipe.workers.runner import StreamView
 from tests.support.sim_ring import SimRing

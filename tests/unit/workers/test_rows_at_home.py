@@ -1,7 +1,15 @@
 """Tables with home rows, admission, timestamps and cuts, told one by one; random schedules are in test_stages."""
 import pytest
 
-from ascpipe.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLANNED, SLOT_HOME, SLOT_NONE, TOUCHED
+from ascpipe.layout.words import (
+    PLAN_DEVICE_SMALL,
+    PLAN_HOST_FULL,
+    PLAN_NO_MEMORY,
+    PLANNED,
+    SLOT_HOME,
+    SLOT_NONE,
+    TOUCHED,
+)
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_ring import Home
 from tests.unit.workers.refusals import refusal

@@ -1,7 +1,7 @@
 """Snapshots: entries are copied while the worker assigns records, and what is not copied yet gets an image first."""
 import pytest
 
-from ascpipe.words import DONE, PLANNED, RETIRED, TOUCHED
+from ascpipe.layout.words import DONE, PLANNED, RETIRED, TOUCHED
 from ascpipe.workers.cuts import Bells, CutStage
 from tests.support.pipeline_sim import Sim
 from tests.support.replayed_table import ReplayedTable

@@ -3,8 +3,8 @@ import random
 
 import pytest
 
-from ascpipe.shm import layout
-from ascpipe.words import ANSWERED, ASKED, DEDUPED, PLAN_TABLE_FULL, PLANNED, RETIRED, SUBMITTED, TOUCHED
+from ascpipe.layout import structs
+from ascpipe.layout.words import ANSWERED, ASKED, DEDUPED, PLAN_TABLE_FULL, PLANNED, RETIRED, SUBMITTED, TOUCHED
 from ascpipe.workers.key_worker import KeyStage
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_choices import any_tables, ask_any_cut
@@ -225,7 +225,7 @@ def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed):
             index = rng.choice(sorted(wanted[batch]))
             if sim.claim(batch, index):
                 wanted[batch].discard(index)
-        elif batch is sim.open[0] or not sim.ring.frames[batch.number % layout.MAX_FRAMES]["trained"]:
+        elif batch is sim.open[0] or not sim.ring.frames[batch.number % structs.MAX_FRAMES]["trained"]:
             sim.close(batch)
 
     def one_worker():

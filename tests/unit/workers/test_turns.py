@@ -1,6 +1,6 @@
 """Tables of a ring take turns: together where they can, alone where they must."""
+from ascpipe.layout.words import PLANNED, RETIRED, TOUCHED
 from ascpipe.tables import state
-from ascpipe.words import PLANNED, RETIRED, TOUCHED
 from ascpipe.workers.cuts import Bells
 from ascpipe.workers.train_stage import TrainStage
 from ascpipe.workers.turns import Turns

@@ -57,7 +57,7 @@ ASC_EXPORT int asc_hold_release(std::int64_t hold, char* err, int err_bytes) {
   return Answer(Holds().GiveBack(hold), err, err_bytes);
 }
 
-// The segment of a table, as ascpipe/shm/layout.py describes it.
+// The segment of a table, as ascpipe/layout/structs.py describes it.
 ASC_EXPORT int asc_table_memory(std::int64_t hold, int table, void** base, std::int64_t* bytes, char* err,
                                 int err_bytes) {
   std::shared_ptr<Hold> held;
@@ -177,7 +177,7 @@ ASC_EXPORT int asc_save_device(std::int64_t save, int table, int index, float** 
   return Answer(status, err, err_bytes);
 }
 
-// entries: those of ascpipe/shm/layout.py, as many as were used when the save began.
+// entries: those of ascpipe/layout/structs.py, as many as were used when the save began.
 ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std::int64_t count, char* err,
                                 int err_bytes) {
   std::shared_ptr<BackgroundSave> found;

@@ -1,4 +1,4 @@
-// Every byte offset of shared memory, the C++ twin of ascpipe/shm/layout.py, which says who writes what.
+// Every byte offset of shared memory, the C++ twin of ascpipe/layout/structs.py, which says who writes what.
 // tests/house/test_layout_parity.py compiles this file and compares each offset.
 //
 // Words that two processes share are read and written through core/atomics.h only.
@@ -260,16 +260,16 @@ struct Part {
   std::uint8_t unused[24];
 };
 
-static_assert(sizeof(Bell) == 64, "see ascpipe/shm/layout.py");
-static_assert(sizeof(Session) == 4096, "see ascpipe/shm/layout.py");
-static_assert(sizeof(Ring) == 320, "see ascpipe/shm/layout.py");
-static_assert(sizeof(Frame) == 64, "see ascpipe/shm/layout.py");
-static_assert(sizeof(RingTable) == 64 + 4 * kMaxFrames, "see ascpipe/shm/layout.py");
-static_assert(sizeof(Table) == 512, "see ascpipe/shm/layout.py");
-static_assert(sizeof(Entry) == 48, "see ascpipe/shm/layout.py");
-static_assert(sizeof(Image) == 56, "see ascpipe/shm/layout.py");
-static_assert(sizeof(Spec) == 64, "see ascpipe/shm/layout.py");
-static_assert(sizeof(Part) == 256, "see ascpipe/shm/layout.py");
+static_assert(sizeof(Bell) == 64, "see ascpipe/layout/structs.py");
+static_assert(sizeof(Session) == 4096, "see ascpipe/layout/structs.py");
+static_assert(sizeof(Ring) == 320, "see ascpipe/layout/structs.py");
+static_assert(sizeof(Frame) == 64, "see ascpipe/layout/structs.py");
+static_assert(sizeof(RingTable) == 64 + 4 * kMaxFrames, "see ascpipe/layout/structs.py");
+static_assert(sizeof(Table) == 512, "see ascpipe/layout/structs.py");
+static_assert(sizeof(Entry) == 48, "see ascpipe/layout/structs.py");
+static_assert(sizeof(Image) == 56, "see ascpipe/layout/structs.py");
+static_assert(sizeof(Spec) == 64, "see ascpipe/layout/structs.py");
+static_assert(sizeof(Part) == 256, "see ascpipe/layout/structs.py");
 
 constexpr std::int64_t Align(std::int64_t size, std::int64_t unit = kCacheLine) {
   return (size + unit - 1) & ~(unit - 1);

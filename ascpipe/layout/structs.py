@@ -20,7 +20,7 @@ from typing import NamedTuple, Tuple, Union
 
 import numpy as np
 
-from ascpipe.words import (  # noqa: F401  (part of the layout that C++ shares)
+from ascpipe.layout.words import (  # noqa: F401  (part of the layout that C++ shares)
     ANSWERED,
     ASKED,
     CLAIMED,

@@ -1,9 +1,14 @@
 """Atomics on arrays of every kind that the workers use."""
+import inspect
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numba import njit
 
-from ascpipe.shm import atomics
+from ascpipe.kernels import atomics
+from tests.reference import atomics as atomics_reference
 
 LIMIT = 2**32 - 1
 
@@ -71,3 +76,17 @@ def test_compiled_code_can_use_them():
     array = np.array([0, 1, 0, 0], np.uint32)
     assert take_turns(array, 4) == 3 + 7
     assert array.tolist() == [7, 1, 7, 7]
+
+
+@pytest.mark.parametrize("name, dtype", [
+    ("load_acquire_u32", np.uint32), ("store_release_u32", np.uint32), ("exchange_u32", np.uint32),
+    ("add_u32", np.uint32), ("compare_exchange_u32", np.uint32), ("load_acquire_i64", np.int64),
+    ("store_release_i64", np.int64), ("exchange_i64", np.int64)])
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.data())
+def test_an_operation_leaves_and_returns_what_the_references_does(name, dtype, values, data):
+    operation, reference = getattr(atomics, name), getattr(atomics_reference, name)
+    operands = len(inspect.signature(reference).parameters) - 2
+    arguments = [data.draw(st.integers(0, len(values) - 1))] + [data.draw(st.integers(0, 3)) for _ in range(operands)]
+    array = np.array(values, dtype)
+    assert operation(array, *arguments) == reference(values, *arguments)
+    assert array.tolist() == values

@@ -1,7 +1,7 @@
 """The states that processes agree on: of a frame's table, an entry, a record, a wait.
 
 Constants only, no imports: every layer may use them.  What each state means and who may change it
-stands in ``docs/protocol.md``; where the words lie in memory, in ``ascpipe/shm/layout.py``.
+stands in ``docs/protocol.md``; where the words lie in memory, in ``ascpipe/layout/structs.py``.
 """
 
 # Word per (frame, table).  One writer per transition; the trainer and the table worker both use CAS to

@@ -7,6 +7,7 @@ memory and aligned.  Callable from Python and from compiled code (where they are
 ``exchange``, ``compare_exchange`` and ``add`` are sequentially consistent: a full fence.
 
 With NUMBA_DISABLE_JIT the twins below take over; they are atomic within one process only (tests).
+The readable version is ``tests/reference/atomics.py``.
 """
 from typing import Any
 
@@ -126,25 +127,49 @@ def load_acquire_u32(array, index):  # type: ignore[no-untyped-def]
 
 @njit(_STORE_U32, cache=True)
 def store_release_u32(array, index, value):  # type: ignore[no-untyped-def]
-    """Publish ``value`` after everything written before.  Not a full fence: a bell needs ``exchange_u32``."""
+    """Publish ``value`` after everything written before.  Not a full fence: a bell needs ``exchange_u32``.
+
+    Args:
+        array: uint32[n]; contiguous or not.
+        index: 0 to n - 1.
+        value: uint32[]; to be stored.
+    """
     _store_release(array, index, value)
 
 
 @njit(_SWAP_U32, cache=True)
 def exchange_u32(array, index, value):  # type: ignore[no-untyped-def]
-    """Store ``value``; what was there before."""
+    """Store ``value``; returns what was there before.
+
+    Args:
+        array: uint32[n]; contiguous or not.
+        index: 0 to n - 1.
+        value: uint32[]; to be stored.
+    """
     return _exchange(array, index, value)
 
 
 @njit(_SWAP_U32, cache=True)
 def add_u32(array, index, value):  # type: ignore[no-untyped-def]
-    """Add ``value`` modulo 2**32; what was there before."""
+    """Add ``value`` modulo 2**32; returns what was there before.
+
+    Args:
+        array: uint32[n]; contiguous or not.
+        index: 0 to n - 1.
+        value: uint32[]; to be added.
+    """
     return _add(array, index, value)
 
 
 @njit(_CAS_U32, cache=True)
 def compare_exchange_u32(array, index, expected, desired):  # type: ignore[no-untyped-def]
-    """Store ``desired`` if ``expected`` is there; whether it was."""
+    """Store ``desired`` if ``expected`` is there; returns whether it was.
+
+    Args:
+        array: uint32[n]; contiguous or not.
+        index: 0 to n - 1.
+        expected, desired: uint32[]; what must be there, and what replaces it.
+    """
     return _compare_exchange(array, index, expected, desired)
 
 
@@ -156,11 +181,23 @@ def load_acquire_i64(array, index):  # type: ignore[no-untyped-def]
 
 @njit(_STORE_I64, cache=True)
 def store_release_i64(array, index, value):  # type: ignore[no-untyped-def]
-    """Publish ``value`` after everything written before.  Not a full fence: a bell needs ``exchange_i64``."""
+    """Publish ``value`` after everything written before.  Not a full fence: a bell needs ``exchange_i64``.
+
+    Args:
+        array: int64[n]; contiguous or not.
+        index: 0 to n - 1.
+        value: int64[]; to be stored.
+    """
     _store_release(array, index, value)
 
 
 @njit(_SWAP_I64, cache=True)
 def exchange_i64(array, index, value):  # type: ignore[no-untyped-def]
-    """Store ``value``; what was there before."""
+    """Store ``value``; returns what was there before.
+
+    Args:
+        array: int64[n]; contiguous or not.
+        index: 0 to n - 1.
+        value: int64[]; to be stored.
+    """
     return _exchange(array, index, value)
