@@ -1,20 +1,17 @@
 """The planner of a table worker, fed with a trace."""
 import time
-from collections import deque
-from typing import Deque, Dict, Iterator, NamedTuple, Sequence
+from typing import Dict, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
-from ascpipe.kernels import view
 from ascpipe.kernels.hashing import spread_of
-from ascpipe.kernels.index import KeyIndex
+from ascpipe.kernels.records import ROW
 from ascpipe.layout import structs
-from ascpipe.tables.records import Record
-from ascpipe.tables.table import PLACES, Table
+from ascpipe.tables.key_index import KeyIndex
 from bench import workloads
-from bench.planner import PLAN_AHEAD, batch_of, empty_truth, finish, planned, touch
+from bench.planner import PLAN_AHEAD, Batches, empty_truth
 
-MOST_WINDOW = PLACES - PLAN_AHEAD - 1
+MOST_WINDOW = structs.MAX_FRAMES - PLAN_AHEAD - 1
 GROWN_AT = 100_000  # keys of the index whose memory is told
 
 
@@ -80,23 +77,21 @@ def replay(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys
 def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys: int, device_rows: int,
           window: int) -> Iterator[Plan]:
     """The plan of each batch in turn; arguments as in ``replay``."""
-    table = Table(empty_truth(keys, device_rows, home_rows=keys), spread_of(workloads.HASH_SEED))
-    table.rebuild((), ())
-    batches = [batch_of(number, *arrays) for number, arrays in enumerate(zip(unique, occurrences))]
-    standing: Deque[Record] = deque()
+    truth = empty_truth(keys, device_rows, home_rows=keys)
+    batches = Batches(truth, max(map(len, unique)))
     touched = 0
-    for batch in batches:
+    for number in range(len(unique)):
         started = time.perf_counter()
-        for later in batches[touched:batch.number + window + 1]:
-            touch(table, later)
+        while touched <= min(number + window, len(unique) - 1):
+            batches.touch(touched, unique[touched], occurrences[touched])
             touched += 1
-        record = planned(table, batch)
-        horizon = table.newest_touched - batch.number
-        standing.append(record)
-        if len(standing) > PLAN_AHEAD:
-            finish(table, standing.popleft())
-        yield Plan(record.slots, record.out_slots, record.fresh, len(record.move_in) - record.fresh, horizon,
-                   time.perf_counter() - started)
+        part = batches.plan(number)
+        if number >= PLAN_AHEAD:
+            batches.finish(number - PLAN_AHEAD)
+        seconds = time.perf_counter() - started
+        # copies: the frame is used again
+        yield Plan(part.array("slots", len(unique[number])).copy(), part.array("out_slots", part["out_count"]).copy(),
+                   part["fresh_count"], part["load_count"], touched - 1 - number, seconds)
 
 
 def memory_of_a_key() -> Dict[str, float]:
@@ -105,5 +100,5 @@ def memory_of_a_key() -> Dict[str, float]:
     before = index.nbytes
     count = index.limit + 1
     index.reserve(count)  # the old arrays live until the keys have moved
-    return {"entry_bytes": structs.ENTRY.itemsize, "view_bytes": 8 * view.INT64_COLUMNS,
+    return {"entry_bytes": structs.ENTRY.itemsize, "view_bytes": ROW.itemsize,
             "index_bytes": (before + index.nbytes) / count}

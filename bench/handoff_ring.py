@@ -9,7 +9,7 @@ from typing import List, Optional, Tuple, Type
 
 import numpy as np
 
-from ascpipe.kernels.atomics import exchange_i64, exchange_u32, load_acquire_i64, load_acquire_u32
+from ascpipe.kernels.atomics import exchange_i64, load_acquire_i64
 from ascpipe.layout import structs
 from ascpipe.layout.words import RETIRED, SUBMITTED
 from ascpipe.shm import segment
@@ -46,7 +46,7 @@ class Producer:
                             ("arena_bytes", FRAMES * self._frame_bytes), ("frames_offset", shape.frames_offset),
                             ("tables_offset", shape.tables_offset)):
             header[name] = value
-        self._ring = RingView(memory)
+        self._ring, self._longs = RingView(memory), memory.view(np.int64)
         session = segment.map(self._fds[1], self._sizes[1])
         self._bell = Bell(session, structs.BELL_PUMP, SPIN_US)
         self._consumer_bell = Bell(session, structs.BELL_KEY_WORKERS)
@@ -58,7 +58,7 @@ class Producer:
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        del self._ring, self._bell, self._consumer_bell
+        del self._ring, self._longs, self._bell, self._consumer_bell
         for fd in self._fds:
             os.close(fd)
 
@@ -77,8 +77,8 @@ class Producer:
         part = self._ring.part(number, 0)
         part["id_count"], part["ids"] = self._ids, structs.PART.itemsize + structs.SPEC.itemsize
         np.copyto(part.array("ids", self._ids), ids)
-        exchange_u32(self._ring.words, self._ring.word_index(0, number), SUBMITTED)
-        exchange_i64(self._ring.longs, _TAIL, number + 1)
+        self._ring.store_word(number, 0, SUBMITTED)
+        exchange_i64(self._longs, _TAIL, number + 1)
         self._consumer_bell.ring()
         self._number = number + 1
 
@@ -88,8 +88,7 @@ class Producer:
         return self._ring.part(self._number - 1, 0)["horizon"]
 
     def _wait_retired(self, number: int) -> None:
-        words, word = self._ring.words, self._ring.word_index(0, number)
-        if not self._bell.wait(lambda: load_acquire_u32(words, word) == RETIRED, _never, TIMEOUT_S):
+        if not self._bell.wait(lambda: self._ring.word(number, 0) == RETIRED, _never, TIMEOUT_S):
             raise RuntimeError("batch {} was not taken within {} s".format(number, TIMEOUT_S))
 
 
@@ -101,15 +100,16 @@ def consume(descriptors: List[int]) -> None:
     """
     from bench.cases.handoff import checksum
 
-    ring = RingView(segment.map(descriptors[0], descriptors[1]))
+    memory = segment.map(descriptors[0], descriptors[1])
+    ring, longs = RingView(memory), memory.view(np.int64)
     session = segment.map(descriptors[2], descriptors[3])
     bell, producer_bell = Bell(session, structs.BELL_KEY_WORKERS, SPIN_US), Bell(session, structs.BELL_PUMP)
     parent, number = os.getppid(), 0
     while os.getppid() == parent:
-        if not bell.wait(lambda: load_acquire_i64(ring.longs, _TAIL) > number, _never, .5):  # noqa: B023
+        if not bell.wait(lambda: load_acquire_i64(longs, _TAIL) > number, _never, .5):  # noqa: B023
             continue
         part = ring.part(number, 0)
         part["horizon"] = checksum(part.array("ids", part["id_count"]))
-        exchange_u32(ring.words, ring.word_index(0, number), RETIRED)
+        ring.store_word(number, 0, RETIRED)
         producer_bell.ring()
         number += 1

@@ -1,14 +1,16 @@
-"""The planner of a table worker: the worker's own class, on memory of its own and without rows."""
-from collections import deque
-from typing import Callable, Deque, List, Tuple
+"""The planner of a table worker: its compiled steps, on a ring and a table in ordinary memory and without rows."""
+from typing import Callable, List, Tuple
 
 import numpy as np
 
-from ascpipe.kernels import entry
 from ascpipe.kernels.hashing import spread_of
+from ascpipe.kernels.next_action import NOTHING, PLAN, RETIRE, TOUCH
+from ascpipe.kernels.records import TURN
+from ascpipe.kernels.ring_steps import LEAVE, assign_frames, leave_frames, plan_frames, touch_frames
 from ascpipe.layout import structs
 from ascpipe.layout.words import PLAN_OK, TRAINED
-from ascpipe.tables.records import Batch, Record, Truth
+from ascpipe.shm.ring import PartView, RingView
+from ascpipe.tables.records import Truth
 from ascpipe.tables.table import Table
 from bench import workloads
 
@@ -25,43 +27,70 @@ def empty_truth(keys: int, device_rows: int, *, home_rows: int) -> Truth:
     header["access_threshold"] = header["eviction_threshold"] = -1
     header["counting"] = header["faae_coefficient"] = 1
     header["entries_ready"], header["homes_ready"] = keys, home_rows
-    entries = np.zeros((keys, entry.INT64_COLUMNS), np.int64)
-    return Truth(header, headers.view(np.int64), entries, entries.view(np.int32),
-                 np.full(device_rows, -1, np.int32), _has_memory, _has_memory)
+    return Truth(header, headers.ctypes.data, np.zeros(keys, structs.ENTRY), np.full(device_rows, -1, np.int32),
+                 _has_memory, _has_memory)
 
 
 def _has_memory(count: int) -> bool:
     return True
 
 
-def batch_of(number: int, unique: np.ndarray, occurrences: np.ndarray) -> Batch:
-    """A batch whose record arrays are its own."""
-    def ints() -> np.ndarray:
-        return np.zeros(len(unique), np.int32)
+class Batches:
+    """The ring of one table: it holds as many batches as a ring may, and steps are taken one by one.
 
-    return Batch(ints(), ints(), ints(), np.zeros(len(unique), np.int64), ints(), ints(), ints(), ints(), ints(),
-                 number, number + 1, 0, unique, occurrences)
+    Args:
+        truth: of the table, which is rebuilt.
+        most_keys: of a batch.
+    """
 
+    def __init__(self, truth: Truth, most_keys: int) -> None:
+        self._frame_bytes = structs.align(structs.frame_bytes(((most_keys, 0),)))
+        shape = structs.ring_shape(1, structs.MAX_FRAMES * self._frame_bytes)
+        self._memory, self._arena = np.zeros(shape.total_bytes, np.uint8), shape.arena_offset
+        header = self._memory[:structs.RING.itemsize].view(structs.RING)[0]
+        header["frame_count"], header["table_count"] = structs.MAX_FRAMES, 1
+        header["frames_offset"], header["tables_offset"] = shape.frames_offset, shape.tables_offset
+        self._ring, self._most_keys = RingView(self._memory), most_keys
+        self._table = Table(truth, spread_of(workloads.HASH_SEED))
+        self._table.rebuild((), ())
+        self._turns = np.zeros(1, TURN)
+        self._turns["planner_at"] = self._table.planner_at
 
-def planned(table: Table, batch: Batch) -> Record:
-    """The plan of a batch whose keys are touched. Raises ``RuntimeError`` if there is none."""
-    record = table.plan(batch, len(batch.held))
-    if record.status != PLAN_OK:
-        raise RuntimeError("batch {} has no plan: status {}, need {}".format(batch.number, record.status, record.need))
-    return record
+    def touch(self, number: int, unique: np.ndarray, occurrences: np.ndarray) -> None:
+        """Take in a batch: int64[n] distinct keys, int32[n]. Raises ``RuntimeError`` if there is no room."""
+        frame = self._ring.frame(number)
+        frame["number"], frame["ticket"] = number, number + 1
+        frame["offset"] = self._arena + number % structs.MAX_FRAMES * self._frame_bytes
+        part, offset = self._ring.part(number, 0), structs.PART.itemsize
+        for name, size in structs.PART_ARRAYS:
+            part[name] = offset
+            offset += structs.align(size * self._most_keys)
+        part["id_count"] = part["unique_count"] = len(unique)
+        part.array("unique", len(unique))[:] = unique
+        part.array("occurrences", len(unique))[:] = occurrences
+        self._take(touch_frames, TOUCH, number)
 
+    def plan(self, number: int) -> PartView:
+        """Plan a batch that is touched; returns its part. Raises ``RuntimeError`` if there is no plan."""
+        self._take(plan_frames, PLAN, number)
+        part = self._ring.part(number, 0)
+        if part["status"] != PLAN_OK:
+            raise RuntimeError("batch {} has no plan: status {}, need {}".format(number, part["status"], part["need"]))
+        return part
 
-def touch(table: Table, batch: Batch) -> None:
-    """Find or name the entries of a batch. Raises ``RuntimeError`` if there is no room."""
-    if not table.touch(batch.unique, batch.number, batch.held):
-        raise RuntimeError("batch {} found no entries".format(batch.number))
+    def finish(self, number: int) -> None:
+        """As a worker does when the step of a batch is done."""
+        self._take(assign_frames, RETIRE, number)
+        self._turns["action"] = LEAVE
+        leave_frames(self._turns, NOTHING)
 
-
-def finish(table: Table, record: Record) -> None:
-    """As a worker does when the step of a batch is done."""
-    table.assign(record, record.number + 1)
-    table.forget(record)
-    table.leave(record.held, record.number)
+    def _take(self, step: Callable[[np.ndarray, np.ndarray], Tuple[int, int]], action: int, number: int) -> None:
+        turn = self._turns[0]
+        turn["action"], turn["number"], turn["lacks"], turn["done"] = action, number, 0, 0
+        while not step(self._memory, self._turns)[0]:
+            if not self._table.provide(int(turn["lacks"]), self._ring.part(number, 0)["unique_count"]):
+                raise RuntimeError("batch {} found no entries".format(number))
+            turn["lacks"] = 0
 
 
 class Planner:
@@ -71,24 +100,21 @@ class Planner:
         keys: trained ones.
         device_rows: rows that the device holds; those of the first keys are there.
         at_home: every key has a row at home; else ``device_rows`` is ``keys``.
+        most_keys: of a batch.
     """
 
-    def __init__(self, keys: int, device_rows: int, *, at_home: bool) -> None:
+    def __init__(self, keys: int, device_rows: int, *, at_home: bool, most_keys: int) -> None:
         truth = empty_truth(keys, device_rows, home_rows=keys if at_home else 0)
         for start in range(0, keys, _FILLED_AT_ONCE):
             number = np.arange(start, min(start + _FILLED_AT_ONCE, keys))
-            part = slice(start, start + len(number))
-            truth.entries[part, entry.KEY] = workloads.scramble(number)
-            truth.entries32[part, entry.STATE] = TRAINED
-            truth.entries32[part, entry.HOME] = number if at_home else -1
-            truth.entries32[part, entry.SLOT] = np.where(number < device_rows, number, -1)
+            entries = truth.entries[start:start + len(number)]
+            entries["key"], entries["state"] = workloads.scramble(number), TRAINED
+            entries["home"] = number if at_home else -1
+            entries["slot"] = np.where(number < device_rows, number, -1)
         truth.slot_entries[:] = np.arange(device_rows)
         truth.header["entries_used"] = keys
-        self._table = Table(truth, spread_of(workloads.HASH_SEED))
-        self._table.rebuild((), ())
+        self._batches = Batches(truth, most_keys)
         self._next = 0
-        self._touched: Deque[Batch] = deque()
-        self._standing: Deque[Record] = deque()
 
     def step(self, batches: List[np.ndarray]) -> Callable[[], object]:
         """A call that takes one more batch in for each of ``batches``, plans one, and finishes one."""
@@ -96,12 +122,12 @@ class Planner:
 
         def call() -> None:
             for unique, occurrences in arrays:
-                self._touched.append(batch_of(self._next, unique, occurrences))
-                touch(self._table, self._touched[-1])
+                number = self._next
+                self._batches.touch(number, unique, occurrences)
+                if number >= WINDOW:
+                    self._batches.plan(number - WINDOW)
+                if number >= WINDOW + PLAN_AHEAD:
+                    self._batches.finish(number - WINDOW - PLAN_AHEAD)
                 self._next += 1
-                if len(self._touched) > WINDOW:
-                    self._standing.append(planned(self._table, self._touched.popleft()))
-                if len(self._standing) > PLAN_AHEAD:
-                    finish(self._table, self._standing.popleft())
 
         return call

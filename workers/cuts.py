@@ -1,34 +1,18 @@
-"""Cuts of a table: changes made exactly between two trained steps, and so that they happen once whoever dies.
+"""Cuts of a table: changes made exactly between two trained steps, and exactly once, whichever process dies.
 
-Who asks holds the lease until ``cut_applied``.  A cut is committed, applied and acknowledged in one go, but for
-a load: its table is emptied and granted to the trainer, who fills it; meanwhile nothing is done for the table.
+The trainer that asks holds the lease until ``cut_applied``.  A cut is committed, applied and acknowledged in one go,
+except a load: its table is emptied and granted to the trainer, which fills it; until then the table is left alone.
 """
-from typing import Callable, NamedTuple
+from typing import Callable
 
-from ascpipe.kernels.atomics import exchange_i64, load_acquire_i64
-from ascpipe.layout import structs
 from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, PLAN_OK
 from ascpipe.shm.ring import TableView
 from ascpipe.tables import loads
-from ascpipe.tables.header import HEADER_LONGS
-from ascpipe.tables.records import Truth
-from ascpipe.tables.state import IS_LOADING
 from ascpipe.tables.table import Table
+from ascpipe.workers.bells import Bells
 from ascpipe.workers.snapshots import Snapshots
 from ascpipe.workers.stage import Stage
-
-
-class Bells(NamedTuple):
-    """Whom a table worker wakes."""
-
-    trainer: Callable[[], None]
-    pump: Callable[[], None]
-
-
-def truth_of(view: TableView) -> Truth:
-    """The shared memory of a table, as its decisions see it."""
-    return Truth(view.header, view.longs[:HEADER_LONGS], view.entries, view.entries32, view.slot_entries,
-                 view.ready_entries, view.ready_homes)
+from ascpipe.workers.truth import truth_of
 
 
 class Cuts:
@@ -37,7 +21,7 @@ class Cuts:
     Args:
         view: the table's segment.
         table: its keys and slots.
-        bells: whom to wake.
+        bells: to be rung.
         snapshots: of the table.
         give_up_entries: called where entry numbers change hands: frames that hold some must be touched again.
     """
@@ -50,8 +34,8 @@ class Cuts:
 
     @property
     def is_loading(self) -> bool:
-        """Whether the table is granted to the trainer: leave it alone, but for ``go_on_with_load``."""
-        return bool(self._table.state[IS_LOADING])
+        """Whether the table is granted to the trainer: only ``advance_load`` may touch it."""
+        return bool(self._table.planner["is_loading"])
 
     def is_asked(self) -> bool:
         """Whether there is a cut to apply; to be seen before the look at the frames that it must wait for."""
@@ -64,8 +48,8 @@ class Cuts:
     def must_wait(self) -> bool:
         """Whether the cut that is asked for would change entries that are being copied.
 
-        One that is committed need not wait, whoever commits or applies it: no snapshot begins from the request to
-        its application.  A threshold is in the header alone, of which the trainer has its copy.
+        One that is committed need not wait: no snapshot begins between the request and its application.  A threshold is
+        in the header alone, of which the trainer has its copy.
         """
         return bool(self._view.header["cut_kind"] != CUT_THRESHOLD) and self._snapshots.is_on()
 
@@ -95,14 +79,14 @@ class Cuts:
             header["evicted"] += table.evict(int(header["cut_argument"]))
         self._store_applied()
 
-    def go_on_with_load(self) -> bool:
+    def advance_load(self) -> bool:
         """Take over what the trainer has filled in, or index the entries while it writes rows; False if it must write.
         """
         committed, room = self._load("cut_committed"), int(self._view.header["cut_argument"])
         if self._load("cut_filled") >= committed:
             is_whole = loads.take_over(truth_of(self._view), room)
             self._table.rebuild((), (), is_indexed=self._is_indexed and is_whole)
-            self._table.state[IS_LOADING] = 0
+            self._table.planner["is_loading"] = 0
             self._store_applied()
             return True
         if self._is_indexed or self._load("load_keyed") < committed:
@@ -112,7 +96,7 @@ class Cuts:
         return True
 
     def _grant(self, asked: int) -> None:
-        self._table.state[IS_LOADING], self._is_indexed = 1, False
+        self._table.planner["is_loading"], self._is_indexed = 1, False
         if self._load("cut_granted") == asked:
             return  # by an earlier worker: since then all of it is the trainer's
         self._table.empty()
@@ -126,11 +110,11 @@ class Cuts:
         self._store("cut_applied", int(header["cut_asked"]))
 
     def _store(self, field: str, asked: int) -> None:
-        exchange_i64(self._view.longs, _FIELD[field], asked)
+        self._view.store(field, asked)
         self._bells.trainer()
 
     def _load(self, field: str) -> int:
-        return int(load_acquire_i64(self._view.longs, _FIELD[field]))
+        return self._view.load(field)
 
 
 class CutStage(Stage):
@@ -139,7 +123,7 @@ class CutStage(Stage):
     Args:
         view: the table's segment.
         table: its keys and slots; not rebuilt yet.
-        bells: whom to wake.
+        bells: to be rung.
     """
 
     def __init__(self, view: TableView, table: Table, bells: Bells) -> None:
@@ -151,7 +135,7 @@ class CutStage(Stage):
     def act(self) -> bool:
         """Carry out the next action; False if there is none, or it must wait."""
         if self._cuts.is_loading:
-            return self._cuts.go_on_with_load()
+            return self._cuts.advance_load()
         if not self._cuts.is_asked() or self._cuts.must_wait():
             return False
         self._cuts.apply()
@@ -164,6 +148,3 @@ class CutStage(Stage):
 
 def _nothing() -> None:
     """No frame holds an entry."""
-
-
-_FIELD = {name: place[1] // 8 for name, place in structs.TABLE.fields.items()}

@@ -4,10 +4,9 @@ from typing import Callable, Sequence
 import numpy as np
 
 from ascpipe.kernels import next_action
-from ascpipe.kernels.atomics import exchange_u32
 from ascpipe.layout.words import ANSWERED, PLAN_OK, RETIRED
-from ascpipe.shm.ring import Place, RingView
-from ascpipe.workers.cuts import Bells
+from ascpipe.shm.ring import RingView, TableInRing
+from ascpipe.workers.bells import Bells
 from ascpipe.workers.stage import Stage
 
 
@@ -16,29 +15,29 @@ class EvalStage(Stage):
 
     Args:
         resolve: as ``Table.resolve``, of the table.
-        place: the table's column in the ring of the stream.
+        at: the table's column in the ring of the stream.
         is_readable: says whether the truth is the state after the last trained step.
-        bells: whom to wake.
+        bells: to be rung.
     """
 
-    def __init__(self, resolve: Callable[[np.ndarray, np.ndarray], None], place: Place,
+    def __init__(self, resolve: Callable[[np.ndarray, np.ndarray], None], at: TableInRing,
                  is_readable: Callable[[], bool], bells: Bells) -> None:
         self._resolve, self._is_readable, self._bells = resolve, is_readable, bells
-        self._ring, self._column = place
+        self._ring, self._column = at
 
     def act(self) -> bool:
         """Carry out the next action; False if there is none, or it must wait."""
-        head, count, (words, closed, _) = self._ring.look(self._column)
+        seen = self._ring.look(self._column)
         # the readers' rule is looked at after the question was seen
-        action, at = next_action.next_eval_action(words, closed, count, self._is_readable())
+        action, index = next_action.next_eval_action(seen.turn, self._is_readable())
         if action == next_action.NOTHING:
             return False
-        number = head + at
+        number = seen.head + index
         if action == next_action.ANSWER:
             self._answer(number)
             self._bells.trainer()
         else:
-            self._store_word(number, RETIRED)
+            self._ring.store_word(number, self._column, RETIRED)
             self._bells.pump()
         return True
 
@@ -47,14 +46,11 @@ class EvalStage(Stage):
         n = part["unique_count"]
         self._resolve(part.array("unique", n), part.array("slots", n))
         part["status"] = PLAN_OK
-        self._store_word(number, ANSWERED)
-
-    def _store_word(self, number: int, word: int) -> None:
-        exchange_u32(self._ring.words, self._ring.word_index(self._column, number), word)
+        self._ring.store_word(number, self._column, ANSWERED)
 
 
 class Questions(Stage):
-    """The tables of one evaluation ring; most of the time nobody evaluates.
+    """The tables of one evaluation ring, which is empty most of the time.
 
     Args:
         ring: the ring.

@@ -11,11 +11,12 @@ from typing import Callable, List
 import numpy as np
 
 from ascpipe.kernels.hashing import Spread, spread_of
-from ascpipe.kernels.unique import PART_COLUMNS, dedup_parts, scratch_cells
+from ascpipe.kernels.ring_scan import claim_frame, dedup_parts, publish_deduped, submitted_parts
+from ascpipe.kernels.unique import scratch_cells
 from ascpipe.layout import structs
 from ascpipe.layout.words import EVAL
 from ascpipe.shm.bell import Bell
-from ascpipe.shm.ring import RingView, claim_frame, publish_deduped, submitted_parts
+from ascpipe.shm.ring import RingView
 from ascpipe.workers.runner import Attachment, StreamView, Worker, command
 
 
@@ -30,34 +31,29 @@ class KeyStage:
     """
 
     def __init__(self, ring: RingView, generation: int, listeners: List[Bell], spread: Spread) -> None:
-        self._ring, self._generation, self._listeners, self._spread = ring, generation, listeners, spread
-        self._tables = np.zeros(ring.table_count, np.int64)
-        self._parts = np.zeros((ring.table_count, PART_COLUMNS), np.int64)
+        self._memory, self._generation, self._listeners, self._spread = ring.memory, generation, listeners, spread
+        self._columns, self._counts = np.zeros((2, ring.table_count), np.int64)
         self._cells = np.zeros(0, np.int32)
 
     def step(self) -> int:
         """Dedup the oldest unclaimed frame; returns 1, or 0 if there is none.  Never waits."""
-        ring = self._ring
-        number = claim_frame(ring.longs, ring.words, ring.frames_at, self._generation)
+        number = claim_frame(self._memory, self._generation)
         if number < 0:
             return 0
-        count = self._dedup(number)
-        publish_deduped(ring.longs, ring.words, ring.frames_at, ring.tables_at, number, self._tables[:count],
-                        self._parts[:count])
+        parts = self._dedup(number)
+        publish_deduped(self._memory, number, self._columns[:parts], self._counts[:parts])
         for bell in self._listeners:
             bell.ring()
         return 1
 
     def _dedup(self, number: int) -> int:
         """Dedup the parts of a frame that are SUBMITTED; returns how many they are."""
-        ring = self._ring
-        count, largest = submitted_parts(ring.longs, ring.words, ring.frames_at, ring.tables_at, number, self._tables,
-                                         self._parts)
+        parts, largest = submitted_parts(self._memory, number, self._columns)
         cells = scratch_cells(int(largest))
         if len(self._cells) < cells:
             self._cells = np.zeros(cells, np.int32)
-        dedup_parts(ring.longs, ring.ints, self._parts[:count], self._cells, self._spread)
-        return int(count)
+        dedup_parts(self._memory, number, self._columns[:parts], self._cells, self._spread, self._counts[:parts])
+        return int(parts)
 
 
 def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:

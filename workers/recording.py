@@ -6,8 +6,6 @@ a worker that does not record pays nothing.
 import time
 from typing import Callable, List
 
-import numpy as np
-
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import DEDUPED, PLANNED, RETIRED, TOUCHED
 from ascpipe.shm.spans import SpanRing
@@ -57,14 +55,12 @@ class Progress:
         ring = stream.ring
         self.stream = int(ring.header["stream"])
         self._ring, self._reached = ring, _REACHED[kind]
-        columns = np.array([ring.word_index(column, 0) for column in range(ring.table_count)])
-        self._places = columns[:, np.newaxis] + np.arange(MAX_FRAMES)
 
     def newest(self) -> List[int]:
         """Number of the newest frame that has come as far as each stage, for any table."""
         ring = self._ring
         head, tail = int(ring.header["head"]), int(ring.header["tail"])
-        words = ring.words[self._places].max(axis=0).tolist()
+        words = ring.tables["words"].max(axis=0).tolist()
         numbers = range(min(tail, head + MAX_FRAMES) - 1, head - 1, -1)
         return [next((number for number in numbers if words[number % MAX_FRAMES] >= reached), head - 1)
                 for reached in self._reached]

@@ -10,14 +10,9 @@ that an entry without trained state becomes a name (``touch.name_keys``), and a 
 it may see there of such an entry, in whatever order, is FREE or NAMED, until a record makes it TRAINED; and for that
 it got an image first.
 """
-from ascpipe.kernels.atomics import exchange_i64, load_acquire_i64
-from ascpipe.layout import structs
+from ascpipe.kernels.records import Record
 from ascpipe.shm.ring import TableView
-from ascpipe.tables.records import Record
 from ascpipe.tables.snapshot import NO_ROOM, Images
-
-_BOUND, _COPIED, _LOGGED = (
-    structs.TABLE.fields[name][1] // 8 for name in ("snapshot_bound", "snapshot_copied", "snapshot_logged"))
 
 
 class Snapshots:
@@ -36,11 +31,10 @@ class Snapshots:
     def is_on(self) -> bool:
         """Whether entries are being copied."""
         # the bound is written in the hold only, when nothing is about to change
-        longs = self._view.longs
-        return int(load_acquire_i64(longs, _COPIED)) < int(longs[_BOUND])
+        return self._view.load("snapshot_copied") < int(self._view.header["snapshot_bound"])
 
     def keep(self, record: Record) -> bool:
-        """See to it that a record may be assigned.
+        """Keep the images that must be kept before a record may be assigned.
 
         Returns:
             False if that must wait for the end of a snapshot: there is no room in its log.  Not less than its end,
@@ -53,10 +47,10 @@ class Snapshots:
             return True
         if self._awaits_end:
             return False
-        logged = self._images.append(record, int(load_acquire_i64(self._view.longs, _COPIED)))
+        logged = self._images.append(record, self._view.load("snapshot_copied"))
         if logged == NO_ROOM:
             self._awaits_end = True
             self._view.header["snapshot_waits"] += 1
             return False
-        exchange_i64(self._view.longs, _LOGGED, logged)  # SYNC images: a full fence, the changes come after it
+        self._view.store("snapshot_logged", logged)  # SYNC images: a full fence, the changes come after it
         return True

@@ -9,18 +9,20 @@ import numpy as np
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.layout import structs
 from ascpipe.layout.words import EVAL, TRAIN
-from ascpipe.shm.ring import Place
+from ascpipe.shm.ring import TableInRing
 from ascpipe.tables.table import Table
-from ascpipe.workers.cuts import Bells, CutStage, truth_of
+from ascpipe.workers.bells import Bells
+from ascpipe.workers.cuts import CutStage
 from ascpipe.workers.eval_stage import EvalStage, Questions
+from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.runner import Attachment, StreamView, Worker, command
 from ascpipe.workers.stage import Stage
 from ascpipe.workers.train_stage import TrainStage
-from ascpipe.workers.turns import Turns
+from ascpipe.workers.truth import truth_of
 
 
 class _Served:
-    """A table that this worker serves: its keys and slots, and who changes them.
+    """A table that this worker serves: its keys and slots, and the stage that changes them.
 
     Both are others once the table is trained that was only read before.
     """
@@ -33,11 +35,11 @@ class _Served:
         """Begin with what shared memory has of the table."""
         view = attachment.tables[number]
         self.table = Table(truth_of(view), spread_of(attachment.hash_seed))
-        place = _training_place(attachment, number)
-        if place is None:
+        at = _training_ring(attachment, number)
+        if at is None:
             self.changes = CutStage(view, self.table, bells)
         else:
-            self.changes = TrainStage(view, self.table, place, bells, restart=restart)
+            self.changes = TrainStage(view, self.table, at, bells, restart=restart)
 
     def resolve(self, keys: np.ndarray, slots: np.ndarray) -> None:
         """As ``Table.resolve``."""
@@ -61,7 +63,7 @@ def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     def look_after(stream: StreamView) -> None:
         ours = {column: served[number] for column, number in enumerate(stream.tables) if number in served}
         if stream.channel == EVAL:
-            readers = [EvalStage(of.resolve, Place(stream.ring, column), of.is_readable, bells)
+            readers = [EvalStage(of.resolve, TableInRing(stream.ring, column), of.is_readable, bells)
                        for column, of in ours.items()]
             stages.append(Questions(stream.ring, readers))
             return
@@ -69,8 +71,8 @@ def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
             if isinstance(of.changes, CutStage):
                 # a stream that was added: cuts may have happened
                 of.serve(attachment, stream.tables[column], bells, restart=True)
-        stages.append(Turns(stream.ring, list(ours), [of.changes for of in ours.values()
-                                                      if isinstance(of.changes, TrainStage)], bells))
+        trained = [of.changes for of in ours.values() if isinstance(of.changes, TrainStage)]
+        stages.append(RingScheduler(stream.ring, list(ours), trained, bells))
 
     attachment.each_table(serve)
     attachment.each_stream(look_after)
@@ -82,11 +84,11 @@ def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     return step
 
 
-def _training_place(attachment: Attachment, table: int) -> Optional[Place]:
+def _training_ring(attachment: Attachment, table: int) -> Optional[TableInRing]:
     """Where a table stands in its training stream, of which it has one at most."""
     for stream in attachment.streams:
         if stream.channel == TRAIN and table in stream.tables:
-            return Place(stream.ring, stream.tables.index(table))
+            return TableInRing(stream.ring, stream.tables.index(table))
     return None
 
 

@@ -58,10 +58,8 @@ def _load(supervisor: socket.socket) -> _Kinds:
     if body["cache_dir"]:
         os.environ["NUMBA_CACHE_DIR"] = body["cache_dir"]
         numba.config.reload_config()
-    from ascpipe.workers.on_demand import kernels_on_demand
+    from ascpipe.workers import key_worker, table_worker
 
-    with kernels_on_demand():
-        from ascpipe.workers import key_worker, table_worker
     gc.enable()
     gc.freeze()  # a collection in a worker would write to, and so copy, every page of this process
     return {"key": key_worker.main, "table": table_worker.main}

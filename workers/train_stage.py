@@ -1,74 +1,66 @@
-"""What a table worker does with the training stream of one table alone: the rare, and what needs more memory.
+"""What a table worker does for one table of a training stream: what its batches lack, and what is rare.
 
-The decision is ``ascpipe.kernels.next_action``, the arithmetic ``ascpipe.tables.table``; here stand the
-loads and stores of shared memory, and their order.  A worker may be killed between any two of them.
-What tables do together is in ``ascpipe.workers.turns``.
+The decision is ``ascpipe.kernels.next_action``; what all tables do together is in ``ascpipe.workers.ring_scheduler``.
+Here stand cuts, plans that are taken back, frames that are skipped or only counted, and the restart: the loads and
+stores of shared memory, and their order.  A worker may be killed between any two of them.
 """
-from typing import Callable, Dict, List
-
-import numpy as np
+from typing import Callable, Dict
 
 from ascpipe.kernels import next_action
-from ascpipe.kernels.atomics import compare_exchange_u32, exchange_u32, load_acquire_i64, store_release_i64
-from ascpipe.layout import structs
+from ascpipe.kernels.batch_steps import LACKS_IMAGES
 from ascpipe.layout.words import DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
-from ascpipe.shm.ring import PartView, Place, TableView
-from ascpipe.tables import state
-from ascpipe.tables.records import Batch, Record
+from ascpipe.shm.ring import PartView, TableInRing, TableView
+from ascpipe.tables.records import Batch, Pending
 from ascpipe.tables.table import Table
-from ascpipe.workers.cuts import Bells, Cuts
+from ascpipe.workers.bells import Bells
+from ascpipe.workers.cuts import Cuts
 from ascpipe.workers.snapshots import Snapshots
-from ascpipe.workers.stage import Stage
-from ascpipe.workers.turns import Turns
 
 _SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
 _MOST_INT32 = 2**31 - 1
 
+# What comes of ``provide``.
+PROVIDED = 0  #: the step is to be taken again
+ACTED = 1  #: it cannot be; something else was done
+WAITS = 2  #: it must wait
 
-class TrainStage(Stage):
+
+class TrainStage:
     """One table in its training stream.
 
     Args:
         view: the table's segment.
         table: its keys and slots; not rebuilt yet.
-        place: the table's column in the ring of the stream.
-        bells: whom to wake.
+        at: the table's column in the ring of the stream.
+        bells: to be rung.
         restart: an earlier worker served this table and died.
     """
 
-    def __init__(self, view: TableView, table: Table, place: Place, bells: Bells, *, restart: bool) -> None:
+    def __init__(self, view: TableView, table: Table, at: TableInRing, bells: Bells, *, restart: bool) -> None:
         self._view, self._table, self._bells = view, table, bells
-        self.state = table.state  #: int64[COLUMNS] of ``ascpipe.tables.state``
-        self._ring, self._column = place
-        self._turns = Turns(self._ring, [self._column], [self], bells)
+        self.planner_at = table.planner_at  #: address of the table's PLANNER
+        self._ring, self._column = at
         self._snapshots = Snapshots(view)
         self._cuts = Cuts(view, table, bells, self._snapshots, self._give_up_entries)
         self._actions: Dict[int, Callable[[int], None]] = {
             next_action.REVOKE: self._revoke, next_action.SKIP: self._skip, next_action.COUNT_ONLY: self._count_only,
-            next_action.TOUCH: self._touch, next_action.PLAN: self._plan,
         }
         if restart:
             self._restart()
         else:
             table.rebuild((), ())
 
-    def act(self) -> bool:
-        """Carry out the next action; False if there is none, or it must wait."""
-        return self._turns.act()
-
-    def go_on_with_load(self) -> bool:
-        """What can be done for a table that is granted to the trainer; False if he must write."""
-        return self._cuts.go_on_with_load()
+    def advance_load(self) -> bool:
+        """Advance a load.  Returns False while waiting for the trainer's writes."""
+        return self._cuts.advance_load()
 
     def carry_out(self, action: int, number: int) -> bool:
-        """Do what ``next_train_action`` said; False if it must wait.
+        """Carry out a rare action; False if it must wait.
 
         Args:
-            action: not NOTHING.
+            action: REVOKE, SKIP, COUNT_ONLY or APPLY_CUT of ``ascpipe.kernels.next_action``.
             number: of its frame; means nothing to APPLY_CUT.
         """
-        if action == next_action.RETIRE:
-            return self._retire(number)
         if action == next_action.APPLY_CUT:
             if self._cuts.must_wait():
                 return False
@@ -77,175 +69,129 @@ class TrainStage(Stage):
             self._actions[action](number)
         return True
 
+    def provide(self, lacks: int, number: int) -> int:
+        """Provide what the touch, the plan or the assignment of a frame lacks.
+
+        Args:
+            lacks: LACKS_* of ``ascpipe.kernels.batch_steps``.
+            number: of the frame.
+
+        Returns:
+            PROVIDED, ACTED or WAITS.
+        """
+        part = self._ring.part(number, self._column)
+        if lacks == LACKS_IMAGES:
+            if not self._may_assign(_published(number, part)):
+                return WAITS
+            self._table.planner["images_kept_for"] = number
+            return PROVIDED
+        if self._table.provide(lacks, part["unique_count"]):
+            return PROVIDED
+        self._touch_without_entries(number, part)
+        return ACTED
+
     def is_readable(self) -> bool:
         """Is the truth the state after the last trained step?"""
-        if self._cuts.is_loading:
-            return False
-        _, count, (words, closed, trained) = self._ring.look(self._column)
-        return bool(next_action.is_readable(words, closed, trained, count))
+        return not self._cuts.is_loading and bool(next_action.is_readable(self._ring.look(self._column).turn))
 
     # ---- actions
 
-    def _touch(self, number: int) -> None:
-        part = self._ring.part(number, self._column)
-        n = part["unique_count"]
-        fits = self._table.touch(part.array("unique", n), number, part.array("entries", n))
-        if not fits:
-            if not self._is_first_unfinished(number):
-                self.state[state.TOUCH_BLOCKED] = 1  # until a retirement frees entries
-                return
-            self._table.touch_nothing(number)
-        part["held"] = n if fits else 0
-        self._store_word(number, TOUCHED)
-
-    def _plan(self, number: int) -> None:
-        # the view, upon which the plan stands, is the newest pending record's doing, whatever the words say now
-        pending = self._table.pending
-        base = self._ticket(pending[-1]) if pending else self._finished()
-        part = self._ring.part(number, self._column)
-        record = self._table.plan(self._batch(number, part), part["held"])
-        part["base"], part["horizon"] = base, self._ticket(self._table.newest_touched)
-        part["status"], part["need"], part["full"] = record.status, record.need, 1
-        _publish_counts(part, record)
-        self._store_word(number, PLANNED)  # SYNC plan
-        self._bells.trainer()
+    def _touch_without_entries(self, number: int, part: PartView) -> None:
+        """Wait until a retirement frees entries, or if nothing can be retired before, let the plan say why not."""
+        if not self._is_first_unfinished(number):
+            self._table.planner["touch_blocked"] = 1
+            return
+        self._table.touch_nothing(number)
+        part["held"] = 0
+        self._ring.store_word(number, self._column, TOUCHED)
 
     def _revoke(self, number: int) -> None:
-        if not compare_exchange_u32(self._ring.words, self._ring.word_index(self._column, number), PLANNED, TOUCHED):
+        if not self._ring.replace_word(number, self._column, PLANNED, TOUCHED):
             return  # the trainer was faster: it is claimed
-        self._table.take_back(_published_record(number, self._ring.part(number, self._column)))
+        self._table.take_back(_published(number, self._ring.part(number, self._column)))
 
-    def _retire(self, number: int) -> bool:
-        part = self._ring.part(number, self._column)
-        record = _published_record(number, part)
-        if not self._may_assign(record):
-            return False
-        ticket = self._ticket(number)
-        self._table.assign(record, ticket)
-        self._table.forget(record)
-        header = self._view.header
-        if header["retired"] < ticket:  # for `ascpipe status` only: a kill right here counts the batch twice
-            _count_batch(header, part)
-        header["rows"], header["time"], header["retired"] = record.rows, record.time, ticket
-        self._leave(number, part)
-        return True
-
-    def _may_assign(self, record: Record) -> bool:
-        """See to it that a record may be assigned; False if that must wait for the end of a snapshot."""
-        may_assign = self._snapshots.keep(record)
-        self.state[state.HAS_IMAGES] = self._snapshots.is_dirty
+    def _may_assign(self, done: Pending) -> bool:
+        """Keep the images that an assignment needs; False if it must wait for the end of a snapshot."""
+        may_assign = self._snapshots.keep(done.record)
+        self._table.planner["has_images"] = self._snapshots.is_dirty
         return may_assign
 
     def _skip(self, number: int) -> None:
-        part = self._ring.part(number, self._column)
-        if self._ring.words[self._ring.word_index(self._column, number)] != TOUCHED:
-            part["held"] = 0
-        self._leave(number, part)
-
-    def _leave(self, number: int, part: PartView) -> None:
         """Acknowledge a frame, then let go of its entries; the frame may be reused from the first on."""
+        part = self._ring.part(number, self._column)
+        if self._ring.word(number, self._column) != TOUCHED:
+            part["held"] = 0
         held = part.array("entries", part["held"]).copy()
-        self._store_word(number, RETIRED)
+        self._ring.store_word(number, self._column, RETIRED)
         self._bells.trainer()
         self._bells.pump()
-        self._table.leave(held, number)
-        self.state[state.TOUCH_BLOCKED] = 0
+        self._table.leave(number, held)
+        self._table.planner["touch_blocked"] = 0
 
     def _count_only(self, number: int) -> None:
         part = self._ring.part(number, self._column)
-        record = self._table.count_only(self._batch(number, part), part["held"])
-        part["held"], part["full"] = len(record.held), 0
-        _publish_counts(part, record)
-        store_release_i64(self._ring.longs, self._field("finished"), self._ticket(number))
-        self._store_word(number, DONE)
+        counted = self._table.count_only(self._batch(number, part), part["held"])
+        part["held"], part["full"] = len(counted.record.held), 0
+        for field in ("fresh_count", "load_count", "out_count", "admitted"):
+            part[field] = 0
+        part["rows"], part["time"] = counted.rows, counted.time
+        self._ring.store_finished(self._column, self._ticket(number))
+        self._ring.store_word(number, self._column, DONE)
 
     # ---- cuts
 
     def _apply_cut(self) -> None:
-        self.state[state.TOUCH_BLOCKED] = 0
+        self._table.planner["touch_blocked"] = 0
         self._cuts.apply()
 
     def _give_up_entries(self) -> None:
         """Every frame is touched again."""
-        head, count, (words, _, _) = self._ring.look(self._column)
-        for i in range(count):
-            if words[i] == TOUCHED:
-                self._store_word(head + i, DEDUPED)
+        seen = self._ring.look(self._column)
+        for number, word in enumerate(seen.words.tolist(), seen.head):
+            if word == TOUCHED:
+                self._ring.store_word(number, self._column, DEDUPED)
 
     # ---- restart
 
     def _restart(self) -> None:
         """Take over from a worker that was killed: trust the truth, the words and published records only."""
-        head, count, (words, _, _) = self._ring.look(self._column)
-        for i in range(count - 1, -1, -1):  # newest first, for they stand upon each other
-            if words[i] == PLANNED:
-                compare_exchange_u32(self._ring.words, self._ring.word_index(self._column, head + i), PLANNED, TOUCHED)
-        head, count, (words, _, _) = self._ring.look(self._column)
+        ring, column = self._ring, self._column
+        seen = ring.look(column)
+        for number, word in reversed(list(enumerate(seen.words.tolist(), seen.head))):  # they stand upon each other
+            if word == PLANNED:
+                ring.replace_word(number, column, PLANNED, TOUCHED)
+        seen = ring.look(column)
         window, pending = [], []
-        for i in range(count):
-            if TOUCHED <= words[i] <= DONE:
-                part = self._ring.part(head + i, self._column)
-                window.append((head + i, part.array("entries", part["held"])))
-                if words[i] > PLANNED:
-                    pending.append(_published_record(head + i, part))
+        for number, word in enumerate(seen.words.tolist(), seen.head):
+            if TOUCHED <= word <= DONE:
+                part = ring.part(number, column)
+                window.append((number, part.array("entries", part["held"])))
+                if word > PLANNED:
+                    pending.append(_published(number, part))
                     # the one that may be assigned in part; it is not if it has to wait, for then there was no room
-                    if words[i] == DONE and len(window) == 1 and self._may_assign(pending[0]):
-                        self._table.assign(pending[0], self._ticket(head + i))
+                    if word == DONE and len(window) == 1 and self._may_assign(pending[0]):
+                        self._table.assign(pending[0], self._ticket(number))
         self._table.rebuild(window, pending)
         if self._cuts.is_committed():
             self._apply_cut()
 
-    # ---- places in memory
-
-    def _store_word(self, number: int, word: int) -> None:
-        exchange_u32(self._ring.words, self._ring.word_index(self._column, number), word)
+    # ---- what lies in frames
 
     def _ticket(self, number: int) -> int:
-        return int(self._ring.frames[number % structs.MAX_FRAMES]["ticket"])
+        return int(self._ring.frame(number)["ticket"])
 
     def _batch(self, number: int, part: PartView) -> Batch:
-        n = part["unique_count"]
-        frame = self._ring.frames[number % structs.MAX_FRAMES]
-        return Batch(*_record_arrays(part, n, n, n), number, min(int(frame["ticket"]) & _SEQUENCE, _MOST_INT32),
-                     int(frame["timestamp"]), part.array("unique", n), part.array("occurrences", n))
-
-    def _field(self, name: str) -> int:
-        return self._ring.table_field_index(self._column, name)
-
-    def _finished(self) -> int:
-        return int(load_acquire_i64(self._ring.longs, self._field("finished")))
+        n, frame = part["unique_count"], self._ring.frame(number)
+        return Batch(number, min(int(frame["ticket"]) & _SEQUENCE, _MOST_INT32), int(frame["timestamp"]),
+                     part.array("unique", n), part.array("occurrences", n), part.record(n, 0, 0))
 
     def _is_first_unfinished(self, number: int) -> bool:
-        head, count, (words, _, _) = self._ring.look(self._column)
-        return bool((words[:number - head] == RETIRED).all())
+        seen = self._ring.look(self._column)
+        return bool((seen.words[:number - seen.head] == RETIRED).all())
 
 
-def _publish_counts(part: PartView, record: Record) -> None:
-    part["fresh_count"], part["load_count"] = record.fresh, len(record.move_in) - record.fresh
-    part["out_count"], part["admitted"] = len(record.out_slots), record.admitted
-    part["rows"], part["time"] = record.rows, record.time
-
-
-def _count_batch(header: np.ndarray, part: PartView) -> None:
-    header["batches"] += 1
-    header["ids"] += part["id_count"]
-    if part["full"]:
-        misses = part["fresh_count"] + part["load_count"]
-        header["hits"] += part["admitted"] - misses
-        header["misses"] += misses
-        header["loads"] += part["load_count"]
-
-
-def _published_record(number: int, part: PartView) -> Record:
+def _published(number: int, part: PartView) -> Pending:
     """The record of a planned, claimed or finished frame, as it was published; one that says why not has no keys."""
     fresh, is_made = part["fresh_count"], part["status"] == PLAN_OK or not part["full"]
-    arrays = _record_arrays(part, part["held"] if is_made else 0, fresh + part["load_count"], part["out_count"])
-    return Record(*arrays, number, fresh, PLAN_OK, 0, part["rows"], part["time"], part["admitted"])
-
-
-def _record_arrays(part: PartView, keys: int, moves: int, outs: int) -> List[np.ndarray]:
-    """In the order of RecordArrays."""
-    counts = [("entries", keys), ("slots", keys), ("homes", keys), ("counts", keys), ("frequencies", keys),
-              ("move_in", moves), ("out_slots", outs), ("out_entries", outs), ("out_homes", outs)]
-    return [part.array(name, count) for name, count in counts]
-
+    record = part.record(part["held"] if is_made else 0, fresh + part["load_count"], part["out_count"])
+    return Pending(number, record, fresh, part["rows"], part["time"])

@@ -66,13 +66,7 @@ def sources_digest() -> str:
 
 def _sources() -> Iterator[str]:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for folder in (os.path.join(package, part) for part in ("kernels", "shm", "layout")):
+    for folder in (os.path.join(package, part) for part in ("kernels", "layout")):
         for name in sorted(os.listdir(folder)):
             if name.endswith(".py"):
                 yield os.path.join(folder, name)
-    for name in ("header.py", "state.py", "steps.py"):
-        yield os.path.join(package, "tables", name)
-    workers = os.path.join(package, "workers")
-    if not os.path.isdir(workers):  # an editable install: where `package-dir` has it
-        workers = os.path.join(os.path.dirname(package), "workers")
-    yield os.path.join(workers, "frames.py")

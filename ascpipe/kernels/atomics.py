@@ -1,19 +1,23 @@
 """The one door to memory order: atomic loads, stores, exchange, compare-exchange and add.
 
-Arguments are ``(array, index, ...)``; the array is uint32[:] or int64[:], contiguous or not, over shared
-memory and aligned.  Callable from Python and from compiled code (where they are inlined).  An ordinary
+Python code and kernels that get arrays use the functions with ``_u32`` and ``_i64``: their arguments are ``(array,
+index, ...)``; the array is uint32[:] or int64[:], contiguous or not, over shared memory and aligned.  Kernels that get
+records use ``load_acquire``, ``exchange`` and ``compare_exchange``: their arguments are ``(record, field, index,
+...)``; the field is a constant text, the index 0 unless the field is an array.  All are inlined.  An ordinary
 ``array[index]`` in a compiled loop is hoisted out of it and never seen to change.
 
-``exchange``, ``compare_exchange`` and ``add`` are sequentially consistent: a full fence.
+Exchange, compare-exchange and add are sequentially consistent: a full fence.
 
 With NUMBA_DISABLE_JIT the twins below take over; they are atomic within one process only (tests).
 The readable version is ``tests/reference/atomics.py``.
 """
 from typing import Any
 
-from numba import config, njit, types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from ascpipe.kernels.door import entry
 
 _BYTES = {types.uint32: 4, types.int64: 8}
 
@@ -27,6 +31,64 @@ def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 def _is_word_array(array: Any) -> bool:
     return isinstance(array, types.Array) and array.ndim == 1 and array.dtype in _BYTES
+
+
+def _word_of(record: Any, field: Any) -> Any:
+    """numba's type of a word that is a field of a record, or an item of it; None if it is none."""
+    if not isinstance(record, types.Record) or not isinstance(field, types.StringLiteral):
+        return None
+    kind = record.typeof(field.literal_value)
+    kind = getattr(kind, "dtype", kind)
+    return kind if kind in _BYTES else None
+
+
+def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Address of ``record[field]``, or of ``record[field][index]``, no wrap-around and no bounds check."""
+    record, field = signature.args[0], signature.args[1].literal_value
+    first = cgutils.get_record_member(
+        builder, args[0], record.offset(field), context.get_value_type(_word_of(record, signature.args[1])))
+    return builder.gep(first, [args[2]])
+
+
+@intrinsic
+def load_acquire(typing_context, record, field, index):  # type: ignore[no-untyped-def]
+    """What a field holds, and all that its writer wrote before its release store."""
+    word = _word_of(record, field)
+    if word is None:
+        return None
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.load_atomic(_field_pointer(context, builder, signature, args), "acquire", _BYTES[word])
+
+    return word(record, field, types.intp), generate
+
+
+@intrinsic
+def exchange(typing_context, record, field, index, value):  # type: ignore[no-untyped-def]
+    """Store ``value`` in a field; returns what was there before."""
+    word = _word_of(record, field)
+    if word is None:
+        return None
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.atomic_rmw("xchg", _field_pointer(context, builder, signature, args), args[3], "seq_cst")
+
+    return word(record, field, types.intp, word), generate
+
+
+@intrinsic
+def compare_exchange(typing_context, record, field, index, expected, desired):  # type: ignore[no-untyped-def]
+    """Store ``desired`` in a field if ``expected`` is there; returns whether it was."""
+    word = _word_of(record, field)
+    if word is None:
+        return None
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        pair = builder.cmpxchg(_field_pointer(context, builder, signature, args), args[3], args[4], "seq_cst",
+                               "seq_cst")
+        return builder.extract_value(pair, 1)
+
+    return types.boolean(record, field, types.intp, word, word), generate
 
 
 @intrinsic
@@ -87,7 +149,6 @@ def _compare_exchange(typing_context, array, index, expected, desired):  # type:
 
 
 _LOAD_U32 = ["uint32(uint32[::1], int64)", "uint32(uint32[:], int64)"]
-_STORE_U32 = ["void(uint32[::1], int64, uint32)", "void(uint32[:], int64, uint32)"]
 _SWAP_U32 = ["uint32(uint32[::1], int64, uint32)", "uint32(uint32[:], int64, uint32)"]
 _CAS_U32 = ["boolean(uint32[::1], int64, uint32, uint32)", "boolean(uint32[:], int64, uint32, uint32)"]
 _LOAD_I64 = ["int64(int64[::1], int64)", "int64(int64[:], int64)"]
@@ -95,6 +156,22 @@ _STORE_I64 = ["void(int64[::1], int64, int64)", "void(int64[:], int64, int64)"]
 _SWAP_I64 = ["int64(int64[::1], int64, int64)", "int64(int64[:], int64, int64)"]
 
 if config.DISABLE_JIT:
+
+    def _at(record, field, index):  # type: ignore[no-untyped-def]
+        """(what holds the word, where in it)"""
+        return (record[field], index) if record.dtype[field].shape else (record, field)
+
+    def load_acquire(record, field, index):  # type: ignore[no-untyped-def]
+        """What a field holds, and all that its writer wrote before its release store."""
+        return _load_acquire(*_at(record, field, index))
+
+    def exchange(record, field, index, value):  # type: ignore[no-untyped-def]
+        """Store ``value`` in a field; returns what was there before."""
+        return _exchange(*_at(record, field, index), value)
+
+    def compare_exchange(record, field, index, expected, desired):  # type: ignore[no-untyped-def]
+        """Store ``desired`` in a field if ``expected`` is there; returns whether it was."""
+        return _compare_exchange(*_at(record, field, index), expected, desired)
 
     def _load_acquire(array, index):  # type: ignore[no-untyped-def]
         return array[index]
@@ -119,25 +196,13 @@ if config.DISABLE_JIT:
         return True
 
 
-@njit(_LOAD_U32, cache=True)
+@entry(*_LOAD_U32)
 def load_acquire_u32(array, index):  # type: ignore[no-untyped-def]
     """``array[index]``, and all that its writer wrote before its release store."""
     return _load_acquire(array, index)
 
 
-@njit(_STORE_U32, cache=True)
-def store_release_u32(array, index, value):  # type: ignore[no-untyped-def]
-    """Publish ``value`` after everything written before.  Not a full fence: a bell needs ``exchange_u32``.
-
-    Args:
-        array: uint32[n]; contiguous or not.
-        index: 0 to n - 1.
-        value: uint32[]; to be stored.
-    """
-    _store_release(array, index, value)
-
-
-@njit(_SWAP_U32, cache=True)
+@entry(*_SWAP_U32)
 def exchange_u32(array, index, value):  # type: ignore[no-untyped-def]
     """Store ``value``; returns what was there before.
 
@@ -149,7 +214,7 @@ def exchange_u32(array, index, value):  # type: ignore[no-untyped-def]
     return _exchange(array, index, value)
 
 
-@njit(_SWAP_U32, cache=True)
+@entry(*_SWAP_U32)
 def add_u32(array, index, value):  # type: ignore[no-untyped-def]
     """Add ``value`` modulo 2**32; returns what was there before.
 
@@ -161,7 +226,7 @@ def add_u32(array, index, value):  # type: ignore[no-untyped-def]
     return _add(array, index, value)
 
 
-@njit(_CAS_U32, cache=True)
+@entry(*_CAS_U32)
 def compare_exchange_u32(array, index, expected, desired):  # type: ignore[no-untyped-def]
     """Store ``desired`` if ``expected`` is there; returns whether it was.
 
@@ -173,13 +238,13 @@ def compare_exchange_u32(array, index, expected, desired):  # type: ignore[no-un
     return _compare_exchange(array, index, expected, desired)
 
 
-@njit(_LOAD_I64, cache=True)
+@entry(*_LOAD_I64)
 def load_acquire_i64(array, index):  # type: ignore[no-untyped-def]
     """``array[index]``, and all that its writer wrote before its release store."""
     return _load_acquire(array, index)
 
 
-@njit(_STORE_I64, cache=True)
+@entry(*_STORE_I64)
 def store_release_i64(array, index, value):  # type: ignore[no-untyped-def]
     """Publish ``value`` after everything written before.  Not a full fence: a bell needs ``exchange_i64``.
 
@@ -191,7 +256,7 @@ def store_release_i64(array, index, value):  # type: ignore[no-untyped-def]
     _store_release(array, index, value)
 
 
-@njit(_SWAP_I64, cache=True)
+@entry(*_SWAP_I64)
 def exchange_i64(array, index, value):  # type: ignore[no-untyped-def]
     """Store ``value``; returns what was there before.
 

@@ -1,4 +1,4 @@
-"""Three operations on uint64 words that must mean the same with the JIT on and off.
+"""Operations on uint64 words that must mean the same with the JIT on and off.
 
 The readable version is ``tests/reference/bits.py``.
 """
@@ -6,8 +6,13 @@ from typing import Any, Tuple
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import config, types
 from numba.extending import intrinsic
+
+from ascpipe.kernels.door import inner
+from ascpipe.layout.structs import MAX_FRAMES
+
+_ONE = np.uint64(1)
 
 if config.DISABLE_JIT:
 
@@ -33,17 +38,23 @@ else:
 
         return types.uint64(types.uint64), generate
 
-    @njit("uint64(uint64, uint64)", cache=True, nogil=True)
+    @inner("uint64(uint64, uint64)")
     def multiply_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
         """The lower 64 bits of a * b."""
         return a * b
 
-    @njit("uint64(uint64, uint64)", cache=True, nogil=True)
+    @inner("uint64(uint64, uint64)")
     def add_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
         """The lower 64 bits of a + b."""
         return a + b
 
-    @njit("uint64(uint64)", cache=True, nogil=True)
+    @inner("uint64(uint64)")
     def lowest_bit(word: np.uint64) -> np.uint64:
         """Number of the lowest bit that is set in ``word``, 0 to 63; ``word`` is not 0."""
         return _count_trailing_zeros(word)
+
+
+@inner("uint64(int64)")
+def frame_bit(number):
+    """The bit of a frame in masks of the window."""
+    return _ONE << np.uint64(number % MAX_FRAMES)

@@ -8,12 +8,10 @@ slots alone, not on how it came about.
 
 The readable version is ``tests/reference/free_slots.py``.
 """
-from typing import Optional
-
 import numpy as np
-from numba import njit
 
 from ascpipe.kernels.bits import lowest_bit
+from ascpipe.kernels.door import entry, inner
 
 _ONE = np.uint64(1)
 _SIX = np.uint64(6)
@@ -21,7 +19,7 @@ _LOW = np.uint64(63)
 _NONE = np.uint64(0)
 
 
-@njit("int64(int64)", cache=True, nogil=True)
+@entry("int64(int64)")
 def first_leaf(rows):
     """Number of the word that holds slots 0 to 63, for a table of ``rows`` slots."""
     leaves = (rows + 63) // 64
@@ -38,7 +36,7 @@ def free_slot_words(rows: int) -> int:
     return int(first_leaf(rows)) + max(1, (rows + 63) // 64)
 
 
-@njit("void(uint64, uint64[::1])", cache=True, nogil=True)
+@inner("void(uint64, uint64[::1])")
 def _raise_above(word, words):
     """Say in the words above that ``word``, which was 0, is so no more."""
     while word > _NONE:
@@ -50,7 +48,7 @@ def _raise_above(word, words):
             break
 
 
-@njit("void(uint64, uint64[::1])", cache=True, nogil=True)
+@inner("void(uint64, uint64[::1])")
 def _clear_above(word, words):
     """Say in the words above that ``word`` has become 0."""
     while word > _NONE:
@@ -61,7 +59,7 @@ def _clear_above(word, words):
             break
 
 
-@njit("int64(int32[::1], uint64[::1])", cache=True, nogil=True)
+@entry("int64(int32[::1], uint64[::1])")
 def rebuild_free_slots(slot_entries, words):
     """Make the tree anew: the free slots are those without an entry.
 
@@ -86,7 +84,7 @@ def rebuild_free_slots(slot_entries, words):
     return free
 
 
-@njit("int64(int64, uint64[::1], int32[::1])", cache=True, nogil=True)
+@inner("int64(int64, uint64[::1], int32[::1])")
 def take_lowest_slots(rows, words, out_slots):
     """Take the lowest free slots, as many as ``out_slots`` has places.
 
@@ -117,7 +115,7 @@ def take_lowest_slots(rows, words, out_slots):
     return taken
 
 
-@njit("int64(int32[::1], int64, uint64[::1])", cache=True, nogil=True)
+@inner("int64(int32[::1], int64, uint64[::1])")
 def release_slots(slots, rows, words):
     """Give these slots back.
 
@@ -144,52 +142,3 @@ def release_slots(slots, rows, words):
         if known == _NONE:
             _raise_above(word, words)
     return slots.shape[0]
-
-
-class FreeSlots:
-    """The free slots of one table, with their number; all are free at first.
-
-    Args:
-        rows: slots of the table, 0 or more.
-        count: int64[1], where the number is kept; memory of its own by default.
-
-    Attributes:
-        words: uint64[free_slot_words(rows)]; the tree.
-    """
-
-    def __init__(self, rows: int, count: Optional[np.ndarray] = None) -> None:
-        self.rows = rows
-        self.words = np.zeros(free_slot_words(rows), np.uint64)
-        self._count = np.zeros(1, np.int64) if count is None else count
-        self.rebuild(np.full(rows, -1, np.int32))
-
-    @property
-    def count(self) -> int:
-        """How many slots are free."""
-        return int(self._count[0])
-
-    def rebuild(self, slot_entries: np.ndarray) -> None:
-        """Start again from int32[rows]: a slot is free where the entry is -1."""
-        self._count[0] = rebuild_free_slots(slot_entries, self.words)
-
-    def take_lowest(self, out_slots: np.ndarray) -> None:
-        """Fill int32[n] with the n lowest free slots and take them.
-
-        Raises:
-            ValueError: fewer than n are free; nothing is taken.
-        """
-        if len(out_slots) > self.count:
-            raise ValueError("{} slots wanted, {} are free".format(len(out_slots), self.count))
-        self._count[0] -= take_lowest_slots(self.rows, self.words, out_slots)
-
-    def release(self, slots: np.ndarray) -> None:
-        """Give back the slots of int32[n].
-
-        Raises:
-            ValueError: a slot is free already; those before it are given back.
-        """
-        done = int(release_slots(slots, self.rows, self.words))
-        self._count[0] += done
-        if done < len(slots):
-            raise ValueError("slot {} at index {} is free already or not one of {} slots".format(
-                slots[done], done, self.rows))

@@ -8,7 +8,8 @@ has a score of about 400 above the last.
 The readable version is ``tests/reference/frequency.py``.
 """
 import numpy as np
-from numba import njit
+
+from ascpipe.kernels.door import inner
 
 HALF_LIFE = 64  #: tickets after which a use has half its weight
 _FAR = 482  # from this distance on the lower of two scores adds nothing
@@ -16,7 +17,7 @@ _GAINS = np.rint(HALF_LIFE * np.log2(1 + 2.0 ** (-np.arange(_FAR + 1) / HALF_LIF
 _MOST = 2**31 - 1
 
 
-@njit("int32(int32, int32)", cache=True, nogil=True)
+@inner("int32(int32, int32)")
 def next_frequency(score, now):
     """Score of a key that is used at ticket ``now``; the plain formula is 64 log2(2^(score/64) + 2^(now/64)).
 

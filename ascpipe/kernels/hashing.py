@@ -9,9 +9,9 @@ The readable version is ``tests/reference/hashing.py``.
 from typing import Tuple
 
 import numpy as np
-from numba import njit
 
 from ascpipe.kernels.bits import add_wrapping, multiply_wrapping
+from ascpipe.kernels.door import inner
 
 _ALL = 2**64 - 1
 _STEP = 0x9E3779B97F4A7C15  # of splitmix64, as the two of its finaliser are
@@ -39,7 +39,7 @@ def _scrambled(word: int) -> int:
     return word ^ word >> 31
 
 
-@njit("uint64(int64, UniTuple(uint64, 3))", cache=True, nogil=True)
+@inner("uint64(int64, Spread)")
 def hash_key(key: int, spread: Spread) -> np.uint64:
     """Spread one key over 32 bits, of which the upper ones are to be used.
 
@@ -56,7 +56,7 @@ def hash_key(key: int, spread: Spread) -> np.uint64:
     return ((mixed ^ (mixed >> _FOLD)) * _LAST) & _LOWER_HALF  # below 2^64: of two numbers below 2^32
 
 
-@njit("void(int64[::1], int64, UniTuple(uint64, 3), int32[::1])", cache=True, nogil=True)
+@inner("void(int64[::1], int64, Spread, int32[::1])")
 def home_cells(keys, bits, spread, out_cells):
     """Choose one of 2 ** ``bits`` cells for each key.
 
@@ -72,7 +72,7 @@ def home_cells(keys, bits, spread, out_cells):
         out_cells[i] = np.int32(hash_key(keys[i], spread) >> shift)
 
 
-@njit("int64(int64, int64)", cache=True, nogil=True)
+@inner("int64(int64, int64)")
 def owner_rank(key: int, ranks: int) -> int:
     """Rank that stores ``key``: ``|key| % ranks``, for any int64 key; ``ranks`` is at least 1."""
     one = np.int64(1)

@@ -3,12 +3,11 @@
 The readable version is ``tests/reference/images.py``.
 """
 import numpy as np
-from numba import njit
 
-from ascpipe.kernels.entry import IMAGE_CONTENT, IMAGE_ENTRY, INT64_COLUMNS
+from ascpipe.kernels.door import entry
 
 
-@njit("int64(int32[::1], int64, uint8[::1])", cache=True, nogil=True)
+@entry("int64(int32[::1], int64, uint8[::1])")
 def count_unkept(changed, copied, marks):
     """How many entries need an image before they change.
 
@@ -23,13 +22,13 @@ def count_unkept(changed, copied, marks):
     count = 0
     bound = marks.shape[0]
     for i in range(changed.shape[0]):
-        entry = changed[i]
-        if copied <= entry < bound and marks[entry] == 0:
+        number = changed[i]
+        if copied <= number < bound and marks[number] == 0:
             count += 1
     return count
 
 
-@njit("int64(int32[::1], int64, uint8[::1], int64[:, ::1], int64[:, ::1], int64)", cache=True, nogil=True)
+@entry("int64(int32[::1], int64, uint8[::1], Entry[::1], Image[::1], int64)")
 def keep_images(changed, copied, marks, entries, log, end):
     """Append an image of each entry that needs one to the log, and mark it.
 
@@ -37,8 +36,8 @@ def keep_images(changed, copied, marks, entries, log, end):
         changed: int32[n]; distinct entry numbers.
         copied: the snapshot has its copy of the entries below.
         marks: uint8[bound]; as in ``count_unkept``.
-        entries: int64[capacity, 6]; the table's.
-        log: int64[capacity, 7]; an entry's number and the entry in each row, with room.
+        entries: ENTRY[capacity].
+        log: IMAGE[capacity], with room.
         end: images that are in the log.
 
     Returns:
@@ -46,24 +45,31 @@ def keep_images(changed, copied, marks, entries, log, end):
     """
     bound = marks.shape[0]
     for i in range(changed.shape[0]):
-        entry = changed[i]
-        if copied <= entry < bound and marks[entry] == 0:
-            log[end, IMAGE_ENTRY] = entry
-            for column in range(INT64_COLUMNS):
-                log[end, IMAGE_CONTENT + column] = entries[entry, column]
-            marks[entry] = np.uint8(1)
+        number = changed[i]
+        if copied <= number < bound and marks[number] == 0:
+            image, known = log[end], entries[number]
+            image["entry"] = number
+            image["key"] = known["key"]
+            image["count"] = known["count"]
+            image["timestamp"] = known["timestamp"]
+            image["last"] = known["last"]
+            image["slot"] = known["slot"]
+            image["state"] = known["state"]
+            image["frequency"] = known["frequency"]
+            image["home"] = known["home"]
+            marks[number] = np.uint8(1)
             end += 1
     return end
 
 
-@njit("void(int64[:, ::1], int64, uint8[::1])", cache=True, nogil=True)
+@entry("void(Image[::1], int64, uint8[::1])")
 def mark_kept(log, end, marks):
     """Mark the entries that have an image already.
 
     Args:
-        log: int64[capacity, 7].
+        log: IMAGE[capacity].
         end: images that are in it.
         marks: uint8[bound].
     """
     for i in range(end):
-        marks[log[i, IMAGE_ENTRY]] = np.uint8(1)
+        marks[log[i]["entry"]] = np.uint8(1)

@@ -3,8 +3,7 @@
 The rules are those of the protocol model in ``tests/model``; ``docs/protocol.md`` tells them in words.
 The readable version is ``tests/reference/next_action.py``.
 """
-from numba import njit
-
+from ascpipe.kernels.door import entry, inner
 from ascpipe.layout.words import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
 
 NOTHING = 0
@@ -18,30 +17,22 @@ PLAN = 7
 ANSWER = 8  #: resolve the keys of an evaluation
 RELEASE = 9  #: acknowledge an evaluation frame that is closed
 
-# columns of ``flags``
-CUT_ASKED, TOUCH_BLOCKED, IS_LOADING = range(3)
-FLAGS = 3
 
-
-@njit("UniTuple(int64, 2)(int64[::1], int64[::1], int64[::1], int64, int64, int64, int64, boolean, boolean)",
-      cache=True, nogil=True)
-def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahead, wanted, cut_asked, touch_blocked):
+@inner("UniTuple(int64, 2)(Turn, int64, int64)")
+def next_train_action(turn, look_ahead, plan_ahead):
     """Choose the next action of a table in its training stream.
 
     Args:
-        words: int64[>= frame_count]; word of each frame for this table, oldest frame first.
-        closed: int64[>= frame_count]; 1 = nobody can train the frame any more.  Read before the other two.
-        trained: int64[>= frame_count]; 1 = some table claimed the frame.
-        frame_count: frames in the ring, 0 to 64.
+        turn: what was seen of the table: frames, what a claim waits for, whether a change is asked for or a touch is
+            blocked.
         look_ahead: L; a frame is planned when the L-th frame after it is touched.
         plan_ahead: P; plans that may stand unclaimed.
-        wanted: index of the newest frame that a claim waits for, or -1.
-        cut_asked: a change waits to be applied.
-        touch_blocked: the last touch found too few free entries, and none was freed since.
 
     Returns:
         (action, index of its frame or -1).
     """
+    words, closed, trained, frame_count = turn["words"], turn["closed"], turn["trained"], turn["count"]
+    touch_blocked = turn["touch_blocked"] != 0
     head = -1
     newest_plan = -1
     plans = 0
@@ -82,7 +73,7 @@ def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahea
     # a touch that does not fit waits for a retirement, unless nothing can be retired before it
     if untouched >= 0 and (not touch_blocked or untouched == head):
         return TOUCH, untouched
-    if cut_asked:
+    if turn["cut_asked"]:
         if newest_plan >= 0:
             return REVOKE, newest_plan
         if pending == 0:
@@ -93,7 +84,7 @@ def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahea
     for i in range(frame_count):
         word = words[i]
         if word == TOUCHED and closed[i] == 0:
-            seen_enough = not unfinished_input or touch_blocked or last_touched >= i + look_ahead or wanted >= i
+            seen_enough = not unfinished_input or touch_blocked or last_touched >= i + look_ahead or turn["wanted"] >= i
             if seen_enough:
                 return PLAN, i
             return NOTHING, -1
@@ -106,49 +97,42 @@ def next_train_action(words, closed, trained, frame_count, look_ahead, plan_ahea
     return NOTHING, -1
 
 
-@njit("int64(int64[:, :, ::1], int64[::1], int64, int64, int64[::1], boolean[:, ::1], int64[::1], int64[::1])",
-      cache=True, nogil=True)
-def next_train_actions(states, counts, look_ahead, plan_ahead, wanted, flags, out_actions, out_places):
-    """Choose the next action of each table in one training stream.
+@inner("int64(Turn[::1], int64, int64)")
+def next_train_actions(turns, look_ahead, plan_ahead):
+    """Choose the next action of each table in one training stream; none for one that is granted to the trainer.
 
     Args:
-        states: int64[tables, 3, 64]; of each table words, closed, trained, as in ``next_train_action``.
-        counts: int64[tables]; frames in the ring, as each table saw it.
+        turns: TURN[tables]; what was seen of each; receive action and frame.
         look_ahead, plan_ahead: L and P.
-        wanted: int64[tables].
-        flags: bool[tables, FLAGS]; CUT_ASKED, TOUCH_BLOCKED, and IS_LOADING: nothing is to be done.
-        out_actions: int64[tables]; receive the actions.
-        out_places: int64[tables]; receive the indexes of their frames, or -1.
 
     Returns:
         How many tables have something to do.
     """
     ready = 0
-    for table in range(counts.shape[0]):
-        action, place = NOTHING, -1
-        if not flags[table, IS_LOADING]:
-            action, place = next_train_action(
-                states[table, 0], states[table, 1], states[table, 2], counts[table], look_ahead, plan_ahead,
-                wanted[table], flags[table, CUT_ASKED], flags[table, TOUCH_BLOCKED])
-        out_actions[table], out_places[table] = action, place
+    for i in range(turns.shape[0]):
+        turn = turns[i]
+        action, index = NOTHING, -1
+        if not turn["is_loading"]:
+            action, index = next_train_action(turn, look_ahead, plan_ahead)
+        turn["action"] = action
+        turn["number"] = turn["head"] + index
         ready += action != NOTHING
     return ready
 
 
-@njit("UniTuple(int64, 2)(int64[::1], int64[::1], int64, boolean)", cache=True, nogil=True)
-def next_eval_action(words, closed, frame_count, readable):
+@entry("UniTuple(int64, 2)(Turn, boolean)")
+def next_eval_action(turn, readable):
     """Choose the next action of a table in its evaluation stream.
 
     Args:
-        words: int64[>= frame_count]; word of each frame for this table, oldest frame first.
-        closed: int64[>= frame_count]; 1 = the frame's step is over.  Read before the words.
-        frame_count: frames in the ring, 0 to 64.
+        turn: the frames that were seen.
         readable: the truth of the table is the state after the last trained step.
 
     Returns:
         (action, index of its frame or -1).
     """
-    for i in range(frame_count):
+    words, closed = turn["words"], turn["closed"]
+    for i in range(turn["count"]):
         word = words[i]
         if closed[i] != 0 and (word == DEDUPED or word == ASKED or word == ANSWERED or word == DONE):
             return RELEASE, i
@@ -157,18 +141,17 @@ def next_eval_action(words, closed, frame_count, readable):
     return NOTHING, -1
 
 
-@njit("boolean(int64[::1], int64[::1], int64[::1], int64)", cache=True, nogil=True)
-def is_readable(words, closed, trained, frame_count):
+@entry("boolean(Turn)")
+def is_readable(turn):
     """True if every claimed frame, and every closed frame that was trained, is retired.
 
-    Args:
-        words, closed, trained: as in ``next_train_action``.
-        frame_count: frames in the ring.
+    Then a reader may take the truth for the state after the last trained step.
 
-    Returns:
-        Whether a reader may take the truth for the state after the last trained step.
+    Args:
+        turn: the frames that were seen.
     """
-    for i in range(frame_count):
+    words, closed, trained = turn["words"], turn["closed"], turn["trained"]
+    for i in range(turn["count"]):
         if words[i] == CLAIMED or words[i] == DONE:
             return False
         if closed[i] != 0 and trained[i] != 0 and words[i] < RETIRED:

@@ -16,12 +16,12 @@ if config.DISABLE_JIT:
     def prefetch(array: np.ndarray, index: int) -> None:
         """Bring the cache line of ``array[index]`` near; the index is neither checked nor wrapped."""
 
+    def prefetch_end(array: np.ndarray, index: int) -> None:
+        """The same of the cache line where ``array[index]`` ends."""
+
 else:
 
-    @intrinsic
-    def prefetch(typing_context: Any, array: Any, index: Any) -> Tuple[Any, Any]:
-        """Bring the cache line of ``array[index]`` near; the index is neither checked nor wrapped."""
-
+    def _hint(array: Any, index: Any, *, at_end: bool) -> Tuple[Any, Any]:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             array_type = signature.args[0]
             view = make_array(array_type)(context, builder, arguments[0])
@@ -33,8 +33,22 @@ else:
             hint = builder.module.declare_intrinsic(
                 "llvm.prefetch", [address], ir.FunctionType(ir.VoidType(), [address, flag, flag, flag])
             )
+            place = builder.bitcast(element, address)
+            if at_end:
+                size = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
+                place = builder.gep(place, [ir.IntType(64)(size - 1)])
             # 1: for writing as well; 3: keep in every cache level; 1: data, not code
-            builder.call(hint, [builder.bitcast(element, address), flag(1), flag(3), flag(1)])
+            builder.call(hint, [place, flag(1), flag(3), flag(1)])
             return context.get_dummy_value()
 
         return types.void(array, index), generate
+
+    @intrinsic
+    def prefetch(typing_context: Any, array: Any, index: Any) -> Tuple[Any, Any]:
+        """Bring the cache line of ``array[index]`` near; the index is neither checked nor wrapped."""
+        return _hint(array, index, at_end=False)
+
+    @intrinsic
+    def prefetch_end(typing_context: Any, array: Any, index: Any) -> Tuple[Any, Any]:
+        """The same of the cache line where ``array[index]`` ends."""
+        return _hint(array, index, at_end=True)

@@ -5,18 +5,21 @@ A slot is *idle* when no frame that is still to be planned uses its row.  Idle s
 The readable version is ``tests/reference/swaps.py``.
 """
 import numpy as np
-from numba import njit
 
-from ascpipe.kernels.bits import lowest_bit
-from ascpipe.kernels.view import FREQUENCY, MASK, SLOT, prefetch_row
+from ascpipe.kernels.bits import frame_bit, lowest_bit
+from ascpipe.kernels.door import inner
+from ascpipe.kernels.memory import array_at
+from ascpipe.kernels.planner_memory import slot_owners_of, victims_of, view_of
+from ascpipe.kernels.victims import clear_order, put_slot, take_least
+from ascpipe.kernels.view import prefetch_row
+from ascpipe.layout.structs import MAX_FRAMES
 
 _NONE = np.uint64(0)
-_PLACES = np.uint64(64)
 _LOW = np.uint64(63)
-_NEVER = np.uint8(64)
+_NEVER = np.uint8(MAX_FRAMES)
 
 
-@njit("void(int32[::1], uint8, uint8[::1])", cache=True, nogil=True)
+@inner("void(int32[::1], uint8, uint8[::1])")
 def mark_slots(slots, mark, marks):
     """Mark the slots that a batch uses, or unmark them.
 
@@ -30,17 +33,17 @@ def mark_slots(slots, mark, marks):
             marks[slots[i]] = mark
 
 
-@njit("int64(int32[::1], uint64, uint64[:, ::1], uint8[::1], int32[::1], int32[::1])", cache=True, nogil=True)
-def keep_idle(candidates, future, masks, marks, slot_entries, out_slots):
+@inner("int64(int32[::1], uint64, Row[::1], uint8[::1], int32[::1], int32[::1])")
+def keep_idle(candidates, future, rows, marks, slot_owners, out_slots):
     """Keep the slots that may be victims: taken, idle, and not of the batch.
 
     Args:
         candidates: int32[n]; slots.
         future: bits of the frames that are still to be planned after the batch.
-        masks: uint64[capacity, 4]; the view.
+        rows: of the view.
         marks: uint8[device rows]; 1 = a slot of the batch.
-        slot_entries: int32[device rows]; the view: entry of each slot, -1 = empty.
-        out_slots: int32[>= n]; receives the slots kept, in the order of ``candidates``.
+        slot_owners: int32[device rows]; of the view: entry of each slot, -1 = empty.
+        out_slots: int32[>= n]; receives the slots kept, in the order of ``candidates``; may be the same memory.
 
     Returns:
         How many were kept.
@@ -48,48 +51,46 @@ def keep_idle(candidates, future, masks, marks, slot_entries, out_slots):
     kept = 0
     for i in range(candidates.shape[0]):
         slot = candidates[i]
-        entry = slot_entries[slot]
-        if entry >= 0 and marks[slot] == 0 and masks[entry, MASK] & future == _NONE:
+        owner = slot_owners[slot]
+        if owner >= 0 and marks[slot] == 0 and rows[owner]["mask"] & future == _NONE:
             out_slots[kept] = slot
             kept += 1
     return kept
 
 
-@njit("int64(uint64, uint64, uint64[:, ::1], uint8[::1], int32[::1], uint8[::1], int64[::1], int32[::1])",
-      cache=True, nogil=True)
-def take_farthest(future, first, masks, marks, slot_entries, next_uses, ends, out_slots):
+@inner("int64(uint64, uint64, Row[::1], uint8[::1], int32[::1], uint8[::1], int32[::1])")
+def take_farthest(future, first, rows, marks, slot_owners, next_uses, out_slots):
     """Take slots whose rows are used again latest; in a frame those with the lowest numbers first.
 
     Args:
         future: bits of the frames that are still to be planned after the batch.
         first: bit number of the oldest frame; the other frames' follow, 0 after 63.
-        masks: uint64[capacity, 4]; the view.
+        rows: of the view.
         marks: uint8[device rows]; 1 = a slot of the batch.
-        slot_entries: int32[device rows]; the view: entry of each slot, -1 = empty.
+        slot_owners: int32[device rows]; of the view: entry of each slot, -1 = empty.
         next_uses: uint8[device rows]; scratch.
-        ends: int64[65]; scratch.
         out_slots: int32[n]; receives slots, no more than n.
 
     Returns:
         How many were taken.
     """
-    ends[:] = 0
-    for i in range(slot_entries.shape[0]):
+    ends = np.zeros(MAX_FRAMES, np.int64)
+    for i in range(slot_owners.shape[0]):
         slot = np.uint64(i)
-        entry = slot_entries[slot]
+        owner = slot_owners[slot]
         next_uses[slot] = _NEVER
-        if entry >= 0 and marks[slot] == 0:
-            uses = masks[np.uint64(entry), MASK] & future
+        if owner >= 0 and marks[slot] == 0:
+            uses = rows[np.uint64(owner)]["mask"] & future
             if uses != _NONE:
-                turned = (uses >> first) | (uses << ((_PLACES - first) & _LOW))
+                turned = (uses >> first) | (uses << ((np.uint64(MAX_FRAMES) - first) & _LOW))
                 next_uses[slot] = lowest_bit(turned)
                 ends[next_uses[slot]] += 1
     start = 0  # where the slots of a frame begin: behind those of all later ones
-    for frame in range(63, -1, -1):
+    for frame in range(MAX_FRAMES - 1, -1, -1):
         start += ends[frame]
         ends[frame] = start - ends[frame]
     n = out_slots.shape[0]
-    for i in range(slot_entries.shape[0]):
+    for i in range(slot_owners.shape[0]):
         frame = next_uses[np.uint64(i)]
         if frame != _NEVER:
             if ends[frame] < n:
@@ -98,27 +99,77 @@ def take_farthest(future, first, masks, marks, slot_entries, next_uses, ends, ou
     return min(n, start)
 
 
-@njit("int64(int32[::1], uint64, uint64[:, ::1], int32[:, ::1], int32[::1], int32[::1])", cache=True, nogil=True)
-def idle_slots(held, future, masks, view32, out_slots, out_scores):
-    """List the slots of those entries that are on the device and idle.
+@inner("void(int32[::1], uint64, Row[::1], Order, Node[::1])")
+def put_idle(held, future, rows, order, nodes):
+    """Put the slots of those entries into the victim order that are on the device and idle.
 
     Args:
         held: int32[n]; entry numbers.
         future: bits of the frames that are still to be planned.
-        masks, view32: uint64[capacity, 4], int32[capacity, 8]; the view.
-        out_slots, out_scores: int32[>= n]; receive slots and their frequencies.
-
-    Returns:
-        How many there are.
+        rows: of the view.
+        order, nodes: the victim order.
     """
-    cells = masks.reshape(-1)
-    idle = 0
     for i in range(held.shape[0]):
-        prefetch_row(held, i, cells)
-        entry = np.uint64(held[i])
-        slot = view32[entry, SLOT]
-        if slot >= 0 and masks[entry, MASK] & future == _NONE:
-            out_slots[idle] = slot
-            out_scores[idle] = view32[entry, FREQUENCY]
-            idle += 1
-    return idle
+        prefetch_row(held, i, rows)
+        row = rows[np.uint64(held[i])]
+        if row["slot"] >= 0 and row["mask"] & future == _NONE:
+            put_slot(row["slot"], row["frequency"], order, nodes)
+
+
+@inner("int64(Planner)")
+def oldest_in_window(planner):
+    """Number of the oldest frame of the window; there is one."""
+    number = planner["newest"] - MAX_FRAMES + 1
+    while planner["touched"] & frame_bit(number) == _NONE:
+        number += 1
+    return number
+
+
+@inner("void(Planner, int64, Record, int32[::1])")
+def choose_victims(planner, number, record, out_slots):
+    """Choose rows that leave the device for those that move in.
+
+    First rows that no other frame needs, the least frequent first, then the lowest slot; then those whose next use is
+    farthest, then the lowest slot.
+
+    Args:
+        planner: of the table, which has a victim order.
+        number: of the frame.
+        record: its keys, and the slots of those that are on the device, -1 for the others.
+        out_slots: int32[n]; receives the slots; so many rows can leave.
+    """
+    n = out_slots.shape[0]
+    future = planner["unplanned"] & ~frame_bit(number)
+    rows, owners, victims = view_of(planner).rows, slot_owners_of(planner), victims_of(planner)
+    marks = array_at(planner["marks_at"], planner["device_rows"], np.uint8)
+    if planner["victims_filled"] == 0:
+        clear_order(victims.order[0], victims.nodes)
+        put_idle(owners[owners >= 0], future, rows, victims.order[0], victims.nodes)
+        planner["victims_filled"] = 1
+    else:  # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
+        put_idle(record.held[record.slots < 0], future, rows, victims.order[0], victims.nodes)
+    mark_slots(record.slots, 1, marks)
+    chosen = np.int64(0)
+    while chosen < n and victims.order[0]["count"] > 0:
+        taken = take_least(out_slots[chosen:], victims)
+        chosen += keep_idle(out_slots[chosen:chosen + taken], future, rows, marks, owners, out_slots[chosen:])
+    if chosen < n:
+        next_uses = array_at(planner["next_uses_at"], planner["device_rows"], np.uint8)
+        chosen += take_farthest(future, np.uint64(oldest_in_window(planner) % MAX_FRAMES), rows, marks, owners,
+                                next_uses, out_slots[chosen:])
+    mark_slots(record.slots, 0, marks)
+    if chosen < n:
+        raise AssertionError("fewer rows can leave the device than must, although the batch fits it")
+
+
+@inner("void(Planner, int32[::1])")
+def release(planner, held):
+    """Put the slots of those entries into the victim order that no frame to be planned needs.
+
+    Args:
+        planner: of the table.
+        held: int32[n]; entry numbers.
+    """
+    if planner["victims_filled"] != 0:
+        victims = victims_of(planner)
+        put_idle(held, planner["unplanned"], view_of(planner).rows, victims.order[0], victims.nodes)

@@ -2,15 +2,15 @@
 
 The readable version is ``tests/reference/unique.py``.
 
-How it is made fast: cells of four bytes hold a place in ``out_unique`` instead of the key; home cells are chosen
+How it is made fast: cells of four bytes hold a place in ``unique`` instead of the key; home cells are chosen
 in a pass of their own and tell which cell to bring near for a later key; and no branch depends on whether a
 key is new, unless nearly all of the block before were, or hardly any: then the processor foresees the branch.
 Cells for twice the batch, emptied at each call, were measured to be faster than fewer cells that grow with the
 distinct keys: emptying is cheap, and searches that go past the first cell are not.
 """
 import numpy as np
-from numba import njit
 
+from ascpipe.kernels.door import inner
 from ascpipe.kernels.hashing import home_cells
 from ascpipe.kernels.prefetch import prefetch
 
@@ -21,68 +21,65 @@ _FEW_NEW = _BLOCK // 8  # of a block; with fewer than these the next one is take
 _MANY_NEW = _BLOCK * 7 // 8  # and with more
 _SIGN = np.int64(63)
 
-# columns of ``parts``
-ID_COUNT, IDS, UNIQUE, RESTORE, OCCURRENCES, UNIQUE_COUNT = range(6)
-PART_COLUMNS = 6
-
 
 def scratch_cells(n: int) -> int:
     """Cells that ``unique_keys`` needs for n keys: a power of two, at least 2 n."""
     return 1 << max(0, 2 * n - 1).bit_length()
 
 
-@njit("int64(int64[::1], uint64, uint64, uint64, int64, int64[::1], int32[::1], int32[::1], uint64)",
-      cache=True, nogil=True)
-def _find_places(keys, begin, end, ahead, n_unique, out_unique, out_restore, cells, mask):
-    """Replace the home cells of a block in ``out_restore`` by places; returns how many there are afterwards."""
-    i = begin
+@inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
+def _find_places(dedup, block, n_unique, mask):
+    """Replace the home cells of a block in ``restore`` by places; returns how many there are afterwards."""
+    keys, unique, restore, cells = dedup.keys, dedup.unique, dedup.restore, dedup.cells
+    i, end, ahead = block
     while i < end:
-        prefetch(cells, np.uint64(out_restore[i + ahead]))
+        prefetch(cells, np.uint64(restore[i + ahead]))
         key = keys[i]
-        cell = np.uint64(out_restore[i])
+        cell = np.uint64(restore[i])
         held = np.int64(cells[cell])
         new = held >> _SIGN  # all bits are set if the cell is empty, else none
         # For an empty cell the first place is read, in vain: that of the new key would make the read wait for a write.
-        while (out_unique[np.uint64(held & ~new)] ^ key) & ~new:
+        while (unique[np.uint64(held & ~new)] ^ key) & ~new:
             cell = (cell + _ONE) & mask
             held = np.int64(cells[cell])
             new = held >> _SIGN
         place = n_unique if held < 0 else held  # a selection, no branch
         cells[cell] = np.int32(place)
-        out_unique[np.uint64(n_unique)] = key  # if it is not new, the next one that is overwrites it
-        out_restore[i] = np.int32(place)
+        unique[np.uint64(n_unique)] = key  # if it is not new, the next one that is overwrites it
+        restore[i] = np.int32(place)
         n_unique -= new
         i += _ONE
     return n_unique
 
 
-@njit("int64(int64[::1], uint64, uint64, uint64, int64, int64[::1], int32[::1], int32[::1], int32[::1], uint64)",
-      cache=True, nogil=True)
-def _find_and_count(keys, begin, end, ahead, n_unique, out_unique, out_restore, out_occurrences, cells, mask):
+@inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
+def _find_and_count(dedup, block, n_unique, mask):
     """The same, and count the block: faster for keys that are nearly all new, or nearly all known."""
-    i = begin
+    keys, unique, restore, cells, occurrences = (
+        dedup.keys, dedup.unique, dedup.restore, dedup.cells, dedup.occurrences)
+    i, end, ahead = block
     while i < end:
-        prefetch(cells, np.uint64(out_restore[i + ahead]))
+        prefetch(cells, np.uint64(restore[i + ahead]))
         key = keys[i]
-        cell = np.uint64(out_restore[i])
+        cell = np.uint64(restore[i])
         place = np.int64(cells[cell])
-        while place >= 0 and out_unique[np.uint64(place)] != key:
+        while place >= 0 and unique[np.uint64(place)] != key:
             cell = (cell + _ONE) & mask
             place = np.int64(cells[cell])
         if place < 0:
             place = n_unique
             cells[cell] = np.int32(place)
-            out_unique[np.uint64(place)] = key
-            out_occurrences[np.uint64(place)] = 1
+            unique[np.uint64(place)] = key
+            occurrences[np.uint64(place)] = 1
             n_unique += 1
         else:
-            out_occurrences[np.uint64(place)] += np.int32(1)
-        out_restore[i] = np.int32(place)
+            occurrences[np.uint64(place)] += np.int32(1)
+        restore[i] = np.int32(place)
         i += _ONE
     return n_unique
 
 
-@njit("void(int64, int64, int64, int64, int32[::1], int32[::1])", cache=True, nogil=True)
+@inner("void(int64, int64, int64, int64, int32[::1], int32[::1])")
 def _count(begin, end, known, n_unique, restore, out_occurrences):
     """Count keys whose places are known; those from ``known`` on were found among them."""
     out_occurrences[known:n_unique] = 0
@@ -90,21 +87,19 @@ def _count(begin, end, known, n_unique, restore, out_occurrences):
         out_occurrences[np.uint64(restore[np.uint64(j)])] += np.int32(1)
 
 
-@njit("int64(int64[::1], int64[::1], int32[::1], int32[::1], int32[::1], UniTuple(uint64, 3))", cache=True, nogil=True)
-def unique_keys(keys, out_unique, out_restore, out_occurrences, cells, spread):
+@inner("int64(Dedup, Spread)")
+def unique_keys(dedup, spread):
     """Write the distinct keys in order of first appearance.
 
     Args:
-        keys: int64[n]; any values, duplicates allowed.
-        out_unique: int64[>= n]; its first places receive the distinct keys, the others are undefined.
-        out_restore: int32[>= n]; receives the restore index: ``out_unique[out_restore[i]] == keys[i]``.
-        out_occurrences: int32[>= n]; receives how often each distinct key occurs.
-        cells: int32[>= scratch_cells(n)]; scratch, content on entry ignored.
+        dedup: keys, any values, duplicates allowed; receives the distinct keys, the restore index and how often each
+            distinct key occurs.
         spread: three numbers (see ``hashing``); no result depends on them.
 
     Returns:
         How many distinct keys there are, 0 to n.
     """
+    keys, out_restore, out_occurrences, cells = dedup.keys, dedup.restore, dedup.occurrences, dedup.cells
     n = keys.shape[0]
     in_use, bits = 1, 0  # a power of two, at least 2 n: as scratch_cells
     while in_use < 2 * n:
@@ -121,47 +116,11 @@ def unique_keys(keys, out_unique, out_restore, out_occurrences, cells, spread):
         block = np.uint64(begin), np.uint64(end), np.uint64(min(_AHEAD, n - end))
         before = n_unique
         if _FEW_NEW <= new <= _MANY_NEW:  # counted together when all are found, and the cells are not needed any more
-            n_unique = _find_places(keys, *block, n_unique, out_unique, out_restore, cells, mask)
+            n_unique = _find_places(dedup, block, n_unique, mask)
         else:
             _count(counted, begin, counted_unique, n_unique, out_restore, out_occurrences)
-            n_unique = _find_and_count(keys, *block, n_unique, out_unique, out_restore, out_occurrences, cells, mask)
+            n_unique = _find_and_count(dedup, block, n_unique, mask)
             counted, counted_unique = end, n_unique
         new = n_unique - before
     _count(counted, n, counted_unique, n_unique, out_restore, out_occurrences)
     return n_unique
-
-
-@njit("int64(int64[::1], int32[::1], int64[:, ::1], int32[::1], UniTuple(uint64, 3))", cache=True, nogil=True)
-def dedup_parts(i64, i32, parts, cells, spread):
-    """Dedup all parts of a frame.
-
-    Args:
-        i64: int64[...]; the frame's memory.
-        i32: int32[...]; the same memory.
-        parts: int64[parts, PART_COLUMNS]; per part ID_COUNT n; IDS and UNIQUE, places of int64[n] in
-            ``i64``; RESTORE and OCCURRENCES, places of int32[n] in ``i32``; UNIQUE_COUNT is written. The
-            four arrays of a part, and of all parts, do not overlap.
-        cells: int32[>= scratch_cells(largest n)]; scratch, content on entry ignored.
-        spread: as ``unique_keys`` takes it.
-
-    Returns:
-        How many distinct keys the parts have in all.
-    """
-    total = 0
-    for part in range(parts.shape[0]):
-        n = parts[part, ID_COUNT]
-        ids = parts[part, IDS]
-        unique = parts[part, UNIQUE]
-        restore = parts[part, RESTORE]
-        occurrences = parts[part, OCCURRENCES]
-        found = unique_keys(
-            i64[ids : ids + n],
-            i64[unique : unique + n],
-            i32[restore : restore + n],
-            i32[occurrences : occurrences + n],
-            cells,
-            spread,
-        )
-        parts[part, UNIQUE_COUNT] = found
-        total += found
-    return total

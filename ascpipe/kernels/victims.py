@@ -11,34 +11,27 @@ Scores grow with the tickets (see ``frequency``).  When one lies above the fine 
 buckets that fall behind are linked, whole, to those below.  A bucket is sorted when slots are taken from it,
 not before; bits say which buckets hold a slot and which are in order.
 
-Nodes 0 to rows - 1 are the slots, node rows + b is where the list of bucket b begins and ends.
+Nodes 0 to rows - 1 are the slots, node rows + b is where the list of bucket b begins and ends.  Kernels take ``order``,
+an ORDER, and ``nodes``, NODE[rows + BUCKETS].
 
 The readable version is ``tests/reference/victims.py``.
 """
 import numpy as np
-from numba import njit
 
 from ascpipe.kernels.bits import lowest_bit
+from ascpipe.kernels.door import inner
+from ascpipe.kernels.records import VICTIM_BUCKETS as BUCKETS
 
 BLOCK_SHIFT = 10
 BLOCK = 1 << BLOCK_SHIFT
 FINE = 4 * BLOCK
 COARSE = 4096
-_BOTTOM = FINE + COARSE
-BUCKETS = _BOTTOM + 1
+_BOTTOM = FINE + COARSE  # the last bucket
 _WORDS = (BUCKETS + 63) // 64
-
-# columns of ``nodes``
-PREVIOUS, NEXT, SCORE = range(3)  # PREVIOUS is -1 for a slot that is not in
-_COLUMNS = 4  # the last one is unused: a node never straddles two cache lines
-# rows of ``words``
-_FILLED, _SORTED = range(2)
-# places of ``state``
-FINE_BASE, COARSE_BASE, COUNT = range(3)  # a score, a multiple of BLOCK; a block number, a multiple of 64; slots in
 
 _DIGIT_BITS = 11
 _DIGITS = 1 << _DIGIT_BITS
-_FEW = 200  # so many slots are sorted without counting
+_FEW = 200  # fewer slots are sorted without counting
 
 _ONE = np.uint64(1)
 _LOW = np.uint64(63)
@@ -50,178 +43,193 @@ def scratch_cells(rows: int) -> int:
     return 2 * rows + _DIGITS
 
 
-@njit("boolean(int64, int64, uint64[:, ::1])", cache=True, nogil=True)
-def _has(row, bucket, words):
-    return (words[row, bucket >> 6] >> (np.uint64(bucket) & _LOW)) & _ONE != _NONE
+@inner("boolean(int64, Order)")
+def _is_filled(bucket, order):
+    return (order["filled"][bucket >> 6] >> (np.uint64(bucket) & _LOW)) & _ONE != _NONE
 
 
-@njit("void(int64, int64, boolean, uint64[:, ::1])", cache=True, nogil=True)
-def _say(row, bucket, yes, words):
+@inner("boolean(int64, Order)")
+def _is_sorted(bucket, order):
+    return (order["sorted"][bucket >> 6] >> (np.uint64(bucket) & _LOW)) & _ONE != _NONE
+
+
+@inner("void(int64, boolean, Order)")
+def _set_filled(bucket, yes, order):
     bit = _ONE << (np.uint64(bucket) & _LOW)
     if yes:
-        words[row, bucket >> 6] |= bit
+        order["filled"][bucket >> 6] |= bit
     else:
-        words[row, bucket >> 6] &= ~bit
+        order["filled"][bucket >> 6] &= ~bit
 
 
-@njit("void(int32[:, ::1], uint64[:, ::1], int64[::1])", cache=True, nogil=True)
-def clear_order(nodes, words, state):
+@inner("void(int64, boolean, Order)")
+def _set_sorted(bucket, yes, order):
+    bit = _ONE << (np.uint64(bucket) & _LOW)
+    if yes:
+        order["sorted"][bucket >> 6] |= bit
+    else:
+        order["sorted"][bucket >> 6] &= ~bit
+
+
+@inner("void(Order, Node[::1])")
+def clear_order(order, nodes):
     """Start with no slot in.
 
     Args:
-        nodes: int32[rows + BUCKETS, 4]; the lists.
-        words: uint64[2, words]; which buckets hold a slot, which are in order.
-        state: int64[3]; bases and count.
+        order, nodes: of any contents.
     """
-    nodes[:, :] = -1
     rows = nodes.shape[0] - BUCKETS
+    for slot in range(rows):
+        nodes[slot]["previous"] = -1
     for bucket in range(BUCKETS):
-        nodes[rows + bucket, PREVIOUS] = rows + bucket
-        nodes[rows + bucket, NEXT] = rows + bucket
-    words[:, :] = _NONE
-    state[FINE_BASE] = 0
-    state[COARSE_BASE] = -COARSE
-    state[COUNT] = 0
+        nodes[rows + bucket]["previous"] = rows + bucket
+        nodes[rows + bucket]["next"] = rows + bucket
+    for word in range(_WORDS):
+        order["filled"][word] = _NONE
+        order["sorted"][word] = _NONE
+    order["fine_base"] = 0
+    order["coarse_base"] = -COARSE
+    order["count"] = 0
 
 
-@njit("boolean(int64, int64, int32[:, ::1])", cache=True, nogil=True)
+@inner("boolean(int64, int64, Node[::1])")
 def _before(a, b, nodes):
     """Whether slot a comes before slot b."""
-    return nodes[a, SCORE] < nodes[b, SCORE] or (nodes[a, SCORE] == nodes[b, SCORE] and a < b)
+    return nodes[a]["score"] < nodes[b]["score"] or (nodes[a]["score"] == nodes[b]["score"] and a < b)
 
 
-@njit("int64(int64, int64[::1])", cache=True, nogil=True)
-def _bucket_of(score, state):
+@inner("int64(int64, Order)")
+def _bucket_of(score, order):
     """Bucket of a score that does not lie above the fine ring."""
-    if score >= state[FINE_BASE]:
+    if score >= order["fine_base"]:
         return score & (FINE - 1)
     block = score >> BLOCK_SHIFT
-    if block >= state[COARSE_BASE]:
+    if block >= order["coarse_base"]:
         return FINE + (block & (COARSE - 1))
     return _BOTTOM
 
 
-@njit("void(int64, int64, int32[:, ::1], uint64[:, ::1])", cache=True, nogil=True)
-def _append(upper, lower, nodes, words):
+@inner("void(int64, int64, Order, Node[::1])")
+def _append(upper, lower, order, nodes):
     """Move the whole list of bucket ``upper`` to the end of that of bucket ``lower``."""
     rows = nodes.shape[0] - BUCKETS
     source, target = rows + upper, rows + lower
-    first, last, end = nodes[source, NEXT], nodes[source, PREVIOUS], nodes[target, PREVIOUS]
-    in_order = _has(_SORTED, upper, words)
-    if _has(_FILLED, lower, words):
-        in_order = in_order and _has(_SORTED, lower, words) and _before(end, first, nodes)
-    _say(_SORTED, lower, in_order, words)
-    _say(_FILLED, lower, True, words)
-    _say(_FILLED, upper, False, words)
-    nodes[end, NEXT] = first
-    nodes[first, PREVIOUS] = end
-    nodes[last, NEXT] = target
-    nodes[target, PREVIOUS] = last
-    nodes[source, NEXT] = source
-    nodes[source, PREVIOUS] = source
+    first, last, end = nodes[source]["next"], nodes[source]["previous"], nodes[target]["previous"]
+    in_order = _is_sorted(upper, order)
+    if _is_filled(lower, order):
+        in_order = in_order and _is_sorted(lower, order) and _before(end, first, nodes)
+    _set_sorted(lower, in_order, order)
+    _set_filled(lower, True, order)
+    _set_filled(upper, False, order)
+    nodes[end]["next"] = first
+    nodes[first]["previous"] = end
+    nodes[last]["next"] = target
+    nodes[target]["previous"] = last
+    nodes[source]["next"] = source
+    nodes[source]["previous"] = source
 
 
-@njit("void(int64, int32[:, ::1], uint64[:, ::1], int64[::1])", cache=True, nogil=True)
-def _move_bases(score, nodes, words, state):
+@inner("void(int64, Order, Node[::1])")
+def _move_bases(score, order, nodes):
     """Let the fine ring reach to the block of ``score``, which lies above it."""
     fine_base = (score >> BLOCK_SHIFT << BLOCK_SHIFT) + BLOCK - FINE
     coarse_base = ((fine_base >> BLOCK_SHIFT) - COARSE + 63) >> 6 << 6
-    known = state[COARSE_BASE]
+    known = order["coarse_base"]
     for block in range(known, min(coarse_base, known + COARSE)):
-        if _has(_FILLED, FINE + (block & (COARSE - 1)), words):
-            _append(FINE + (block & (COARSE - 1)), _BOTTOM, nodes, words)
-    state[COARSE_BASE] = coarse_base
-    known = state[FINE_BASE]
-    state[FINE_BASE] = fine_base
+        if _is_filled(FINE + (block & (COARSE - 1)), order):
+            _append(FINE + (block & (COARSE - 1)), _BOTTOM, order, nodes)
+    order["coarse_base"] = coarse_base
+    known = order["fine_base"]
+    order["fine_base"] = fine_base
     for passed in range(known, min(fine_base, known + FINE)):
-        if _has(_FILLED, passed & (FINE - 1), words):
-            _append(passed & (FINE - 1), _bucket_of(passed, state), nodes, words)
+        if _is_filled(passed & (FINE - 1), order):
+            _append(passed & (FINE - 1), _bucket_of(passed, order), order, nodes)
 
 
-@njit("boolean(int64, int32[:, ::1], uint64[:, ::1], int64[::1])", cache=True, nogil=True)
-def drop_slot(slot, nodes, words, state):
+@inner("boolean(int64, Order, Node[::1])")
+def drop_slot(slot, order, nodes):
     """Take a slot out of the order; nothing happens if it is not in.
 
     Args:
         slot: 0 to rows - 1.
-        nodes, words, state: the order (see ``clear_order``).
+        order, nodes: the order of victims.
 
     Returns:
         Whether it was in.
     """
-    before = np.int64(nodes[slot, PREVIOUS])
+    before = np.int64(nodes[slot]["previous"])
     if before < 0:
         return False
-    after = np.int64(nodes[slot, NEXT])
-    nodes[before, NEXT] = after
-    nodes[after, PREVIOUS] = before
-    nodes[slot, PREVIOUS] = -1
+    after = np.int64(nodes[slot]["next"])
+    nodes[before]["next"] = after
+    nodes[after]["previous"] = before
+    nodes[slot]["previous"] = -1
     if before == after:  # the list has no slot any more
-        _say(_FILLED, before - (nodes.shape[0] - BUCKETS), False, words)
-    state[COUNT] -= 1
+        _set_filled(before - (nodes.shape[0] - BUCKETS), False, order)
+    order["count"] -= 1
     return True
 
 
-@njit("void(int64, int64, int32[:, ::1], uint64[:, ::1], int64[::1])", cache=True, nogil=True)
-def put_slot(slot, score, nodes, words, state):
+@inner("void(int64, int64, Order, Node[::1])")
+def put_slot(slot, score, order, nodes):
     """Put a slot into the order, or to its new place if it is in.
 
     Args:
         slot: 0 to rows - 1.
         score: any int32.
-        nodes, words, state: the order (see ``clear_order``).
+        order, nodes: the order of victims.
     """
-    drop_slot(slot, nodes, words, state)
-    if score >= state[FINE_BASE] + FINE:
-        _move_bases(score, nodes, words, state)
-    bucket = _bucket_of(score, state)
+    drop_slot(slot, order, nodes)
+    if score >= order["fine_base"] + FINE:
+        _move_bases(score, order, nodes)
+    bucket = _bucket_of(score, order)
     node = nodes.shape[0] - BUCKETS + bucket
-    nodes[slot, SCORE] = score
-    before, after = np.int64(nodes[node, PREVIOUS]), node
+    nodes[slot]["score"] = score
+    before, after = np.int64(nodes[node]["previous"]), node
     if before == node:
-        _say(_FILLED, bucket, True, words)
-        _say(_SORTED, bucket, True, words)
-    elif _has(_SORTED, bucket, words) and _before(slot, before, nodes):
-        first = np.int64(nodes[node, NEXT])
+        _set_filled(bucket, True, order)
+        _set_sorted(bucket, True, order)
+    elif _is_sorted(bucket, order) and _before(slot, before, nodes):
+        first = np.int64(nodes[node]["next"])
         if _before(slot, first, nodes):
             before, after = node, first
         else:
-            _say(_SORTED, bucket, False, words)
-    nodes[slot, PREVIOUS] = before
-    nodes[slot, NEXT] = after
-    nodes[before, NEXT] = slot
-    nodes[after, PREVIOUS] = slot
-    state[COUNT] += 1
+            _set_sorted(bucket, False, order)
+    nodes[slot]["previous"] = before
+    nodes[slot]["next"] = after
+    nodes[before]["next"] = slot
+    nodes[after]["previous"] = slot
+    order["count"] += 1
 
 
-@njit("int64(int64, int64, uint64[:, ::1])", cache=True, nogil=True)
-def _first_filled(start, ring, words):
+@inner("int64(int64, int64, Order)")
+def _first_filled(start, ring, order):
     """The first bucket that holds a slot in a ring of 4,096 buckets from ``ring``, or -1.
 
     Args:
         start: where in the ring to begin, a multiple of 64.
         ring: number of its first bucket.
-        words: see ``clear_order``.
+        order: which buckets hold slots.
     """
     for i in range(64):
         word = (ring >> 6) + (((start >> 6) + i) & 63)
-        if words[_FILLED, word] != _NONE:
-            return (word << 6) + np.int64(lowest_bit(words[_FILLED, word]))
+        if order["filled"][word] != _NONE:
+            return (word << 6) + np.int64(lowest_bit(order["filled"][word]))
     return -1
 
 
-@njit("int64(uint64[:, ::1], int64[::1])", cache=True, nogil=True)
-def _least_bucket(words, state):
+@inner("int64(Order)")
+def _least_bucket(order):
     """The bucket with the least slot; one holds a slot."""
-    if _has(_FILLED, _BOTTOM, words):
+    if _is_filled(_BOTTOM, order):
         return _BOTTOM
-    bucket = _first_filled(state[COARSE_BASE] & (COARSE - 1), FINE, words)
+    bucket = _first_filled(order["coarse_base"] & (COARSE - 1), FINE, order)
     if bucket < 0:
-        bucket = _first_filled(state[FINE_BASE] & (FINE - 1), 0, words)
+        bucket = _first_filled(order["fine_base"] & (FINE - 1), 0, order)
     return bucket
 
 
-@njit("int64(int64, int64[::1])", cache=True, nogil=True)
+@inner("int64(int64, int64[::1])")
 def _sort_numbers(n, scratch):
     """Sort the first n numbers by counting digits of 11 bits; digits that all share are skipped.
 
@@ -252,16 +260,17 @@ def _sort_numbers(n, scratch):
     return source
 
 
-@njit("void(int64, int32[:, ::1], uint64[:, ::1], int64[::1])", cache=True, nogil=True)
-def _sort_bucket(bucket, nodes, words, scratch):
+@inner("void(int64, Victims)")
+def _sort_bucket(bucket, victims):
     """Bring the list of a bucket in order."""
+    order, nodes, scratch = victims.order[0], victims.nodes, victims.scratch
     end = nodes.shape[0] - BUCKETS + bucket
     n = 0
-    node = np.int64(nodes[end, NEXT])
+    node = np.int64(nodes[end]["next"])
     while node != end:
-        scratch[n] = (np.int64(nodes[node, SCORE]) << 32) | node
+        scratch[n] = (np.int64(nodes[node]["score"]) << 32) | node
         n += 1
-        node = np.int64(nodes[node, NEXT])
+        node = np.int64(nodes[node]["next"])
     first = 0
     if n < _FEW:
         scratch[:n].sort()
@@ -270,93 +279,55 @@ def _sort_bucket(bucket, nodes, words, scratch):
     before = end
     for i in range(first, first + n):
         node = scratch[i] & 0xFFFFFFFF
-        nodes[before, NEXT] = node
-        nodes[node, PREVIOUS] = before
+        nodes[before]["next"] = node
+        nodes[node]["previous"] = before
         before = node
-    nodes[before, NEXT] = end
-    nodes[end, PREVIOUS] = before
-    _say(_SORTED, bucket, True, words)
+    nodes[before]["next"] = end
+    nodes[end]["previous"] = before
+    _set_sorted(bucket, True, order)
 
 
-@njit("int64(int32[::1], int32[:, ::1], uint64[:, ::1], int64[::1], int64[::1])", cache=True, nogil=True)
-def take_least(out_slots, nodes, words, state, scratch):
+@inner("int64(int32[::1], Victims)")
+def take_least(out_slots, victims):
     """Take the least slots out of the order, as many as ``out_slots`` has places.
 
     Args:
         out_slots: int32[n]; receives the slots, in order.
-        nodes, words, state: the order (see ``clear_order``).
-        scratch: int64[scratch_cells(rows)]; any contents.
+        victims: the order, and scratch.
 
     Returns:
         How many were taken: n, or all that were in if those are fewer.
     """
-    n = min(np.int64(out_slots.shape[0]), state[COUNT])
+    order, nodes = victims.order[0], victims.nodes
+    n = min(np.int64(out_slots.shape[0]), order["count"])
     taken = 0
     while taken < n:
-        bucket = _least_bucket(words, state)
-        if not _has(_SORTED, bucket, words):
-            _sort_bucket(bucket, nodes, words, scratch)
+        bucket = _least_bucket(order)
+        if not _is_sorted(bucket, order):
+            _sort_bucket(bucket, victims)
         end = nodes.shape[0] - BUCKETS + bucket
-        node = np.int64(nodes[end, NEXT])
+        node = np.int64(nodes[end]["next"])
         while taken < n and node != end:
             out_slots[taken] = node
-            nodes[node, PREVIOUS] = -1
+            nodes[node]["previous"] = -1
             taken += 1
-            node = np.int64(nodes[node, NEXT])
-        nodes[end, NEXT] = node
-        nodes[node, PREVIOUS] = end
+            node = np.int64(nodes[node]["next"])
+        nodes[end]["next"] = node
+        nodes[node]["previous"] = end
         if node == end:
-            _say(_FILLED, bucket, False, words)
-    state[COUNT] -= n
+            _set_filled(bucket, False, order)
+    order["count"] -= n
     return n
 
 
-@njit("void(int32[::1], int32[::1], int32[:, ::1], uint64[:, ::1], int64[::1])", cache=True, nogil=True)
-def put_slots(slots, scores, nodes, words, state):
+@inner("void(int32[::1], int32[::1], Order, Node[::1])")
+def put_slots(slots, scores, order, nodes):
     """Put each slot into the order, or to its new place if it is in.
 
     Args:
         slots: int32[n]; 0 to rows - 1.
         scores: int32[n].
-        nodes, words, state: the order (see ``clear_order``).
+        order, nodes: the order of victims.
     """
     for i in range(slots.shape[0]):
-        put_slot(slots[i], scores[i], nodes, words, state)
-
-
-class VictimOrder:
-    """The slots of one table that may be victims; none is in at first.
-
-    Args:
-        rows: slots of the table, 0 or more.
-
-    Attributes:
-        nodes, words, state, scratch: what the kernels take; for kernels that call them.
-    """
-
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
-        self.nodes = np.empty((rows + BUCKETS, _COLUMNS), np.int32)
-        self.words = np.empty((2, _WORDS), np.uint64)
-        self.state = np.empty(3, np.int64)
-        self.scratch = np.empty(scratch_cells(rows), np.int64)  # memory is taken as it is written to
-        self.clear()
-
-    @property
-    def count(self) -> int:
-        """How many slots are in."""
-        return int(self.state[COUNT])
-
-    def clear(self) -> None:
-        """Take every slot out."""
-        clear_order(self.nodes, self.words, self.state)
-
-    def put(self, slots: np.ndarray, scores: np.ndarray) -> None:
-        """Put the slots of int32[n] in with the scores of int32[n]; one that is in gets its new place."""
-        put_slots(slots, scores, self.nodes, self.words, self.state)
-
-    def take(self, n: int) -> np.ndarray:
-        """Take the least n slots out, or all that are in: int32, in order of (score, slot)."""
-        slots = np.empty(min(n, self.count), np.int32)
-        take_least(slots, self.nodes, self.words, self.state, self.scratch)
-        return slots
+        put_slot(slots[i], scores[i], order, nodes)

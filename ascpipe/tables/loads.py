@@ -2,7 +2,6 @@
 
 The first R of N entries have rows: where there are home rows, entry i has home row i, else slot i.
 """
-from ascpipe.kernels.entry import STATE
 from ascpipe.kernels.retire import occupy_slots
 from ascpipe.layout.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 from ascpipe.tables.records import Truth
@@ -42,8 +41,8 @@ def take_over(truth: Truth, room: int) -> bool:
     """
     header = truth.header
     written = room if header["load_entries"] == room else 0
-    truth.entries32[written:room, STATE] = FREE  # or a key named there would find what it never trained
-    occupy_slots(written, truth.entries32, truth.slot_entries)
+    truth.entries["state"][written:room] = FREE  # or a key named there would find what it never trained
+    occupy_slots(written, truth.entries, truth.slot_entries)
     if header["load_entries"] == room:
         header["time"], header["access_threshold"], header["counting"] = (
             header["load_time"], header["load_threshold"], header["load_counting"])

@@ -8,8 +8,8 @@ from typing import Any, Callable
 import numpy as np
 
 from ascpipe.kernels.images import count_unkept, keep_images, mark_kept
+from ascpipe.kernels.records import Record
 from ascpipe.tables import lazy
-from ascpipe.tables.records import Record
 
 NO_ROOM = -1  #: in place of how many images there are
 
@@ -21,8 +21,8 @@ class Images:
 
     Args:
         header: the TABLE fields by name; read only.
-        entries: int64[capacity, 6].
-        log: int64[log capacity, 7]; an image each.
+        entries: ENTRY[capacity].
+        log: IMAGE[log capacity].
         ready_log: gives memory to so many images; False if there is none.
     """
 

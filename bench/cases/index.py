@@ -31,22 +31,21 @@ def prepare(variant: str) -> Iterator[Contenders]:
 
 
 def _index(batches: List[np.ndarray], known: np.ndarray) -> Callable[[], object]:
-    from ascpipe.kernels.entry import INT64_COLUMNS, KEY, STATE
     from ascpipe.kernels.hashing import spread_of
-    from ascpipe.kernels.index import KeyIndex
+    from ascpipe.kernels.index import find_keys
+    from ascpipe.layout.structs import ENTRY
     from ascpipe.layout.words import TRAINED
+    from ascpipe.tables.key_index import KeyIndex
 
     index = KeyIndex(spread_of(workloads.HASH_SEED), len(known))
-    entries = np.zeros((len(known), INT64_COLUMNS), np.int64)
-    entries[:, KEY] = known
-    entries32 = entries.view(np.int32)
-    entries32[:, STATE] = TRAINED
-    index.rebuild(len(known), len(known), entries, entries32)
+    entries = np.zeros(len(known), ENTRY)
+    entries["key"], entries["state"] = known, TRAINED
+    index.rebuild(len(known), len(known), entries)
     out = np.empty(max(map(len, batches)), np.int32)
 
     def call() -> None:
         for batch in batches:
-            if index.find(batch, out):
+            if find_keys(batch, len(batch), index.lines, index.spread, out):
                 raise RuntimeError("a key that is known was not found")
 
     return call

@@ -1,4 +1,4 @@
-"""How the time of a batch grows with the table: the planner alone, the worker's own class, on memory of its own.
+"""How the time of a batch grows with the table: the planner alone, the worker's own steps, on memory of its own.
 
 ``rows``: a table on the device alone, all keys known, 10^5 to 10^8 of them.  ``device``: a table of 10^7 keys at home,
 of which 10^4 to 10^7 fit on the device.  Every contender of a variant gets batches of as many distinct keys; one call
@@ -32,9 +32,10 @@ def prepare(variant: str) -> Iterator[Contenders]:
     calls: Dict[str, Callable[[], object]] = {}
     for size in _sizes(variant):
         keys, device_rows = (size, size) if variant == "rows" else (workloads.sized(HOME_KEYS, 10 ** 5), size)
-        planner = Planner(keys, device_rows, at_home=variant != "rows")
+        batches = _batches(keys, DISTINCT[variant])
+        planner = Planner(keys, device_rows, at_home=variant != "rows", most_keys=max(map(len, batches)))
         name = "{:,} {}".format(size, "rows" if variant == "rows" else "rows on the device")
-        calls[name] = planner.step(_batches(keys, DISTINCT[variant]))
+        calls[name] = planner.step(batches)
     notes = {"memory per key": "{entry_bytes} bytes for the entry, {view_bytes} for the view, {index_bytes:.1f} for "
                                "the index at its worst".format(**memory_of_a_key())}
     yield Contenders(BATCHES, calls, notes=lambda: notes)

@@ -5,16 +5,15 @@ kind swap, grow, admit, evict, are reset, loaded and copied meanwhile.  What is 
 """
 import functools
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ascpipe.kernels.atomics import exchange_u32
-from ascpipe.kernels.entry import COUNT, STATE
 from ascpipe.layout.words import DONE, RETIRED, TOUCHED, TRAINED
 from ascpipe.tables.table import Table
+from ascpipe.workers import ring_scheduler
 from ascpipe.workers.train_stage import TrainStage
+from tests.support import shared_steps
 from tests.support.forked_sim import USUAL, ForkedSim, Plan, Settings
 from tests.support.pause_points import POINTS, Board
 
@@ -110,17 +109,27 @@ def test_a_worker_that_is_killed_on_its_way_to_a_stop_leaves_the_stop_to_another
 
 def counts_by_increment(sim):
     """A record says how much counts grow, not what they are: assigned twice, it counts twice."""
-    assign = Table.assign
+    assign_again, assign_frames = Table.assign, ring_scheduler.assign_frames
 
-    def increase(table, record, ticket):
-        held, header = record.held, table._header
-        occurrences = sim.ring.part(record.number, table._column).array("occurrences", len(held))
-        admission, full = header["access_threshold"] >= 0, sim.ring.part(record.number, table._column)["full"]
-        counts = full or admission or table._truth.entries32[held, STATE] == TRAINED
+    def increase(part, header, entries):
+        record = part.record(part["held"], 0, 0)
+        known, occurrences = entries[record.held], part.array("occurrences", part["held"])
+        admission = header["access_threshold"] >= 0
+        counts = part["full"] or admission or known["state"] == TRAINED
         grows = occurrences * int(header["faae_coefficient"]) * (not admission or header["counting"]) * counts
-        assign(table, replace(record, counts=table._truth.entries[held, COUNT] + grows), ticket)
+        record.counts[:] = known["count"] + grows
 
-    Table.assign = increase
+    def again(table, done, ticket):
+        increase(sim.ring.part(done.number, table._column), table._header, table._truth.entries)
+        assign_again(table, done, ticket)
+
+    def frames(memory, turns):
+        for turn, part in shared_steps.due_parts(memory, turns):
+            view = sim.tables[int(turn["column"])]
+            increase(part, view.header, view.entries)
+        return assign_frames(memory, turns)
+
+    Table.assign, ring_scheduler.assign_frames = again, frames
 
 
 def before_restart(change):
@@ -138,10 +147,10 @@ def before_restart(change):
 
 
 def set_done(stage, word):
-    head, count, (words, _, _) = stage._ring.look(stage._column)
-    for number in range(head, head + count):
-        if words[number - head] == DONE:
-            exchange_u32(stage._ring.words, stage._ring.word_index(stage._column, number), word)
+    seen = stage._ring.look(stage._column)
+    for number, found in enumerate(seen.words.tolist(), seen.head):
+        if found == DONE:
+            stage._ring.store_word(number, stage._column, word)
 
 
 @before_restart

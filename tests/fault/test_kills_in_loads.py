@@ -77,7 +77,7 @@ def test_a_worker_killed_between_any_two_of_its_stores_is_followed_by_one_that_g
         place += 1
     assert kills > 15
     assert names >= {"after " + store for store in (
-        "cut_status", "cut_committed", "empty", "touches", "load_entries", "exchange_i64", "entries_used", "rows")}
+        "cut_status", "cut_committed", "empty", "touches", "load_entries", "store", "entries_used", "rows")}
 
 
 @pytest.mark.parametrize("fails_after", [None, 5])

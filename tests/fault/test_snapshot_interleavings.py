@@ -4,6 +4,7 @@ import pytest
 from ascpipe.tables import snapshot
 from ascpipe.tables.snapshot import Images
 from ascpipe.tables.table import Table
+from ascpipe.workers import ring_scheduler
 from ascpipe.workers.cuts import Cuts
 from ascpipe.workers.snapshots import Snapshots
 from tests.support.any_schedule import AnySchedule
@@ -45,14 +46,20 @@ def marks_of_the_last_snapshot(monkeypatch):
 
 
 def images_after_the_change(monkeypatch):
-    assign = Table.assign
-    monkeypatch.setattr(Snapshots, "keep", lambda self, record, keep=Snapshots.keep: _late(self, record, keep))
-    monkeypatch.setattr(Table, "assign", lambda self, record, ticket: (assign(self, record, ticket), record.kept())[0])
+    keep, late = Snapshots.keep, []
 
+    def then_keep(assign):
+        def call(*args):
+            result = assign(*args)
+            while late:
+                keep(*late.pop())
+            return result
 
-def _late(self, record, keep):
-    record.kept = lambda: keep(self, record)
-    return True
+        return call
+
+    monkeypatch.setattr(Snapshots, "keep", lambda self, record: late.append((self, record)) or True)
+    monkeypatch.setattr(Table, "assign", then_keep(Table.assign))
+    monkeypatch.setattr(ring_scheduler, "assign_frames", then_keep(ring_scheduler.assign_frames))
 
 
 def a_full_log_ignored(monkeypatch):

@@ -6,9 +6,10 @@ seed.  The orders are those of the protocol model (``tests/model``).
 import numpy as np
 import pytest
 
+from ascpipe.kernels.records import TURN
+from ascpipe.kernels.ring_scan import look
 from ascpipe.layout import structs
 from ascpipe.layout.words import CLAIMED, PLANNED, RETIRED, TOUCHED
-from ascpipe.shm.ring import read_frames
 from tests.support.any_schedule import AnySchedule
 from tests.support.pipeline_sim import Sim
 from tests.support.store_pauses import Killed, Pauses
@@ -28,9 +29,7 @@ def kill_at(name):
 
 
 @pytest.mark.parametrize("name", ["half-way of retire", "after retire"])
-@pytest.mark.parametrize("alone", [False, True], ids=["together", "alone"])
-def test_a_worker_killed_while_it_retires_is_followed_by_one_that_retires_again(pauses, name, alone):
-    pauses.is_alone = lambda: alone
+def test_a_worker_killed_while_it_retires_is_followed_by_one_that_retires_again(pauses, name):
     sim = Sim([8])
     batch = sim.submit([1, 2, 3, 4])
     sim.work()
@@ -103,13 +102,13 @@ def test_a_cut_is_not_applied_before_the_step_before_it_is_counted(pauses):
 def test_a_look_during_which_the_ring_moves_on_writes_no_more_states_than_there_are_places():
     """The pump gives frames back and fills new ones between the loads of head and tail."""
     sim = Sim([8], frames=structs.MAX_FRAMES)
-    ring, places = sim.ring, structs.MAX_FRAMES
-    ring.longs[structs.RING.fields["tail"][1] // 8] = places + 3  # as seen with a head from before
-    room = [np.full(places + 8, -7, np.int64) for _ in range(3)]
-    words_at = ring.word_index(0, 0)
-    read_frames(ring.longs, ring.words, ring.frames_at, words_at, *[cells[:places] for cells in room])
-    for cells in room:
-        assert cells[places:].tolist() == [-7] * 8
+    sim.ring.header["tail"] = structs.MAX_FRAMES + 3  # as seen with a head from before
+    turns = np.full(3 * TURN.itemsize, 0xF9, np.uint8).view(TURN)
+    before = turns.copy()
+    look(sim.ring.memory, 0, turns[1])
+    assert turns["count"][1] == structs.MAX_FRAMES
+    assert turns[[0, 2]].tobytes() == before[[0, 2]].tobytes()
+    assert turns["planner_at"][1] == before["planner_at"][1]
 
 
 @pytest.mark.parametrize("seed", range(60))

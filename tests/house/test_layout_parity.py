@@ -2,12 +2,9 @@
 import re
 import subprocess
 
-import numpy as np
 import pytest
 
-from ascpipe.kernels import entry
 from ascpipe.layout import structs, words
-from ascpipe.tables import header, state
 from tests.support import tree
 
 HEADER = tree.ROOT / "tfops/src/core/layout.h"
@@ -129,31 +126,3 @@ def test_the_arrays_of_a_part_are_its_offset_fields():
     place = {name: structs.PART.fields[name][1] for name in structs.PART.names}
     offsets = [name for name in structs.PART.names if place["specs"] < place[name] < place["unique_count"]]
     assert [name for name, _ in structs.PART_ARRAYS] == offsets
-
-
-def test_the_columns_of_an_entry_are_its_fields():
-    assert entry.INT64_COLUMNS * 8 == entry.INT32_COLUMNS * 4 == structs.ENTRY.itemsize
-    for field in structs.ENTRY.names:
-        kind, offset = structs.ENTRY.fields[field][:2]
-        assert getattr(entry, field.upper()) * kind.itemsize == offset, field
-        assert kind in (np.dtype("<i8"), np.dtype("<i4")), field
-
-
-def test_the_fields_of_a_table_that_its_steps_use_are_those_of_its_header():
-    columns = {name.lower(): value for name, value in vars(header).items() if name.isupper()}
-    assert columns.pop("header_longs") * 8 == structs.TABLE.itemsize
-    for name, index in columns.items():
-        assert structs.TABLE.fields[name] == (np.dtype("<i8"), index * 8), name
-
-
-def test_no_two_columns_of_a_tables_state_are_the_same():
-    columns = [value for name, value in vars(state).items() if name.isupper() and name not in ("PLACES", "COLUMNS")]
-    taken = [column for first in columns for column in range(
-        first, first + (state.PLACES if first >= state.HELD_AT else 1))]
-    assert len(taken) == len(set(taken)) and max(taken) < state.COLUMNS
-
-
-def test_the_columns_of_an_image_are_its_fields():
-    offsets = [structs.IMAGE.fields[name][1] // 8 for name in ("entry", "content")]
-    assert offsets == [entry.IMAGE_ENTRY, entry.IMAGE_CONTENT]
-    assert structs.IMAGE.itemsize == entry.IMAGE_INT64_COLUMNS * 8

@@ -8,9 +8,7 @@ import pytest
 from numba.core.caching import _CacheLocator
 
 from ascpipe.daemon import kernel_cache, kernel_seal, warm_up
-from ascpipe.kernels import atomics, bits
-from ascpipe.tables import steps
-from ascpipe.workers import frames
+from ascpipe.kernels import atomics
 from tests.support.daemons import DaemonProcess
 from tests.support.waiting import wait_until
 
@@ -27,9 +25,8 @@ def folder(tmp_path, monkeypatch):
     ready = warm_up.warm_up("").folder
     monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path / "cache"))
     copy = kernel_cache.prepare(str(tmp_path / "cache"))
-    for source in (atomics, bits, steps, frames):
-        mine = _CacheLocator.get_suitable_cache_subpath(source.__file__)
-        shutil.copytree(os.path.join(ready, mine), os.path.join(copy, mine))
+    mine = _CacheLocator.get_suitable_cache_subpath(atomics.__file__)
+    shutil.copytree(os.path.join(ready, mine), os.path.join(copy, mine))
     return copy
 
 

@@ -5,10 +5,6 @@ def load_acquire_u32(array, index):
     return array[index]
 
 
-def store_release_u32(array, index, value):
-    array[index] = value
-
-
 def exchange_u32(array, index, value):
     old, array[index] = array[index], value
     return old

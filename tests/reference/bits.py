@@ -11,3 +11,7 @@ def add_wrapping(a, b):
 
 def lowest_bit(word):
     return min(bit for bit in range(64) if word >> bit & 1)
+
+
+def frame_bit(number):
+    return 1 << number % 64

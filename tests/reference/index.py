@@ -34,12 +34,12 @@ def home_line(key, lines, spread):
 
 
 def find_place(key, line, lines):
-    """``lines``: of each line, its keys."""
+    """(line, lane) of a key; ``lines``: of each line, its keys."""
     while key not in lines[line]:
         if len(lines[line]) < 5:
-            return -1 - line
+            return line, -1
         line = (line + 1) % len(lines)
-    return 16 * line + 10 + lines[line].index(key)
+    return line, lines[line].index(key)
 
 
 def grow_index(index):

@@ -1,5 +1,5 @@
-"""What the kernel of ``ascpipe/kernels/lanes.py`` must compute."""
+"""What ``ascpipe/kernels/lanes.py`` must compute; ``keys`` are those of a line."""
 
 
-def match_lanes(array, first, value):
-    return sum(1 << lane for lane in range(8) if array[first + lane] == value)
+def match_keys(keys, key):
+    return sum(1 << lane for lane, other in enumerate(keys) if other == key)

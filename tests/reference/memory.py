@@ -1,14 +1,9 @@
 """The numbers that lie at an address, read one by one."""
 import ctypes
 
-
-def longs_at(address, n):
-    return [ctypes.c_int64.from_address(address + 8 * i).value for i in range(n)]
+_KINDS = {"int64": ctypes.c_int64, "int32": ctypes.c_int32, "uint64": ctypes.c_uint64}
 
 
-def ints_at(address, n):
-    return [ctypes.c_int32.from_address(address + 4 * i).value for i in range(n)]
-
-
-def words_at(address, n):
-    return [ctypes.c_uint64.from_address(address + 8 * i).value for i in range(n)]
+def array_at(address, n, kind):
+    number = _KINDS[kind]
+    return [number.from_address(address + ctypes.sizeof(number) * i).value for i in range(n)]

@@ -22,6 +22,7 @@ def take_farthest(n, future, first, masks, marks, slot_entries):
     return sorted(used, key=lambda slot: (-next_use[slot], slot))[:n]
 
 
-def idle_slots(held, future, masks, rows):
-    """(slot, frequency) of the entries that are on the device and idle; a row is (slot, home, count, frequency)."""
-    return [(rows[entry][0], rows[entry][3]) for entry in held if not masks[entry] & future and rows[entry][0] >= 0]
+def put_idle(held, future, masks, rows, scores):
+    """The scores of slots in the order afterwards; a row is (slot, home, count, frequency)."""
+    idle = [rows[entry] for entry in held if not masks[entry] & future and rows[entry][0] >= 0]
+    return {**scores, **{slot: frequency for slot, _, _, frequency in idle}}

@@ -3,7 +3,7 @@ are a list of (entry, row before), the newest last."""
 from ascpipe.layout.words import FREE, NAMED, TRAINED
 
 
-def prefetch_row(held, i, cells):
+def prefetch_row(held, i, rows):
     """Changes nothing."""
 
 
@@ -38,7 +38,7 @@ def put_keys(held, slots, homes, counts, frequencies, view, changes):
         view[entry] = (*place, count, frequency)
 
 
-def put_places(move_in, held, slots, homes, view):
+def put_moves(move_in, held, slots, homes, view):
     for i in move_in:
         view[held[i]] = (slots[i], homes[i], *view[held[i]][2:])
 

@@ -104,10 +104,10 @@ class AnySchedule:
     def _worker(self) -> None:
         index = self._rng.randrange(self._tables)
         served = range(self._tables) if self._serves_all else [index]
-        self._pauses.at, self._pauses.is_alone = self._at, lambda: self._rng.random() < 0.3
+        self._pauses.at = self._at
         try:
             if self._serves_all:
-                self.sim.turns().step()
+                self.sim.scheduler().step()
             else:
                 self.sim.stages[index].act()
         except Killed:

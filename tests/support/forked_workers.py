@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any, Callable, List
 import numpy as np
 
 from ascpipe.kernels.hashing import spread_of
-from ascpipe.kernels.view import COUNT, FREQUENCY, MASK, SLOT
 from ascpipe.layout import structs
 from ascpipe.shm import growth, segment, syscalls
 from ascpipe.shm.bell import Bell, ring_plain
-from ascpipe.shm.ring import Place
-from ascpipe.tables.state import FREE_ENTRIES
+from ascpipe.shm.ring import TableInRing
 from ascpipe.tables.table import Table
-from ascpipe.workers.cuts import Bells
+from ascpipe.workers.bells import Bells
 from ascpipe.workers.eval_stage import EvalStage, Questions
 from ascpipe.workers.key_worker import KeyStage
+from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.train_stage import TrainStage
-from ascpipe.workers.turns import Turns
 from tests.support.pause_points import install
 from tests.support.replayed_table import ReplayedTable
 
@@ -163,10 +161,12 @@ def _table_step(sim: "ForkedSim", worker: ForkedWorker, tables: List[Table], res
     trains, readers = {}, []
     for index in range(worker.number, len(sim.tables), sim.table_workers):
         table = ReplayedTable(sim, index)
-        train = trains[index] = TrainStage(sim.tables[index], table, Place(sim.ring, index), bells, restart=restart)
-        readers.append(EvalStage(table.resolve, Place(sim.eval_pump.ring, index), train.is_readable, bells))
+        train = trains[index] = TrainStage(
+            sim.tables[index], table, TableInRing(sim.ring, index), bells, restart=restart)
+        readers.append(EvalStage(table.resolve, TableInRing(sim.eval_pump.ring, index), train.is_readable, bells))
         tables.append(table)
-    stages = (Turns(sim.ring, list(trains), list(trains.values()), bells), Questions(sim.eval_pump.ring, readers))
+    stages = (RingScheduler(sim.ring, list(trains), list(trains.values()), bells),
+              Questions(sim.eval_pump.ring, readers))
     return lambda: sum(stage.step() for stage in stages)
 
 
@@ -175,10 +175,10 @@ def _check_private(table: Table) -> None:
     anew = Table(table._truth, spread_of(0))
     anew.rebuild((), ())
     for what, of in (("rows", lambda one: one.rows), ("time", lambda one: one.time), ("free entries", _free_entries),
-                     ("free slots", lambda one: (one._free_slots.count, one._free_slots.words.tolist())),
+                     ("free slots", lambda one: (int(one.planner["free_slots"]), one._slot_words.tolist())),
                      ("home rows", lambda one: _lowest(one, 64)), ("pending", lambda one: len(one.pending)),
-                     ("window", lambda one: len(one._window())), ("view", _known), ("index", _indexed),
-                     ("window masks", lambda one: one._masks[:, MASK].any())):
+                     ("window", lambda one: int(one.planner["touched"])), ("view", _known), ("index", _indexed),
+                     ("window masks", lambda one: one._rows["mask"].any())):
         known, true = of(table), of(anew)
         if known != true:
             raise AssertionError("{} of the worker: {}; of the truth: {}".format(what, known, true))
@@ -188,21 +188,20 @@ def _known(table: Table) -> List[Any]:
     """What the view says of the entries that are not free."""
     used = int(table._header["entries_used"])
     in_use = np.setdiff1d(np.arange(used), _free_entries(table))
-    return [table._view[in_use, COUNT].tolist(), table._view32[in_use, SLOT:FREQUENCY + 1].tolist()]
+    return table._rows[in_use][["slot", "home", "count", "frequency"]].tolist()
 
 
 def _free_entries(table: Table) -> List[int]:
-    return sorted(table._free_entries[:int(table.state[FREE_ENTRIES])].tolist())
+    return sorted(table._free_entries[:int(table.planner["free_entries"])].tolist())
 
 
 def _lowest(table: Table, n: int) -> List[int]:
-    taken = table._free_homes.take(n)
-    table._free_homes.give_back(taken)
-    return list(taken.tolist())
+    """The n lowest free home rows."""
+    stack = table._memory["free_homes_at"][:int(table.planner["free_homes"])][::-1]
+    high_water = int(table.planner["home_high_water"])
+    return list(stack[:n].tolist()) + list(range(high_water, high_water + n - len(stack[:n])))
 
 
 def _indexed(table: Table) -> List[Any]:
-    index = table._index
-    return sorted((key, entry) for line, words in zip(index.lines.reshape(-1, 8).tolist(),
-                                                      index.lines32.reshape(-1, 16).tolist())
-                  for key, entry in zip(line[:words[15]], words[10:]))
+    return sorted((key, entry) for line in table._index.lines
+                  for key, entry in zip(line["keys"][:line["count"]].tolist(), line["entries"].tolist()))

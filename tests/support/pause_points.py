@@ -3,31 +3,28 @@
 ``Board`` is shared memory: how often each point was reached, and at which ones a worker shall stop.  ``install`` puts
 the points around the stores of the stages, in the process that calls it: a forked worker.
 """
-import dataclasses
 import functools
-import itertools
 import signal
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from ascpipe.kernels import atomics
-from ascpipe.kernels.entry import STATE
 from ascpipe.kernels.next_action import RETIRE
 from ascpipe.layout import structs
-from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, FREE, WORD_NAMES
+from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, EVAL, FREE, WORD_NAMES
 from ascpipe.shm.bell import ring_plain
 from ascpipe.shm.growth import Growth
-from ascpipe.shm.ring import PartView, TableView
+from ascpipe.shm.ring import RingView, TableView
 from ascpipe.tables import loads, snapshot
 from ascpipe.tables import table as table_module
-from ascpipe.tables.records import Truth
+from ascpipe.tables.records import Pending, Truth
 from ascpipe.tables.table import Table
-from ascpipe.workers import cuts, eval_stage, key_worker, snapshots, train_stage, turns
+from ascpipe.workers import cuts, key_worker, ring_scheduler, snapshots
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
+from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.train_stage import TrainStage
-from ascpipe.workers.turns import Turns
 from tests.support import shared_steps
 from tests.support.replayed_table import ReplayedTable
 
@@ -60,7 +57,7 @@ OF_RESTART = [number for name, number in NUMBERS.items() if name.startswith("res
 IDLE, ACTIONS = 0, ("nothing", "dedup", "touch", "plan", "revoke", "retire", "skip", "count-only", "reset",
                     "threshold", "eviction", "load", "take over", "restart", "answer", "release", "replay", "images")
 _CUTS = {CUT_RESET: "reset", CUT_THRESHOLD: "threshold", CUT_EVICT: "eviction", CUT_LOAD: "load"}
-_GRANTED = structs.TABLE.fields["cut_granted"][1] // 8
+_STORES = {"cut_granted": "GRANTED", "cut_applied": "APPLIED", "snapshot_logged": "LOGGED"}
 ARMED, TAKEN = 1, 2  #: see ``Board.armed``
 _WORKERS = structs.MAX_KEY_WORKERS + structs.MAX_TABLE_WORKERS
 _TEXT_BYTES = 1 << 14
@@ -212,13 +209,13 @@ class Pauses:
 def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
     """Put the points around the stores of the stages that are made afterwards in this process."""
     pauses = Pauses(board, session, worker)
-    for method, action in (("_touch", "touch"), ("_plan", "plan"), ("_revoke", "revoke"), ("_retire", "retire"),
-                           ("_skip", "skip"), ("_count_only", "count-only"), ("_restart", "restart")):
+    for method, action in (("_revoke", "revoke"), ("_skip", "skip"), ("_count_only", "count-only"),
+                           ("_restart", "restart")):
         pauses.during(TrainStage, method, action)
     for action in ("retire", "plan", "touch"):
-        pauses.during(Turns, "_" + action, action)
+        pauses.during(RingScheduler, "_" + action, action)
     pauses.during(TrainStage, "_apply_cut", lambda stage, *_: _CUTS[int(stage._view.header["cut_kind"])])
-    pauses.during(cuts.Cuts, "go_on_with_load", "take over")
+    pauses.during(cuts.Cuts, "advance_load", "take over")
     pauses.during(snapshots.Snapshots, "keep", "images")
     pauses.during(EvalStage, "_answer", "answer")
     pauses.during(KeyStage, "_dedup", "dedup")
@@ -236,25 +233,24 @@ def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
 def _around_words(pauses: Pauses) -> None:
     """Before and after each store of a word that others wait for."""
 
-    def stores(module: Any, name: str, said: Callable[..., str]) -> None:
-        pauses.around(module, name, lambda *args: pauses.at("before " + said(*args)),
+    def stores(owner: Any, name: str, said: Callable[..., str]) -> None:
+        pauses.around(owner, name, lambda *args: pauses.at("before " + said(*args)),
                       lambda *args: pauses.at("after " + said(*args[:-1])))
 
-    stores(train_stage, "exchange_u32", lambda words, at, word: WORD_NAMES[word])
-    stores(train_stage, "compare_exchange_u32", lambda words, at, expected, word: WORD_NAMES[word])
-    pauses.around(turns, "store_words", lambda *args: pauses.at("before " + WORD_NAMES[args[-1]]),
-                  lambda *args: pauses.at("after " + WORD_NAMES[args[-2]]))
-    stores(cuts, "exchange_i64", lambda longs, at, value: "GRANTED" if at == _GRANTED else "APPLIED")
-    stores(train_stage, "store_release_i64", lambda longs, at, value: "finished")
-
-    def of_evaluation(when: str, word: int) -> None:
-        if pauses.action() == "answer":
-            pauses.at("{} {}".format(when, WORD_NAMES[word]))
+    def of_stage(when: str, ring: RingView, word: int) -> None:
+        said = "{} {}".format(when, WORD_NAMES[word])
+        if ring.channel == EVAL and pauses.action() != "answer":
+            pauses.at_point("release: " + said)
         else:
-            pauses.at_point("release: {} {}".format(when, WORD_NAMES[word]))
+            pauses.at(said)
 
-    pauses.around(eval_stage, "exchange_u32", lambda words, at, word: of_evaluation("before", word),
-                  lambda words, at, word, _: of_evaluation("after", word))
+    pauses.around(RingView, "store_word", lambda ring, number, column, word: of_stage("before", ring, word),
+                  lambda ring, number, column, word, _: of_stage("after", ring, word))
+    stores(RingView, "replace_word", lambda ring, number, column, expected, word: WORD_NAMES[word])
+    stores(RingView, "store_finished", lambda *_: "finished")
+    stores(TableView, "store", lambda view, field, value: _STORES[field])
+    pauses.around(ring_scheduler, "store_words", lambda *args: pauses.at("before " + WORD_NAMES[args[-1]]),
+                  lambda *args: pauses.at("after " + WORD_NAMES[args[-2]]))
 
     publish = key_worker.publish_deduped
 
@@ -272,24 +268,15 @@ def _around_words(pauses: Pauses) -> None:
 
 
 def _around_records(pauses: Pauses) -> None:
-    """While a record is made, published and assigned."""
-    pauses.around(Table, "plan", after=lambda *_: pauses.at("record made"))
-
-    def field(part: PartView, name: str, value: int) -> None:
-        if pauses.action() == "plan" and name == "status":
-            pauses.at("half of the fields")
-
-    pauses.around(PartView, "__setitem__", field)
+    """While a worker that begins assigns a record again, and derives what is private."""
     assign = Table.assign
 
-    def before(table: Table, record: Any, ticket: int) -> None:
-        keys = len(record.held) // 2
-        half = dataclasses.replace(
-            record, held=record.held[:keys], move_in=record.move_in[record.move_in < keys],
+    def before(table: Table, done: Pending, ticket: int) -> None:
+        record, keys = done.record, len(done.record.held) // 2
+        half = record._replace(
+            held=record.held[:keys], move_in=record.move_in[record.move_in < keys],
             out_slots=record.out_slots[:(len(record.out_slots) + 1) // 2])
-        if pauses.action() == "retire":
-            pauses.at("before assignment")
-        pauses.at("half assigned", lambda: assign(table, half, ticket))
+        pauses.at("half assigned", lambda: assign(table, done._replace(record=half), ticket))
 
     pauses.around(Table, "assign", before, lambda *_: pauses.at("assigned"))
 
@@ -301,18 +288,20 @@ def _around_records(pauses: Pauses) -> None:
 
 
 def _around_shared_steps(pauses: Pauses) -> None:
-    """While tables make, publish and assign their records together; every other time each does so alone."""
+    """While tables make, publish and assign their records together."""
 
-    def before(*args: Any) -> None:
-        if shared_steps.is_due(args[-1], RETIRE):
+    def before(memory: np.ndarray, turns: np.ndarray) -> None:
+        if shared_steps.is_due(turns, RETIRE):
             pauses.at("before assignment")
-            pauses.at("half assigned", lambda: shared_steps.assign_halves(*args))
+            pauses.at("half assigned", lambda: shared_steps.assign_halves(memory, turns))
 
-    pauses.around(turns, "assign_frames", before, lambda *args: pauses.at("assigned") if args[-1] else None)
-    pauses.around(turns, "plan_frames", after=lambda *args: pauses.at("record made") if args[-1] else None)
-    for name, action in shared_steps.ACTIONS.items():
-        turn = itertools.cycle((True, False))
-        setattr(turns, name, shared_steps.left_alone(getattr(turns, name), action, functools.partial(next, turn)))
+    def planned(memory: np.ndarray, turns: np.ndarray, made: Tuple[int, int]) -> None:
+        if made[0]:
+            pauses.at("half of the fields", lambda: shared_steps.spoil_late_fields(memory, turns))
+            pauses.at("record made")
+
+    pauses.around(ring_scheduler, "assign_frames", before, lambda *args: pauses.at("assigned") if args[-1][0] else None)
+    pauses.around(ring_scheduler, "plan_frames", after=planned)
 
 
 def _around_images(pauses: Pauses) -> None:
@@ -320,8 +309,6 @@ def _around_images(pauses: Pauses) -> None:
     keep = snapshot.keep_images
     pauses.around(snapshot, "keep_images", lambda changed, *rest: pauses.at(
         "half written", lambda: keep(changed[:(len(changed) + 1) // 2], *rest)))
-    pauses.around(snapshots, "exchange_i64", lambda *_: pauses.at("before LOGGED"),
-                  lambda *_: pauses.at("after LOGGED"))
     pauses.around(snapshot.Images, "append", after=lambda images, record, copied, end: pauses.at("no room")
                   if end == snapshot.NO_ROOM else None)
 
@@ -331,7 +318,7 @@ def _around_cuts(pauses: Pauses) -> None:
 
     def empty_half(table: Table) -> None:
         used = int(table._header["entries_used"])
-        table._truth.entries32[:used // 2, STATE] = FREE
+        table._truth.entries["state"][:used // 2] = FREE
 
     def committed(*_: Any) -> None:
         pauses.at("committed")

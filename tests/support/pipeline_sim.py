@@ -5,7 +5,6 @@ row of each key and no other, a batch is counted once, an unclaimed batch leaves
 """
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ascpipe.kernels.atomics import compare_exchange_u32, exchange_u32
 from ascpipe.kernels.hashing import Spread, spread_of
 from ascpipe.layout import structs
 from ascpipe.layout.words import (
@@ -23,12 +22,12 @@ from ascpipe.layout.words import (
     SLOT_HOME,
     TRAINED,
 )
-from ascpipe.shm.ring import PartView, Place
-from ascpipe.workers.cuts import Bells
+from ascpipe.shm.ring import PartView, TableInRing
+from ascpipe.workers.bells import Bells
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
+from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.train_stage import TrainStage
-from ascpipe.workers.turns import Turns
 from tests.support.replayed_table import ReplayedTable
 from tests.support.sim_load import Checkpoint, SimLoad
 from tests.support.sim_ring import Allocate, Home, Open, PlanError, SimRing, aligned, make_table
@@ -91,15 +90,17 @@ class Sim:
         bells = Bells(lambda: None, lambda: None)
         view = self.tables[index]
         table = ReplayedTable(self, index)
-        train = TrainStage(view, table, Place(self.ring, index), bells, restart=restart)
-        self.stages[index] = train
-        self.eval_stages[index] = EvalStage(table.resolve, Place(self.eval_pump.ring, index), train.is_readable, bells)
+        train = self.trains[index] = TrainStage(view, table, TableInRing(self.ring, index), bells, restart=restart)
+        self.stages[index] = RingScheduler(self.ring, [index], [train], bells)
+        self.eval_stages[index] = EvalStage(
+            table.resolve, TableInRing(self.eval_pump.ring, index), train.is_readable, bells)
 
     def start_workers(self) -> None:
         """Start the stages that play the workers, in this process."""
         self.keys = KeyStage(self.ring, 7, [], self.next_spread())
         self.eval_keys = KeyStage(self.eval_pump.ring, 7, [], self.next_spread())
-        self.stages: Dict[int, TrainStage] = {}
+        self.trains: Dict[int, TrainStage] = {}
+        self.stages: Dict[int, RingScheduler] = {}  # each of one table
         self.eval_stages: Dict[int, EvalStage] = {}
         for index in range(len(self.tables)):
             self._start(index, restart=False)
@@ -123,11 +124,10 @@ class Sim:
     def claim(self, batch: Open, index: int) -> bool:
         """Claim a batch for a table and finish it; False if that must wait."""
         if self.word(batch.number, index) != PLANNED:
-            self.ring.longs[self.ring.table_field_index(index, "wanted")] = batch.ticket
+            self.ring.tables["wanted"][index] = batch.ticket
             return False
         part = self.ring.part(batch.number, index)
-        finished = self.ring.table_field_index(index, "finished")
-        if part["base"] != self.ring.longs[finished]:
+        if part["base"] != self.ring.finished(index):
             return False
         head = int(self.ring.header["head"])
         for number in range(head, batch.number):
@@ -136,13 +136,12 @@ class Sim:
                 return False
         if part["status"] != PLAN_OK:
             raise PlanError(part["status"], part["need"])
-        word = self.ring.word_index(index, batch.number)
-        if not compare_exchange_u32(self.ring.words, word, PLANNED, CLAIMED):
+        if not self.ring.replace_word(batch.number, index, PLANNED, CLAIMED):
             return False
         self.ring.frames[batch.number % structs.MAX_FRAMES]["trained"] = 1
         self._move(batch, index, part)
-        self.ring.longs[finished] = batch.ticket
-        exchange_u32(self.ring.words, word, DONE)
+        self.ring.store_finished(index, batch.ticket)
+        self.ring.store_word(batch.number, index, DONE)
         return True
 
     def _move(self, batch: Open, index: int, part: PartView) -> None:
@@ -259,10 +258,10 @@ class Sim:
         self.eval_pump.frame(batch.number)["closed"] = 1
 
     def _set_eval_word(self, batch: Open, index: int, expected: int, word: int) -> None:
-        at = self.eval_pump.ring.word_index(index, batch.number)
-        if self.eval_pump.ring.words[at] != expected:
-            raise AssertionError("word {} instead of {}".format(self.eval_pump.ring.words[at], expected))
-        self.eval_pump.ring.words[at] = word
+        found = self.eval_pump.word(batch.number, index)
+        if found != expected:
+            raise AssertionError("word {} instead of {}".format(found, expected))
+        self.eval_pump.ring.store_word(batch.number, index, word)
 
     # ---- cuts
 
@@ -324,9 +323,10 @@ class Sim:
 
     # ---- workers
 
-    def turns(self) -> Turns:
+    def scheduler(self) -> RingScheduler:
         """One worker's look at all tables; to be made anew after a kill."""
-        return Turns(self.ring, list(self.stages), list(self.stages.values()), Bells(lambda: None, lambda: None))
+        return RingScheduler(self.ring, list(self.trains), list(self.trains.values()),
+                             Bells(lambda: None, lambda: None))
 
     def work(self) -> None:
         """Let every worker do all it can, and whoever fills or copies a table."""
@@ -357,12 +357,12 @@ class Sim:
         view = self.tables[index]
         state = {}
         for entry in range(int(view.header["entries_used"])):
-            if view.entries32[entry, 9] == TRAINED:
-                key, slot, home = (int(n) for n in (
-                    view.entries[entry, 0], view.entries32[entry, 8], view.entries32[entry, 11]))
+            known = view.entries[entry]
+            if known["state"] == TRAINED:
+                key, slot, home = (int(known[field]) for field in ("key", "slot", "home"))
                 if key in state or (slot >= 0 and view.slot_entries[slot] != entry):
                     raise AssertionError("key {} stands twice, or its slot {} is not its own".format(key, slot))
-                state[key] = (int(view.entries[entry, 1]), int(view.entries[entry, 2]), slot, home)
+                state[key] = (int(known["count"]), int(known["timestamp"]), slot, home)
         return state
 
     def row_at(self, index: int, code: int) -> Optional[Tuple[int, int]]:

@@ -1,23 +1,21 @@
 """A table whose every plan is compared with one made anew from shared memory alone."""
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, MutableMapping
+from typing import TYPE_CHECKING, Any, Callable, Dict, MutableMapping, Optional, Tuple
 
 import numpy as np
 
 from ascpipe.kernels.next_action import PLAN
-from ascpipe.layout import structs
 from ascpipe.layout.words import FREE, PLAN_NO_MEMORY, PLAN_OK, RETIRED, TOUCHED
 from ascpipe.shm.ring import PartView
-from ascpipe.tables.records import Batch, Record
 from ascpipe.tables.table import Table
-from ascpipe.workers import turns
-from ascpipe.workers.cuts import truth_of
+from ascpipe.workers import ring_scheduler
+from ascpipe.workers.truth import truth_of
 from tests.reference import replay
 
 if TYPE_CHECKING:
     from tests.support.pipeline_sim import Sim
 
-_TABLES: MutableMapping[int, "ReplayedTable"] = weakref.WeakValueDictionary()  # by the address of their state
+_TABLES: MutableMapping[int, "ReplayedTable"] = weakref.WeakValueDictionary()  # by the address of their planner
 
 
 class ReplayedTable(Table):
@@ -26,57 +24,46 @@ class ReplayedTable(Table):
     def __init__(self, sim: "Sim", index: int) -> None:
         self._sim, self._column = sim, index
         super().__init__(truth_of(sim.tables[index]), sim.next_spread())
-        _TABLES[self.state.ctypes.data] = self
+        _TABLES[self.planner_at] = self
 
-    def plan(self, batch: Batch, held_count: int) -> Record:
-        expected = self._expected(batch) if held_count == len(batch.unique) else None
-        record = super().plan(batch, held_count)
-        if expected is not None and record.status != PLAN_NO_MEMORY:
-            compare(batch.number, vars(record), expected)
-        return record
+    def expected_in(self, number: int) -> Optional[Dict[str, Any]]:
+        """The plan of a touched frame, made anew; None if its keys found no entries."""
+        part = self._part(number)
+        return self._expected(number, part) if part["held"] == part["unique_count"] else None
 
-    def expected_in(self, number: int) -> Dict[str, Any]:
-        """The plan of a touched frame, made anew."""
-        part, frame = self._part(number), self._sim.ring.frames[number % structs.MAX_FRAMES]
-        n = part["unique_count"]
-        held, occurrences = part.array("entries", n), part.array("occurrences", n)
-        return self._expected(Batch(held, *[held] * 8, number, int(frame["ticket"]) & (1 << 48) - 1,
-                                    int(frame["timestamp"]), part.array("unique", n), occurrences))
-
-    def compare_published(self, number: int, expected: Dict[str, Any]) -> None:
+    def compare_published(self, number: int, expected: Optional[Dict[str, Any]]) -> None:
         """Compare the plan that was written into a frame."""
         part = self._part(number)
-        keys, moves = part["held"], part["fresh_count"] + part["load_count"]
-        counts = {"move_in": moves, **dict.fromkeys(("out_slots", "out_entries", "out_homes"), part["out_count"])}
-        made: Dict[str, Any] = {"held" if name == "entries" else name: part.array(name, counts.get(name, keys))
-                                for name in ("entries", "slots", "homes", "counts", "frequencies", *counts)}
+        if expected is None or part["status"] == PLAN_NO_MEMORY:
+            return
+        made: Dict[str, Any] = part.record(
+            part["held"], part["fresh_count"] + part["load_count"], part["out_count"])._asdict()
         made.update((name, part[name]) for name in ("status", "need", "rows", "time", "admitted"))
-        compare(number, {**made, "fresh": part["fresh_count"], "number": number}, expected)
+        compare(number, {**made, "fresh": part["fresh_count"]}, expected)
 
     def _part(self, number: int) -> PartView:
         return self._sim.ring.part(number, self._column)
 
-    def _expected(self, batch: Batch) -> Dict[str, Any]:
-        view, ring = self._sim.tables[self._column], self._sim.ring
-        used = int(view.header["entries_used"])
-        truth = {entry: (int(row32[8]), int(row32[11]), int(row[1]), int(row32[10]))
-                 for entry, (row, row32) in enumerate(zip(view.entries[:used], view.entries32)) if row32[9] != FREE}
+    def _expected(self, number: int, part: PartView) -> Dict[str, Any]:
+        view, ring, n = self._sim.tables[self._column], self._sim.ring, part["unique_count"]
+        known = view.entries[:int(view.header["entries_used"])]
+        truth = {entry: row for entry, (row, state) in enumerate(zip(
+            zip(*(known[field].tolist() for field in ("slot", "home", "count", "frequency"))),
+            known["state"].tolist())) if state != FREE}
         records, future = [], []
-        for number in range(int(ring.header["head"]), int(ring.header["tail"])):
-            word, part = self._sim.word(number, self._column), ring.part(number, self._column)
-            held = part.array("entries", part["held"]).tolist()
-            if word == TOUCHED and number != batch.number:
-                future.append(set(held))
-            elif TOUCHED < word < RETIRED and part["status"] == PLAN_OK:
-                records.append({"held": held, **{name: part.array(name, part["held"]).tolist() for name in (
-                    "slots", "homes", "counts", "frequencies")},
-                    "out_entries": part.array("out_entries", part["out_count"]).tolist()})
+        for other in range(int(ring.header["head"]), int(ring.header["tail"])):
+            word, theirs = self._sim.word(other, self._column), ring.part(other, self._column)
+            if word == TOUCHED and other != number:
+                future.append(set(theirs.array("entries", theirs["held"]).tolist()))
+            elif TOUCHED < word < RETIRED and theirs["status"] == PLAN_OK:
+                record = theirs.record(theirs["held"], 0, theirs["out_count"])
+                records.append({name: array.tolist() for name, array in record._asdict().items()})
         header = view.header
         counts = header["access_threshold"] < 0 or header["counting"]
         return replay.plan(
-            replay.view_of(truth, records), batch.held.tolist(), batch.occurrences.tolist(), future,
-            int(header["device_rows"]), int(header["home_capacity"]), int(header["access_threshold"]),
-            int(header["faae_coefficient"]) if counts else 0, batch.sequence)
+            replay.view_of(truth, records), part.array("entries", n).tolist(), part.array("occurrences", n).tolist(),
+            future, int(header["device_rows"]), int(header["home_capacity"]), int(header["access_threshold"]),
+            int(header["faae_coefficient"]) if counts else 0, int(ring.frame(number)["ticket"]) & (1 << 48) - 1)
 
 
 def compare(number: int, made: Dict[str, Any], expected: Dict[str, Any]) -> None:
@@ -87,21 +74,20 @@ def compare(number: int, made: Dict[str, Any], expected: Dict[str, Any]) -> None
         raise AssertionError("plan of frame {}: made, expected {}".format(number, wrong))
 
 
-def _replayed(plan_frames: Callable[..., int]) -> Callable[..., int]:
-    """Plans made together are compared, too."""
+def _replayed(plan_frames: Callable[..., Tuple[int, int]]) -> Callable[..., Tuple[int, int]]:
+    """Each plan is compared when it is made."""
 
-    def call(longs: np.ndarray, ints: np.ndarray, frames_at: int, tables_at: np.ndarray, columns: np.ndarray,
-             states: np.ndarray, numbers: np.ndarray, actions: np.ndarray) -> int:
-        due = [(index, _TABLES[int(states[index])], int(numbers[index]))
-               for index in np.flatnonzero(actions == PLAN).tolist() if int(states[index]) in _TABLES]
-        expected = [table.expected_in(number) for _, table, number in due]
-        done = plan_frames(longs, ints, frames_at, tables_at, columns, states, numbers, actions)
-        for (index, table, number), one in zip(due, expected):
-            if actions[index] == PLAN:
-                table.compare_published(number, one)
-        return done
+    def call(memory: np.ndarray, turns: np.ndarray) -> Tuple[int, int]:
+        due = [(turn, _TABLES[int(turn["planner_at"])]) for turn in turns
+               if turn["action"] == PLAN and not turn["done"] and int(turn["planner_at"]) in _TABLES]
+        expected = [table.expected_in(int(turn["number"])) for turn, table in due]
+        made = plan_frames(memory, turns)
+        for (turn, table), one in zip(due, expected):
+            if turn["done"]:
+                table.compare_published(int(turn["number"]), one)
+        return made
 
     return call
 
 
-turns.plan_frames = _replayed(turns.plan_frames)
+ring_scheduler.plan_frames = _replayed(ring_scheduler.plan_frames)

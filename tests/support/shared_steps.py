@@ -1,49 +1,58 @@
-"""What tests do around the steps that tables take together: let tables take them alone, or half of a step."""
-from typing import Any, Callable
+"""What tests do around the steps that tables take together: half of an assignment, half of a plan."""
+import ctypes
+from typing import Any, Iterator, Tuple
 
 import numpy as np
 
-from ascpipe.kernels.memory import longs_at
-from ascpipe.kernels.next_action import PLAN, RETIRE, TOUCH
+from ascpipe.kernels import batch_steps
+from ascpipe.kernels.next_action import PLAN, RETIRE
+from ascpipe.kernels.records import PLANNER
 from ascpipe.layout import structs
-from ascpipe.shm.ring import PartView
-from ascpipe.tables import header, state, steps
-from ascpipe.workers.frames import ALONE
+from ascpipe.shm.ring import PartView, RingView
 
-ACTIONS = {"assign_frames": RETIRE, "plan_frames": PLAN, "touch_frames": TOUCH}
-_BOUND, _COPIED = (structs.TABLE.fields[name][1] // 8 for name in ("snapshot_bound", "snapshot_copied"))
+_LATE_FIELDS = ("full", "fresh_count", "load_count", "out_count", "admitted", "rows", "time")
 
 
-def left_alone(function: Callable[..., int], action: int, is_alone: Callable[[], bool]) -> Callable[..., int]:
-    """A function of ``ascpipe.workers.turns`` that leaves its step to each table alone when ``is_alone`` says so."""
-
-    def call(*args: Any) -> int:
-        actions = args[-1]
-        if not is_alone():
-            return function(*args)
-        actions[actions == action] += ALONE
-        return 0
-
-    return call
+def is_due(turns: np.ndarray, action: int) -> bool:
+    """Whether a table has still to carry out this action."""
+    return bool(((turns["action"] == action) & (turns["done"] == 0)).any())
 
 
-def is_due(actions: np.ndarray, action: int) -> bool:
-    return bool((actions == action).any())
+def due_parts(memory: np.ndarray, turns: np.ndarray) -> Iterator[Tuple[Any, PartView]]:
+    """(TURN, part) of each frame that ``assign_frames`` would assign."""
+    ring = RingView(memory)
+    for turn in turns[(turns["action"] == RETIRE) & (turns["done"] == 0)]:
+        own, number = planner_of(turn), int(turn["number"])
+        header = _structured(int(own["header_at"]), structs.TABLE)
+        snapshot_is_on = own["has_images"] or header["snapshot_copied"] < header["snapshot_bound"]
+        if not snapshot_is_on or own["images_kept_for"] == number:
+            yield turn, ring.part(number, int(turn["column"]))
 
 
-def assign_halves(longs: np.ndarray, ints: np.ndarray, frames_at: int, columns: np.ndarray, states: np.ndarray,
-                  numbers: np.ndarray, actions: np.ndarray) -> None:
+def planner_of(turn: Any) -> Any:
+    """PLANNER of a table."""
+    return _structured(int(turn["planner_at"]), PLANNER)
+
+
+def assign_halves(memory: np.ndarray, turns: np.ndarray) -> None:
     """Assign half of each record that ``assign_frames`` would assign."""
-    for table in np.flatnonzero(actions == RETIRE).tolist():
-        own = longs_at(int(states[table]), state.COLUMNS)
-        fields = longs_at(int(own[state.HEADER]), header.HEADER_LONGS)
-        if own[state.HAS_IMAGES] or fields[_COPIED] < fields[_BOUND]:
-            continue  # it is left alone
-        frame = frames_at + int(numbers[table]) % structs.MAX_FRAMES * (structs.FRAME.itemsize // 8)
-        ticket, offset = (int(longs[frame + structs.FRAME.fields[name][1] // 8]) for name in ("ticket", "offset"))
-        part = PartView(longs, ints, offset, int(columns[table]))
+    for turn, part in due_parts(memory, turns):
         keys, outs = part["held"] // 2, (part["out_count"] + 1) // 2
-        moves = part.array("move_in", part["fresh_count"] + part["load_count"])
-        steps.assign(own, *[part.array(name, keys) for name in ("entries", "slots", "homes", "counts", "frequencies")],
-                     moves[moves < keys], part.array("out_slots", outs), part.array("out_entries", outs), ticket,
-                     part["time"])
+        record = part.record(keys, part["fresh_count"] + part["load_count"], outs)
+        record = record._replace(move_in=record.move_in[record.move_in < keys])
+        ticket = int(RingView(memory).frame(int(turn["number"]))["ticket"])
+        batch_steps.assign(planner_of(turn), record, ticket, part["time"])
+
+
+def spoil_late_fields(memory: np.ndarray, turns: np.ndarray) -> None:
+    """Leave plans as a worker leaves them that dies while it writes their fields."""
+    ring = RingView(memory)
+    for turn in turns[(turns["action"] == PLAN) & (turns["done"] != 0)]:
+        part = ring.part(int(turn["number"]), int(turn["column"]))
+        for field in _LATE_FIELDS:
+            part[field] = -77
+
+
+def _structured(address: int, kind: np.dtype) -> Any:
+    """The record at an address."""
+    return np.frombuffer((ctypes.c_char * kind.itemsize).from_address(address), kind)[0]

@@ -1,9 +1,6 @@
 """The trainer's end of a load: it asks for the cut, fills the granted table store by store, and says so."""
 from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple, Optional
 
-from ascpipe.kernels.atomics import exchange_i64
-from ascpipe.kernels.entry import COUNT, FREQUENCY, HOME, KEY, LAST, SLOT, STATE, TIMESTAMP
-from ascpipe.layout import structs
 from ascpipe.layout.words import CUT_LOAD, PLAN_OK, TRAINED
 from ascpipe.tables import loads
 
@@ -11,8 +8,6 @@ if TYPE_CHECKING:
     from tests.support.pipeline_sim import Sim
 
 _GARBAGE = 1 << 40  # a count that no table has
-_KEYED = structs.TABLE.fields["load_keyed"][1] // 8
-_FILLED = structs.TABLE.fields["cut_filled"][1] // 8
 
 
 class Saved(NamedTuple):
@@ -98,7 +93,7 @@ class SimLoad:
             yield True
         else:
             self._sim.remember(self._index, self._checkpoint)
-        exchange_i64(self._view.longs, _FILLED, self._asked)
+        self._view.store("cut_filled", self._asked)
         yield True
 
     def _write(self) -> Iterator[None]:
@@ -107,14 +102,14 @@ class SimLoad:
         rows = sim.home[self._index] if at_home else sim.device[self._index]
         for number, (key, saved) in enumerate(self._keys):
             place = number if saved.updates is not None else -1
-            longs, ints = view.entries[number], view.entries32[number]
-            longs[KEY], longs[COUNT] = key, _GARBAGE
-            ints[STATE], ints[SLOT], ints[HOME] = TRAINED, number, number
+            entry = view.entries[number]
+            entry["key"], entry["count"] = key, _GARBAGE
+            entry["state"], entry["slot"], entry["home"] = TRAINED, number, number
             yield
-            longs[COUNT], longs[TIMESTAMP], longs[LAST], ints[FREQUENCY] = saved.count, saved.time, 0, 0
-            ints[SLOT], ints[HOME] = (-1, place) if at_home else (place, -1)
+            entry["count"], entry["timestamp"], entry["last"], entry["frequency"] = saved.count, saved.time, 0, 0
+            entry["slot"], entry["home"] = (-1, place) if at_home else (place, -1)
             yield
-        exchange_i64(view.longs, _KEYED, self._asked)
+        view.store("load_keyed", self._asked)
         yield
         for number, (key, saved) in enumerate(self._keys):
             if saved.updates is not None:

@@ -1,5 +1,5 @@
 """A ring and tables in ordinary memory, as the supervisor makes them, and the pump's end of a ring."""
-from typing import Callable, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -52,6 +52,7 @@ def make_table(device_rows: int, capacity: int, allocate: Allocate = aligned, ho
     return table
 
 
+_TAIL = structs.RING.fields["tail"][1] // 8
 FILLING = 0xFFFFFFFF  #: claim of a frame that the pump is filling
 
 
@@ -120,17 +121,17 @@ class SimRing:
         place = len(keys) * structs.PART.itemsize
         for index, part_keys in enumerate(keys):
             part = self.ring.part(number, index)
-            part.fields[:] = 0
+            part.fields.fill(0)
             part["id_count"], part["spec_count"], part["specs"] = len(part_keys), 1, place
             place += structs.SPEC.itemsize
             for name, width in structs.PART_ARRAYS:
                 part[name] = place
                 place += structs.align(width * len(part_keys))
             part.array("ids", len(part_keys))[:] = part_keys
-            self.ring.words[self.ring.word_index(index, number)] = SUBMITTED
+            self.ring.store_word(number, index, SUBMITTED)
         frame["claim"] = 0
         header["arena_tail"] = start + need
-        exchange_i64(self.ring.longs, structs.RING.fields["tail"][1] // 8, number + 1)
+        exchange_i64(self.ring.memory[:structs.RING.itemsize].view(np.int64), _TAIL, number + 1)
         self.next_ticket += 1
         return Open(int(frame["ticket"]), number, tuple(tuple(k) for k in keys), timestamp)
 
@@ -153,11 +154,11 @@ class SimRing:
             if (words[:, place] == SUBMITTED).any() and claims[place] == generation:
                 claims[place] = 0
 
-    def frame(self, number: int) -> np.ndarray:
-        return self.ring.frames[number % structs.MAX_FRAMES]
+    def frame(self, number: int) -> Any:
+        return self.ring.frame(number)
 
     def word(self, number: int, index: int) -> int:
-        return int(self.ring.words[self.ring.word_index(index, number)])
+        return self.ring.word(number, index)
 
     def _arena_position(self, number: int) -> int:
         """Ever-growing position of a frame, or of the next one if it does not exist yet."""

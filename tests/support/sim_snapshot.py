@@ -3,16 +3,11 @@ from typing import TYPE_CHECKING, Dict, Tuple
 
 import numpy as np
 
-from ascpipe.kernels.atomics import exchange_i64, load_acquire_i64
-from ascpipe.kernels.entry import IMAGE_CONTENT, IMAGE_ENTRY, INT64_COLUMNS, KEY, STATE
 from ascpipe.layout import structs
 from ascpipe.layout.words import CLAIMED, DONE, RETIRED, TRAINED
 
 if TYPE_CHECKING:
     from tests.support.pipeline_sim import Sim
-
-_ASKED, _COPIED, _LOGGED = (
-    structs.TABLE.fields[name][1] // 8 for name in ("snapshot_asked", "snapshot_copied", "snapshot_logged"))
 
 
 def may_begin(sim: "Sim", index: int) -> bool:
@@ -47,12 +42,12 @@ class SimSnapshot:
         self._true = _trained(self._view.entries[:self._bound])
         if set(self._true) != set(sim.features[index]):
             raise AssertionError("keys {}, oracle {}".format(set(self._true), set(sim.features[index])))
-        self._copy = np.zeros((self._bound, INT64_COLUMNS), np.int64)
+        self._copy = np.zeros(self._bound, structs.ENTRY)
         self._next = self.images = 0
         self.is_over = False
         header["snapshot_bound"] = self._bound
         header["snapshot_copied"] = header["snapshot_logged"] = 0
-        exchange_i64(self._view.longs, _ASKED, int(header["snapshot_asked"]) + 1)
+        self._view.store("snapshot_asked", int(header["snapshot_asked"]) + 1)
 
     def advance(self) -> bool:
         """Copy a block, or say that it is copied, or finish; False if all is over."""
@@ -63,18 +58,19 @@ class SimSnapshot:
             self._next = min(self._bound, copied + self._block)
             self._copy[copied:self._next] = self._view.entries[copied:self._next]
         elif copied < self._next:
-            exchange_i64(self._view.longs, _COPIED, self._next)
+            self._view.store("snapshot_copied", self._next)
         else:
             self._finish()
         return True
 
     def _finish(self) -> None:
-        self.images = int(load_acquire_i64(self._view.longs, _LOGGED))
+        self.images = self._view.load("snapshot_logged")
         log = self._view.log[:self.images]
-        numbers = log[:, IMAGE_ENTRY].tolist()
+        numbers = log["entry"].tolist()
         if len(set(numbers)) != self.images or max(numbers, default=-1) >= self._bound:
             raise AssertionError("two images of an entry, or of none of {}: {}".format(self._bound, numbers))
-        self._copy[log[:, IMAGE_ENTRY]] = log[:, IMAGE_CONTENT:]
+        for field in structs.ENTRY.names:
+            self._copy[field][log["entry"]] = log[field]
         made = _trained(self._copy)
         if made != self._true:
             raise AssertionError("the snapshot has {}, it began with {}".format(made, self._true))
@@ -83,5 +79,4 @@ class SimSnapshot:
 
 def _trained(entries: np.ndarray) -> Dict[int, Tuple[int, ...]]:
     """key -> the whole entry, of those with trained state."""
-    states = np.ascontiguousarray(entries).view(np.int32)[:, STATE]
-    return {int(entry[KEY]): tuple(entry.tolist()) for entry in entries[states == TRAINED]}
+    return {int(entry["key"]): entry.item() for entry in entries[entries["state"] == TRAINED]}

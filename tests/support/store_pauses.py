@@ -1,20 +1,16 @@
 """Places between two stores of a table worker where a test may kill it or let the trainer act, in one process."""
-import dataclasses
-from typing import Any, Callable
+from typing import Any, Callable, Tuple
 
-import numpy as np
-
-from ascpipe.kernels.entry import STATE
 from ascpipe.kernels.next_action import RETIRE
 from ascpipe.layout.words import FREE
-from ascpipe.shm.ring import PartView, RingView
+from ascpipe.shm.ring import PartView, RingView, TableView
 from ascpipe.tables import loads, snapshot
 from ascpipe.tables import table as table_module
-from ascpipe.tables.records import Record
+from ascpipe.tables.records import Pending
 from ascpipe.tables.table import Table
-from ascpipe.workers import cuts, snapshots, train_stage, turns
+from ascpipe.workers import ring_scheduler
+from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.train_stage import TrainStage
-from ascpipe.workers.turns import Look
 from tests.support import shared_steps
 from tests.support.pipeline_sim import Sim
 
@@ -28,21 +24,15 @@ class Pauses:
 
     def __init__(self, monkeypatch: Any) -> None:
         self.at: Callable[[str], None] = _go_on
-        self.is_alone: Callable[[], bool] = _never  #: does each table take the next step alone?
-        for module, names in ((train_stage, ("exchange_u32", "compare_exchange_u32", "store_release_i64",
-                                             "load_acquire_i64")), (cuts, ("exchange_i64", "load_acquire_i64")),
-                              (snapshots, ("exchange_i64", "load_acquire_i64")),
-                              (turns, ("store_words", "plan_frames", "touch_frames", "leave_frames"))):
+        for owner, names in ((RingView, ("store_word", "replace_word", "store_finished", "look")),
+                             (TableView, ("store", "load")),
+                             (ring_scheduler, ("store_words", "plan_frames", "touch_frames", "leave_frames"))):
             for name in names:
-                monkeypatch.setattr(module, name, self._around(getattr(module, name), name))
-        assign = self._half_way_of_assignment(turns.assign_frames)
-        monkeypatch.setattr(turns, "assign_frames", assign)
-        for name, action in shared_steps.ACTIONS.items():
-            monkeypatch.setattr(turns, name, shared_steps.left_alone(
-                getattr(turns, name), action, lambda: self.is_alone()))
+                monkeypatch.setattr(owner, name, self._around(getattr(owner, name), name))
+        assign = self._half_way_of_assignment(ring_scheduler.assign_frames)
+        monkeypatch.setattr(ring_scheduler, "assign_frames", assign)
         monkeypatch.setattr(snapshot, "keep_images", self._around(snapshot.keep_images, "images"))
-        monkeypatch.setattr(RingView, "look", self._around(RingView.look, "look"))
-        monkeypatch.setattr(Look, "next_actions", self._around(Look.next_actions, "look"))
+        monkeypatch.setattr(RingScheduler, "_look", self._around(RingScheduler._look, "look"))
         monkeypatch.setattr(PartView, "__setitem__", self._around(PartView.__setitem__, "field"))
         monkeypatch.setattr(Table, "assign", self._half_way(Table.assign))
         monkeypatch.setattr(table_module, "evict_entries", self._half_way_of_eviction(table_module.evict_entries))
@@ -64,13 +54,13 @@ class Pauses:
 
         return call
 
-    def _half_way_of_assignment(self, assign: Callable[..., int]) -> Callable[..., int]:
-        def call(*args: Any) -> int:
+    def _half_way_of_assignment(self, assign: Callable[..., Tuple[int, int]]) -> Callable[..., Tuple[int, int]]:
+        def call(*args: Any) -> Tuple[int, int]:
             if shared_steps.is_due(args[-1], RETIRE):
                 shared_steps.assign_halves(*args)
                 self.at("half-way of retire")
             done = assign(*args)
-            if done:
+            if done[0]:
                 self.at("after retire")
             return done
 
@@ -86,19 +76,20 @@ class Pauses:
 
     def _half_way_of_emptying(self, empty: Callable[[Table], None]) -> Callable[[Table], None]:
         def call(table: Table) -> None:
-            table._truth.entries32[:table._header["entries_used"] // 2, STATE] = FREE
+            table._truth.entries["state"][:table._header["entries_used"] // 2] = FREE
             self.at("half-way of emptying")
             empty(table)
             self.at("after empty")
 
         return call
 
-    def _half_way(self, retire: Callable[[Table, Record, int], None]) -> Callable[[Table, Record, int], None]:
-        def call(table: Table, record: Record, ticket: int) -> None:
-            half = len(record.held) // 2
-            retire(table, dataclasses.replace(record, held=record.held[:half]), ticket)
+    def _half_way(self, retire: Callable[[Table, Pending, int], None]) -> Callable[[Table, Pending, int], None]:
+        def call(table: Table, done: Pending, ticket: int) -> None:
+            half = done.record._replace(held=done.record.held[:len(done.record.held) // 2])
+            half = half._replace(move_in=half.move_in[half.move_in < len(half.held)])
+            retire(table, done._replace(record=half), ticket)
             self.at("half-way of retire")
-            retire(table, record, ticket)
+            retire(table, done, ticket)
             self.at("after retire")
 
         return call
@@ -107,7 +98,7 @@ class Pauses:
 class _Header:
     """The TABLE fields of a segment; the stores are places of ``pauses``."""
 
-    def __init__(self, pauses: Pauses, fields: np.ndarray) -> None:
+    def __init__(self, pauses: Pauses, fields: Any) -> None:
         self._pauses, self._fields = pauses, fields
 
     def __getitem__(self, name: str) -> Any:
@@ -117,10 +108,6 @@ class _Header:
         self._pauses.at("before " + name)
         self._fields[name] = value
         self._pauses.at("after " + name)
-
-
-def _never() -> bool:
-    return False
 
 
 def _go_on(name: str) -> None:

@@ -127,7 +127,7 @@ class ProcessSim(Sim):
                     part = pump.ring.part(batch.number, index)
                     n = part["unique_count"]
                     answers.append(dict(zip(part.array("unique", n).tolist(), part.array("slots", n).tolist())))
-                pump.ring.words[pump.ring.word_index(index, batch.number)] = after
+                pump.ring.store_word(batch.number, index, after)
         pump.frame(batch.number)["closed"] = 1
         self.ring_all()
         return answers

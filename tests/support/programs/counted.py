@@ -82,8 +82,8 @@ def trained_counts(number: int) -> Dict[int, int]:
     """key -> occurrences, as shared memory says after ``size()`` has waited for the truth."""
     view = table_view(number)
     used = int(view.header["entries_used"])
-    rows = np.flatnonzero(view.entries32[:used, 9] == TRAINED)
-    return {int(view.entries[row, 0]): int(view.entries[row, 1]) for row in rows}
+    trained = view.entries[:used][view.entries["state"][:used] == TRAINED]
+    return dict(zip(trained["key"].tolist(), trained["count"].tolist()))
 
 
 def table_view(number: int) -> TableView:

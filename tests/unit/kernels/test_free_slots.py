@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import free_slots
-from ascpipe.kernels.free_slots import FreeSlots
 from tests.reference import free_slots as reference
 
 # one word, its neighbours, one word more than a level of summaries covers
@@ -112,29 +111,3 @@ def test_a_slot_of_no_table_is_refused_by_its_index(slot):
     pair.lowest(10)
     slots = np.array([3, slot, 4], np.int32)
     assert free_slots.release_slots(slots, 100, pair.words) == 1
-
-
-def test_object_counts_what_is_free():
-    free = FreeSlots(100)
-    out = np.zeros(30, np.int32)
-    free.take_lowest(out)
-    assert (out.tolist(), free.count) == (list(range(30)), 70)
-    free.release(np.array([7, 3], np.int32))
-    assert free.count == 72
-    free.take_lowest(out[:3])
-    assert out[:3].tolist() == [3, 7, 30]
-    entries = np.full(100, -1, np.int32)
-    entries[:98] = 5
-    free.rebuild(entries)
-    free.take_lowest(out[:2])
-    assert (out[:2].tolist(), free.count) == ([98, 99], 0)
-
-
-def test_object_refuses_what_it_does_not_have():
-    free = FreeSlots(3)
-    with pytest.raises(ValueError, match="4 slots wanted, 3 are free"):
-        free.take_lowest(np.zeros(4, np.int32))
-    free.take_lowest(np.zeros(2, np.int32))
-    with pytest.raises(ValueError, match="slot 2 at index 1 is free already"):
-        free.release(np.array([1, 2], np.int32))
-    assert free.count == 2

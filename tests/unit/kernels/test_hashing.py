@@ -102,3 +102,9 @@ def test_sum_wraps_at_64_bits(a, b):
 @example(1)
 def test_lowest_bit_equals_the_reference(word):
     assert int(bits.lowest_bit(np.uint64(word))) == reference_bits.lowest_bit(word)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**62))
+def test_the_bit_of_a_frame_equals_the_reference(number):
+    assert int(bits.frame_bit(number)) == reference_bits.frame_bit(number)

@@ -5,9 +5,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import index
-from ascpipe.kernels.entry import INT64_COLUMNS, KEY, STATE
 from ascpipe.kernels.hashing import spread_of
+from ascpipe.kernels.records import LINE
+from ascpipe.layout.structs import ENTRY
 from ascpipe.layout.words import FREE, TRAINED
+from ascpipe.tables import key_index
 from tests.reference import index as reference
 
 CAPACITY = 16
@@ -24,16 +26,15 @@ class Pair:
     """An index and its twin, always used together."""
 
     def __init__(self, capacity=CAPACITY, spread=SPREAD):
-        made = index.KeyIndex(spread, capacity)
         self.spread = spread
-        self.lines, self.lines32 = made.lines, made.lines32
+        self.lines = key_index.KeyIndex(spread, capacity).lines
         self.free = np.arange(capacity, dtype=np.int32)[::-1].copy()  # the lowest on top
         self.free_count = np.array([capacity], np.int64)
         self.twin = {}
 
     def find(self, keys):
         out = np.zeros(len(keys), np.int32)
-        missing = index.find_keys(int64(keys), len(keys), self.lines, self.lines32, self.spread, out)
+        missing = index.find_keys(int64(keys), len(keys), self.lines, self.spread, out)
         assert (missing, out.tolist()) == reference.find_keys(keys, self.twin)
         return out.tolist()
 
@@ -50,13 +51,13 @@ class Pair:
 
     def remove(self, keys):
         given_back = [self.twin[key] for key in dict.fromkeys(keys) if key in self.twin]
-        removed = index.remove_keys(int64(keys), len(keys), self.lines, self.lines32, self.spread)
+        removed = index.remove_keys(int64(keys), len(keys), self.lines, self.spread)
         assert removed == reference.remove_keys(keys, self.twin) == len(given_back)
         self.free[self.free_count[0]:self.free_count[0] + removed] = given_back
         self.free_count[0] += removed
 
     def insert(self, key, entry):
-        before = index.insert_key(key, entry, self.lines, self.lines32, self.spread)
+        before = index.insert_key(key, entry, self.lines, self.spread)
         assert before == reference.insert_key(key, entry, self.twin)
 
     def check(self):
@@ -67,8 +68,7 @@ class Pair:
 
     def content(self):
         """(key, entry) of each place that is used, by line."""
-        return [list(zip(keys[:words[15]].tolist(), words[10:10 + words[15]].tolist()))
-                for keys, words in zip(self.lines.reshape(-1, 8), self.lines32.reshape(-1, 16))]
+        return [list(zip(line["keys"][:line["count"]].tolist(), line["entries"].tolist())) for line in self.lines]
 
     def by_line(self):
         """By line."""
@@ -94,7 +94,7 @@ def colliding(count, lines):
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 12), st.integers(0, 2**64 - 1))
 def test_the_home_line_of_a_key_equals_the_reference(key, bits, seed):
     spread = spread_of(seed)
-    assert int(index.home_line(key, np.zeros(8 << bits, np.int64), spread)) == reference.home_line(
+    assert int(index.home_line(key, np.zeros(1 << bits, LINE), spread)) == reference.home_line(
         key, 1 << bits, spread)
 
 
@@ -190,19 +190,16 @@ def test_rebuilt_index_holds_the_live_entries_and_nothing_else(entries):
     pair = Pair()
     pair.claim([7, 1, -1])
     live = [live for _, live in entries]
-    held = index.rebuild_index(len(entries), *table_of([key for key, _ in entries], live), pair.lines, pair.lines32,
-                               SPREAD)
+    held = index.rebuild_index(len(entries), table_of([key for key, _ in entries], live), pair.lines, SPREAD)
     assert held == reference.rebuild_index([key for key, _ in entries], live, pair.twin)
     pair.check()
 
 
 def table_of(keys, live):
-    """The entries of a table, as kernels see them; one that is never to be read follows."""
-    entries = np.full((len(keys) + 1, INT64_COLUMNS), -99, np.int64)
-    entries[:-1, KEY] = keys
-    entries32 = entries.view(np.int32)
-    entries32[:-1, STATE] = np.where(live, TRAINED, FREE)
-    return entries, entries32
+    """The entries of a table; one that is never to be read follows."""
+    entries = np.full(6 * (len(keys) + 1), -99, np.int64).view(ENTRY)
+    entries["key"][:-1], entries["state"][:-1] = keys, np.where(live, TRAINED, FREE)
+    return entries
 
 
 def test_place_of_a_key_is_where_its_chain_ends():
@@ -211,7 +208,7 @@ def test_place_of_a_key_is_where_its_chain_ends():
     pair.claim(keys[:7])
     last = len(pair.by_line()) - 1
     for key in keys:
-        assert index.find_place(key, np.uint64(last), pair.lines, pair.lines32) == reference.find_place(
+        assert index.find_place(key, np.uint64(last), pair.lines) == reference.find_place(
             key, last, pair.by_line())
 
 
@@ -235,7 +232,7 @@ def test_keys_that_were_made_to_meet_in_one_line_are_as_random_ones_for_another_
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 7, 11, 12, 1000, 983040, 15 * 2**20 // 4, 2**26])
 def test_an_index_for_so_many_keys_is_at_most_three_quarters_full_and_not_twice_too_large(count):
-    lines = index.lines_for(count)
+    lines = key_index.lines_for(count)
     assert lines & lines - 1 == 0
     assert 4 * count <= 15 * lines
     assert lines == 1 or 8 * count > 15 * lines
@@ -243,10 +240,10 @@ def test_an_index_for_so_many_keys_is_at_most_three_quarters_full_and_not_twice_
 
 def test_each_line_of_an_index_is_a_cache_line():
     for count in (0, 5, 100, 10**5):
-        made = index.KeyIndex(SPREAD, count)
+        made = key_index.KeyIndex(SPREAD, count)
         assert made.lines.ctypes.data % 64 == 0
-        assert len(made.lines) == 8 * index.lines_for(count)
-        assert np.shares_memory(made.lines, made.lines32)
+        assert LINE.itemsize == 64
+        assert len(made.lines) == key_index.lines_for(count)
 
 
 @settings(deadline=None)
@@ -254,10 +251,11 @@ def test_each_line_of_an_index_is_a_cache_line():
 def test_a_grown_index_holds_the_same_keys_and_leaves_the_old_one_alone(keys):
     pair = Pair(64)
     pair.claim(keys)
-    old = (pair.lines.copy(), pair.lines32.copy())
-    pair.lines = np.full(4 * len(pair.lines), 5, np.int64)
-    pair.lines32 = pair.lines.view(np.int32)
-    held = index.grow_index(old[0], old[1], pair.lines, pair.lines32, SPREAD)
+    old = pair.lines.copy()
+    pair.lines = np.full(4 * 8 * len(pair.lines), 5, np.int64).view(LINE)
+    before = old.copy()
+    held = index.grow_index(old, pair.lines, SPREAD)
+    assert old.tobytes() == before.tobytes()
     assert (held, pair.twin) == reference.grow_index(pair.twin)
     pair.check()
 
@@ -267,12 +265,12 @@ class Growing(Pair):
 
     def __init__(self):
         super().__init__(2000)
-        self.index = index.KeyIndex(SPREAD)
-        self.lines, self.lines32 = self.index.lines, self.index.lines32
+        self.index = key_index.KeyIndex(SPREAD)
+        self.lines = self.index.lines
 
     def claim(self, keys):
         self.index.reserve(len(self.twin) + len(keys))
-        self.lines, self.lines32 = self.index.lines, self.index.lines32
+        self.lines = self.index.lines
         return super().claim(keys)
 
 
@@ -291,7 +289,7 @@ def test_an_index_that_grows_as_keys_come_equals_a_dictionary():
 
 
 def test_growth_takes_less_than_54_bytes_per_key_while_old_and_new_are_alive():
-    held = index.KeyIndex(SPREAD, 10**6)
+    held = key_index.KeyIndex(SPREAD, 10**6)
     count = held.limit + 1
     before = held.nbytes
     held.reserve(held.limit)
@@ -301,27 +299,27 @@ def test_growth_takes_less_than_54_bytes_per_key_while_old_and_new_are_alive():
 
 
 def test_an_index_holds_as_many_keys_as_it_reserved_without_growing():
-    held = index.KeyIndex(SPREAD, 900)
+    held = key_index.KeyIndex(SPREAD, 900)
     lines = held.lines
     held.reserve(960)
     assert held.lines is lines
     for key in range(960):
-        index.insert_key(key, key, held.lines, held.lines32, SPREAD)
+        index.insert_key(key, key, held.lines, SPREAD)
     held.reserve(961)
     assert held.lines is not lines
     out = np.zeros(960, np.int32)
-    assert held.find(np.arange(960), out) == 0
+    assert index.find_keys(np.arange(960), 960, held.lines, SPREAD, out) == 0
     assert out.tolist() == list(range(960))
 
 
 def test_a_rebuilt_index_grows_as_needed_and_forgets_the_rest():
-    held = index.KeyIndex(SPREAD)
-    index.insert_key(-5, 1, held.lines, held.lines32, SPREAD)
+    held = key_index.KeyIndex(SPREAD)
+    index.insert_key(-5, 1, held.lines, SPREAD)
     keys, live = np.arange(300) * 7, np.arange(300) % 3 > 0
-    assert held.rebuild(200, 300, *table_of(keys, live)) == 200
+    assert held.rebuild(200, 300, table_of(keys, live)) == 200
     assert held.limit >= 200
     out = np.zeros(301, np.int32)
-    held.find(np.append(keys, -5), out)
+    index.find_keys(np.append(keys, -5), 301, held.lines, SPREAD, out)
     assert out.tolist() == [entry if entry % 3 else -1 for entry in range(300)] + [-1]
     keys[1] = keys[2]
-    assert held.rebuild(200, 300, *table_of(keys, live)) == 199
+    assert held.rebuild(200, 300, table_of(keys, live)) == 199

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import next_action as kernel
+from ascpipe.kernels.records import TURN
 from ascpipe.layout.words import ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
 from tests.reference import next_action as reference
 
@@ -17,10 +18,24 @@ def arrays(frames):
     return [np.array(column, np.int64) for column in columns]
 
 
-def choose(frames, look_ahead=32, plan_ahead=2, wanted=-1, cut_asked=False, touch_blocked=False):
-    words, closed, trained = arrays(frames)
-    return kernel.next_train_action(words, closed, trained, len(frames), look_ahead, plan_ahead, wanted, cut_asked,
-                                    touch_blocked)
+def turns_of(*tables):
+    """TURN[tables], of (frames, wanted, cut asked, blocked, is loading) each; the head is frame 100."""
+    turns = np.zeros(len(tables), TURN)
+    for turn, (frames, *seen) in zip(turns, tables):
+        turn["head"], turn["count"] = 100, len(frames)
+        turn["wanted"], turn["cut_asked"], turn["touch_blocked"], turn["is_loading"] = seen
+        for field, column in zip(("words", "closed", "trained"), arrays(frames)):
+            turn[field] = -9
+            turn[field][:len(frames)] = column
+    return turns
+
+
+def turn_of(frames, wanted=-1, cut_asked=False, touch_blocked=False):
+    return turns_of((frames, wanted, cut_asked, touch_blocked, False))[0]
+
+
+def choose(frames, look_ahead=32, plan_ahead=2, **seen):
+    return kernel.next_train_action(turn_of(frames, **seen), look_ahead, plan_ahead)
 
 
 @settings(deadline=None, max_examples=500)
@@ -28,24 +43,19 @@ def choose(frames, look_ahead=32, plan_ahead=2, wanted=-1, cut_asked=False, touc
 def test_the_training_action_is_the_references(frames, look_ahead, plan_ahead, wanted, cut_asked, touch_blocked):
     expected = reference.next_train_action(*arrays(frames), len(frames), look_ahead, plan_ahead, wanted, cut_asked,
                                            touch_blocked)
-    assert choose(frames, look_ahead, plan_ahead, wanted, cut_asked, touch_blocked) == expected
+    assert choose(frames, look_ahead, plan_ahead, wanted=wanted, cut_asked=cut_asked,
+                  touch_blocked=touch_blocked) == expected
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(FRAMES, st.integers(-1, 9), st.booleans(), st.booleans(), st.booleans()), max_size=4),
        st.integers(0, 3), st.integers(1, 3))
 def test_the_training_actions_of_all_tables_are_those_of_each(tables, look_ahead, plan_ahead):
-    n = len(tables)
-    states, flags = np.full((n, 3, 64), -9, np.int64), np.zeros((n, kernel.FLAGS), np.bool_)
-    counts, wanted, actions, places = np.zeros((4, n), np.int64)
-    for i, (frames, asked, *said) in enumerate(tables):
-        counts[i], wanted[i], flags[i] = len(frames), asked, said
-        for state, column in zip(states[i], arrays(frames)):
-            state[:len(frames)] = column
-    ready = kernel.next_train_actions(states, counts, look_ahead, plan_ahead, wanted, flags, actions, places)
+    turns = turns_of(*tables)
+    ready = kernel.next_train_actions(turns, look_ahead, plan_ahead)
     expected = reference.next_train_actions([(*arrays(frames), *rest) for frames, *rest in tables], look_ahead,
                                             plan_ahead)
-    assert list(zip(actions.tolist(), places.tolist())) == expected
+    assert list(zip(turns["action"].tolist(), (turns["number"] - 100).tolist())) == expected
     assert ready == sum(action != kernel.NOTHING for action, _ in expected)
 
 
@@ -53,14 +63,14 @@ def test_the_training_actions_of_all_tables_are_those_of_each(tables, look_ahead
 @given(EVAL_FRAMES, st.booleans())
 def test_the_evaluation_action_is_the_references(frames, readable):
     words, closed, _ = arrays(frames)
-    assert kernel.next_eval_action(words, closed, len(frames), readable) == reference.next_eval_action(
+    assert kernel.next_eval_action(turn_of(frames), readable) == reference.next_eval_action(
         words, closed, len(frames), readable)
 
 
 @settings(deadline=None)
 @given(FRAMES)
 def test_readers_wait_exactly_as_the_reference_says(frames):
-    assert kernel.is_readable(*arrays(frames), len(frames)) == reference.is_readable(*arrays(frames), len(frames))
+    assert kernel.is_readable(turn_of(frames)) == reference.is_readable(*arrays(frames), len(frames))
 
 
 OPEN, CLOSED = (False, False), (True, False)
@@ -90,5 +100,4 @@ def test_a_wanted_frame_is_planned_although_input_is_untouched():
 
 
 def test_a_closed_question_is_released_without_an_answer():
-    words, closed, _ = arrays([(ASKED, True, False)])
-    assert kernel.next_eval_action(words, closed, 1, True) == (kernel.RELEASE, 0)
+    assert kernel.next_eval_action(turn_of([(ASKED, True, False)]), True) == (kernel.RELEASE, 0)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ascpipe.kernels import unique
 from ascpipe.kernels.hashing import home_cells, spread_of
+from ascpipe.kernels.records import Dedup
 from tests.reference import unique as reference
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -19,7 +20,8 @@ def run_kernel(keys, garbage=-1, seed=1):
     n = len(keys)
     out_unique, cells = np.full(n, garbage, np.int64), np.full(unique.scratch_cells(n), garbage, np.int32)
     restore, occurrences = np.full(n, garbage, np.int32), np.full(n, garbage, np.int32)
-    count = unique.unique_keys(np.array(keys, np.int64), out_unique, restore, occurrences, cells, spread_of(seed))
+    dedup = Dedup(np.array(keys, np.int64), out_unique, restore, occurrences, cells)
+    count = unique.unique_keys(dedup, spread_of(seed))
     return out_unique[:count].tolist(), restore.tolist(), occurrences[:count].tolist()
 
 
@@ -73,7 +75,7 @@ def looks(keys, seed):
     """Cells that are looked at until all of different keys have one: each key stands where its search has ended."""
     n, cells, spread = len(keys), np.zeros(unique.scratch_cells(len(keys)), np.int32), spread_of(seed)
     found, restore, occurrences = np.zeros(n, np.int64), np.zeros(n, np.int32), np.zeros(n, np.int32)
-    assert unique.unique_keys(keys, found, restore, occurrences, cells, spread) == n
+    assert unique.unique_keys(Dedup(keys, found, restore, occurrences, cells), spread) == n
     (stands,) = np.nonzero(cells >= 0)
     home = homes(found[cells[stands]], len(cells).bit_length() - 1, spread)
     return int((1 + (stands - home) % len(cells)).sum())
@@ -114,7 +116,7 @@ def test_more_cells_than_needed_change_nothing():
     keys = [3, 1, 3, -1]
     out_unique, cells = np.zeros(4, np.int64), np.zeros(1000, np.int32)
     restore, occurrences = np.zeros(4, np.int32), np.zeros(4, np.int32)
-    assert unique.unique_keys(np.array(keys, np.int64), out_unique, restore, occurrences, cells, SPREAD) == 3
+    assert unique.unique_keys(Dedup(np.array(keys, np.int64), out_unique, restore, occurrences, cells), SPREAD) == 3
     assert restore.tolist() == [0, 1, 0, 2]
 
 
@@ -123,41 +125,3 @@ def test_scratch_is_a_power_of_two_of_at_least_twice_the_batch(n):
     cells = unique.scratch_cells(n)
     assert cells & cells - 1 == 0
     assert 2 * n <= cells <= max(1, 4 * n)
-
-
-def run_parts(batches, scratch_for=None):
-    """One memory holds all arrays of all parts, with a guard of 8 bytes after each; it must stay as it is."""
-    guard, position, guards = 0x5A5A5A5A5A5A5A5A, 0, []
-    parts = np.zeros((len(batches), unique.PART_COLUMNS), np.int64)
-    sizes = {unique.IDS: 8, unique.UNIQUE: 8, unique.RESTORE: 4, unique.OCCURRENCES: 4}
-    for part, keys in zip(parts, batches):
-        part[unique.ID_COUNT] = len(keys)
-        for column, size in sizes.items():
-            part[column] = position // size
-            guards.append(position // 8 + (len(keys) * size + 7) // 8)
-            position = 8 * guards[-1] + 8
-    i64 = np.zeros(position // 8, np.int64)
-    i32 = i64.view(np.int32)
-    i64[guards] = guard
-    for part, keys in zip(parts, batches):
-        i64[part[unique.IDS]:part[unique.IDS] + len(keys)] = keys
-    largest = max([len(keys) for keys in batches], default=0)
-    total = unique.dedup_parts(i64, i32, parts, np.zeros(unique.scratch_cells(largest), np.int32), SPREAD)
-    assert (i64[guards] == guard).all()
-    assert total == parts[:, unique.UNIQUE_COUNT].sum()
-    results = []
-    for part, keys in zip(parts, batches):
-        n, count = len(keys), part[unique.UNIQUE_COUNT]
-        assert i64[part[unique.IDS]:][:n].tolist() == keys
-        results.append((i64[part[unique.UNIQUE]:][:count].tolist(), i32[part[unique.RESTORE]:][:n].tolist(),
-                        i32[part[unique.OCCURRENCES]:][:count].tolist()))
-    return results
-
-
-@settings(deadline=None)
-@given(st.lists(BATCHES, max_size=4))
-@example([])
-@example([[], [1], []])
-@example([[3] * 9, EXTREMES, list(range(100))])
-def test_parts_of_a_frame_are_deduplicated_each_for_itself(batches):
-    assert run_parts(batches) == reference.dedup_parts(batches)

@@ -5,7 +5,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import victims
-from ascpipe.kernels.victims import BLOCK, COARSE, FINE, VictimOrder
+from ascpipe.kernels.records import NODE, ORDER, Victims
+from ascpipe.kernels.victims import BLOCK, BUCKETS, COARSE, FINE
 from tests.reference import victims as reference
 
 ROWS = 40
@@ -20,11 +21,39 @@ STEPS = st.lists(st.one_of(
     st.tuples(st.just("pass"), st.sampled_from([1, 2, 100, BLOCK, FINE - 1, FINE, 3 * FINE]), st.none())), max_size=25)
 
 
+class Order:
+    """An order of any contents before ``clear``; its arrays are as kernels take them."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.victims = Victims(np.full(1, 7, np.int64).repeat(ORDER.itemsize // 8).view(ORDER),
+                               np.full(4 * (rows + BUCKETS), 7, np.int32).view(NODE),
+                               np.empty(victims.scratch_cells(rows), np.int64))
+        self.nodes = self.victims.nodes
+        self.lists = (self.victims.order[0], self.nodes)
+        self.clear()
+
+    @property
+    def count(self):
+        return int(self.victims.order["count"][0])
+
+    def clear(self):
+        victims.clear_order(*self.lists)
+
+    def put(self, slots, scores):
+        victims.put_slots(slots, scores, *self.lists)
+
+    def take(self, n):
+        slots = np.empty(min(n, self.count), np.int32)
+        victims.take_least(slots, self.victims)
+        return slots
+
+
 class Pair:
     """An order and its twin, always used together; ``now`` is what scores are relative to."""
 
     def __init__(self, rows=ROWS):
-        self.order, self.twin, self.now = VictimOrder(rows), {}, 1
+        self.order, self.twin, self.now = Order(rows), {}, 1
 
     def put(self, slots, offsets):
         scores = [max(-(2**31), min(2**31 - 1, self.now + offsets[i % len(offsets)])) for i in range(len(slots))]
@@ -33,7 +62,7 @@ class Pair:
 
     def drop(self, slots, _=None):
         for slot in slots:
-            dropped = victims.drop_slot(slot, self.order.nodes, self.order.words, self.order.state)
+            dropped = victims.drop_slot(slot, *self.order.lists)
             assert dropped == reference.drop_slot(slot, self.twin)
 
     def take(self, n, _=None):
@@ -44,7 +73,7 @@ class Pair:
     def take_in(self, n):
         """As kernels do it, with places left over."""
         out = np.full(n, -7, np.int32)
-        taken = victims.take_least(out, self.order.nodes, self.order.words, self.order.state, self.order.scratch)
+        taken = victims.take_least(out, self.order.victims)
         assert out[:taken].tolist() == reference.take_least(n, self.twin)
         assert (out[taken:] == -7).all()
         return taken
@@ -52,7 +81,7 @@ class Pair:
     def check(self):
         assert self.order.count == len(self.twin)
         slots = self.order.nodes[:self.order.rows]
-        assert set(np.flatnonzero(slots[:, victims.PREVIOUS] >= 0)) == set(self.twin)
+        assert set(np.flatnonzero(slots["previous"] >= 0)) == set(self.twin)
 
 
 def int32(numbers):
@@ -156,8 +185,8 @@ def test_an_order_of_no_row_or_one_works(rows):
 
 
 def test_slots_are_put_and_dropped_one_by_one():
-    order, twin = VictimOrder(8), {}
-    lists = (order.nodes, order.words, order.state)
+    order, twin = Order(8), {}
+    lists = order.lists
     for slot, score in [(3, 10), (1, 10), (7, 2)]:
         victims.put_slot(slot, score, *lists)
         reference.put_slot(slot, score, twin)

@@ -3,28 +3,37 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ascpipe.kernels import free_homes as kernels
+from ascpipe.kernels.records import PLANNER
 from ascpipe.tables import lazy
-from ascpipe.tables.homes import FreeHomes
+from ascpipe.tables.homes import free_homes
+from tests.reference import free_homes as reference
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 12)), st.lists(st.integers(-1, 5)))
 def test_rows_are_given_lowest_first_whatever_was_given_back(used, actions):
-    homes, in_use, taken = FreeHomes(), set(used), []
-    homes.rebuild(np.array(used, np.int32))
+    planner = np.zeros(1, PLANNER)[0]
+    planner["home_high_water"], stack = free_homes(np.array(used, np.int32))
+    planner["free_homes"] = len(stack)
+    in_use, taken = set(used), []
     for n in actions:
         if n >= 0:
-            expected = [row for row in range(200) if row not in in_use][:n]
-            reach = homes.reach(n)
-            taken.append(homes.take(n))
-            assert taken[-1].tolist() == expected
-            assert homes.high_water == reach
-            assert reach >= max(in_use | set(expected), default=-1) + 1
+            expected = reference.take_homes(in_use, n)
+            reach = kernels.home_reach(planner, n)
+            assert reach == reference.home_reach(in_use | set(expected), int(planner["home_high_water"]))
+            homes, missing = np.full(7, -1, np.int32), np.random.RandomState(n).permutation(7)[:n].astype(np.int32)
+            kernels.take_homes(planner, stack, missing, homes)
+            assert homes[missing].tolist() == expected
+            assert planner["home_high_water"] == reach
+            taken.append((missing, homes))
             in_use |= set(expected)
         elif taken:
-            back = taken.pop()
-            homes.give_back(back)
-            in_use -= set(back.tolist())
+            missing, homes = taken.pop()
+            kernels.give_back_homes(planner, stack, missing, homes)
+            reference.give_back_homes(in_use, homes[missing].tolist())
+    assert reference.take_homes(in_use, 30) == np.concatenate([
+        stack[:planner["free_homes"]][::-1], planner["home_high_water"] + np.arange(30)])[:30].tolist()
 
 
 def test_an_array_for_all_entries_there_may_be_is_zero_and_takes_memory_as_it_is_written_to():

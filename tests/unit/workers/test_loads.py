@@ -13,8 +13,9 @@ from ascpipe.layout.words import (
     SLOT_HOME,
     SLOT_NONE,
 )
-from ascpipe.shm.ring import Place
-from ascpipe.workers.cuts import Bells, CutStage
+from ascpipe.shm.ring import TableInRing
+from ascpipe.workers.bells import Bells
+from ascpipe.workers.cuts import CutStage
 from ascpipe.workers.eval_stage import EvalStage
 from tests.support.pipeline_sim import Sim
 from tests.support.replayed_table import ReplayedTable
@@ -230,7 +231,7 @@ def test_a_table_that_is_in_no_training_stream_is_loaded_and_answers():
     sim = Sim([2], homes=[Home(6)])
     bells, table = Bells(lambda: None, lambda: None), ReplayedTable(sim, 0)
     stage = CutStage(sim.tables[0], table, bells)
-    evaluation = EvalStage(table.resolve, Place(sim.eval_pump.ring, 0), stage.is_readable, bells)
+    evaluation = EvalStage(table.resolve, TableInRing(sim.eval_pump.ring, 0), stage.is_readable, bells)
     sim.ask_load(0, SAVED)
     stage.step()
     question = sim.ask([5, 2])

@@ -17,7 +17,7 @@ def ring_of(tables, batches):
 
 def store(ring, table, *words):
     for number, word in enumerate(words):
-        ring.ring.words[ring.ring.word_index(table, number)] = word
+        ring.ring.store_word(number, table, word)
 
 
 def test_progress_is_the_newest_frame_that_any_table_has_brought_so_far():

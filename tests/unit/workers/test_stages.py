@@ -173,8 +173,7 @@ def test_a_dropped_frame_is_not_acknowledged_before_the_key_worker_is_through_wi
 def test_a_killed_key_workers_frame_is_deduped_by_another_one_after_the_reap():
     sim = Sim([8, 8])
     batch = sim.submit([1, 1, 2], [3])
-    place = sim.ring.claim_index(batch.number)
-    sim.ring.words[place] = 9  # killed after its claim
+    sim.pump.frame(batch.number)["claim"] = 9  # killed after its claim
     other = KeyStage(sim.ring, 10, [], sim.next_spread())
     assert other.step() == 0
     sim.pump.clear_claims(9)
@@ -195,7 +194,7 @@ def test_another_key_worker_leaves_alone_what_was_published_before_the_kill():
     other.step()
     part = sim.ring.part(batch.number, 0)
     part.array("unique", 2)[:] = (50, 60)  # would be written again
-    sim.ring.words[sim.ring.word_index(1, batch.number)] = SUBMITTED
+    sim.ring.store_word(batch.number, 1, SUBMITTED)
     sim.pump.clear_claims(10)
     assert KeyStage(sim.ring, 11, [], sim.next_spread()).step() == 1
     assert part.array("unique", 2).tolist() == [50, 60]

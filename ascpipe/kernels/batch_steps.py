@@ -1,0 +1,338 @@
+"""The steps of a batch in one table: touch, plan, assign, leave; and what undoes or repeats one.
+
+Each takes the table's PLANNER, which leads to its arrays.  A step that lacks something says what (LACKS_*) and has
+changed nothing: Python code provides it (``ascpipe.tables.table``), and the step is called again.
+``tests/reference/replay.py`` says in plain Python what a plan is.
+"""
+import numpy as np
+
+from ascpipe.kernels.bits import frame_bit
+from ascpipe.kernels.door import entry, inner
+from ascpipe.kernels.free_homes import give_back_homes, home_reach, take_homes
+from ascpipe.kernels.free_slots import release_slots, take_lowest_slots
+from ascpipe.kernels.index import find_keys, remove_keys
+from ascpipe.kernels.memory import array_at
+from ascpipe.kernels.plan import place_missing
+from ascpipe.kernels.planner_memory import (
+    entries_of,
+    free_entries_of,
+    free_homes_of,
+    header_of,
+    lines_of,
+    slot_entries_of,
+    slot_owners_of,
+    slot_words_of,
+    spread_in,
+    view_of,
+)
+from ascpipe.kernels.records import LINE_KEYS, Rules
+from ascpipe.kernels.retire import assign_keys, assign_outs
+from ascpipe.kernels.swaps import choose_victims, release
+from ascpipe.kernels.touch import leave_window, mark_window, name_keys
+from ascpipe.kernels.view import put_keys, put_outs, undo_changes
+from ascpipe.layout.structs import MAX_FRAMES
+from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
+
+# What a step lacks.
+LACKS_NOTHING = 0
+LACKS_SCRATCH = 1  #: for the keys of the frame
+LACKS_ENTRIES = 2  #: memory for entries, or room in the key index, for the frame's keys that have none
+LACKS_CHANGES = 3  #: room in the view's ring of changes
+LACKS_HOMES = 4  #: memory for home rows
+LACKS_VICTIMS = 5  #: memory for the victim order
+LACKS_IMAGES = 6  #: images of the entries that the record changes, for a snapshot
+
+_NONE = np.uint64(0)
+
+
+@entry("void(Planner, int64, int32[::1])")
+def take_into_window(planner, number, held):
+    """A frame's entries are found: keep them while it is in the window.
+
+    Args:
+        planner: of the table.
+        number: of the frame.
+        held: int32[n]; its entry numbers, in memory that stays until the frame is left.
+    """
+    bit = frame_bit(number)
+    mark_window(held, view_of(planner).rows, bit)
+    position = number % MAX_FRAMES
+    planner["held_at"][position] = held.ctypes.data
+    planner["held_count"][position] = held.shape[0]
+    planner["newest"] = number
+    planner["touched"] |= bit
+    planner["unplanned"] |= bit
+
+
+@entry("void(Planner)")
+def clear_window(planner):
+    """Take every frame out of the window, and its bit off its entries."""
+    rows = view_of(planner).rows
+    for position in range(MAX_FRAMES):
+        if planner["touched"] & frame_bit(position) != _NONE:
+            held = array_at(planner["held_at"][position], planner["held_count"][position], np.int32)
+            for i in range(held.shape[0]):
+                rows[held[i]]["mask"] = _NONE
+    planner["touched"] = _NONE
+    planner["unplanned"] = _NONE
+
+
+@inner("int64(Planner, int64, int64[::1], int32[::1])")
+def touch(planner, number, unique, out_held):
+    """Find or name the entries of a frame's keys and keep them while it is in the window.
+
+    Args:
+        planner: of the table; receives how many keys have no entry yet.
+        number: of the frame.
+        unique: int64[n]; distinct keys.
+        out_held: int32[n]; receives the entry numbers, in memory that stays until the frame is left.
+
+    Returns:
+        LACKS_NOTHING, or LACKS_SCRATCH, LACKS_ENTRIES.
+    """
+    n = unique.shape[0]
+    if n > planner["scratch_room"]:
+        return LACKS_SCRATCH
+    lines = lines_of(planner)
+    missing = planner["missing"] = find_keys(unique, n, lines, spread_in(planner), out_held)
+    if missing:
+        header = header_of(planner)
+        used, free = header["entries_used"], planner["free_entries"]
+        reach = used + max(np.int64(0), missing - free)
+        limit = 3 * LINE_KEYS * lines.shape[0] // 4
+        if reach > header["entries_ready"] or used - free + missing > limit:
+            return LACKS_ENTRIES
+        if reach > used:
+            header["entries_used"] = reach  # before their state is stored
+        name_keys(planner, unique, used, lines, entries_of(planner), view_of(planner).rows, free_entries_of(planner),
+                  out_held)
+    take_into_window(planner, number, out_held)
+    return LACKS_NOTHING
+
+
+@entry("Rules(Planner, int64)")
+def rules_of(planner, sequence):
+    """What holds for a table and a batch; ``sequence`` is the ticket's."""
+    header = header_of(planner)
+    threshold = header["access_threshold"]
+    counts = threshold < 0 or header["counting"] != 0
+    has_homes, has_slots = planner["home_rows"] > 0, planner["device_rows"] > 0
+    return Rules(np.int64(has_homes), np.int64(has_slots), threshold,
+                 header["faae_coefficient"] if counts else np.int64(0),
+                 np.int64(sequence) if has_homes and has_slots else np.int64(-1))
+
+
+@inner("UniTuple(int64, 2)(Planner, int64[::1])")
+def missing_entries(planner, unique):
+    """(status, need) of a batch whose keys found no entries, int64[n]; there is scratch for them."""
+    n = unique.shape[0]
+    unknown = find_keys(unique, n, lines_of(planner), spread_in(planner), array_at(planner["scratch_at"], n, np.int32))
+    in_use = header_of(planner)["entries_used"] - planner["free_entries"]
+    if in_use + unknown <= planner["capacity"]:
+        return PLAN_NO_MEMORY, in_use + unknown
+    return PLAN_HOST_FULL if planner["home_rows"] > 0 else PLAN_TABLE_FULL, planner["rows"] + unknown
+
+
+@inner("UniTuple(int64, 2)(Planner, int64, int64, int64)")
+def fit(planner, admitted, fresh, loads):
+    """See whether a drafted record fits the table.
+
+    Args:
+        planner: of the table.
+        admitted, fresh, loads: of the record, as ``draft_record`` gives them.
+
+    Returns:
+        (status, how many rows the batch or the table needs).
+    """
+    rows = planner["rows"] + fresh
+    if planner["home_rows"] == 0:
+        return PLAN_OK if fresh <= planner["free_slots"] else PLAN_TABLE_FULL, rows
+    if planner["device_rows"] > 0 and admitted > planner["device_rows"]:
+        return PLAN_DEVICE_SMALL, admitted
+    if rows > planner["home_rows"]:
+        return PLAN_HOST_FULL, rows
+    if home_reach(planner, fresh) > header_of(planner)["homes_ready"] and planner["home_memory_ended"] != 0:
+        return PLAN_NO_MEMORY, rows
+    return PLAN_OK, rows
+
+
+@inner("int64(Planner, int64, int64)")
+def lacks_of(planner, fresh, loads):
+    """What a drafted record that fits lacks until it can be completed.
+
+    Args:
+        planner: of the table.
+        fresh, loads: of the record, as ``draft_record`` gives them.
+
+    Returns:
+        LACKS_NOTHING, or LACKS_HOMES, LACKS_VICTIMS.
+    """
+    if planner["home_rows"] == 0:
+        return LACKS_NOTHING
+    reach = home_reach(planner, fresh)
+    if reach > header_of(planner)["homes_ready"]:
+        planner["home_reach"] = reach
+        return LACKS_HOMES
+    if planner["device_rows"] > 0 and fresh + loads > planner["free_slots"] and planner["order_at"] == 0:
+        return LACKS_VICTIMS
+    return LACKS_NOTHING
+
+
+@inner("int64(Planner, int64, int64, Record)")
+def complete(planner, number, fresh, record):
+    """Give slots and home rows to the keys of a drafted record that fits: free slots first, then those of victims.
+
+    Args:
+        planner: of the table, which lacks nothing.
+        number: of the frame.
+        fresh: keys that move in without a row; they come first.
+        record: ``out_slots`` and ``out_entries`` have room for as many victims as rows that move in.
+
+    Returns:
+        How many victims there are.
+    """
+    move_in, outs = record.move_in, np.int64(0)
+    if planner["device_rows"] > 0:
+        m = np.int64(move_in.shape[0])
+        free = min(m, planner["free_slots"])
+        outs = m - free
+        slots = array_at(planner["scratch_at"], m, np.int32)
+        if outs > 0:
+            choose_victims(planner, number, record, record.out_slots[:outs])
+            owners = slot_owners_of(planner)
+            for i in range(outs):
+                slots[free + i] = record.out_slots[i]
+                record.out_entries[i] = owners[record.out_slots[i]]
+        take_lowest_slots(planner["device_rows"], slot_words_of(planner), slots[:free])
+        planner["free_slots"] -= free
+        place_missing(move_in, slots, record.slots)
+    if planner["home_rows"] > 0:
+        take_homes(planner, free_homes_of(planner), move_in[:fresh], record.homes)
+    return outs
+
+
+@inner("void(Planner, int64, Record, int64, int64)")
+def add_record(planner, number, record, rows, time):
+    """Count a record, which stands upon the view, among those that are pending.
+
+    Args:
+        planner: of the table.
+        number: of the frame.
+        record: of the frame.
+        rows, time: of the table after it.
+    """
+    if planner["slot_owners_at"] != 0:
+        owners = slot_owners_of(planner)
+        for i in range(record.move_in.shape[0]):
+            moved = record.move_in[i]
+            owners[record.slots[moved]] = record.held[moved]
+    planner["time_before"][number % MAX_FRAMES] = planner["time"]
+    planner["record_frame"][planner["next_record"] % MAX_FRAMES] = number
+    planner["next_record"] += 1
+    planner["rows"] = rows
+    planner["time"] = time
+
+
+@entry("void(Planner, int64, Record, int64, int64)")
+def put_on(planner, number, record, rows, time):
+    """Put a whole record upon the view; there is room for its changes.
+
+    Args:
+        planner: of the table.
+        number: of the frame, which is no longer to be planned.
+        record: of the frame.
+        rows, time: of the table after it.
+    """
+    view = view_of(planner)
+    put_outs(planner, view, record.out_entries, record.out_homes)
+    put_keys(planner, view, record)
+    add_record(planner, number, record, rows, time)
+
+
+@entry("void(Planner, int64, int32[::1])")
+def pass_by(planner, number, held):
+    """A frame is no longer one that is still to be planned: its rows may be victims of later plans.  Idempotent.
+
+    Args:
+        planner: of the table.
+        number: of the frame.
+        held: int32[n]; its entry numbers.
+    """
+    bit = frame_bit(number)
+    if planner["unplanned"] & bit != _NONE:
+        planner["unplanned"] &= ~bit
+        release(planner, held)
+
+
+@entry("void(Planner, int64, Record, int64)")
+def take_back(planner, number, record, fresh):
+    """Take the newest record off the view; the truth never knew it.  Its frame is to be planned again.
+
+    Args:
+        planner: of the table.
+        number: of the frame.
+        record: of the frame.
+        fresh: keys that moved in without a row.
+    """
+    undo_changes(planner, view_of(planner), np.int64(record.held.shape[0] + record.out_slots.shape[0]))
+    planner["next_record"] -= 1
+    planner["rows"] -= fresh
+    planner["time"] = planner["time_before"][number % MAX_FRAMES]
+    planner["unplanned"] |= frame_bit(number)
+    if planner["device_rows"] > 0:
+        taken = record.slots[record.move_in[:record.move_in.shape[0] - record.out_slots.shape[0]]]
+        released = release_slots(taken, planner["device_rows"], slot_words_of(planner))
+        planner["free_slots"] += released
+        if released < taken.shape[0]:
+            raise AssertionError("a slot that a record took is free")
+    if planner["home_rows"] > 0:
+        give_back_homes(planner, free_homes_of(planner), record.move_in[:fresh], record.homes)
+    if planner["slot_owners_at"] != 0:
+        owners = slot_owners_of(planner)
+        for i in range(record.move_in.shape[0]):
+            owners[record.slots[record.move_in[i]]] = -1
+        for i in range(record.out_slots.shape[0]):
+            owners[record.out_slots[i]] = record.out_entries[i]
+        release(planner, record.out_entries)
+
+
+@entry("void(Planner, Record, int64, int64)")
+def assign(planner, record, ticket, time):
+    """Assign a record to the truth.  Idempotent.
+
+    Args:
+        planner: of the table.
+        record: of the batch.
+        ticket: the batch.
+        time: of the table after it.
+    """
+    entries, slot_entries = entries_of(planner), slot_entries_of(planner)
+    assign_outs(record.out_slots, record.out_entries, entries, slot_entries)
+    assign_keys(record, ticket, time, entries, slot_entries)
+
+
+@inner("void(Planner, int64)")
+def forget(planner, n):
+    """Forget how to take back the oldest record, of n changes: it has been assigned."""
+    planner["oldest_change"] += n
+    planner["first_record"] += 1
+
+
+@entry("void(Planner, int64, int32[::1])")
+def leave(planner, number, held):
+    """Let go of a frame that has been retired; nothing happens if it is not in the window.
+
+    Args:
+        planner: of the table; there is scratch for the keys.
+        number: of the frame.
+        held: int32[n]; its entry numbers, in memory that is not reused before the call returns.
+    """
+    bit = frame_bit(number)
+    if planner["touched"] & bit == _NONE:
+        return
+    pass_by(planner, number, held)
+    freed_keys = array_at(planner["freed_keys_at"], planner["scratch_room"], np.int64)
+    freed = leave_window(planner, held, bit, view_of(planner).rows, entries_of(planner), freed_keys,
+                         free_entries_of(planner))
+    remove_keys(freed_keys, freed, lines_of(planner), spread_in(planner))
+    planner["touched"] &= ~bit

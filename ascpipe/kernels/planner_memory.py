@@ -1,0 +1,83 @@
+"""Where the arrays of a planner lie, for kernels.  Each of these is inlined."""
+import numpy as np
+from numba.extending import register_jitable
+
+from ascpipe.kernels.memory import array_at
+from ascpipe.kernels.records import CHANGE, LINE, NODE, ORDER, PLANNER, ROW, VICTIM_BUCKETS, Victims, View
+from ascpipe.layout.structs import ENTRY, TABLE
+
+
+@register_jitable
+def planner_at(address):
+    """The PLANNER at an address."""
+    return array_at(address, 1, PLANNER)[0]
+
+
+@register_jitable
+def header_of(planner):
+    """TABLE."""
+    return array_at(planner["header_at"], 1, TABLE)[0]
+
+
+@register_jitable
+def entries_of(planner):
+    """ENTRY[capacity]."""
+    return array_at(planner["entries_at"], planner["capacity"], ENTRY)
+
+
+@register_jitable
+def slot_entries_of(planner):
+    """int32[device rows]; of the truth."""
+    return array_at(planner["slot_entries_at"], planner["device_rows"], np.int32)
+
+
+@register_jitable
+def view_of(planner):
+    """The view."""
+    return View(array_at(planner["view_at"], planner["capacity"], ROW),
+                array_at(planner["changes_at"], planner["change_room"], CHANGE))
+
+
+@register_jitable
+def lines_of(planner):
+    """LINE[a power of two]; the key index."""
+    return array_at(planner["lines_at"], planner["line_count"], LINE)
+
+
+@register_jitable
+def spread_in(planner):
+    """Three numbers; of the key index."""
+    spread = planner["spread"]
+    return spread[0], spread[1], spread[2]
+
+
+@register_jitable
+def free_entries_of(planner):
+    """int32[capacity]; a stack."""
+    return array_at(planner["free_entries_at"], planner["capacity"], np.int32)
+
+
+@register_jitable
+def slot_words_of(planner):
+    """uint64[slot words]; the tree of free slots."""
+    return array_at(planner["slot_words_at"], planner["slot_words"], np.uint64)
+
+
+@register_jitable
+def free_homes_of(planner):
+    """int32[room]; a stack."""
+    return array_at(planner["free_homes_at"], planner["home_stack_room"], np.int32)
+
+
+@register_jitable
+def slot_owners_of(planner):
+    """int32[device rows]; of the view."""
+    return array_at(planner["slot_owners_at"], planner["device_rows"], np.int32)
+
+
+@register_jitable
+def victims_of(planner):
+    """The victim order."""
+    return Victims(array_at(planner["order_at"], 1, ORDER),
+                   array_at(planner["nodes_at"], planner["device_rows"] + VICTIM_BUCKETS, NODE),
+                   array_at(planner["order_scratch_at"], planner["order_scratch_room"], np.int64))

@@ -1,0 +1,265 @@
+"""The records that kernels take.
+
+Those of shared memory are ``ascpipe.layout.structs``.  Here stand the private ones of a table worker, the arrays that
+belong together, and how numba knows each.  A kernel names a field by ``record["field"]``, with the compiler and
+without; numba reads it from the record's address, so nothing is copied.
+"""
+from typing import Any, Dict, NamedTuple
+
+import numpy as np
+from numba import from_dtype, types
+
+from ascpipe.layout import structs
+from ascpipe.layout.structs import MAX_FRAMES
+
+LINE_KEYS = 5  #: keys in a line of the key index
+
+#: a line of the key index, which is a cache line
+LINE = np.dtype([
+    ("keys", "<i8", (LINE_KEYS,)),
+    ("entries", "<i4", (LINE_KEYS,)),
+    ("count", "<i4"),  # how many keys the line holds
+])
+
+#: a row of the view: what plans ask of an entry; see ``view``
+ROW = np.dtype([
+    ("mask", "<u8"),  # bit p is set while the frame at position p of the ring holds the entry
+    ("count", "<i8"),
+    ("slot", "<i4"),
+    ("home", "<i4"),
+    ("frequency", "<i4"),
+    ("unused", "<i4"),  # two rows share a cache line, none straddles two
+])
+
+#: what the row of an entry was before a record changed it; see ``view``
+CHANGE = np.dtype([
+    ("count", "<i8"),
+    ("slot", "<i4"),
+    ("home", "<i4"),
+    ("frequency", "<i4"),
+    ("entry", "<i4"),
+])
+
+#: a node of the lists of the victim order; see ``victims``
+NODE = np.dtype([
+    ("previous", "<i4"),  # -1 for a slot that is not in the order
+    ("next", "<i4"),
+    ("score", "<i4"),
+    ("unused", "<i4"),  # no node straddles two cache lines
+])
+
+VICTIM_BUCKETS = 4096 + 4096 + 1  #: fine, coarse, bottom; see ``victims``
+_BUCKET_WORDS = (VICTIM_BUCKETS + 63) // 64
+
+#: which buckets of the victim order hold slots, and where its rings begin; see ``victims``
+ORDER = np.dtype([
+    ("fine_base", "<i8"),  # a score, a multiple of BLOCK
+    ("coarse_base", "<i8"),  # a block, a multiple of 64
+    ("count", "<i8"),  # slots that are in
+    ("filled", "<u8", (_BUCKET_WORDS,)),  # bits of buckets that hold a slot
+    ("sorted", "<u8", (_BUCKET_WORDS,)),  # bits of buckets whose list is in order
+])
+
+#: what a table worker knows of one table beyond shared memory: numbers, and the addresses of its arrays
+PLANNER = np.dtype([
+    # what changes with each batch
+    ("rows", "<i8"),  # of the view: keys that have a row
+    ("time", "<i8"),  # of the view: greatest timestamp
+    ("free_entries", "<i8"),  # height of the stack of free entries
+    ("free_slots", "<i8"),
+    ("home_high_water", "<i8"),  # all home rows from here on are free
+    ("free_homes", "<i8"),  # height of the stack of free home rows below
+    ("oldest_change", "<i8"),  # numbers, which only grow, of the view's changes: the oldest one,
+    ("next_change", "<i8"),  # and the next one
+    ("touched", "<u8"),  # bits of the frames in the window
+    ("unplanned", "<u8"),  # bits of touched frames that are neither planned nor counted
+    ("newest", "<i8"),  # number of the newest frame of the window, while there is one
+    ("first_record", "<i8"),  # numbers, which only grow, of the records that are not retired: the oldest one,
+    ("next_record", "<i8"),  # and the next one
+    ("missing", "<i8"),  # keys of the frame that was touched last that had no entry
+    ("leaving", "<i8"),  # entries of the frame that is being retired; they stand in the scratch
+    # what a step must know of the moment
+    ("touch_blocked", "<i8"),  # 1 = the last touch found too few free entries, and none was freed since
+    ("is_loading", "<i8"),  # 1 = the table is granted to the trainer
+    ("has_images", "<i8"),  # 1 = a snapshot is on, or was until now: images are kept before a record is assigned
+    ("images_kept_for", "<i8"),  # number of the frame whose images are kept, -1 = none
+    ("home_reach", "<i8"),  # what ``home_high_water`` will be after the plan that lacks home rows
+    ("home_memory_ended", "<i8"),  # 1 = there is no memory for them
+    # sizes
+    ("capacity", "<i8"),  # entries at most
+    ("device_rows", "<i8"),
+    ("home_rows", "<i8"),  # at most, 0 = the table lives on the device alone
+    ("line_count", "<i8"),  # of the key index
+    ("change_room", "<i8"),  # changes that there is memory for, a power of two
+    ("slot_words", "<i8"),
+    ("home_stack_room", "<i8"),
+    ("scratch_room", "<i8"),  # keys
+    ("victims_filled", "<i8"),  # 1 = all slots that may be victims are in the order
+    # addresses; 0 = there is no such array
+    ("header_at", "<i8"),  # TABLE
+    ("entries_at", "<i8"),  # ENTRY[capacity]
+    ("slot_entries_at", "<i8"),  # int32[device_rows]: of the truth
+    ("view_at", "<i8"),  # ROW[capacity]
+    ("changes_at", "<i8"),  # CHANGE[change_room]
+    ("lines_at", "<i8"),  # LINE[line_count]
+    ("free_entries_at", "<i8"),  # int32[capacity]
+    ("slot_words_at", "<i8"),  # uint64[slot_words]
+    ("free_homes_at", "<i8"),  # int32[home_stack_room]
+    ("scratch_at", "<i8"),  # int32[scratch_room]
+    ("freed_keys_at", "<i8"),  # int64[scratch_room]
+    ("slot_owners_at", "<i8"),  # int32[device_rows]: of the view
+    ("order_at", "<i8"),  # ORDER
+    ("nodes_at", "<i8"),  # NODE[device_rows + VICTIM_BUCKETS]
+    ("order_scratch_at", "<i8"),  # int64[order_scratch_room]
+    ("order_scratch_room", "<i8"),
+    ("marks_at", "<i8"),  # uint8[device_rows], 0 between two calls
+    ("next_uses_at", "<i8"),  # uint8[device_rows]
+    ("spread", "<u8", (3,)),  # that the lines of keys depend on
+    # by position of the frame in the ring, ``number % MAX_FRAMES``
+    ("held_at", "<i8", (MAX_FRAMES,)),  # address of the entry numbers of each frame of the window
+    ("held_count", "<i8", (MAX_FRAMES,)),
+    ("time_before", "<i8", (MAX_FRAMES,)),  # ``time`` before the frame's record
+    ("record_frame", "<i8", (MAX_FRAMES,)),  # by number of the record: the frame
+])
+
+#: one table in its ring: what was seen of it and what it has to do next
+TURN = np.dtype([
+    ("planner_at", "<i8"),  # PLANNER of the table; 0 for a reader
+    ("column", "<i8"),  # of the table in the ring
+    ("head", "<i8"),  # number of the oldest frame
+    ("count", "<i8"),  # how many frames there are
+    ("wanted", "<i8"),  # index of the newest frame that a claim waits for, or -1
+    ("cut_asked", "<i8"),  # 1 = a change waits to be applied
+    ("touch_blocked", "<i8"),  # as the planner's, before the look
+    ("is_loading", "<i8"),  # as the planner's, before the look
+    ("action", "<i8"),  # what to do: see ``next_action``
+    ("number", "<i8"),  # the frame to do it with
+    ("lacks", "<i8"),  # what the action lacks: see ``batch_steps``
+    ("done", "<i8"),  # 1 = it was carried out
+    ("words", "<i8", (MAX_FRAMES,)),  # state of each frame, the oldest first
+    ("closed", "<i8", (MAX_FRAMES,)),  # 1 = nobody can train the frame any more
+    ("trained", "<i8", (MAX_FRAMES,)),  # 1 = some table claimed the frame
+])
+
+
+def _flat(struct: np.dtype) -> np.dtype:
+    """A struct in which the fields of an inner struct stand as its own."""
+    fields: Dict[str, Any] = {}
+    for name in struct.names:
+        kind, offset = struct.fields[name][:2]
+        if kind.names is None:
+            fields[name] = (kind, offset)
+        else:
+            fields.update({inner: (kind.fields[inner][0], offset + kind.fields[inner][1]) for inner in kind.names})
+    return np.dtype({"names": list(fields), "formats": [kind for kind, _ in fields.values()],
+                     "offsets": [offset for _, offset in fields.values()], "itemsize": struct.itemsize})
+
+
+IMAGE = _flat(structs.IMAGE)  #: numba reads no struct inside a struct in place
+
+
+class Record(NamedTuple):
+    """What a plan leads to: absolute values of entries, and the rows that move; arrays of one part of a frame.
+
+    Attributes:
+        held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; entry number
+            and absolute new values of each key; a slot or home row of -1 leaves what was there.
+        move_in: int32[m]; indexes of the keys that get a slot or a home row: first those whose rows are new,
+            then those whose rows come from home.
+        out_slots, out_entries, out_homes: int32[k]; victims; the last k of ``move_in`` get their slots.
+    """
+
+    held: np.ndarray
+    slots: np.ndarray
+    homes: np.ndarray
+    counts: np.ndarray
+    frequencies: np.ndarray
+    move_in: np.ndarray
+    out_slots: np.ndarray
+    out_entries: np.ndarray
+    out_homes: np.ndarray
+
+
+class Dedup(NamedTuple):
+    """The keys of a batch, and what becomes of them; see ``unique``.
+
+    Attributes:
+        keys: int64[n].
+        unique: int64[>= n]; its first items are the distinct keys in order of first appearance, the others undefined.
+        restore: int32[>= n]; the restore index: ``unique[restore[i]] == keys[i]``.
+        occurrences: int32[>= n]; how often each distinct key occurs.
+        cells: int32[>= scratch_cells(n)]; scratch, any contents.
+    """
+
+    keys: np.ndarray
+    unique: np.ndarray
+    restore: np.ndarray
+    occurrences: np.ndarray
+    cells: np.ndarray
+
+
+class View(NamedTuple):
+    """The view of a table; see ``view``.
+
+    Attributes:
+        rows: ROW[capacity]; by entry number.
+        changes: CHANGE[a power of two]; the ring of changes.
+    """
+
+    rows: np.ndarray
+    changes: np.ndarray
+
+
+class Victims(NamedTuple):
+    """The victim order of a table; see ``victims``.
+
+    Attributes:
+        order: ORDER[1]; numba keeps no record in a tuple.
+        nodes: NODE[rows + VICTIM_BUCKETS]; the lists.
+        scratch: int64[scratch_cells(rows)]; any contents.
+    """
+
+    order: np.ndarray
+    nodes: np.ndarray
+    scratch: np.ndarray
+
+
+class Rules(NamedTuple):
+    """What holds for a table and a batch.
+
+    Attributes:
+        has_homes: 1 = a key's row has its home row, 0 = it is on the device alone.
+        has_slots: 1 = rows are used on the device.
+        threshold: occurrences before a key gets a row; -1 = no admission.
+        coefficient: how much an occurrence counts now.
+        now: sequence number of the ticket, -1 = use is not scored.
+    """
+
+    has_homes: int
+    has_slots: int
+    threshold: int
+    coefficient: int
+    now: int
+
+
+def numba_types() -> Dict[str, Any]:
+    """The names that stand in signatures of kernels."""
+    return _TYPES
+
+
+def _types() -> Dict[str, Any]:
+    found = {name: from_dtype(kind) for name, kind in (
+        ("Ring", structs.RING), ("Frame", structs.FRAME), ("RingTable", structs.RING_TABLE), ("Part", structs.PART),
+        ("Table", structs.TABLE), ("Entry", structs.ENTRY), ("Image", IMAGE), ("Line", LINE), ("Row", ROW),
+        ("Change", CHANGE), ("Node", NODE), ("Order", ORDER), ("Planner", PLANNER), ("Turn", TURN))}
+    ints, longs = (types.Array(kind, 1, "C") for kind in (types.int32, types.int64))
+    found["View"] = types.NamedTuple((found["Row"][::1], found["Change"][::1]), View)
+    found["Victims"] = types.NamedTuple((found["Order"][::1], found["Node"][::1], longs), Victims)
+    found["Rules"] = types.NamedUniTuple(types.int64, len(Rules._fields), Rules)
+    found["Record"] = types.NamedTuple([longs if field == "counts" else ints for field in Record._fields], Record)
+    found["Dedup"] = types.NamedTuple((longs, longs, ints, ints, ints), Dedup)
+    found["Spread"] = types.UniTuple(types.uint64, 3)
+    return found
+
+
+_TYPES = _types()

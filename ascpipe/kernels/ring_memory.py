@@ -1,0 +1,67 @@
+"""Where things lie in a ring segment, uint8[bytes], for kernels.  Each of these is inlined."""
+import numpy as np
+from numba.extending import register_jitable
+
+from ascpipe.kernels.memory import array_at
+from ascpipe.kernels.records import Record
+from ascpipe.layout.structs import FRAME, MAX_FRAMES, PART, RING, RING_TABLE
+
+
+@register_jitable
+def start_of(memory):
+    """The address of a segment."""
+    return np.int64(memory.ctypes.data)
+
+
+@register_jitable
+def ring_of(memory):
+    """RING."""
+    return array_at(start_of(memory), 1, RING)[0]
+
+
+@register_jitable
+def frame_of(memory, number):
+    """FRAME of a number."""
+    return array_at(start_of(memory) + ring_of(memory)["frames_offset"], MAX_FRAMES, FRAME)[number % MAX_FRAMES]
+
+
+@register_jitable
+def table_of(memory, column):
+    """RING_TABLE of a column."""
+    ring = ring_of(memory)
+    return array_at(start_of(memory) + ring["tables_offset"], ring["table_count"], RING_TABLE)[column]
+
+
+@register_jitable
+def part_of(memory, frame, column):
+    """PART of a table in a frame."""
+    return array_at(start_of(memory) + frame["offset"], ring_of(memory)["table_count"], PART)[column]
+
+
+@register_jitable
+def ints_of(memory, frame, offset, n):
+    """int32[n] that begins at an offset of a frame."""
+    return array_at(start_of(memory) + frame["offset"] + offset, n, np.int32)
+
+
+@register_jitable
+def longs_of(memory, frame, offset, n):
+    """int64[n] that begins at an offset of a frame."""
+    return array_at(start_of(memory) + frame["offset"] + offset, n, np.int64)
+
+
+@register_jitable
+def record_of(memory, frame, part, keys, moves, outs):
+    """The record in a part: of so many keys, rows that move in, and victims."""
+    return Record(
+        ints_of(memory, frame, part["entries"], keys), ints_of(memory, frame, part["slots"], keys),
+        ints_of(memory, frame, part["homes"], keys), longs_of(memory, frame, part["counts"], keys),
+        ints_of(memory, frame, part["frequencies"], keys), ints_of(memory, frame, part["move_in"], moves),
+        ints_of(memory, frame, part["out_slots"], outs), ints_of(memory, frame, part["out_entries"], outs),
+        ints_of(memory, frame, part["out_homes"], outs))
+
+
+@register_jitable
+def published_record(memory, frame, part):
+    """The record that a part holds."""
+    return record_of(memory, frame, part, part["held"], part["fresh_count"] + part["load_count"], part["out_count"])

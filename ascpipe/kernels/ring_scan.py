@@ -1,0 +1,126 @@
+"""Looks at the frames of a ring, claims them for a key worker, deduplicates and publishes them.
+
+Each takes a ring segment, uint8[bytes].  The readable version is ``tests/reference/ring_scan.py``.
+"""
+import numpy as np
+
+from ascpipe.kernels.atomics import compare_exchange, load_acquire
+from ascpipe.kernels.door import entry
+from ascpipe.kernels.records import Dedup
+from ascpipe.kernels.ring_memory import frame_of, ints_of, longs_of, part_of, ring_of, table_of
+from ascpipe.kernels.unique import unique_keys
+from ascpipe.layout.structs import MAX_FRAMES
+from ascpipe.layout.words import DEDUPED, SUBMITTED
+
+
+@entry("void(uint8[::1], int64, Turn)")
+def look(memory, column, out_turn):
+    """Take a consistent look at all frames of a ring, for one table.
+
+    Args:
+        memory: the ring.
+        column: of the table in the ring.
+        out_turn: receives the number of the oldest frame, how many frames there are, the state of each, and which of
+            them a claim of the table waits for.
+    """
+    ring, table = ring_of(memory), table_of(memory, column)
+    words, closed, trained = out_turn["words"], out_turn["closed"], out_turn["trained"]
+    while True:
+        # the tail first: the ring may move on in between, and the other way round would see too many frames
+        tail = load_acquire(ring, "tail", 0)
+        head = load_acquire(ring, "head", 0)
+        count = min(tail - head, MAX_FRAMES)
+        for i in range(count):
+            frame = frame_of(memory, head + i)
+            # closed before the others: once a ticket is closed, no table claims it and `trained` is final
+            closed[i] = load_acquire(frame, "closed", 0)
+            words[i] = load_acquire(table, "words", (head + i) % MAX_FRAMES)
+            trained[i] = load_acquire(frame, "trained", 0)
+        # the pump moves the head before it fills a position anew, so an unmoved head proves the look
+        if count >= 0 and load_acquire(ring, "head", 0) == head:
+            break
+    out_turn["head"] = head
+    out_turn["count"] = count
+    out_turn["wanted"] = -1
+    wanted = load_acquire(table, "wanted", 0)
+    if wanted > load_acquire(table, "finished", 0):
+        for i in range(count):
+            if frame_of(memory, head + i)["ticket"] == wanted:
+                out_turn["wanted"] = i
+
+
+@entry("int64(uint8[::1], uint32)")
+def claim_frame(memory, generation):
+    """Claim the oldest frame that no key worker has claimed; returns its number, or -1 if there is none.
+
+    The pump clears the claim last, so a frame that was claimed is complete.  ``generation`` is the key worker's.
+    """
+    ring = ring_of(memory)
+    tail = load_acquire(ring, "tail", 0)
+    for number in range(load_acquire(ring, "head", 0), tail):
+        frame = frame_of(memory, number)
+        if load_acquire(frame, "claim", 0) == 0 and compare_exchange(frame, "claim", 0, np.uint32(0), generation):
+            return number
+    return -1
+
+
+@entry("UniTuple(int64, 2)(uint8[::1], int64, int64[::1])")
+def submitted_parts(memory, number, out_columns):
+    """Find the parts of a frame that wait for a key worker.
+
+    Args:
+        memory: the ring.
+        number: of the frame.
+        out_columns: int64[tables of the ring]; receives the columns of their tables.
+
+    Returns:
+        (how many there are, ids of the largest).
+    """
+    count = largest = 0
+    frame = frame_of(memory, number)
+    for column in range(out_columns.shape[0]):
+        if load_acquire(table_of(memory, column), "words", number % MAX_FRAMES) == SUBMITTED:
+            out_columns[count] = column
+            largest = max(largest, part_of(memory, frame, column)["id_count"])
+            count += 1
+    return count, largest
+
+
+@entry("void(uint8[::1], int64, int64[::1], int32[::1], Spread, int64[::1])")
+def dedup_parts(memory, number, columns, cells, spread, out_counts):
+    """Deduplicate parts of a frame: write their distinct keys, restore indexes and occurrences.
+
+    Args:
+        memory: the ring.
+        number: of the frame.
+        columns: int64[n]; of the tables.
+        cells: int32[>= scratch_cells(most ids of a part)]; scratch, any contents.
+        spread: three numbers (see ``hashing``); no result depends on them.
+        out_counts: int64[n]; receives how many distinct keys each part has.
+    """
+    frame = frame_of(memory, number)
+    for i in range(columns.shape[0]):
+        part = part_of(memory, frame, columns[i])
+        n = part["id_count"]
+        out_counts[i] = unique_keys(
+            Dedup(longs_of(memory, frame, part["ids"], n), longs_of(memory, frame, part["unique"], n),
+                  ints_of(memory, frame, part["restore"], n), ints_of(memory, frame, part["occurrences"], n), cells),
+            spread)
+
+
+@entry("void(uint8[::1], int64, int64[::1], int64[::1])")
+def publish_deduped(memory, number, columns, counts):
+    """Store how many distinct keys some parts of a frame have, and that they are DEDUPED, by a full fence.
+
+    Args:
+        memory: the ring.
+        number: of the frame.
+        columns: int64[n]; of the tables.
+        counts: int64[n]; distinct keys of each part.
+    """
+    frame = frame_of(memory, number)
+    for i in range(columns.shape[0]):
+        part_of(memory, frame, columns[i])["unique_count"] = counts[i]
+    for i in range(columns.shape[0]):
+        compare_exchange(table_of(memory, columns[i]), "words", number % MAX_FRAMES, np.uint32(SUBMITTED),
+                         np.uint32(DEDUPED))

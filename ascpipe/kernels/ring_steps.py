@@ -1,0 +1,309 @@
+"""What is done for all tables of a training ring in one compiled call each: look, touch, plan, assign, leave.
+
+Each takes the ring segment, uint8[bytes], and a TURN per table.  The steps of one table are in ``batch_steps``; here
+stand the parts of frames, which they fill, and the tables' headers.  A table whose turn lacks something is passed over
+until it is provided.  State words are stored by ``store_words``, when what they publish is written.
+"""
+import numpy as np
+
+from ascpipe.kernels import batch_steps
+from ascpipe.kernels.atomics import exchange, load_acquire
+from ascpipe.kernels.batch_steps import LACKS_CHANGES, LACKS_IMAGES, LACKS_NOTHING, LACKS_SCRATCH
+from ascpipe.kernels.door import entry, inner
+from ascpipe.kernels.memory import array_at
+from ascpipe.kernels.next_action import PLAN, RETIRE, TOUCH, next_train_actions
+from ascpipe.kernels.plan import draft_record
+from ascpipe.kernels.planner_memory import header_of, planner_at, view_of
+from ascpipe.kernels.ring_memory import (
+    frame_of,
+    ints_of,
+    longs_of,
+    part_of,
+    published_record,
+    record_of,
+    ring_of,
+    table_of,
+)
+from ascpipe.kernels.ring_scan import look
+from ascpipe.kernels.view import put_moves, put_outs, undo_changes
+from ascpipe.layout.structs import MAX_FRAMES
+from ascpipe.layout.words import PLAN_OK
+
+LEAVE = 32  #: the action of a table whose frame is retired, and whose entries it has still to let go
+
+_SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
+_MOST_INT32 = 2**31 - 1
+
+
+@entry("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
+def look_at_tables(memory, turns):
+    """Look at the frames of a ring once, and choose what each of some tables has to do next.
+
+    Args:
+        memory: the ring.
+        turns: TURN[tables]; receive what was seen, and the action and the frame of each.
+
+    Returns:
+        (how many tables have something to do, how many are granted to the trainer).
+    """
+    loading = 0
+    for i in range(turns.shape[0]):
+        turn = turns[i]
+        planner = planner_at(turn["planner_at"])
+        header = header_of(planner)
+        # before the look: a trainer that asks for a cut has closed the step before it, and the look must see that
+        asked = load_acquire(header, "cut_asked", 0)
+        turn["cut_asked"] = np.int64(asked > load_acquire(header, "cut_applied", 0))
+        turn["touch_blocked"] = planner["touch_blocked"]
+        turn["is_loading"] = planner["is_loading"]
+        turn["lacks"] = LACKS_NOTHING
+        turn["done"] = 0
+        loading += planner["is_loading"]
+    for i in range(turns.shape[0]):
+        look(memory, turns[i]["column"], turns[i])
+    ring = ring_of(memory)
+    return next_train_actions(turns, ring["look_ahead"], ring["plan_ahead"]), loading
+
+
+@inner("boolean(Turn, int64)")
+def is_due(turn, action):
+    """Whether a table has still to carry out this action, and lacks nothing for it."""
+    return turn["action"] == action and turn["done"] == 0 and turn["lacks"] == LACKS_NOTHING
+
+
+@entry("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
+def touch_frames(memory, turns):
+    """Find or name the entries of the frames whose action is TOUCH.
+
+    Args:
+        memory: the ring.
+        turns: TURN[tables]; receive what a touch lacks.
+
+    Returns:
+        (how many were touched, how many lack something).
+    """
+    done = lacking = 0
+    for i in range(turns.shape[0]):
+        turn = turns[i]
+        if not is_due(turn, TOUCH):
+            continue
+        frame = frame_of(memory, turn["number"])
+        part = part_of(memory, frame, turn["column"])
+        n = part["unique_count"]
+        turn["lacks"] = batch_steps.touch(
+            planner_at(turn["planner_at"]), turn["number"], longs_of(memory, frame, part["unique"], n),
+            ints_of(memory, frame, part["entries"], n))
+        if turn["lacks"] == LACKS_NOTHING:
+            part["held"] = n
+            turn["done"] = 1
+            done += 1
+        else:
+            lacking += 1
+    return done, lacking
+
+
+@inner("int64(uint8[::1], int64, Planner)")
+def base_of_plan(memory, column, planner):
+    """The last ticket that the table will have finished when the plan's turn comes.
+
+    The view, upon which the plan stands, is the newest pending record's doing, whatever the words say now.
+
+    Args:
+        memory: the ring.
+        column: of the table.
+        planner: of the table.
+    """
+    if planner["next_record"] > planner["first_record"]:
+        newest = planner["record_frame"][(planner["next_record"] - 1) % MAX_FRAMES]
+        return frame_of(memory, newest)["ticket"]
+    return load_acquire(table_of(memory, column), "finished", 0)
+
+
+@inner("int64(uint8[::1], Turn, Planner)")
+def plan_frame(memory, turn, planner):
+    """Make and write the plan of one frame, or the reason why there is none.
+
+    Args:
+        memory: the ring.
+        turn: of the table.
+        planner: of the table.
+
+    Returns:
+        What the plan lacks; then nothing has changed.
+    """
+    number, column = turn["number"], turn["column"]
+    frame = frame_of(memory, number)
+    part = part_of(memory, frame, column)
+    n = part["unique_count"]
+    record = record_of(memory, frame, part, n, n, n)
+    most_outs = n if planner["home_rows"] > 0 and planner["device_rows"] > 0 else np.int64(0)
+    if n > planner["scratch_room"]:
+        return LACKS_SCRATCH
+    if planner["next_change"] - planner["oldest_change"] + n + most_outs > planner["change_room"]:
+        return LACKS_CHANGES
+    admitted = fresh = loads = outs = np.int64(0)
+    rows, time = planner["rows"], planner["time"]
+    if part["held"] < n:
+        status, need = batch_steps.missing_entries(planner, longs_of(memory, frame, part["unique"], n))
+    else:
+        sequence = min(frame["ticket"] & _SEQUENCE, _MOST_INT32)
+        view = view_of(planner)
+        admitted, fresh, loads = draft_record(planner, view, batch_steps.rules_of(planner, sequence),
+                                              ints_of(memory, frame, part["occurrences"], n), record)
+        status, need = batch_steps.fit(planner, admitted, fresh, loads)
+        lacks = batch_steps.lacks_of(planner, fresh, loads) if status == PLAN_OK else LACKS_NOTHING
+        if status != PLAN_OK or lacks != LACKS_NOTHING:
+            undo_changes(planner, view, n)
+        if lacks != LACKS_NOTHING:
+            return lacks
+    part["base"] = base_of_plan(memory, column, planner)
+    if status == PLAN_OK:
+        made = record_of(memory, frame, part, n, fresh + loads, n)
+        outs = batch_steps.complete(planner, number, fresh, made)
+        made = record_of(memory, frame, part, n, fresh + loads, outs)
+        rows, time, need = rows + fresh, max(time, frame["timestamp"]), np.int64(0)
+        put_outs(planner, view_of(planner), made.out_entries, made.out_homes)
+        put_moves(made, view_of(planner).rows)
+    else:
+        made = record_of(memory, frame, part, np.int64(0), np.int64(0), np.int64(0))
+        admitted = fresh = loads = np.int64(0)
+    planner["home_memory_ended"] = 0  # the next plan asks anew
+    batch_steps.add_record(planner, number, made, rows, time)
+    batch_steps.pass_by(planner, number, ints_of(memory, frame, part["entries"], part["held"]))
+    part["horizon"] = frame_of(memory, planner["newest"])["ticket"]
+    part["status"] = status
+    part["need"] = need
+    part["full"] = 1
+    part["fresh_count"] = fresh
+    part["load_count"] = loads
+    part["out_count"] = outs
+    part["admitted"] = admitted
+    part["rows"] = rows
+    part["time"] = time
+    return LACKS_NOTHING
+
+
+@entry("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
+def plan_frames(memory, turns):
+    """Make and write the plans of the frames whose action is PLAN.
+
+    Args:
+        memory: the ring.
+        turns: TURN[tables]; receive what a plan lacks.
+
+    Returns:
+        (how many were planned, how many lack something).
+    """
+    done = lacking = 0
+    for i in range(turns.shape[0]):
+        turn = turns[i]
+        if is_due(turn, PLAN):
+            turn["lacks"] = plan_frame(memory, turn, planner_at(turn["planner_at"]))
+            turn["done"] = np.int64(turn["lacks"] == LACKS_NOTHING)
+            done += turn["done"]
+            lacking += 1 - turn["done"]
+    return done, lacking
+
+
+@inner("void(Table, Part, int64)")
+def count_batch(header, part, ticket):
+    """Add a batch to what ``ascpipe status`` shows; a kill right here counts the batch twice.
+
+    Args:
+        header: of the table.
+        part: of the batch.
+        ticket: the batch.
+    """
+    if header["retired"] >= ticket:
+        return
+    header["batches"] += 1
+    header["ids"] += part["id_count"]
+    if part["full"] != 0:
+        misses = part["fresh_count"] + part["load_count"]
+        header["hits"] += part["admitted"] - misses
+        header["misses"] += misses
+        header["loads"] += part["load_count"]
+
+
+@inner("int64(uint8[::1], Turn, Planner)")
+def assign_frame(memory, turn, planner):
+    """Assign the record of one frame to the truth, and take it out of the view; returns what this lacks.
+
+    What ``leave_frames`` needs of the frame is kept, for the frame may be reused once RETIRED is stored.
+
+    Args:
+        memory: the ring.
+        turn: of the table.
+        planner: of the table.
+    """
+    header = header_of(planner)
+    frame = frame_of(memory, turn["number"])
+    part = part_of(memory, frame, turn["column"])
+    n = part["held"]
+    if n > planner["scratch_room"]:
+        return LACKS_SCRATCH
+    if planner["images_kept_for"] != turn["number"] and (
+            planner["has_images"] != 0 or load_acquire(header, "snapshot_copied", 0) < header["snapshot_bound"]):
+        return LACKS_IMAGES
+    record, ticket = published_record(memory, frame, part), frame["ticket"]
+    batch_steps.assign(planner, record, ticket, part["time"])
+    batch_steps.forget(planner, np.int64(record.held.shape[0] + record.out_slots.shape[0]))
+    count_batch(header, part, ticket)
+    header["rows"] = part["rows"]
+    header["time"] = part["time"]
+    header["retired"] = ticket
+    array_at(planner["scratch_at"], n, np.int32)[:] = ints_of(memory, frame, part["entries"], n)
+    planner["leaving"] = n
+    return LACKS_NOTHING
+
+
+@entry("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
+def assign_frames(memory, turns):
+    """Assign the records of the frames whose action is RETIRE to the truth.
+
+    Args:
+        memory: the ring.
+        turns: TURN[tables]; receive what an assignment lacks.
+
+    Returns:
+        (how many were assigned, how many lack something).
+    """
+    done = lacking = 0
+    for i in range(turns.shape[0]):
+        turn = turns[i]
+        if is_due(turn, RETIRE):
+            turn["lacks"] = assign_frame(memory, turn, planner_at(turn["planner_at"]))
+            turn["done"] = np.int64(turn["lacks"] == LACKS_NOTHING)
+            done += turn["done"]
+            lacking += 1 - turn["done"]
+    return done, lacking
+
+
+@entry("void(Turn[::1], int64)")
+def leave_frames(turns, then):
+    """Let go of the entries of the frames whose action is LEAVE, which is ``then`` afterwards."""
+    for i in range(turns.shape[0]):
+        turn = turns[i]
+        if turn["action"] == LEAVE:
+            planner = planner_at(turn["planner_at"])
+            batch_steps.leave(planner, turn["number"], array_at(planner["scratch_at"], planner["leaving"], np.int32))
+            planner["touch_blocked"] = 0
+            turn["action"] = then
+
+
+@entry("void(uint8[::1], Turn[::1], int64, int64, uint32)")
+def store_words(memory, turns, action, then, word):
+    """Store the same state word for each frame whose action was carried out, by a full fence.
+
+    Args:
+        memory: the ring.
+        turns: TURN[tables].
+        action: of the turns that are meant, as far as it was carried out.
+        then: what the action is afterwards.
+        word: the state.
+    """
+    for i in range(turns.shape[0]):
+        turn = turns[i]
+        if turn["action"] == action and turn["done"]:
+            exchange(table_of(memory, turn["column"]), "words", turn["number"] % MAX_FRAMES, np.uint32(word))
+            turn["action"] = then

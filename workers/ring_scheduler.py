@@ -1,0 +1,119 @@
+"""Scheduler of one training ring: picks the next action of every table and runs equal actions in one compiled call.
+
+One look says what each table has to do.  Tables that retire, plan or touch do so together; what a table lacks for it is
+provided, and the call repeated.  Then one call stores their state words, and the bells ring once.  What is rare is done
+table by table, by ``ascpipe.workers.train_stage``.
+"""
+from typing import Callable, Sequence, Tuple
+
+import numpy as np
+
+from ascpipe.kernels.batch_steps import LACKS_NOTHING
+from ascpipe.kernels.next_action import NOTHING, PLAN, RETIRE, TOUCH
+from ascpipe.kernels.records import TURN
+from ascpipe.kernels.ring_steps import (
+    LEAVE,
+    assign_frames,
+    leave_frames,
+    look_at_tables,
+    plan_frames,
+    store_words,
+    touch_frames,
+)
+from ascpipe.layout.words import PLANNED, RETIRED, TOUCHED
+from ascpipe.shm.ring import RingView
+from ascpipe.workers.bells import Bells
+from ascpipe.workers.stage import Stage
+from ascpipe.workers.train_stage import ACTED, PROVIDED, TrainStage
+
+_Step = Callable[[np.ndarray, np.ndarray], Tuple[int, int]]
+
+
+class RingScheduler(Stage):
+    """The tables of one training ring.
+
+    Args:
+        ring: the ring.
+        columns: of the tables in it.
+        stages: of the same tables; they live as long as this.
+        bells: to be rung.
+    """
+
+    def __init__(self, ring: RingView, columns: Sequence[int], stages: Sequence[TrainStage], bells: Bells) -> None:
+        self._memory, self._stages, self._bells = ring.memory, stages, bells
+        self._turns = np.zeros(len(columns), TURN)
+        self._turns["column"] = columns
+        self._turns["planner_at"] = [stage.planner_at for stage in stages]
+
+    def step(self) -> int:
+        """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
+        done = 0
+        while True:
+            acted = self.turn()
+            if not acted:
+                return done
+            done += acted
+
+    def act(self) -> bool:
+        """Let every table carry out its next action; False if there is none, or all must wait."""
+        return self.turn() > 0
+
+    def turn(self) -> int:
+        """As ``act``; returns how many actions were carried out."""
+        ready, loading = self._look()
+        done = 0
+        if ready:
+            done = self._retire() + self._plan() + self._touch()
+        if done < ready:
+            for table in np.flatnonzero(self._turns["action"]).tolist():
+                done += self._stages[table].carry_out(
+                    int(self._turns["action"][table]), int(self._turns["number"][table]))
+        if loading:
+            for table in np.flatnonzero(self._turns["is_loading"]).tolist():
+                done += self._stages[table].advance_load()
+        return done
+
+    def _look(self) -> Tuple[int, int]:
+        """(how many tables have something to do, how many are granted to the trainer)"""
+        return look_at_tables(self._memory, self._turns)
+
+    def _retire(self) -> int:
+        """Assign the records of finished frames to the truth, acknowledge the frames, then let go of their entries."""
+        done = self._together(assign_frames, RETIRE)
+        if done:
+            store_words(self._memory, self._turns, RETIRE, LEAVE, RETIRED)
+            self._bells.trainer()
+            self._bells.pump()
+            leave_frames(self._turns, NOTHING)
+        return done
+
+    def _plan(self) -> int:
+        """Publish the plans that are due."""
+        done = self._together(plan_frames, PLAN)
+        if done:
+            store_words(self._memory, self._turns, PLAN, NOTHING, PLANNED)  # SYNC plan
+            self._bells.trainer()
+        return done
+
+    def _touch(self) -> int:
+        """Find the entries of frames that were deduplicated."""
+        done = self._together(touch_frames, TOUCH)
+        if done:
+            store_words(self._memory, self._turns, TOUCH, NOTHING, TOUCHED)
+        return done
+
+    def _together(self, step: _Step, action: int) -> int:
+        """Let all tables whose action it is take a step, and provide what they lack; returns how many have acted."""
+        turns = self._turns
+        done, lacking = step(self._memory, turns)
+        while lacking:
+            for table in np.flatnonzero((turns["action"] == action) & (turns["lacks"] != LACKS_NOTHING)).tolist():
+                turn = turns[table]
+                outcome = self._stages[table].provide(int(turn["lacks"]), int(turn["number"]))
+                turn["lacks"] = LACKS_NOTHING
+                if outcome != PROVIDED:
+                    turn["action"] = NOTHING
+                    done += outcome == ACTED
+            more, lacking = step(self._memory, turns)
+            done += more
+        return int(done)
