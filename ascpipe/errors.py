@@ -28,14 +28,21 @@
     |   +-- TableWorkerDiedError E122  its state cannot be trusted
     |   +-- KeyWorkerDiedError E130  by anything but SIGKILL
     |   `-- CrashLoopError     E140  restarted too often
+    +-- OpsMissingError        E221  the ops are not built (ascpipe/tfops/load.py)
+    +-- OpsMismatchError       E222  they are built for another TensorFlow or layout
     +-- NotBuiltYetError       E600  the reference has it, ascpipe does not yet
     +-- CheckpointError        E500  ascpipe/checkpoint/errors.py has the tree of these
     `-- RemoteError            E199  a code of the daemon that this version does not know
+
+Errors of a step come from C++ and are classes of TensorFlow's.  Some have a code in their text: E110 as above, E204 (a
+forked process uses the trainer's pipeline), E301 (damaged state in shared memory); see ``ascpipe/layout/codes.py``.
 
 Codes and attributes are stable; texts are for people and may get better.  An error that was received
 as a message (``received``) has its class, code and text, and ``None`` for the other attributes.
 """
 from typing import TYPE_CHECKING, Any, ClassVar, Dict, Iterator, Optional, Tuple, Type
+
+from ascpipe.layout import codes
 
 _GIB = float(1 << 30)
 
@@ -202,8 +209,7 @@ class SupervisorGoneError(DaemonError):
 
     code = "E110"
     fields: ClassVar[Tuple[str, ...]] = ("pid", "run_dir")
-    template = ("ascpipe supervisor (pid {pid}) is gone. What was trained since the last checkpoint is lost. "
-                "Restart the program. Cause, if known: {run_dir}/daemon.log")
+    template = codes.SUPERVISOR_GONE_TEXT + ". Cause, if known: {run_dir}/daemon.log"
 
 
 class DaemonStoppedError(DaemonError):

@@ -84,7 +84,7 @@ if ! stamped install "$install_digest"; then
 fi
 
 if [ -f tfops/build.py ]; then
-  ops_digest=$(find tfops/src tfops/build.py ascpipe/layout/structs.py ascpipe/__init__.py requirements.lock -type f \
+  ops_digest=$(find tfops/src tfops/build.py ascpipe/layout ascpipe/__init__.py requirements.lock -type f \
     \( -name '*.cc' -o -name '*.h' -o -name '*.py' -o -name '*.lock' \) -print0 | sort -z | xargs -0 cat | digest -)
   if ! stamped ops "$ops_digest" || ! ls tfops/*.so >/dev/null 2>&1; then
     command -v g++ >/dev/null || { say "g++ is missing (Debian: apt-get install g++)"; exit 2; }

@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "src"
 OBJECTS = HERE / "build"
+GENERATED = OBJECTS / "generated"  # headers that ascpipe/layout writes
 LIBRARY = HERE / "libascpipe_ops.so"
 INFO = HERE / "build_info.json"
 
@@ -85,12 +86,13 @@ def tensorflow_flags() -> Dict[str, Any]:
 
 
 def _shared_layout() -> int:
-    """``layout_hash()``, also when this file runs without the package being installed."""
+    """Write the headers of ``ascpipe/layout``, also if the package is not installed; ``layout_hash()``."""
     root = str(HERE.parent)
     if root not in sys.path:
         sys.path.append(root)
-    from ascpipe.layout import structs
+    from ascpipe.layout import generate, structs
 
+    generate.generate(GENERATED)
     return structs.layout_hash()
 
 
@@ -149,10 +151,10 @@ class _Object:
 def _objects(tensorflow: Dict[str, Any], info: Dict[str, Any]) -> List[_Object]:
     system_includes = [flag.replace("-I", "-isystem", 1) for flag in tensorflow["compile"] if flag.startswith("-I")]
     definitions = [flag for flag in tensorflow["compile"] if not flag.startswith("-I")]
-    common = [os.environ.get("CXX", "g++"), *FLAGS, *HIDDEN, *definitions, "-I" + str(SOURCES)]
+    common = [os.environ.get("CXX", "g++"), *FLAGS, *HIDDEN, *definitions, "-I" + str(SOURCES), "-I" + str(GENERATED)]
     # Only the file that answers for it is compiled with the build info, so that the others stay as they are.
     text = json.dumps(info, sort_keys=True).replace('"', '\\"')
-    answers = ['-DASC_BUILD_INFO="{}"'.format(text), "-DASC_LAYOUT_HASH={}".format(info["layout"])]
+    answers = ['-DASC_BUILD_INFO="{}"'.format(text)]
     objects = []
     for source in sorted(SOURCES.glob("*/*.cc")):
         command = list(common)

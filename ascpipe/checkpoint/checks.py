@@ -4,9 +4,10 @@ import re
 import unicodedata
 from typing import Any, Iterable, Optional, Pattern
 
-from ascpipe.checkpoint.contents import POOL, InitialRows, Link, Policies, Position, SlotSpec, TablePosition, TableSpec
+from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, SlotSpec, TablePosition, TableSpec
 from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME
 from ascpipe.checkpoint.pieces import OURS
+from ascpipe.layout.initial_kinds import POOL
 
 MAX_ROWS = 1 << 40  #: of one table; far above what fits, and products of it stay far below 2^63
 MAX_WIDTH = 1 << 16

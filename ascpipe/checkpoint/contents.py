@@ -3,8 +3,6 @@ from typing import Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-POOL = 4  #: kind of initial rows that are picked from a pool, which is saved with the table
-
 #: Key and count or timestamp are int64, an element of a row is float32.
 INT_BYTES = 8
 FLOAT_BYTES = 4

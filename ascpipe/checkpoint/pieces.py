@@ -3,7 +3,8 @@ from typing import NamedTuple, Tuple
 
 import numpy as np
 
-from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, POOL, TableSpec
+from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, TableSpec
+from ascpipe.layout.initial_kinds import POOL
 
 DATA = "slice.data"
 ATTRIBUTE = "slice.attribute"

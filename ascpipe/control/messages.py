@@ -9,13 +9,12 @@ from typing import Any, Callable, Dict, List, Mapping, Set, Tuple, Type, Union
 
 from ascpipe.control import codec
 from ascpipe.errors import AscpipeError, MessageError, received
+from ascpipe.layout.words import CHANNELS, TRAIN
 
 VERSION = 1
 TOKEN_BYTES = 16
 MAX_STREAMS = 32
 MAX_TABLES = 200
-CHANNELS = 2
-TRAINING = 0  #: the channel that trains
 
 _INT64 = 2**63 - 1
 _Rule = Callable[[Any, str], Any]
@@ -155,7 +154,7 @@ def extended(start: Start, stream: Stream) -> Start:
     for number in stream.tables:
         if number >= len(start.tables):
             raise MessageError("{} has table {}, there are {}".format(where, number, len(start.tables)))
-        if stream.channel == TRAINING and number in _trained(start):
+        if stream.channel == TRAIN and number in _trained(start):
             raise MessageError("{} would be the second to train table {}".format(where, number))
     return replace(start, streams=(*start.streams, stream))
 
@@ -181,7 +180,7 @@ def with_table(start: Start, table: Table) -> Start:
 
 def _trained(start: Start) -> Set[int]:
     """Numbers of the tables that are in a training stream."""
-    return {number for stream in start.streams if stream.channel == TRAINING for number in stream.tables}
+    return {number for stream in start.streams if stream.channel == TRAIN for number in stream.tables}
 
 
 def request_bytes(request_id: int, body: Body) -> bytes:

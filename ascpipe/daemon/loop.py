@@ -31,13 +31,13 @@ from ascpipe.errors import (
     WrongStateError,
 )
 from ascpipe.layout import structs
+from ascpipe.layout.ticket import MOST_RUNS
 from ascpipe.names import RunDir
 from ascpipe.shm.memory import Places
 from ascpipe.shm.segment import SHM_DIR
 
 _LONGEST_POLL_S = 1.0
 _FLUSH_S = 0.5  # for the answer to `stop`
-_RUNS = 2**15 - 1  # the run number is the upper part of a positive 64-bit ticket
 
 
 class Daemon:
@@ -64,7 +64,7 @@ class Daemon:
         self._launcher = os.getppid()
         self._trainer: Optional[Lifeline] = None
         self._trainer_pid, self._trainer_since = 0, ""
-        self._run_number = secrets.randbelow(_RUNS)
+        self._run_number = secrets.randbelow(MOST_RUNS)
         self._hash_seed = settings.hash_seed or secrets.randbits(64)
         self._memory: Optional[SessionMemory] = None
         self._newest = self._cleared_after = 0  # generations: started last; so far when the kernels were cleared
@@ -241,7 +241,7 @@ class Daemon:
             raise BusyError(self._run.name, self._trainer_pid, self._trainer_since)
         self._trainer = self._lifelines.take(body.pid, body.token)
         self._trainer_pid, self._trainer_since = body.pid, _now()
-        self._run_number = self._run_number % _RUNS + 1
+        self._run_number = self._run_number % MOST_RUNS + 1
         self._handle(lifecycle.TrainerRegistered())
         self._log.info("trainer (pid %d) registered as run %d", body.pid, self._run_number)
         return {"run": self._run_number, "pid": os.getpid(), "name": self._run.name}

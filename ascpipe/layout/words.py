@@ -22,6 +22,7 @@ WORD_NAMES = {
 
 # Channels of a stream.
 TRAIN, EVAL = 0, 1
+CHANNELS = 2
 
 # States of an entry: no key; a key without trained state, held by frames of the window only; a key with
 # trained state.
@@ -45,13 +46,13 @@ SLOT_NONE = -1
 SLOT_HOME = -2  # home row h is SLOT_HOME - h; evaluation only
 SLOT_FROZEN = 1 << 30  # added to a slot: the row is looked up and never updated (a padding key); trainer only
 
-# What a thread waits for, shown by `ascpipe status`.
+# What a thread waits for: in `ascpipe status`, and in errors after "waiting for".
 WAIT_NONE, WAIT_BATCH, WAIT_ROOM, WAIT_PLAN, WAIT_STEP, WAIT_LEASE, WAIT_READ, WAIT_CUT, WAIT_SAVE = range(9)
 WAIT_SENTENCES = {
     WAIT_NONE: "nothing",
     WAIT_BATCH: "the next batch",
     WAIT_ROOM: "room in the ring",
-    WAIT_PLAN: "a plan of the table worker",
+    WAIT_PLAN: "the table worker to plan it",
     WAIT_STEP: "an earlier batch to be trained or dropped",
     WAIT_LEASE: "another step to end",
     WAIT_READ: "the table worker to answer an evaluation",

@@ -17,13 +17,11 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ascpipe.layout import structs
+from ascpipe.layout import bells, structs
 from ascpipe.shm import syscalls
 
-SLICE_S = 0.05  #: longest sleep without a look at `stop`, where the owner does not allow for longer ones
-_GRACE_S = 0.02  # a publisher may have been preempted between publishing and ringing
-_LEAST_SPIN_NS = 20_000  # after a wait that was shorter
-
+SLICE_S = bells.SLICE_MS / 1000  #: longest sleep without a look at `stop`, unless the owner allows longer ones
+_GRACE_S = bells.GRACE_MS / 1000
 _FUTEX = structs.BELL.fields["futex"][1] // 4
 _WAITING = structs.BELL.fields["waiting"][1] // 4
 
@@ -47,7 +45,7 @@ def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
 
 def spin_after(waited_ns: int, most_ns: int) -> int:
     """How long to spin in the next wait after one that lasted ``waited_ns``, where ``most_ns`` is allowed."""
-    return min(most_ns, max(2 * waited_ns, _LEAST_SPIN_NS)) if waited_ns <= most_ns else 0
+    return min(most_ns, max(2 * waited_ns, bells.LEAST_SPIN_NS)) if waited_ns <= most_ns else 0
 
 
 class Bell:

@@ -15,9 +15,8 @@ import tensorflow as tf
 from tensorflow.python.framework import smart_cond
 from tensorflow.python.ops import init_ops, init_ops_v2
 
+from ascpipe.layout.initial_kinds import CONSTANT, NORMAL, POOL, TRUNCATED_NORMAL, UNIFORM
 from ascpipe.tf import row_pool
-
-CONSTANT, UNIFORM, NORMAL, TRUNCATED_NORMAL, POOL = range(5)
 
 #: Standard deviation of a normal distribution of deviation 1 that is cut at 2; TensorFlow's own constant.
 _TRUNCATED_DEVIATION = 0.87962566103423978

@@ -36,11 +36,10 @@ class TableShape(NamedTuple):
             expansion table are known when the pipeline starts.
         row_floats: floats of a home row: the embedding and its optimizer slots.
         seed: of the initial rows, 64 bits.
-        kind: of the initial rows: 0 constant a, 1 uniform [a, b), 2 normal (mean a, stddev b), 3 truncated normal,
-            4 a row of the pool, picked by hash.
+        kind: of the initial rows, of ``ascpipe/layout/initial_kinds.py``.
         a, b: see ``kind``.
         scale: multiplies each initial value.
-        pool: float32[rows, dim] of kind 4, else None.
+        pool: float32[rows, dim] of kind POOL, else None.
         padding_keys: keys whose rows are looked up and never updated.
     """
 

@@ -10,7 +10,7 @@ import numba
 import numpy as np
 import pytest
 
-from ascpipe.layout import structs
+from ascpipe.layout import generate, structs
 from ascpipe.layout.words import WAIT_PLAN
 from ascpipe.shm import bell, segment, syscalls
 
@@ -51,8 +51,10 @@ def native_partner(tmp_path_factory):
     """The C++ side of a bell, as a program."""
     program = tmp_path_factory.mktemp("native") / "bell_partner"
     source = Path(__file__).resolve().parents[2] / "tfops/src"
-    subprocess.run(["g++", "-std=c++14", "-O2", "-I", str(source), str(Path(__file__).with_name("bell_partner.cc")),
-                    str(source / "core/bell.cc"), "-o", str(program)], check=True)
+    generate.generate(program.parent)
+    subprocess.run(["g++", "-std=c++14", "-O2", "-I", str(source), "-I", str(program.parent),
+                    str(Path(__file__).with_name("bell_partner.cc")), str(source / "core/bell.cc"), "-o", str(program)],
+                   check=True)
     return [str(program)]
 
 

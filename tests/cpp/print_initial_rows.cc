@@ -13,7 +13,7 @@ int main() {
   std::int64_t key, dim;
   while (std::scanf("%" SCNu64 " %d %lf %lf %lf %" SCNd64 " %" SCNd64 " %" SCNd64, &rows.seed, &kind, &rows.a, &rows.b,
                     &rows.scale, &key, &dim, &rows.pool_rows) == 8) {
-    rows.kind = static_cast<ascpipe::InitialKind>(kind);
+    rows.kind = static_cast<ascpipe::layout::InitialKind>(kind);
     rows.pool.resize(static_cast<std::size_t>(rows.pool_rows * dim));
     for (float& value : rows.pool) {
       std::uint32_t bits;

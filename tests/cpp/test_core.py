@@ -22,7 +22,7 @@ FOLDER = build.OBJECTS / "tests"
 TESTS = sorted(path.stem for path in HERE.glob("test_*.cc"))
 WITH_THREADS = ("test_blocks", "test_ring_growth", "test_stream", "test_table_file", "test_waiter")
 FLAGS = ["-std=c++14", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(build.SOURCES),
-         "-I", str(HERE)]
+         "-I", str(build.GENERATED), "-I", str(HERE)]
 SHIPPED = ["-O1", "-DNDEBUG"]  # of the tests themselves; the core is as in the library
 SANITIZERS = {
     "address": ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
@@ -40,7 +40,7 @@ def run(command):
 def compiled(source, flags):
     """The object of a source, compiled once per content of what it may be made from."""
     digest = hashlib.sha256(" ".join(flags).encode())
-    for path in [source, *sorted(HERE.glob("*.h")), *sorted(CORE.glob("*.h"))]:
+    for path in [source, *sorted(HERE.glob("*.h")), *sorted(CORE.glob("*.h")), *sorted(build.GENERATED.glob("*/*.h"))]:
         digest.update(path.name.encode() + path.read_bytes())
     target = FOLDER / "{}-{}.o".format(source.stem, digest.hexdigest()[:16])
     if not target.exists():

@@ -45,7 +45,7 @@ struct Fixture {
     Array(part->out_slots)[1] = 0;
     Array(part->out_homes)[0] = 4;
     Array(part->out_homes)[1] = 1;
-    initial.kind = InitialKind::kUniform;
+    initial.kind = layout::kInitialUniform;
     initial.b = 1.0;
     for (int i = 0; i < kSlots * kDim; ++i) rows[i] = 100.0f + i;
     for (int i = 0; i < kSlots; ++i) slot[i] = 200.0f + i;

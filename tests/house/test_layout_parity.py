@@ -1,13 +1,12 @@
-"""The C++ side of shared memory has the bytes of the Python side: compiled, printed and compared."""
+"""The C++ side of shared memory has the bytes of the Python side: generated, compiled, printed and compared."""
 import re
 import subprocess
 
 import pytest
 
-from ascpipe.layout import structs, words
+from ascpipe.layout import bells, generate, initial_kinds, structs, ticket, words
 from tests.support import tree
 
-HEADER = tree.ROOT / "tfops/src/core/layout.h"
 PARTS = [(0, 0), (1, 1), (7, 0), (8, 3), (16, 1), (1000, 26), (65537, 2)]
 
 PROGRAM = """
@@ -21,23 +20,13 @@ int main() {{
 """
 
 
-def python_constant(cpp_name):
-    """kSessionBellsOffset -> SESSION_BELLS_OFFSET"""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cpp_name[1:]).upper()
-
-
-def header_text():
-    return re.sub(r"//[^\n]*", "", HEADER.read_text())
-
-
-def header_constants():
-    return re.findall(r"\b(k[A-Z]\w*)\s*=", header_text())
-
-
-def header_members(struct):
-    body = re.search(r"struct {} \{{(.*?)\}};".format(struct), header_text(), re.S).group(1)
-    members = re.findall(r"(\w+)(?:\[[^;]*\])?;", body)
-    return [member for member in members if not re.match(r"unused\d*$", member)]
+def constants():
+    """Name in C++ -> value, of every number of ascpipe/layout that C++ knows."""
+    numbers = {name: value for module in (structs, words, ticket, bells) for name, value in vars(module).items()
+               if isinstance(value, int) and re.match("[A-Z]", name)}
+    numbers.update({"INITIAL_" + name: value for name, value in vars(initial_kinds).items() if name.isupper()})
+    numbers["LAYOUT_HASH"] = structs.layout_hash()
+    return {generate.cpp_name(name): value for name, value in numbers.items() if name != "CHANNELS"}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +38,7 @@ def printed(tmp_path_factory):
         for field in dtype.names:
             lines.append('std::printf("{0}.{1}.offset %zu\\n", offsetof({0}, {1}));'.format(struct, field))
             lines.append('std::printf("{0}.{1}.size %zu\\n", SizeOf(&{0}::{1}));'.format(struct, field))
-    for constant in header_constants():
+    for constant in constants():
         lines.append('std::printf("{0} %lld\\n", static_cast<long long>({0}));'.format(constant))
     for ids, specs in PARTS:
         lines.append("{{ Part part; std::printf(\"part.{0}.{1}.end %lld\\n\", "
@@ -59,9 +48,10 @@ def printed(tmp_path_factory):
                 ids, specs, field))
         lines.append("}")
     folder = tmp_path_factory.mktemp("layout")
+    generate.generate(folder)
     source, program = folder / "print_layout.cc", folder / "print_layout"
     source.write_text(PROGRAM.format(lines="\n".join(lines)))
-    subprocess.run(["g++", "-std=c++14", "-Wall", "-Wextra", "-Werror", "-Wno-invalid-offsetof",
+    subprocess.run(["g++", "-std=c++14", "-Wall", "-Wextra", "-Werror", "-Wno-invalid-offsetof", "-I", str(folder),
                     "-I", str(tree.ROOT / "tfops/src"), str(source), "-o", str(program)], check=True)
     output = subprocess.run([str(program)], check=True, stdout=subprocess.PIPE, text=True).stdout
     return {key: int(value) for key, value in (line.split() for line in output.splitlines())}
@@ -77,14 +67,32 @@ def test_every_field_has_its_python_offset_and_size(struct, printed):
     assert {key: printed[key] for key in expected} == expected
 
 
-@pytest.mark.parametrize("struct", sorted(structs.STRUCTS))
-def test_both_sides_name_the_same_fields(struct):
-    assert header_members(struct) == sorted(structs.STRUCTS[struct].names,
-                                            key=lambda field: structs.STRUCTS[struct].fields[field][1])
+def test_every_constant_has_its_python_value(printed):
+    expected = constants()
+    assert len(expected) > 60
+    assert {name: printed[name] for name in expected} == expected
 
 
-def test_every_struct_of_the_header_has_a_python_twin():
-    assert set(re.findall(r"struct (\w+) \{", header_text())) == set(structs.STRUCTS)
+def test_every_field_has_a_writer_in_its_comment_on_both_sides():
+    text = generate.layout_header()
+    writers = r"(S|P|K|T|W|all|owner)\b"
+    for struct, comments in structs.COMMENTS.items():
+        assert list(comments) == list(structs.STRUCTS[struct].names)
+        for field, comment in comments.items():
+            assert re.match(writers, comment), "{}.{}: {}".format(struct, field, comment)
+            assert re.search(r" {}(\[\d+\])?;  // {}\n".format(field, re.escape(comment)), text), field
+
+
+def test_a_header_whose_text_is_the_same_is_not_written_again(tmp_path):
+    generate.generate(tmp_path)
+    files = sorted(tmp_path.glob("core/*"))
+    assert [file.name for file in files] == ["error_codes.gen.h", "layout.gen.h"]
+    times = [file.stat().st_mtime_ns for file in files]
+    generate.generate(tmp_path)
+    assert [file.stat().st_mtime_ns for file in files] == times
+    files[0].write_text("something else")
+    generate.generate(tmp_path)
+    assert files[0].read_text() == generate.error_codes_header()
 
 
 def test_no_field_overlaps_another():
@@ -97,17 +105,17 @@ def test_no_field_overlaps_another():
         assert end <= dtype.itemsize
 
 
-@pytest.mark.parametrize("constant", header_constants())
-def test_every_constant_of_the_header_has_its_python_value(constant, printed):
-    name = python_constant(constant)
-    values = {getattr(module, name) for module in (structs, words) if hasattr(module, name)}
-    assert values == {printed[constant]}, "{} is {}".format(name, printed[constant])
+def test_every_wait_has_a_sentence():
+    reasons = {value for name, value in vars(words).items() if name.startswith("WAIT_") and name != "WAIT_SENTENCES"}
+    assert set(words.WAIT_SENTENCES) == reasons == set(range(len(reasons)))
 
 
-def test_every_word_is_in_the_header(printed):
-    named = {python_constant(constant) for constant in header_constants()}
-    assert set(words.WORD_NAMES.values()) <= named
-    assert {name for name in vars(words) if re.match(r"(WAIT|PLAN|CUT)_", name)} - {"WAIT_SENTENCES"} <= named
+def test_a_ticket_is_its_run_and_its_sequence():
+    for run in (1, 3, ticket.MOST_RUNS):
+        for sequence in (1, 77, ticket.SEQUENCE_MASK):
+            number = ticket.ticket_of(run, sequence)
+            assert 0 < number < 2 ** 63
+            assert (ticket.run_of(number), ticket.sequence_of(number)) == (run, sequence)
 
 
 @pytest.mark.parametrize("ids, specs", PARTS)

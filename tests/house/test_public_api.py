@@ -14,6 +14,7 @@ import tomli
 
 from ascpipe import errors
 from ascpipe.checkpoint import errors as checkpoint_errors
+from ascpipe.layout import codes
 from tests.support import tree
 
 LISTED = tree.ROOT / "tests/house/public_api.txt"
@@ -34,6 +35,8 @@ def error_codes():
     for name, value in {**vars(errors), **vars(checkpoint_errors)}.items():
         if inspect.isclass(value) and issubclass(value, errors.AscpipeError):
             yield "error {} {}".format(value.code, name)
+    for error in codes.NATIVE_ERRORS:
+        yield "error {} (C++)".format(error.code)
 
 
 def verbs():

@@ -61,7 +61,7 @@ class SizeWait : public ascpipe::ThreadWait {
 }  // namespace
 
 ASC_EXPORT int asc_layout_hash(std::int64_t* hash) {
-  *hash = ASC_LAYOUT_HASH;
+  *hash = ascpipe::layout::kLayoutHash;
   return 0;
 }
 
@@ -85,12 +85,12 @@ ASC_EXPORT int asc_pipeline_add_table(int table, const char* name, std::int64_t 
                                       double b, double scale, int fd, std::int64_t bytes, char* err, int err_bytes) {
   std::shared_ptr<Pipeline> pipeline;
   CoreStatus status = Building(&pipeline);
-  if (status.ok() && (init_kind < 0 || init_kind > static_cast<int>(ascpipe::InitialKind::kPool))) {
+  if (status.ok() && (init_kind < 0 || init_kind > ascpipe::layout::kInitialPool)) {
     status = Error(Code::kInvalidArgument, "table '", name, "': kind of initial rows ", init_kind,
-                   " is outside [0, 4]");
+                   " is outside [0, ", ascpipe::layout::kInitialPool, "]");
   }
   if (status.ok()) {
-    const ascpipe::InitialRows initial = {seed, static_cast<ascpipe::InitialKind>(init_kind), a, b, scale};
+    const ascpipe::InitialRows initial = {seed, static_cast<ascpipe::layout::InitialKind>(init_kind), a, b, scale};
     status = pipeline->AddTable(table, name, {dim, device_rows, home_rows, row_floats},
                                 std::vector<std::int64_t>(padding_keys, padding_keys + n_padding), initial, fd, bytes);
   }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/error_codes.gen.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
@@ -89,7 +90,7 @@ CoreStatus Pipeline::AddTable(int number, const std::string& name, const TableSi
 CoreStatus Pipeline::SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim) {
   Table* const found = table(number);
   if (found == nullptr) return Error(Code::kInvalidArgument, "there is no table ", number);
-  if (found->initial().kind != InitialKind::kPool || dim != found->device().dim() || rows < 1 ||
+  if (found->initial().kind != layout::kInitialPool || dim != found->device().dim() || rows < 1 ||
       rows > kMaxPoolRows) {
     return Error(Code::kInvalidArgument, "table '", found->name(), "': a pool of ", rows, " initial rows of ", dim,
                  " values does not fit rows of ", found->device().dim(), " values, of kind ",
@@ -117,7 +118,7 @@ CoreStatus Pipeline::AddStream(int number, int channel, int fd, std::int64_t byt
       return Error(Code::kInvalidArgument, "stream ", number, " names table ", wanted, ", which was not added");
     }
     const InitialRows& initial = found->initial();
-    if (initial.kind == InitialKind::kPool && initial.pool_rows == 0) {
+    if (initial.kind == layout::kInitialPool && initial.pool_rows == 0) {
       return Error(Code::kInvalidArgument, "table ", wanted, " takes its initial rows from a pool, which was not set");
     }
     int index = -1;
@@ -225,7 +226,7 @@ layout::Bell* Pipeline::TableWorkerBell(const Table& table) const {
 CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline) {
   Holder& holder = TheHolder();
   if (InForkedChild()) {  // before the lock: the fork may have happened while another thread had it
-    return Error(Code::kFailedPrecondition, "E204: process ", getpid(), " was forked from the trainer (pid ",
+    return Error(kE204, "process ", getpid(), " was forked from the trainer (pid ",
                  holder.pid, "), and a pipeline cannot be used from both. Run this op in the trainer, or start the "
                  "child with multiprocessing's 'spawn'");
   }

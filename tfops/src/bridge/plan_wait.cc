@@ -7,6 +7,7 @@
 #include "core/atomics.h"
 #include "core/bell.h"
 #include "core/claim.h"
+#include "core/error_codes.gen.h"
 #include "core/row_moves.h"
 
 namespace ascpipe {
@@ -53,7 +54,7 @@ class PlanWait : public AsyncWait {
   Status Allocate(PlanOutputs* outputs) {
     const layout::Part* part = ring().part(frame(), index());
     if (part->spec_count != request_.features || part->unique_count < 0 || part->unique_count > part->id_count) {
-      return Refuse(Code::kDataLoss, "E301: table '", table_name, "': the frame of ticket ", SequenceOf(ticket),
+      return Refuse(kE301, "table '", table_name, "': the frame of ticket ", SequenceOf(ticket),
                     " has ", part->spec_count, " features and ", part->unique_count, " distinct ids of ",
                     part->id_count, ". The record is damaged; restart the program");
     }
@@ -78,7 +79,7 @@ class PlanWait : public AsyncWait {
   Status Copy(const PlanOutputs& outputs, const PlanColumn& column) {
     std::int64_t bad = -1;
     if (CopyPlan(ring(), frame(), index(), column, outputs, &bad)) return Status::OK();
-    return Refuse(Code::kDataLoss, "E301: table '", table_name, "': slot ", bad, " of the plan of ticket ",
+    return Refuse(kE301, "table '", table_name, "': slot ", bad, " of the plan of ticket ",
                   SequenceOf(ticket), " is outside the table. The record is damaged; restart the program");
   }
 
@@ -238,7 +239,7 @@ class ClaimWait : public PlanWait {
   Status PlanIsSound() const {
     const std::int64_t found = ring().part(frame(), index())->status;
     if (found == layout::kPlanOk) return Status::OK();
-    return Refuse(Code::kDataLoss, "E301: table '", table_name, "': the claimed plan of ticket ", SequenceOf(ticket),
+    return Refuse(kE301, "table '", table_name, "': the claimed plan of ticket ", SequenceOf(ticket),
                   " has status ", found, ". The record is damaged; restart the program");
   }
 

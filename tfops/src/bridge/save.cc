@@ -9,6 +9,7 @@
 #include "core/bell.h"
 #include "core/blocks.h"
 #include "core/entry_snapshot.h"
+#include "core/error_codes.gen.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
@@ -158,7 +159,7 @@ CoreStatus BackgroundSave::FindLog(int table, const std::int32_t* homes, std::in
   const std::int64_t rows = numbered == logs_.end() ? 0 : numbered->second->rows();
   for (std::int64_t i = 0; i < count; ++i) {
     if (homes[i] < 0 || homes[i] >= rows) {
-      return Error(Code::kDataLoss, "E301: table '", found->name(), "': an entry has home row ", homes[i], " of ",
+      return Error(kE301, "table '", found->name(), "': an entry has home row ", homes[i], " of ",
                    rows, ". The record is damaged and nothing was saved; restart the program");
     }
   }

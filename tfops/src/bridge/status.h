@@ -12,8 +12,9 @@ inline tensorflow::Status ToStatus(const CoreStatus& status) {
   return tensorflow::Status(static_cast<tensorflow::error::Code>(status.code()), status.text());
 }
 
-template <typename... Parts>
-tensorflow::Status Refuse(Code code, const Parts&... parts) {
+// `code`: a Code, or an ErrorCode of core/error_codes.gen.h.
+template <typename Any, typename... Parts>
+tensorflow::Status Refuse(const Any& code, const Parts&... parts) {
   return ToStatus(Error(code, parts...));
 }
 

@@ -11,11 +11,6 @@
 
 namespace ascpipe {
 
-namespace {
-constexpr int kRungWithinMs = 20;  // a publisher may lose its core between its two stores
-constexpr std::int64_t kLeastSpinNs = 20000;  // after a wait that was shorter
-}  // namespace
-
 std::int64_t NowNs() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -36,7 +31,7 @@ bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms) {
 }
 
 std::int64_t SpinAfter(std::int64_t waited_ns, std::int64_t most_ns) {
-  return waited_ns <= most_ns ? std::min(most_ns, std::max(2 * waited_ns, kLeastSpinNs)) : 0;
+  return waited_ns <= most_ns ? std::min(most_ns, std::max(2 * waited_ns, layout::kLeastSpinNs)) : 0;
 }
 
 BellOwner::BellOwner(layout::Bell* bell, int spin_us)
@@ -50,6 +45,6 @@ void BellOwner::Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_
   StoreRelease(&bell_->waits_for, static_cast<std::int32_t>(waits_for));
 }
 
-bool BellOwner::WasRung(std::uint32_t seen) const { return FutexSleep(&bell_->futex, seen, kRungWithinMs); }
+bool BellOwner::WasRung(std::uint32_t seen) const { return FutexSleep(&bell_->futex, seen, layout::kGraceMs); }
 
 }  // namespace ascpipe

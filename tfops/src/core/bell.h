@@ -12,8 +12,6 @@
 
 namespace ascpipe {
 
-constexpr int kSliceMs = 50;  // longest sleep: a stop, a dead supervisor and Ctrl-C are seen between two
-
 // Adds one to the futex word and wakes its sleepers.  Not FUTEX_PRIVATE: the sleeper is another process.
 void FutexBumpAndWake(std::uint32_t* futex);
 
@@ -40,7 +38,7 @@ class BellOwner {
   // Returns when `ready()` is true, or after one slice; the caller looks at its stop flags in between.
   // `ready` may do work: it is called until it says true once. What it then takes is not waited for.
   template <typename Ready>
-  bool WaitSlice(Ready ready, int slice_ms = kSliceMs) {
+  bool WaitSlice(Ready ready, int slice_ms = layout::kSliceMs) {
     if (ready()) return true;
     const std::int64_t began = NowNs();
     std::int64_t now = began;

@@ -54,6 +54,17 @@ CoreStatus Error(Code code, const Parts&... parts) {
   return CoreStatus(code, Text(parts...));
 }
 
+// An error with a code of ours (core/error_codes.gen.h), with which its text begins.
+struct ErrorCode {
+  Code code;
+  const char* number;
+};
+
+template <typename... Parts>
+CoreStatus Error(const ErrorCode& error, const Parts&... parts) {
+  return CoreStatus(error.code, Text(error.number, ": ", parts...));
+}
+
 }  // namespace ascpipe
 
 #endif  // ASCPIPE_CORE_CORE_STATUS_H_

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/atomics.h"
+#include "core/error_codes.gen.h"
 
 namespace ascpipe {
 
@@ -41,13 +42,13 @@ CoreStatus CopyEntries(const std::string& table, layout::Table* header, layout::
   FullFence();
   const std::int64_t logged = LoadAcquire(&header->snapshot_logged);
   if (logged < 0 || logged > header->snapshot_log_ready) {
-    return Error(Code::kDataLoss, "E301: table '", table, "': ", logged, " images in a log with memory for ",
+    return Error(kE301, "table '", table, "': ", logged, " images in a log with memory for ",
                  header->snapshot_log_ready, " while it was saved. The record is damaged and nothing was saved; restart the program");
   }
   const layout::Image* const images = At<layout::Image>(header, header->log_offset);
   for (std::int64_t i = 0; i < logged; ++i) {
     if (images[i].entry < 0 || images[i].entry >= bound) {
-      return Error(Code::kDataLoss, "E301: table '", table, "': image ", i, " is one of entry ", images[i].entry,
+      return Error(kE301, "table '", table, "': image ", i, " is one of entry ", images[i].entry,
                    " of ", bound, ". The record is damaged and nothing was saved; restart the program");
     }
     entries[images[i].entry] = images[i].content;

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "core/error_codes.gen.h"
 #include "core/layout.h"
 
 namespace ascpipe {
@@ -65,7 +66,7 @@ CoreStatus FixedRows::Index() {
     std::size_t place = FirstPlace(keys_[row]);
     for (; places_[place] >= 0; place = (place + 1) & mask_) {
       if (keys_[places_[place]] == keys_[row]) {
-        return Error(Code::kDataLoss, "E301: table '", table_, "': key ", keys_[row],
+        return Error(kE301, "table '", table_, "': key ", keys_[row],
                      " is there twice. Nothing was changed; use another checkpoint");
       }
     }

@@ -108,12 +108,12 @@ double InverseNormal(double p) {
 }
 
 void InitialRows::Fill(std::int64_t key, std::int64_t dim, float* row) const {
-  if (kind == InitialKind::kConstant) {
+  if (kind == layout::kInitialConstant) {
     const float value = static_cast<float>(a * scale);
     for (std::int64_t column = 0; column < dim; ++column) row[column] = value;
     return;
   }
-  if (kind == InitialKind::kPool) {
+  if (kind == layout::kInitialPool) {
     const float* const from = pool.data() + PoolRow(seed, key, pool_rows) * dim;
     for (std::int64_t column = 0; column < dim; ++column) row[column] = static_cast<float>(from[column] * scale);
     return;
@@ -122,11 +122,11 @@ void InitialRows::Fill(std::int64_t key, std::int64_t dim, float* row) const {
   for (std::int64_t column = 0; column < dim; ++column) {
     const std::uint64_t bits = ElementBits(row_bits, column);
     double value;
-    if (kind == InitialKind::kUniform) {
+    if (kind == layout::kInitialUniform) {
       value = a + (b - a) * (static_cast<double>(bits >> 11) * kTwoToMinus53);
     } else {
       double p = (static_cast<double>(bits >> 12) + 0.5) * kTwoToMinus52;
-      if (kind == InitialKind::kTruncatedNormal) p = kBelowMinusTwo + kWithinTwo * p;
+      if (kind == layout::kInitialTruncatedNormal) p = kBelowMinusTwo + kWithinTwo * p;
       value = a + b * InverseNormal(p);
     }
     row[column] = static_cast<float>(value * scale);

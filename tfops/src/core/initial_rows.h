@@ -8,23 +8,17 @@
 #include <cstdint>
 #include <vector>
 
-namespace ascpipe {
+#include "core/layout.h"
 
-enum class InitialKind : int {
-  kConstant = 0,         // a
-  kUniform = 1,          // [a, b)
-  kNormal = 2,           // mean a, standard deviation b
-  kTruncatedNormal = 3,  // the same, without what lies beyond two standard deviations
-  kPool = 4,             // a row of the pool, picked by hash
-};
+namespace ascpipe {
 
 struct InitialRows {
   std::uint64_t seed = 0;
-  InitialKind kind = InitialKind::kConstant;
-  double a = 0.0;
+  layout::InitialKind kind = layout::kInitialConstant;
+  double a = 0.0;  // what a and b are: ascpipe/layout/initial_kinds.py
   double b = 0.0;
   double scale = 1.0;  // of the result, before it is rounded
-  std::vector<float> pool{};  // kPool: float[pool_rows, dim], at least one row
+  std::vector<float> pool{};  // kInitialPool: float[pool_rows, dim], at least one row
   std::int64_t pool_rows = 0;
 
   // row: float[dim].

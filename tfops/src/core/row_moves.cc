@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/error_codes.gen.h"
 #include "core/row_copy.h"
 
 namespace ascpipe {
@@ -41,7 +42,7 @@ bool IsWholeLines(const HomeRows& home, const std::vector<StateRows>& state) {
 // What a record says that cannot be.
 template <typename... Parts>
 CoreStatus Damaged(const std::string& table, const Parts&... parts) {
-  return Error(Code::kDataLoss, "E301: table '", table, "': the plan ", parts...,
+  return Error(kE301, "table '", table, "': the plan ", parts...,
                ". The record is damaged and no row was moved; restart the program");
 }
 

@@ -18,7 +18,7 @@ constexpr std::uint32_t kFilling = 0xffffffffu;
 
 Stream::Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
                const SessionView& session, int fd, std::shared_ptr<RingBudget> budget)
-    : run_(run),
+    : run_(run & layout::kMostRuns),
       number_(number),
       segment_(std::move(segment)),
       ring_(ring),
@@ -53,9 +53,9 @@ CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
 }
 
 CoreStatus Stream::Hold(std::int64_t number, TicketHold* hold) {
-  if (RunOf(number) != (run_ & 0x7fff) || SequenceOf(number) == 0) {
+  if (RunOf(number) != run_ || SequenceOf(number) == 0) {
     return Error(Code::kFailedPrecondition, "ticket ", SequenceOf(number), " of run ", RunOf(number),
-                 " is not of this pipeline (run ", run_ & 0x7fff,
+                 " is not of this pipeline (run ", run_,
                  "). A batch is fetched and trained in one run call; make the iterator after start_asc_pipeline()");
   }
   std::lock_guard<std::mutex> lock(mutex_);

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/layout.h"
 #include "core/ring.h"
 #include "core/segment.h"
 
@@ -110,13 +111,12 @@ class TicketHold {
   Ticket* ticket_ = nullptr;
 };
 
-// Run and sequence number in one ticket.
-constexpr int kRunShift = 48;
+// Run (1 to kMostRuns) and sequence number in one ticket.
 inline std::int64_t TicketNumber(std::int64_t run, std::int64_t sequence) {
-  return (run & 0x7fff) << kRunShift | sequence;
+  return run << layout::kSequenceBits | sequence;
 }
-inline std::int64_t RunOf(std::int64_t ticket) { return ticket >> kRunShift; }
-inline std::int64_t SequenceOf(std::int64_t ticket) { return ticket & ((std::int64_t{1} << kRunShift) - 1); }
+inline std::int64_t RunOf(std::int64_t ticket) { return ticket >> layout::kSequenceBits; }
+inline std::int64_t SequenceOf(std::int64_t ticket) { return ticket & layout::kSequenceMask; }
 
 }  // namespace ascpipe
 

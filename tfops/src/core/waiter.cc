@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/error_codes.gen.h"
 #include "core/interrupt.h"
 #include "core/ticket.h"
 
@@ -18,25 +19,9 @@ namespace {
 
 constexpr std::int64_t kLookAroundNs = 50000000;  // between two looks at the lifeline
 
+// What is waited for; of a wait that was not polled yet, only that.
 const char* Sentence(layout::WaitsFor waits_for) {
-  switch (waits_for) {
-    case layout::kWaitRoom:
-      return "for room in the ring";
-    case layout::kWaitPlan:
-      return "for the table worker to plan it";
-    case layout::kWaitStep:
-      return "for an earlier batch to be trained or dropped";
-    case layout::kWaitLease:
-      return "for another step to end";
-    case layout::kWaitRead:
-      return "for the table worker to answer an evaluation";
-    case layout::kWaitCut:
-      return "for the table worker to apply a change";
-    case layout::kWaitSave:
-      return "for room in the log of a save";
-    default:
-      return "for its turn";
-  }
+  return waits_for == layout::kWaitNone ? "its turn" : layout::kWaitSentences[waits_for];
 }
 
 }  // namespace
@@ -138,7 +123,7 @@ void Waiter::Run() {
 bool Waiter::IsIdle() {
   if (waiting_.load() > 0) return false;
   std::unique_lock<std::mutex> lock(mutex_);
-  return !wanted_.wait_for(lock, std::chrono::milliseconds(kSliceMs),
+  return !wanted_.wait_for(lock, std::chrono::milliseconds(layout::kSliceMs),
                            [this] { return stop_.load() || waiting_.load() > 0; });
 }
 
@@ -179,7 +164,7 @@ bool Waiter::End(Wait* wait, CoreStatus* status) {
   } else if (wait->cancelled_.load()) {
     *status = Error(Code::kCancelled, "the step was cancelled");
   } else if (InterruptCount() != wait->interrupts_) {
-    *status = Error(Code::kCancelled, "interrupted by Ctrl-C while waiting ", Sentence(wait->waits_for));
+    *status = Error(Code::kCancelled, "interrupted by Ctrl-C while waiting for ", Sentence(wait->waits_for));
   } else if (wait->Poll(status)) {
     return true;
   } else if (!wait->during_hold && patience_.load() > 0) {
@@ -197,7 +182,7 @@ bool Waiter::End(Wait* wait, CoreStatus* status) {
 CoreStatus Waiter::TimedOut(const Wait& wait) const {
   const std::string ticket = wait.ticket != 0 ? Text(", ticket ", SequenceOf(wait.ticket)) : "";
   return Error(Code::kInternal, "table '", wait.table_name, "'", ticket, ": waited ", settings_.wait_timeout_s,
-               " s (wait_timeout_s) ", Sentence(wait.waits_for),
+               " s (wait_timeout_s) for ", Sentence(wait.waits_for),
                ". Nothing was lost; `ascpipe status` shows who waits for whom");
 }
 
@@ -218,9 +203,7 @@ void Waiter::LookAround() {
   pollfd lifeline = {settings_.lifeline_fd, POLLRDHUP, 0};
   if (settings_.lifeline_fd >= 0 && poll(&lifeline, 1, 0) > 0 &&
       (lifeline.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0) {
-    Fail(Error(Code::kFailedPrecondition, "E110: ascpipe supervisor (pid ", supervisor_pid_,
-               ") is gone (its lifeline closed). No batch was half-applied. What was trained since the last "
-               "checkpoint is lost. Restart the program"));
+    Fail(Error(kE110, kSupervisorGone[0], supervisor_pid_, kSupervisorGone[1]));
   }
 }
 

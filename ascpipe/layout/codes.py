@@ -1,0 +1,29 @@
+"""Errors that C++ raises with a code of ours: an op or a call fails with a class of TensorFlow's, and the text begins
+with the code.  C++ has them as constants (``error_codes.gen.h``); all other codes are in ``ascpipe/errors.py``.
+"""
+from typing import NamedTuple, Tuple
+
+
+class NativeError(NamedTuple):
+    """One code.
+
+    Attributes:
+        code: what the text begins with.
+        status: TensorFlow's code, as ``tf.errors`` calls it.
+        what: when it is raised.
+    """
+
+    code: str
+    status: str
+    what: str
+
+
+SUPERVISOR_GONE = NativeError("E110", "FAILED_PRECONDITION", "the daemon died")
+FORKED = NativeError("E204", "FAILED_PRECONDITION", "a process that was forked from the trainer uses its pipeline")
+DAMAGED_TABLE = NativeError("E301", "DATA_LOSS", "a plan, an entry or a row number in shared memory cannot be right")
+
+NATIVE_ERRORS: Tuple[NativeError, ...] = (SUPERVISOR_GONE, FORKED, DAMAGED_TABLE)
+
+#: the text of E110, on both sides
+SUPERVISOR_GONE_TEXT = ("ascpipe supervisor (pid {pid}) is gone. No batch was half-applied. What was trained since the "
+                        "last checkpoint is lost. Restart the program")

@@ -1,0 +1,136 @@
+"""Writes the C++ side of this package: ``python -m ascpipe.layout.generate FOLDER``.
+
+Two headers in FOLDER/core: ``layout.gen.h`` (structs, states, constants) and ``error_codes.gen.h``.  The build of the
+ops calls it and puts FOLDER on the include path.
+"""
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Dict, Iterator, Sequence, Tuple
+
+import numpy as np
+
+from ascpipe.layout import bells, codes, initial_kinds, structs, ticket, words
+
+_SCALARS = {np.dtype("<" + kind): "std::" + name for kind, name in (
+    ("i4", "int32_t"), ("u4", "uint32_t"), ("i8", "int64_t"), ("u8", "uint64_t"))}
+
+
+def _integers(module: ModuleType, *names: str, prefix: str = "") -> Dict[str, int]:
+    """Constants of a module by name: those given, or all that begin with ``prefix``."""
+    return {name: value for name, value in vars(module).items()
+            if isinstance(value, int) and (name in names or bool(prefix) and name.startswith(prefix))}
+
+
+_ENUMS: Tuple[Tuple[str, str, Dict[str, int]], ...] = (
+    ("Word", "std::uint32_t", _integers(words, *words.WORD_NAMES.values())),
+    ("Channel", "std::int32_t", _integers(words, "TRAIN", "EVAL")),
+    ("EntryState", "std::int32_t", _integers(words, "FREE", "NAMED", "TRAINED")),
+    ("PlanStatus", "std::int64_t", _integers(words, prefix="PLAN_")),
+    ("CutKind", "std::int32_t", _integers(words, prefix="CUT_")),
+    ("WaitsFor", "std::int32_t", _integers(words, prefix="WAIT_")),
+    ("InitialKind", "std::int32_t",
+     {"INITIAL_" + name: value for name, value in vars(initial_kinds).items() if name.isupper()}),
+)
+_CONSTANTS: Tuple[Tuple[str, ModuleType, Sequence[str]], ...] = (
+    ("std::uint32_t", structs, ("VERSION", "MAGIC")),
+    ("int", structs, ("MAX_FRAMES", "MAX_KEY_WORKERS", "MAX_TABLE_WORKERS", "MAX_SPEC_RANK")),
+    ("int", structs, ("BELL_TRAINER", "BELL_PUMP", "BELL_KEY_WORKERS", "BELL_TABLE_WORKERS", "BELLS")),
+    ("std::int64_t", structs, ("CACHE_LINE", "PAGE", "SESSION_BELLS_OFFSET", "SESSION_BYTES")),
+    ("std::size_t", structs, ("FAILURE_TEXT_BYTES",)),
+    ("std::int32_t", words, ("SLOT_NONE", "SLOT_HOME", "SLOT_FROZEN")),
+    ("int", ticket, ("SEQUENCE_BITS",)),
+    ("std::int64_t", ticket, ("SEQUENCE_MASK", "MOST_RUNS")),
+    ("int", bells, ("SLICE_MS", "GRACE_MS")),
+    ("std::int64_t", bells, ("LEAST_SPIN_NS",)),
+)
+
+_HEADER = """// Written by ascpipe/layout/generate.py from ascpipe/layout: change it there.
+#ifndef ASCPIPE_CORE_{guard}_GEN_H_
+#define ASCPIPE_CORE_{guard}_GEN_H_
+
+{includes}
+
+namespace ascpipe {{
+{body}
+}}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_{guard}_GEN_H_
+"""
+
+
+def cpp_name(name: str) -> str:
+    """The constant ``SLOT_NONE`` in C++: ``kSlotNone``."""
+    return "k" + name.title().replace("_", "")
+
+
+def _member(name: str, kind: np.dtype) -> str:
+    """The declaration of a field."""
+    if kind.char == "S":
+        return "char {}[{}];".format(name, kind.itemsize)
+    if kind.subdtype is not None:
+        base, shape = kind.subdtype
+        return "{} {}[{}];".format(_SCALARS[base], name, shape[0])
+    struct = [other for other, dtype in structs.STRUCTS.items() if dtype == kind]
+    return "{} {};".format(struct[0] if struct else _SCALARS[kind], name)
+
+
+def _struct(struct: str) -> Iterator[str]:
+    dtype, comments = structs.STRUCTS[struct], structs.COMMENTS[struct]
+    fields = sorted((dtype.fields[name][1], name, dtype.fields[name][0]) for name in dtype.names)
+    yield "struct {} {{".format(struct)
+    end = 0
+    for offset, name, kind in fields + [(dtype.itemsize, "", np.dtype([]))]:
+        if offset > end:
+            yield "  std::uint8_t unused{}[{}];".format(end, offset - end)
+        if name:
+            yield "  {}  // {}".format(_member(name, kind), comments[name])
+        end = offset + kind.itemsize
+    yield "};"
+    yield 'static_assert(sizeof({0}) == {1}, "{0}");'.format(struct, dtype.itemsize)
+    yield ""
+
+
+def layout_header() -> str:
+    """The text of ``layout.gen.h``."""
+    lines = ["namespace layout {", ""]
+    lines += ["constexpr {} {} = {};".format(kind, cpp_name(name), getattr(module, name))
+              for kind, module, names in _CONSTANTS for name in names]
+    lines += ["constexpr std::int64_t kLayoutHash = {};".format(structs.layout_hash()), ""]
+    for enum, kind, values in _ENUMS:
+        lines += ["enum {} : {} {{".format(enum, kind)]
+        lines += ["  {} = {},".format(cpp_name(name), value) for name, value in values.items()] + ["};", ""]
+    lines += ["// What a thread waits for, by WaitsFor.", "constexpr const char* kWaitSentences[] = {"]
+    lines += ['  "{}",'.format(words.WAIT_SENTENCES[reason]) for reason in sorted(words.WAIT_SENTENCES)] + ["};", ""]
+    for struct in structs.STRUCTS:
+        lines += _struct(struct)
+    lines += ["// The arrays of a part in the order in which they lie in a frame.", "struct PartArray {",
+              "  std::int64_t Part::*field;", "  std::int64_t bytes_per_id;", "};",
+              "constexpr PartArray kPartArrays[] = {"]
+    lines += ["  {{&Part::{}, {}}},".format(name, size) for name, size in structs.PART_ARRAYS]
+    lines += ["};", "", "}  // namespace layout"]
+    return _HEADER.format(guard="LAYOUT", includes="#include <cstddef>\n#include <cstdint>", body="\n".join(lines))
+
+
+def error_codes_header() -> str:
+    """The text of ``error_codes.gen.h``."""
+    lines = [""] + ['constexpr ErrorCode k{0.code} = {{Code::{1}, "{0.code}"}};  // {0.what}'.format(
+        error, cpp_name(error.status)) for error in codes.NATIVE_ERRORS]
+    before, after = codes.SUPERVISOR_GONE_TEXT.split("{pid}")
+    lines += ["", "// The text of kE110, before and after the process id.",
+              'constexpr const char* kSupervisorGone[] = {{"{}", "{}"}};'.format(before, after), ""]
+    return _HEADER.format(guard="ERROR_CODES", includes='#include "core/core_status.h"', body="\n".join(lines))
+
+
+def generate(folder: Path) -> None:
+    """Write both headers below ``folder``; one whose text is the same keeps its time."""
+    texts: Dict[str, str] = {"layout.gen.h": layout_header(), "error_codes.gen.h": error_codes_header()}
+    (folder / "core").mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        path = folder / "core" / name
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+if __name__ == "__main__":
+    generate(Path(sys.argv[1]))
