@@ -1,6 +1,6 @@
 """The states that processes agree on: of a frame's table, an entry, a record, a wait.
 
-Constants only, no imports: every layer may use them.  What each state means and who may change it
+Constants only, no imports: every layer may use them.  What each state means and which process may change it
 stands in ``docs/protocol.md``; where the words lie in memory, in ``ascpipe/layout/structs.py``.
 """
 

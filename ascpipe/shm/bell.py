@@ -1,14 +1,14 @@
 """Waiting for another process, and waking it.
 
-A bell belongs to one waiting thread.  Who publishes something calls ``ring()`` on the bell of everybody
-who may care, *after* it has published by a full fence (``exchange``, ``compare_exchange``).  The owner
-sets `waiting` by a full fence before its last look.  So either the publisher sees `waiting`, or the owner
-sees what was published (``# SYNC bell``).  The futex is a word of its own: it is bumped before the wake,
-so a ring between the owner's look and its sleep makes the sleep end at once.
+A bell belongs to one waiting thread.  A publisher rings the bell of each thread that may wait for the change, *after*
+it has published by a full fence (``exchange``, ``compare_exchange``).  The owner sets `waiting` by a full fence
+before its last look.  So either the publisher sees `waiting`, or the owner sees what was published (label ``bell``).
+The futex is a word of its own: it is bumped before the wake, so a ring between the owner's look and its sleep ends
+the sleep at once.
 
-Falling asleep and being woken takes longer than many a wait.  So an owner looks again and again before it
-sleeps, for as long as waits have lasted of late, and not at all after one that was long: where batches
-follow each other closely nobody sleeps, and who waits for a step of training leaves the processor to it.
+Falling asleep and being woken takes longer than many waits.  So an owner spins before it sleeps, for twice the time
+of the last wait, and not at all after a long one: while batches follow each other closely no thread sleeps, and a
+thread blocked on a training step yields its core.
 
 The C++ twin is ``tfops/src/core/bell.h``.
 """
@@ -35,9 +35,9 @@ def _bell_words(session: "np.ndarray[Any, Any]", index: int) -> "np.ndarray[Any,
 
 
 def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
-    """Ring without compiled atomics and without looking whether anybody waits; for the supervisor.
+    """Ring without compiled atomics and without looking at `waiting`; for the supervisor.
 
-    The kernel bumps the word atomically, which is a full fence after whatever was published before.
+    The kernel bumps the word atomically, which is a full fence after what was published before.
     """
     words = _bell_words(session, index)
     syscalls.futex_bump_and_wake(words.ctypes.data + 4 * _FUTEX)
@@ -69,7 +69,7 @@ class Bell:
 
     def ring(self) -> None:
         """Wake the owner if it sleeps.  What it should see must be published before, by a full fence."""
-        if self._atomics.load_acquire_u32(self._words, _WAITING):  # SYNC bell
+        if self._atomics.load_acquire_u32(self._words, _WAITING):  # SYNC bell: load
             self._atomics.add_u32(self._words, _FUTEX, 1)
             syscalls.futex_wake(self._futex_address)
 
@@ -113,7 +113,7 @@ class Bell:
     def _sleep_once(self, ready: Callable[[], bool], stop: Callable[[], bool], longest_s: float) -> bool:
         """One sleep; whether the condition holds afterwards."""
         words, load = self._words, self._atomics.load_acquire_u32
-        self._atomics.exchange_u32(words, _WAITING, 1)  # SYNC bell
+        self._atomics.exchange_u32(words, _WAITING, 1)  # SYNC bell: store
         self._woken = time.perf_counter_ns()
         try:
             seen = load(words, _FUTEX)
@@ -127,7 +127,7 @@ class Bell:
             if not ready():
                 return False
             if not woken and load(words, _FUTEX) == seen:
-                # Published, and nobody rang: a lost wake-up, unless the publisher is just about to ring.
+                # Published without a ring: a lost wake-up, unless the publisher is just about to ring.
                 syscalls.futex_wait(self._futex_address, seen, _GRACE_S)
                 if load(words, _FUTEX) == seen:
                     self._fields["late"] += 1

@@ -1,4 +1,4 @@
-// Work that threads share: each item once, and nobody waits for a thread that never comes.
+// Work that threads share: each item once, and no thread waits for one that never comes.
 #include <memory>
 #include <thread>
 #include <vector>
@@ -23,7 +23,7 @@ std::vector<int> Visits(std::int64_t total, std::int64_t block, int threads) {
     blocks->Take();
     blocks->Await();
   }
-  const std::vector<int> seen = visits;  // the work is done now, whoever is still about
+  const std::vector<int> seen = visits;  // the work is done now, even if threads are still about
   for (std::thread& helper : helpers) helper.join();
   return seen;
 }

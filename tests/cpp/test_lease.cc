@@ -1,4 +1,4 @@
-// Who may have the lease with whom.
+// Which steps may have the lease at the same time.
 #include "check.h"
 #include "core/lease.h"
 
@@ -61,7 +61,7 @@ TEST(NobodyNewReadsBeforeAStepThatWaitsToTrain) {
   CHECK(lease.TryShare(1));
   CHECK(!lease.TryExclusive(2));
   CHECK(!lease.TryShare(3));
-  CHECK(lease.TryShare(1));  // who reads may go on reading
+  CHECK(lease.TryShare(1));  // a reader may go on reading
   lease.Release(2);          // the step that waited was cancelled
   CHECK(lease.TryShare(3));
 }

@@ -166,7 +166,7 @@ TEST(ABatchBeyondTheLimitOfAllRingsNamesTheSettingsAndTheNumbers) {
 }
 
 TEST(AMachineWithoutMemoryRefusesOnlyWhatCannotWait) {
-  Growing ring(32 * kMib, 32 * kMib, 16 * kMib + 128 * kKib);  // the margin of 16 MiB is everybody else's
+  Growing ring(32 * kMib, 32 * kMib, 16 * kMib + 128 * kKib);  // the margin of 16 MiB stays free
   CHECK_EQ(ring.Place(48 * kKib), RingGrowth::kPlaced);
   CHECK_EQ(ring.Place(512 * kKib), RingGrowth::kWait);  // for the frame before it
   CHECK_EQ(ring.arena->bytes(), 64 * kKib);

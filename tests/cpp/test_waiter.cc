@@ -160,7 +160,7 @@ TEST(AWordThatNobodyRingsForIsFoundAndCounted) {
     usleep(5000);  // it has looked for the last time and sleeps; if not, the next attempt will find it so
     Exchange(&fixture.word, 1u);
     CHECK(wait->Result().ok());
-    usleep(50000);  // nobody rings meanwhile, not even the next attempt
+    usleep(50000);  // nothing rings in this time, not even the next attempt
   }
   fixture.waiter->Stop();
   CHECK(LoadAcquire(&bell->late) > 0);

@@ -31,7 +31,7 @@ void AsyncWait::Begin() {
     const std::shared_ptr<Pipeline> pipeline = pipeline_;
     token_ = manager->get_cancellation_token();
     const bool registered = manager->RegisterCallback(token_, [self, pipeline] {
-      self->Cancel();  // no more than this: whoever ends the wait may wait for this callback to return
+      self->Cancel();  // no more than this: the thread that ends the wait may wait for this callback to return
       pipeline->waiter().Wake();
     });
     if (!registered) {
@@ -54,7 +54,7 @@ void AsyncWait::Finish(const CoreStatus& status) {
 
 void AsyncWait::End(const Status& status) {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
-  // All of ours goes before the step may: its end must be the container's doing.
+  // Releases everything of this op before the step may end: the container has to end the step.
   const std::shared_ptr<AsyncWait> self = shared_from_this();
   tensorflow::AsyncOpKernel::DoneCallback done = std::move(done_);
   if (!status.ok()) ctx_->SetStatus(status);

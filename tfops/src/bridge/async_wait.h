@@ -1,4 +1,4 @@
-// A wait of an asynchronous op: cancellable, and done is called once.
+// A wait of an asynchronous op: the step can cancel it, and `done` is called exactly once.
 #ifndef ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 #define ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 
@@ -21,7 +21,7 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
             tensorflow::AsyncOpKernel::DoneCallback done);
   ~AsyncWait() override { DropStep(); }
 
-  // Proceeds at once if there is nothing to wait for; else begins to wait, unless the step has been cancelled already.
+  // Proceeds at once if there is nothing to wait for; otherwise begins to wait, unless the step is cancelled already.
   void Begin();
 
   void Finish(const CoreStatus& status) final;
@@ -30,7 +30,7 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
   // After a successful Poll.  Ends with exactly one call of End or Again.
   virtual void Proceed() = 0;
   void End(const tensorflow::Status& status);
-  // Another thread was faster: waits on.
+  // Another thread was faster: waits again.
   void Again() { pipeline_->waiter().Add(shared_from_this()); }
 
   Pipeline& pipeline() { return *pipeline_; }

@@ -13,6 +13,7 @@
 #include "bridge/pipeline.h"
 #include "bridge/thread_wait.h"
 #include "core/claim.h"
+#include "core/fork.h"
 #include "core/ticket.h"
 
 namespace {

@@ -25,7 +25,7 @@ ASC_EXPORT int asc_instance_bytes(std::int64_t rows, std::int64_t dim, std::int6
   return Answer(CoreStatus(), err, err_bytes);
 }
 
-// Adds a table of so many rows; *keys int64[rows] and *embeddings float[rows, dim] are the caller's to fill, up to
+// Adds a table of `rows` rows; the caller fills *keys int64[rows] and *embeddings float[rows, dim] before
 // asc_instance_index.
 ASC_EXPORT int asc_instance_add(std::int64_t instance, int table, const char* name, std::int64_t rows, std::int64_t dim,
                                 std::int64_t** keys, float** embeddings, char* err, int err_bytes) {
@@ -41,7 +41,7 @@ ASC_EXPORT int asc_instance_add(std::int64_t instance, int table, const char* na
   return Answer(status, err, err_bytes);
 }
 
-// All rows of a table are filled in.
+// Builds the index of a table whose rows are all filled in.
 ASC_EXPORT int asc_instance_index(std::int64_t instance, int table, char* err, int err_bytes) {
   std::shared_ptr<Instance> found;
   CoreStatus status = Instances().Find(instance, &found);
@@ -52,7 +52,7 @@ ASC_EXPORT int asc_instance_index(std::int64_t instance, int table, char* err, i
   return Answer(status, err, err_bytes);
 }
 
-// The sessions that read it keep it.
+// Sessions that read the instance keep it alive.
 ASC_EXPORT int asc_instance_release(std::int64_t instance, char* err, int err_bytes) {
   return Answer(Instances().GiveBack(instance), err, err_bytes);
 }

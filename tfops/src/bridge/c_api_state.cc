@@ -52,7 +52,7 @@ ASC_EXPORT int asc_hold_take(int alone, std::int64_t* hold, char* err, int err_b
   return Answer(status, err, err_bytes);
 }
 
-// Pointers that were asked for with the hold are not to be used after it.
+// Pointers obtained through the hold are invalid after it.
 ASC_EXPORT int asc_hold_release(std::int64_t hold, char* err, int err_bytes) {
   return Answer(Holds().GiveBack(hold), err, err_bytes);
 }
@@ -152,7 +152,7 @@ ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* t
 }
 
 // From this hold on, entries and home rows of these tables can be read as they are now, up to asc_save_end.
-// log_bytes: for images of home rows that training changes meanwhile; full: training waits.
+// log_bytes: for images of home rows that training changes during the save; if the log is full, training waits.
 ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, std::int64_t log_bytes,
                               std::int64_t* save, char* err, int err_bytes) {
   std::shared_ptr<Hold> held;
@@ -165,7 +165,7 @@ ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, s
   return Answer(status, err, err_bytes);
 }
 
-// As asc_table_state, of the copy; the pointer is not to be used after the save.
+// As asc_table_state, of the copy; the pointer is invalid after the save.
 ASC_EXPORT int asc_save_device(std::int64_t save, int table, int index, float** data, std::int64_t* width, char* err,
                                int err_bytes) {
   std::shared_ptr<BackgroundSave> found;

@@ -18,7 +18,7 @@ CutWait::CutWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, l
 
 bool CutWait::Poll(CoreStatus* status) {
   layout::Table* header = table_.header();
-  if (asked_ != 0) return LoadAcquire(&header->cut_applied) >= asked_;
+  if (asked_ != 0) return LoadAcquire(&header->cut_applied) >= asked_;  // SYNC cut-applied: load
   if (!step().MayCut()) {
     *status = Error(Code::kFailedPrecondition, "table '", table_name, "' cannot be changed by a step that trains a "
                     "batch: which of the two comes first would be left to chance. Nothing was changed. Run it in a "
@@ -28,8 +28,8 @@ bool CutWait::Poll(CoreStatus* status) {
   waits_for = layout::kWaitLease;
   if (!pipeline().lease().TryExclusive(step().id())) return false;
   waits_for = layout::kWaitCut;
-  const std::int64_t applied = LoadAcquire(&header->cut_applied);
-  if (LoadAcquire(&header->cut_asked) != applied) return false;  // of another op, or of a step that was cancelled
+  const std::int64_t applied = LoadAcquire(&header->cut_applied);  // SYNC cut-applied: load
+  if (LoadAcquire(&header->cut_asked) != applied) return false;  // another cut is under way, maybe of a cancelled step
   int index = -1;
   const Stream* stream = pipeline().TrainingStream(table_.number(), &index);
   if (stream == nullptr || IsNeedless(*stream, index)) return true;
@@ -37,7 +37,7 @@ bool CutWait::Poll(CoreStatus* status) {
   header->cut_kind = kind_;
   header->cut_argument = argument_;
   asked_ = applied + 1;
-  Exchange(&header->cut_asked, asked_);  // SYNC cut-asked
+  Exchange(&header->cut_asked, asked_);  // SYNC cut-asked: store
   Ring(pipeline().TableWorkerBell(*stream, index));
   return false;
 }

@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Has the trainer for itself, asks the table worker, and is over when the change is applied.
+// Takes the lease alone, asks the table worker, and is over when the change is applied.
 //
 // The step must not train as well: its own batch would be half before and half after the change.
 class CutWait : public AsyncWait {
@@ -24,7 +24,7 @@ class CutWait : public AsyncWait {
   void Proceed() override { End(tensorflow::Status::OK()); }
 
  private:
-  // Nothing of the table could change.
+  // True: the change would have no effect.
   bool IsNeedless(const Stream& stream, int index) const;
 
   Table& table_;
@@ -33,7 +33,7 @@ class CutWait : public AsyncWait {
   std::int64_t asked_ = 0;  // id of the request, 0: none yet
 };
 
-// What both ops that cut do first: finds the table and the step.  The caller gets one reference to `step`.
+// First step of both ops that cut: finds the table and the step.  The caller gets one reference to `step`.
 tensorflow::Status PrepareCut(tensorflow::OpKernelContext* ctx, const char* op, int number,
                               std::shared_ptr<Pipeline>* pipeline, Table** table, StepEnd** step);
 

@@ -1,4 +1,4 @@
-// What a key without a row gives.
+// The row that is used for a key without a row.
 #ifndef ASCPIPE_BRIDGE_DEFAULT_ROW_H_
 #define ASCPIPE_BRIDGE_DEFAULT_ROW_H_
 

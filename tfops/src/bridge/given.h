@@ -1,4 +1,4 @@
-// What the program has of ours, by number.
+// Objects that Python refers to by number (holds, saves, instances).
 #ifndef ASCPIPE_BRIDGE_GIVEN_H_
 #define ASCPIPE_BRIDGE_GIVEN_H_
 
@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "core/core_status.h"
-#include "core/ticket.h"
+#include "core/fork.h"
 
 namespace ascpipe {
 
-// Never to be destroyed: at exit a thread may still have an item.
+// Is never destroyed: at exit a thread may still use an item.
 template <typename T>
 class Given {
  public:
@@ -26,7 +26,7 @@ class Given {
   }
 
   CoreStatus Find(std::int64_t number, std::shared_ptr<T>* item) {
-    if (!InForkedChild()) {  // before the lock: the fork may have happened while another thread had it
+    if (!InForkedChild()) {  // before the lock: another thread may have held it at the fork
       std::lock_guard<std::mutex> lock(mutex_);
       const auto found = items_.find(number);
       if (found != items_.end()) {
@@ -37,7 +37,7 @@ class Given {
     return Error(Code::kFailedPrecondition, what_, " ", number, " is not there, or was given back");
   }
 
-  // Ends with the last thread that uses it.
+  // The item is destroyed when the last thread that uses it is done.
   CoreStatus GiveBack(std::int64_t number) {
     std::shared_ptr<T> item;
     const CoreStatus status = Find(number, &item);

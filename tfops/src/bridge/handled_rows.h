@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Handles of a tensor, as the core's type of 64 bits: TensorFlow's is another one.
+// Handles of a tensor as std::int64_t, which is not TensorFlow's int64.
 inline const std::int64_t* AsInt64(const tensorflow::Tensor& handles) {
   return reinterpret_cast<const std::int64_t*>(handles.flat<tensorflow::int64>().data());
 }

@@ -8,13 +8,14 @@
 #include "core/atomics.h"
 #include "core/bell.h"
 #include "core/claim.h"
+#include "core/fork.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
 
 namespace {
 
-// Waits for the lease, then as every reader waits.
+// Waits for the lease, then until readers may read every table.
 class TakeWait : public ThreadWait {
  public:
   TakeWait(Pipeline* pipeline, Lease::Step step, bool alone) : pipeline_(*pipeline), step_(step), alone_(alone) {
@@ -28,7 +29,7 @@ class TakeWait : public ThreadWait {
       int index = -1;
       const Table* const of = pipeline_.table(next_);
       const Stream* const stream = pipeline_.TrainingStream(next_, &index);
-      Says(of, layout::kWaitCut);  // of a step that was cancelled while it waited for it
+      Says(of, layout::kWaitCut);  // the cut of a step that was cancelled while it waited
       if (LoadAcquire(&of->header()->cut_applied) < LoadAcquire(&of->header()->cut_asked)) return false;
       Says(of, layout::kWaitRead);
       if (stream != nullptr && !ReadersMayRead(stream->ring(), index)) return false;
@@ -50,7 +51,7 @@ class TakeWait : public ThreadWait {
   int next_ = 0;
 };
 
-// Waits until the table worker has reached a place in a load.
+// Waits until the table worker has reached a point of a load.
 class LoadWait : public ThreadWait {
  public:
   enum Until { kIdle, kGranted, kApplied };
@@ -64,8 +65,8 @@ class LoadWait : public ThreadWait {
   }
 
   bool Poll(CoreStatus*) override {
-    if (LoadAcquire(&header_->cut_applied) >= request_) return true;
-    return until_ == kGranted && LoadAcquire(&header_->cut_granted) >= request_;
+    if (LoadAcquire(&header_->cut_applied) >= request_) return true;               // SYNC cut-applied: load
+    return until_ == kGranted && LoadAcquire(&header_->cut_granted) >= request_;  // SYNC cut-granted: load
   }
 
  private:
@@ -86,7 +87,7 @@ CoreStatus Refused(const Table& table, std::int64_t entries, std::int64_t rows) 
                "host_vocabulary_size");
 }
 
-// Whether entries and rows of the table are the trainer's to write.
+// OK while the trainer owns the entries and rows of the table.
 CoreStatus IsBeingLoaded(const Table& table) {
   const layout::Table& header = *table.header();
   const std::int64_t asked = LoadAcquire(&header.cut_asked);
@@ -125,9 +126,9 @@ CoreStatus Hold::BeginLoad(Table* table, std::int64_t entries, std::int64_t rows
   layout::Table* const header = table->header();
   layout::Bell* const bell = pipeline_->TableWorkerBell(*table);
   if (bell == nullptr) {
-    return Error(Code::kFailedPrecondition, "table '", table->name(), "' is in no stream, so nobody could load it");
+    return Error(Code::kFailedPrecondition, "table '", table->name(), "' is in no stream, so no worker could load it");
   }
-  // Of a step that was cancelled while it waited.
+  // First waits for the cut of a step that was cancelled.
   const std::int64_t asked_before = LoadAcquire(&header->cut_asked);
   CoreStatus status = ThreadWait::Sleep(
       pipeline_->waiter(), std::make_shared<LoadWait>(*table, LoadWait::kIdle, asked_before));
@@ -135,7 +136,7 @@ CoreStatus Hold::BeginLoad(Table* table, std::int64_t entries, std::int64_t rows
   header->cut_kind = layout::kCutLoad;
   header->cut_argument = entries;
   header->cut_rows = rows;
-  Exchange(&header->cut_asked, asked_before + 1);  // SYNC cut-asked
+  Exchange(&header->cut_asked, asked_before + 1);  // SYNC cut-asked: store
   Ring(bell);
   status = ThreadWait::Sleep(pipeline_->waiter(),
                              std::make_shared<LoadWait>(*table, LoadWait::kGranted, asked_before + 1));
@@ -166,7 +167,7 @@ CoreStatus Hold::EntriesWritten(Table* table) {
   const CoreStatus status = IsBeingLoaded(*table);
   if (!status.ok()) return status;
   layout::Table* const header = table->header();
-  Exchange(&header->load_keyed, LoadAcquire(&header->cut_asked));  // SYNC load-keyed
+  Exchange(&header->load_keyed, LoadAcquire(&header->cut_asked));  // SYNC load-keyed: store
   Ring(pipeline_->TableWorkerBell(*table));
   return status;
 }
@@ -180,7 +181,7 @@ CoreStatus Hold::EndLoad(Table* table, const LoadedTable& loaded) {
   header->load_time = loaded.time;
   header->load_threshold = loaded.threshold;
   header->load_counting = loaded.counting;
-  Exchange(&header->cut_filled, asked);  // SYNC cut-filled
+  Exchange(&header->cut_filled, asked);  // SYNC cut-filled: store
   Ring(pipeline_->TableWorkerBell(*table));
   return ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<LoadWait>(*table, LoadWait::kApplied, asked));
 }

@@ -1,4 +1,4 @@
-// A hold: the trainer stands between two steps while a thread of the program saves or restores tables.
+// A hold: keeps the trainer between two steps while a thread of the program saves or restores tables.
 #ifndef ASCPIPE_BRIDGE_HOLD_H_
 #define ASCPIPE_BRIDGE_HOLD_H_
 
@@ -10,15 +10,15 @@
 
 namespace ascpipe {
 
-// What a table is like after a load, beside its entries and rows.
+// State of a table after a load, besides its entries and rows.
 struct LoadedTable {
-  std::int64_t entries;    // as many as were begun; -1: the load was given up, the table is empty
+  std::int64_t entries;    // the number that the load began with; -1: the load was given up, the table is empty
   std::int64_t time;       // greatest timestamp of a trained batch
   std::int64_t threshold;  // access threshold, -1: none
   std::int64_t counting;   // 1: occurrences are counted
 };
 
-// Keys with what is known of them, `count` of each.
+// Keys with their counts and timestamps, `count` of each.
 struct LoadedKeys {
   std::int64_t count;
   const std::int64_t* keys;
@@ -26,8 +26,8 @@ struct LoadedKeys {
   const std::int64_t* timestamps;
 };
 
-// Has the lease as a step has it, to save shared with evaluations, to restore alone, and keeps every mapping.
-// While it lasts, no other wait of the trainer runs out of time: a save of a large table takes as long as it takes.
+// Holds the lease as a step does (a save shares it with evaluations, a restore has it alone) and keeps every mapping.
+// No other wait of the trainer times out during a hold: saving a large table may take long.
 class Hold {
  public:
   // Waits until it has the lease, and the truth of each table is the state after its last finished step.
@@ -41,14 +41,14 @@ class Hold {
 
   // The parts of a load; between the first and the last, entries and rows are the caller's to write.  Needs a hold
   // taken alone.
-  // Empties a table, and sees to memory for `entries` keys, the first `rows` of which have a row.  An error: there
-  // is not so much room or memory, and nothing was changed.
+  // Empties a table and provides memory for `entries` keys, the first `rows` of which have a row.  Fails, and changes
+  // nothing, if there is not enough room or memory.
   CoreStatus BeginLoad(Table* table, std::int64_t entries, std::int64_t rows);
-  // Entries from `first` on, of keys that are in no other one.  `rows`: each has the row of its own number.
+  // Writes entries from `first` on; each key has one entry.  `rows`: entry i has row i.
   CoreStatus WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows);
   // All entries are written, so the worker may index them while the rows are written.
   CoreStatus EntriesWritten(Table* table);
-  // The worker takes the table over as it was filled in.
+  // The worker takes the filled table over.
   CoreStatus EndLoad(Table* table, const LoadedTable& loaded);
 
  private:

@@ -9,14 +9,14 @@ namespace ascpipe {
 
 namespace {
 
-// In the session's own resources, which go with it.
+// Lies in the session's resources, which end with the session.
 class RowsOfSession : public tensorflow::ResourceBase {
  public:
   std::string DebugString() const override { return "ascpipe rows that a session reads"; }
 
   void Set(int table, std::shared_ptr<const FixedRows> rows) {
     std::lock_guard<std::mutex> lock(mutex_);
-    tables_[table].swap(rows);  // what it had goes without the lock
+    tables_[table].swap(rows);  // the old rows are freed without the lock
   }
 
   std::shared_ptr<const FixedRows> Get(int table) {

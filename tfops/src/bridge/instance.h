@@ -1,4 +1,4 @@
-// What a session reads in the place of live tables: the rows of a checkpoint.
+// What a session reads instead of the live tables: the rows of a checkpoint.
 #ifndef ASCPIPE_BRIDGE_INSTANCE_H_
 #define ASCPIPE_BRIDGE_INSTANCE_H_
 
@@ -16,7 +16,7 @@ struct Instance {
   std::map<int, std::shared_ptr<FixedRows>> tables;
 };
 
-// Those that the program is about to fill, or to give to a session.
+// Instances that the program fills or has not given to a session yet.
 Given<Instance>& Instances();
 
 // From now on the session of `ctx` reads these rows for a table; null: the live table.  The session keeps them.

@@ -1,4 +1,4 @@
-// Memory of table variables: every tensor it makes lies over the rows of one table instance.
+// Memory of table variables: every tensor of this allocator lies over the rows of one table.
 #ifndef ASCPIPE_BRIDGE_INSTANCE_ALLOCATOR_H_
 #define ASCPIPE_BRIDGE_INSTANCE_ALLOCATOR_H_
 
@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Deletes itself when its owner and the last tensor have gone, and lets the rows go with it.
+// Deletes itself, and releases the rows, when its owner and the last tensor are gone.
 class InstanceAllocator : public tensorflow::Allocator {
  public:
   static InstanceAllocator* Make(std::shared_ptr<DeviceTable> table) { return new InstanceAllocator(std::move(table)); }

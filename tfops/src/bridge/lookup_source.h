@@ -1,4 +1,4 @@
-// What an op looks rows up in.
+// The rows that a lookup op reads.
 #ifndef ASCPIPE_BRIDGE_LOOKUP_SOURCE_H_
 #define ASCPIPE_BRIDGE_LOOKUP_SOURCE_H_
 
@@ -26,7 +26,7 @@ class LookupSource {
 
   const GatherSource& gather() const { return source_; }
 
-  // What is wrong with the restore index at position `bad` of a lookup.
+  // The error for the restore index at position `bad` of a lookup.
   tensorflow::Status BadRestore(const std::string& op, const Gathered& gathered, std::int64_t bad, int lookup) const;
 
  private:
@@ -34,13 +34,13 @@ class LookupSource {
   tensorflow::Status FindHomes(const std::string& op, int table);
 
   GatherSource source_ = {};
-  tensorflow::Tensor rows_;              // keeps the memory
+  tensorflow::Tensor rows_;              // keeps the memory alive
   std::vector<float> default_row_;
   std::shared_ptr<Pipeline> pipeline_;   // its mapping stays while home rows are read
-  std::shared_ptr<const FixedRows> fixed_;  // of a checkpoint that the session reads instead; codes name these
+  std::shared_ptr<const FixedRows> fixed_;  // rows of a checkpoint that the session reads instead; codes refer to them
 };
 
-// The least of what several threads found.
+// The smallest index that several threads reported.
 class FirstBad {
  public:
   void Note(std::int64_t bad) {  // -1: nothing

@@ -10,16 +10,16 @@
 
 namespace ascpipe {
 
-// Rows of so many floats that one thread moves in one go: some ten microseconds of work.
+// Rows of `floats` floats that one thread moves as one block: about ten microseconds of work.
 inline std::int64_t BlockRows(std::int64_t floats) {
   return std::max<std::int64_t>(16, 8192 / std::max<std::int64_t>(1, floats));
 }
 
 // Calls work(begin, end) for blocks of [0, total), on this thread and on those of the pool that are free.
 //
-// Not Shard: that waits for blocks which nobody has begun, and the caller is a thread of the pool itself; with
-// as many callers at once as the pool has threads, all of them would wait for good.  Here the caller takes blocks
-// until there are none, and waits only for those that another thread is at work on.
+// Not Shard: Shard waits for blocks that no thread has begun, and the caller is itself a thread of the pool.  With as
+// many callers as the pool has threads, it deadlocks.  Here the caller takes blocks until there are none left, and
+// waits only for blocks that another thread is working on.
 void ShareBlocks(tensorflow::OpKernelContext* ctx, std::int64_t total, std::int64_t block,
                  const Blocks::Work& work);
 

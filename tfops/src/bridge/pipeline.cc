@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error_codes.gen.h"
+#include "core/fork.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
@@ -172,11 +173,11 @@ void Pipeline::Stop() {
   Pump* pump;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    stopped_ = true;  // no stream comes any more
+    stopped_ = true;  // no stream is added from here on
     pump = pump_.get();
   }
   budget_->Stop();
-  // Without the lock, which the waiter's thread may want before it ends.
+  // Without the lock: the waiter's thread may need it before it ends.
   if (pump != nullptr) pump->Stop();
   waiter_->Stop();
   for (const auto& entry : streams_) entry.second->Stop();
@@ -225,7 +226,7 @@ layout::Bell* Pipeline::TableWorkerBell(const Table& table) const {
 
 CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline) {
   Holder& holder = TheHolder();
-  if (InForkedChild()) {  // before the lock: the fork may have happened while another thread had it
+  if (InForkedChild()) {  // before the lock: another thread may have held it at the fork
     return Error(kE204, "process ", getpid(), " was forked from the trainer (pid ",
                  holder.pid, "), and a pipeline cannot be used from both. Run this op in the trainer, or start the "
                  "child with multiprocessing's 'spawn'");

@@ -21,7 +21,7 @@ namespace ascpipe {
 
 // The features of an insert function: what each input of its AscSubmit is.
 struct FeatureList {
-  std::vector<int> tables;         // place of its table in the ring, or -1: of no table, left out
+  std::vector<int> tables;         // index of its table in the ring, or -1: the feature is left out
   std::vector<std::string> names;  // for error texts
 
   int Of(int table_index) const { return static_cast<int>(std::count(tables.begin(), tables.end(), table_index)); }
@@ -33,30 +33,29 @@ class Pipeline {
                          std::shared_ptr<Pipeline>* pipeline);
   ~Pipeline() { Stop(); }
 
-  // Also after Start.  One that is there already and was never trained gives way to the new one, which has its device
-  // rows; what a step still uses of it stays.
-  // padding_keys: their rows are looked up and never updated.
+  // Also after Start.  Replaces a table of this number that was never trained and takes over its device rows; steps
+  // that still use the old table keep it. padding_keys: their rows are looked up and never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
-  // pool: float[rows, dim], copied.  For a table whose initial rows come from a pool, before its streams; another one
-  // later, between two steps.
+  // pool: float[rows, dim], copied.  For a table whose initial rows come from a pool; called before its streams are
+  // added, and later, between two steps, to replace the pool.
   CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
-  // Also after Start; batches are taken as soon as this returns.  A table is in one training stream at most.
+  // Also after Start; accepts batches as soon as this returns.  A table is in one training stream at most.
   CoreStatus AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
                        FeatureList features);
   // From now on, ops that name stream `number` use stream `known`, with features of their own.
   CoreStatus ShareStream(int number, int known, FeatureList features);
 
   void Start();
-  // Ends every wait and both threads and closes all tickets.  Memory goes with the last op that still uses it.
+  // Ends every wait and both threads and closes all tickets.  The last op that uses the memory frees it.
   void Stop();
 
   int table_count() const;                 // numbered 0, 1, ...
   Table* table(int number) const;    // null: there is none
   Stream* stream(int number) const;  // null: there is none
-  // Of the insert function with this number; of a stream that is there.
+  // Features of the insert function with this number, whose stream exists.
   const FeatureList& features(int number) const;
-  // The training stream of a table and its place there; null: it is in none.
+  // The training stream of a table and the table's index in it; null: there is none.
   Stream* TrainingStream(int table, int* index) const;
   // The bell of the worker that serves a table; null: it is in no stream.
   layout::Bell* TableWorkerBell(const Table& table) const;
@@ -77,8 +76,9 @@ class Pipeline {
   const SessionView session_;
   const std::shared_ptr<RingBudget> budget_;
   Lease lease_;
-  // Tables and streams come while ops, the waiter and the pump use others; none goes before the pipeline does.
-  mutable std::mutex mutex_;  // guards what follows
+  // Tables and streams are added while ops, the waiter and the pump use others; none is removed before the pipeline
+  // ends.
+  mutable std::mutex mutex_;  // guards the members below
   std::map<int, std::unique_ptr<Table>> tables_;
   std::vector<std::unique_ptr<Table>> replaced_;
   std::map<int, std::unique_ptr<Stream>> streams_;

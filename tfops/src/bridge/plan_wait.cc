@@ -32,7 +32,7 @@ class PlanWait : public AsyncWait {
  protected:
   const RingView& ring() const { return request_.stream->ring(); }
   int index() const { return request_.table_index; }
-  // As last read while the ticket was open: the stop of the pipeline closes tickets under a step that goes on.
+  // As last read while the ticket was open: a stop of the pipeline closes tickets while their step still runs.
   std::int64_t frame() const { return frame_; }
   std::uint32_t* word() const { return ring().word(index(), frame()); }
   void RingWorker() { Ring(pipeline().TableWorkerBell(*request_.stream, index())); }
@@ -47,10 +47,10 @@ class PlanWait : public AsyncWait {
     return words;
   }
 
-  // Another step that shares the ticket may close it; its frame may then be given away.
+  // Another step that shares the ticket may close it; its frame may then be reused.
   bool IsClosed() const { return request_.ticket->state() != frame_; }
 
-  // Makes the outputs: their sizes are known since the keys were deduplicated.
+  // Allocates the outputs: their sizes are known once the keys are deduplicated.
   Status Allocate(PlanOutputs* outputs) {
     const layout::Part* part = ring().part(frame(), index());
     if (part->spec_count != request_.features || part->unique_count < 0 || part->unique_count > part->id_count) {
@@ -71,7 +71,7 @@ class PlanWait : public AsyncWait {
     return Status::OK();
   }
 
-  // The slots, of which `lowest` is the least that may stand in their place.
+  // Copies slots; `lowest` is the smallest value allowed in place of one.
   PlanColumn Slots(std::int64_t lowest) const {
     return {&layout::Part::slots, lowest, request_.table->sizes().device_rows};
   }
@@ -101,7 +101,7 @@ class ClaimWait : public PlanWait {
     waits_for = layout::kWaitLease;
     if (!pipeline().lease().HoldsExclusive(step().id())) {
       if (!pipeline().lease().TryExclusive(step().id())) return false;
-      // The step that had it may have closed this ticket, or finished it.
+      // The step that held the lease may have closed or finished this ticket.
       if (Decided(status)) return true;
     }
     if (ready_) step().Trains();
@@ -121,12 +121,12 @@ class ClaimWait : public PlanWait {
     if (status.ok()) status = request_.table->FitsHome(state);
     if (!status.ok()) {
       End(status);
-    } else if (!CompareExchange(word(), static_cast<std::uint32_t>(layout::kPlanned),
-                                static_cast<std::uint32_t>(layout::kClaimed))) {  // SYNC plan-claimed
-      Again();  // revoked in this moment
+    } else if (!CompareExchange(word(), static_cast<std::uint32_t>(layout::kPlanned),  // SYNC plan: load
+                                static_cast<std::uint32_t>(layout::kClaimed))) {  // SYNC plan-claimed: store
+      Again();  // the worker has just revoked the plan
     } else {
       status = Claimed(outputs, state);
-      // A claimed plan that cannot be carried out leaves the table between two steps: the run is over.
+      // A claimed plan that fails leaves the table between two steps: the run is over.
       if (!status.ok()) pipeline().waiter().Fail(CoreStatus(static_cast<Code>(status.code()), status.error_message()));
       End(status);
     }
@@ -154,7 +154,7 @@ class ClaimWait : public PlanWait {
     return verdict.kind == ClaimVerdict::kError;
   }
 
-  // Whether a save in the background has room for what this plan may change of the home rows, whatever it says.
+  // Whether a background save has room for images of all home rows that this plan can change.
   bool ImagesFit() {
     const std::shared_ptr<RowLog> log = request_.table->row_log();
     const bool fit = log == nullptr || log->HasRoom(ring().part(frame(), index())->id_count);
@@ -163,7 +163,7 @@ class ClaimWait : public PlanWait {
     return fit;
   }
 
-  // Of several waiting claims of a table the first ticket is the wanted one.
+  // Publishes the first ticket among the waiting claims of a table.
   void Want() {
     Wait*& wanter = request_.table->wanter;
     if (wanter == this || (wanter != nullptr && wanter->ticket <= ticket)) return;
@@ -172,11 +172,11 @@ class ClaimWait : public PlanWait {
     RingWorker();
   }
 
-  // From here to DONE: no wait, nothing that may fail for want of memory, no early return.  The worker is rung once, at
-  // DONE: what it does after the claim would take processors from the threads that move rows.
+  // From here to DONE: no wait, no allocation that may fail, no early return.  The worker is rung only at DONE: work
+  // that it does earlier would take processors from the threads that move rows.
   Status Claimed(const PlanOutputs& outputs, const std::vector<StateRows>& state) {
     const std::int64_t number = frame();
-    // After the CAS, never before: a trained ticket is counted by every table.
+    // After the CAS, never before: every table counts a trained ticket.
     if (Exchange(&ring().frame(number)->trained, 1u) == 0) FetchAdd(&ring().header()->trained, std::int64_t{1});
     Status status = PlanIsSound();
     MovedTable table = Moved(state);
@@ -184,7 +184,7 @@ class ClaimWait : public PlanWait {
     if (status.ok()) status = Move(outputs, table);
     if (status.ok()) {
       StoreRelease(&ring().table(index())->finished, ticket);
-      Exchange(ring().word(index(), number), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done
+      Exchange(ring().word(index(), number), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
       RingWorker();
     }
     step().BeginHandles(request_.table, ticket);
@@ -193,7 +193,7 @@ class ClaimWait : public PlanWait {
     return status;
   }
 
-  // Which numbers of the plan say where rows are: an expansion table has them at home only.
+  // The array of the plan that tells where rows are: an expansion table has rows at home only.
   std::int64_t layout::Part::*Places() const {
     return request_.table->is_expansion() ? &layout::Part::homes : &layout::Part::slots;
   }
@@ -209,7 +209,7 @@ class ClaimWait : public PlanWait {
     return table;
   }
 
-  // Every index is examined before the first row is moved, and every row has gone before the first comes.
+  // Examines every index before it moves the first row, and moves every row out before the first one in.
   Status Move(const PlanOutputs& outputs, const MovedTable& table) {
     RowMoves moves;
     TF_RETURN_IF_ERROR(ToStatus(moves.Read(ring(), frame(), index(), table, outputs.slots)));
@@ -225,7 +225,7 @@ class ClaimWait : public PlanWait {
     return Status::OK();
   }
 
-  // Of the home rows that this step will change, for a save in the background.
+  // Keeps images of the home rows that this step will change, for a background save.
   void KeepImages(const RowMoves& moves, const PlanOutputs& outputs, std::int64_t block) {
     const std::shared_ptr<RowLog> log = request_.table->row_log();
     if (log == nullptr) return;
@@ -235,7 +235,7 @@ class ClaimWait : public PlanWait {
                 [&log, homes](std::int64_t begin, std::int64_t end) { log->Keep(homes, begin, end); });
   }
 
-  // The status was looked at before the CAS; what was claimed must still be a plan.
+  // The status was read before the CAS; the claimed record must still be a plan.
   Status PlanIsSound() const {
     const std::int64_t found = ring().part(frame(), index())->status;
     if (found == layout::kPlanOk) return Status::OK();
@@ -247,7 +247,7 @@ class ClaimWait : public PlanWait {
   bool waited_for_save_ = false;
 };
 
-// A claim that is not made: what the step reads from now on is the state that its claims will find.
+// Waits like a claim but claims nothing: from now on the step reads the state that its claims will find.
 class TurnWait : public ClaimWait {
  public:
   using ClaimWait::ClaimWait;
@@ -277,7 +277,7 @@ class ReadWait : public PlanWait {
     if (!pipeline().lease().TryShare(step().id())) return false;
     waits_for = layout::kWaitRead;
     asked_ = CompareExchange(word(), static_cast<std::uint32_t>(layout::kDeduped),
-                             static_cast<std::uint32_t>(layout::kAsked));
+                             static_cast<std::uint32_t>(layout::kAsked));  // SYNC keys-asked: store
     RingWorker();
     return false;
   }
@@ -294,7 +294,7 @@ class ReadWait : public PlanWait {
                       "' was closed while it was read: another step that used the same batch has ended, or the "
                       "pipeline was stopped. A batch is fetched and used in one run call");
     } else if (status.ok()) {
-      Exchange(word(), static_cast<std::uint32_t>(layout::kDone));
+      Exchange(word(), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
     }
     step().Claimed(std::move(request_.ticket));
     End(status);
@@ -304,8 +304,7 @@ class ReadWait : public PlanWait {
   bool asked_ = false;
 };
 
-// Evaluation of a checkpoint: DEDUPED -> DONE by CAS.  Nobody is asked, and no lease is needed: training goes on
-// meanwhile.
+// Evaluation of a checkpoint: DEDUPED -> DONE by CAS.  Needs neither the worker nor the lease, so training goes on.
 class FixedWait : public PlanWait {
  public:
   using PlanWait::PlanWait;
@@ -321,7 +320,7 @@ class FixedWait : public PlanWait {
   void Proceed() override {
     PlanOutputs outputs;
     std::vector<StateRows> state;
-    // The lookup wants a variable, if only to look past it.
+    // The lookup op needs an initialised variable, although it reads the checkpoint's rows.
     Status status = request_.table->Attach(ctx(), 1, request_.slots, &state);
     if (status.ok()) status = Allocate(&outputs);
     if (status.ok()) {
@@ -330,6 +329,7 @@ class FixedWait : public PlanWait {
                              outputs.slots.data);
       CopyRestore(ring(), frame(), index(), outputs);
     }
+    // SYNC plan-done: store
     if (status.ok() && (IsClosed() || !CompareExchange(word(), static_cast<std::uint32_t>(layout::kDeduped),
                                                        static_cast<std::uint32_t>(layout::kDone)))) {
       status = Refuse(Code::kFailedPrecondition, "ticket ", SequenceOf(ticket), " of table '", table_name,

@@ -1,4 +1,4 @@
-// The two ways in which AscNextPlan waits: a training step claims a plan, an evaluation asks and reads; and AscTurn's.
+// The waits of AscNextPlan (a training step claims a plan, an evaluation asks and reads) and of AscTurn.
 #ifndef ASCPIPE_BRIDGE_PLAN_WAIT_H_
 #define ASCPIPE_BRIDGE_PLAN_WAIT_H_
 
@@ -12,7 +12,7 @@
 
 namespace ascpipe {
 
-// What one run of AscNextPlan is about; all checked.
+// The checked arguments of one run of AscNextPlan.
 struct PlanRequest {
   Stream* stream = nullptr;
   Table* table = nullptr;
@@ -27,7 +27,7 @@ struct PlanRequest {
 void BeginPlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// The same, until a training batch could be claimed and the step has the lease alone.  Claims nothing.
+// The same, but only waits until a training batch could be claimed and the step has the lease alone.
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 

@@ -1,4 +1,4 @@
-// Updates of rows by ops: the formula's numbers, and the rows shared by threads.
+// Updates of rows by ops: the formula's parameters, and the rows dealt out to threads.
 #ifndef ASCPIPE_BRIDGE_ROW_UPDATE_H_
 #define ASCPIPE_BRIDGE_ROW_UPDATE_H_
 
@@ -12,7 +12,7 @@
 
 namespace ascpipe {
 
-// How many numbers a formula has; they are inputs of its op, in this order.
+// Number of parameters of a formula; they are inputs of its op, in this order.
 template <typename Rule>
 constexpr int Numbers() {
   return sizeof(Rule) / sizeof(float);
@@ -34,7 +34,7 @@ inline CoreStatus CheckRule(const Ftrl& rule) {
                "the power at least 0, the power at most 0. Nothing was updated");
 }
 
-// The formula from its numbers, which are scalars from input `first` on.
+// The formula with its parameters, which are the scalar inputs from `first` on.
 template <typename Rule>
 tensorflow::Status ReadRule(tensorflow::OpKernelContext* ctx, int first, Rule* rule) {
   float numbers[Numbers<Rule>()];
@@ -51,8 +51,8 @@ tensorflow::Status ReadRule(tensorflow::OpKernelContext* ctx, int first, Rule* r
   return ToStatus(CheckRule(*rule));
 }
 
-// Update for `count` gradients on threads of the pool; gradient i is of row row_of(i), -1 for none.  `update` says
-// where the rows are; its grads are those of all rows.
+// Applies `count` gradients on threads of the pool; gradient i belongs to row row_of(i), -1 for none.  `update` has the
+// addresses of the rows and the gradients of all of them.
 template <typename Rule, typename RowOf>
 void UpdateTogether(tensorflow::OpKernelContext* ctx, const Rule& rule, const UpdatedRows& update, std::int64_t count,
                     const RowOf& row_of) {

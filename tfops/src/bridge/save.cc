@@ -10,6 +10,7 @@
 #include "core/blocks.h"
 #include "core/entry_snapshot.h"
 #include "core/error_codes.gen.h"
+#include "core/fork.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
@@ -17,7 +18,7 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kCopiedAtOnce = 1 << 18;  // floats
-constexpr unsigned kThreads = 4;                 // more do not copy faster: memory is the limit
+constexpr unsigned kThreads = 4;                 // more threads do not copy faster: memory is the limit
 
 struct Copy {
   const float* from;
@@ -25,7 +26,7 @@ struct Copy {
   std::int64_t floats;
 };
 
-// Training stands still meanwhile, so that cores are idle.
+// Training is paused, so cores are idle.
 void CopyAll(const std::vector<Copy>& copies) {
   for (const Copy& copy : copies) {
     const Blocks::Work work = [&copy](std::int64_t begin, std::int64_t end) {
@@ -33,7 +34,7 @@ void CopyAll(const std::vector<Copy>& copies) {
     };
     Blocks blocks(copy.floats, kCopiedAtOnce, &work);
     std::vector<std::thread> others;
-    const std::int64_t most = (copy.floats - 1) / kCopiedAtOnce;  // beside this thread
+    const std::int64_t most = (copy.floats - 1) / kCopiedAtOnce;  // besides this thread
     for (std::int64_t i = 1; i < std::min(kThreads, std::thread::hardware_concurrency()) && i <= most; ++i) {
       others.emplace_back([&blocks] { blocks.Take(); });
     }
@@ -51,7 +52,7 @@ BackgroundSave::BackgroundSave(std::shared_ptr<Pipeline> pipeline) : pipeline_(s
 CoreStatus BackgroundSave::Begin(const std::shared_ptr<Pipeline>& pipeline, const std::vector<Table*>& tables,
                                  std::int64_t log_bytes, std::shared_ptr<BackgroundSave>* save) {
   std::shared_ptr<BackgroundSave> begun(new BackgroundSave(pipeline));
-  // Each table gets of the log what it has of the home rows.
+  // Each table gets the share of the log that it has of the home rows.
   double all = 0;
   for (const Table* table : tables) all += static_cast<double>(table->home().ready * table->home().row_floats);
   std::map<int, std::shared_ptr<RowLog>> logs;
@@ -163,7 +164,7 @@ CoreStatus BackgroundSave::FindLog(int table, const std::int32_t* homes, std::in
                    rows, ". The record is damaged and nothing was saved; restart the program");
     }
   }
-  *log = numbered == logs_.end() ? nullptr : numbered->second.get();  // none: then there are no rows either
+  *log = numbered == logs_.end() ? nullptr : numbered->second.get();  // no log: then there are no home rows either
   return CoreStatus();
 }
 

@@ -1,4 +1,4 @@
-// A save in the background: what a thread of the program reads of the tables while training goes on.
+// A background save: the state of tables that a thread of the program reads while training goes on.
 #ifndef ASCPIPE_BRIDGE_SAVE_H_
 #define ASCPIPE_BRIDGE_SAVE_H_
 
@@ -15,22 +15,22 @@
 
 namespace ascpipe {
 
-// From a hold on, until its end, the state of some tables can be read as it was then.  One at a time.
-// Keeps every mapping; while it lasts, no wait of the trainer runs out of time, as a step may wait for room in a log.
+// From a hold until its end, the state of some tables can be read as it was in the hold.  One save at a time.
+// Keeps every mapping.  No wait of the trainer times out during it, as a step may wait for room in a log.
 class BackgroundSave {
  public:
-  // `log_bytes`: for images of home rows, in all.  An error: there is no memory, and nothing was changed.
+  // `log_bytes`: for images of home rows, over all tables.  Fails, and changes nothing, if there is no memory.
   static CoreStatus Begin(const std::shared_ptr<Pipeline>& pipeline, const std::vector<Table*>& tables,
                           std::int64_t log_bytes, std::shared_ptr<BackgroundSave>* save);
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  // The copy of a table's state array on the device; without data: there is none.
+  // The copy of a table's state array on the device; no data: the table has none.
   CoreStatus Device(int table, int index, StateRows* copy) const;
   // See core/entry_snapshot.h; once for each table.
   CoreStatus ReadEntries(int table, layout::Entry* entries, std::int64_t count);
-  // Says which home rows are wanted, all of them; then they are read, each once.
+  // Names all home rows that will be read; then each is read once.
   CoreStatus WantRows(int table, const std::int32_t* homes, std::int64_t count);
   CoreStatus ReadRows(int table, const std::int32_t* homes, std::int64_t count, float* out);
 

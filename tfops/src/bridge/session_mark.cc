@@ -8,7 +8,7 @@ namespace ascpipe {
 
 namespace {
 
-// An address would not do: a new session may get the memory of one that is closed.
+// Not an address: a new session may get the memory of a closed one.
 class SessionMark : public tensorflow::ResourceBase {
  public:
   SessionMark() : number_(next_.fetch_add(1)) {}

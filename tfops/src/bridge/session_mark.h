@@ -1,4 +1,4 @@
-// Which session an op runs in: sessions have a resource manager each, and a number of ours lies in it.
+// The session an op runs in: each session has a resource manager, in which we store a number.
 #ifndef ASCPIPE_BRIDGE_SESSION_MARK_H_
 #define ASCPIPE_BRIDGE_SESSION_MARK_H_
 

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "bridge/status.h"
+#include "core/fork.h"
 
 namespace ascpipe {
 

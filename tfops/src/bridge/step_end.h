@@ -1,4 +1,4 @@
-// The end of a step: a resource in TensorFlow's step container, which goes when the step has ended, also badly.
+// The end of a step: a resource in TensorFlow's step container, which is destroyed when the step ends or fails.
 #ifndef ASCPIPE_BRIDGE_STEP_END_H_
 #define ASCPIPE_BRIDGE_STEP_END_H_
 
@@ -15,25 +15,25 @@
 
 namespace ascpipe {
 
-// A number for whoever is going to have the lease.
+// A number for the next step or hold that will ask for the lease.
 Lease::Step NextStep();
 
 // A step of one session run.  Its destructor closes the tickets that the step claimed, then gives the lease
-// back: in the other order another step could claim while these tickets still look as if they may be trained.
+// back.  In the other order another step could claim while these tickets still look trainable.
 class StepEnd : public tensorflow::ResourceBase {
  public:
   explicit StepEnd(std::shared_ptr<Pipeline> pipeline);
   ~StepEnd() override;
 
-  // The one of the step that `ctx` is in.  The caller gets one reference.
+  // The StepEnd of the step that `ctx` runs in.  The caller gets one reference.
   static tensorflow::Status Of(tensorflow::OpKernelContext* ctx, const std::shared_ptr<Pipeline>& pipeline,
                                StepEnd** step);
 
   Lease::Step id() const { return id_; }
   // Refuses a second ticket of one table of one stream.
   tensorflow::Status Uses(const Stream& stream, const Table& table, std::int64_t ticket);
-  // A step trains or changes tables, not both: which of the two came first would be left to chance.  Of
-  // waits that are polled.
+  // A step trains or changes tables, not both: which of the two came first would be left to chance.
+  // Called by polled waits.
   bool MayTrain() const { return !cuts_; }
   bool MayCut() const { return !trains_; }
   void Trains() { trains_ = true; }

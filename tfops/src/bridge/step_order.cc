@@ -34,7 +34,7 @@ bool IsLookup(const Node& node) { return node.type_string() == "AscLookup" || no
 
 bool IsPlan(const Node& node) { return node.type_string() == "AscNextPlan"; }
 
-// What moves rows, or lets another step do so.
+// Ops that move rows, or let another step do so.
 bool IsChange(const Node& node) {
   const std::string& type = node.type_string();
   return type == "AscCut" || ((type == "AscTableInit" || IsPlan(node)) && IsTrue(node, "training"));
@@ -75,7 +75,7 @@ void ByName(Nodes* nodes) {  // the same order of edges every time
   std::sort(nodes->begin(), nodes->end(), [](const Node* a, const Node* b) { return a->name() < b->name(); });
 }
 
-// What comes after some nodes.
+// All nodes after some nodes.
 class After {
  public:
   After(const Graph& graph, const Nodes& nodes) : reached_(static_cast<std::size_t>(graph.num_node_ids())) {
@@ -102,7 +102,7 @@ class After {
 
 bool IsAfter(const Graph& graph, Node* first, Node* last) { return After(graph, {first}).has(last); }
 
-// An evaluation lookup, and the plans that say where its rows are.
+// An evaluation lookup and its plans.
 struct Evaluation {
   Node* lookup;
   Nodes plans;
@@ -175,7 +175,7 @@ class StepOrder {
     return lookups;
   }
 
-  // All lookups, then all changes: through one node in their midst, as each of both may be many.
+  // All lookups before all changes: through one node in the middle, which keeps the number of edges linear.
   Status LookUpFirst() {
     tensorflow::NodeBuilder builder(graph_.NewName("ascpipe/evaluation_first"), "NoOp");
     for (const Evaluation& evaluation : evaluations_) builder.ControlInput(evaluation.lookup);
@@ -191,7 +191,7 @@ class StepOrder {
     if (found == changes_.end()) return Status::OK();
     const Edge* ticket;
     TF_RETURN_IF_ERROR((*found)->input_edge(0, &ticket));
-    Nodes plans;  // but of those that the program wants before the batch is there
+    Nodes plans;  // without those that the training batch depends on
     for (Node* plan : evaluation_plans) {
       if (!IsAfter(graph_, plan, ticket->src())) plans.push_back(plan);
     }
@@ -202,7 +202,7 @@ class StepOrder {
     tensorflow::NodeBuilder builder(graph_.NewName("ascpipe/turn"), "AscTurn");
     builder.Input(ticket->src(), ticket->src_output()).Attr("table", table).Attr("stream", stream);
     const After later(graph_, plans);
-    std::set<Node*> batches;  // nobody else waits for the lease while these are being made
+    std::set<Node*> batches;  // no other op waits for the lease while these are computed
     for (const Node* plan : plans) {
       for (const Edge* edge : plan->in_edges()) {
         if (edge->src()->IsOp() && !later.has(edge->src())) batches.insert(edge->src());
@@ -223,7 +223,7 @@ class StepOrder {
     return Status::OK();
   }
 
-  // A lookup that waits for a change reads what its plan says only if that is said after the change.
+  // If a lookup waits for a change, its plan has to come after the change, too.
   Status PlanAfterwards() {
     for (bool again = true; again;) {
       again = false;
@@ -250,7 +250,7 @@ class StepOrder {
                   "evaluation in a run of its own");
   }
 
-  // Whatever is not after a change comes before it.
+  // A lookup that does not come after a change comes before it.
   void OrderOneByOne() {
     for (const Evaluation& evaluation : evaluations_) {
       for (Node* change : changes_) {
@@ -264,7 +264,7 @@ class StepOrder {
     for (Node* reader : readers) {
       const After later(graph_, {reader});
       for (Node* writer : writers) {
-        // A control edge does not lead into a loop; what is updated there waits for what the loop reads.
+        // A control edge cannot lead into a loop; the update in it waits for the inputs of the loop.
         if (later.has(writer) || !InSameFrame(reader, writer) || IsAfter(graph_, writer, reader)) continue;
         graph_.AddControlEdge(reader, writer);
       }
@@ -311,7 +311,7 @@ class StepOrder {
   std::vector<tensorflow::ControlFlowInfo> frames_;  // by node
 };
 
-// When a session makes what it will run for some fetches, once for all runs of them: the graph is pruned to those.
+// A session runs this pass once per set of fetches, on the graph pruned to them.
 class StepOrderPass : public tensorflow::GraphOptimizationPass {
  public:
   Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {

@@ -106,7 +106,7 @@ StateRows Table::State(int index) {
 float* Table::CopyMemory(int index, std::int64_t width) {
   CopyBuffer& copy = copies_[index];
   if (copy.rows.get() == nullptr || copy.width != width) {
-    copy.rows.Free();  // first, as both may not fit
+    copy.rows.Free();  // first: there may not be memory for both
     copy.rows = PrivateArray<float>(device_->row_count() * width);
     copy.width = width;
   }
@@ -132,8 +132,8 @@ Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
     return Status::OK();
   }
   if (variable.flat<float>().data() == device_->rows()) return Status::OK();
-  // Assign adopts the initializer's tensor only where it is told that nobody else will see the variable's memory
-  // (_grappler_relax_allocator_constraints); otherwise it has made a copy, which we do not need.
+  // Assign adopts the initializer's tensor only with _grappler_relax_allocator_constraints, which tells it that no
+  // other device will read the variable's memory; otherwise it makes a copy, which we do not need.
   const std::size_t bytes = static_cast<std::size_t>(device_->row_count() * device_->dim()) * sizeof(float);
   if (variable.TotalBytes() != bytes || std::memcmp(variable.flat<float>().data(), device_->rows(), bytes) != 0) {
     return Refuse(Code::kFailedPrecondition, "the variable of table '", name_, "' (", variable.shape().DebugString(),

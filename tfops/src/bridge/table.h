@@ -1,4 +1,4 @@
-// A table of the process: its rows, how new rows begin, and which session drives it.
+// A table of the process: its rows, the initial values of new rows, and the session that drives it.
 #ifndef ASCPIPE_BRIDGE_TABLE_H_
 #define ASCPIPE_BRIDGE_TABLE_H_
 
@@ -24,8 +24,8 @@ namespace ascpipe {
 
 // The optimizer slots of a table, as a plan op declares them.
 struct OptimizerSlots {
-  std::vector<float> initial;             // value of each
-  std::vector<tensorflow::int32> widths;  // of those that lie in home rows, or shall be made where nobody has yet
+  std::vector<float> initial;             // initial value of each
+  std::vector<tensorflow::int32> widths;  // of slots that lie in home rows, or that have no variable yet
 };
 
 class Table {
@@ -48,16 +48,16 @@ class Table {
   }
   // Ascending, without repeats.
   const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
-  // Before or between steps only, as the ones that read it have the lease.
+  // Before or between steps only: readers have the lease.
   void SetSeed(std::uint64_t seed) { initial_.seed = seed; }
   const DeviceTable& device() const { return *device_; }
   const std::shared_ptr<DeviceTable>& shared_device() const { return device_; }
   const TableSizes& sizes() const { return sizes_; }
-  // Its rows are used where they lie, at home; its device has one row that no key ever gets, for the variable.
+  // An expansion table: its rows are used at home.  The device has one row, for the variable, which belongs to no key.
   bool is_expansion() const { return sizes_.device_rows == 0; }
-  // As many as have memory now.
+  // The home rows that have memory now.
   HomeRows home() const;
-  // Whether a home row has room for just these state arrays.
+  // Whether a home row has room for exactly these state arrays.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
 
@@ -67,7 +67,7 @@ class Table {
 
   tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
 
-  // The session that has trained last drives the table; one that it superseded is refused.
+  // The session that trained last drives the table; a session that it superseded is refused.
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
   // Makes sure that input `first` is a variable over the rows of this table, and that the following inputs
@@ -75,20 +75,20 @@ class Table {
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
-  // Memory for a copy of a state array, float[device rows, width]; kept for the next save, as fresh memory takes longer
-  // to get than to fill.  Null: there is none.  One save at a time.
+  // Memory for a copy of a state array, float[device rows, width]; kept for the next save, as getting fresh memory
+  // takes longer than filling it.  Null: there is none.  One save at a time.
   float* CopyMemory(int index, std::int64_t width);
 
-  // From now on, images of home rows are kept before they change; null: no more.
+  // From now on, images of home rows are kept before they change; null: ends this.
   void KeepRows(std::shared_ptr<RowLog> log);
   std::shared_ptr<RowLog> row_log();
 
-  // From a claim to the end of its step, the handles that bear StepOf the ticket are valid.
+  // From a claim to the end of its step, handles with StepOf(ticket) are valid.
   void BeginHandles(std::int64_t ticket) { step_.store(StepOf(ticket)); }
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid
 
-  // The wait that has told the table worker which ticket it wants; the waiter thread's.
+  // The wait whose ticket the table worker was last told to plan; used by the waiter thread only.
   Wait* wanter = nullptr;
 
  private:
@@ -114,9 +114,9 @@ class Table {
     std::int64_t width = 0;
   };
   std::map<int, CopyBuffer> copies_;  // by index of the state array
-  std::shared_ptr<RowLog> row_log_;  // of the save that goes on in the background
+  std::shared_ptr<RowLog> row_log_;  // of the running background save
   tensorflow::int64 driver_ = 0;  // session that trains this table
-  std::vector<tensorflow::Tensor> slots_;  // optimizer slots as last seen: a session that is opened anew gets them
+  std::vector<tensorflow::Tensor> slots_;  // optimizer slots as last seen: a new session gets them
 };
 
 }  // namespace ascpipe

@@ -1,4 +1,4 @@
-// A wait of a thread of the program, which may sleep: unlike an op, it has no thread of TensorFlow's.
+// A wait of a thread of the program, which may sleep: unlike an op, it does not run on a thread of TensorFlow's pool.
 #ifndef ASCPIPE_BRIDGE_THREAD_WAIT_H_
 #define ASCPIPE_BRIDGE_THREAD_WAIT_H_
 
@@ -20,11 +20,11 @@ class ThreadWait : public Wait {
     changed_.notify_all();
   }
 
-  // Hands `wait` to the waiter and sleeps; what Poll has written is to be read after that.
+  // Hands `wait` to the waiter and sleeps; the caller reads what Poll wrote after this returns.
   static CoreStatus Sleep(Waiter& waiter, const std::shared_ptr<ThreadWait>& wait) {
     waiter.Add(wait);
     std::unique_lock<std::mutex> lock(wait->mutex_);
-    wait->changed_.wait(lock, [&wait] { return wait->finished_; });  // the waiter ends all: by time-out at last
+    wait->changed_.wait(lock, [&wait] { return wait->finished_; });  // the waiter ends every wait
     return wait->status_;
   }
 

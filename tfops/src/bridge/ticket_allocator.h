@@ -1,7 +1,7 @@
 // Memory of ticket tensors: when the last reference to one goes, its ticket is closed.
 //
-// That is how the pipeline learns that nobody can train a batch any more, whatever became of it: trained,
-// skipped, filtered, or dropped with its iterator or session.
+// So the pipeline learns that a batch can no longer be trained: it was trained, skipped, filtered, or dropped with its
+// iterator or session.
 #ifndef ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 #define ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 

@@ -1,4 +1,7 @@
-// Access to words that two processes share; nothing else reads or writes them.
+// Access to words that two processes share; all reads and writes of them go through here.
+//
+// A store and the loads that pair with it have the same label, `SYNC name: store` and `SYNC name: load`, in C++ and
+// Python; docs/protocol.md lists them.
 //
 // std::atomic does not promise to work on memory that another language maps, so these are the compiler's
 // own operations on plain words.
@@ -19,7 +22,7 @@ void StoreRelease(T* word, T value) {
   __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-// Publishes: a full fence, so that what is read afterwards (who waits?) is not read too early.
+// Publishes: a full fence, so that a later read (does the owner of the bell sleep?) is not done too early.
 template <typename T>
 T Exchange(T* word, T value) {
   return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);

@@ -1,7 +1,7 @@
 // Sleeping until another process or thread has published something.
 //
-// Who publishes stores the state word by Exchange or CompareExchange and then rings; who waits announces
-// itself, looks at the state once more, and sleeps.  Each bell has one owner, so a flag says if it sleeps.
+// A publisher stores the state word by Exchange or CompareExchange, then rings.  The owner of the bell sets `waiting`,
+// looks at the state once more, and sleeps.  Each bell has one owner, so one flag tells whether it sleeps.
 #ifndef ASCPIPE_CORE_BELL_H_
 #define ASCPIPE_CORE_BELL_H_
 
@@ -20,14 +20,14 @@ bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms);
 
 std::int64_t NowNs();  // monotonic
 
-// How long to spin in the next wait after one that lasted `waited_ns`, where `most_ns` is allowed: as long as waits have
-// lasted of late, and not at all after a long one, so that who waits for a step leaves the processor to it.
+// Spin time of the next wait after one that lasted `waited_ns`, at most `most_ns`: twice the last wait, or 0 after a
+// long one, so that a thread blocked on a training step yields its core.
 std::int64_t SpinAfter(std::int64_t waited_ns, std::int64_t most_ns);
 
 // Wakes the owner if it sleeps or is about to.
 inline void Ring(layout::Bell* bell) {
-  FullFence();  // SYNC bell: what was published before is seen by who announces itself after
-  if (LoadAcquire(&bell->waiting) != 0) FutexBumpAndWake(&bell->futex);
+  FullFence();  // an owner that sets `waiting` after this load sees what was published before it
+  if (LoadAcquire(&bell->waiting) != 0) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
 // The owner's side.
@@ -35,8 +35,8 @@ class BellOwner {
  public:
   BellOwner(layout::Bell* bell, int spin_us);
 
-  // Returns when `ready()` is true, or after one slice; the caller looks at its stop flags in between.
-  // `ready` may do work: it is called until it says true once. What it then takes is not waited for.
+  // Returns when `ready()` is true, or after one slice; the caller looks at its stop flags in between. `ready` may do
+  // work: it is called until it returns true once.  The time of that last call is not counted as waiting.
   template <typename Ready>
   bool WaitSlice(Ready ready, int slice_ms = layout::kSliceMs) {
     if (ready()) return true;
@@ -48,7 +48,7 @@ class BellOwner {
         return true;
       }
     }
-    Exchange(&bell_->waiting, 1u);  // SYNC bell
+    Exchange(&bell_->waiting, 1u);  // SYNC bell: store
     const std::uint32_t seen = LoadAcquire(&bell_->futex);
     bool is_ready = ready();
     if (!is_ready) {

@@ -1,4 +1,4 @@
-// Blocks of a range that threads take one after the other until there are none.
+// Blocks of a range that threads take one after the other until none is left.
 #ifndef ASCPIPE_CORE_BLOCKS_H_
 #define ASCPIPE_CORE_BLOCKS_H_
 
@@ -17,7 +17,7 @@ class Blocks {
  public:
   using Work = std::function<void(std::int64_t begin, std::int64_t end)>;
 
-  // `work` is the caller's, who stays until Await has returned; a thread that comes later finds no block.
+  // `work` belongs to the caller, which stays until Await has returned; a thread that comes later finds no block.
   Blocks(std::int64_t total, std::int64_t block, const Work* work) : total_(total), block_(block), work_(work) {}
 
   // Any thread: works on blocks until all are taken.
@@ -27,13 +27,13 @@ class Blocks {
       const std::int64_t end = std::min(total_, begin + block_);
       (*work_)(begin, end);
       if (done_.fetch_add(end - begin) + end - begin < total_) continue;
-      std::lock_guard<std::mutex> lock(mutex_);  // so that who has just looked is asleep, and hears it
+      std::lock_guard<std::mutex> lock(mutex_);  // a waiter that has just checked is then asleep and is notified
       all_done_.notify_all();
     }
   }
 
-  // After Take: waits for the blocks that other threads are at work on, some ten microseconds; longer if such a thread
-  // has lost its processor.  Then sleeping gives it this one, where looking again and again would keep it.
+  // After Take: waits for blocks that other threads work on, about ten microseconds; longer if such a thread was
+  // preempted.  Sleeping gives it this processor, which spinning would keep.
   void Await() {
     const std::int64_t until = NowNs() + kLooksNs;
     do {

@@ -6,7 +6,7 @@ namespace ascpipe {
 
 namespace {
 
-// What holds for both channels before a ticket has a frame.  True: *verdict is the answer.
+// Checks of both channels before a ticket has a frame.  True: *verdict is the answer.
 bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
   if (words.state == Ticket::kClosed) {
     *verdict = ClaimVerdict::Refuse(
@@ -74,9 +74,9 @@ CoreStatus NoPlan(const ClaimWords& words) {
 bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
   const layout::Ring* header = ring.header();
   for (std::int64_t earlier = LoadAcquire(&header->head); earlier < number; ++earlier) {
-    const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&
+    const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&  // SYNC ticket-closed: load
                       LoadAcquire(ring.word(table_index, earlier)) < layout::kDone;
-    // A frame given back meanwhile may hold another ticket already.
+    // By now the frame may have been given back and hold another ticket.
     if (open && LoadAcquire(&header->head) <= earlier) return true;
   }
   return false;
@@ -133,11 +133,11 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
   if (words->state == Ticket::kFailed) words->why = ticket.why();
   if (words->state < 0) return;
   const std::int64_t number = words->state;
-  words->word = LoadAcquire(ring.word(table_index, number));
+  words->word = LoadAcquire(ring.word(table_index, number));  // SYNC deduplicated, plan, keys-answered: load
   words->earlier_open = EarlierIsOpen(ring, table_index, number);
   if (words->word != layout::kPlanned) return;
-  // The worker may revoke and plan anew meanwhile: then the CAS fails or, when it has planned again on the
-  // same base, claims the newer plan.  What the plan says besides is read after the CAS.
+  // The worker may revoke this plan and make a new one.  Then the CAS fails or, if the new plan has the same base,
+  // claims the new one.  All other fields of the plan are read after the CAS.
   const layout::Part* part = ring.part(number, table_index);
   words->base = LoadAcquire(&part->base);
   words->status = LoadAcquire(&part->status);
@@ -146,11 +146,11 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
 
 bool ReadersMayRead(const RingView& ring, int table_index) {
   const layout::Ring* header = ring.header();
-  const std::int64_t tail = LoadAcquire(&header->tail);
+  const std::int64_t tail = LoadAcquire(&header->tail);  // SYNC frame-published: load
   for (std::int64_t number = LoadAcquire(&header->head); number < tail; ++number) {
-    // Closed before trained: once a ticket is closed, nobody claims it and `trained` is final.
+    // Closed before trained: no step claims a closed ticket, so `trained` is final then.
     const bool closed = LoadAcquire(&ring.frame(number)->closed) != 0;
-    const std::uint32_t word = LoadAcquire(ring.word(table_index, number));
+    const std::uint32_t word = LoadAcquire(ring.word(table_index, number));  // SYNC retired: load
     const bool trained = LoadAcquire(&ring.frame(number)->trained) != 0;
     if (LoadAcquire(&header->head) > number) continue;
     if (word == layout::kClaimed || word == layout::kDone) return false;

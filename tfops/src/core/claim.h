@@ -12,7 +12,7 @@
 
 namespace ascpipe {
 
-// What a claim looks at.
+// The words that decide a claim.
 struct ClaimWords {
   std::string table;               // name, for texts
   std::int64_t ticket = 0;
@@ -20,7 +20,7 @@ struct ClaimWords {
   std::string why;                 // of a ticket that failed: what follows "the batch of ticket 5"
   std::uint32_t word = 0;          // of (frame, table)
   std::int64_t finished = 0;       // last ticket that the table finished
-  std::int64_t base = 0;           // of the plan, where there is one; so below
+  std::int64_t base = 0;           // of the plan, if there is one; so are the next two
   std::int64_t status = layout::kPlanOk;
   std::int64_t need = 0;
   std::int64_t device_rows = 0;    // 0: an expansion table
@@ -40,8 +40,8 @@ struct ClaimVerdict {
   static ClaimVerdict Ready() { return {kReady, layout::kWaitNone, false, CoreStatus()}; }
 };
 
-// Training: ready means that the plan stands on what the table has finished and that nothing earlier is open;
-// what is left is the lease and the CAS from PLANNED to CLAIMED.
+// Training: ready means that the plan is based on the last ticket the table finished and that no earlier ticket is
+// open. What remains is the lease and the CAS from PLANNED to CLAIMED.
 ClaimVerdict DecideClaim(const ClaimWords& words);
 
 // Evaluation: ready means that the keys may be asked for (DEDUPED), or that they are answered (ANSWERED).

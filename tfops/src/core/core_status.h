@@ -8,8 +8,8 @@
 
 namespace ascpipe {
 
-// The numbers are TensorFlow's, and these are all that an op of ours returns: MonitoredSession retries
-// ABORTED and UNAVAILABLE for ever, and takes OUT_OF_RANGE for the end of the data.
+// TensorFlow's numbers.  Our ops return no others: MonitoredSession retries ABORTED and UNAVAILABLE for ever, and takes
+// OUT_OF_RANGE for the end of the data.
 enum class Code : int {
   kOk = 0,
   kCancelled = 1,
@@ -54,7 +54,7 @@ CoreStatus Error(Code code, const Parts&... parts) {
   return CoreStatus(code, Text(parts...));
 }
 
-// An error with a code of ours (core/error_codes.gen.h), with which its text begins.
+// An error whose text begins with a code of ours (core/error_codes.gen.h).
 struct ErrorCode {
   Code code;
   const char* number;

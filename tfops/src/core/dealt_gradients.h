@@ -15,14 +15,14 @@ struct BadIndex {
   std::int64_t position = -1;  // none
 };
 
-// Each hand has the rows of one residue, so that frequent rows, which were numbered first, are spread.  A hand adds
-// what belongs to its rows in the order of lookups and positions: the additions of a row are those of AddGradients,
-// at any number of threads.
+// A hand is a partition: the rows of one residue, so that frequent rows, which have the lowest numbers, are spread.  A
+// hand adds the gradients of its rows in the order of lookups and positions: the additions of a row are those of
+// AddGradients, at any number of threads.
 class DealtGradients {
  public:
   static constexpr std::int64_t kHands = 32;
 
-  // As AddGradients; keeps pointers to what it is given.
+  // Arguments as of AddGradients; keeps pointers to them.
   DealtGradients(const std::int32_t* places, std::int64_t place_count, const std::vector<LookupGradient>& lookups,
                  std::int64_t dim);
 

@@ -23,10 +23,12 @@ void BeginSnapshot(layout::Table* header) {
   StoreRelease(&header->snapshot_bound, LoadAcquire(&header->entries_used));
   StoreRelease(&header->snapshot_copied, std::int64_t{0});
   StoreRelease(&header->snapshot_logged, std::int64_t{0});
-  Exchange(&header->snapshot_asked, header->snapshot_asked + 1);  // SYNC snapshot-asked
+  Exchange(&header->snapshot_asked, header->snapshot_asked + 1);  // SYNC snapshot-asked: store
 }
 
-void EndSnapshot(layout::Table* header) { Exchange(&header->snapshot_copied, header->snapshot_bound); }
+void EndSnapshot(layout::Table* header) {
+  Exchange(&header->snapshot_copied, header->snapshot_bound);  // SYNC snapshot-copied: store
+}
 
 CoreStatus CopyEntries(const std::string& table, layout::Table* header, layout::Entry* entries,
                        const std::function<void()>& passed) {
@@ -35,12 +37,12 @@ CoreStatus CopyEntries(const std::string& table, layout::Table* header, layout::
   for (std::int64_t begin = 0; begin < bound; begin += kBlockEntries) {
     const std::int64_t end = std::min(bound, begin + kBlockEntries);
     std::memcpy(entries + begin, from + begin, static_cast<std::size_t>(end - begin) * sizeof(layout::Entry));
-    Exchange(&header->snapshot_copied, end);  // SYNC snapshot-copied
+    Exchange(&header->snapshot_copied, end);  // SYNC snapshot-copied: store
     passed();
   }
-  // Whatever was changed before it was copied has its image in the log by now.
+  // Each entry that changed before it was copied has its image in the log by now.
   FullFence();
-  const std::int64_t logged = LoadAcquire(&header->snapshot_logged);
+  const std::int64_t logged = LoadAcquire(&header->snapshot_logged);  // SYNC images: load
   if (logged < 0 || logged > header->snapshot_log_ready) {
     return Error(kE301, "table '", table, "': ", logged, " images in a log with memory for ",
                  header->snapshot_log_ready, " while it was saved. The record is damaged and nothing was saved; restart the program");

@@ -1,4 +1,4 @@
-// The entries of a table as they were at one moment, copied while its worker goes on and changes them.
+// A snapshot of a table's entries, copied while the table worker changes them.
 #ifndef ASCPIPE_CORE_ENTRY_SNAPSHOT_H_
 #define ASCPIPE_CORE_ENTRY_SNAPSHOT_H_
 
@@ -11,16 +11,16 @@
 
 namespace ascpipe {
 
-// Lets the worker keep images from now on; between two steps, when nobody changes an entry.
+// Makes the worker keep images from now on; called between two steps, when no entry changes.
 void BeginSnapshot(layout::Table* header);
 
-// Ends it, copied or not.  The worker may sleep and wait for it.
+// Ends the snapshot, copied or not.  The worker may be waiting for this.
 void EndSnapshot(layout::Table* header);
 
-// Copies the entries of the snapshot that is on, in blocks of increasing number, and lays over them the images that the
-// worker has kept; the snapshot is over then.
-//   entries  [snapshot_bound]; those without trained state mean nothing
-// `passed` is called after each block: the worker may wait for it.
+// Copies the entries of the snapshot in blocks of increasing number, then overwrites them by the images that the worker
+// kept; this ends the snapshot.
+//   entries  [snapshot_bound]; those without trained state have no meaning
+// Calls `passed` after each block: the worker may wait for it.
 CoreStatus CopyEntries(const std::string& table, layout::Table* header, layout::Entry* entries,
                        const std::function<void()>& passed);
 

@@ -12,9 +12,9 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
-constexpr std::int64_t kAhead = 16;  // keys whose place is asked for before it is looked at
+constexpr std::int64_t kAhead = 16;  // keys whose place is prefetched
 
-// At most half of the places are taken, so that few keys lie next to the place where they are looked for.
+// At most half of the places are taken, which keeps probe sequences short.
 std::size_t Places(std::int64_t count) {
   std::size_t places = 2;
   while (places < 2 * static_cast<std::size_t>(count)) places *= 2;

@@ -1,4 +1,4 @@
-// Rows that never change: the keys of a table and their embeddings, as a checkpoint has them.
+// Immutable rows: keys and embeddings of a table in a checkpoint.
 #ifndef ASCPIPE_CORE_FIXED_ROWS_H_
 #define ASCPIPE_CORE_FIXED_ROWS_H_
 
@@ -16,7 +16,7 @@ class FixedRows {
   // Memory for `count` rows of `dim` floats, which the caller fills before Index.
   static CoreStatus Make(const std::string& table, std::int64_t count, std::int64_t dim,
                          std::shared_ptr<FixedRows>* rows);
-  // Bytes that Make and Index take together.
+  // Memory of Make and Index together, in bytes.
   static std::int64_t Bytes(std::int64_t count, std::int64_t dim);
 
   std::int64_t count() const { return count_; }
@@ -25,7 +25,7 @@ class FixedRows {
   float* embeddings() { return embeddings_.get(); }       // float[count, dim], row i is that of key i
   const float* embeddings() const { return embeddings_.get(); }
 
-  // Once, when all is filled in; afterwards nothing changes.  A key that is there twice is an error.
+  // Builds the index, once, when all rows are filled in; nothing changes afterwards.  A repeated key is an error.
   CoreStatus Index();
   // slots[i] = the code of the row of keys[i] (kSlotHome - row), or kSlotNone where it has none.
   void Resolve(const std::int64_t* keys, std::int64_t count, std::int32_t* slots) const;
@@ -37,7 +37,7 @@ class FixedRows {
   const std::string table_;
   const std::int64_t count_;
   const std::int64_t dim_;
-  const std::size_t mask_;  // of places: a power of two less one
+  const std::size_t mask_;  // number of places, a power of two, minus one
   const std::unique_ptr<std::int64_t[]> keys_;
   const std::unique_ptr<float[]> embeddings_;
   const std::unique_ptr<std::int32_t[]> places_;  // open addressing: a row, or -1

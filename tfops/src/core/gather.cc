@@ -10,7 +10,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kAhead = 24;  // rows asked for before they are copied
+constexpr std::int64_t kAhead = 24;  // rows that are prefetched
 
 // Of a slot that is not negative.
 inline const float* DeviceRow(const GatherSource& source, std::int32_t slot, std::int64_t dim) {

@@ -18,11 +18,11 @@ struct GatherSource {
   std::int64_t home_floats = 0;
 };
 
-// Index of the first slot that is none of -1, a slot in [0, row_count) with or without kSlotFrozen, and the code
-// of one of the home rows; or -1.  Only slots in [from, slot_count) are looked at.
+// Index of the first invalid slot in [from, slot_count), or -1.  Valid are -1, a slot in [0, row_count) with or without
+// kSlotFrozen, and the code of a home row.
 std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from = 0);
 
-// What rows are gathered for.
+// One lookup: the positions that rows are gathered for.
 struct Gathered {
   const std::int32_t* restore;  // int32[n], -1 for a missing position
   std::int64_t n;
@@ -32,7 +32,7 @@ struct Gathered {
 };
 
 // Row i of out, side by side = rows[slots[restore[i]]] for i in [begin, end); the slots were checked.
-// Returns the first i whose restore index is outside [-1, slot_count), or -1; rows behind it are not written.
+// Returns the first i whose restore index is outside [-1, slot_count), or -1; rows after it are not written.
 std::int64_t GatherRows(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end);
 
 }  // namespace ascpipe

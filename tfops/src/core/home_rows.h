@@ -1,4 +1,4 @@
-// Home rows that a step uses where they lie: the handles that name them, and how they are read and written.
+// Home rows that a step uses in place: their handles, and reading and writing them.
 #ifndef ASCPIPE_CORE_HOME_ROWS_H_
 #define ASCPIPE_CORE_HOME_ROWS_H_
 
@@ -10,11 +10,11 @@
 
 namespace ascpipe {
 
-// The home rows of a table: a row holds what the state arrays have of it, one after the other.
+// The home rows of a table: a row holds its part of each state array, one after the other.
 struct HomeRows {
   float* data = nullptr;        // float[ready, row_floats], in shared memory
   std::int64_t row_floats = 0;
-  std::int64_t ready = 0;       // rows that have memory; those behind must not be touched
+  std::int64_t ready = 0;       // rows that have memory; no others may be touched
 };
 
 constexpr int kMaxHandledTable = 254;
@@ -24,7 +24,7 @@ constexpr int kMaxHandledTable = 254;
 constexpr std::int32_t kMaxExpansionRows = 1000000000;
 static_assert(layout::kSlotHome - (kMaxExpansionRows - 1) + layout::kSlotFrozen >= 0, "frozen codes look like others");
 
-// What a handle names: (table + 1) << 56 | step << 40 | row.  The handle 0 names no row.
+// A handle is (table + 1) << 56 | step << 40 | row.  Handle 0 names no row.
 struct Handle {
   int table;         // 0 to kMaxHandledTable
   int step;          // StepOf the ticket in whose step it is valid
@@ -34,7 +34,7 @@ struct Handle {
   static Handle Of(std::int64_t bits);
 };
 
-// 1 to 65535: what tells the handles of a step from those of the steps before and after it.
+// 1 to 65535: distinguishes the handles of a step from those of neighbouring steps.
 int StepOf(std::int64_t ticket);
 
 // The table whose rows are used.
@@ -61,7 +61,7 @@ inline std::int64_t HomeOf(std::int32_t code) {
 //   codes   int32[count]
 //   handles int64[count], 0 where a key has no row
 //   places  int32[count], i, with kSlotFrozen where the code has it, or kSlotNone where a key has no row
-// Returns the index of the first code of a row without memory, or -1; what is behind it is not written.
+// Returns the index of the first code of a row without memory, or -1; elements after it are not written.
 std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const HandledTable& table,
                       std::int64_t* handles, std::int32_t* places);
 

@@ -1,7 +1,7 @@
 // Initial rows: a pure function of (table seed, key), on every machine the same bits.
 //
-// Integer arithmetic, then fixed polynomials in double, rounded to float once; no libm, whose last bits
-// differ from version to version.  The plain version is tests/reference/initial_rows.py.
+// Integer arithmetic, then fixed polynomials in double, rounded to float once; no libm, whose last bits differ between
+// versions.  The plain version is tests/reference/initial_rows.py.
 #ifndef ASCPIPE_CORE_INITIAL_ROWS_H_
 #define ASCPIPE_CORE_INITIAL_ROWS_H_
 

@@ -3,13 +3,16 @@
 #include <signal.h>
 
 #include <atomic>
+#include <mutex>
 
 namespace ascpipe {
 
 namespace {
 
+// A process has one handler of a signal, so what belongs to the handler is global.
 std::atomic<std::uint64_t> interrupts{0};
-struct sigaction before;
+std::mutex chaining;      // guards `chained`, and changes of `before`
+struct sigaction before;  // the handler reads it without a lock: it changes only while ours is not installed
 bool chained = false;
 
 void OnInterrupt(int signal_number, siginfo_t* info, void* context) {
@@ -33,6 +36,7 @@ bool IsOurs(const struct sigaction& action) {
 std::uint64_t InterruptCount() { return interrupts.load(); }
 
 void ChainInterrupt() {
+  std::lock_guard<std::mutex> lock(chaining);
   struct sigaction current;
   if (sigaction(SIGINT, nullptr, &current) != 0 || IsOurs(current)) return;
   if (current.sa_handler == SIG_IGN && (current.sa_flags & SA_SIGINFO) == 0) return;  // as in a background job
@@ -44,6 +48,7 @@ void ChainInterrupt() {
 }
 
 void UnchainInterrupt() {
+  std::lock_guard<std::mutex> lock(chaining);
   struct sigaction current;
   if (!chained || sigaction(SIGINT, nullptr, &current) != 0 || !IsOurs(current)) return;
   sigaction(SIGINT, &before, nullptr);

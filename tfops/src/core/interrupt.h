@@ -1,7 +1,7 @@
 // Counts Ctrl-C without taking it away from the user's program.
 //
 // TensorFlow returns from a run only when its ops are done, so Python's handler alone would act after the
-// wait, not during it.
+// wait, not during it.  All functions may be called by any thread.
 #ifndef ASCPIPE_CORE_INTERRUPT_H_
 #define ASCPIPE_CORE_INTERRUPT_H_
 
@@ -9,11 +9,12 @@
 
 namespace ascpipe {
 
+// Interrupts since the handler was first installed.
 std::uint64_t InterruptCount();
 
-// Puts our handler in front of the one in place; it counts, then does what that one does.
+// Installs a handler that counts, then calls the handler that was installed before.
 void ChainInterrupt();
-// Takes it out again, unless somebody has put another one in front of it since.
+// Removes it again, unless the program has installed another handler since.
 void UnchainInterrupt();
 
 }  // namespace ascpipe

@@ -4,8 +4,8 @@
 
 namespace ascpipe {
 
-// A child inherits descriptors, and one that outlives us would keep their memory: a fork's child closes them first of all,
-// and a program that is executed has none.
+// A child inherits descriptors; if it outlived us, it would keep their memory.  A fork's child closes them before
+// anything else, and a program that is executed has none.
 class KeptDescriptor {
  public:
   // A duplicate of `fd`, which stays the caller's.

@@ -1,7 +1,7 @@
-// The one lease of a trainer: which steps may change, or read, what the tables hold now.
+// The one lease of a trainer: a lock that says which steps may change, or read, the tables now.
 //
 // A step that trains has it alone, from its first claim to its end; evaluations share it.  One lease for
-// all tables: with a lease per table two steps that each hold one wait for each other for ever.
+// all tables: with a lease per table, two steps that hold one each could deadlock.
 #ifndef ASCPIPE_CORE_LEASE_H_
 #define ASCPIPE_CORE_LEASE_H_
 
@@ -15,19 +15,18 @@ class Lease {
  public:
   using Step = std::int64_t;  // > 0, never reused
 
-  // A step that is going to train holds no share while it waits, for whatever it waits: an earlier step may
-  // need the lease alone before it can end, and two steps that have read would wait for each other.
-  // True: it held one, and others may go on.
+  // A step that will train gives up its share before any wait: an earlier step may need the lease alone before it can
+  // end, and two steps that have read would deadlock.  True: it held a share, and others may go on.
   bool GiveUpShare(Step step);
-  // Tries to have it alone.  From the first try on nobody new gets a share before the step.
+  // Tries to take it alone.  From the first try on, no new step gets a share before this one.
   bool TryExclusive(Step step);
-  // Tries to share it; the step that has it alone may always read.
+  // Tries to share it; always true for the step that has it alone.
   bool TryShare(Step step);
-  // The end of a step: gives back whatever it holds or waits for.
+  // The end of a step: gives back what it holds and withdraws what it waits for.
   void Release(Step step);
 
   bool HoldsExclusive(Step step) const;
-  Step holder() const;  // 0: nobody has it alone
+  Step holder() const;  // 0: no step has it alone
 
  private:
   mutable std::mutex mutex_;

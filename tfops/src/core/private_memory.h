@@ -1,4 +1,4 @@
-// Memory for large arrays of this process, mapped for themselves.
+// Memory for large arrays of this process, each in a mapping of its own.
 #ifndef ASCPIPE_CORE_PRIVATE_MEMORY_H_
 #define ASCPIPE_CORE_PRIVATE_MEMORY_H_
 
@@ -11,13 +11,13 @@
 
 namespace ascpipe {
 
-// An array of zeros that takes the memory of what is touched of it, and gives it back with the object.  What malloc has
-// freed may stay in one of its arenas for ever, and threads that come and go get one after the other of these.
+// An array of zeros that takes memory as it is touched, and gives it back with the object.  Not malloc: freed memory
+// may stay in one of its arenas for ever, and threads that come and go use one arena after the other.
 template <typename T>
 class PrivateArray {
  public:
   PrivateArray() = default;
-  // See `get` for whether there was memory.
+  // `get` tells whether there was memory.
   explicit PrivateArray(std::int64_t count)
       : bytes_(static_cast<std::size_t>(std::max<std::int64_t>(count, 1)) * sizeof(T)) {
     void* const memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

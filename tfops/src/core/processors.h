@@ -1,9 +1,10 @@
-// Functions that are compiled for several processors; the loader takes the one that fits.
+// Functions that are compiled for several processors; the loader picks the one that fits.
 #ifndef ASCPIPE_CORE_PROCESSORS_H_
 #define ASCPIPE_CORE_PROCESSORS_H_
 
-// Wider registers where the processor has them, for loops whose operations give the same bits at any width.  What such
-// a function calls is compiled so only where it is ASC_INLINE.  The sanitizers run before the loader may choose.
+// Uses wider registers where the processor has them, for loops whose operations give the same bits at any width.
+// Functions called by such a function are compiled for them only if they are ASC_INLINE.  Off under sanitizers, which
+// run before the loader can choose.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ASC_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 #else

@@ -8,7 +8,7 @@ bool Arena::Find(std::int64_t length, std::int64_t* position) const {
   if (length > bytes_) return false;
   const bool starts_lap = tail_ - lap_ + length > bytes_;
   *position = starts_lap ? lap_ + bytes_ : tail_;
-  if (starts_.empty()) return true;  // free as a whole, wherever its next frame has to start
+  if (starts_.empty()) return true;  // all of it is free, wherever the next frame starts
   if (starts_lap) return !IsBetweenLaps() && length <= head_ - lap_;
   return !IsBetweenLaps() || tail_ - lap_ + length <= head_ - before_;
 }
@@ -81,9 +81,9 @@ CoreStatus RingView::Open(const Segment& segment, int stream, int channel, const
 }
 
 bool RingView::IsFree(std::int64_t number) const {
-  if (LoadAcquire(&frame(number)->closed) == 0) return false;
+  if (LoadAcquire(&frame(number)->closed) == 0) return false;  // SYNC ticket-closed: load
   for (int index = 0; index < tables(); ++index) {
-    if (LoadAcquire(word(index, number)) != layout::kRetired) return false;
+    if (LoadAcquire(word(index, number)) != layout::kRetired) return false;  // SYNC retired: load
   }
   return true;
 }

@@ -12,11 +12,11 @@
 
 namespace ascpipe {
 
-// Where frames lie in a ring's arena: one after the other, each in one piece, oldest first.
+// Allocates frames in a ring's arena: one after the other, each contiguous, oldest first.
 //
-// Positions ever grow, lap by lap.  What does not fit before the end of the arena starts the next lap, at the arena's
-// beginning, and the rest at the end is skipped.  While all frames are of one lap, nothing lies behind the newest, and the
-// arena's end may be moved: it grows, and its frames stay where they are.
+// Positions always grow, lap by lap.  A frame that does not fit before the end of the arena starts the next lap at the
+// beginning of the arena; the rest at the end is skipped.  While all frames are of one lap, no frame lies behind the
+// newest, so the end of the arena may move: the arena grows and its frames stay where they are.
 class Arena {
  public:
   explicit Arena(std::int64_t bytes) : bytes_(bytes & ~(layout::kCacheLine - 1)) {}
@@ -35,10 +35,10 @@ class Arena {
   // Bytes from the beginning of the arena to a position of Find.
   std::int64_t OffsetOf(std::int64_t position) const;
 
-  // How large the arena has to be to have a place for `length` bytes at once; 0: however large it were, the frames at its
-  // end have to be given back first.
+  // Arena size with which there is a place for `length` bytes at once; 0: at any size, the frames at its end have to be
+  // given back first.
   std::int64_t BytesFor(std::int64_t length) const;
-  // Only after BytesFor has returned as many bytes, or fewer.
+  // Call only with at least as many bytes as BytesFor has returned.
   void Grow(std::int64_t bytes) { bytes_ = bytes; }
 
   // For tests: an empty arena whose next frame starts at `position`.
@@ -52,7 +52,7 @@ class Arena {
   std::int64_t head_ = 0;
   std::int64_t tail_ = 0;
   std::int64_t lap_ = 0;     // where the lap of the newest frame begins
-  std::int64_t before_ = 0;  // and the one before it
+  std::int64_t before_ = 0;  // where the lap before it begins
   std::deque<std::int64_t> starts_;
 };
 

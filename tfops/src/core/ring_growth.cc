@@ -13,11 +13,11 @@ namespace ascpipe {
 
 namespace {
 
-// Frames for which a ring becomes larger than `rings_ample`.  Fewer than these and workers wait for batches; for the
-// whole look-ahead, large batches could take all the memory that rings may have.
+// Frames for which a ring grows beyond `rings_ample`.  With fewer, workers wait for batches; with the whole look-ahead,
+// large batches could take all the memory that rings may have.
 constexpr std::int64_t kFramesOfLargeBatches = 8;
 
-constexpr std::int64_t kSlice = std::int64_t{64} << 20;  // allocated in some ten milliseconds, then a stop is seen
+constexpr std::int64_t kSlice = std::int64_t{64} << 20;  // takes some ten milliseconds; then a stop is seen
 
 std::int64_t WholePages(std::int64_t bytes) { return bytes & ~(layout::kPage - 1); }
 
@@ -58,9 +58,9 @@ RingGrowth::Answer RingGrowth::Place(Arena* arena, std::int64_t length, std::int
   const std::int64_t ample = session_.session->rings_ample;
   const bool can_wait = length <= arena->bytes();
   if (can_wait && bytes > ample && frames >= kFramesOfLargeBatches) return kWait;
-  // What was refused is asked for again only when there is nothing left to wait for.
+  // Refused memory is asked for again only when there is no frame to wait for.
   if (length <= refused_ && !arena->empty()) return kWait;
-  // More at once, so that growth is rare.
+  // Grows by more than is needed, so that growth is rare.
   const std::int64_t step = bytes <= ample ? std::min(ample, 2 * arena->bytes()) : bytes + bytes / 8;
   CoreStatus grown = Grow(arena, WholePages(std::min(most, std::max(bytes, step))));
   if (!grown.ok()) grown = Grow(arena, bytes);
@@ -74,7 +74,7 @@ RingGrowth::Answer RingGrowth::Place(Arena* arena, std::int64_t length, std::int
 
 CoreStatus RingGrowth::Grow(Arena* arena, std::int64_t bytes) {
   const std::int64_t more = bytes - arena->bytes();
-  if (!budget_->Take(more)) return Error(Code::kResourceExhausted, "other rings have taken it meanwhile");
+  if (!budget_->Take(more)) return Error(Code::kResourceExhausted, "other rings have taken it");
   CoreStatus status = RequireMemory(fd_.get(), more, places_);
   if (status.ok()) status = Allocate(arena->bytes(), bytes);
   if (!status.ok()) {

@@ -1,7 +1,7 @@
-// Room for the next frame of a ring, and more memory where the ring may have it.
+// Room for the next frame of a ring, and more memory if the ring may grow.
 //
-// The rings of a private daemon whose size nobody set have all the addresses that they may ever need, and memory at the
-// beginning of their arenas only.  The pump, which alone knows where frames will lie, gives them more as batches need it.
+// Rings of a private daemon, if ring_bytes is not set, have all the addresses they may ever need, but memory only at
+// the beginning of their arenas.  The pump, the only thread that places frames, allocates more as batches need it.
 #ifndef ASCPIPE_CORE_RING_GROWTH_H_
 #define ASCPIPE_CORE_RING_GROWTH_H_
 
@@ -24,11 +24,11 @@ class RingBudget {
   explicit RingBudget(std::int64_t most) : left_(most) {}
 
   std::int64_t left() const { return left_.load(); }
-  bool Take(std::int64_t bytes);  // false: there is not so much left
-  void Note(std::int64_t bytes) { left_.fetch_sub(bytes); }  // a ring that is new has them
+  bool Take(std::int64_t bytes);  // false: less is left
+  void Note(std::int64_t bytes) { left_.fetch_sub(bytes); }  // a new ring has these bytes
   void GiveBack(std::int64_t bytes) { left_.fetch_add(bytes); }
 
-  // Ends a growth under way, and refuses others.
+  // Ends a growth under way and refuses further ones.
   void Stop() { stopped_.store(true); }
   bool stopped() const { return stopped_.load(); }
 
@@ -45,8 +45,8 @@ class RingGrowth {
   RingGrowth(const RingView& ring, const SessionView& session, int fd, std::int64_t segment_bytes,
              std::shared_ptr<RingBudget> budget, MemoryPlaces places = MemoryPlaces());
 
-  // Finds a place for a frame of `length` bytes beside `frames` others.  kWait: once frames are given back.  kNever: *why
-  // says what it needs, what there is and what to do.
+  // Finds a place for a frame of `length` bytes besides `frames` others.  kWait: there will be one once frames are
+  // given back.  kNever: *why says what the frame needs, what there is and what to do.
   Answer Place(Arena* arena, std::int64_t length, std::int64_t frames, std::int64_t* position, std::string* why);
 
   void Stop() { fd_.Close(); }

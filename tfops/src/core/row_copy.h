@@ -1,4 +1,4 @@
-// Copies of single rows, which lie anywhere in memory.
+// Copies single rows, which may lie anywhere in memory.
 #ifndef ASCPIPE_CORE_ROW_COPY_H_
 #define ASCPIPE_CORE_ROW_COPY_H_
 
@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-constexpr std::int64_t kRowsAhead = 12;  // rows asked for before they are moved
+constexpr std::int64_t kRowsAhead = 12;  // rows that are prefetched
 
 // A constant size lets the compiler copy by a few vector moves.
 inline void CopyFloats(float* to, const float* from, std::int64_t count) {
@@ -41,9 +41,9 @@ inline void CopyFloats(float* to, const float* from, std::int64_t count) {
 
 constexpr std::int64_t kLineFloats = 16, kMostPrefetched = 64;
 
-// Whether whole cache lines can be written past the cache: for rows that nobody reads soon, no line is fetched only to
-// be overwritten, and none that is in use has to go for it.  PastTheCache ends a number of such copies: before it
-// other threads may see nothing of them, whatever is stored or locked afterwards.
+// Whether whole cache lines can be written past the cache (non-temporal stores): for rows that are not read soon, no
+// line is fetched only to be overwritten, and no line in use is evicted.  Call PastTheCache after such copies: before
+// it, other threads may not see them, whatever is stored or locked afterwards.
 #ifdef __SSE2__
 constexpr bool kCopiesPastTheCache = true;
 
@@ -66,17 +66,17 @@ inline void CopyPastTheCache(float* to, const float* from, std::int64_t count) {
 inline void PastTheCache() {}
 #endif
 
-// Asks for the beginning of a row that will be written; the rest of a long one comes by itself.
+// Prefetches the beginning of a row that will be written; the hardware prefetches the rest of a long one.
 inline void PrefetchRow(const float* row, std::int64_t floats) {
   for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at, 1);
 }
 
-// The same of a row that will be read only, which other threads may read, too.
+// The same for a row that will only be read, possibly by other threads, too.
 inline void PrefetchRead(const float* row, std::int64_t floats) {
   for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at);
 }
 
-// Goes through rows that lie beside each other, `side_by_side` of them in each `stride` floats.
+// Iterates over rows that lie side by side, `side_by_side` of them in each `stride` floats.
 template <typename Float>
 class SideBySide {
  public:

@@ -27,7 +27,7 @@ CoreStatus RowLog::Make(const std::string& table, const HomeRows& home, std::int
   if ((*log)->words_.get() != nullptr && (*log)->images_.get() != nullptr) return CoreStatus();
   log->reset();
   return Error(Code::kResourceExhausted, "table '", table, "': there is no memory to save it in the background: ",
-               capacity * row_bytes, " bytes for images of rows that change meanwhile and ", 4 * home.ready,
+               capacity * row_bytes, " bytes for images of rows that change during the save and ", 4 * home.ready,
                " bytes of marks. Nothing was saved and nothing changed. Lower save_log_bytes, or save in the "
                "foreground");
 }
@@ -40,13 +40,14 @@ void RowLog::Keep(const std::int32_t* homes, std::int64_t begin, std::int64_t en
     if (LoadAcquire(word) != kUntouched) continue;
     const std::int64_t at = FetchAdd(&used_, std::int64_t{1});
     CopyFloats(images_.get() + at * home_.row_floats, home_.data + home * home_.row_floats, home_.row_floats);
-    CompareExchange(word, kUntouched, static_cast<std::uint32_t>(at + 1));  // lost: it was read, and is not needed
+    // If it fails, the row was read, and the image is not needed.
+    CompareExchange(word, kUntouched, static_cast<std::uint32_t>(at + 1));
   }
 }
 
 void RowLog::WantOnly(const std::int32_t* homes, std::int64_t count) {
   const PrivateArray<std::uint64_t> wanted(home_.ready / 64 + 1);  // a bit for each
-  if (wanted.get() == nullptr) return;  // then the log only takes more memory than it needs
+  if (wanted.get() == nullptr) return;  // then the log just takes more memory than it needs
   for (std::int64_t i = 0; i < count; ++i) wanted.get()[homes[i] / 64] |= std::uint64_t{1} << (homes[i] % 64);
   for (std::int64_t home = 0; home < home_.ready; ++home) {
     if ((wanted.get()[home / 64] >> (home % 64) & 1) == 0) CompareExchange(words_.get() + home, kUntouched, kRead);

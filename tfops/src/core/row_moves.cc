@@ -22,7 +22,7 @@ bool IsIn(std::int64_t value, std::int64_t limit) { return value >= 0 && value <
 
 // Index of the first of `count` values that is not in [lowest, limit), or `count`.
 std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::int64_t lowest, std::int64_t limit) {
-  // All of them first, by one comparison each and without a branch: so several fit into one instruction.
+  // First all of them, by one comparison each and no branch, which the compiler can vectorise.
   const std::uint32_t from = static_cast<std::uint32_t>(lowest);
   const std::uint32_t range = static_cast<std::uint32_t>(std::min(limit, kMostInt32 + 1) - lowest);
   std::uint32_t outside = 0;
@@ -39,7 +39,7 @@ bool IsWholeLines(const HomeRows& home, const std::vector<StateRows>& state) {
                      [](const StateRows& rows) { return rows.width % kLineFloats == 0; });
 }
 
-// What a record says that cannot be.
+// The error of a damaged record.
 template <typename... Parts>
 CoreStatus Damaged(const std::string& table, const Parts&... parts) {
   return Error(kE301, "table '", table, "': the plan ", parts...,
@@ -128,7 +128,7 @@ CoreStatus RowMoves::Read(const RingView& ring, std::int64_t frame, int table_in
 }
 
 void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
-  // A row that goes is one that no batch in the window needs, or the last that one does.
+  // A row that goes home is one that no batch in the window needs, or the one that is needed last.
   if (kCopiesPastTheCache && IsWholeLines(table_->home, *table_->state)) {
     OutBy<CopyPastTheCache, false>(begin, end);
     PastTheCache();

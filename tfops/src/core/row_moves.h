@@ -23,34 +23,33 @@ struct StateRows {
   float* row(std::int64_t slot) const { return data + slot * stride; }
 };
 
-// What of the table a plan is carried out on.
+// The parts of a table that a plan changes.
 struct MovedTable {
   const std::string* name = nullptr;
-  std::int64_t device_rows = 0;         // of an expansion table: its home rows, which are used in place
-  HomeRows home;                        // rows that move; without any for a table on the device alone
+  std::int64_t device_rows = 0;         // of an expansion table: its home rows
+  HomeRows home;                        // none for a table on the device alone
   const InitialRows* initial = nullptr;
   const std::vector<StateRows>* state = nullptr;  // [0] is the table, the others are optimizer slots
 };
 
-// Where the step keeps what it needs of the plan after DONE, when the frame may be used anew.
+// Copies of plan data that the step needs after DONE, when the frame may be reused.
 struct PlanOutputs {
   struct Array {
     std::int32_t* data;
-    std::int64_t count;  // as allocated; what the frame says meanwhile does not matter
+    std::int64_t count;  // as allocated, whatever the frame says by now
   };
   Array slots;                  // one per distinct key
   std::vector<Array> restores;  // per feature, one per id
 };
 
-// Which numbers of a plan say where the keys' rows are: its slots or its homes, each in [lowest, limit).
+// The array of a plan that tells where the keys' rows are: slots or homes, each in [lowest, limit).
 struct PlanColumn {
   std::int64_t layout::Part::*values;
   std::int64_t lowest;
   std::int64_t limit;
 };
 
-// Copies a column and the restore indexes out of the frame.  False: a number is out of its range, so the plan is
-// damaged; *bad is its index.
+// Copies a column and the restore indexes out of the frame.  False: the plan is damaged, number *bad is out of range.
 bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, const PlanColumn& column,
               const PlanOutputs& outputs, std::int64_t* bad);
 // The restore indexes alone.
@@ -61,7 +60,7 @@ inline std::int64_t LowestCode(std::int64_t homes) {
   return homes > 0 ? layout::kSlotHome - (homes - 1) : layout::kSlotNone;
 }
 
-// Home rows, -1 for none, become codes.
+// Replaces home rows (-1 for none) by their codes.
 void EncodeHomes(const PlanOutputs::Array& homes);
 
 // Adds kSlotFrozen to the slots, or codes, of padding keys.
@@ -69,18 +68,18 @@ void EncodeHomes(const PlanOutputs::Array& homes);
 void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding,
                    const PlanOutputs::Array& slots);
 
-// The row moves of one record.  All outs come before the first in: a row comes into a slot that one has left.
-// Within outs, and within ins, moves are independent of each other, so that threads may share them.
+// The row moves of one record.  All outs come before the first in: a row moves into a slot that another one has left.
+// Outs are independent of each other, and so are ins: threads may share them.
 class RowMoves {
  public:
-  // Examines all that the record says before anything is moved; `slots` are those that CopyPlan has checked.
-  // Fails only if the record is damaged.  Keeps pointers to what it is given.
+  // Examines the whole record before anything is moved; CopyPlan has checked `slots`.  Fails only if the record is
+  // damaged.  Keeps pointers to its arguments.
   CoreStatus Read(const RingView& ring, std::int64_t frame, int table_index, const MovedTable& table,
                   const PlanOutputs::Array& slots);
 
   std::int64_t outs() const { return outs_; }  // rows that go home
   const std::int32_t* out_homes() const { return out_homes_; }  // where to
-  std::int64_t ins() const { return fresh_ + loads_; }  // rows that begin, then rows that come from home
+  std::int64_t ins() const { return fresh_ + loads_; }  // new rows, then rows that come from home
 
   // Carries out moves [begin, end).
   void Out(std::int64_t begin, std::int64_t end) const;

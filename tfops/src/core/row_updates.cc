@@ -10,9 +10,9 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kAhead = 16;  // rows asked for before they are updated
+constexpr std::int64_t kAhead = 16;  // rows that are prefetched
 
-// One element; what is the same for all of them is in the rule's constructor.
+// Updates one element; the rule's constructor computes what all elements share.
 
 template <bool decays>
 struct DescentElement {

@@ -1,4 +1,4 @@
-// Optimizers: how a step changes the rows of its keys, and what lies beside them.
+// Optimizers: how a step changes the rows of its keys and their optimizer slots.
 #ifndef ASCPIPE_CORE_ROW_UPDATES_H_
 #define ASCPIPE_CORE_ROW_UPDATES_H_
 
@@ -8,7 +8,7 @@ namespace ascpipe {
 
 constexpr int kMostStates = 3;
 
-// Rows that are updated by their gradients.  No two of them are the same row, so that threads may share them.
+// Rows and their gradients.  No row occurs twice, so threads may share them.
 struct UpdatedRows {
   float* states[kMostStates];  // row 0 of the embeddings, then of each optimizer slot; float[dim] each
   std::int64_t stride;         // floats from a row to the next one
@@ -18,10 +18,9 @@ struct UpdatedRows {
   std::int64_t n;
 };
 
-// The formulas are TensorFlow's, element by element, each operation rounded to float in the order written.  TensorFlow
-// takes roots by an approximation wherever a vector register fits, and exactly at the ends of a tensor or of a
-// thread's share; here a root is the exact one, so that a row does not depend on its place, the number of threads or
-// the processor.
+// TensorFlow's formulas, element by element, each operation rounded to float in the order written.  TensorFlow
+// approximates roots wherever a vector register fits, and takes exact ones at the ends of a tensor or of a thread's
+// share.  Here roots are exact, so that a row does not depend on its place, the number of threads or the processor.
 
 // w -= rate * (g + weight_decay * w)
 struct GradientDescent {

@@ -9,7 +9,7 @@
 
 namespace ascpipe {
 
-// Whether the row at a slot is trained: it is one, and not frozen.
+// Whether a slot names a row that is trained: a row that is not frozen.
 inline bool IsTrained(std::int32_t slot) {
   return static_cast<std::uint32_t>(slot) < static_cast<std::uint32_t>(layout::kSlotFrozen);
 }
@@ -36,11 +36,11 @@ ASC_INLINE void AddRow(float* __restrict__ sum, const float* __restrict__ grad, 
 }
 
 // sums[places[restore[i]]] += row i of grads, side by side, for i = 0, 1, ..., n-1 in this order; place -1 and missing
-// positions are left out.
+// positions are skipped.
 //   places  int32[place_count]   sums  float[valid, dim]
 // Returns the first i whose restore index is outside [-1, place_count), or -1.
 //
-// One thread and in input order, so that the additions of a row are those of unsorted_segment_sum.
+// One thread, in input order: the additions of a row are those of unsorted_segment_sum.
 std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
                           std::int64_t dim, float* sums);
 

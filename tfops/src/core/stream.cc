@@ -76,7 +76,7 @@ bool Stream::GiveBack() {
   while (header->head < header->tail && ring_.IsFree(header->head)) {
     arena_.Free();
     StoreRelease(&header->arena_head, arena_.head());
-    Exchange(&header->head, header->head + 1);  // before its place is filled anew
+    Exchange(&header->head, header->head + 1);  // before its frame is filled again
     any = true;
   }
   return any;
@@ -84,7 +84,7 @@ bool Stream::GiveBack() {
 
 bool Stream::Collect() {
   std::vector<Ticket*> closed;
-  std::vector<Parked> dropped;  // ids are let go outside the lock
+  std::vector<Parked> dropped;  // ids are released outside the lock
   {
     std::lock_guard<std::mutex> lock(mutex_);
     for (auto entry = live_.begin(); entry != live_.end();) {
@@ -155,7 +155,7 @@ bool Stream::FillOne(Parked* next) {
   Count(&header->ids, ids);
   StoreRelease(&header->arena_tail, arena_.tail());
   StoreRelease(&ring_.frame(number)->claim, 0u);  // last: a key worker that wins the claim finds all of the frame
-  Exchange(&header->tail, number + 1);            // SYNC frame-published
+  Exchange(&header->tail, number + 1);            // SYNC frame-published: store
   for (int worker = 0; worker < layout::kMaxKeyWorkers; ++worker) {
     Ring(session_.bells + layout::kBellKeyWorkers + worker);
   }

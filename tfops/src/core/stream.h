@@ -1,4 +1,4 @@
-// The trainer's end of one ring: takes batches without waiting, and puts them into frames as room appears.
+// The trainer's end of one ring: accepts batches without waiting, and puts them into frames as room appears.
 #ifndef ASCPIPE_CORE_STREAM_H_
 #define ASCPIPE_CORE_STREAM_H_
 
@@ -23,7 +23,7 @@ struct FeatureIds {
   bool is_int32;
   std::int64_t count;
   std::vector<std::int64_t> shape;  // at most kMaxSpecRank
-  int table;                        // place of its table in the ring, or -1: of no table, left out
+  int table;                        // index of its table in the ring, or -1: the feature is left out
 };
 
 // A submitted batch; its owner keeps the ids alive with it.
@@ -51,7 +51,7 @@ class Stream {
   // Fails only if the stream was stopped.  Never waits for room.
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
 
-  // A hold on an open ticket, or the reason why there is none.
+  // A hold on an open ticket, or an error that says why there is none.
   CoreStatus Hold(std::int64_t number, TicketHold* hold);
 
   // One round of the pump: gives frames back, drops closed tickets, fills frames.  True if anything was done.
@@ -60,7 +60,7 @@ class Stream {
   // Tickets that wait for room, and the first of them (0: none).
   std::int64_t FirstParked() const;
 
-  // Refuses further batches, closes every ticket and waits for closes under way; the ring may go then.
+  // Refuses further batches, closes every ticket and waits for closes under way; the ring may be unmapped then.
   void Stop();
 
  private:

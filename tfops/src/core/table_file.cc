@@ -17,17 +17,17 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kSection = 64;  // where sections begin is a multiple of this
+constexpr std::int64_t kSection = 64;  // alignment of sections
 constexpr std::int64_t kMaxDim = 8192;
 constexpr std::uint32_t kMaxBucketBits = 40;
 constexpr std::int64_t kSumBytes = sizeof(std::uint32_t);
 constexpr std::int64_t kRead = 1 << 16;  // bytes read at a time to be summed
 constexpr std::int64_t kEntriesAtOnce = 1 << 14;
-constexpr int kTogether = 32;  // keys whose cache misses are waited for together
+constexpr int kTogether = 32;  // keys whose cache misses overlap
 
 std::int64_t SectionEnd(std::int64_t bytes) { return (bytes + kSection - 1) / kSection * kSection; }
 
-// Of the smallest number that some thread has found, or -1.
+// The smallest number that a thread has found, or -1.
 class Smallest {
  public:
   void Note(std::int64_t number) {
@@ -67,7 +67,7 @@ CoreStatus TableFile::Open(const std::string& path, std::uint32_t seal, const Sh
   std::int64_t bytes = 0;
   if (error == 0) {
     bytes = status.st_size;
-    // An empty file cannot be mapped; as one that is too short it is told of below.
+    // An empty file cannot be mapped; the check of the size below refuses it.
     base = mmap(nullptr, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), PROT_READ, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) error = errno;
   }
@@ -80,7 +80,7 @@ CoreStatus TableFile::Open(const std::string& path, std::uint32_t seal, const Sh
   if (found.ok()) found = opened->CheckSums(seal, share);
   if (found.ok()) found = opened->CheckEntries(share);
   if (!found.ok()) return found;
-  // Rows are read here and there; what lies around one is not worth reading.  A hint, which may fail.
+  // Rows are read at random, so read-ahead does not pay.  A hint, which may fail.
   (void)madvise(base, static_cast<std::size_t>(bytes), MADV_RANDOM);
   *file = std::move(opened);
   return CoreStatus();
@@ -149,7 +149,7 @@ CoreStatus TableFile::CheckSums(std::uint32_t seal, const Share& share) const {
   return CoreStatus();
 }
 
-// By pread, as a byte of the mapping that the disk cannot read would be a signal and not an error.
+// By pread: reading the mapping where the disk fails would be a signal and not an error.
 bool TableFile::SumIsRight(std::int64_t piece) const {
   std::int64_t at = piece * kTableFilePiece;
   const std::int64_t end = std::min(at + kTableFilePiece, body_bytes_);
@@ -167,7 +167,7 @@ bool TableFile::SumIsRight(std::int64_t piece) const {
   return crc == wanted;
 }
 
-// Sums tell of damage; this makes sure that no lookup leaves the file, whoever has written it.
+// Sums detect damage; this makes sure that no lookup leaves the file, whatever program wrote it.
 CoreStatus TableFile::CheckEntries(const Share& share) const {
   const std::int64_t n = row_count();
   const std::int64_t bucket_count = std::int64_t{1} << header().bucket_bits;

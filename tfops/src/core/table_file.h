@@ -36,7 +36,7 @@ struct TableFileEntry {
 
 constexpr char kTableFileMagic[9] = "ASCTABLE";
 constexpr std::uint32_t kTableFileVersion = 1;
-constexpr std::int64_t kTableFilePiece = 1 << 20;  // bytes of which there is one sum
+constexpr std::int64_t kTableFilePiece = 1 << 20;  // bytes per sum
 
 // Spreads keys over 64 bits; no two keys have the same hash.
 inline std::uint64_t KeyHash(std::int64_t key) {
@@ -51,11 +51,11 @@ inline std::uint64_t KeyHash(std::int64_t key) {
 // A mapped table file, which was verified.  Threads may share it.
 class TableFile {
  public:
-  // Calls work(begin, end) for blocks of [0, total), on as many threads as it likes.
+  // Calls work(begin, end) for blocks of [0, total), on any number of threads.
   using Share = std::function<void(std::int64_t total, std::int64_t block, const Blocks::Work& work)>;
 
-  // Maps a file and verifies all of it: its sizes, its sums, and that every entry can be followed.  `seal` is that of
-  // the file that is wanted.  What is damaged is DATA_LOSS, what is something else FAILED_PRECONDITION.
+  // Maps a file and verifies all of it: its sizes, its sums, and the row number of every entry.  `seal` is that of the
+  // wanted file.  A damaged file is DATA_LOSS, another file FAILED_PRECONDITION.
   static CoreStatus Open(const std::string& path, std::uint32_t seal, const Share& share,
                          std::unique_ptr<TableFile>* file);
   ~TableFile();
@@ -93,7 +93,7 @@ class TableFile {
   const int fd_;
   std::uint8_t* const base_;
   const std::int64_t bytes_;
-  std::int64_t body_bytes_ = 0;  // that have sums
+  std::int64_t body_bytes_ = 0;  // bytes that have sums
   const std::int64_t* buckets_ = nullptr;
   const TableFileEntry* entries_ = nullptr;
   const float* rows_ = nullptr;

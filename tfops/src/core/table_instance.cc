@@ -24,7 +24,7 @@ CoreStatus HostDeviceTable::Make(const std::string& name, std::int64_t row_count
     return Error(Code::kResourceExhausted, "table '", name, "': ", bytes, " bytes for ", row_count, " rows of ", dim,
                  " cannot be mapped: ", std::strerror(errno), ". Lower device_vocabulary_size");
   }
-  madvise(rows, bytes, MADV_HUGEPAGE);  // only an advice: without it lookups miss the TLB more often
+  madvise(rows, bytes, MADV_HUGEPAGE);  // a hint: without it lookups miss the TLB more often
   table->reset(new HostDeviceTable(static_cast<float*>(rows), row_count, dim, bytes));
   return CoreStatus();
 }

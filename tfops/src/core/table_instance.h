@@ -1,4 +1,4 @@
-// The rows of a table on the device: they belong to the process, and variables of sessions lie over them.
+// The device rows of a table: they belong to the process, and variables of sessions lie over them.
 #ifndef ASCPIPE_CORE_TABLE_INSTANCE_H_
 #define ASCPIPE_CORE_TABLE_INSTANCE_H_
 
@@ -20,7 +20,7 @@ class DeviceTable {
   virtual std::int64_t dim() const = 0;
 };
 
-// In host memory, mapped for itself so that unused rows cost nothing and large ones get huge pages.
+// In host memory, in a mapping of its own, so that unused rows take no memory and large tables get huge pages.
 class HostDeviceTable : public DeviceTable {
  public:
   static CoreStatus Make(const std::string& name, std::int64_t row_count, std::int64_t dim,

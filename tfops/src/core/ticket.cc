@@ -1,9 +1,8 @@
 #include "core/ticket.h"
 
-#include <pthread.h>
-
 #include "core/atomics.h"
 #include "core/bell.h"
+#include "core/fork.h"
 
 namespace ascpipe {
 
@@ -11,21 +10,9 @@ constexpr std::int64_t Ticket::kParked;
 constexpr std::int64_t Ticket::kClosed;
 constexpr std::int64_t Ticket::kFailed;
 
-namespace {
-std::atomic<bool> forked{false};
-void MarkChild() { forked.store(true); }
-}  // namespace
-
-bool InForkedChild() { return forked.load(std::memory_order_relaxed); }
-
-void WatchForks() {
-  static const int registered = pthread_atfork(nullptr, nullptr, MarkChild);
-  (void)registered;
-}
-
 void TicketGate::Closed(std::int64_t state) {
   if (state >= 0) {
-    Exchange(&ring_.frame(state)->closed, 1u);
+    Exchange(&ring_.frame(state)->closed, 1u);  // SYNC ticket-closed: store
     RingTableWorkers();
   }
   Ring(session_.bells + layout::kBellPump);
@@ -53,8 +40,8 @@ void Ticket::DropHold() {
 }
 
 void Ticket::Close() {
-  if (InForkedChild()) return;  // the mapping is not there, and the ticket is the parent's
-  gate_->Enter();  // before the exchange: the ring is let go when every ticket is closed and nobody is inside
+  if (InForkedChild()) return;  // the child has no mapping, and the ticket is the parent's
+  gate_->Enter();  // before the exchange: the ring is unmapped when every ticket is closed and no thread is inside
   const std::int64_t before = state_.exchange(kClosed);
   if (before != kClosed) gate_->Closed(before);
   gate_->Leave();

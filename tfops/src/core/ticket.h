@@ -14,13 +14,8 @@
 
 namespace ascpipe {
 
-// True in a child that a fork of the trainer made: it has none of our threads and none of our mappings.
-bool InForkedChild();
-// Registers the fork handler; the first call counts.
-void WatchForks();
-
-// What closing a ticket touches: the ring and the bells of those who care.  Shared by all tickets of a stream.
-// A ticket tensor may outlive the ring, so the ring is let go only when all tickets are closed and nobody is inside.
+// What closing a ticket touches: the ring and bells.  Shared by all tickets of a stream.  A ticket tensor may outlive
+// the ring, so the ring is unmapped only when all tickets are closed and no thread is inside.
 class TicketGate {
  public:
   TicketGate(const RingView& ring, const SessionView& session) : ring_(ring), session_(session) {}
@@ -41,8 +36,8 @@ class TicketGate {
 
 // Control block of one ticket.
 //
-// State: kParked -> frame number (>= 0) or kFailed, by the pump; anything -> kClosed, by whoever is first:
-// the last holder, the end of the step, or the stop of the pipeline.
+// State: kParked -> frame number (>= 0) or kFailed, by the pump; anything -> kClosed, by the first of:
+// the last holder, the end of the step, the stop of the pipeline.
 class Ticket {
  public:
   static constexpr std::int64_t kParked = -1;
@@ -55,21 +50,21 @@ class Ticket {
   std::int64_t number() const { return number_; }
   std::int64_t state() const { return state_.load(); }
 
-  // A holder keeps the ticket from closing by itself, for instance while a claim of it waits although
-  // its tensor was copied through Python.  False: nobody held it any more.
+  // A holder keeps the ticket from closing by itself, for instance while a claim of it waits although its tensor was
+  // copied through Python.  False: it has no holder any more.
   bool TryHold();
   void DropHold();
 
   // Idempotent; safe at any time, from any thread.
   void Close();
 
-  // The pump: from kParked to a frame, or to failed.  False: it was closed meanwhile.
+  // For the pump: from kParked to a frame, or to kFailed.  False: it was closed before.
   bool Enframe(std::int64_t frame) { return Leave(frame); }
   bool Fail(std::string why) {
     why_ = std::move(why);
     return Leave(kFailed);
   }
-  const std::string& why() const { return why_; }  // of one that has failed
+  const std::string& why() const { return why_; }  // of a failed ticket
 
   void Ref() { references_.fetch_add(1); }
   void Unref() {

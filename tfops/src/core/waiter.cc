@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kLookAroundNs = 50000000;  // between two looks at the lifeline
 
-// What is waited for; of a wait that was not polled yet, only that.
+// What a wait waits for; of one that was not polled yet nothing is known.
 const char* Sentence(layout::WaitsFor waits_for) {
   return waits_for == layout::kWaitNone ? "its turn" : layout::kWaitSentences[waits_for];
 }
@@ -39,7 +39,7 @@ Waiter::~Waiter() {
 
 void Waiter::Start() {
   ChainInterrupt();
-  sigset_t all, before;  // signals are for the threads of the user's program
+  sigset_t all, before;  // the threads of the user's program handle signals
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] {
@@ -82,7 +82,7 @@ void Waiter::Add(std::shared_ptr<Wait> wait) {
 }
 
 bool Waiter::TryAtOnce(Wait* wait, CoreStatus* status) {
-  // Without the lock: the thread polls only if somebody waits, and then this one has to queue.
+  // Without the lock: if there are waits, the waiter thread polls them, and this one has to queue.
   if (waiting_.load() > 0) return false;
   std::lock_guard<std::mutex> polling(polling_);
   if (waiting_.load() > 0 || failing_.load() || stop_.load() || !wait->Poll(status)) return false;
@@ -92,7 +92,7 @@ bool Waiter::TryAtOnce(Wait* wait, CoreStatus* status) {
 
 void Waiter::Fail(const CoreStatus& status) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (failing_.load()) return;  // the first cause is the one to tell
+  if (failing_.load()) return;  // the first cause is reported
   failure_ = status;
   failing_.store(true);
 }
@@ -107,7 +107,7 @@ void Waiter::Run() {
     while (!stop_.load() && Round()) {
     }
     SaysFirst(&bell);
-    // What the look-around finds is not published by a bell, so it must not pass for a lost wake-up.
+    // Changes that only LookAround sees ring no bell, so they must not count as a lost wake-up.
     bell.WaitSlice([this] { return stop_.load() || waiting_.load() == 0 || (Round() && !expired_); });
   }
   TakeNew();
@@ -149,7 +149,7 @@ bool Waiter::Round() {
     at = waits_.erase(at);
     over->Left();
     waiting_.fetch_sub(1);
-    polling.unlock();  // who is told may come back with the next wait
+    polling.unlock();  // Finish may add the next wait
     over->Finish(status);
     polling.lock();
     any = true;
@@ -183,7 +183,7 @@ CoreStatus Waiter::TimedOut(const Wait& wait) const {
   const std::string ticket = wait.ticket != 0 ? Text(", ticket ", SequenceOf(wait.ticket)) : "";
   return Error(Code::kInternal, "table '", wait.table_name, "'", ticket, ": waited ", settings_.wait_timeout_s,
                " s (wait_timeout_s) for ", Sentence(wait.waits_for),
-               ". Nothing was lost; `ascpipe status` shows who waits for whom");
+               ". Nothing was lost; `ascpipe status` shows what each process waits for");
 }
 
 void Waiter::LookAround() {

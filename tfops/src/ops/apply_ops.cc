@@ -144,7 +144,7 @@ class ApplyOp : public tensorflow::OpKernel {
   }
 
  private:
-  // In the order of their addresses, so that two updates never wait for each other.
+  // Locked in the order of their addresses, so that two updates never deadlock.
   std::vector<tensorflow::mutex*> Lock(tensorflow::OpKernelContext* ctx) const {
     std::vector<tensorflow::mutex*> mutexes;
     if (!use_locking_) return mutexes;

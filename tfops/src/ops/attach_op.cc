@@ -20,13 +20,13 @@ REGISTER_OP("AscAttach")
     .Doc(R"doc(
 Lets the variable of a table lie over the rows of its instance, and notes where its optimizer slots are.
 
-What a training step does first, for a session that restores a table before it has trained one. Also says which rows
-the session's evaluations read.
+Does what a training step does first, for a session that restores a table before its first training step. Also selects
+the rows that evaluations of the session read.
 
-instance: int64 scalar, a read-only instance of the table, or 0: the live table.  One that lacks the table means the
-  live one, too.
+instance: int64 scalar, a read-only instance of the table, or 0: the live table.  An instance without the table means
+  the live one, too.
 state: the table variable float[rows, dim], then each of its optimizer slot variables float[rows, width].  Those that
-  are not initialised lie over what this process has seen of them before, or begin.
+  are not initialised get what this process has of them, else the initial value.
 table: number of the table.
 n_state: number of state variables.
 training: whether the graph trains the table: its session then drives it.

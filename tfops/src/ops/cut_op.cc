@@ -17,12 +17,12 @@ REGISTER_OP("AscCut")
     .Doc(R"doc(
 Changes a table exactly between two trained steps; returns when the change is applied.
 
-It has the trainer for itself until the end of its step, so it waits for training steps and evaluations that are
-under way.  A step that trains a batch may not run it.
+It holds the lease alone until the end of its step, so it first waits for training steps and evaluations under way.
+A step that trains a batch may not run it.
 
 argument: int64 scalar, 0 or more.  Of kind 2: a new access threshold, or 0: occurrences are no longer counted;
   without effect on a table that admits every key.  Of kind 3: the age, in the unit of the timestamps, from which on
-  a key is dropped; when it comes back its row begins anew.
+  a key is dropped; a dropped key that comes back gets a new row.
 table: number of the table.
 kind: 2 access threshold, 3 feature eviction.
 )doc");

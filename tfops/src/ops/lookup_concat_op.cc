@@ -119,7 +119,8 @@ class LookupConcatOp : public tensorflow::OpKernel {
                          restore.dims() == 2 ? std::max<std::int64_t>(1, restore.dim_size(1)) : 1});
     }
     std::vector<FirstBad> bad(static_cast<std::size_t>(k_));
-    // So many rows at once that what one lookup writes beside another is still in the cache.
+    // Blocks of rows small enough that the columns of one lookup are still in the cache when the next one writes beside
+    // them.
     ShareBlocks(ctx, batch, 4 * BlockRows(width), [&](std::int64_t begin, std::int64_t end) {
       for (int i = 0; i < k_; ++i) {
         const std::int64_t ids = batch == 0 ? 0 : lookups[i].n / batch;  // of a row

@@ -79,7 +79,7 @@ partial: as of AscLookupGrad.
 
 namespace ascpipe {
 
-// Of both ops: with `columns` there is one gradient for all features.
+// Inputs of both ops: with `columns` there is one gradient for all features.
 class LookupGradOp : public tensorflow::OpKernel {
  public:
   explicit LookupGradOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
@@ -115,7 +115,7 @@ class LookupGradOp : public tensorflow::OpKernel {
   }
 
  private:
-  // The slots, with -1 for ids that none of the features has.  A bad restore index is found by AddGradients.
+  // The slots, with -1 for ids that none of the features has.  AddGradients reports a bad restore index.
   std::vector<std::int32_t> OwnSlots(tensorflow::OpKernelContext* ctx, const std::int32_t* slot, std::int64_t n) const {
     std::vector<std::int32_t> own(static_cast<std::size_t>(n), -1);
     for (int which = 0; which < k_; ++which) {
@@ -158,7 +158,7 @@ class LookupGradOp : public tensorflow::OpKernel {
     return tensorflow::Status::OK();
   }
 
-  // In one go, or dealt out to threads where there are enough of them to pay for the dealing.
+  // On one thread, or dealt out to threads if there are enough of them for that to pay.
   tensorflow::Status Add(tensorflow::OpKernelContext* ctx, const std::vector<std::int32_t>& places,
                          const std::vector<LookupGradient>& lookups, std::int64_t valid, float* sums) const {
     const std::int64_t place_count = static_cast<std::int64_t>(places.size());

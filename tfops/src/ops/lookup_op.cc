@@ -71,7 +71,7 @@ k: number of features.
 
 namespace ascpipe {
 
-// Of both ops: AscRestoreRows has no table, so none of its slots may name a home row.
+// Kernel of both ops: AscRestoreRows has no table, so none of its slots may name a home row.
 class LookupOp : public tensorflow::OpKernel {
  public:
   explicit LookupOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {

@@ -29,18 +29,18 @@ REGISTER_OP("AscNextPlan")
     .Doc(R"doc(
 Claims the plan of a batch for one table, moves its rows, and returns where they are.
 
-When training, from the first claim to the end of the step the trainer is leased to this step; rows that make
-room go home with their optimizer slots, missing ones come from there, and rows of new keys get their initial
-values.  When evaluating (training = false), keys are resolved as they are after the last
-trained step, nothing is changed, keys without a row have slot -1.
+When training, the step holds the lease alone from its first claim to its end; rows that make room go home with their
+optimizer slots, missing rows come from there, and rows of new keys get their initial values.  When evaluating
+(training = false), keys are resolved as after the last trained step, nothing is changed, and keys without a row have
+slot -1.
 
 ticket: int64 scalar of AscSubmit, fetched in the same step.
 state: the table variable float[rows, dim], then each of its optimizer slot variables float[rows, width].
-  An uninitialised variable is attached to the state that the table has in this process.
+  An uninitialised variable is attached to the state of the table in this process.
 slots: int32[distinct ids of the batch], -1 where a key has no row; when training, 2^30 is added to the slots of
   padding keys, whose rows are not to be updated; when evaluating, -2 - h stands for home row h.  Of an expansion
-  table always -2 - h, and when training, of a padding key, 2^30 more than that.  In a session that reads the table as
-  a checkpoint has it -2 - h stands for row h of that.
+  table always -2 - h, and when training, of a padding key, 2^30 more than that.  In a session that reads
+  a checkpoint, -2 - h stands for row h of the checkpoint.
 restore: int32, one per feature of the table, of the shape of its ids: index into slots.
 table: number of the table.
 stream: number of the stream.

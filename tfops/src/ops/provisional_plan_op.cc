@@ -1,4 +1,4 @@
-// AscProvisionalPlan: stands for AscNextPlan while a graph is being built.
+// AscProvisionalPlan: placeholder of AscNextPlan while a graph is being built.
 #include "bridge/status.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"

@@ -15,7 +15,7 @@ REGISTER_OP("AscReadsLive")
       return tensorflow::Status::OK();
     })
     .Doc(R"doc(
-Whether this session reads tables as training has them now, and none of them as a checkpoint has it.
+Whether this session reads the live state of all these tables, and none of them from a checkpoint.
 
 live: bool scalar.
 tables: numbers of the tables.

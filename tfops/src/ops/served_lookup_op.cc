@@ -65,7 +65,7 @@ class ServedLookupOp : public tensorflow::OpKernel {
     shape.AddDim(dim_);
     tensorflow::Tensor* rows;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &rows));
-    // TensorFlow's int64 is another type of the same size than ours.
+    // TensorFlow's int64 is another type than std::int64_t, of the same size.
     using Ours = typename std::conditional<sizeof(Key) == sizeof(std::int64_t), std::int64_t, std::int32_t>::type;
     const Ours* wanted = reinterpret_cast<const Ours*>(keys.flat<Key>().data());
     float* out = rows->flat<float>().data();

@@ -28,7 +28,7 @@ REGISTER_OP("AscOpenServedTable")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
-Maps a table file and verifies all of it. Where the table is open already nothing is done.
+Maps a table file and verifies all of it. Does nothing if the table is open already.
 
 table: of AscServedTable.
 path: string scalar, a local file.
@@ -53,7 +53,7 @@ class OpenServedTableOp : public tensorflow::OpKernel {
       table->Unref();
       return;
     }
-    // Not under the lock of the resources, as it reads the whole file.
+    // Not under the lock of the resources: this reads the whole file.
     std::unique_ptr<TableFile> file;
     const auto share = [ctx](std::int64_t total, std::int64_t block, const Blocks::Work& work) {
       ShareBlocks(ctx, total, block, work);
@@ -61,7 +61,7 @@ class OpenServedTableOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ToStatus(TableFile::Open(path.scalar<tensorflow::string>()(),
                                                  static_cast<std::uint32_t>(seal_), share, &file)));
     const tensorflow::Status created = tensorflow::CreateResource(ctx, handle, new ServedTable(std::move(file)));
-    // Another run has opened the same file meanwhile.
+    // Another run has opened the same file first.
     if (!tensorflow::errors::IsAlreadyExists(created)) OP_REQUIRES_OK(ctx, created);
   }
 

@@ -22,7 +22,7 @@ REGISTER_OP("AscSubmit")
 Hands the ids of one batch to the pipeline and returns the ticket of the batch.
 
 Never waits: the ids are kept by reference until there is room for them in the ring.  When the last
-reference to the ticket tensor goes, the batch can no longer be trained and its place is given back.
+reference to the ticket tensor is gone, the batch can no longer be trained and its frame is given back.
 
 ids: one int32 or int64 tensor of at most 6 dimensions per feature, in the order in which the stream was declared.
 timestamp: none, or one int64 scalar greater than 0: the time of the batch.

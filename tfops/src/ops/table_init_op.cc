@@ -21,11 +21,11 @@ REGISTER_OP("AscTableInit")
       return tensorflow::Status::OK();
     })
     .Doc(R"doc(
-Gives a table variable the rows that the table has in this process.
+Gives a table variable the rows of the table in this process.
 
 With training = true a table that is not empty is emptied first, so running a training graph's initializer
-starts anew.  With training = false the variable is attached and nothing changes; a session that read the table as a
-checkpoint has it reads the live one from then on.  The content of rows that
+starts from scratch.  With training = false the variable is attached and nothing changes; a session that read the table
+from a checkpoint reads the live one from then on.  The content of rows that
 belong to no key is not defined.
 
 device_rows: float[rows, dim]; the first Assign keeps its memory instead of copying it.

@@ -5,7 +5,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// Not stateful: sessions keep the kernels of stateful ops by name, and names are given anew for each set of fetches.
+// Not stateful: a session caches kernels of stateful ops by name, and this op gets a new name for each set of fetches.
 REGISTER_OP("AscTurn")
     .Input("ticket: int64")
     .Attr("table: int")
@@ -15,7 +15,7 @@ REGISTER_OP("AscTurn")
       return c->WithRank(c->input(0), 0, &ticket);
     })
     .Doc(R"doc(
-Waits until AscNextPlan could claim the plan of a training batch for a table, and has the trainer leased to this step.
+Waits until AscNextPlan could claim the plan of a training batch for a table, and takes the lease for this step alone.
 
 Put into steps that evaluate and train, before their evaluations: no other step trains between these and the claim.
 

@@ -24,7 +24,7 @@ REGISTER_OP("AscWriteRows")
 Writes rows of an expansion table, from their beginning.
 
 All handles are examined before the first row is written.  A row that is named more than once is written in the order
-of the handles, at any number of threads: the last one stays, or all are added one after the other.
+of the handles, at any number of threads: the last value stays, or all are added one after the other.
 
 handles: int64[m] of AscLocalRows in the same step, all of one table; what belongs to 0 is left out.
 rows: float[m, width], for the first `width` floats of each row, at most the floats of a whole row.
