@@ -56,6 +56,15 @@ def test_no_paths_of_one_machine():
     assert not matches(r"(?<![\w.])/(root|work)/|/opt/pypi|\.pyenv/versions/3\.7\.\d+/", *TEXT)
 
 
+# Processes are things, and English is read once.  A folder is added when it keeps to that.
+PLAIN = ("tfops/src/", "tfops/README.md", "ascpipe/layout/", "docs/protocol.md", "docs/shm_layout.md", "tests/cpp/")
+
+
+def test_processes_are_not_spoken_of_as_people():
+    private = r"(?i)\b(who|whoever|whom|nobody|somebody|everybody|anybody|so many|but for|meanwhile|of late)\b"
+    assert not [match for match in matches(private, ".py", ".cc", ".h", ".md") if match.startswith(PLAIN)]
+
+
 def test_no_issue_numbers_and_no_hosts_of_packages():
     assert not matches(r"\bissues? #?\d|(?<![\w&])#\d+\b(?![-.;:]?\w*;)", ".md", ".py", ".toml", ".sh")
     assert not matches(r"https?://[\w.]*(pypi|pythonhosted|mirror)", *TEXT)
