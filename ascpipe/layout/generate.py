@@ -1,8 +1,9 @@
 """Writes the C++ side of this package: ``python -m ascpipe.layout.generate FOLDER``.
 
-Two headers in FOLDER/core: ``layout.gen.h`` (structs, states, constants) and ``error_codes.gen.h``.  The build of the
+It writes FOLDER/core/layout.gen.h (structs, states, constants), error_codes.gen.h and calls.gen.h.  The build of the
 ops calls it and puts FOLDER on the include path.
 """
+import ctypes
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,10 +11,14 @@ from typing import Dict, Iterator, Sequence, Tuple
 
 import numpy as np
 
-from ascpipe.layout import bells, codes, initial_kinds, structs, ticket, words
+from ascpipe.layout import bells, calls, codes, initial_kinds, structs, ticket, words
 
 _SCALARS = {np.dtype("<" + kind): "std::" + name for kind, name in (
     ("i4", "int32_t"), ("u4", "uint32_t"), ("i8", "int64_t"), ("u8", "uint64_t"))}
+
+_CALL_TYPES = {ctypes.c_int: "int", ctypes.c_int64: "std::int64_t", ctypes.c_uint64: "std::uint64_t",
+               ctypes.c_double: "double", ctypes.c_char_p: "const char*",
+               ctypes.POINTER(ctypes.c_int64): "const std::int64_t*"}
 
 
 def _integers(module: ModuleType, *names: str, prefix: str = "") -> Dict[str, int]:
@@ -122,9 +127,20 @@ def error_codes_header() -> str:
     return _HEADER.format(guard="ERROR_CODES", includes='#include "core/core_status.h"', body="\n".join(lines))
 
 
+def calls_header() -> str:
+    """The text of ``calls.gen.h``."""
+    lines = [""]
+    for structure in calls.STRUCTURES:
+        lines += ["struct {} {{".format(structure.__name__)]
+        lines += ["  {} {};".format(_CALL_TYPES[kind], name) for name, kind in structure._fields_] + ["};"]
+        lines += ['static_assert(sizeof({0}) == {1}, "{0}");'.format(structure.__name__, ctypes.sizeof(structure)), ""]
+    return _HEADER.format(guard="CALLS", includes="#include <cstdint>", body="\n".join(lines))
+
+
 def generate(folder: Path) -> None:
-    """Write both headers below ``folder``; one whose text is the same keeps its time."""
-    texts: Dict[str, str] = {"layout.gen.h": layout_header(), "error_codes.gen.h": error_codes_header()}
+    """Write the headers below ``folder``; one whose text is the same keeps its time."""
+    texts: Dict[str, str] = {"layout.gen.h": layout_header(), "error_codes.gen.h": error_codes_header(),
+                             "calls.gen.h": calls_header()}
     (folder / "core").mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         path = folder / "core" / name

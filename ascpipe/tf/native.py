@@ -6,6 +6,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from ascpipe.layout import calls
 from ascpipe.tfops import load
 
 _ERROR_BYTES = 4096
@@ -107,9 +108,11 @@ class NativePipeline:
     def add_table(self, table: TableShape, memory: Memory) -> None:
         """Map a table's segment; also once the pipeline runs, and another one of a table that was never trained."""
         keys = (ctypes.c_int64 * len(table.padding_keys))(*table.padding_keys)
-        call("asc_pipeline_add_table", table.number, table.name.encode(), table.dim, table.device_rows,
-                   table.home_rows, table.row_floats, len(keys), keys, table.seed, table.kind, table.a, table.b,
-                   table.scale, memory.fd, memory.bytes)
+        call("asc_pipeline_add_table", calls.TableArguments(
+            number=table.number, name=table.name.encode(), dim=table.dim, device_rows=table.device_rows,
+            home_rows=table.home_rows, row_floats=table.row_floats, padding_count=len(keys), padding_keys=keys,
+            seed=table.seed, initial_kind=table.kind, a=table.a, b=table.b, scale=table.scale, fd=memory.fd,
+            bytes=memory.bytes))
         if table.pool is not None:
             pool = np.ascontiguousarray(table.pool, np.float32)
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
@@ -165,10 +168,7 @@ _INT64 = ctypes.POINTER(ctypes.c_int64)
 _ERROR: List[Any] = [ctypes.c_char_p, ctypes.c_int]
 _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_pipeline_new": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_double],
-    "asc_pipeline_add_table": [
-        ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int,
-        ctypes.POINTER(ctypes.c_int64), ctypes.c_uint64, ctypes.c_int, ctypes.c_double, ctypes.c_double,
-        ctypes.c_double, ctypes.c_int, ctypes.c_int64],
+    "asc_pipeline_add_table": [ctypes.POINTER(calls.TableArguments)],
     "asc_pipeline_set_pool": [ctypes.c_int, _FLOATS, ctypes.c_int64, ctypes.c_int64],
     "asc_pipeline_add_stream": [
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int),

@@ -4,15 +4,17 @@ import subprocess
 
 import pytest
 
-from ascpipe.layout import bells, generate, initial_kinds, structs, ticket, words
+from ascpipe.layout import bells, calls, generate, initial_kinds, structs, ticket, words
 from tests.support import tree
 
 PARTS = [(0, 0), (1, 1), (7, 0), (8, 3), (16, 1), (1000, 26), (65537, 2)]
 
 PROGRAM = """
 #include <cstdio>
+#include "core/calls.gen.h"
 #include "core/layout.h"
 using namespace ascpipe::layout;
+using ascpipe::TableArguments;
 template <typename T, typename M> constexpr std::size_t SizeOf(M T::*) {{ return sizeof(M); }}
 int main() {{
 {lines}
@@ -38,6 +40,9 @@ def printed(tmp_path_factory):
         for field in dtype.names:
             lines.append('std::printf("{0}.{1}.offset %zu\\n", offsetof({0}, {1}));'.format(struct, field))
             lines.append('std::printf("{0}.{1}.size %zu\\n", SizeOf(&{0}::{1}));'.format(struct, field))
+    for struct in calls.STRUCTURES:
+        lines += ['std::printf("{0}.{1}.offset %zu\\n", offsetof({0}, {1}));'.format(struct.__name__, field)
+                  for field, _ in struct._fields_]
     for constant in constants():
         lines.append('std::printf("{0} %lld\\n", static_cast<long long>({0}));'.format(constant))
     for ids, specs in PARTS:
@@ -67,6 +72,12 @@ def test_every_field_has_its_python_offset_and_size(struct, printed):
     assert {key: printed[key] for key in expected} == expected
 
 
+@pytest.mark.parametrize("struct", calls.STRUCTURES)
+def test_arguments_of_a_call_lie_where_ctypes_puts_them(struct, printed):
+    for field, _ in struct._fields_:
+        assert printed["{}.{}.offset".format(struct.__name__, field)] == getattr(struct, field).offset, field
+
+
 def test_every_constant_has_its_python_value(printed):
     expected = constants()
     assert len(expected) > 60
@@ -86,13 +97,13 @@ def test_every_field_has_a_writer_in_its_comment_on_both_sides():
 def test_a_header_whose_text_is_the_same_is_not_written_again(tmp_path):
     generate.generate(tmp_path)
     files = sorted(tmp_path.glob("core/*"))
-    assert [file.name for file in files] == ["error_codes.gen.h", "layout.gen.h"]
+    assert [file.name for file in files] == ["calls.gen.h", "error_codes.gen.h", "layout.gen.h"]
     times = [file.stat().st_mtime_ns for file in files]
     generate.generate(tmp_path)
     assert [file.stat().st_mtime_ns for file in files] == times
     files[0].write_text("something else")
     generate.generate(tmp_path)
-    assert files[0].read_text() == generate.error_codes_header()
+    assert files[0].read_text() == generate.calls_header()
 
 
 def test_no_field_overlaps_another():

@@ -12,6 +12,7 @@
 #include "bridge/c_api.h"
 #include "bridge/pipeline.h"
 #include "bridge/thread_wait.h"
+#include "core/calls.gen.h"
 #include "core/claim.h"
 #include "core/fork.h"
 #include "core/ticket.h"
@@ -80,20 +81,20 @@ ASC_EXPORT int asc_pipeline_new(std::int64_t run, int session_fd, int lifeline_f
   return Answer(status, err, err_bytes);
 }
 
-ASC_EXPORT int asc_pipeline_add_table(int table, const char* name, std::int64_t dim, std::int64_t device_rows,
-                                      std::int64_t home_rows, std::int64_t row_floats, int n_padding,
-                                      const std::int64_t* padding_keys, std::uint64_t seed, int init_kind, double a,
-                                      double b, double scale, int fd, std::int64_t bytes, char* err, int err_bytes) {
+ASC_EXPORT int asc_pipeline_add_table(const ascpipe::TableArguments* table, char* err, int err_bytes) {
   std::shared_ptr<Pipeline> pipeline;
   CoreStatus status = Building(&pipeline);
-  if (status.ok() && (init_kind < 0 || init_kind > ascpipe::layout::kInitialPool)) {
-    status = Error(Code::kInvalidArgument, "table '", name, "': kind of initial rows ", init_kind,
+  if (status.ok() && (table->initial_kind < 0 || table->initial_kind > ascpipe::layout::kInitialPool)) {
+    status = Error(Code::kInvalidArgument, "table '", table->name, "': kind of initial rows ", table->initial_kind,
                    " is outside [0, ", ascpipe::layout::kInitialPool, "]");
   }
   if (status.ok()) {
-    const ascpipe::InitialRows initial = {seed, static_cast<ascpipe::layout::InitialKind>(init_kind), a, b, scale};
-    status = pipeline->AddTable(table, name, {dim, device_rows, home_rows, row_floats},
-                                std::vector<std::int64_t>(padding_keys, padding_keys + n_padding), initial, fd, bytes);
+    const ascpipe::InitialRows initial = {table->seed, static_cast<ascpipe::layout::InitialKind>(table->initial_kind),
+                                          table->a, table->b, table->scale};
+    status = pipeline->AddTable(
+        table->number, table->name, {table->dim, table->device_rows, table->home_rows, table->row_floats},
+        std::vector<std::int64_t>(table->padding_keys, table->padding_keys + table->padding_count), initial, table->fd,
+        table->bytes);
   }
   return Answer(status, err, err_bytes);
 }
