@@ -30,8 +30,8 @@ inline CoreStatus CheckRule(const LazyAdam&) { return CoreStatus(); }
 inline CoreStatus CheckRule(const Ftrl& rule) {
   if (rule.rate > 0 && rule.l1 >= 0 && rule.l2 >= 0 && rule.shrinkage >= 0 && rule.power <= 0) return CoreStatus();
   return Error(Code::kInvalidArgument, "FTRL cannot update with rate ", rule.rate, ", l1 ", rule.l1, ", l2 ", rule.l2,
-               ", shrinkage ", rule.shrinkage, " and power ", rule.power, ": the rate must be positive, the others but "
-               "the power at least 0, the power at most 0. Nothing was updated");
+               ", shrinkage ", rule.shrinkage, " and power ", rule.power, ": the rate must be positive, the power at "
+               "most 0, the others at least 0. Nothing was updated");
 }
 
 // The formula with its parameters, which are the scalar inputs from `first` on.
