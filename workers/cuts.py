@@ -83,13 +83,13 @@ class Cuts:
         """Take over what the trainer has filled in, or index the entries while it writes rows; False if it must write.
         """
         committed, room = self._load("cut_committed"), int(self._view.header["cut_argument"])
-        if self._load("cut_filled") >= committed:
+        if self._load("cut_filled") >= committed:  # SYNC cut-filled: load
             is_whole = loads.take_over(truth_of(self._view), room)
             self._table.rebuild((), (), is_indexed=self._is_indexed and is_whole)
             self._table.planner["is_loading"] = 0
             self._store_applied()
             return True
-        if self._is_indexed or self._load("load_keyed") < committed:
+        if self._is_indexed or self._load("load_keyed") < committed:  # SYNC load-keyed: load
             return False
         self._table.index_entries(room)
         self._is_indexed = True
@@ -102,12 +102,12 @@ class Cuts:
         self._table.empty()
         self._give_up_entries()
         self._view.header["load_entries"] = loads.NOT_WRITTEN
-        self._store("cut_granted", asked)  # SYNC cut-granted
+        self._store("cut_granted", asked)  # SYNC cut-granted: store
 
     def _store_applied(self) -> None:
         header = self._view.header
         header["rows"], header["time"] = self._table.rows, self._table.time
-        self._store("cut_applied", int(header["cut_asked"]))
+        self._store("cut_applied", int(header["cut_asked"]))  # SYNC cut-applied: store
 
     def _store(self, field: str, asked: int) -> None:
         self._view.store(field, asked)

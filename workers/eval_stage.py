@@ -37,7 +37,7 @@ class EvalStage(Stage):
             self._answer(number)
             self._bells.trainer()
         else:
-            self._ring.store_word(number, self._column, RETIRED)
+            self._ring.store_word(number, self._column, RETIRED)  # SYNC retired: store
             self._bells.pump()
         return True
 
@@ -46,7 +46,7 @@ class EvalStage(Stage):
         n = part["unique_count"]
         self._resolve(part.array("unique", n), part.array("slots", n))
         part["status"] = PLAN_OK
-        self._ring.store_word(number, self._column, ANSWERED)
+        self._ring.store_word(number, self._column, ANSWERED)  # SYNC keys-answered: store
 
 
 class Questions(Stage):

@@ -7,11 +7,11 @@ import time
 from typing import Callable, List
 
 from ascpipe.layout.structs import MAX_FRAMES
+from ascpipe.layout.ticket import sequence_of
 from ascpipe.layout.words import DEDUPED, PLANNED, RETIRED, TOUCHED
 from ascpipe.shm.spans import SpanRing
 from ascpipe.workers.runner import StreamView
 
-_SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
 _REACHED = {"key": (DEDUPED,), "table": (TOUCHED, PLANNED, RETIRED)}  # by the stages of ``spans.STAGES``
 
 
@@ -68,4 +68,4 @@ class Progress:
     def batches(self, frames: List[int]) -> List[int]:
         """Numbers of the batches in these frames, counted from 1."""
         tickets = self._ring.frames["ticket"]
-        return [int(tickets[frame % MAX_FRAMES]) & _SEQUENCE for frame in frames]
+        return [sequence_of(int(tickets[frame % MAX_FRAMES])) for frame in frames]

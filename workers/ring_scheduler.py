@@ -81,7 +81,7 @@ class RingScheduler(Stage):
         """Assign the records of finished frames to the truth, acknowledge the frames, then let go of their entries."""
         done = self._together(assign_frames, RETIRE)
         if done:
-            store_words(self._memory, self._turns, RETIRE, LEAVE, RETIRED)
+            store_words(self._memory, self._turns, RETIRE, LEAVE, RETIRED)  # SYNC retired: store
             self._bells.trainer()
             self._bells.pump()
             leave_frames(self._turns, NOTHING)
@@ -91,7 +91,7 @@ class RingScheduler(Stage):
         """Publish the plans that are due."""
         done = self._together(plan_frames, PLAN)
         if done:
-            store_words(self._memory, self._turns, PLAN, NOTHING, PLANNED)  # SYNC plan
+            store_words(self._memory, self._turns, PLAN, NOTHING, PLANNED)  # SYNC plan: store
             self._bells.trainer()
         return done
 

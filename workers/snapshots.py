@@ -31,6 +31,7 @@ class Snapshots:
     def is_on(self) -> bool:
         """Whether entries are being copied."""
         # the bound is written in the hold only, when nothing is about to change
+        # SYNC snapshot-copied: load
         return self._view.load("snapshot_copied") < int(self._view.header["snapshot_bound"])
 
     def keep(self, record: Record) -> bool:
@@ -52,5 +53,5 @@ class Snapshots:
             self._awaits_end = True
             self._view.header["snapshot_waits"] += 1
             return False
-        self._view.store("snapshot_logged", logged)  # SYNC images: a full fence, the changes come after it
+        self._view.store("snapshot_logged", logged)  # SYNC images: store, a full fence before the changes
         return True

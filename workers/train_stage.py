@@ -8,6 +8,7 @@ from typing import Callable, Dict
 
 from ascpipe.kernels import next_action
 from ascpipe.kernels.batch_steps import LACKS_IMAGES
+from ascpipe.layout import ticket
 from ascpipe.layout.words import DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
 from ascpipe.shm.ring import PartView, TableInRing, TableView
 from ascpipe.tables.records import Batch, Pending
@@ -16,7 +17,6 @@ from ascpipe.workers.bells import Bells
 from ascpipe.workers.cuts import Cuts
 from ascpipe.workers.snapshots import Snapshots
 
-_SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
 _MOST_INT32 = 2**31 - 1
 
 # What comes of ``provide``.
@@ -122,7 +122,7 @@ class TrainStage:
         if self._ring.word(number, self._column) != TOUCHED:
             part["held"] = 0
         held = part.array("entries", part["held"]).copy()
-        self._ring.store_word(number, self._column, RETIRED)
+        self._ring.store_word(number, self._column, RETIRED)  # SYNC retired: store
         self._bells.trainer()
         self._bells.pump()
         self._table.leave(number, held)
@@ -136,7 +136,7 @@ class TrainStage:
             part[field] = 0
         part["rows"], part["time"] = counted.rows, counted.time
         self._ring.store_finished(self._column, self._ticket(number))
-        self._ring.store_word(number, self._column, DONE)
+        self._ring.store_word(number, self._column, DONE)  # SYNC plan-done: store
 
     # ---- cuts
 
@@ -149,7 +149,7 @@ class TrainStage:
         seen = self._ring.look(self._column)
         for number, word in enumerate(seen.words.tolist(), seen.head):
             if word == TOUCHED:
-                self._ring.store_word(number, self._column, DEDUPED)
+                self._ring.store_word(number, self._column, DEDUPED)  # SYNC deduplicated: store
 
     # ---- restart
 
@@ -182,7 +182,7 @@ class TrainStage:
 
     def _batch(self, number: int, part: PartView) -> Batch:
         n, frame = part["unique_count"], self._ring.frame(number)
-        return Batch(number, min(int(frame["ticket"]) & _SEQUENCE, _MOST_INT32), int(frame["timestamp"]),
+        return Batch(number, min(ticket.sequence_of(int(frame["ticket"])), _MOST_INT32), int(frame["timestamp"]),
                      part.array("unique", n), part.array("occurrences", n), part.record(n, 0, 0))
 
     def _is_first_unfinished(self, number: int) -> bool:

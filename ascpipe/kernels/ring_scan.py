@@ -27,13 +27,14 @@ def look(memory, column, out_turn):
     words, closed, trained = out_turn["words"], out_turn["closed"], out_turn["trained"]
     while True:
         # the tail first: the ring may move on in between, and the other way round would see too many frames
-        tail = load_acquire(ring, "tail", 0)
+        tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
         head = load_acquire(ring, "head", 0)
         count = min(tail - head, MAX_FRAMES)
         for i in range(count):
             frame = frame_of(memory, head + i)
             # closed before the others: once a ticket is closed, no table claims it and `trained` is final
-            closed[i] = load_acquire(frame, "closed", 0)
+            closed[i] = load_acquire(frame, "closed", 0)  # SYNC ticket-closed: load
+            # SYNC deduplicated, plan-claimed, plan-done, keys-asked: load
             words[i] = load_acquire(table, "words", (head + i) % MAX_FRAMES)
             trained[i] = load_acquire(frame, "trained", 0)
         # the pump moves the head before it fills a position anew, so an unmoved head proves the look
@@ -56,7 +57,7 @@ def claim_frame(memory, generation):
     The pump clears the claim last, so a frame that was claimed is complete.  ``generation`` is the key worker's.
     """
     ring = ring_of(memory)
-    tail = load_acquire(ring, "tail", 0)
+    tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
     for number in range(load_acquire(ring, "head", 0), tail):
         frame = frame_of(memory, number)
         if load_acquire(frame, "claim", 0) == 0 and compare_exchange(frame, "claim", 0, np.uint32(0), generation):
@@ -121,6 +122,6 @@ def publish_deduped(memory, number, columns, counts):
     frame = frame_of(memory, number)
     for i in range(columns.shape[0]):
         part_of(memory, frame, columns[i])["unique_count"] = counts[i]
-    for i in range(columns.shape[0]):
+    for i in range(columns.shape[0]):  # SYNC deduplicated: store
         compare_exchange(table_of(memory, columns[i]), "words", number % MAX_FRAMES, np.uint32(SUBMITTED),
                          np.uint32(DEDUPED))

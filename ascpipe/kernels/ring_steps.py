@@ -27,11 +27,11 @@ from ascpipe.kernels.ring_memory import (
 from ascpipe.kernels.ring_scan import look
 from ascpipe.kernels.view import put_moves, put_outs, undo_changes
 from ascpipe.layout.structs import MAX_FRAMES
+from ascpipe.layout.ticket import SEQUENCE_MASK
 from ascpipe.layout.words import PLAN_OK
 
 LEAVE = 32  #: the action of a table whose frame is retired, and whose entries it has still to let go
 
-_SEQUENCE = (1 << 48) - 1  # the part of a ticket that is not the run
 _MOST_INT32 = 2**31 - 1
 
 
@@ -52,7 +52,7 @@ def look_at_tables(memory, turns):
         planner = planner_at(turn["planner_at"])
         header = header_of(planner)
         # before the look: a trainer that asks for a cut has closed the step before it, and the look must see that
-        asked = load_acquire(header, "cut_asked", 0)
+        asked = load_acquire(header, "cut_asked", 0)  # SYNC cut-asked: load
         turn["cut_asked"] = np.int64(asked > load_acquire(header, "cut_applied", 0))
         turn["touch_blocked"] = planner["touch_blocked"]
         turn["is_loading"] = planner["is_loading"]
@@ -146,7 +146,7 @@ def plan_frame(memory, turn, planner):
     if part["held"] < n:
         status, need = batch_steps.missing_entries(planner, longs_of(memory, frame, part["unique"], n))
     else:
-        sequence = min(frame["ticket"] & _SEQUENCE, _MOST_INT32)
+        sequence = min(frame["ticket"] & SEQUENCE_MASK, _MOST_INT32)
         view = view_of(planner)
         admitted, fresh, loads = draft_record(planner, view, batch_steps.rules_of(planner, sequence),
                                               ints_of(memory, frame, part["occurrences"], n), record)
@@ -243,6 +243,7 @@ def assign_frame(memory, turn, planner):
     if n > planner["scratch_room"]:
         return LACKS_SCRATCH
     if planner["images_kept_for"] != turn["number"] and (
+            # SYNC snapshot-copied: load
             planner["has_images"] != 0 or load_acquire(header, "snapshot_copied", 0) < header["snapshot_bound"]):
         return LACKS_IMAGES
     record, ticket = published_record(memory, frame, part), frame["ticket"]

@@ -42,7 +42,7 @@ class Images:
             How many images are in the log then, to be published before the first change; NO_ROOM if they do not all
             fit, or there is no memory for them, and then nothing of the record may be assigned.
         """
-        if self._marked_for != self._header["snapshot_asked"]:
+        if self._marked_for != self._header["snapshot_asked"]:  # SYNC snapshot-asked: load
             self._mark()
         end = int(self._header["snapshot_logged"])
         need = sum(int(count_unkept(changed, copied, self._marks)) for changed in (record.held, record.out_entries))
