@@ -28,7 +28,7 @@ def cpu_clock(pids: Sequence[int]) -> Clock:
 
 def of_pipeline() -> Dict[str, Sequence[int]]:
     """Process ids behind the pipeline that runs, when all have begun: "daemon", "key", "table"."""
-    from ascpipe.tf.configuration import Configuration
+    from ascpipe.tf.running.configuration import Configuration
 
     deadline = time.monotonic() + _BEGUN_S
     while True:

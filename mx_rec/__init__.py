@@ -1,9 +1,12 @@
 """The incumbent's import paths on top of ascpipe: re-exports; and TensorFlow's Savers, warm starts, exports and
 gradients know tables."""
 from ascpipe import import_hints, program_log
-from ascpipe.tf import end_of_data, estimator_exports, first_run, saver, warm_starting
-from ascpipe.tf.ascend import deterministic
+from ascpipe.tf.checkpoints import saver, warm_starting
+from ascpipe.tf.incumbent import end_of_data
+from ascpipe.tf.incumbent.ascend import deterministic
 from ascpipe.tf.modify import hooks
+from ascpipe.tf.serving import estimator_exports
+from ascpipe.tf.starting import first_run
 from mx_rec import _missing
 
 __version__ = "6.0.RC3"  #: the version of the incumbent whose API this is

@@ -60,7 +60,7 @@ def _gradient() -> Any:
 
 
 def _ours(batches: List[np.ndarray]) -> List[Any]:
-    from ascpipe.tf import native
+    from ascpipe.tf.running import native
     from bench.sessions import tf
 
     ops, table, gradient = native.ops(), _table("ours"), _gradient()

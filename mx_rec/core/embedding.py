@@ -1,5 +1,5 @@
 """Tables and lookups."""
-from ascpipe.tf.lookup import sparse_lookup
-from ascpipe.tf.table import create_table
+from ascpipe.tf.program.create_table import create_table
+from ascpipe.tf.program.sparse_lookup import sparse_lookup
 
 __all__ = ["create_table", "sparse_lookup"]

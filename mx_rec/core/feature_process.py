@@ -1,4 +1,4 @@
 """Feature eviction."""
-from ascpipe.tf.eviction import EvictHook
+from ascpipe.tf.program.eviction import EvictHook
 
 __all__ = ["EvictHook"]

@@ -1,4 +1,4 @@
 """Checks of paths."""
-from ascpipe.tf.file_paths import validate_save_path
+from ascpipe.tf.incumbent.file_paths import validate_save_path
 
 __all__ = ["validate_save_path"]

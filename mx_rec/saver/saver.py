@@ -1,5 +1,5 @@
 """Savers, and checks of paths."""
-from ascpipe.tf.file_paths import validate_read_file
-from ascpipe.tf.saver import Saver
+from ascpipe.tf.checkpoints.saver import Saver
+from ascpipe.tf.incumbent.file_paths import validate_read_file
 
 __all__ = ["Saver", "validate_read_file"]

@@ -1,4 +1,4 @@
 """Export of saved tables."""
-from ascpipe.tf.export import export
+from ascpipe.tf.checkpoints.export import export
 
 __all__ = ["export"]

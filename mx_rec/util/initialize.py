@@ -1,5 +1,5 @@
 """Start and end, and what programs ask in between."""
-from ascpipe.tf.accessors import (
+from ascpipe.tf.incumbent.getters_and_setters import (
     clear_channel,
     export_table_instances,
     get_ascend_global_hashtable_collection,
@@ -22,11 +22,11 @@ from ascpipe.tf.accessors import (
     set_if_load,
     set_train_interval,
 )
-from ascpipe.tf.configuration import Configuration as ConfigInitializer
-from ascpipe.tf.configuration import init, terminate_config_initializer
-from ascpipe.tf.eviction import trigger_evict
-from ascpipe.tf.host_ops import import_host_pipeline_ops as get_host_pipeline_ops
-from ascpipe.tf.modify.initializers import get_initializer
+from ascpipe.tf.incumbent.host_ops import import_host_pipeline_ops as get_host_pipeline_ops
+from ascpipe.tf.modify.iterator_initializers import get_initializer
+from ascpipe.tf.program.eviction import trigger_evict
+from ascpipe.tf.running.configuration import Configuration as ConfigInitializer
+from ascpipe.tf.running.configuration import init, terminate_config_initializer
 
 __all__ = [
     "ConfigInitializer",

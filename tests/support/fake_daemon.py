@@ -30,7 +30,7 @@ from ascpipe.layout.words import (
 )
 from ascpipe.shm import segment
 from ascpipe.shm.bell import ring_plain
-from ascpipe.tf.native import Memory, NativePipeline, StreamShape, TableShape
+from ascpipe.tf.running.native import Memory, NativePipeline, StreamShape, TableShape
 from tests.support.fake_segments import FakeRing, FakeTable, Places
 
 GENERATION = 1

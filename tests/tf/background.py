@@ -7,8 +7,8 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.writer import CheckpointWriter
 from ascpipe.tf import wait_for_save
-from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.frozen import FrozenTables
+from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables
+from ascpipe.tf.running.configuration import Configuration
 from tests.support import checkpoints
 
 WAIT_S = 30

@@ -3,7 +3,7 @@ import numpy as np
 import tensorflow as tf
 
 from ascpipe.tf import Saver
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.tf import programs

@@ -4,13 +4,13 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.errors import NotBuiltYetError
-from ascpipe.tf.configuration import Configuration, init, terminate_config_initializer
-from ascpipe.tf.feature_spec import FeatureSpec
-from ascpipe.tf.insert import get_asc_insert_func
+from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.incumbent.variables import get_dense_and_sparse_variable
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
-from ascpipe.tf.table import create_table
+from ascpipe.tf.program.create_table import create_table
+from ascpipe.tf.program.insert_function import get_asc_insert_func
+from ascpipe.tf.running.configuration import Configuration, init, terminate_config_initializer
 from ascpipe.tf.validation import MAX_INT32
-from ascpipe.tf.variables import get_dense_and_sparse_variable
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +107,7 @@ class TestRanks:
 
     @pytest.mark.parametrize("helper", ["get_rank_id", "get_rank_size", "get_local_rank_size", "get_device_id"])
     def test_unset_is_a_runtime_error_and_text_a_value_error(self, helper, monkeypatch):
-        from ascpipe.tf import ranks
+        from ascpipe.tf.running import mpi_ranks as ranks
         for name in ("RANK", "SIZE", "LOCAL_SIZE"):
             monkeypatch.delenv("OMPI_COMM_WORLD_" + name, raising=False)
         with pytest.raises(RuntimeError, match="OMPI_COMM_WORLD"):

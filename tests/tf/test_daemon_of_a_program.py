@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.control import trainer_link
-from ascpipe.tf.configuration import Configuration, init, terminate_config_initializer
-from ascpipe.tf.table import create_table
+from ascpipe.tf.program.create_table import create_table
+from ascpipe.tf.running.configuration import Configuration, init, terminate_config_initializer
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ An op with a number among its attributes stands for AscSubmit, so that nothing n
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.dataset_graph import DatasetGraph, Marker
+from ascpipe.tf.graph.dataset_graph import DatasetGraph, Marker
 
 STAND_IN = Marker("RandomUniformInt", "seed2")
 

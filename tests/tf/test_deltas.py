@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.retention import complete_checkpoints, is_delta
-from ascpipe.tf import Saver, saver_hook, trained_batches
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf import Saver, trained_batches
+from ascpipe.tf.checkpoints import saver_hook
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.initialize import trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops

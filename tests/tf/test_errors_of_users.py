@@ -8,11 +8,13 @@ import tensorflow as tf
 
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError
-from ascpipe.tf import Saver, clean_up, export_tables, native, restoring, serving_tables
-from ascpipe.tf import pipeline as pipelines
-from ascpipe.tf.frozen import FrozenTables
-from ascpipe.tf.hold import Hold, hold
-from ascpipe.tf.instances import instance_of
+from ascpipe.tf import Saver, clean_up, export_tables, serving_tables
+from ascpipe.tf.checkpoints import restoring
+from ascpipe.tf.checkpoints.instances import instance_of
+from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables
+from ascpipe.tf.running import native
+from ascpipe.tf.running.hold_between_steps import Hold, hold
+from ascpipe.tf.starting import start_pipeline as pipelines
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.tf import programs

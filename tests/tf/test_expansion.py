@@ -5,7 +5,7 @@ import signal
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_ID_OFFSET as HANDLES
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_LOCAL_EMB as LOCAL_ROWS
 from mx_rec.core.asc import start_asc_pipeline

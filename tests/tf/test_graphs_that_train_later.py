@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import Saver, trained_batches
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from tests.tf import programs

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.checkpoint.contents import KeyBlock
-from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.hold import hold
+from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.hold_between_steps import hold
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.ops import import_host_pipeline_ops
 from tests.support.waiting import wait_until

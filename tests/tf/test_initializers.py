@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import init_ops
 
-from ascpipe.tf import row_pool
-from ascpipe.tf.initializers import CONSTANT, NORMAL, POOL, TRUNCATED_NORMAL, UNIFORM, row_initializer
+from ascpipe.tf.program import row_pool
+from ascpipe.tf.program.row_initializers import CONSTANT, NORMAL, POOL, TRUNCATED_NORMAL, UNIFORM, row_initializer
 
 V1, V2, KERAS = tf.compat.v1, tf.compat.v2.initializers, tf.compat.v1.keras.initializers
 GLOROT_LIMIT = math.sqrt(3.0 / 16)

@@ -2,16 +2,16 @@
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.completion import complete_graph, slots_of_training_tables
-from ascpipe.tf.configuration import Configuration, init, terminate_config_initializer
-from ascpipe.tf.feature_spec import FeatureSpec
-from ascpipe.tf.graph_checks import require_startable, require_trained
-from ascpipe.tf.insert import get_asc_insert_func
-from ascpipe.tf.lookup import MAX_LOOKUPS, sparse_lookup
-from ascpipe.tf.modify.merging import do_merge_lookup
+from ascpipe.tf.graph.feature_spec import FeatureSpec
 from ascpipe.tf.optimizers import adagrad
-from ascpipe.tf.pipeline import start_asc_pipeline
-from ascpipe.tf.table import create_table
+from ascpipe.tf.program.create_table import create_table
+from ascpipe.tf.program.insert_function import get_asc_insert_func
+from ascpipe.tf.program.merging import do_merge_lookup
+from ascpipe.tf.program.sparse_lookup import MAX_LOOKUPS, sparse_lookup
+from ascpipe.tf.running.configuration import Configuration, init, terminate_config_initializer
+from ascpipe.tf.starting.graph_checks import require_startable, require_trained
+from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
+from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 
 
 @pytest.fixture(autouse=True)

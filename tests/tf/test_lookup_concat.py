@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf import lookup_concat, native
+from ascpipe.tf import lookup_concat
+from ascpipe.tf.running import native
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from tests.tf import programs

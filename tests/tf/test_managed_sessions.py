@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ascpipe.control import launch
 from ascpipe.errors import AscpipeError
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from mx_rec.optimizers import adagrad

@@ -150,7 +150,7 @@ def test_rank_helpers_are_reached_from_the_package_above():
 
 
 def test_the_host_ops_are_a_runtime_error_where_they_cannot_be_loaded(monkeypatch):
-    from ascpipe.tf import native
+    from ascpipe.tf.running import native
     from mx_rec.util.ops import import_host_pipeline_ops
 
     def missing():

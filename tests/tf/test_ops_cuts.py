@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ascpipe.layout import structs
 from ascpipe.layout.words import CUT_EVICT, CUT_RESET, CUT_THRESHOLD, WAIT_CUT, WAIT_LEASE
-from ascpipe.tf import native
+from ascpipe.tf.running import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import Run, build, session, stream_shape, table_shape
 from tests.support.waiting import wait_until

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf import native
+from ascpipe.tf.running import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.fake_segments import CHUNK_ROWS
 from tests.support.op_graph import (

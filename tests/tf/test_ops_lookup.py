@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.layout.words import SLOT_FROZEN
-from ascpipe.tf import native
+from ascpipe.tf.running import native
 
 ROWS = 50
 

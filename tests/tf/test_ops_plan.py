@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.layout.words import SUBMITTED
-from ascpipe.tf import native
+from ascpipe.tf.running import native
 from tests.reference import initial_rows
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.fake_segments import FakeTable

@@ -9,7 +9,7 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.contents import Block
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.table_file import write_table_file
-from ascpipe.tf import native
+from ascpipe.tf.running import native
 from tests.support import checkpoints
 from tests.tf import programs
 

@@ -8,7 +8,7 @@ from tensorflow.core.protobuf import rewriter_config_pb2
 
 from ascpipe.layout import structs
 from ascpipe.layout.words import WAIT_CUT
-from ascpipe.tf import native
+from ascpipe.tf.running import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import DIM, build, session, stream_shape, table_shape
 from tests.support.waiting import wait_until

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD
-from ascpipe.tf import native
+from ascpipe.tf.running import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import DIM, FLOATS, build, expansion_shape, first_row, session, stream_shape, table_shape
 

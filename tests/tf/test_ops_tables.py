@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.layout import structs
-from ascpipe.tf import native
+from ascpipe.tf.running import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.fake_segments import FakeTable
 from tests.support.op_graph import DIM, stream_shape, table_shape

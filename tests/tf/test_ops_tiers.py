@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.layout.words import PLAN_NO_MEMORY, SLOT_FROZEN, SLOT_HOME
-from ascpipe.tf import native
+from ascpipe.tf.running import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import DIM, FLOATS, build, first_row, session, stream_shape, table_shape
 

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.configuration import init, terminate_config_initializer
+from ascpipe.tf.graph.optimizer_slots import slot_variables
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.optimizers.base import has_unique_indices
-from ascpipe.tf.slots import slot_variables
-from ascpipe.tf.table import create_table
+from ascpipe.tf.program.create_table import create_table
+from ascpipe.tf.running.configuration import init, terminate_config_initializer
 
 ROWS, DIM, STEPS = 20, 3, 6
 
@@ -107,7 +107,7 @@ def table(name="user", dim=4):
 
 def fake_gradient(table, gated=False):
     """A gradient as lookups of a table give it."""
-    from ascpipe.tf import native
+    from ascpipe.tf.running import native
     slots = tf.zeros([0], tf.int32)
     values, indices = native.ops().asc_lookup_grad(
         slots=slots, restore=[slots], grads=[tf.zeros([0, table.emb_size])], dim=table.emb_size)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.slots import optimizer_slots
+from ascpipe.tf.graph.optimizer_slots import optimizer_slots
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad_by_addr, gradient_descent_by_addr

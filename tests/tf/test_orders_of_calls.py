@@ -6,7 +6,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from mx_rec.graph.modifier import GraphModifierHook, modify_graph_and_start_emb_cache

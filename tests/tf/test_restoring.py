@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.checkpoint import reader
-from ascpipe.tf import Saver, table_rows, trained_batches
-from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.hold import Hold
+from ascpipe.tf import Saver, trained_batches
+from ascpipe.tf.checkpoints import table_rows
+from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.hold_between_steps import Hold
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from ascpipe.layout import structs
 from ascpipe.shm import memory
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import start_asc_pipeline
 from tests.support.daemons import DaemonProcess
 from tests.support.programs.deaths import Killer

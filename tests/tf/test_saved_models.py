@@ -16,8 +16,8 @@ from ascpipe.checkpoint.retention import is_delta
 from ascpipe.cli.main import main
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import Saver, serving_tables
-from ascpipe.tf.ascend.estimator import NPUEstimator
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.incumbent.ascend.estimator import NPUEstimator
+from ascpipe.tf.running.configuration import Configuration
 from ascpipe.tfops import load
 from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup

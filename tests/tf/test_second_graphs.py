@@ -13,9 +13,10 @@ from tensorflow.core.protobuf import rewriter_config_pb2
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.errors import NoRoomForCopyError, NotSavedError
 from ascpipe.errors import OutOfSharedMemoryError
-from ascpipe.tf import Saver, instances
-from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.instances import Wanted, instance_of
+from ascpipe.tf import Saver
+from ascpipe.tf.checkpoints import instances
+from ascpipe.tf.checkpoints.instances import Wanted, instance_of
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.tf import programs

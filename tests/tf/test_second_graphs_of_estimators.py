@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.checkpoint.retention import is_delta
-from ascpipe.tf import saver_hook
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.checkpoints import saver_hook
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import get_asc_insert_func
 from mx_rec.core.embedding import sparse_lookup
 from mx_rec.optimizers import lazy_adam

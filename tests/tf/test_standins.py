@@ -2,16 +2,16 @@
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.ascend import npu_plugin
-from ascpipe.tf.ascend.estimator import (
+from ascpipe.tf.incumbent.ascend import npu_plugin
+from ascpipe.tf.incumbent.ascend.estimator import (
     NPUEstimator,
     NPUEstimatorSpec,
     npu_distributed_optimizer_wrapper,
     npu_hooks_append,
     npu_tf_optimizer,
 )
-from ascpipe.tf.ascend.iterations import IterationPerLoop, set_iteration_per_loop
-from ascpipe.tf.ascend.run_config import (
+from ascpipe.tf.incumbent.ascend.iterations import IterationPerLoop, set_iteration_per_loop
+from ascpipe.tf.incumbent.ascend.run_config import (
     DumpConfig,
     NPURunConfig,
     ProfilingConfig,

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ascpipe.layout.words import CUT_EVICT
-from ascpipe.tf import Saver, native
+from ascpipe.tf import Saver
+from ascpipe.tf.running import native
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.util.ops import import_host_pipeline_ops

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tensorflow.python.client import timeline as tf_timeline
 
 from ascpipe.cli.main import main
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import start_asc_pipeline
 from tests.tf import one_table, programs
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf import saver
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.checkpoints import saver
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.optimizers import adagrad
 from mx_rec.util.initialize import init, terminate_config_initializer

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf import row_pool
+from ascpipe.tf.program import row_pool
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import gradient_descent
@@ -113,7 +113,7 @@ def test_each_row_begins_with_the_values_of_a_constant_row():
 _THREADS_OF_A_SESSION = """
 import os, sys
 import tensorflow as tf
-from ascpipe.tf.initializers import row_initializer
+from ascpipe.tf.program.row_initializers import row_initializer
 if sys.argv[1] == "sample":
     assert row_initializer(tf.compat.v1.orthogonal_initializer(), "user", 4, None).pool is not None
 before = len(os.listdir("/proc/self/task"))

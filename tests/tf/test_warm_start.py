@@ -12,7 +12,7 @@ import tensorflow as tf
 import ascpipe.tf
 from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError
 from ascpipe.checkpoint.reader import open_checkpoint
-from ascpipe.tf import warm_starting
+from ascpipe.tf.checkpoints import warm_starting
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.tf import programs

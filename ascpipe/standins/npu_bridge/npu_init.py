@@ -2,17 +2,17 @@
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
-from ascpipe.tf import collectives as hccl_ops
-from ascpipe.tf.ascend import deterministic, npu_ops, npu_plugin
-from ascpipe.tf.ascend import iterations as util
-from ascpipe.tf.ascend.estimator import (
+from ascpipe.tf.incumbent import collectives as hccl_ops
+from ascpipe.tf.incumbent.ascend import deterministic, npu_ops, npu_plugin
+from ascpipe.tf.incumbent.ascend import iterations as util
+from ascpipe.tf.incumbent.ascend.estimator import (
     NPUEstimator,
     NPUEstimatorSpec,
     npu_distributed_optimizer_wrapper,
     npu_hooks_append,
     npu_tf_optimizer,
 )
-from ascpipe.tf.ascend.run_config import (
+from ascpipe.tf.incumbent.ascend.run_config import (
     DumpConfig,
     NPURunConfig,
     ProfilingConfig,

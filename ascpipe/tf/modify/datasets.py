@@ -11,8 +11,8 @@ from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.framework import function_def_to_graph
 
-from ascpipe.tf.dataset_graph import DatasetGraph
-from ascpipe.tf.table import outside_scopes
+from ascpipe.tf.graph.dataset_graph import DatasetGraph
+from ascpipe.tf.program.create_table import outside_scopes
 
 #: Batches read ahead where the program has no ``prefetch``.
 READ_AHEAD = 32

@@ -4,10 +4,11 @@ from typing import Any
 import tensorflow as tf
 
 from ascpipe.layout.words import TRAIN
-from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.modify import iterators, merging
+from ascpipe.tf.modify import iterators
 from ascpipe.tf.modify.modifier import INITIALIZERS, modify_graph_and_start_emb_cache
-from ascpipe.tf.pipeline import start_asc_pipeline
+from ascpipe.tf.program import merging
+from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 from ascpipe.tf.validation import boolean, check_all
 
 _OPTIMIZER = tf.compat.v1.train.Optimizer

@@ -8,7 +8,7 @@ from typing import Collection, Dict, Iterable, List, Mapping, NamedTuple, Option
 import tensorflow as tf
 from tensorflow.python.framework import function as legacy_function
 
-from ascpipe.tf.dataset_graph import GET_NEXT
+from ascpipe.tf.graph.dataset_graph import GET_NEXT
 
 _FED = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "TemporaryVariable", "AutoReloadVariable")

@@ -9,11 +9,11 @@ import tensorflow as tf
 from tensorflow.python.data.ops import iterator_ops
 
 from ascpipe.layout.words import EVAL, TRAIN
-from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.dataset_graph import GET_NEXT
-from ascpipe.tf.graph_state import GraphState
+from ascpipe.tf.graph.dataset_graph import GET_NEXT
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.modify.datasets import extend_get_next, extend_initializer
 from ascpipe.tf.modify.id_graph import id_graph
+from ascpipe.tf.running.configuration import Configuration
 
 _BATCHES_OF_GRAPH = "_ascpipe_batches"
 

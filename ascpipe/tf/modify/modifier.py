@@ -11,17 +11,17 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
-from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.feature_spec import FeatureSpec
-from ascpipe.tf.graph_state import CHANNEL_NAMES, GraphState
-from ascpipe.tf.insert import Found, submit
+from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, GraphState
+from ascpipe.tf.graph.table_lookup import repoint
+from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.datasets import extend_iterator, initializers_of
 from ascpipe.tf.modify.id_graph import IdGraph, copy_into, id_graph, require_movable
-from ascpipe.tf.modify.initializers import make_initializer_ops
-from ascpipe.tf.modify.merging import merge
-from ascpipe.tf.modify.requests import TensorLookup
-from ascpipe.tf.pipeline import start_asc_pipeline
-from ascpipe.tf.table_lookup import repoint
+from ascpipe.tf.modify.iterator_initializers import make_initializer_ops
+from ascpipe.tf.program.insert_function import Found, submit
+from ascpipe.tf.program.merging import merge
+from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 from ascpipe.tf.validation import Instance, boolean, checked
 
 _log = logging.getLogger(__name__)

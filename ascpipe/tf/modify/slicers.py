@@ -5,9 +5,9 @@ from typing import Any, Iterator, List, Sequence, Tuple
 
 import tensorflow as tf
 
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.id_graph import id_graph
-from ascpipe.tf.modify.requests import TensorLookup
+from ascpipe.tf.running.configuration import Configuration
 from ascpipe.tf.validation import ListOf, Text, boolean, check_all
 
 #: Parts of types and of names of ops that are never moved.

@@ -5,8 +5,8 @@ from typing import Any, Iterator, List
 import tensorflow as tf
 from tensorflow.python.ops import variable_scope
 
-from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.table_lookup import origin_of
+from ascpipe.tf.graph.table_lookup import origin_of
+from ascpipe.tf.running.configuration import Configuration
 from ascpipe.tf.validation import Float, Rule, Text
 
 _NAME = Text(1, 200)

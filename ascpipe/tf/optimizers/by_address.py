@@ -3,10 +3,10 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import tensorflow as tf
 
-from ascpipe.tf.configuration import Configuration
-from ascpipe.tf.expansion import ExpansionLookup, lookup_of
-from ascpipe.tf.graph_state import HomeSlots
+from ascpipe.tf.graph.expansion import ExpansionLookup, lookup_of
+from ascpipe.tf.graph.graph_state import HomeSlots
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_started
+from ascpipe.tf.running.configuration import Configuration
 
 
 class OptimizerByAddress(CustomizedOptimizer):

@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ascpipe.tf import native
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, refuse_expansion, scalar, unique_name
+from ascpipe.tf.running import native
 from ascpipe.tf.validation import MAX_INT32, Number, Text, boolean, checked
 
 _log = logging.getLogger(__name__)

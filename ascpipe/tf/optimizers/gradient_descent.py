@@ -3,7 +3,6 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from ascpipe.tf import native
 from ascpipe.tf.optimizers.base import (
     CustomizedOptimizer,
     LearningRate,
@@ -14,6 +13,7 @@ from ascpipe.tf.optimizers.base import (
     unique_name,
 )
 from ascpipe.tf.optimizers.by_address import OptimizerByAddress
+from ascpipe.tf.running import native
 from ascpipe.tf.validation import Float, Text, boolean, checked
 
 

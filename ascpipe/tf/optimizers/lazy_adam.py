@@ -6,7 +6,6 @@ from typing import Any, Dict
 
 import tensorflow as tf
 
-from ascpipe.tf import native
 from ascpipe.tf.optimizers.base import (
     CustomizedOptimizer,
     LearningRate,
@@ -16,6 +15,7 @@ from ascpipe.tf.optimizers.base import (
     unique_name,
 )
 from ascpipe.tf.optimizers.by_address import OptimizerByAddress
+from ascpipe.tf.running import native
 from ascpipe.tf.validation import Float, Text, boolean, checked
 
 #: The incumbent's words for the state, beside TensorFlow's.

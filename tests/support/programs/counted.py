@@ -14,7 +14,7 @@ from ascpipe.layout import structs
 from ascpipe.layout.words import TRAINED
 from ascpipe.shm import segment
 from ascpipe.shm.ring import TableView
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc.feature_spec import FeatureSpec
 from mx_rec.core.asc.helper import get_asc_insert_func
 from mx_rec.core.embedding import create_table, sparse_lookup

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from ascpipe.tf import Saver
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import start_asc_pipeline
 from tests.support.programs.counted import CountedTable, Feed, two_tiers
 from tests.support.programs.scenarios import Background, main, session, started, status, workers

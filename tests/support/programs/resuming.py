@@ -18,8 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from ascpipe.checkpoint.writer import CheckpointWriter
-from ascpipe.tf import Saver, table_rows, trained_batches, wait_for_save
-from ascpipe.tf.hold import TableState, hold
+from ascpipe.tf import Saver, trained_batches, wait_for_save
+from ascpipe.tf.checkpoints import table_rows
+from ascpipe.tf.running.hold_between_steps import TableState, hold
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.support import traces

@@ -13,7 +13,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import tensorflow as tf
 
-from ascpipe.tf.configuration import Configuration
+from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc.manager import start_asc_pipeline
 from mx_rec.util.initialize import init, terminate_config_initializer
 from tests.support.waiting import wait_until

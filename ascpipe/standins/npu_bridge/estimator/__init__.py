@@ -1,4 +1,4 @@
 """Estimators and ops."""
-from ascpipe.tf.ascend import npu_ops
+from ascpipe.tf.incumbent.ascend import npu_ops
 
 __all__ = ["npu_ops"]

@@ -1,4 +1,4 @@
 """Ops of a card."""
-from ascpipe.tf.ascend.npu_ops import dropout
+from ascpipe.tf.incumbent.ascend.npu_ops import dropout
 
 __all__ = ["dropout"]

@@ -1,4 +1,4 @@
 """Collectives."""
-from ascpipe.tf import collectives as hccl_ops
+from ascpipe.tf.incumbent import collectives as hccl_ops
 
 __all__ = ["hccl_ops"]

@@ -1,5 +1,5 @@
 """Estimators."""
-from ascpipe.tf.ascend import iterations as util
-from ascpipe.tf.ascend import npu_plugin
+from ascpipe.tf.incumbent.ascend import iterations as util
+from ascpipe.tf.incumbent.ascend import npu_plugin
 
 __all__ = ["npu_plugin", "util"]

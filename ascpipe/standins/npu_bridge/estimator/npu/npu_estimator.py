@@ -1,4 +1,4 @@
 """Estimators."""
-from ascpipe.tf.ascend.estimator import NPUEstimator, NPUEstimatorSpec
+from ascpipe.tf.incumbent.ascend.estimator import NPUEstimator, NPUEstimatorSpec
 
 __all__ = ["NPUEstimator", "NPUEstimatorSpec"]

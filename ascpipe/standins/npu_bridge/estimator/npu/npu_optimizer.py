@@ -1,4 +1,4 @@
 """Optimizers of several ranks."""
-from ascpipe.tf.ascend.estimator import npu_distributed_optimizer_wrapper, npu_tf_optimizer
+from ascpipe.tf.incumbent.ascend.estimator import npu_distributed_optimizer_wrapper, npu_tf_optimizer
 
 __all__ = ["npu_distributed_optimizer_wrapper", "npu_tf_optimizer"]

@@ -1,0 +1,1 @@
+"""Saving, restoring and exporting tables together with TensorFlow's variables."""

@@ -1,0 +1,163 @@
+"""Deltas: what of each table changed since the checkpoint before, and when only the whole can be saved."""
+import logging
+import os
+from typing import Dict, Iterator, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from ascpipe.checkpoint.chain import MAX_DELTAS
+from ascpipe.checkpoint.contents import KeyBlock, Link, Position
+from ascpipe.checkpoint.errors import CheckpointError
+from ascpipe.checkpoint.keys import places
+from ascpipe.checkpoint.paths import Place, place_of_save
+from ascpipe.checkpoint.reader import open_keys
+from ascpipe.checkpoint.retention import complete_checkpoints
+from ascpipe.tf.checkpoints import table_rows
+from ascpipe.tf.running.hold_between_steps import TableState
+
+_log = logging.getLogger(__name__)
+
+
+class Tip(NamedTuple):
+    """The newest save under a name: what the next delta stands upon.
+
+    Attributes:
+        prefix, link: of the checkpoint.
+        deltas: how many stand between it and the full one, itself included; 0: it is the full one.
+        position: where training was.
+        full: where training was when the full one was saved.
+        loads: by table, the last load before; a load is no change that entries tell of.
+    """
+
+    prefix: str
+    link: Link
+    deltas: int
+    position: Position
+    full: Position
+    loads: Dict[str, int]
+
+
+class Changes(NamedTuple):
+    """What of a table a delta tells.
+
+    Attributes:
+        since: entries that a later ticket used have changed.
+        left_out: int64[n] in order, keys that changed and are left to a later save.
+        deleted: int64[n], keys that the checkpoint before has and the table has no more.
+    """
+
+    since: int
+    left_out: np.ndarray
+    deleted: np.ndarray
+
+    def among(self, entries: np.ndarray) -> np.ndarray:
+        """bool[n]: which of these entries it tells of."""
+        told = table_rows.trained(entries) & (entries["last"] > self.since)
+        if len(self.left_out):
+            told[told] = ~places(self.left_out, entries["key"][told])[1]
+        return told
+
+
+def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[int]) -> Optional[Tip]:
+    """What a delta can stand upon; None, with a line in the log: the whole is to be saved."""
+    tip = tips.get(name_of(directory, base))
+    reason = _obstacle(tip, directory, place_of_save(directory, base, step))
+    if reason is not None:
+        _say_whole(os.path.join(directory, base) if tip is None else tip.prefix, reason)
+        return None
+    return tip
+
+
+def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]:
+    if tip is None:
+        return "nothing was saved under that name in this training"
+    if tip.deltas >= MAX_DELTAS:
+        return "{} deltas stand upon each other already".format(tip.deltas)
+    for name in place.names:
+        if os.path.lexists(os.path.join(directory, name)):
+            return "a delta does not replace {}".format(name)
+    if tip.link not in [found.link for found in complete_checkpoints(directory)]:
+        return "it is not there any more as it was saved"
+    return None
+
+
+def name_of(directory: str, base: str) -> str:
+    """One name for all ways to write a directory."""
+    return os.path.join(os.path.realpath(directory), base)
+
+
+def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
+                  threshold: int) -> Tuple[Optional[Tip], Dict[str, Optional[Changes]]]:
+    """What changed in each table since the tip.
+
+    Args:
+        tip: None: the whole is to be saved.
+        tables: by name, while they are held.
+        threshold: keys that occurred fewer times since they were saved last are left out, where the table counts.
+
+    Returns:
+        The tip and the changes by table; None and None of each, with a line in the log, if the whole is to be saved.
+    """
+    whole: Dict[str, Optional[Changes]] = dict.fromkeys(tables)
+    if tip is None:
+        return None, whole
+    loaded = [name for name, at in tables.items() if int(at.header["cut_granted"]) != tip.loads[name]]
+    if loaded:
+        _say_whole(tip.prefix, "table {} was loaded since".format(loaded[0]))
+        return None, whole
+    try:
+        return tip, {name: _changes(tip, name, at, threshold) for name, at in tables.items()}
+    except CheckpointError as error:
+        _say_whole(tip.prefix, str(error))
+        return None, whole
+
+
+def loads_of(tables: Dict[str, TableState]) -> Dict[str, int]:
+    """The last load of each table, for a tip."""
+    return {name: int(at.header["cut_granted"]) for name, at in tables.items()}
+
+
+def _say_whole(prefix: str, reason: str) -> None:
+    _log.info("a full checkpoint is saved, not a delta upon %s: %s", prefix, reason)
+
+
+def _changes(tip: Tip, name: str, at: TableState, threshold: int) -> Changes:
+    header, saved = at.header, tip.position.tables[name]
+    counting = int(header["access_threshold"]) < 0 or bool(header["counting"])
+    least = threshold * int(header["faae_coefficient"]) if counting else 0
+    # What was left out before is older than the tip.
+    since = (tip.full if threshold else tip.position).tables[name].last_ticket
+    none = np.empty(0, np.int64)
+    changes = Changes(since, none, none)
+    if int(header["cut_applied"]) != saved.cuts:
+        changes = changes._replace(deleted=_deleted(tip, name, at))
+    return _without_seldom(tip, name, at, changes, least) if least else changes
+
+
+def _deleted(tip: Tip, name: str, at: TableState) -> np.ndarray:
+    live = np.sort(np.concatenate([np.empty(0, np.int64), *(
+        entries["key"][table_rows.trained(entries)] for entries in table_rows.entry_blocks(at))]))
+    return np.concatenate([np.empty(0, np.int64), *(
+        block.keys[~places(live, block.keys)[1]] for block in _saved_counts(tip, name))])
+
+
+def _without_seldom(tip: Tip, name: str, at: TableState, changes: Changes, least: int) -> Changes:
+    """Leave out what was counted less than ``least`` since it was saved last."""
+    changed = [entries[changes.among(entries)] for entries in table_rows.entry_blocks(at)]
+    keys = np.concatenate([np.empty(0, np.int64), *(entries["key"] for entries in changed)])
+    counts = np.concatenate([np.empty(0, np.int64), *(entries["count"] for entries in changed)])
+    order = np.argsort(keys)
+    keys, counts = keys[order], counts[order]
+    before = np.zeros(len(keys), np.int64)
+    for block in _saved_counts(tip, name):
+        place, is_there = places(keys, block.keys)
+        before[place[is_there]] = block.counts[is_there]
+    came_back = counts < before  # evicted since; its count began anew
+    seldom = counts - np.where(came_back, 0, before) < least
+    return changes._replace(left_out=keys[seldom],
+                            deleted=np.concatenate([changes.deleted, keys[seldom & came_back]]))
+
+
+def _saved_counts(tip: Tip, name: str) -> Iterator[KeyBlock]:
+    with open_keys(tip.prefix) as checkpoint:
+        yield from checkpoint.counts(name)

@@ -1,0 +1,123 @@
+"""Export: tables of a checkpoint as files for ``np.load``, beside their arrays in it (docs/warm_start.md)."""
+import functools
+import logging
+import os
+from typing import BinaryIO, Callable, Dict, List, Optional, Sequence
+
+import numpy as np
+
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.errors import CheckpointError
+from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
+from ascpipe.checkpoint.tree import Tree, open_tree, why
+from ascpipe.tf.clean_up import end_quietly
+from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.validation import ListOf, Text, checked
+
+_log = logging.getLogger(__name__)
+
+ARRAY = "key-emb-array.npy"  #: structured array of the fields ``key``, int64, and ``embedding``, float32[dim]
+DICT = "key-emb.npy"  #: what Rec SDK writes: a dict key -> vector, as an array of one object
+
+
+@checked(table_list=ListOf(Text(1, 100), optional=True))
+def export(table_list: Optional[Sequence[str]] = None) -> None:
+    """Export tables of the last checkpoint that was saved since ``init``, also as Rec SDK does (``with_dict``).
+
+    Args:
+        table_list: names of tables; one that is not saved there is a warning. None: all.
+
+    Raises:
+        ValueError: an argument of the wrong type.
+        RuntimeError: nothing was saved yet.
+        CheckpointError: as ``export_tables``.
+    """
+    prefix = Configuration.get_instance().last_saved
+    if prefix is None:
+        raise RuntimeError("export() is for what was saved since init(), and nothing was: save first, or call "
+                           "ascpipe.tf.export_tables() with a checkpoint")
+    export_tables(prefix, table_list, with_dict=True)
+
+
+def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, with_dict: bool = False,
+                  allow_unverified: bool = False) -> List[str]:
+    """Verify a checkpoint, then write files with the keys and embeddings of its tables into it, one per table.
+
+    What a file has already is exchanged whole. Checkpoints never read these files, and remove them with the rest.
+
+    Args:
+        prefix: of the checkpoint, ``dir/base-step``.
+        table_list: as ``export`` has it.
+        with_dict: also as a dict, which takes some 200 bytes of memory per key, and can only be read by unpickling.
+        allow_unverified: also a checkpoint without our manifest, such as Rec SDK's.
+
+    Returns:
+        Paths of the files for ``np.load(path)``, which gives a structured array with the fields ``key`` and
+        ``embedding``.
+
+    Raises:
+        CheckpointError: no such checkpoint, or it is damaged or unverified; or the disk refused, and of that file there
+            is what was there before.
+    """
+    with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
+        names = list(dict.fromkeys(table_list or checkpoint.tables))
+        unknown = [name for name in names if name not in checkpoint.tables]
+        if unknown:
+            _log.warning("not exported, as checkpoint %s has no such table: %s; it has %s", prefix, ", ".join(unknown),
+                         ", ".join(checkpoint.tables))
+        tree = open_tree(prefix)
+        try:
+            return [_export(checkpoint, tree, name, with_dict) for name in names if name in checkpoint.tables]
+        finally:
+            tree.close()
+
+
+def _export(checkpoint: Checkpoint, tree: Tree, table: str, with_dict: bool) -> str:
+    _write(tree, table, ARRAY, lambda file: _write_array(file, checkpoint, table))
+    if with_dict:
+        _write(tree, table, DICT, lambda file: _write_dict(file, checkpoint, table))
+    return os.path.join(tree.path, table, ARRAY)
+
+
+def _write_array(file: BinaryIO, checkpoint: Checkpoint, table: str) -> None:
+    spec = checkpoint.tables[table]
+    dtype = np.dtype([("key", "<i8"), ("embedding", "<f4", (spec.dim,))])
+    np.lib.format.write_array_header_1_0(file, {
+        "descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (spec.rows,)})
+    for block in checkpoint.blocks(table):
+        records = np.empty(len(block.keys), dtype)
+        records["key"], records["embedding"] = block.keys, block.rows[:, :spec.dim]
+        file.write(records.view(np.uint8).data)
+
+
+def _write_dict(file: BinaryIO, checkpoint: Checkpoint, table: str) -> None:
+    vectors: Dict[int, np.ndarray] = {}
+    for block in checkpoint.blocks(table):
+        vectors.update(zip(block.keys.tolist(), block.rows[:, :checkpoint.tables[table].dim]))
+    np.save(file, np.array(vectors, object))
+
+
+def _write(tree: Tree, table: str, name: str, write: Callable[[BinaryIO], None]) -> None:
+    """Write a file into a table's directory, durably, under a name that it gets when it is whole."""
+    temporary = ".tmp-" + name
+    try:
+        folder = disk.open_directory(table, tree.fd)
+        try:
+            disk.try_unlink(folder, temporary)  # of one that was killed
+            fd = disk.create_file(folder, temporary)
+            try:
+                with open(fd, "wb", closefd=False) as file:
+                    write(file)
+                disk.sync(fd)
+                disk.rename(folder, temporary, name)
+            except BaseException:
+                end_quietly(functools.partial(disk.try_unlink, folder, temporary), "an export of " + table)
+                raise
+            finally:
+                disk.close(fd)
+            disk.sync(folder)
+        finally:
+            disk.close(folder)
+    except OSError as error:
+        raise CheckpointError("table {!r} was not exported to {}: {}. The checkpoint is as it was; mend the cause and "
+                              "export again".format(table, os.path.join(tree.path, table, name), why(error))) from error

@@ -1,0 +1,81 @@
+"""Read-only instances: tables as a checkpoint has them, for sessions that only evaluate, beside the live ones."""
+import contextlib
+import ctypes
+from typing import Iterator, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from ascpipe.checkpoint.contents import TableSpec
+from ascpipe.checkpoint.errors import NoRoomForCopyError
+from ascpipe.checkpoint.pieces import row_pieces
+from ascpipe.checkpoint.reader import Checkpoint
+from ascpipe.errors import OutOfSharedMemoryError
+from ascpipe.shm import memory
+from ascpipe.tf.clean_up import ended_by
+from ascpipe.tf.running import native
+
+
+class Wanted(NamedTuple):
+    """A table that an instance shall have.
+
+    Attributes:
+        number: of the live table.
+        checkpoint: that has it.
+        spec: of it there; its rows may be missing there, if there are none.
+    """
+
+    number: int
+    checkpoint: Checkpoint
+    spec: TableSpec
+
+
+@contextlib.contextmanager
+def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
+    """Read keys and embeddings of tables into memory of this process.
+
+    Yields:
+        The number of the instance, for ``GraphState.attach``. Sessions that it was given to by then keep it.
+
+    Raises:
+        NoRoomForCopyError: the machine, or a limit, does not leave so much memory.
+        DamagedCheckpointError: the files have changed since they were verified.
+        tf.errors.OpError: a key is there twice, or there is no memory.
+    """
+    need = sum(_bytes(wanted.spec) for wanted in tables)
+    prefixes = ", ".join(sorted({wanted.checkpoint.prefix for wanted in tables}))
+    try:
+        memory.require(need, "the rows of checkpoint " + prefixes)
+    except OutOfSharedMemoryError as error:
+        raise NoRoomForCopyError(prefixes, need, error.have) from error
+    number = ctypes.c_int64()
+    native.call("asc_instance_new", ctypes.byref(number))
+    with ended_by(lambda: native.call("asc_instance_release", number.value), "a copy of " + prefixes):
+        for wanted in tables:
+            _read(number.value, wanted)
+        yield number.value
+
+
+def _bytes(spec: TableSpec) -> int:
+    size = ctypes.c_int64()
+    native.call("asc_instance_bytes", spec.rows, spec.dim, ctypes.byref(size))
+    return size.value
+
+
+def _read(instance: int, wanted: Wanted) -> None:
+    spec, start = wanted.spec, 0
+    keys, rows = _memory(instance, wanted)
+    if spec.rows:
+        for some_keys, some_rows in wanted.checkpoint.arrays(spec.name, lambda of: row_pieces(of)[:2]):
+            end = start + len(some_keys)
+            keys[start:end], rows[start:end] = some_keys, some_rows
+            start = end
+    native.call("asc_instance_index", instance, wanted.number)
+
+
+def _memory(instance: int, wanted: Wanted) -> Tuple[np.ndarray, np.ndarray]:
+    """int64[rows] and float32[rows, dim], to be filled."""
+    spec = wanted.spec
+    keys, rows = ctypes.POINTER(ctypes.c_int64)(), ctypes.POINTER(ctypes.c_float)()
+    native.call("asc_instance_add", instance, wanted.number, spec.name.encode(), spec.rows, spec.dim,
+                ctypes.byref(keys), ctypes.byref(rows))
+    return np.ctypeslib.as_array(keys, (spec.rows,)), np.ctypeslib.as_array(rows, (spec.rows, spec.dim))

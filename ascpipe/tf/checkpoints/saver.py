@@ -1,0 +1,262 @@
+"""``Saver``: TensorFlow's, which also saves and restores the sparse tables.
+
+``Saver`` is for programs that name it; ``install`` gives the same to every ``tf.train.Saver`` of the process, as
+programs of the incumbent expect it, and with them to Estimators and monitored sessions.
+"""
+import functools
+import logging
+import os
+import re
+import time
+from typing import Any, Collection, Optional
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.training import checkpoint_management, training_util
+
+from ascpipe.checkpoint import model_index
+from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError, NotSavedError
+from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
+from ascpipe.tf.checkpoints import only_tables, saver_hook, tensorflow_part
+from ascpipe.tf.checkpoints.restoring import restore_checkpoint
+from ascpipe.tf.checkpoints.saving import SaveRequest, begin_save, save_checkpoint
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.validation import Text
+
+_log = logging.getLogger(__name__)
+
+_LATEST_FILENAME = Text(1, 50, optional=True)
+
+_PLAIN = tf.compat.v1.train.Saver
+#: TensorFlow's own, before ``install``.
+_plain_build, _plain_save, _plain_restore = _PLAIN._build, _PLAIN.save, _PLAIN.restore
+
+
+class Saver(tf.compat.v1.train.Saver):
+    """Saves and restores dense variables and sparse tables together, as they are after one training step.
+
+    Takes what ``tf.train.Saver`` takes. Tables are saved and restored whatever its ``var_list`` says, unless they were
+    created with ``is_save=False``; beside a checkpoint ``dir/base-100`` they lie in ``dir/sparse-base-100``
+    (docs/checkpoints.md). In a graph without tables it is TensorFlow's.
+    """
+
+    def _build(self, *args: Any, **kwargs: Any) -> None:
+        only_tables.build(self, functools.partial(_plain_build, self, *args, **kwargs))
+
+    def save(self, sess: Any, save_path: str, global_step: Any = None, latest_filename: Optional[str] = None,
+             meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
+             strip_default_attrs: bool = False, save_debug_info: bool = False, is_incremental_checkpoint: bool = False,
+             save_delta: bool = False, background: bool = False) -> Optional[str]:
+        """Save everything between two training steps; it is durable when this returns, but for ``background``.
+
+        A save waits for one that goes on in the background.
+
+        Args:
+            sess: a session of a graph whose pipeline runs; no step of it may be under way in this thread.
+            save_path: ``dir/base``. The directory is made where it is not there.
+            global_step: number or integer tensor that is added to the name, or None. A checkpoint of the same name is
+                exchanged for the new one atomically; if nothing has changed since it was saved, it stays.
+            latest_filename, meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs, save_debug_info: as
+                TensorFlow has them.
+            is_incremental_checkpoint: without effect: ``init`` was told.
+            save_delta: of the tables only what changed since the save before under this name, full or a delta, in
+                ``dir/delta-sparse-base-step``. The first save of a training, and others where a delta is not possible,
+                are full; the log says why. A full save removes the deltas before it.
+            background: return as soon as what is on the device is copied, and let training go on meanwhile. The
+                checkpoint is there from when the ``checkpoint`` file names it; until then earlier ones are kept.
+                ``wait_for_save`` waits for it, and so do the next save, a restore and the end of the pipeline.
+
+        Returns:
+            ``dir/base-step``, as ``restore`` takes it.
+
+        Raises:
+            RuntimeError: the graph has tables, and its pipeline was not started.
+            NotSavedError: the disk refused; earlier checkpoints are as they were, and training may go on. Also where
+                the save before, in the background, has failed, and in a session that only evaluates and has restored
+                another state than the tables have; then this one was not begun.
+            ValueError: a path that we refuse; ``latest_filename`` does not have 1 to 50 characters.
+            tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
+        """
+        state = _state_with_tables(sess.graph)
+        only_tables.complete(self, sess.graph)
+        if state is None:
+            return _plain_save(self, sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph,
+                               write_state, strip_default_attrs, save_debug_info)
+        _LATEST_FILENAME.check("latest_filename", latest_filename)
+        configuration = Configuration.get_instance()
+        if not state.is_live(sess):
+            raise NotSavedError(save_path, "this session reads the tables of a checkpoint that it has restored, and "
+                                "without their optimizer slots; copy that checkpoint, or save where they are trained",
+                                0, 0, "Nothing was written.")
+        latest_filename = latest_filename or "checkpoint"
+        directory, base = os.path.split(save_path)
+        began = time.monotonic()
+
+        def save_dense(prefix: str) -> None:
+            _plain_save(self, sess, prefix, None, latest_filename, meta_graph_suffix,
+                        write_meta_graph and not background, False, strip_default_attrs, save_debug_info)
+
+        def describe(prefix: str) -> None:
+            if write_meta_graph:
+                with sess.graph.as_default():
+                    self.export_meta_graph(checkpoint_management.meta_graph_filename(prefix, meta_graph_suffix),
+                                           strip_default_attrs=strip_default_attrs, save_debug_info=save_debug_info)
+
+        def publish(saved: str) -> None:
+            if write_state and not self._is_empty:
+                _note_saved(self, saved, directory, base, latest_filename, meta_graph_suffix)
+                if configuration.is_incremental_checkpoint:
+                    model_index.note_saved(saved, cost_s=time.monotonic() - began)
+            configuration.last_saved = saved
+
+        pipeline = configuration.running_pipeline()
+        request = SaveRequest(pipeline, pipeline.saved_part(state), directory or os.curdir, base,
+                              _step_number(sess, global_step), dense=not self._is_empty, delta=save_delta,
+                              threshold=configuration.recent_key_count_threshold)
+        if background:
+            return begin_save(request, save_dense, describe, publish)
+        saved = save_checkpoint(request, save_dense)
+        publish(saved)
+        return saved
+
+    def restore(self, sess: Any, save_path: str, allow_unverified: bool = False,
+                allow_missing: Collection[str] = ()) -> None:
+        """Verify a checkpoint, then replace variables and tables by it, between two training steps.
+
+        Batches that were submitted and not yet trained are trained upon what was restored. In a graph that only
+        evaluates the tables are left as they are: from then on ``sess`` reads the rows of the checkpoint, of which it
+        has a copy of its own, unless that is the state that the tables have. The first restore after
+        ``init(restore_model_version=...)`` takes that step instead of the one in ``save_path``.
+
+        Args:
+            sess: a session of a graph whose pipeline runs.
+            save_path: as ``save`` returned it.
+            allow_unverified: also a checkpoint without our manifest, such as Rec SDK's; ``ASCPIPE_ALLOW_UNVERIFIED=1``
+                says the same for programs that cannot.
+            allow_missing: names of tables that may be missing in it, or empty; ``"table/slot"`` of an optimizer slot.
+                ``ASCPIPE_ALLOW_MISSING="table,table/slot"`` adds to them.
+
+        Raises:
+            RuntimeError: the graph has tables, and its pipeline was not started.
+            ValueError: there is no such checkpoint at all, or none of the ``restore_model_version`` of ``init``.
+            FileExistsError: it has variables and no tables; nothing was changed.
+            CheckpointError: it is damaged, unverified, or not of such tables; nothing was changed.
+            NoRoomForCopyError: too little memory for a copy; nothing was changed.
+            tf.errors.OpError: the pipeline has failed, there is too little room, or TensorFlow could not restore its
+                part.
+        """
+        allow_missing = {*allow_missing, *os.environ.get("ASCPIPE_ALLOW_MISSING", "").split(",")}
+        state = _state_with_tables(sess.graph)
+        only_tables.complete(self, sess.graph)
+        given, save_path = save_path, _dense_path(sess.graph, save_path)
+        if state is not None:
+            Configuration.get_instance().running_pipeline().background.settle()
+        if state is not None and save_path:
+            save_path = _version_asked(Configuration.get_instance(), save_path)
+        if state is None or not save_path or not _has_tables(state, save_path, allow_missing):
+            with tensorflow_part.logged_as(given):
+                _plain_restore(self, sess, save_path)
+            return
+
+        def restore_dense(prefix: str) -> None:
+            with tensorflow_part.logged_as(save_path):
+                _plain_restore(self, sess, prefix)
+
+        restore_checkpoint(
+            state, Configuration.get_instance().running_pipeline(), save_path, restore_dense,
+            functools.partial(state.attach, sess), allow_unverified=allow_unverified, allow_missing=allow_missing)
+        Configuration.get_instance().version_is_restored = True
+
+
+def install() -> None:
+    """Let every ``tf.train.Saver`` of this process save and restore the tables of its graph. May be called twice."""
+    _PLAIN._build, _PLAIN.save, _PLAIN.restore = Saver._build, Saver.save, Saver.restore
+    saver_hook.install()
+
+
+def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
+    """What is known of a graph with tables; None: it has none, or looks them up in files. Raises ``RuntimeError``
+    before it is started."""
+    if not Configuration.is_initialised():
+        return None
+    state = Configuration.get_instance().of_graph(graph)
+    if not state.tables or state.served is not None:
+        return None
+    Configuration.get_instance().deferred.start(graph)
+    if not state.started:
+        raise RuntimeError("tables are saved and restored once their pipeline runs: call start_asc_pipeline() before")
+    return state
+
+
+def _dense_path(graph: tf.Graph, prefix: str) -> str:
+    """From where TensorFlow restores its part; of a graph that is made to be exported, what was verified."""
+    served = Configuration.get_instance().of_graph(graph).served if Configuration.is_initialised() else None
+    return prefix if served is None else served.dense_path(prefix)
+
+
+def _step_number(sess: Any, global_step: Any) -> Optional[int]:
+    if global_step is None or isinstance(global_step, (int, np.integer)):
+        return None if global_step is None else int(global_step)
+    return int(training_util.global_step(sess, global_step))
+
+
+def _has_tables(state: GraphState, prefix: str, allow_missing: Collection[str]) -> bool:
+    """Whether there is a sparse part. Where there is no checkpoint at all, TensorFlow says so."""
+    directory, base = os.path.split(prefix)
+    folder = os.path.join(directory, "sparse-" + base)
+    if os.path.isdir(folder) or is_delta(prefix):
+        return True
+    missing = {table.table_name for table in state.tables.values() if table.is_save} - set(allow_missing)
+    if missing and checkpoint_management.checkpoint_exists_internal(prefix):
+        raise NoTablesError(prefix, folder)
+    return False
+
+
+def _version_asked(configuration: Configuration, prefix: str) -> str:
+    """The prefix of the step that ``init`` was told to restore, in the first restore after it."""
+    version = configuration.restore_model_version
+    if version is None or configuration.version_is_restored:
+        return prefix
+    directory, stem = os.path.split(prefix)
+    base = re.sub(r"-\d+\Z", "", stem)
+    found = complete_checkpoints(directory or os.curdir)
+    steps = [one.step for one in found if one.link.stem == "{}-{}".format(base, one.step)]
+    if version not in steps:
+        raise ValueError("restore_model_version={}: {} has no complete checkpoint {} of that step; there are {}. "
+                         "Nothing was changed".format(version, directory, base, ", ".join(map(str, steps)) or "none"))
+    return os.path.join(directory, "{}-{}".format(base, version))
+
+
+def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, base: str, latest_filename: str,
+                meta_graph_suffix: str) -> None:
+    """Name a checkpoint that is complete in the ``checkpoint`` file, then remove those that are not kept.
+
+    Of full ones as many are kept as TensorFlow keeps of checkpoints; deltas up to the next full one.
+    """
+    deltas = [item for item in saver._last_checkpoints if is_delta(saver._CheckpointFilename(item))]
+    saver._last_checkpoints = [item for item in saver._last_checkpoints if item not in deltas]
+    if is_delta(prefix):
+        saver._last_checkpoints += [*deltas, (prefix, time.time())]
+    else:
+        saver._RecordLastCheckpoint(prefix)
+    checkpoint_management.update_checkpoint_state_internal(
+        save_dir=directory, model_checkpoint_path=prefix, all_model_checkpoint_paths=saver.last_checkpoints,
+        latest_filename=latest_filename, save_relative_paths=saver._save_relative_paths)
+    if not is_delta(prefix):
+        for delta in deltas_of(directory or os.curdir, base):
+            _remove(delta)
+    doomed = [saver._CheckpointFilename(item) for item in saver._checkpoints_to_be_deleted[:1]]
+    saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)
+    for old in doomed:
+        if not checkpoint_management.checkpoint_exists_internal(old):
+            _remove(old)  # else TensorFlow keeps it, as keep_checkpoint_every_n_hours says
+
+
+def _remove(prefix: str) -> None:
+    try:
+        remove_checkpoint(prefix)
+    except NoCheckpointError:
+        return  # removed by somebody else
+    except CheckpointError as error:
+        _log.warning("old checkpoint not removed: %s", error)

@@ -1,0 +1,121 @@
+"""``CheckpointSaverHook``: TensorFlow's, which saves deltas between full checkpoints where ``init`` was told to, and
+saves in the background where it is told to itself."""
+import time
+from typing import Any, Dict, Optional
+
+import tensorflow as tf
+
+from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.save_thread import wait_for_save
+
+_PLAIN = tf.compat.v1.train.CheckpointSaverHook
+#: TensorFlow's own, before ``install``.
+_plain_begin, _plain_save, _plain_get_saver = _PLAIN.begin, _PLAIN._save, _PLAIN._get_saver
+
+
+class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
+    """Saves in a monitored session or an Estimator.
+
+    After ``init(is_incremental_checkpoint=True, ...)`` its own intervals do not count: the first checkpoint of a
+    session is full, and then one each ``save_checkpoint_due_time`` seconds; between them there is a delta each
+    ``save_delta_checkpoints_secs`` seconds, and one at the end. The saver must be ``ascpipe.tf.Saver``, as every one
+    is in a program that imports ``mx_rec``. Else it is TensorFlow's.
+
+    Takes what ``tf.train.CheckpointSaverHook`` takes. An Estimator that is given one makes none of its own.
+
+    Args:
+        background_save: let training go on while a checkpoint is written, see ``Saver.save``. The session's end waits
+            for it. Not where there are listeners, as ``train_and_evaluate`` has one: they find it complete.
+    """
+
+    def __init__(self, *args: Any, background_save: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_background = background_save
+
+    def begin(self) -> None:
+        """Take the intervals from ``init``."""
+        if Configuration.is_initialised():
+            configuration = Configuration.get_instance()
+            if configuration.is_incremental_checkpoint:
+                self._timer = _Timer(configuration.save_checkpoint_due_time, configuration.save_delta_checkpoints_secs)
+        _plain_begin(self)
+
+    def _save(self, session: Any, step: int) -> bool:
+        if isinstance(self._timer, _Timer):
+            self._timer.begin_save()
+        return _plain_save(self, session, step)
+
+    def _get_saver(self) -> Any:
+        asked: Dict[str, bool] = {}
+        if isinstance(self._timer, _Timer) and not self._timer.is_full:
+            asked["save_delta"] = True
+        if getattr(self, "_in_background", False) and not self._listeners:  # TensorFlow's own hooks do not have it
+            asked["background"] = True
+        saver = _plain_get_saver(self)
+        return _Asking(saver, asked) if asked else saver
+
+    def end(self, session: Any) -> None:
+        """Save what was trained since the last save; it is durable when this returns."""
+        super().end(session)
+        wait_for_save()
+
+
+def install() -> None:
+    """Let every ``CheckpointSaverHook`` of this process save deltas where ``init`` was told to. May be called twice."""
+    _PLAIN.begin = CheckpointSaverHook.begin
+    _PLAIN._save, _PLAIN._get_saver = CheckpointSaverHook._save, CheckpointSaverHook._get_saver
+
+
+class _Timer:
+    """What the hook asks when to save; also says what the save is.
+
+    Attributes:
+        is_full: whether the save that was begun last is a full one.
+    """
+
+    def __init__(self, full_s: float, delta_s: float) -> None:
+        self._full_s, self._delta_s = full_s, delta_s
+        self._full_at: Optional[float] = None
+        self._saved_at = 0.0
+        self._step: Optional[int] = None
+        self.is_full = True
+
+    def begin_save(self) -> None:
+        """Decide what is saved now."""
+        now = time.monotonic()
+        self.is_full = self._full_is_due(now)
+        self._saved_at = now
+        if self.is_full:
+            self._full_at = now
+
+    def should_trigger_for_step(self, step: int) -> bool:
+        """Whether to save after this step."""
+        now = time.monotonic()
+        return step != self._step and (self._full_is_due(now) or now >= self._saved_at + self._delta_s)
+
+    def update_last_triggered_step(self, step: int) -> None:
+        """Remember for which step there is a save."""
+        self._step = step
+
+    def last_triggered_step(self) -> Optional[int]:
+        """The last step for which there is a save."""
+        return self._step
+
+    def _full_is_due(self, now: float) -> bool:
+        return self._full_at is None or now >= self._full_at + self._full_s
+
+
+class _Asking:
+    """A saver that is asked for more than TensorFlow's hook asks."""
+
+    def __init__(self, saver: Any, asked: Dict[str, bool]) -> None:
+        self._saver, self._asked = saver, asked
+
+    @property
+    def saver_def(self) -> Any:
+        """The saver's."""
+        return self._saver.saver_def
+
+    def save(self, session: Any, path: str, global_step: Any) -> Any:
+        """Save so."""
+        return self._saver.save(session, path, global_step=global_step, **self._asked)

@@ -1,0 +1,210 @@
+"""Save: tables and dense variables as they are after one and the same training step, in one checkpoint."""
+import contextlib
+import logging
+import os
+import time
+from typing import Any, Callable, Dict, NamedTuple, Optional
+
+from ascpipe.checkpoint.contents import InitialRows, Policies, Position, TablePosition, TableSpec
+from ascpipe.checkpoint.errors import NotSavedError
+from ascpipe.checkpoint.retention import complete_checkpoints
+from ascpipe.checkpoint.writer import CheckpointWriter
+from ascpipe.errors import OutOfSharedMemoryError
+from ascpipe.layout import structs
+from ascpipe.shm import memory
+from ascpipe.tf.checkpoints import deltas, table_rows
+from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables
+from ascpipe.tf.running.hold_between_steps import Hold, TableState, hold
+from ascpipe.tf.starting.agreement import KnownTable
+from ascpipe.tf.starting.start_pipeline import Pipeline, SavedPart
+
+_log = logging.getLogger(__name__)
+
+PROGRESS_S = 10.0  #: between two lines about a save that takes long
+
+DenseSave = Callable[[str], Any]  #: TensorFlow's save of the dense variables to a prefix
+
+
+class SaveRequest(NamedTuple):
+    """A save that is asked for.
+
+    Attributes:
+        pipeline: the one that runs.
+        part: what of it is saved.
+        directory: of the checkpoint; made where it is not there.
+        base: name of the checkpoint, to which the step is added.
+        step: 0 or more; None: the name gets no suffix.
+        dense: False: there are no dense variables.
+        delta: of the tables only what changed since the save before under this name, where that is possible.
+        threshold: of a delta, see ``deltas.changes_since``.
+    """
+
+    pipeline: Pipeline
+    part: SavedPart
+    directory: str
+    base: str
+    step: Optional[int]
+    dense: bool = True
+    delta: bool = False
+    threshold: int = 0
+
+
+def save_checkpoint(request: SaveRequest, save_dense: DenseSave) -> str:
+    """Save every table that is to be saved, and the dense variables, between two training steps.
+
+    Args:
+        request: what is saved, and where to.
+        save_dense: saves the dense variables; called once, while no step trains.
+
+    Returns:
+        ``directory/base-step``.
+
+    Raises:
+        NotSavedError, CheckpointPathError: as ``CheckpointWriter``; earlier checkpoints are as they were. Also when
+            the save before, in the background, has failed: then this one was not begun.
+        tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
+    """
+    request.pipeline.background.wait()
+    with hold(alone=False) as held, _writer(request) as writer:
+        tables = _held_tables(request, held)
+        if request.dense:
+            save_dense(writer.dense_prefix)
+        return _write(request, writer, tables, position(request.pipeline, held, tables, request.part.rings))
+
+
+def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave, publish: Callable[[str], None]) -> str:
+    """Save as ``save_checkpoint`` does, but let training go on as soon as what is on the device is copied.
+
+    Args:
+        request, save_dense: as those of ``save_checkpoint``.
+        describe: called with the prefix for the dense part by the thread of the save, to write what does not change.
+        publish: called with ``directory/base-step`` by that thread, once the checkpoint is complete.
+
+    Returns:
+        ``directory/base-step``. ``pipeline.background.wait()`` says when, and whether, it is there.
+
+    Raises:
+        NotSavedError, CheckpointPathError, tf.errors.OpError: as ``save_checkpoint``.
+    """
+    request.pipeline.background.wait()
+    with contextlib.ExitStack() as undo:
+        writer = undo.enter_context(_writer(request))
+        with hold(alone=False) as held:
+            tables = _held_tables(request, held)
+            _require_memory(request.pipeline, tables, writer.prefix)
+            frozen = undo.enter_context(FrozenTables(
+                held, {table.shape.name: table.shape.number for table in request.part.tables}, tables,
+                request.pipeline.save_log_bytes))
+            here = position(request.pipeline, held, tables, request.part.rings)
+            if request.dense:
+                save_dense(writer.dense_prefix)
+        rest = undo.pop_all()
+
+    def work() -> None:
+        with rest:
+            if request.dense:
+                describe(writer.dense_prefix)
+            prefix = _write(request, writer, frozen.tables(), here)
+        publish(prefix)
+
+    request.pipeline.background.begin(writer.prefix, work)
+    return writer.prefix
+
+
+def _writer(request: SaveRequest) -> CheckpointWriter:
+    return CheckpointWriter(request.directory, request.base, request.step, _Progress(request.base),
+                            dense=request.dense)
+
+
+def _held_tables(request: SaveRequest, held: Hold) -> Dict[str, TableState]:
+    return {table.shape.name: held.table(table.shape.number) for table in request.part.tables}
+
+
+def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position) -> str:
+    """Write the tables beside the dense part, and commit; the prefix."""
+    pipeline = request.pipeline
+    name = deltas.name_of(request.directory, request.base)
+    if _is_saved(pipeline.tips.get(name), request, writer, tables, here):
+        return writer.prefix
+    tip = deltas.parent_of(pipeline.tips, request.directory, request.base, request.step) if request.delta else None
+    tip, changes = deltas.changes_since(tip, tables, request.threshold)
+    specs = [_spec(pipeline, table, tables[table.shape.name], changes[table.shape.name])
+             for table in request.part.tables]
+    writer.begin_tables(specs, None if tip is None else tip.link)
+    for spec in specs:
+        at, told = tables[spec.name], changes[spec.name]
+        writer.write_table(spec.name, table_rows.blocks(at, _which(told)),
+                           table_rows.candidates(at, _which(told)) if spec.candidates else (),
+                           pipeline.pools.get(spec.name), None if told is None else told.deleted)
+    prefix = writer.commit(here)
+    pipeline.tips[name] = deltas.Tip(
+        prefix, writer.link, 0 if tip is None else tip.deltas + 1, here, here if tip is None else tip.full,
+        deltas.loads_of(tables))
+    return prefix
+
+
+def _is_saved(tip: Optional[deltas.Tip], request: SaveRequest, writer: CheckpointWriter,
+              tables: Dict[str, TableState], here: Position) -> bool:
+    """Whether the newest save has this very name, and nothing has changed since."""
+    if tip is None or tip.prefix != writer.prefix or tip.position != here or tip.loads != deltas.loads_of(tables):
+        return False
+    return (tip.link in [found.link for found in complete_checkpoints(request.directory)]
+            and (not request.dense or writer.has_dense_of(tip.prefix)))
+
+
+def _require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: str) -> None:
+    """Refuse a save for whose copies there is no memory: a process that takes too much is killed."""
+    needed = sum(structs.ENTRY.itemsize * int(at.header["entries_used"]) for at in tables.values())
+    needed += sum(4 * (int(at.header["entries_used"]) + int(at.header["homes_ready"]))
+                  for at in tables.values() if len(at.homes))
+    if not pipeline.background.was_used:  # else the copies of the device rows are there
+        needed += sum(rows.nbytes for at in tables.values() for rows in at.device)
+    try:
+        memory.require(needed, "copies for a save in the background")
+    except OutOfSharedMemoryError as error:
+        raise NotSavedError(
+            prefix, "a save in the background needs {} bytes of memory for copies, and there is: {}. Save in the "
+            "foreground, which needs none".format(needed, error.have), 0, needed,
+            "Earlier checkpoints were not touched.") from error
+
+
+def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], rings: Dict[str, int]) -> Position:
+    """Where training is now: of these tables, and of the rings of these training streams."""
+    return Position(
+        run_id=pipeline.run_id,
+        tables={name: TablePosition(int(at.header["retired"]), int(at.header["cut_applied"]))
+                for name, at in tables.items()},
+        trained_batches={name: pipeline.trained_before.get(number, 0) + held.trained_batches(number)
+                         for name, number in rings.items()})
+
+
+def _which(told: Optional[deltas.Changes]) -> table_rows.Which:
+    return table_rows.trained if told is None else told.among
+
+
+def _spec(pipeline: Pipeline, table: KnownTable, at: TableState, told: Optional[deltas.Changes]) -> TableSpec:
+    shape, header = table.shape, at.header
+    rows, candidates = table_rows.count(at, _which(told))
+    return TableSpec(
+        name=shape.name, dim=shape.dim, key_dtype=table.key_dtype.name,
+        slots=table.slots, rows=rows, candidates=candidates,
+        initial=InitialRows(pipeline.seeds[shape.name], shape.kind, shape.a, shape.b, shape.scale,
+                            len(pipeline.pools.get(shape.name, ()))),
+        policies=Policies(int(header["access_threshold"]), bool(header["counting"]), int(header["faae_coefficient"]),
+                          int(header["eviction_threshold"]), int(header["time"])),
+        deleted=0 if told is None else len(told.deleted))
+
+
+class _Progress:
+    """Says now and then how far a long save is."""
+
+    def __init__(self, base: str) -> None:
+        self._base, self._began = base, time.monotonic()
+        self._said = self._began
+
+    def __call__(self, written: int, needed: int) -> None:
+        now = time.monotonic()
+        if now - self._said >= PROGRESS_S:
+            self._said = now
+            _log.info("saving %s: %.1f of %.1f GiB, %.0f MiB/s", os.path.basename(self._base), written / 2.0 ** 30,
+                      needed / 2.0 ** 30, written / 2.0 ** 20 / (now - self._began))

@@ -1,0 +1,126 @@
+"""Tables as they are at a hold, read by another thread while training goes on.
+
+The hold lasts as long as it takes to copy what is on the device. Entries are copied afterwards, while the table worker
+keeps images of those that it changes; home rows are read where they lie, while plans keep images of those.
+"""
+import ctypes
+import mmap
+from typing import Dict, List, Mapping, Optional
+
+import numpy as np
+
+from ascpipe.layout import structs
+from ascpipe.layout.words import TRAINED
+from ascpipe.tf.checkpoints.table_rows import entry_blocks
+from ascpipe.tf.clean_up import end_quietly
+from ascpipe.tf.running import native
+from ascpipe.tf.running.hold_between_steps import Hold, TableState
+
+
+class FrozenTables:
+    """The state of some tables at a hold; to be closed, or used in ``with``. One at a time in a process.
+
+    Args:
+        held: any hold.
+        numbers: of the tables, by name.
+        tables: their state.
+        log_bytes: memory for images of home rows that training changes before they are read; when it is full, training
+            waits until this is closed.
+
+    Raises:
+        tf.errors.ResourceExhaustedError: there is no memory for the copies or the log; nothing was changed.
+    """
+
+    def __init__(self, held: Hold, numbers: Mapping[str, int], tables: Mapping[str, TableState],
+                 log_bytes: int) -> None:
+        self._numbers = dict(numbers)
+        self._save = held.begin_save(list(self._numbers.values()), log_bytes)
+        try:
+            self._headers = {name: at.header.copy() for name, at in tables.items()}
+            self._home_rows = {name: len(at.homes) for name, at in tables.items()}
+            self._device: Dict[str, List[np.ndarray]] = {
+                name: [self._copy(number, index, len(tables[name].device[0]))
+                       for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
+        except BaseException:
+            end_quietly(self.close, "a save")
+            raise
+
+    def tables(self) -> Dict[str, TableState]:
+        """Their state then, by name; once, and not to be used after ``close``. Any thread."""
+        return {name: self._table(name, number) for name, number in self._numbers.items()}
+
+    def close(self) -> None:
+        """Let training change what it wants without a trace."""
+        native.call("asc_save_end", self._save)
+
+    def __enter__(self) -> "FrozenTables":
+        return self
+
+    def __exit__(self, kind: Optional[type], *reason: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            end_quietly(self.close, "a save")
+
+    def _copy(self, table: int, index: int, rows: int) -> np.ndarray:
+        data, width = _FLOATS(), ctypes.c_int64()
+        native.call("asc_save_device", self._save, table, index, ctypes.byref(data), ctypes.byref(width))
+        return np.ctypeslib.as_array(data, (rows, width.value))
+
+    def _table(self, name: str, number: int) -> TableState:
+        header = self._headers[name]
+        entries = _array(int(header["entries_used"]), structs.ENTRY)
+        native.call("asc_save_entries", self._save, number, entries.ctypes.data, len(entries))
+        homes = _HomeRows(self._save, number, self._home_rows[name], int(header["row_floats"]))
+        state = TableState(header, entries, homes, self._device[name])
+        if len(homes):
+            homes.want(_only_at_home(state))
+        return state
+
+
+def _only_at_home(state: TableState) -> np.ndarray:
+    """int32[n]: home rows that hold the newest of a key; those of keys on the device are older than there."""
+    found, n = _array(len(state.entries), np.dtype(np.int32)), 0
+    for entries in entry_blocks(state):
+        homes = entries["home"][(entries["state"] == TRAINED) & (entries["slot"] < 0) & (entries["home"] >= 0)]
+        found[n:n + len(homes)] = homes
+        n += len(homes)
+    return found[:n]
+
+
+def _array(count: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros for each key of a table, whose memory is given back with them.
+
+    What malloc has freed may stay with one of its arenas, and the thread of each save gets another of these.
+    """
+    memory = mmap.mmap(-1, max(1, count * dtype.itemsize), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(memory, dtype, count)
+
+
+class _HomeRows:
+    """Home rows as they were, to be read as float32[rows, row floats] is, each row once; always copies."""
+
+    def __init__(self, save: int, table: int, rows: int, floats: int) -> None:
+        self._save, self._table, self._rows, self._floats = save, table, rows, floats
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def want(self, homes: np.ndarray) -> None:
+        """Say which will be read."""
+        wanted = np.ascontiguousarray(homes, np.int32)
+        native.call("asc_save_want", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted))
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        return self.take(np.arange(rows.start, rows.stop), axis=0)
+
+    def take(self, homes: np.ndarray, axis: int) -> np.ndarray:
+        """float32[n, row floats]: these rows, int32[n]; ``axis`` is 0."""
+        wanted = np.ascontiguousarray(homes, np.int32)
+        rows = np.empty((len(wanted), self._floats), np.float32)
+        native.call("asc_save_rows", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted),
+                    rows.ctypes.data_as(_FLOATS))
+        return rows
+
+
+_INTS, _FLOATS = ctypes.POINTER(ctypes.c_int32), ctypes.POINTER(ctypes.c_float)

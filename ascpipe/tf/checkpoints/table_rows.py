@@ -1,0 +1,119 @@
+"""The trained state of a table as blocks of keys and rows: read for a checkpoint, and written from one."""
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ascpipe.checkpoint.contents import KeyBlock, PartedBlock, columns
+from ascpipe.layout.words import TRAINED
+from ascpipe.tf.running.hold_between_steps import TableState
+
+BLOCK_ENTRIES = 1 << 14  #: so many that what is read of a block is still in the processor's cache when it is written
+
+
+Which = Callable[[np.ndarray], np.ndarray]  #: ENTRY[n] -> bool[n]: which of these entries are meant
+
+
+def trained(entries: np.ndarray) -> np.ndarray:
+    """bool[n]: which entries have trained state."""
+    return entries["state"] == TRAINED
+
+
+def count(state: TableState, which: Which = trained) -> Tuple[int, int]:
+    """(keys that have a row, keys that are only counted)."""
+    rows = candidates = 0
+    for entries in entry_blocks(state):
+        meant = which(entries)
+        with_row = int(np.count_nonzero(meant & _has_row(entries)))
+        rows += with_row
+        candidates += int(np.count_nonzero(meant)) - with_row
+    return rows, candidates
+
+
+def blocks(state: TableState, which: Which = trained) -> Iterator[PartedBlock]:
+    """The keys that have a row, in the order of their entries; rows may be those of the table, not copies."""
+    for entries in entry_blocks(state):
+        chosen = entries[which(entries) & _has_row(entries)]
+        if len(chosen):
+            yield PartedBlock(chosen["key"], _read_rows(state, chosen), chosen["count"], chosen["timestamp"])
+
+
+def candidates(state: TableState, which: Which = trained) -> Iterator[KeyBlock]:
+    """The keys that are only counted."""
+    for entries in entry_blocks(state):
+        chosen = entries[which(entries) & ~_has_row(entries)]
+        if len(chosen):
+            yield KeyBlock(chosen["key"], chosen["count"], chosen["timestamp"])
+
+
+def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken: Sequence[Tuple[int, int, int]],
+               fresh: Sequence[Tuple[int, int, float]] = ()) -> None:
+    """Write rows ``start`` and following of a table that is being loaded.
+
+    Args:
+        parts: float32[n, width] each; the rows one part beside the other.
+        taken: (column in these rows, column in a row, width) of what is taken over of each row.
+        fresh: (column in a row, width, value) of what begins anew.
+    """
+    n = len(parts[0])
+    rows = (state.homes,) if len(state.homes) else state.device
+    for source, column, width in taken:
+        there, part = columns(rows, column, width)[start:start + n], columns(parts, source, width)
+        if not np.may_share_memory(there, part):  # else it was read to its place
+            there[:] = part
+    for column, width, value in fresh:
+        columns(rows, column, width)[start:start + n] = value
+
+
+def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start: int, n: int,
+                widths: Sequence[int]) -> List[Optional[np.ndarray]]:
+    """Where ``write_rows`` would copy each part to; None where that is not one piece of memory.
+
+    Args:
+        taken: as that of ``write_rows``.
+        start: of the first row.
+        n: how many rows there are.
+        widths: of the parts.
+    """
+    targets: List[Optional[np.ndarray]] = []
+    source = 0
+    for width in widths:
+        column = next((column for found, column, taken_width in taken if (found, taken_width) == (source, width)), None)
+        target = None if column is None or len(state.homes) else columns(state.device, column, width)[start:start + n]
+        targets.append(target if target is not None and target.flags.c_contiguous else None)
+        source += width
+    return targets
+
+
+def entry_blocks(state: TableState) -> Iterator[np.ndarray]:
+    """ENTRY[n]: the entries that were ever used, block by block."""
+    used = int(state.header["entries_used"])
+    for start in range(0, used, BLOCK_ENTRIES):
+        yield state.entries[start:min(start + BLOCK_ENTRIES, used)]
+
+
+def _has_row(entries: np.ndarray) -> np.ndarray:
+    return (entries["slot"] >= 0) | (entries["home"] >= 0)
+
+
+def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]:
+    """The parts of rows: a row that is on the device is newer there than at home."""
+    slots, homes = entries["slot"], entries["home"]
+    if not len(state.homes):
+        return tuple(_at(array, slots) for array in state.device)
+    on_device = np.flatnonzero(slots >= 0)
+    if not len(on_device):
+        return (_at(state.homes, homes),)
+    rows = state.homes.take(homes, axis=0)
+    column = 0
+    for array in state.device:
+        rows[on_device, column:column + array.shape[1]] = array.take(slots[on_device], axis=0)
+        column += array.shape[1]
+    return (rows,)
+
+
+def _at(array: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Some rows of an array: itself where they lie one after the other, as those of new keys do, else copies."""
+    first, n = int(places[0]), len(places)
+    if int(places[-1]) - first == n - 1 and (np.diff(places) == 1).all():
+        return array[first:first + n]
+    return array.take(places, axis=0)

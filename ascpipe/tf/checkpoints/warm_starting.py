@@ -1,0 +1,200 @@
+"""Warm start: dense variables and tables begin as they are in checkpoints of another training (docs/warm_start.md).
+
+``warm_start`` is for programs that name it; ``install`` gives it to every Estimator of the process.
+"""
+import functools
+import logging
+import os
+import re
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import tensorflow as tf
+from tensorflow.python.training import checkpoint_management, warm_starting_util
+
+from ascpipe.checkpoint.errors import NoCheckpointError
+from ascpipe.checkpoint.tree import open_tree
+from ascpipe.tf.checkpoints.restoring import Source, load_tables
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.optimizer_slots import names_of_variables
+from ascpipe.tf.running.configuration import Configuration
+
+_log = logging.getLogger(__name__)
+
+#: Loads tables in a session whose variables are initialised; rows by the name of the table.
+Load = Callable[[tf.compat.v1.Session], Dict[str, int]]
+
+_Scaffold = tf.compat.v1.train.Scaffold
+#: TensorFlow's own, before ``install``.
+_plain_warm_start, _plain_init_fn = warm_starting_util.warm_start, _Scaffold.init_fn
+
+
+class _Settings(NamedTuple):
+    """Those of one path, as ``tf.train.warm_start`` takes them."""
+
+    path: Any
+    wanted: Any
+    vocabularies: Any
+    previous_names: Any
+
+
+def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var_name_to_vocab_info: Any = None,
+               var_name_to_prev_var_name: Any = None, *, allow_unverified: bool = False) -> Load:
+    """Let the default graph begin as checkpoints of another training are. Call it as ``tf.train.warm_start``.
+
+    Dense variables begin so by their initializers. Tables do by what is returned, to be called between the
+    initializers and the first batch, with the session; best by ``Scaffold(init_fn=lambda _, session: load(session))``,
+    which is not called where training goes on from a checkpoint of its own.
+
+    Args:
+        ckpt_to_initialize_from: a checkpoint, ``dir/base-step``; or a directory, for the newest that its
+            ``checkpoint`` file names; or a list of these: the later overrides the earlier, variable by variable and
+            table by table. Then each other argument is a list of as many, or None, but for ``vars_to_warm_start``.
+        vars_to_warm_start: what begins so: a regular expression that names of trainable variables and of tables
+            begin with; or a list of names of tables, and of regular expressions for all variables; or a list of
+            variables, those of tables included; None: only variables with a ``VocabInfo``.
+        var_name_to_vocab_info: as TensorFlow has it; tables need none.
+        var_name_to_prev_var_name: names of variables and tables in this graph -> their names in the checkpoint.
+        allow_unverified: also a checkpoint without our manifest, such as Rec SDK's.
+
+    Returns:
+        Replaces the tables. Raises ``RuntimeError`` before ``start_asc_pipeline``, ``CheckpointError`` where a
+        checkpoint is damaged, unverified or not of such tables, ``tf.errors.OpError`` as ``Saver.restore``.
+
+    Raises:
+        ValueError: lists of different lengths; a name in a dictionary that is not warm-started.
+        FileNotFoundError: there is no such checkpoint.
+    """
+    state = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph())
+    sources: Dict[str, Source] = {}
+    for settings in _by_path(ckpt_to_initialize_from, vars_to_warm_start, var_name_to_vocab_info,
+                             var_name_to_prev_var_name):
+        prefix = _checkpoint(settings.path)
+        tables, dense = _selected(state, settings.wanted)
+        previous_names = dict(settings.previous_names or {})
+        sources.update({name: Source(prefix, previous_names.pop(name, name)) for name in tables})
+        if dense != [] or settings.vocabularies or previous_names:
+            _plain_warm_start(prefix, dense, settings.vocabularies, previous_names)
+    if not sources:
+        _log.warning("warm start from %s: it begins no table; this graph has %s", ckpt_to_initialize_from,
+                     ", ".join(state.tables) or "none")
+    return functools.partial(_load, state, sources, allow_unverified)
+
+
+def install() -> None:
+    """Let Estimators warm-start the tables of their graphs, too. May be called twice."""
+    warm_starting_util.warm_start = _warm_start_of_estimator
+    _Scaffold.init_fn = property(_init_fn)
+
+
+def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
+    """In the place of TensorFlow's: the tables are loaded when a scaffold of the graph initialises a session."""
+    graph = tf.compat.v1.get_default_graph()
+    if not Configuration.is_initialised() or not Configuration.get_instance().of_graph(graph).tables:
+        _plain_warm_start(*settings, **named_settings)
+        return
+    Configuration.get_instance().of_graph(graph).warm_starts.append(warm_start(*settings, **named_settings))
+
+
+def _init_fn(scaffold: tf.compat.v1.train.Scaffold) -> Optional[Callable[[tf.compat.v1.Session], Any]]:
+    """What a session's creator calls where it restores no checkpoint: the program's, then the loads of tables."""
+    plain = _plain_init_fn.fget(scaffold)
+    if not Configuration.is_initialised():
+        return plain
+    loads = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph()).warm_starts
+    if not loads:
+        return plain
+
+    def initialise(session: tf.compat.v1.Session) -> None:
+        if plain is not None:
+            plain(session)
+        for load in loads:
+            load(session)
+
+    return initialise
+
+
+def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
+    """The settings of each path. Raises ``ValueError`` where they do not go together."""
+    if not isinstance(paths, (list, tuple)):
+        for name, value in zip(_PER_PATH[1:], others[1:]):
+            if isinstance(value, (list, tuple)):
+                raise ValueError("{} is a list, and ckpt_to_initialize_from is one path, {!r}".format(name, paths))
+        yield _Settings(paths, *others)
+        return
+    if not paths:
+        raise ValueError("ckpt_to_initialize_from: length is less than 1")
+    lists = []
+    for name, value in zip(_PER_PATH, others):
+        if not value and not isinstance(value, (list, tuple)) and name != _PER_PATH[0]:
+            value = [None] * len(paths)  # WarmStartSettings makes {} of None
+        if not isinstance(value, (list, tuple)) or len(value) != len(paths):
+            raise ValueError("{} must be a list of {}, one for each path of ckpt_to_initialize_from, not {!r}".format(
+                name, len(paths), value))
+        lists.append(value)
+    for each in zip(paths, *lists):
+        yield _Settings(*each)
+
+
+_PER_PATH = ("vars_to_warm_start", "var_name_to_vocab_info", "var_name_to_prev_var_name")
+
+
+def _checkpoint(path: Any) -> str:
+    """``dir/base-step`` of a checkpoint, or of the newest in a directory."""
+    path = os.fsdecode(path)
+    prefix = checkpoint_management.latest_checkpoint(path) if os.path.isdir(path) else path
+    if prefix is None:
+        raise NoCheckpointError(os.path.join(path, "checkpoint"))
+    if not checkpoint_management.checkpoint_exists_internal(prefix):
+        try:
+            open_tree(prefix).close()  # one of tables alone
+        except NoCheckpointError as error:
+            raise NoCheckpointError(prefix) from error
+    return prefix
+
+
+def _selected(state: GraphState, wanted: Any) -> Tuple[List[str], Any]:
+    """Names of the tables that ``wanted`` names, and what remains of it for TensorFlow; ``[]``: nothing."""
+    if isinstance(wanted, str):
+        return [name for name, table in state.tables.items() if table.is_save and re.match(wanted, name)], wanted
+    if not isinstance(wanted, list):
+        return [], wanted
+    by_variable = {table.variable.op.name: name for name, table in state.tables.items()}
+    theirs = names_of_variables(state.tables.values())
+    tables: List[str] = []
+    dense: List[Any] = []
+    for item in wanted:
+        name = by_variable.get(_op_name(item), item)
+        if isinstance(name, str) and name in state.tables:
+            tables.append(name)
+        else:
+            dense.extend(_variables_in_scope(item) if isinstance(item, str) else [item])
+    return tables, list({id(item): item for item in dense if _op_name(item) not in theirs}.values())
+
+
+def _variables_in_scope(scope: str) -> List[tf.Variable]:
+    """As TensorFlow finds them for a regular expression in a list."""
+    found = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
+    if not found:
+        _log.warning("vars_to_warm_start: %r is no table and begins no variable's name", scope)
+    return found
+
+
+def _op_name(item: Any) -> Optional[str]:
+    """Of a variable; None of other things."""
+    return item.op.name if isinstance(item, tf.Variable) else None
+
+
+def _load(state: GraphState, sources: Dict[str, Source], allow_unverified: bool,
+          session: tf.compat.v1.Session) -> Dict[str, int]:
+    if not sources:
+        return {}
+    Configuration.get_instance().deferred.start(session.graph)
+    if not state.started:
+        raise RuntimeError("tables are warm-started once their pipeline runs: call start_asc_pipeline() in model_fn, "
+                           "or in begin() of a hook")
+    rows = load_tables(state, Configuration.get_instance().running_pipeline(), sources,
+                       functools.partial(state.attach, session), allow_unverified=allow_unverified)
+    for name, count in rows.items():
+        _log.info("table %r begins with %d rows: those of %r in %s", name, count, sources[name].name,
+                  sources[name].prefix)
+    return rows

@@ -1,0 +1,159 @@
+"""The structure of a batch: find a feature's tensor in it, and add one more tensor to it."""
+import copy
+import logging
+from typing import Any, Iterator, List, Mapping, Optional, Set, Tuple, Union
+
+import tensorflow as tf
+
+from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.ids import are_ids
+
+_log = logging.getLogger(__name__)
+
+TICKET_SUFFIX = "_read_emb_key"
+
+#: Pairs of keys, both in a batch, of which a feature takes the first.
+_warned: Set[Tuple[Union[str, int], ...]] = set()
+
+#: What ids may be.
+Ids = Union[tf.Tensor, tf.SparseTensor, tf.RaggedTensor]
+
+
+def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
+    """The ids of a feature: a tensor, a SparseTensor or a RaggedTensor.
+
+    A text key is looked for in the dict, or in each dict of a nested batch; a number is a place in a list
+    or tuple, for a pair (features, labels) whose features are a list or tuple a place among the features.
+
+    Returns:
+        The ids, or None when no dict of the batch has the key.
+
+    Raises:
+        ValueError: a place beyond the end; a number for a dict, or a text for a batch without a dict.
+        TypeError: what stands there is no tensor of integers.
+        KeyError: there is no timestamp.
+    """
+    key = key_of(batch, spec)
+    if key is not None:
+        found = _by_place(batch, key, spec) if isinstance(key, int) else _by_name(batch, key, spec)
+        return _require_ids(found, key, spec)
+    if spec.is_timestamp:
+        raise KeyError("timestamp FeatureSpec {!r}: the batch has no key {!r}".format(spec.name, spec.index_key))
+    return None
+
+
+def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
+    """What a batch has the ids of a feature under: its ``index_key``, else its name, else the name of its table.
+
+    A batch that has both names is warned of once: Rec SDK's documents mean the table's.
+
+    Returns:
+        The key of a dict, or the place; None: the batch has none of them.
+
+    Raises:
+        ValueError: a text for a batch without a dict.
+    """
+    if isinstance(spec.index_key, int):
+        return spec.index_key
+    there = [key for key in spec.index_keys if _by_name(batch, key, spec) is not None]
+    if len(set(there)) > 1 and tuple(there) not in _warned:
+        _warned.add(tuple(there))
+        _log.warning("FeatureSpec %r takes the ids %r of the batch; it also has %r, as the table is called. "
+                     "Give index_key=%r, or the other", spec.name, there[0], there[1], there[0])
+    return there[0] if there else None
+
+
+def values_of(ids: Ids) -> tf.Tensor:
+    """The ids alone, without the places they stand at."""
+    if isinstance(ids, tf.SparseTensor):
+        return ids.values
+    return ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
+
+
+def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
+    """The same batch with one more tensor, which keeps TensorFlow from pruning the op that takes the ids.
+
+    A dict gets the entry ``<last sorted key>_read_emb_key``; a single tensor becomes a pair; a pair gets it in
+    its first element, since that is what a model function is given; other tuples and lists get it at the end.
+    """
+    if isinstance(batch, Mapping):
+        if not batch:
+            raise ValueError("the batch is an empty dict")
+        extended = copy.copy(batch)
+        extended[sorted(batch, key=str)[-1] + TICKET_SUFFIX] = ticket  # type: ignore
+        return extended
+    if not isinstance(batch, (list, tuple)):
+        return batch, ticket
+    if len(batch) == 2:
+        return _rebuilt(batch, [add_ticket(batch[0], ticket), batch[1]])
+    if isinstance(batch, list):
+        return batch + [ticket]
+    return (*batch, ticket)
+
+
+def tensors_of(batch: Any) -> List[tf.Tensor]:
+    """Every tensor of a nested batch, dicts in the order of their keys."""
+    return [element for element in tf.nest.flatten(batch, expand_composites=True) if isinstance(element, tf.Tensor)]
+
+
+def describe(batch: Any) -> str:
+    """What a batch is, for error texts."""
+    if isinstance(batch, Mapping):
+        return "a dict with the keys {}".format(", ".join(sorted(map(repr, batch))))
+    if isinstance(batch, (list, tuple)):
+        return "a {} of {}".format(type(batch).__name__, len(batch))
+    return "one {}".format(type(batch).__name__)
+
+
+def _by_place(batch: Any, place: int, spec: FeatureSpec) -> Any:
+    if isinstance(batch, Mapping):
+        raise ValueError("FeatureSpec {!r}: index_key {} is a place, the batch is {}; give the key of the dict".format(
+            spec.name, place, describe(batch)))
+    if not isinstance(batch, (list, tuple)):
+        elements: Any = (batch,)
+    elif len(batch) == 2 and isinstance(batch[0], (list, tuple)):
+        elements = batch[0]
+    else:
+        elements = batch
+    if place >= len(elements):
+        raise ValueError("FeatureSpec {!r}: index_key {} is beyond the end of {}".format(
+            spec.name, place, describe(elements)))
+    return elements[place]
+
+
+def _by_name(batch: Any, name: Union[str, int], spec: FeatureSpec) -> Any:
+    dicts = list(_dicts(batch))
+    if not dicts:
+        raise ValueError("FeatureSpec {!r}: index_key {!r} is the key of a dict, the batch is {}; give a place, "
+                         "index_key=0 for instance".format(spec.name, name, describe(batch)))
+    for candidate in dicts:
+        if name in candidate:
+            return candidate[name]
+    return None
+
+
+def _dicts(batch: Any) -> Iterator[Mapping[Any, Any]]:
+    if isinstance(batch, Mapping):
+        yield batch
+        for key in sorted(batch, key=str):
+            yield from _dicts(batch[key])
+    elif isinstance(batch, (list, tuple)):
+        for element in batch:
+            yield from _dicts(element)
+
+
+def _require_ids(found: Any, key: Union[str, int], spec: FeatureSpec) -> Ids:
+    if not isinstance(found, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)):
+        raise TypeError("FeatureSpec {!r}: {!r} of the batch is {}, expected a Tensor, SparseTensor or RaggedTensor of "
+                        "ids".format(spec.name, key, type(found).__name__))
+    if not are_ids(found.dtype):
+        raise TypeError("FeatureSpec {!r}: {!r} of the batch has dtype {}, ids are integers".format(
+            spec.name, key, found.dtype.name))
+    return found
+
+
+def _rebuilt(batch: Any, elements: List[Any]) -> Any:
+    """A list, tuple or named tuple like ``batch`` with other elements."""
+    if hasattr(batch, "_fields"):
+        return type(batch)(*elements)
+    return type(batch)(elements)

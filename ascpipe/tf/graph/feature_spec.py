@@ -1,0 +1,104 @@
+"""A sparse feature of the batches: where its ids are, and which table they look into."""
+import itertools
+import re
+from typing import Any, ClassVar, Iterator, Optional, Tuple, Union
+
+from ascpipe.tf.graph.thresholds import Thresholds, thresholds
+from ascpipe.tf.validation import AnyOf, Integer, Text, boolean, checked
+
+TABLE_NAME_PATTERN = re.compile(r"^[0-9A-Za-z_.]+$")
+
+
+def clean_table_name(name: str) -> str:
+    """A table's name as it is known everywhere: without the characters that a variable's name cannot have."""
+    cleaned = re.sub(r"\W", "", name, flags=re.ASCII)
+    if not cleaned:
+        raise ValueError("table name {!r} has no letter, digit or underscore".format(name))
+    return cleaned
+
+
+class FeatureSpec:
+    """One feature: a tensor of ids in each batch.
+
+    Args:
+        name: str of 1 to 255 characters.
+        table_name: str of 1 to 255 characters, the table it looks into; else ``name``.
+        index_key: str: key of a dict batch, or int in [0, 255]: place in a list or tuple batch; else ``name``, or the
+            table's name where the batch has no such key.
+        access_threshold: int in [-1, 2147483647]: occurrences before a key gets a row; 0: on, every key gets one;
+            -1 or None: off.
+        eviction_threshold: int in [-1, 2147483647]: age at which an eviction drops a key that was not used since,
+            in the unit of the timestamps; needs a timestamp feature in training; -1 or None: off.
+        is_timestamp: True: this feature is the time of the batch, a scalar above 0, and no ids.
+        batch_size: int in [1, 2147483647].
+        faae_coefficient: int in [1, 2147483647]: how much an occurrence counts.
+        feat_count: accepted, without effect.
+
+    Attributes:
+        name: as given, and a number that makes it unique in the process.
+        feat_cnt, split: ids per example, and per batch; None until a batch of known shape was seen, and only
+            with static shapes.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range.
+    """
+
+    _numbers: ClassVar[Iterator[int]] = itertools.count()
+
+    @checked(name=Text(1, 255), table_name=Text(1, 255, optional=True),
+             index_key=AnyOf(Text(1, 255), Integer(0, 255), optional=True),
+             access_threshold=Integer(-1, optional=True), eviction_threshold=Integer(-1, optional=True),
+             is_timestamp=boolean(optional=True), batch_size=Integer(1, optional=True), faae_coefficient=Integer(1))
+    def __init__(self, name: str, table_name: Optional[str] = None, index_key: Union[str, int, None] = None,
+                 access_threshold: Optional[int] = None, eviction_threshold: Optional[int] = None,
+                 is_timestamp: Optional[bool] = None, batch_size: Optional[int] = None, faae_coefficient: int = 1,
+                 feat_count: Optional[int] = None) -> None:
+        self.name = "{}_{}".format(name, next(FeatureSpec._numbers))
+        self.table_name = clean_table_name(name if table_name is None else table_name)
+        self.access_threshold = access_threshold
+        self.eviction_threshold = eviction_threshold
+        self.is_timestamp = is_timestamp
+        self.batch_size = batch_size
+        self.faae_coefficient = faae_coefficient
+        self.feat_cnt: Optional[int] = None
+        self.split: Optional[int] = None
+        self.index_key: Union[str, int] = name if index_key is None else index_key
+        #: in the order in which a batch is asked for them
+        self.index_keys: Tuple[Union[str, int], ...] = (
+            (name, name if table_name is None else table_name) if index_key is None else (index_key,))
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """What the feature says of its table."""
+        return thresholds(self.access_threshold, self.eviction_threshold, self.faae_coefficient)
+
+    def set_static_shape(self, ids: Any) -> None:
+        """Note the shape of the ids in static mode.
+
+        Raises:
+            ValueError: the ids are a scalar or of unknown rank, or have another shape than before.
+        """
+        rank = ids.shape.rank
+        if rank is None or rank < 1:
+            raise ValueError("FeatureSpec {!r}: static shapes (use_dynamic=False) need ids with at least one "
+                             "dimension, this tensor has the shape {}".format(self.name, ids.shape))
+        if not ids.shape.is_fully_defined():
+            return
+        batch_size, feat_cnt = ids.shape[0].value, ids.shape[1:].num_elements()
+        seen = (self.batch_size, self.feat_cnt)
+        if None not in seen and seen != (batch_size, feat_cnt):
+            raise ValueError("FeatureSpec {!r}: ids of shape {} after a batch of {} with {} ids each; static shapes "
+                             "(use_dynamic=False) cannot change".format(self.name, ids.shape, *seen))
+        self.batch_size, self.feat_cnt, self.split = batch_size, feat_cnt, batch_size * feat_cnt
+
+    def require_timestamp(self, tensor: Any) -> None:
+        """Check a tensor that stands where this spec says: only a timestamp feature is a scalar."""
+        if self.is_timestamp is False:
+            raise ValueError("FeatureSpec {!r}: is_timestamp=False says nothing; leave it out".format(self.name))
+        if self.is_timestamp and tensor.shape.rank != 0:
+            raise ValueError("FeatureSpec {!r}: the timestamp of a batch is a scalar, this tensor has the shape {}"
+                             .format(self.name, tensor.shape))
+
+    def __repr__(self) -> str:
+        return "FeatureSpec({!r}, table_name={!r}, index_key={!r})".format(
+            self.name, self.table_name, self.index_key)

@@ -1,0 +1,240 @@
+"""What ascpipe knows of one graph: its tables, streams and lookups.
+
+TensorFlow programs build several graphs in a process (an Estimator one per mode), so nothing of this
+is kept per process; ``Configuration.of_graph`` holds one ``GraphState`` per graph.
+"""
+import collections
+import dataclasses
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import tensorflow as tf
+from tensorflow.python.framework import func_graph
+from tensorflow.python.framework import function as legacy_function
+
+from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf.graph.dataset_graph import DatasetGraph
+from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.tensor_requests import Requests
+from ascpipe.tf.graph.thresholds import TableThresholds
+
+if TYPE_CHECKING:
+    from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
+    from ascpipe.tf.graph.table_lookup import TableLookup
+    from ascpipe.tf.program.create_table import Table
+    from ascpipe.tf.serving.served_tables import ServedTables
+
+LIVE = 0  #: in the place of an instance's number: the live tables
+
+CHANNEL_NAMES = {TRAIN: "training", EVAL: "evaluation"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One input of a stream's AscSubmit.
+
+    Attributes:
+        spec: the feature, as the program declared it.
+        shape: static shape of its ids; of the values where they are sparse.
+        sparse: whether the batches hold a SparseTensor or RaggedTensor.
+    """
+
+    spec: FeatureSpec
+    shape: tf.TensorShape
+    sparse: bool = False
+
+
+@dataclasses.dataclass
+class HomeSlots:
+    """What an optimizer keeps beside each row of an expansion table.
+
+    Attributes:
+        owner: the optimizer.
+        initial: by name of the optimizer slot, in their order in a home row, what each element begins with. Each is
+            as wide as the embedding.
+    """
+
+    owner: tf.compat.v1.train.Optimizer
+    initial: Dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Attachment:
+    """How a session gets at the tables.
+
+    Attributes:
+        op: lets the variables of the session that runs it lie over the tables.
+        instance: int64 scalar to feed to it: the read-only instance whose rows its evaluations then read, or ``LIVE``.
+        is_live: bool scalar: whether the session reads no such instance.
+    """
+
+    op: tf.Operation
+    instance: tf.Tensor
+    is_live: tf.Tensor
+
+
+@dataclasses.dataclass
+class Stream:
+    """One insert function in one graph.
+
+    Attributes:
+        number: of the stream, unlike that of any other since ``init``; an attribute of its ops.
+        channel: TRAIN or EVAL.
+        features: inputs of its AscSubmit, in their order: by table, then by name.
+        timestamp: the feature that says when a batch was made, if there is one.
+    """
+
+    number: int
+    channel: int
+    features: List[Feature] = dataclasses.field(default_factory=list)
+    timestamp: Optional[FeatureSpec] = None
+
+    def table_names(self) -> List[str]:
+        """Tables of the stream, in the order of their parts in a frame."""
+        return sorted({feature.spec.table_name for feature in self.features})
+
+    def features_of(self, table_name: str) -> List[Feature]:
+        """The features that look into a table, in the order of the lookups' restore indexes."""
+        return [feature for feature in self.features if feature.spec.table_name == table_name]
+
+
+class GraphState:
+    """Tables, streams and lookups of one graph.
+
+    Args:
+        graph: the graph.
+        stream_numbers: gives the numbers of its streams.
+
+    Attributes:
+        datasets: where tickets come out of its iterators.
+        tables: by name, in order of creation.
+        lookups: per (table name, channel), what was looked up.
+        requests: lookups of tensors, which need graph modification.
+        thresholds: admission and eviction of its tables.
+        evict_op: evicts from its tables, once it was made.
+        slots: by name of the table, what optimizers keep beside its rows; known once the pipeline is started.
+        attachment: lets the variables of a session lie over the tables; made when the pipeline is started.
+        home_slots: by name of the table, what an optimizer keeps beside rows that are used at home.
+        optimizer_counts: how many optimizers of a name there are.
+        warm_starts: what to call with a session that was initialised and not restored.
+        marked: whether ``start_asc_pipeline`` was called; there are no further tables then.
+        started: whether the pipeline has started, and this graph is complete.
+        served: of a graph that is made to be exported, the tables that it looks up in files; else None.
+    """
+
+    def __init__(self, graph: tf.Graph, stream_numbers: Iterator[int]) -> None:
+        self._graph = graph
+        self.datasets = DatasetGraph(graph)
+        self.tables: Dict[str, Table] = {}
+        self.lookups: Dict[Tuple[str, int], TableLookup] = {}
+        self.requests = Requests()
+        self.thresholds = TableThresholds()
+        self.evict_op: Optional[tf.Operation] = None
+        self.slots: Dict[str, List[OptimizerSlot]] = {}
+        self.attachment: Optional[Attachment] = None
+        self.home_slots: Dict[str, HomeSlots] = {}
+        self.optimizer_counts: Dict[str, int] = collections.Counter()
+        self.warm_starts: List[Callable[[tf.compat.v1.Session], Any]] = []
+        self.marked = False
+        self.started = False
+        self.served: Optional[ServedTables] = None
+        self._stream_numbers = stream_numbers
+        self._streams: Dict[Any, Stream] = {}
+
+    @property
+    def trains(self) -> bool:
+        """Whether there are training lookups; else the graph only reads its tables."""
+        return any(channel == TRAIN for _, channel in self.lookups)
+
+    def attach(self, session: tf.compat.v1.Session, instance: int = LIVE) -> None:
+        """Let the variables of a session lie over the tables.
+
+        Args:
+            instance: whose rows its evaluations read from now on, of ``instances.instance_of``.
+        """
+        attachment = self._attachment()
+        session.run(attachment.op, {attachment.instance: instance})
+
+    def is_live(self, session: tf.compat.v1.Session) -> bool:
+        """Whether the evaluations of a session read the live tables."""
+        return bool(session.run(self._attachment().is_live))
+
+    def _attachment(self) -> Attachment:
+        if self.attachment is None:
+            raise RuntimeError("the pipeline of this graph was not started: call start_asc_pipeline() before")
+        return self.attachment
+
+    def forget_datasets(self) -> None:
+        """Look at the datasets again, as iterators have got others."""
+        self.datasets = DatasetGraph(self._graph)
+
+    def streams(self) -> List[Stream]:
+        """All streams, by number."""
+        return list(self._streams.values())
+
+    def enter_stream(self, insert_function: Any, channel: int, features: List[Feature],
+                     timestamp: Optional[FeatureSpec] = None) -> Stream:
+        """The stream of an insert function that is being traced into this graph."""
+        if self.started and insert_function not in self._streams:
+            raise RuntimeError("the pipeline was started: datasets are mapped with their insert functions before it")
+        if insert_function not in self._streams:
+            self._streams[insert_function] = Stream(next(self._stream_numbers), channel)
+        stream = self._streams[insert_function]
+        if not stream.features:
+            stream.features = features
+        elif [feature.spec for feature in stream.features] != [feature.spec for feature in features]:
+            raise ValueError("one insert function was mapped over two datasets with different features: {} and {}. "
+                             "Make one with get_asc_insert_func() for each".format(
+                                 _names(stream.features), _names(features)))
+        else:
+            stream.features = [Feature(old.spec, _common_shape(old.shape, new.shape), old.sparse or new.sparse)
+                               for old, new in zip(stream.features, features)]
+        stream.timestamp = timestamp
+        self._require_one_timestamp(channel)
+        for feature in features:
+            self.thresholds.note(feature.spec.table_name, feature.spec.thresholds,
+                                 "feature {!r}".format(feature.spec.name))
+        return stream
+
+    def stream_of(self, spec: FeatureSpec, channel: int) -> Stream:
+        """The stream that carries a feature. Raises ``ValueError`` when there is none, or more than one."""
+        found = [stream for stream in self.streams() if stream.channel == channel
+                 and any(feature.spec is spec for feature in stream.features)]
+        if len(found) == 1:
+            return found[0]
+        name = CHANNEL_NAMES[channel]
+        if found:
+            raise ValueError("FeatureSpec {!r} is carried by {} insert functions of the {} channel; use it in one"
+                             .format(spec.name, len(found), name))
+        raise ValueError(
+            "FeatureSpec {!r} (index_key {!r}) reaches no {} lookup: map get_asc_insert_func(tgt_key_specs=[...], "
+            "is_training={}) with this spec over the dataset, whose batches hold that key, before sparse_lookup"
+            .format(spec.name, spec.index_key, name, channel == TRAIN))
+
+    def _require_one_timestamp(self, channel: int) -> None:
+        stamps = [stream.timestamp.name for stream in self.streams()
+                  if stream.channel == channel and stream.timestamp is not None]
+        if len(stamps) > 1:
+            raise OSError("several timestamp features of the {} channel: {}; there may be one".format(
+                CHANNEL_NAMES[channel], ", ".join(stamps)))
+
+
+def outermost_graph(graph: tf.Graph) -> tf.Graph:
+    """The graph that a function under construction (of ``dataset.map``, for instance) belongs to."""
+    while True:
+        if isinstance(graph, func_graph.FuncGraph):
+            outer: Optional[tf.Graph] = graph.outer_graph
+        elif isinstance(graph, legacy_function._FuncGraph):
+            outer = graph._outer_graph
+        else:
+            return graph
+        if outer is None:
+            return graph
+        graph = outer
+
+
+def _common_shape(first: tf.TensorShape, second: tf.TensorShape) -> tf.TensorShape:
+    return first.most_specific_compatible_shape(second)
+
+
+def _names(features: List[Feature]) -> List[str]:
+    return [feature.spec.name for feature in features]

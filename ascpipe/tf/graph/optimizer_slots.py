@@ -1,0 +1,131 @@
+"""What optimizers keep beside a table's rows, with the value that it begins with for new keys."""
+import re
+from typing import Any, Iterable, List, NamedTuple, Optional, Set
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.ops import variables
+
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.program.create_table import Table
+
+
+class OptimizerSlot(NamedTuple):
+    """State of an optimizer beside a table's rows.
+
+    Attributes:
+        name: its folder in a checkpoint, ``<optimizer>_<state>``.
+        width: floats beside each row.
+        initial: what each element begins with.
+        variable: float[device rows, width], a ref variable; None of an expansion table, where it lies in home rows.
+    """
+
+    name: str
+    width: int
+    initial: float
+    variable: Optional[tf.Variable] = None
+
+
+def optimizer_slots(state: GraphState, table: Table) -> List[OptimizerSlot]:
+    """The optimizer slots of a table, in their order in a home row. Raises as ``slot_variables``."""
+    if not table.shape.expands:
+        return slot_variables(table)
+    if table.table_name not in state.home_slots:
+        return []
+    return [OptimizerSlot(_checkpoint_name(name), table.emb_size, initial)
+            for name, initial in state.home_slots[table.table_name].initial.items()]
+
+
+def names_of_variables(tables: Iterable[Table]) -> Set[str]:
+    """Names of the ops of all variables that hold rows of tables, their slot variables included."""
+    return {variable.op.name for table in tables
+            for variable in (table.variable, *(slot.variable for slot in slot_variables(table)))}
+
+
+def slot_variables(table: Table) -> List[OptimizerSlot]:
+    """The slot variables of a table, of any optimizer, in order of creation.
+
+    An optimizer names them ``<name of the table's variable>/<its own name>``, below the program's variable
+    scope, if any; they have as many rows as the table.
+
+    Raises:
+        ValueError: one whose initial value is not the same known number everywhere, so that rows of new keys
+            could not begin with it; one that is a resource variable.
+    """
+    rows = table.shape.device_rows
+    found = []
+    for variable in _candidates(table.variable.graph):
+        if variable is table.variable or not _named_below(variable.op.name, table.variable.op.name):
+            continue
+        shape = variable.shape
+        if shape.rank != 2 or shape[0].value != rows or variable.dtype.base_dtype != tf.float32:
+            continue
+        if not isinstance(variable, variables.RefVariable):
+            raise ValueError("slot variable {!r} of table {!r} is a resource variable, its rows cannot move with the "
+                             "table's; make the optimizer without resource variables".format(
+                                 variable.name, table.table_name))
+        name = _checkpoint_name(variable.op.name.split("{}/".format(table.variable.op.name), 1)[1])
+        found.append(OptimizerSlot(name, shape[1].value, _initial_value(variable, table), variable))
+    return found
+
+
+#: Names that Rec SDK gives the state of its optimizers in checkpoints, by what the state is called.
+_REC_SDK_NAMES = {
+    "accumulator": "Adagrad_accumulator", "accum": "ftrl_accum", "linear": "ftrl_linear",
+    "momentum": "LazyAdam_momentum", "m": "LazyAdam_momentum",
+    "velocity": "LazyAdam_velocity", "v": "LazyAdam_velocity"}
+
+
+def _checkpoint_name(name: str) -> str:
+    """The folder of an optimizer slot: that of Rec SDK for its optimizers, which does not count them."""
+    return _REC_SDK_NAMES.get(name.rsplit("/", 1)[-1]) or re.sub(r"\W", "_", name)
+
+
+def _candidates(graph: tf.Graph) -> Iterable[tf.Variable]:
+    keys = (tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, tf.compat.v1.GraphKeys.LOCAL_VARIABLES)
+    seen = set()
+    for variable in graph.get_collection(keys[0]) + graph.get_collection(keys[1]):
+        if id(variable) not in seen and not getattr(variable, "trainable", False):
+            seen.add(id(variable))
+            yield variable
+
+
+def _named_below(name: str, parent: str) -> bool:
+    """Whether ``parent`` stands whole among the scopes of ``name``."""
+    return "/{}/".format(parent) in "/" + name
+
+
+def _initial_value(variable: tf.Variable, table: Table) -> float:
+    value = _uniform_value(variable.initial_value)
+    if value is None:
+        raise ValueError("slot variable {!r} of table {!r}: rows of new keys shall begin as its initializer says, "
+                         "which must be one constant (zeros, ones, a constant or Fill), not {}".format(
+                             variable.name, table.table_name, variable.initial_value.op.type))
+    return value
+
+
+def _uniform_value(tensor: tf.Tensor) -> Optional[float]:
+    """The one value of all elements of a tensor, where the graph's structure says so; never computes the tensor."""
+    op = tensor.op
+    if op.type in ("Identity", "Reshape"):
+        return _uniform_value(op.inputs[0])
+    if op.type == "Fill":
+        return _uniform_value(op.inputs[1])
+    if op.type == "ZerosLike":
+        return 0.0
+    if op.type == "OnesLike":
+        return 1.0
+    if op.type == "Const":
+        return _constant(op.get_attr("value"))
+    return None
+
+
+def _constant(proto: Any) -> Optional[float]:
+    """A TensorProto holds one value for all elements, or a value each."""
+    if proto.tensor_content:
+        values = np.frombuffer(proto.tensor_content, np.float32)
+    else:
+        values = np.asarray(proto.float_val, np.float32)
+    if values.size == 0:
+        return 0.0  # no value stands for zeros
+    return float(values[0]) if (values == values[0]).all() else None

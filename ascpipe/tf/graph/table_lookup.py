@@ -1,0 +1,182 @@
+"""All lookups of one table in one channel: ONE op with an output for each feature, and its gradient, one sum per row.
+
+The op is built with the first lookup; which rows it reads comes from a provisional plan op, in whose place
+``start_asc_pipeline`` puts the real one.
+"""
+from typing import Any, Dict, List, Optional, Tuple
+
+import tensorflow as tf
+
+from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf.graph.batch_structure import find_ids
+from ascpipe.tf.graph.default_rows import dense_restore, with_default_row
+from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, Stream
+from ascpipe.tf.program.create_table import Table, outside_scopes
+from ascpipe.tf.running import native
+from ascpipe.tf.running.configuration import Configuration
+
+#: Ops that hand on their first input as it is.
+_PASSING = ("Identity", "StopGradient", "PreventGradient")
+
+
+class TableLookup:
+    """All lookups of one table in one channel of one graph.
+
+    Attributes:
+        table: the table.
+        channel: TRAIN or EVAL.
+        stream: the stream that carries its features.
+        ticket: int64 scalar.
+        specs: its features, in the order of the op's outputs.
+        plan: outputs of the provisional plan op: slots, then a restore index for each feature.
+        restore: what the lookup op reads of them: for sparse ids the index of their dense form, from their first
+            lookup on.
+        default_row: what a key without a row gives.
+        ops: the lookup ops: the one of all features, and one for each default row of an evaluation.
+        joined: by name of a ``lookup_concat`` that reads all features, which of its lookups train which of them.
+        with_gradient: outputs in the order in which they were first looked up with a gradient.
+        calls: how many lookups there were.
+        send_count: largest that was given, with static shapes; else None.
+    """
+
+    def __init__(self, table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> None:
+        self.table = table
+        self.channel = channel
+        self.stream = stream
+        self.ticket = ticket
+        features = stream.features_of(table.table_name)
+        self.specs: List[FeatureSpec] = [feature.spec for feature in features]
+        self.joined: Dict[str, List[Tuple[int, int]]] = {}
+        self.with_gradient: List[int] = []
+        self.calls = 0
+        self.send_count: Optional[int] = None
+        graph = table.variable.graph
+        scope = "ascpipe/{}_{}".format(table.variable.op.name, CHANNEL_NAMES[channel])
+        with outside_scopes(graph), graph.name_scope(scope):
+            slots, restore = native.ops().asc_provisional_plan(
+                ticket=ticket, table=table.shape.number, stream=stream.number, k=len(features))
+            self.plan: List[tf.Tensor] = [slots, *restore]
+            self.restore: List[tf.Tensor] = []
+            self._sparse: List[bool] = [feature.sparse for feature in features]
+            for index, feature in zip(restore, features):
+                index.set_shape(feature.shape)
+                # Of sparse ids neither rank nor places are known before they are looked up.
+                self.restore.append(tf.compat.v1.placeholder_with_default(index, None) if feature.sparse else index)
+            self.ops: List[tf.Operation] = []
+            self._embeddings: List[tf.Tensor] = self._look_up(self.restore, tf.zeros([]))
+
+    def embedding(self, spec: FeatureSpec, default_row: Optional[tf.Tensor], batch: Any) -> tf.Tensor:
+        """Rows of a feature's ids, float of its shape followed by dim; ``batch`` holds them where they are sparse."""
+        place = self.specs.index(spec)
+        graph = self.table.variable.graph
+        scope = "ascpipe/{}_{}_default".format(self.table.variable.op.name, CHANNEL_NAMES[self.channel])
+        with outside_scopes(graph), graph.name_scope(scope):
+            if self._sparse[place]:
+                self._make_dense(place, _sparse_ids(batch, spec))
+            if default_row is None:
+                return self._embeddings[place]
+            if self.channel == TRAIN:
+                return with_default_row(self._embeddings[place], self.plan[0], self.restore[place], default_row)
+            return self._look_up([self.restore[place]], default_row)[0]
+
+    def note_gradient(self, spec: FeatureSpec) -> None:
+        """Remember that a feature's rows shall be trained through this lookup."""
+        place = self.specs.index(spec)
+        if place not in self.with_gradient:
+            self.with_gradient.append(place)
+
+    def take_ticket(self, ticket: tf.Tensor) -> None:
+        """Look up the batches of another ticket from now on."""
+        repoint(self.ticket, ticket)
+        self.ticket = ticket
+
+    def _make_dense(self, place: int, ids: Any) -> None:
+        """Let the lookup op give rows of the dense form of sparse ids."""
+        index = dense_restore(self.plan[1 + place], ids)
+        self.ops[0]._update_input(2 + place, index)
+        self._embeddings[place].set_shape(index.shape.concatenate([self.table.shape.dim]))
+        self.restore[place] = index
+        self._sparse[place] = False
+
+    def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
+        # The variable itself, not a read of it: the gradient is asked for with respect to it.
+        embeddings = native.ops().asc_lookup(
+            rows=self.table.variable._ref(), slots=self.plan[0], restore=restore, default_row=default_row,
+            table=self.table.shape.number if self.channel == EVAL else -1)
+        self.ops.append(embeddings[0].op)
+        return list(embeddings)
+
+
+def _sparse_ids(batch: Any, spec: FeatureSpec) -> Any:
+    """The places of sparse ids, which only the batch knows."""
+    if batch is None:
+        raise RuntimeError("FeatureSpec {!r} is sparse: its lookup needs batch=, what iterator.get_next() returned"
+                           .format(spec.name))
+    ids = find_ids(batch, spec)
+    if not isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
+        raise ValueError("FeatureSpec {!r}: the dataset submits a sparse tensor, batch= has {} in its place; give what "
+                         "iterator.get_next() returned".format(spec.name, "nothing" if ids is None else "a dense one"))
+    return ids
+
+
+def origin_of(tensor: tf.Tensor) -> tf.Operation:
+    """The op that a tensor comes from unchanged."""
+    while tensor.op.type in _PASSING:
+        tensor = tensor.op.inputs[0]
+    return tensor.op
+
+
+def repoint(before: tf.Tensor, after: tf.Tensor) -> None:
+    """Let every op that reads one tensor read another."""
+    for consumer in before.consumers():
+        for place, source in enumerate(consumer.inputs):
+            if source is before:
+                consumer._update_input(place, after)
+
+
+@tf.RegisterGradient("AscLookup")
+@tf.RegisterGradient("AscRestoreRows")
+def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
+    """One sum per row, over the lookups in the order in which the program made them."""
+    count = op.get_attr("k")
+    restore = op.inputs[2:2 + count]
+    order = _creation_order(op, count)
+    trained = [place for place in order if not _is_untouched(op, place, gradients[place])]
+    nothing: List[Any] = [None] * (1 + count + 1)
+    if not trained:
+        return [None, *nothing]
+    _refuse_second_sum(op)
+    rows = op.inputs[0]  # all of the device, or those of the batch
+    values, indices = native.ops().asc_lookup_grad(
+        slots=op.inputs[1], restore=[restore[place] for place in trained],
+        grads=[tf.convert_to_tensor(gradients[place]) for place in trained], dim=rows.shape[1].value,
+        partial=len(trained) < count)
+    return [tf.IndexedSlices(values, indices, tf.shape(rows)), *nothing]
+
+
+def _creation_order(op: tf.Operation, count: int) -> List[int]:
+    if Configuration.is_initialised():
+        for lookup in Configuration.get_instance().of_graph(op.graph).lookups.values():
+            if lookup.ops[0] is op:
+                return lookup.with_gradient
+    return list(range(count))  # a graph that was imported: the order of the features
+
+
+def _refuse_second_sum(op: tf.Operation) -> None:
+    if not Configuration.is_initialised():
+        return
+    for lookup in Configuration.get_instance().of_graph(op.graph).lookups.values():
+        if lookup.ops[0] is op and any(lookup.joined.values()):
+            raise ValueError(
+                "table {!r}: its rows are trained through lookup_concat() and through another use of what "
+                "sparse_lookup() returned, so that their gradient would be two sums; join them with tf.concat(), or "
+                "let all uses read what lookup_concat() returned".format(lookup.table.table_name))
+
+
+def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:
+    """Whether TensorFlow only filled in zeros, as no loss depends on this output; its keys are then not trained."""
+    if gradient is None:
+        return True
+    return isinstance(gradient, tf.Tensor) and gradient.op.type == "ZerosLike" and \
+        gradient.op.inputs[0] is op.outputs[place]

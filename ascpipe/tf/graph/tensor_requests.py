@@ -1,0 +1,75 @@
+"""What a program has asked of graph modification in one graph, and what came of it."""
+import dataclasses
+from typing import TYPE_CHECKING, Dict, List, Optional, Set, Tuple
+
+import tensorflow as tf
+
+from ascpipe.tf.graph.feature_spec import FeatureSpec
+
+if TYPE_CHECKING:
+    from ascpipe.tf.modify.datasets import Extension
+    from ascpipe.tf.program.create_table import Table
+
+
+@dataclasses.dataclass
+class TensorLookup:
+    """One ``sparse_lookup`` of a tensor of ids.
+
+    Attributes:
+        name: of the tensor that it returned.
+        table: the table.
+        channel: TRAIN or EVAL.
+        ids: the tensor, integers.
+        spec: a feature that was made for these ids; each lookup has one of its own, and counts its ids.
+        default_row: what a key without a row gives, float [] or [dim].
+        is_grad: whether it trains the rows.
+        send_count: with static shapes, as given.
+        rows: the Identity whose input are the rows, once they can be looked up.
+    """
+
+    name: str
+    table: "Table"
+    channel: int
+    ids: tf.Tensor
+    spec: FeatureSpec
+    default_row: Optional[tf.Tensor]
+    is_grad: bool
+    send_count: Optional[int]
+    rows: tf.Operation
+
+
+class Requests:
+    """Graph modification of one graph.
+
+    Attributes:
+        lookups: in the order in which the program made them.
+        local: by name of an expansion table that is trained, what stands for its local rows and handles.
+        merged: (table name, channel) whose lookups have become one op.
+        extensions: by iterator, what it delivers since it was modified.
+        initializers: per channel, one list for each iterator: the ops that initialise it.
+        initializer_ops: per channel, what ``get_initializer`` gives.
+        sliced: tensors that a slicer moves into the dataset, and that come out of ``get_next`` with the batch.
+        takes_orphans: whether ids that come from no iterator are moved into a dataset.
+        done: whether the datasets carry the ids.
+    """
+
+    def __init__(self) -> None:
+        self.lookups: List[TensorLookup] = []
+        self.local: Dict[str, Tuple[tf.Tensor, tf.Tensor]] = {}
+        self.merged: Set[Tuple[str, int]] = set()
+        self.extensions: Dict[tf.Operation, Extension] = {}
+        self.initializers: Dict[int, List[List[tf.Operation]]] = {}
+        self.initializer_ops: Dict[int, tf.Operation] = {}
+        self.sliced: List[tf.Tensor] = []
+        self.takes_orphans = False
+        self.done = False
+
+    def of(self, table_name: str, channel: int) -> List[TensorLookup]:
+        """Lookups of a table in a channel."""
+        return [lookup for lookup in self.lookups
+                if lookup.table.table_name == table_name and lookup.channel == channel]
+
+    def unmerged(self, channel: int) -> List[TensorLookup]:
+        """Lookups of a channel that are not part of one op yet."""
+        return [lookup for lookup in self.lookups
+                if lookup.channel == channel and (lookup.table.table_name, channel) not in self.merged]

@@ -1,0 +1,67 @@
+"""Sessions that a program asks to compute the same in every run."""
+import functools
+import logging
+import os
+from typing import Any, Optional
+
+import tensorflow as tf
+from tensorflow.python.client import session as session_module
+from tensorflow_estimator.python.estimator import run_config
+
+from ascpipe.tf.program.row_pool import own_threads
+
+_log = logging.getLogger(__name__)
+
+_CARD, _WISH = "NpuOptimizer", "deterministic"
+_plain_init = session_module.BaseSession.__init__
+
+#: Whether sessions share the threads of the process's first one, which decides it; None: there was none yet.
+_threads_are_shared: Optional[bool] = None
+
+
+def install() -> None:
+    """Let sessions whose configuration asks a card for ``deterministic`` compute on one intra-op thread.
+
+    TensorFlow deals parts of an op to its intra-op threads as they come, so that sums differ. May be called twice.
+    """
+    session_module.BaseSession.__init__ = _init
+
+
+def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigProto:
+    """The configuration of a session, a copy, or an Estimator's usual one, that asks for ``deterministic``."""
+    copy = run_config.get_default_session_config()
+    if config is not None:
+        copy.CopyFrom(config)
+    card = copy.graph_options.rewrite_options.custom_optimizers.add()
+    card.name = _CARD
+    card.parameter_map[_WISH].i = 1
+    return copy
+
+
+@functools.wraps(_plain_init)
+def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config: Any = None) -> None:
+    global _threads_are_shared
+    if _is_asked(config):
+        if _threads_are_shared:
+            _log.warning("deterministic: two runs may differ: a session before in this process did not ask for it, and "
+                         "later ones use its threads; ask in the first one, too")
+        one_thread = tf.compat.v1.ConfigProto()
+        one_thread.CopyFrom(config)
+        one_thread.intra_op_parallelism_threads = 1
+        with own_threads():
+            _plain_init(self, target, graph, one_thread)
+        _threads_are_shared = bool(_threads_are_shared)
+        return
+    _plain_init(self, target, graph, config)
+    if _threads_are_shared is None:
+        _threads_are_shared = os.environ.get("TF_OVERRIDE_GLOBAL_THREADPOOL", "0").lower() not in ("1", "true") and (
+            getattr(config, "intra_op_parallelism_threads", 0) != 1)
+
+
+def _is_asked(config: Any) -> bool:
+    """Whether there is an ``NpuOptimizer`` with ``deterministic``, of any type that numbers and flags are given in."""
+    if not isinstance(config, tf.compat.v1.ConfigProto):
+        return False
+    wishes = [optimizer.parameter_map[_WISH] for optimizer in config.graph_options.rewrite_options.custom_optimizers
+              if optimizer.name == _CARD and _WISH in optimizer.parameter_map]
+    return any(wish.i or wish.b or wish.s.lower() in (b"1", b"true") for wish in wishes)

@@ -1,0 +1,125 @@
+"""Small questions and settings that programs ask one function each; the answers are in the ``Configuration``."""
+from typing import Any, Dict
+
+import tensorflow as tf
+
+from ascpipe.tf.program.create_table import Table
+from ascpipe.tf.running import mpi_ranks
+from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.validation import Integer, Text, boolean, checked
+
+
+def get_rank_id() -> int:
+    """Number of this process among all. Before ``init``, too, when programs are imported: as the launcher says, else 0.
+
+    All below but ``get_rank_size`` and ``get_device_id`` raise ``EnvironmentError`` before ``init``.
+    """
+    if Configuration.is_initialised():
+        return Configuration.get_instance().rank_id
+    return mpi_ranks.get_rank_id() if mpi_ranks.launched_by_mpi() else 0
+
+
+def get_rank_size() -> int:
+    """How many processes train together. Before ``init``, too: as the launcher says, else 1."""
+    if Configuration.is_initialised():
+        return Configuration.get_instance().rank_size
+    return mpi_ranks.get_rank_size() if mpi_ranks.launched_by_mpi() else 1
+
+
+def get_device_id() -> int:
+    """Number of this process's device. Before ``init``, too."""
+    return get_rank_id()
+
+
+def get_use_static() -> bool:
+    """Whether lookups name a ``send_count``."""
+    return Configuration.get_instance().use_static
+
+
+def get_use_dynamic_expansion() -> bool:
+    """Whether tables grow."""
+    return Configuration.get_instance().use_dynamic_expansion
+
+
+def get_use_hot() -> bool:
+    """As ``init`` was told; without effect."""
+    return Configuration.get_instance().use_hot
+
+
+def get_if_load() -> bool:
+    """Whether a checkpoint will be restored."""
+    return Configuration.get_instance().if_load
+
+
+@checked(if_load=boolean())
+def set_if_load(if_load: bool) -> None:
+    """Say whether a checkpoint will be restored."""
+    Configuration.get_instance().if_load = if_load
+
+
+def get_train_interval() -> int:
+    """Steps between evaluations, as ``init`` was told; without effect."""
+    return Configuration.get_instance().train_steps
+
+
+@checked(interval=Integer(-1))
+def set_train_interval(interval: int) -> None:
+    """Note the steps between evaluations; without effect."""
+    Configuration.get_instance().train_steps = interval
+
+
+def get_eval_steps() -> int:
+    """Steps of an evaluation, as ``init`` was told; without effect."""
+    return Configuration.get_instance().eval_steps
+
+
+@checked(steps=Integer(-1))
+def set_eval_steps(steps: int) -> None:
+    """Note the steps of an evaluation; without effect."""
+    Configuration.get_instance().eval_steps = steps
+
+
+def get_ascend_global_hashtable_collection() -> str:
+    """Name of the collection that holds table variables."""
+    return Configuration.get_instance().train_params_config.ascend_global_hashtable_collection
+
+
+@checked(name=Text(1, 255))
+def set_ascend_global_hashtable_collection(name: str) -> None:
+    """Choose the collection that holds the variables of tables created from now on; 1 to 255 characters."""
+    Configuration.get_instance().train_params_config.ascend_global_hashtable_collection = name
+
+
+@checked(name=Text(1, 255))
+def set_ascend_table_name_must_contain(name: str = "merged") -> None:
+    """Nothing: tables are never merged, so that each is looked up and saved under its own name."""
+
+
+def insert_optimizer(*args: Any, **kwargs: Any) -> None:
+    """Nothing: the slot variables of a table are found in the graph, whichever optimizer made them."""
+
+
+def is_asc_manager_initialized() -> bool:
+    """Whether the pipeline runs."""
+    return Configuration.is_initialised() and Configuration.get_instance().frozen
+
+
+@checked(is_train_channel=boolean())
+def clear_channel(is_train_channel: bool = False) -> tf.Operation:
+    """An op that does nothing: tickets need no counter that could be reset."""
+    return tf.no_op(name="clear_channel_{}".format(int(not is_train_channel)))
+
+
+def export_table_instances() -> Dict[Any, Table]:
+    """The tables of the default graph, by their variables."""
+    return Configuration.get_instance().sparse_embed_config.table_instance_dict
+
+
+def get_table_instance(variable: Any) -> Table:
+    """The table of a table variable of the default graph. Raises ``KeyError``."""
+    return Configuration.get_instance().sparse_embed_config.get_table_instance(variable)
+
+
+def get_table_instance_by_name(table_name: str) -> Table:
+    """A table of the default graph. Raises ``KeyError``."""
+    return Configuration.get_instance().sparse_embed_config.get_table_instance_by_name(table_name)

@@ -1,0 +1,107 @@
+"""The host ops of the incumbent that a program may call itself."""
+from typing import Any, NoReturn, Optional
+
+import tensorflow as tf
+
+from ascpipe.errors import NotBuiltYetError
+from ascpipe.tf.program.table_changes import set_threshold
+from ascpipe.tf.running import native
+from ascpipe.tf.validation import Choice, Integer, Text, checked
+
+_SUBMIT = "ids are submitted by get_asc_insert_func"
+_INSTEAD = {
+    "read_emb_key_v2": _SUBMIT,
+    "read_emb_key_v2_dynamic": _SUBMIT,
+    "lazy_adam": "use mx_rec.optimizers.lazy_adam.create_hash_optimizer",
+    "sgd": "use mx_rec.optimizers.gradient_descent.create_hash_optimizer",
+}
+
+
+class HostOps:
+    """What ``import_host_pipeline_ops`` returns; it is used as a module."""
+
+    set_threshold = staticmethod(set_threshold)
+
+    @staticmethod
+    def clear_channel(channel_id: int = 0, name: Any = None) -> tf.Operation:
+        """An op that does nothing: tickets need no counter that could be reset."""
+        return tf.no_op(name=name or "clear_channel_{}".format(channel_id))
+
+    @staticmethod
+    def return_timestamp(sample: Any, name: Optional[str] = None) -> tf.Tensor:
+        """The time of a batch, for data without timestamps of its own.
+
+        Args:
+            sample: any tensor of the batch: each batch asks the clock anew.
+            name: of the tensor.
+
+        Returns:
+            int64 scalar, seconds since 1970.
+        """
+        with tf.control_dependencies([tf.convert_to_tensor(sample)]):
+            return tf.cast(tf.timestamp(), tf.int64, name=name)
+
+    @staticmethod
+    @checked(embedding_dim=Integer(1), embedding_type=Choice(1), name=Text(1, 255, optional=True))
+    def embedding_lookup_by_address(addr: Any, embedding_dim: int, embedding_type: int = 1,
+                                    name: Optional[str] = None) -> tf.Tensor:
+        """The first floats of rows of an expansion table.
+
+        Args:
+            addr: int64[n], handles of this step, from the collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``; 0 gives zeros.
+            embedding_dim: how many floats: the embedding, then what the optimizer keeps.
+            embedding_type: 1: float32.
+            name: of the op.
+
+        Returns:
+            float[n, embedding_dim].
+
+        Raises:
+            ValueError: an argument of the wrong type or out of range. When it runs, a handle that is none is an error.
+        """
+        return native.ops().asc_read_rows(handles=tf.convert_to_tensor(addr, tf.int64), width=embedding_dim, name=name)
+
+    @staticmethod
+    @checked(update_type=Choice(0), name=Text(1, 255, optional=True))
+    def embedding_update_by_address(addr: Any, delta: Any, update_type: int = 0,
+                                    name: Optional[str] = None) -> tf.Operation:
+        """Add to the first floats of rows of an expansion table, of a row that is named twice one after the other.
+
+        Args:
+            addr: int64[n], as for ``embedding_lookup_by_address``; those that are 0 are skipped.
+            delta: float[n, m], m at most the floats of a row.
+            update_type: 0: add.
+            name: of the op.
+
+        Raises:
+            ValueError: an argument of the wrong type or out of range. When it runs, a handle that is none is an error,
+                and nothing is written.
+        """
+        return native.ops().asc_write_rows(
+            handles=tf.convert_to_tensor(addr, tf.int64), rows=tf.convert_to_tensor(delta, tf.float32), add=True,
+            name=name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _INSTEAD:
+            raise AttributeError("the host ops have no {!r}".format(name))
+
+        def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+            raise NotBuiltYetError("the host op {}".format(name), _INSTEAD[name])
+
+        return refuse
+
+
+def import_host_pipeline_ops(so_name: str = "") -> HostOps:
+    """The host ops: those of ``HostOps``; others say what to use instead.
+
+    Args:
+        so_name: without effect; there is one library.
+
+    Raises:
+        RuntimeError: the compiled ops are missing or do not fit; the text says what to do.
+    """
+    try:
+        native.ops()
+    except Exception as error:
+        raise RuntimeError("the host ops cannot be loaded: {}".format(error)) from error
+    return HostOps()

@@ -1,0 +1,1 @@
+"""What a program builds with: tables, insert functions, lookups, and changes of tables."""

@@ -1,0 +1,267 @@
+"""``create_table``: a sparse table, whose rows on the device are a TensorFlow variable."""
+import contextlib
+import inspect
+import os
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Tuple, Union
+
+import tensorflow as tf
+from tensorflow.python.ops import variables
+
+from ascpipe.errors import NotBuiltYetError
+from ascpipe.tf.graph.feature_spec import TABLE_NAME_PATTERN, clean_table_name
+from ascpipe.tf.program.row_initializers import is_initializer, row_initializer
+from ascpipe.tf.running import native
+from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.validation import (
+    AnyOf,
+    Choice,
+    Float,
+    Integer,
+    ListOf,
+    Rule,
+    Text,
+    boolean,
+    check_range,
+    checked,
+    ignore,
+)
+
+if TYPE_CHECKING:
+    from ascpipe.tf.starting.start_pipeline import Pipeline
+
+MAX_VOCABULARY = 10 ** 9
+MAX_DIM = 8192
+
+#: The incumbent gives tables that it merges this name.
+_RESERVED_PREFIX = "mergeable_table"
+
+
+class _Initializer(Rule):
+    def _check(self, name: str, value: Any) -> None:
+        if not is_initializer(value):
+            raise ValueError("Invalid parameter type of para {}: {!r} is {}, expected an instance of a TF1 or TF2 "
+                             "initializer class".format(name, value, type(value).__name__))
+
+
+class _Dim(Rule):
+    def _check(self, name: str, value: Any) -> None:
+        if isinstance(value, tf.TensorShape):
+            if value.rank != 1 or value[0].value is None:
+                raise ValueError("Invalid parameter type of para {}: {} is not a TensorShape of one number".format(
+                    name, value))
+            value = value[0].value
+        Integer(1, MAX_DIM).check(name, value)
+
+
+class _TableName(Text):
+    def _check(self, name: str, value: Any) -> None:
+        super()._check(name, value)
+        if not TABLE_NAME_PATTERN.match(value):
+            raise ValueError("para {}: {!r} has other characters than 0-9 A-Z a-z _ and .".format(name, value))
+
+
+class Table:
+    """A sparse table of one graph. Made by ``create_table``.
+
+    Attributes:
+        table_name: its name, without the characters that are removed.
+        shape: what the native side is told of it.
+        key_dtype: dtype of its keys as declared; keys are int64 everywhere.
+        is_save: whether checkpoints shall hold it.
+    """
+
+    def __init__(self, shape: native.TableShape, variable: Optional[tf.Variable], key_dtype: tf.DType, *,
+                 is_save: bool) -> None:
+        self.table_name = shape.name
+        self.shape = shape
+        self._variable = variable
+        self.key_dtype = key_dtype
+        self.is_save = is_save
+
+    @property
+    def variable(self) -> tf.Variable:
+        """The device rows, float[device rows, dim], a ref variable; of an expansion table one row without use.
+
+        Raises:
+            RuntimeError: the graph is made to be exported; its rows are in a file.
+        """
+        if self._variable is None:
+            raise RuntimeError("table {!r} has no variable here: the graph is made to be exported, its rows are in a "
+                               "file".format(self.table_name))
+        return self._variable
+
+    @property
+    def emb_size(self) -> int:
+        """Length of a row."""
+        return self.shape.dim
+
+    def size(self) -> int:
+        """Keys that have a row, after the last trained step; waits for that. 0 before the first run of a session.
+
+        Raises:
+            RuntimeError: ``start_asc_pipeline`` was not called.
+            tf.errors.OpError: the pipeline failed.
+        """
+        pipeline = self._pipeline()
+        return 0 if pipeline is None else pipeline.table_size(self.shape.number)
+
+    def capacity(self) -> int:
+        """Keys that the table can hold; of an expansion table, without growing. Raises as ``size``."""
+        pipeline = self._pipeline()
+        if pipeline is None:
+            return self.shape.home_rows or self.shape.device_rows
+        return pipeline.table_capacity(self.shape.number)
+
+    def _pipeline(self) -> Optional["Pipeline"]:
+        """The one that has this table, or None where it is still to start. Raises ``RuntimeError``."""
+        configuration = Configuration.get_instance()
+        if self.table_name in (configuration.pipeline.tables if configuration.pipeline is not None else ()):
+            return configuration.pipeline
+        if any(configuration.of_graph(graph).tables.get(self.table_name) is self
+               for graph in configuration.deferred.graphs()):
+            return None  # it is not started for this: gradients may be applied yet
+        return configuration.running_pipeline()
+
+    def __repr__(self) -> str:
+        if self.shape.expands:
+            return "Table({!r}, dim={}, expansion)".format(self.table_name, self.shape.dim)
+        return "Table({!r}, dim={}, device_vocabulary_size={}, host_vocabulary_size={})".format(
+            self.table_name, self.shape.dim, self.shape.device_rows, self.shape.home_rows)
+
+
+_VOCABULARY = Integer(0, MAX_VOCABULARY)
+
+
+@checked(key_dtype=Choice(tf.int64, tf.int32), dim=_Dim(), name=_TableName(1, 100), emb_initializer=_Initializer(),
+         device_vocabulary_size=Integer(1, MAX_VOCABULARY), host_vocabulary_size=_VOCABULARY,
+         ssd_vocabulary_size=_VOCABULARY, ssd_data_path=ListOf(Text(1, 4096)), is_save=boolean(), is_dp=boolean(),
+         init_param=Float(-10.0, 10.0),
+         all2all_gradients_op=Choice("sum_gradients", "sum_gradients_and_div_by_ranksize"), enable_merge=boolean(),
+         padding_keys=AnyOf(Integer(-2 ** 63, 2 ** 63 - 1), ListOf(Integer(-2 ** 63, 2 ** 63 - 1)), optional=True),
+         padding_keys_mask=boolean(), padding_keys_len=Integer(1, optional=True), value_dtype=Choice(tf.float32),
+         shard_num=Integer(1, 8192), fusion_optimizer_var=boolean(), hashtable_threshold=Integer(0))
+def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str, emb_initializer: Any,
+                 device_vocabulary_size: int = 1, host_vocabulary_size: int = 0, ssd_vocabulary_size: int = 0,
+                 ssd_data_path: Sequence[str] = (os.curdir,), is_save: bool = True, is_dp: bool = False,
+                 init_param: float = 1.0, all2all_gradients_op: str = "sum_gradients", enable_merge: bool = False,
+                 padding_keys: Union[int, List[int], None] = None, padding_keys_mask: bool = False,
+                 padding_keys_len: Optional[int] = None, value_dtype: tf.DType = tf.float32, shard_num: int = 1,
+                 fusion_optimizer_var: bool = True, hashtable_threshold: int = 0, **older: Any) -> Table:
+    """Create a sparse table in the default graph.
+
+    While the pipeline of another graph runs it is the table of the same name there, with all its rows; sizes, dim and
+    key_dtype must be the same. One of a new name is added to it.
+
+    Args:
+        key_dtype: tf.int64 or tf.int32.
+        dim: length of a row, int or TensorShape of one number, in [1, 8192].
+        name: 1 to 100 of the characters 0-9 A-Z a-z _ and . ; dots are removed, the rest must be unique.
+        emb_initializer: instance of a TF1 or TF2 initializer class. A key's initial row depends on the seed and
+            the key alone; without a seed, on the table's name and the graph's seed. Of other than constant,
+            uniform, normal and variance scaling ones a pool of rows is sampled now, from which keys pick by hash.
+        device_vocabulary_size: rows on the device, in [1, 1e9]: how many keys the table can hold, or, with host
+            rows, how many of them are on the device; those of a batch at least.
+        host_vocabulary_size: in [0, 1e9], not below device_vocabulary_size: rows of the host, each with its optimizer
+            slots: how many keys the table can hold. 0: the table lives on the device alone. In dynamic expansion mode
+            this and the two other sizes are without effect: the table grows.
+        ssd_vocabulary_size: in [0, 1e9]; more than 0 is not built yet.
+        init_param: in [-10, 10]; multiplies the initial values.
+        padding_keys: an int or a list of them: keys whose rows are looked up and never updated. With
+            ``padding_keys_mask=True`` and a ``padding_keys_len``, whose value is without effect.
+        enable_merge: without effect but in the checks: tables are never merged, nor need be.
+        is_dp, all2all_gradients_op: without effect with one rank.
+        ssd_data_path, shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
+        older: what other versions take beside these, as ``optimizer_list`` and ``mode``; ignored, with a warning.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range; a name that is taken.
+        EnvironmentError: the pipeline of this graph was started already, or ``init`` was not called.
+        RuntimeError: ``enable_merge`` without dynamic expansion mode.
+        NotBuiltYetError: an SSD tier.
+        TypeError: an argument that is nearly spelt as one of these.
+    """
+    configuration = Configuration.get_instance()
+    ignore("create_table", _ARGUMENTS, older)
+    expands = configuration.use_dynamic_expansion
+    if expands:
+        device_vocabulary_size = host_vocabulary_size = ssd_vocabulary_size = 0
+    _require_consistent(device_vocabulary_size, host_vocabulary_size, ssd_vocabulary_size)
+    _require_padding(padding_keys, padding_keys_mask, padding_keys_len, is_dp)
+    if enable_merge and not expands:
+        raise RuntimeError("table {!r}: enable_merge needs dynamic expansion mode, init(use_dynamic_expansion=True)"
+                           .format(name))
+    table_name = clean_table_name(name)
+    if table_name.startswith(_RESERVED_PREFIX):
+        raise ValueError("table name {!r} begins with {!r}, which is reserved".format(name, _RESERVED_PREFIX))
+    graph = tf.compat.v1.get_default_graph()
+    if configuration.of_graph(graph).marked:
+        raise OSError("table {!r}: start_asc_pipeline() was called for this graph, tables are created before it".format(
+            name))
+    tables = configuration.of_graph(graph).tables
+    if table_name in tables:
+        raise ValueError("table name {!r} is taken already{}".format(
+            name, "" if name == table_name else " (as {!r})".format(table_name)))
+    width = dim if isinstance(dim, int) else int(dim[0])
+    if configuration.of_graph(graph).served is not None:
+        shape = native.TableShape(native.NO_TABLE, table_name, width, int(device_vocabulary_size), 0, 0, 0.0, 0.0, 0.0)
+        tables[table_name] = Table(shape, None, key_dtype, is_save=is_save)
+        return tables[table_name]
+    configuration.expect_pipeline()
+    first = row_initializer(emb_initializer, table_name, width, graph.seed)
+    number = configuration.table_number(table_name, list(tables))
+    shape = native.TableShape(number, table_name, width, int(device_vocabulary_size), first.seed, first.kind,
+                              first.a, first.b, float(init_param), pool=first.pool,
+                              home_rows=int(host_vocabulary_size), padding_keys=_padding_keys(padding_keys))
+    variable = _device_rows(graph, shape, configuration.hashtable_collection)
+    tables[table_name] = Table(shape, variable, key_dtype, is_save=is_save)
+    return tables[table_name]
+
+
+_ARGUMENTS = tuple(inspect.signature(create_table).parameters)[:-1]
+
+
+def _require_consistent(device: int, host: int, ssd: int) -> None:
+    if ssd > 0 and host == 0:
+        raise ValueError("ssd_vocabulary_size {} needs a host_vocabulary_size".format(ssd))
+    if host > 0:
+        check_range("host_vocabulary_size", host, device, MAX_VOCABULARY)
+    if ssd > 0:
+        raise NotBuiltYetError("create_table(ssd_vocabulary_size={})".format(ssd),
+                               "give a host_vocabulary_size that holds every key")
+
+
+def _require_padding(keys: Any, mask: bool, length: Optional[int], is_dp: bool) -> None:
+    if keys is None:
+        if mask:
+            raise ValueError("padding_keys_mask=True without padding_keys")
+        return
+    if not mask or length is None:
+        raise ValueError("padding_keys needs padding_keys_mask=True and a padding_keys_len of at least 1")
+    if is_dp:
+        raise ValueError("padding_keys cannot go with is_dp=True")
+
+
+def _padding_keys(keys: Union[int, Sequence[int], None]) -> Tuple[int, ...]:
+    if keys is None:
+        return ()
+    return tuple(sorted({int(key) for key in (keys if isinstance(keys, (list, tuple)) else [keys])}))
+
+
+@contextlib.contextmanager
+def outside_scopes(graph: tf.Graph) -> Iterator[None]:
+    """Build ops on the CPU whatever scopes, devices, control dependencies and conditionals the program is in."""
+    with tf.control_dependencies(None), graph.name_scope(None), \
+            graph.colocate_with(None, ignore_existing=True), tf.device(None), tf.device("/device:CPU:0"):
+        yield
+
+
+def _device_rows(graph: tf.Graph, shape: native.TableShape, collection: str) -> tf.Variable:
+    """The variable: a ref one, made directly, so that no variable scope, partitioner or custom getter meets it."""
+    # A name of an op may not begin with an underscore, a table's may.
+    name = "table" + shape.name if shape.name.startswith("_") else shape.name
+    with outside_scopes(graph):
+        return variables.RefVariable(
+            initial_value=lambda: native.ops().asc_table_init(
+                table=shape.number, rows=shape.device_rows or 1, dim=shape.dim, training=True),
+            trainable=False, collections=[tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, collection], dtype=tf.float32,
+            name=name)

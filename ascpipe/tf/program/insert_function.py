@@ -1,0 +1,179 @@
+"""``get_asc_insert_func``: the function for ``dataset.map`` that hands a batch's ids to the pipeline."""
+import logging
+import os
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+import tensorflow as tf
+
+from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf.graph.batch_structure import Ids, add_ticket, describe, find_ids, key_of, tensors_of, values_of
+from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.graph_state import Feature, outermost_graph
+from ascpipe.tf.graph.ids import are_ids, as_keys
+from ascpipe.tf.graph.thresholds import require_same
+from ascpipe.tf.running import native
+from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, check_all
+
+_log = logging.getLogger(__name__)
+
+#: Ids of one feature and whose they are.
+Found = Tuple[FeatureSpec, Ids]
+
+
+def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec], None] = None,
+                        args_index_list: Optional[Sequence[int]] = None,
+                        table_names: Optional[Sequence[str]] = None, **kwargs: Any) -> Callable[..., Any]:
+    """A function for ``dataset.map`` that takes the ids of each batch and returns the batch with one more tensor.
+
+    Map it sequentially (without ``num_parallel_calls``), as the last stage before ``prefetch``.
+
+    Args:
+        tgt_key_specs: form A: a FeatureSpec, or a non-empty list or tuple of them.
+        args_index_list: form B: places among the flattened tensors of the batch.
+        table_names: form B: the table of each place.
+        is_training: bool, True: for the training channel, else for evaluation.
+        dump_graph: bool, False: write the graph of the map function to ``./export_graph/pipeline_graph.pb``.
+
+    Raises:
+        ValueError: neither or both forms; an argument of the wrong type; thresholds that differ within a table;
+            in training an ``eviction_threshold`` without a timestamp feature.
+        RuntimeError: ``table_names`` with form A, or form B without it.
+        EnvironmentError: two timestamp features.
+    """
+    check_all({"is_training": boolean(), "dump_graph": boolean()}, kwargs)
+    channel = TRAIN if kwargs.get("is_training", True) else EVAL
+    dump_graph = kwargs.get("dump_graph", False)
+    if (tgt_key_specs is None) == (args_index_list is None):
+        raise ValueError("give either tgt_key_specs or args_index_list with table_names, not {}".format(
+            "neither" if tgt_key_specs is None else "both"))
+    if args_index_list is None:
+        if table_names is not None:
+            raise RuntimeError("table_names goes with args_index_list; the specs in tgt_key_specs name their tables")
+        specs = _require_specs(tgt_key_specs, channel)
+        return _insert_function(channel, dump_graph, lambda batch: _find_by_spec(batch, specs))
+    if table_names is None:
+        raise RuntimeError("args_index_list needs table_names")
+    check_all({"args_index_list": ListOf(Integer(0)), "table_names": ListOf(Text(1, 255))},
+              {"args_index_list": args_index_list, "table_names": table_names})
+    if len(args_index_list) != len(table_names):
+        raise ValueError("args_index_list has {} elements, table_names {}".format(
+            len(args_index_list), len(table_names)))
+    places = [(FeatureSpec("{}_{}".format(table, place), table_name=table), place)
+              for place, table in zip(args_index_list, table_names)]
+    return _insert_function(channel, dump_graph, lambda batch: _find_by_place(batch, places))
+
+
+def _require_specs(specs: Any, channel: int) -> List[FeatureSpec]:
+    if isinstance(specs, FeatureSpec):
+        specs = [specs]
+    ListOf(Instance(FeatureSpec)).check("tgt_key_specs", specs)
+    if len(set(map(id, specs))) != len(specs):
+        raise ValueError("tgt_key_specs holds the same FeatureSpec twice")
+    stamps = [spec.name for spec in specs if spec.is_timestamp]
+    if len(stamps) > 1:
+        raise OSError("several timestamp features: {}; there may be one".format(", ".join(stamps)))
+    features = [spec for spec in specs if not spec.is_timestamp]
+    for spec in features:
+        for other in features:
+            if spec.table_name == other.table_name:
+                require_same(spec.table_name, spec.thresholds, "features {!r}".format(spec.name), other.thresholds,
+                             repr(other.name))
+        if channel == TRAIN and spec.thresholds.evicts and not stamps:
+            raise ValueError("FeatureSpec {!r}: eviction_threshold={} needs the time of each training batch; add "
+                             "FeatureSpec(..., is_timestamp=True) to tgt_key_specs, a scalar above 0 in the batch"
+                             .format(spec.name, spec.eviction_threshold))
+    return list(specs)
+
+
+def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[Found]]) -> Callable[..., Any]:
+
+    @tf.autograph.experimental.do_not_convert
+    def insert(*args: Any) -> Any:
+        batch = args[0] if len(args) == 1 else args
+        extended = add_ticket(batch, submit(insert, channel, find(batch)))
+        if dump_graph:
+            _dump(tf.compat.v1.get_default_graph())
+        return extended
+
+    return insert  # type: ignore
+
+
+def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
+    """Make the op that hands over the ids of a batch; those of one table lie together, in the order of names.
+
+    Args:
+        insert: what the stream is known by.
+        channel: TRAIN or EVAL.
+        found: the ids of each feature, and the time of the batch.
+
+    Returns:
+        The ticket, int64 scalar.
+    """
+    configuration = Configuration.get_instance()
+    for spec, ids in found:
+        spec.require_timestamp(ids)
+    stamps = [(spec, ids) for spec, ids in found if spec.is_timestamp]
+    found = sorted((pair for pair in found if not pair[0].is_timestamp),
+                   key=lambda pair: (pair[0].table_name, pair[0].name))
+    features = []
+    for spec, ids in found:
+        if configuration.use_static and isinstance(ids, tf.Tensor):
+            spec.set_static_shape(ids)
+        features.append(Feature(spec, values_of(ids).shape, sparse=not isinstance(ids, tf.Tensor)))
+    state = configuration.of_graph(outermost_graph(tf.compat.v1.get_default_graph()))
+    stream = state.enter_stream(insert, channel, features, stamps[0][0] if stamps else None)
+    values = [values_of(ids) for _, ids in found]
+    with tf.device("/device:CPU:0"):
+        return native.ops().asc_submit(
+            ids=[as_keys(ids) for ids in values],
+            timestamp=[tf.cast(time, tf.int64) for _, time in stamps], stream=stream.number)
+
+
+def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
+    found = []
+    _require_own_ids(batch, specs)
+    for spec in specs:
+        ids = find_ids(batch, spec)
+        if ids is None:
+            _log.info("FeatureSpec %r skipped: the batch is %s, without %r", spec.name, describe(batch),
+                      spec.index_key)
+        else:
+            found.append((spec, ids))
+    if all(spec.is_timestamp for spec, _ in found):
+        raise ValueError("the batch is {}; it has none of the features {}".format(
+            describe(batch), ", ".join("{!r} (index_key {!r})".format(s.name, s.index_key) for s in specs)))
+    return found
+
+
+def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
+    """Raise ``ValueError`` where a feature would take the ids of another of its table without having asked for them."""
+    taken: Dict[Tuple[str, Union[str, int]], FeatureSpec] = {}
+    for spec in specs:
+        key = key_of(batch, spec)
+        if key is None or spec.is_timestamp:
+            continue
+        other = taken.setdefault((spec.table_name, key), spec)
+        if other is not spec and not key == spec.index_key == other.index_key:
+            raise ValueError("FeatureSpecs {!r} and {!r} of table {!r} would both take the ids {!r}: one of their "
+                             "index_keys, {!r} and {!r}, is missing, the batch is {}. Give each its index_key".format(
+                                 other.name, spec.name, spec.table_name, key, other.index_key, spec.index_key,
+                                 describe(batch)))
+
+
+def _find_by_place(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Found]:
+    tensors = tensors_of(batch)
+    found = []
+    for spec, place in places:
+        if place >= len(tensors):
+            raise ValueError("args_index_list: place {} is beyond the end, the batch has {} tensors".format(
+                place, len(tensors)))
+        if not are_ids(tensors[place].dtype):
+            raise TypeError("args_index_list: tensor {} of the batch has dtype {}, ids are integers".format(
+                place, tensors[place].dtype.name))
+        found.append((spec, tensors[place]))
+    return found
+
+
+def _dump(graph: tf.Graph) -> None:
+    tf.io.write_graph(graph.as_graph_def(), os.path.join(".", "export_graph"), "pipeline_graph.pb", as_text=False)

@@ -1,0 +1,221 @@
+"""``sparse_lookup``: the rows of a feature's ids."""
+import logging
+from typing import Any, Dict, List, Mapping, Optional, Set, Union
+
+import tensorflow as tf
+
+from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf.graph.batch_structure import Ids, describe, tensors_of
+from ascpipe.tf.graph.dataset_graph import GET_NEXT
+from ascpipe.tf.graph.expansion import ExpansionLookup
+from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, GraphState, Stream
+from ascpipe.tf.graph.table_lookup import TableLookup
+from ascpipe.tf.graph.thresholds import checked_thresholds
+from ascpipe.tf.program.create_table import Table
+from ascpipe.tf.program.tensor_lookup import look_up_tensor
+from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.starting.graph_checks import require_timestamp
+from ascpipe.tf.validation import Instance, Integer, Text, boolean, checked
+
+_log = logging.getLogger(__name__)
+
+MAX_LOOKUPS = 128  #: of one table in one channel
+
+_TENSORS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)
+
+
+@checked(hashtable=Instance(Table), ids=Instance(FeatureSpec, *_TENSORS, list, tuple),
+         send_count=Integer(1, optional=True), is_train=boolean(), name=Text(1, 255, optional=True),
+         modify_graph=boolean(), access_and_evict_config=Instance(dict, optional=True), is_grad=boolean())
+def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional[int] = None,
+                  is_train: bool = True, name: Optional[str] = None, modify_graph: bool = False, batch: Any = None,
+                  access_and_evict_config: Optional[Dict[str, Optional[int]]] = None, is_grad: bool = True,
+                  serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
+    """Look up the rows of a feature's ids.
+
+    In a graph that is made to be exported (docs/saved_models.md) the rows are those of a checkpoint, and ``ids`` come
+    from where they may.
+
+    Args:
+        hashtable: from ``create_table``.
+        ids: a FeatureSpec of this table, or a list of one, that an insert function of this channel submits; or, with
+            ``modify_graph``, a tensor of integers made from a batch, also a SparseTensor or RaggedTensor.
+        send_count: int in [1, 2147483647]: distinct keys of a batch at most, times the features of the table.
+            Needed with static shapes (``init(use_dynamic=False)``).
+        is_train: the channel.
+        name: of the returned tensor, 1 to 255 characters.
+        modify_graph: ``ids`` is a tensor; ``modify_graph_and_start_emb_cache`` or ``GraphModifierHook`` will move what
+            makes it into the dataset.
+        batch: what ``iterator.get_next()`` returned, or the features of it. Needed with dynamic shapes and a
+            FeatureSpec. Sparse ids must be in it as the dataset gave them.
+        access_and_evict_config: ``access_threshold``, ``eviction_threshold``, ``faae_coefficient`` of the table, where
+            its features do not say them.
+        is_grad: whether this lookup trains the rows.
+        serving_default_value: float, scalar or [dim]: what a key without a row gives, in evaluation or because it was
+            not admitted, and a missing position of sparse ids; else zeros.
+
+    Returns:
+        float32 of the (dense) shape of the ids followed by dim.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range; a tensor as ids without ``modify_graph``; a
+            FeatureSpec of another table, or that no dataset carries; no ``send_count`` with static shapes, or one
+            beyond the rows of a table with host rows; a dataset that would reorder batches; thresholds that differ
+            within the table; an ``eviction_threshold`` without a timestamp feature.
+        RuntimeError: no ``batch`` with dynamic shapes; the 129th lookup of a table; a new lookup after the
+            pipeline was started.
+        KeyError: ``batch`` does not have the feature.
+        NotBuiltYetError: a training lookup in a graph that is made to be exported.
+        CheckpointError: there, the table is not as the checkpoint has it, or the disk refused its file.
+    """
+    configuration = Configuration.get_instance()
+    ids = _only_feature(hashtable, ids)
+    _require_feature(hashtable, ids, modify_graph=modify_graph)
+    thresholds = checked_thresholds(access_and_evict_config)
+    if configuration.use_static:
+        _require_send_count(hashtable, send_count)
+    elif not modify_graph:
+        _require_in_batch(ids, batch)
+    graph = tf.compat.v1.get_default_graph()
+    channel = TRAIN if is_train else EVAL
+    default_row = _default_row(hashtable, serving_default_value)
+    state = configuration.of_graph(graph)
+    _require_own_table(state, hashtable)
+    if state.served is not None:
+        return state.served.look_up(hashtable, ids, batch, default_row, name, is_train=is_train)
+    if modify_graph:
+        rows = look_up_tensor(
+            state, hashtable, ids, channel=channel, name=name, default_row=default_row, is_grad=is_grad,
+            send_count=send_count if configuration.use_static else None, max_lookups=MAX_LOOKUPS)
+        state.thresholds.note(hashtable.table_name, thresholds, "access_and_evict_config")
+        return rows
+    lookup = _table_lookup(state, hashtable, ids, channel, batch)
+    state.thresholds.note(hashtable.table_name, thresholds, "access_and_evict_config")
+    require_timestamp(state, lookup.stream, hashtable.table_name)
+    _count_call(lookup, send_count if configuration.use_static else None)
+    embedding = lookup.embedding(ids, default_row, batch)
+    name = name or "sparse_lookup_{}".format(lookup.calls)
+    if not is_grad:
+        return tf.stop_gradient(embedding, name=name)
+    lookup.note_gradient(ids)
+    return tf.identity(embedding, name=name)
+
+
+def _only_feature(table: Table, ids: Any) -> Any:
+    """What stands alone in a list, as programs hand their list of one FeatureSpec on."""
+    if not isinstance(ids, (list, tuple)):
+        return ids
+    if len(ids) != 1 or not isinstance(ids[0], (FeatureSpec, *_TENSORS)):
+        raise ValueError("table {!r}: a lookup is of one feature; ids is a list of {}, expected one FeatureSpec or "
+                         "tensor. Call sparse_lookup for each".format(table.table_name, len(ids)))
+    return ids[0]
+
+
+def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:
+    if isinstance(ids, _TENSORS):
+        if not modify_graph:
+            raise ValueError("table {!r}: a tensor of ids needs modify_graph=True; without it give a FeatureSpec"
+                             .format(table.table_name))
+        return
+    if modify_graph:
+        raise ValueError("table {!r}: modify_graph=True goes with a tensor of ids, not with a FeatureSpec".format(
+            table.table_name))
+    if ids.table_name != table.table_name:
+        raise ValueError("FeatureSpec {!r} looks into table {!r}, not into {!r}".format(
+            ids.name, ids.table_name, table.table_name))
+
+
+def _require_send_count(table: Table, send_count: Optional[int]) -> None:
+    if send_count is None:
+        raise ValueError("table {!r}: static shapes (use_dynamic=False) need a send_count".format(table.table_name))
+    if table.shape.home_rows > 0 and send_count > min(table.shape.device_rows, table.shape.home_rows):
+        raise ValueError("table {!r}: send_count {} is more than device_vocabulary_size {} or host_vocabulary_size {}; "
+                         "with host rows both must hold the keys of a batch".format(
+                             table.table_name, send_count, table.shape.device_rows, table.shape.home_rows))
+
+
+def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
+    if batch is None:
+        raise RuntimeError("FeatureSpec {!r}: dynamic shapes need batch=, what iterator.get_next() returned".format(
+            spec.name))
+    if isinstance(batch, Mapping) and not any(key in batch for key in spec.index_keys):
+        raise KeyError("FeatureSpec {!r}: batch is {}, without {!r}".format(
+            spec.name, describe(batch), spec.index_key))
+
+
+def _default_row(table: Table, value: Any) -> Optional[tf.Tensor]:
+    if value is None:
+        return None
+    row = tf.convert_to_tensor(value, tf.float32)
+    dim = table.shape.dim
+    if row.shape.rank is None or row.shape.num_elements() not in (1, dim):
+        raise ValueError("table {!r}: serving_default_value has the shape {}, expected a scalar or [{}]".format(
+            table.table_name, row.shape, dim))
+    return tf.reshape(row, [] if row.shape.num_elements() == 1 else [dim])
+
+
+def _require_own_table(state: GraphState, table: Table) -> None:
+    if state.tables.get(table.table_name) is not table:
+        raise ValueError("table {!r} was created in another graph, or before init()".format(table.table_name))
+
+
+def _table_lookup(state: GraphState, table: Table, spec: FeatureSpec, channel: int, batch: Any) -> TableLookup:
+    if state.started and channel == TRAIN:
+        raise RuntimeError("table {!r}: the pipeline was started, training lookups come before it".format(
+            table.table_name))
+    stream = state.stream_of(spec, channel)
+    key = (table.table_name, channel)
+    ticket = _ticket(state, stream, batch)
+    if key not in state.lookups:
+        if state.started:
+            raise RuntimeError("table {!r}: the pipeline was started, the first evaluation lookup comes before it"
+                               .format(table.table_name))
+        kind = ExpansionLookup if table.shape.expands and channel == TRAIN else TableLookup
+        state.lookups[key] = kind(table, channel, stream, ticket)
+    lookup = state.lookups[key]
+    if lookup.stream is not stream or lookup.ticket is not ticket:
+        raise ValueError("table {!r}: the lookups of the {} channel come from several get_next(); they are all of one "
+                         "batch".format(table.table_name, CHANNEL_NAMES[channel]))
+    return lookup
+
+
+def _count_call(lookup: TableLookup, send_count: Optional[int]) -> None:
+    if lookup.calls >= MAX_LOOKUPS:
+        raise RuntimeError("table {!r} is looked up more than {} times in the {} channel".format(
+            lookup.table.table_name, MAX_LOOKUPS, CHANNEL_NAMES[lookup.channel]))
+    lookup.calls += 1
+    if send_count is not None:
+        lookup.send_count = max(send_count, lookup.send_count or 0)
+
+
+def _ticket(state: GraphState, stream: Stream, batch: Any) -> tf.Tensor:
+    """The ticket that travels with a batch: another output of the same ``get_next``."""
+    sources = state.datasets.get_nexts() if batch is None else _get_nexts_of(tensors_of(batch))
+    tickets = [ticket for ticket in (state.datasets.ticket_of(stream.number, source) for source in sources)
+               if ticket is not None]
+    if len(tickets) == 1:
+        return tickets[0]
+    if batch is None:
+        raise ValueError("{} get_next() take batches of this insert function; say which with batch=".format(
+            len(tickets) or "no"))
+    raise ValueError("batch= comes from {} get_next() whose dataset was mapped with the insert function of this "
+                     "FeatureSpec; give what one iterator.get_next() returned, and make the iterator's initializer "
+                     "before sparse_lookup".format(len(tickets) or "no"))
+
+
+def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
+    """The ``get_next`` ops that tensors come from, however they were changed since."""
+    found: List[tf.Operation] = []
+    seen: Set[tf.Operation] = set()
+    waiting = [tensor.op for tensor in tensors]
+    while waiting:
+        op = waiting.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if op.type in GET_NEXT:
+            found.append(op)
+        else:
+            waiting.extend(tensor.op for tensor in op.inputs)
+    return found

@@ -1,0 +1,1 @@
+"""What runs beside a program: the pipeline, its native side, and what one process has of them."""

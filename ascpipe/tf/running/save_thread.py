@@ -1,0 +1,100 @@
+"""One save at a time goes on in a thread of its own, and somebody hears how it ended."""
+import logging
+import queue
+import threading
+import traceback
+from typing import Callable, Optional
+
+from ascpipe.tf.running.configuration import Configuration
+
+_log = logging.getLogger(__name__)
+
+_SAY_S = 10.0  #: between two lines about whom we wait for
+
+
+class Background:
+    """The save that goes on in the background, or the last one. To be closed.
+
+    Used by one thread, that of the program. One thread writes all saves, from the first one on: memory that it has
+    given back stays with malloc, which keeps it apart for it, and each further thread may be given another part.
+
+    Attributes:
+        was_used: whether there was a save in the background.
+    """
+
+    def __init__(self) -> None:
+        self._thread: Optional[threading.Thread] = None
+        self._saves: queue.Queue[Optional[Callable[[], None]]] = queue.Queue()
+        self._is_over = threading.Event()
+        self._is_over.set()
+        self._prefix = ""
+        self.was_used = False
+        self._error: Optional[BaseException] = None
+
+    def begin(self, prefix: str, work: Callable[[], None]) -> None:
+        """Let ``work`` save a checkpoint; nothing else is under way."""
+        self._prefix, self.was_used = prefix, True
+        if self._thread is None or not self._thread.is_alive():
+            # A daemon, as it waits for the next save; the end of the pipeline, at exit at the latest, waits for it.
+            self._thread = threading.Thread(target=self._serve, name="ascpipe-save", daemon=True)
+            self._thread.start()
+        self._is_over.clear()
+        self._saves.put(work)
+
+    def wait(self) -> None:
+        """Wait until nothing is under way. Raises, once, what kept the last save from its end."""
+        self.settle()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def settle(self) -> None:
+        """Wait until nothing is under way; an error stays for ``wait``."""
+        while not self._is_over.wait(_SAY_S):
+            _log.info("waiting for the save of %s in the background", self._prefix)
+
+    def close(self) -> None:
+        """Wait as ``wait`` does, and end the thread; raises as ``wait`` does."""
+        self.settle()
+        if self._thread is not None:
+            self._saves.put(None)
+            self._thread.join()
+            self._thread = None
+        self.wait()
+
+    def _serve(self) -> None:
+        while self._run(self._saves.get()):  # no bound: ``close`` is what ends it
+            pass
+
+    def _run(self, work: Optional[Callable[[], None]]) -> bool:
+        """Save; False: there is nothing more to do."""
+        if work is None:
+            return False
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001  (whatever it is, `wait` raises it)
+            _log.error("not saved in the background: %s", error)
+            _release_frames(error)
+            self._error = error
+        finally:
+            self._is_over.set()
+        return True
+
+
+def _release_frames(error: BaseException) -> None:
+    """Let go of what the functions had that an error came through: copies of entries, until somebody asks for it."""
+    said: Optional[BaseException] = error
+    while said is not None:
+        traceback.clear_frames(said.__traceback__)
+        said = said.__cause__ or said.__context__
+
+
+def wait_for_save() -> None:
+    """Wait until no save goes on in the background: the last one is durable and named.
+
+    Raises:
+        NotSavedError, NotPublishedError: it has failed; said once, here or by the next save or the end of the pipeline.
+        tf.errors.OpError: likewise.
+    """
+    if Configuration.is_initialised() and Configuration.get_instance().pipeline is not None:
+        Configuration.get_instance().running_pipeline().background.wait()

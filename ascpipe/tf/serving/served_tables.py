@@ -1,0 +1,198 @@
+"""Graphs that are made to be exported: their lookups read tables of a checkpoint from files (docs/saved_models.md)."""
+import contextlib
+import os
+from typing import Any, Dict, Iterator, List, Optional, Union
+
+import tensorflow as tf
+
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError
+from ascpipe.checkpoint.opened import Checkpoint
+from ascpipe.checkpoint.reader import open_checkpoint
+from ascpipe.checkpoint.table_file import SUFFIX, TableFile, write_table_file
+from ascpipe.checkpoint.tree import why
+from ascpipe.errors import NotBuiltYetError
+from ascpipe.tf.clean_up import end_quietly, temporary_folder
+from ascpipe.tf.graph.batch_structure import Ids, describe, find_ids, values_of
+from ascpipe.tf.graph.default_rows import dense_restore
+from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.ids import are_ids, as_keys
+from ascpipe.tf.program.create_table import Table, outside_scopes
+from ascpipe.tf.running import native
+from ascpipe.tf.running.configuration import Configuration
+
+Files = Dict[str, TableFile]  #: by the name of the table, what was written into a folder
+
+
+class ServedTables:
+    """The tables of one checkpoint for one graph; a table becomes a file when it is looked up for the first time.
+
+    Args:
+        prefix: ``dir/base-step``.
+        folder: a local directory, for the files.
+        files: what is in it already.
+    """
+
+    def __init__(self, prefix: str, folder: str, files: Files) -> None:
+        self._prefix = prefix
+        self._folder = folder
+        self._files = files
+        self._checkpoint: Optional[Checkpoint] = None
+        self._handles: Dict[str, tf.Tensor] = {}
+        self._written: List[str] = []
+        self._calls = 0
+        self._closed = False
+
+    def look_up(self, table: Table, ids: Union[FeatureSpec, tf.Tensor], batch: Any, default_row: Optional[tf.Tensor],
+                name: Optional[str], *, is_train: bool) -> tf.Tensor:
+        """The rows of ids, as ``sparse_lookup`` returns them; of a FeatureSpec those that ``batch`` has.
+
+        Raises:
+            RuntimeError: a FeatureSpec without ``batch``; the files were closed.
+            KeyError: ``batch`` does not have the feature.
+            NotBuiltYetError: a training lookup.
+            CheckpointError: no such checkpoint, or it is damaged or unverified, or its table is another; or the disk
+                refused.
+        """
+        if is_train:
+            raise NotBuiltYetError("sparse_lookup(is_train=True) of table {!r} in a graph that is exported".format(
+                table.table_name), "give is_train=False in all modes but TRAIN, and export those")
+        found = _ids_of(ids, batch) if isinstance(ids, FeatureSpec) else ids
+        values = values_of(found)
+        if not are_ids(values.dtype):
+            raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers".format(
+                table.table_name, values.name, values.dtype.name))
+        default_row = tf.zeros([]) if default_row is None else default_row
+        handle = self._handle(table)
+        self._calls += 1
+        with tf.name_scope("ascpipe/{}_serving".format(table.table_name)), tf.device("/device:CPU:0"):
+            rows = native.ops().asc_served_lookup(
+                table=handle, keys=as_keys(values), default_row=default_row, dim=table.emb_size)
+            if not isinstance(found, tf.Tensor):
+                rows = _dense(rows, found, default_row)
+        return tf.identity(rows, name=name or "sparse_lookup_{}".format(self._calls))
+
+    def dense_path(self, prefix: str) -> str:
+        """From where TensorFlow restores what the checkpoint ``prefix`` names: what was verified, where that is it."""
+        if prefix != self._prefix or self._checkpoint is None or self._checkpoint.dense_prefix is None:
+            return prefix
+        return self._checkpoint.dense_prefix
+
+    def discard(self) -> None:
+        """Remove the files that were written for this graph: tables may be large, and the export has failed."""
+        for name in self._written:
+            del self._files[name]
+            with contextlib.suppress(OSError):
+                os.unlink(self._path(name))
+        with contextlib.suppress(OSError):
+            os.rmdir(self._folder)
+        self._written = []
+
+    def close(self) -> None:
+        """Give back the descriptors. May be called twice."""
+        self._closed = True
+        if self._checkpoint is not None:
+            self._checkpoint.close()
+
+    def _handle(self, table: Table) -> tf.Tensor:
+        """What lookups know the table by; the ops that open its file with the SavedModel are made with it."""
+        name = table.table_name
+        if name in self._handles:
+            return self._handles[name]
+        if self._closed:
+            raise RuntimeError("table {!r}: serving_tables() has ended; look up and export inside of it".format(name))
+        if name not in self._files:
+            self._files[name] = self._write(table)
+            self._written.append(name)
+        file = self._files[name]
+        graph = tf.compat.v1.get_default_graph()
+        with outside_scopes(graph), graph.name_scope("ascpipe/{}_table".format(name)):
+            path = tf.constant(self._path(name), tf.string, name="path")
+            # Named after the content, as a session may load several SavedModels.
+            handle = native.ops().asc_served_table(
+                shared_name="ascpipe/{}/{}-{:08x}".format(name, file.rows, file.seal))
+            opened = native.ops().asc_open_served_table(table=handle, path=path, seal=file.seal)
+        graph.add_to_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS, path)
+        graph.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, opened)
+        self._handles[name] = handle
+        return handle
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, name + SUFFIX)
+
+    def _write(self, table: Table) -> TableFile:
+        if self._checkpoint is None:
+            self._checkpoint = open_checkpoint(self._prefix)
+        name, spec = table.table_name, self._checkpoint.tables.get(table.table_name)
+        if spec is None:
+            raise CheckpointMismatchError(
+                self._prefix, name, "is not in it, so it cannot be exported{}; it has {}".format(
+                    "" if table.is_save else " (the program says is_save=False)",
+                    ", ".join(sorted(self._checkpoint.tables)) or "no table"))
+        if spec.dim != table.emb_size:
+            raise CheckpointMismatchError(self._prefix, name, "has rows of {} floats there and of {} in this program"
+                                          .format(spec.dim, table.emb_size))
+        try:
+            os.makedirs(self._folder, exist_ok=True)
+            directory = disk.open_directory(self._folder)
+            try:
+                return write_table_file(self._checkpoint, name, directory, name + SUFFIX)
+            finally:
+                disk.close(directory)
+        except OSError as error:
+            raise CheckpointError("table {!r} was not exported to {}: {}. The checkpoint is as it was; mend the cause "
+                                  "and export again".format(name, self._folder, why(error))) from error
+
+
+def _ids_of(spec: FeatureSpec, batch: Any) -> Ids:
+    """The ids of a feature among the features that are fed."""
+    if batch is None:
+        raise RuntimeError("FeatureSpec {!r}: in a graph that is exported its ids are those of batch=, the features "
+                           "that the model function is given".format(spec.name))
+    found = find_ids(batch, spec)
+    if found is None:
+        raise KeyError("FeatureSpec {!r}: batch is {}, without {!r}".format(spec.name, describe(batch), spec.index_key))
+    return found
+
+
+def _dense(rows: tf.Tensor, ids: Union[tf.SparseTensor, tf.RaggedTensor], default_row: tf.Tensor) -> tf.Tensor:
+    """Rows of the values of sparse ids in their dense form, ``default_row`` where they have none."""
+    places = tf.range(tf.shape(rows)[0])
+    restore = dense_restore(places, ids)
+    dense, = native.ops().asc_restore_rows(local=rows, places=places, restore=[restore], default_row=default_row)
+    return dense
+
+
+@contextlib.contextmanager
+def serving_tables(prefix: str) -> Iterator[None]:
+    """Let lookups of the default graph, which has no table yet, read the tables of a checkpoint. No daemon is needed.
+
+    Inside, build the model over placeholders, with ``is_train=False``, restore its variables from the same checkpoint,
+    and export it; the op that loads it must run ``tf.tables_initializer()``.
+
+    Args:
+        prefix: of the checkpoint, ``dir/base-step``. Verified with the first lookup.
+
+    Raises:
+        EnvironmentError: ``init`` was not called.
+        RuntimeError: the default graph has tables.
+    """
+    with temporary_folder("ascpipe-export-") as folder, served_from(prefix, folder, {}):
+        yield
+
+
+@contextlib.contextmanager
+def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
+    """As ``serving_tables``, with table files in a folder of the caller's; arguments are those of ServedTables."""
+    state = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph())
+    if state.tables or state.served is not None:
+        raise RuntimeError("the default graph has tables already, or those of a checkpoint: serving_tables() comes "
+                           "before create_table(), in a graph of its own")
+    served = state.served = ServedTables(prefix, folder, files)
+    try:
+        yield
+    except BaseException:
+        end_quietly(served.discard, "an export of " + prefix)
+        end_quietly(served.close, "an export of " + prefix)
+        raise
+    served.close()

@@ -1,0 +1,1 @@
+"""From a graph that is complete to a pipeline that runs."""

@@ -1,0 +1,108 @@
+"""What must be true of a graph before its pipeline can start."""
+import logging
+from typing import Dict, Tuple
+
+from ascpipe.layout.words import TRAIN
+from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, GraphState, Stream
+
+_log = logging.getLogger(__name__)
+
+
+def require_startable(state: GraphState) -> None:
+    """Raise ``RuntimeError`` or ``ValueError``, saying what to do, unless the graph is consistent as far as it goes."""
+    if not state.tables:
+        raise RuntimeError("the default graph has no table: call create_table() before start_asc_pipeline()")
+    if not state.streams():
+        raise RuntimeError("no dataset of the default graph submits ids: dataset.map(get_asc_insert_func(...)) comes "
+                           "before start_asc_pipeline()")
+    _require_a_table_each(state)
+    _require_one_stream_per_channel(state)
+    _require_ordered_datasets(state)
+    _require_whole_batches(state)
+    for stream in state.streams():
+        for name in stream.table_names():
+            require_timestamp(state, stream, name)
+
+
+def require_trained(state: GraphState) -> None:
+    """Raise ``RuntimeError`` where a complete graph takes batches of a table to train it and never does.
+
+    Features of tables that were not created are left out of their batches, as programs expect, but not silently.
+    """
+    for stream in state.streams():
+        for feature in stream.features:
+            if feature.spec.table_name not in state.tables:
+                _log.warning("FeatureSpec %r looks into table %r, which was not created: left out",
+                             feature.spec.name, feature.spec.table_name)
+    for (name, channel), lookup in state.lookups.items():
+        if channel == TRAIN and not lookup.with_gradient:
+            raise RuntimeError("table {!r} cannot be trained: all its training lookups have is_grad=False".format(name))
+
+
+def require_timestamp(state: GraphState, stream: Stream, table_name: str) -> None:
+    """Raise ``ValueError`` where a table shall be evicted from and its training batches do not say when they are."""
+    threshold = state.thresholds.of(table_name).eviction
+    if stream.channel == TRAIN and threshold >= 0 and stream.timestamp is None:
+        raise ValueError("table {!r}: eviction_threshold={} needs the time of each training batch; give its insert "
+                         "function a FeatureSpec(..., is_timestamp=True), a scalar above 0 in the batch, or with "
+                         "modify_graph=True add such a tensor to the collection ASCEND_TIMESTAMP".format(
+                             table_name, threshold))
+
+
+def warn_of_short_run_ahead(state: GraphState, look_ahead: int) -> None:
+    """Say so where batches are not read so far ahead that plans can see what will be needed."""
+    datasets = state.datasets
+    for stream in state.streams():
+        hosted = [name for name in stream.table_names() if name in state.tables and state.tables[name].shape.home_rows]
+        if stream.channel != TRAIN or not hosted:
+            continue
+        for get_next in datasets.get_nexts():
+            if datasets.ticket_of(stream.number, get_next) is None:
+                continue
+            ahead = datasets.run_ahead(get_next)
+            if ahead is not None and ahead < look_ahead:
+                _log.warning(
+                    "tables %s have host rows, but only %d batches are read ahead of training and look_ahead is %d: "
+                    "rows that are needed soon may leave the device and come back. Add .prefetch(%d) after "
+                    "dataset.map(get_asc_insert_func(...))", ", ".join(map(repr, hosted)), ahead, look_ahead,
+                    look_ahead)
+
+
+def _require_a_table_each(state: GraphState) -> None:
+    for stream in state.streams():
+        if not any(name in state.tables for name in stream.table_names()):
+            raise ValueError("an insert function submits ids of {} only, which were not created; there are {}".format(
+                ", ".join(map(repr, stream.table_names())), ", ".join(sorted(map(repr, state.tables)))))
+
+
+def _require_one_stream_per_channel(state: GraphState) -> None:
+    carrier: Dict[Tuple[str, int], Stream] = {}
+    for stream in state.streams():
+        for name in stream.table_names():
+            other = carrier.setdefault((name, stream.channel), stream)
+            if other is not stream:
+                raise ValueError("table {!r} is in two streams of the {} channel: give all its features of this "
+                                 "channel to one get_asc_insert_func()".format(name, CHANNEL_NAMES[stream.channel]))
+
+
+def _require_whole_batches(state: GraphState) -> None:
+    """Batches of a modified dataset have more tensors than a value of an optional, which TensorFlow reads unchecked."""
+    for iterator in state.requests.extensions:
+        for op in iterator.outputs[0].consumers():
+            if op.type == "IteratorGetNextAsOptional":
+                raise ValueError("iterator {!r}: op {!r} takes batches by get_next_as_optional(), which graph "
+                                 "modification cannot extend; take them by get_next(), or look tables up with "
+                                 "FeatureSpecs".format(iterator.name, op.name))
+
+
+def _require_ordered_datasets(state: GraphState) -> None:
+    datasets = state.datasets
+    training = {stream.number for stream in state.streams() if stream.channel == TRAIN}
+    readers: Dict[int, str] = {}
+    for get_next in datasets.get_nexts():
+        iterator = datasets.iterator(get_next).name
+        for number in set(datasets.tickets(get_next).values()) & training:
+            other = readers.setdefault(number, iterator)
+            if other != iterator:
+                raise ValueError("iterators {!r} and {!r} both take batches of one training insert function, which are "
+                                 "trained in order; make a get_asc_insert_func() for each".format(other, iterator))

@@ -1,0 +1,104 @@
+"""Completes a graph once all its optimizer slots are known: real plan ops in the place of the provisional ones."""
+from typing import Dict, List
+
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+
+from ascpipe.layout.words import TRAIN
+from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, LIVE, Attachment, GraphState
+from ascpipe.tf.graph.optimizer_slots import OptimizerSlot, optimizer_slots
+from ascpipe.tf.graph.table_lookup import TableLookup, repoint
+from ascpipe.tf.program.create_table import Table, outside_scopes
+from ascpipe.tf.program.table_changes import eviction_op
+from ascpipe.tf.running import native
+
+
+def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]]:
+    """By name of the table, the optimizer slots beside its rows; raises as ``slot_variables``."""
+    return {name: optimizer_slots(state, state.tables[name]) for name, channel in state.lookups if channel == TRAIN}
+
+
+def complete_graph(state: GraphState) -> None:
+    """Build the plan op of each (table, channel) and give its outputs to all who read the provisional one."""
+    for lookup in state.lookups.values():
+        plan = _plan_op(lookup, state.slots.get(lookup.table.table_name, []))
+        for provisional, final in zip(lookup.plan, plan):
+            repoint(provisional, final)
+        lookup.plan = plan
+    for name, table in state.tables.items():
+        _refuse_restore(table)
+        # Running the initializer of a graph that trains the table resets it; another graph only reads.
+        training = (name, TRAIN) in state.lookups
+        table.variable.initial_value.op._set_attr("training", attr_value_pb2.AttrValue(b=training))
+        # The variable then keeps the memory of its initial value, the table's rows, instead of a copy that would be
+        # of the past when another graph has trained the table before this one reads it.
+        table.variable.initializer._set_attr(
+            "_grappler_relax_allocator_constraints", attr_value_pb2.AttrValue(b=True))
+    # Now, as a managed session finalizes the graph.
+    eviction_op(state)
+    state.attachment = _attachment(state)
+
+
+def _refuse_restore(table: Table) -> None:
+    """A Saver would restore rows without their keys, which new keys would then overwrite: an error, not a loss.
+
+    A Saver that is made later, and restores instead of running initializers, is refused by the plan op, as the
+    variable then holds other memory than the table's.
+    """
+    graph = table.variable.graph
+    for assign in table.variable._ref().consumers():
+        if assign.type == "Assign" and assign.inputs[1].op.type in ("RestoreV2", "Restore", "RestoreSlice"):
+            text = "table {!r} is restored by ascpipe.tf.Saver, not by TensorFlow's Saver".format(table.table_name)
+            with outside_scopes(graph), graph.name_scope("ascpipe/{}_restore".format(table.variable.op.name)):
+                with tf.control_dependencies([tf.debugging.Assert(False, [text])]):
+                    assign._update_input(1, tf.identity(assign.inputs[1]))
+
+
+def _attachment(state: GraphState) -> Attachment:
+    """What lets the variables of a session lie over the tables, whether they were initialised or not."""
+    attached = []
+    graph = next(iter(state.tables.values())).variable.graph
+    with outside_scopes(graph), graph.name_scope("ascpipe/instance"):
+        instance = tf.compat.v1.placeholder_with_default(tf.constant(LIVE, tf.int64), [])
+        is_live = native.ops().asc_reads_live(tables=[table.shape.number for table in state.tables.values()])
+    for name, table in state.tables.items():
+        slots = state.slots.get(name, [])
+        with outside_scopes(graph), graph.name_scope("ascpipe/{}_attach".format(table.variable.op.name)):
+            attached.append(native.ops().asc_attach(
+                instance=instance, state=_state_variables(table, slots), table=table.shape.number,
+                training=(name, TRAIN) in state.lookups, slot_widths=[slot.width for slot in slots],
+                slot_initial=[slot.initial for slot in slots]))
+    return Attachment(tf.group(*attached), instance, is_live)
+
+
+def _state_variables(table: Table, slots: List[OptimizerSlot]) -> List[tf.Tensor]:
+    variables = [table.variable, *(slot.variable for slot in slots)]
+    return [variable._ref() for variable in variables if variable is not None]
+
+
+def _plan_op(lookup: TableLookup, slots: List[OptimizerSlot]) -> List[tf.Tensor]:
+    table, graph = lookup.table, lookup.table.variable.graph
+    training = lookup.channel == TRAIN
+    slots = slots if training else []
+    scope = "ascpipe/{}_{}_plan".format(table.variable.op.name, CHANNEL_NAMES[lookup.channel])
+    with outside_scopes(graph), graph.name_scope(scope):
+        slot_numbers, restore = native.ops().asc_next_plan(
+            ticket=lookup.ticket, state=_state_variables(table, slots), table=table.shape.number,
+            stream=lookup.stream.number, k=len(lookup.specs), training=training,
+            slot_initial=[slot.initial for slot in slots],
+            slot_widths=[slot.width for slot in slots if slot.variable is None])
+        for provisional, final in zip(lookup.plan[1:], restore):
+            final.set_shape(provisional.shape)
+        if lookup.send_count is not None:
+            slot_numbers = _limited(lookup, slot_numbers)
+        return [slot_numbers, *restore]
+
+
+def _limited(lookup: TableLookup, slots: tf.Tensor) -> tf.Tensor:
+    """The slots, once it is known that the batch has not more distinct keys than the program said."""
+    limit = (lookup.send_count or 0) * len(lookup.specs)
+    distinct = tf.size(slots)
+    text = ("table {!r}: the batch has more distinct keys than send_count allows; enlarge send_count ({} for each of "
+            "{} features). Distinct keys:".format(lookup.table.table_name, lookup.send_count, len(lookup.specs)))
+    with tf.control_dependencies([tf.debugging.Assert(tf.less_equal(distinct, limit), [text, distinct])]):
+        return tf.identity(slots)
