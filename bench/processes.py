@@ -28,11 +28,11 @@ def cpu_clock(pids: Sequence[int]) -> Clock:
 
 def of_pipeline() -> Dict[str, Sequence[int]]:
     """Process ids behind the pipeline that runs, when all have begun: "daemon", "key", "table"."""
-    from ascpipe.tf.running.configuration import Configuration
+    from ascpipe.tf.running.process import Process
 
     deadline = time.monotonic() + _BEGUN_S
     while True:
-        status = Configuration.get_instance().running_pipeline().status()
+        status = Process.current().running_pipeline().status()
         found: Dict[str, Sequence[int]] = {"daemon": [status["pid"]]}
         for kind in ("key", "table"):
             found[kind] = [worker["pid"] for worker in status["workers"] if worker["kind"] == kind]

@@ -1,4 +1,5 @@
 """Start and end, and what programs ask in between."""
+from ascpipe.tf.incumbent.config_initializer import ConfigInitializer
 from ascpipe.tf.incumbent.getters_and_setters import (
     clear_channel,
     export_table_instances,
@@ -25,8 +26,7 @@ from ascpipe.tf.incumbent.getters_and_setters import (
 from ascpipe.tf.incumbent.host_ops import import_host_pipeline_ops as get_host_pipeline_ops
 from ascpipe.tf.modify.iterator_initializers import get_initializer
 from ascpipe.tf.program.eviction import trigger_evict
-from ascpipe.tf.running.configuration import Configuration as ConfigInitializer
-from ascpipe.tf.running.configuration import init, terminate_config_initializer
+from ascpipe.tf.running.process import init, terminate_config_initializer
 
 __all__ = [
     "ConfigInitializer",

@@ -30,7 +30,8 @@ from ascpipe.layout.words import (
 )
 from ascpipe.shm import segment
 from ascpipe.shm.bell import ring_plain
-from ascpipe.tf.running.native import Memory, NativePipeline, StreamShape, TableShape
+from ascpipe.tf.running.native import Memory, NativePipeline
+from ascpipe.tf.running.shapes import StreamShape, TableShape
 from tests.support.fake_segments import FakeRing, FakeTable, Places
 
 GENERATION = 1

@@ -7,7 +7,7 @@ from ascpipe.kernels import atomics
 from ascpipe.layout import structs
 from ascpipe.layout.words import CUT_EVICT, CUT_RESET, CUT_THRESHOLD
 from ascpipe.shm import segment
-from ascpipe.tf.running.native import StreamShape, TableShape
+from ascpipe.tf.running.shapes import StreamShape, TableShape
 
 #: home rows that an expansion table gets at a time
 CHUNK_ROWS = 8

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
 from ascpipe.tf.running import native
-from ascpipe.tf.running.native import StreamShape, TableShape
+from ascpipe.tf.running.shapes import StreamShape, TableShape
 from tests.reference import initial_rows
 
 DIM = 4

@@ -8,7 +8,7 @@ from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.writer import CheckpointWriter
 from ascpipe.tf import wait_for_save
 from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from tests.support import checkpoints
 
 WAIT_S = 30
@@ -52,7 +52,7 @@ def fail_in_the_background(monkeypatch, error):
 
 
 def pipeline():
-    return Configuration.get_instance().running_pipeline()
+    return Process.current().running_pipeline()
 
 
 def content(prefix):

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_ID_OFFSET, ASCEND_SPARSE_LOOKUP_LOCAL_EMB
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
@@ -53,7 +53,7 @@ def session(**config):
 def start():
     """Start the pipeline of the default graph now, as the first run of a session does."""
     start_asc_pipeline()
-    Configuration.get_instance().deferred.start(tf.compat.v1.get_default_graph())
+    Process.current().deferred.start(tf.compat.v1.get_default_graph())
 
 
 def batches(count, seed=0, keys=KEYS, size=6):

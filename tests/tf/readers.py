@@ -3,7 +3,7 @@ import numpy as np
 import tensorflow as tf
 
 from ascpipe.tf import Saver
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.tf import programs
@@ -59,7 +59,7 @@ def same(left, right):
 
 
 def rings():
-    return Configuration.get_instance().running_pipeline().status()["rings"]
+    return Process.current().running_pipeline().status()["rings"]
 
 
 def read_here(program, run):

@@ -9,7 +9,7 @@ from ascpipe.tf.incumbent.variables import get_dense_and_sparse_variable
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.program.insert_function import get_asc_insert_func
-from ascpipe.tf.running.configuration import Configuration, init, terminate_config_initializer
+from ascpipe.tf.running.process import Process, init, terminate_config_initializer
 from ascpipe.tf.validation import MAX_INT32
 
 
@@ -17,7 +17,7 @@ from ascpipe.tf.validation import MAX_INT32
 def graph():
     with tf.Graph().as_default() as graph:
         yield graph
-    if Configuration.is_initialised():
+    if Process.is_initialised():
         terminate_config_initializer()
 
 
@@ -37,7 +37,7 @@ class TestInit:
         (True, "is not int"), (None, "is not int")])
     def test_a_step_count_out_of_range_is_refused(self, name, value, fragment):
         refused(fragment, init, **{name: value})
-        assert not Configuration.is_initialised()
+        assert not Process.is_initialised()
 
     @pytest.mark.parametrize("name", FLAGS)
     @pytest.mark.parametrize("value", [1, "True", None])
@@ -57,12 +57,12 @@ class TestInit:
     def test_the_seeds_arguments_are_accepted_and_need_not_be_right(self):
         init(max_steps=200, train_steps=100, eval_steps=10, save_steps=100, use_dynamic=False,
              use_dynamic_expansion=False, if_load=True, bind_cpu=False)
-        assert Configuration.get_instance().use_static
-        assert Configuration.get_instance().if_load
+        assert Process.current().configuration.use_static
+        assert Process.current().configuration.if_load
 
     def test_older_names_and_unknown_ones_are_accepted(self):
         init(use_mpi=True, train_interval=100, eval_steps=10, prefetch_batch_number=1, use_hot=False, something=1)
-        assert Configuration.get_instance().train_steps == 100
+        assert Process.current().configuration.train_steps == 100
 
     def test_a_second_init_is_an_environment_error_until_the_first_is_ended(self):
         init()
@@ -77,18 +77,18 @@ class TestInit:
         terminate_config_initializer()
         terminate_config_initializer()
         with pytest.raises(EnvironmentError):
-            Configuration.get_instance()
+            Process.current()
 
     def test_what_is_not_built_yet_is_an_error_that_says_so(self):
         with pytest.raises(NotBuiltYetError, match="not built yet"):
             init(rank_size=2)
-        assert not Configuration.is_initialised()
+        assert not Process.is_initialised()
 
     @pytest.mark.parametrize("given", [{}, {"save_checkpoint_due_time": 60}, {"save_delta_checkpoints_secs": 5}])
     def test_incremental_checkpoints_need_both_intervals(self, given):
         refused(" and ".join(name for name in ("save_checkpoint_due_time", "save_delta_checkpoints_secs")
                              if name not in given), init, is_incremental_checkpoint=True, **given)
-        assert not Configuration.is_initialised()
+        assert not Process.is_initialised()
 
     def test_several_ranks_in_the_environment_are_not_built_yet(self, monkeypatch):
         monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")

@@ -3,8 +3,9 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.control import trainer_link
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.program.create_table import create_table
-from ascpipe.tf.running.configuration import Configuration, init, terminate_config_initializer
+from ascpipe.tf.running.process import Process, init, terminate_config_initializer
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(trainer_link, "begin", lambda daemon: made.append(daemon) or Begun())
     with tf.Graph().as_default():
         yield made
-    assert not Configuration.is_initialised()
+    assert not Process.is_initialised()
 
 
 def table(name):
@@ -37,7 +38,7 @@ def test_a_daemon_begins_with_the_first_table_of_a_program_and_ends_if_no_pipeli
 
 def test_no_daemon_begins_for_a_graph_that_is_exported(calls):
     init()
-    Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph()).served = object()
+    GraphState.of(tf.compat.v1.get_default_graph()).served = object()
     table("user")
     terminate_config_initializer()
     assert calls == []

@@ -14,7 +14,7 @@ from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.retention import complete_checkpoints, is_delta
 from ascpipe.tf import Saver, trained_batches
 from ascpipe.tf.checkpoints import saver_hook
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.initialize import trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
@@ -321,5 +321,5 @@ def test_a_hook_of_a_program_without_increments_is_tensorflows(tmp_path):
         hook = saver_hook.CheckpointSaverHook(str(tmp_path), save_steps=2, saver=Saver())
         with tf.compat.v1.train.MonitoredSession(hooks=[hook]):
             pass
-    assert Configuration.is_initialised() is False
+    assert Process.is_initialised() is False
     assert [name for name in os.listdir(str(tmp_path)) if name.endswith(".index")] == ["model.ckpt-0.index"]

@@ -7,6 +7,7 @@ import sys
 import pytest
 import tensorflow as tf
 
+from ascpipe.tf import patches
 from ascpipe.tf.incumbent.ascend import deterministic
 from ascpipe.tf.incumbent.ascend.run_config import NPURunConfig, npu_config_proto
 from tests.support.tree import ROOT
@@ -108,7 +109,7 @@ def asked(**value):
     (tf.compat.v1.ConfigProto(), False)])
 def test_only_what_is_meant_by_it_asks(config, is_asked, monkeypatch):
     seen = []
-    monkeypatch.setattr(deterministic, "_plain_init", lambda self, target, graph, config: seen.append(config))
+    monkeypatch.setattr(patches.SESSION_INIT, "_plain", lambda self, target, graph, config: seen.append(config))
     monkeypatch.setattr(deterministic, "_threads_are_shared", False)
     before = None if config is None else config.SerializeToString(deterministic=True)
     deterministic._init(object(), "", None, config)
@@ -120,7 +121,7 @@ def test_only_what_is_meant_by_it_asks(config, is_asked, monkeypatch):
 
 
 def test_a_session_that_asks_after_one_that_did_not_is_told_that_it_is_too_late(monkeypatch, caplog):
-    monkeypatch.setattr(deterministic, "_plain_init", lambda *arguments: None)
+    monkeypatch.setattr(patches.SESSION_INIT, "_plain", lambda *arguments: None)
     for first, says in ((None, True), (asked(i=1), False), (tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1),
                                                             False)):
         monkeypatch.setattr(deterministic, "_threads_are_shared", None)

@@ -14,7 +14,8 @@ from ascpipe.tf.checkpoints.instances import instance_of
 from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables
 from ascpipe.tf.running import native
 from ascpipe.tf.running.hold_between_steps import Hold, hold
-from ascpipe.tf.starting import start_pipeline as pipelines
+from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.starting import start_pipeline
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.tf import programs
@@ -108,9 +109,9 @@ def test_what_keeps_a_graph_from_being_completed_is_said_although_the_pipeline_c
     def fail(state):
         raise MineError
 
-    plain = pipelines.Pipeline.close
-    monkeypatch.setattr(pipelines.Pipeline, "close", lambda self: refusing(plain(self)))
-    monkeypatch.setattr(pipelines, "complete_graph", fail)
+    plain = Pipeline.close
+    monkeypatch.setattr(Pipeline, "close", lambda self: refusing(plain(self)))
+    monkeypatch.setattr(start_pipeline, "complete_graph", fail)
     with one_table([batch(1, 2)], [1]) as program:
         start_asc_pipeline()
         with programs.session() as run, pytest.raises(MineError):

@@ -5,7 +5,7 @@ import signal
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_ID_OFFSET as HANDLES
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_LOCAL_EMB as LOCAL_ROWS
 from mx_rec.core.asc import start_asc_pipeline
@@ -114,7 +114,7 @@ def test_a_killed_table_worker_leaves_no_trace():
 
 
 def workers():
-    return Configuration.get_instance().running_pipeline().status()["workers"]
+    return Process.current().running_pipeline().status()["workers"]
 
 
 def table_worker():

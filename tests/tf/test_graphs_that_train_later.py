@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import Saver, trained_batches
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from tests.tf import programs
@@ -88,7 +88,7 @@ def test_later_graphs_train_tables_of_their_own_and_known_ones_by_other_features
             program.initialise(run)
             losses = [run.run([program.loss, program.train])[0] for _ in range(3)]
             new = OneFeature("c", "new")  # a table of its own: both are trained in turns
-            workers = Configuration.get_instance().running_pipeline().status()["workers"]
+            workers = Process.current().running_pipeline().status()["workers"]
             os.kill(workers[-1]["pid"], signal.SIGKILL)
             assert new.steps(4) == alone
             losses += [run.run([program.loss, program.train])[0] for _ in range(3)]

@@ -7,8 +7,9 @@ import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.program.insert_function import get_asc_insert_func
-from ascpipe.tf.running.configuration import Configuration, init, terminate_config_initializer
+from ascpipe.tf.running.process import init, terminate_config_initializer
 
 Pair = collections.namedtuple("Pair", ["features", "label"])
 
@@ -22,7 +23,7 @@ def graph():
 
 
 def state(graph):
-    return Configuration.get_instance().of_graph(graph)
+    return GraphState.of(graph)
 
 
 def ids(*shape, dtype=tf.int64):

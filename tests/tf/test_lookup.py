@@ -3,12 +3,13 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.optimizers import adagrad
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.program.insert_function import get_asc_insert_func
 from ascpipe.tf.program.merging import do_merge_lookup
 from ascpipe.tf.program.sparse_lookup import MAX_LOOKUPS, sparse_lookup
-from ascpipe.tf.running.configuration import Configuration, init, terminate_config_initializer
+from ascpipe.tf.running.process import Process, init, terminate_config_initializer
 from ascpipe.tf.starting.graph_checks import require_startable, require_trained
 from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
@@ -19,7 +20,7 @@ def graph():
     with tf.Graph().as_default() as graph:
         init()
         yield graph
-        if Configuration.is_initialised():
+        if Process.is_initialised():
             terminate_config_initializer()
 
 
@@ -42,7 +43,7 @@ def specs_of(table, *keys):
 
 
 def state(graph):
-    return Configuration.get_instance().of_graph(graph)
+    return GraphState.of(graph)
 
 
 class TestResult:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ascpipe.control import launch
 from ascpipe.errors import AscpipeError
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from mx_rec.optimizers import adagrad
@@ -94,7 +94,7 @@ class Watch:
         while not self._over.is_set():
             asked_at = time.monotonic()
             try:
-                if Configuration.get_instance().running_pipeline().status()["state"] == "failed":
+                if Process.current().running_pipeline().status()["state"] == "failed":
                     return
             except AscpipeError:
                 return  # it is gone
@@ -176,7 +176,7 @@ def test_the_daemons_end_is_an_exception_soon(manager, how, tmp_path):
 
     def act(watch):
         watch.begin(failed=True)
-        os.kill(Configuration.get_instance().running_pipeline().daemon_pid, signal.Signals[how])
+        os.kill(Process.current().running_pipeline().daemon_pid, signal.Signals[how])
 
     require_soon(manager, error, code, tmp_path, act)
     with programs.ascpipe():  # which sweeps what a killed daemon left

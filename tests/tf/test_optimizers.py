@@ -9,7 +9,7 @@ from ascpipe.tf.graph.optimizer_slots import slot_variables
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.optimizers.base import has_unique_indices
 from ascpipe.tf.program.create_table import create_table
-from ascpipe.tf.running.configuration import init, terminate_config_initializer
+from ascpipe.tf.running.process import init, terminate_config_initializer
 
 ROWS, DIM, STEPS = 20, 3, 6
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import optimizer_slots
-from ascpipe.tf.running.configuration import Configuration
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad_by_addr, gradient_descent_by_addr
@@ -137,7 +137,7 @@ def test_state_lies_beside_the_embedding_and_begins_with_a_known_value(name, ini
     optimizer = programs.optimizer(name, 0.1)
     for _ in range(2):
         optimizer.apply_gradients([(lookup.gradient, tf.identity(lookup.handles))])
-    state = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph())
+    state = GraphState.of(tf.compat.v1.get_default_graph())
     assert optimizer_slots(state, lookup.table) == [(slot, DIM, value, None) for slot, value in initial.items()]
     assert not [variable for variable in tf.compat.v1.global_variables() if variable.shape.rank == 2
                 and variable is not lookup.table.variable]

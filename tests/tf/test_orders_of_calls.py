@@ -6,7 +6,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import sparse_lookup
 from mx_rec.graph.modifier import GraphModifierHook, modify_graph_and_start_emb_cache
@@ -116,12 +116,12 @@ def test_the_pipeline_starts_with_the_first_run_and_its_tables_are_empty_before(
         program.start()
         assert (program.table.size(), program.table.capacity()) == (0, 100)
         assert is_asc_manager_initialized()
-        assert Configuration.get_instance().pipeline is None
+        assert Process.current().pipeline is None
         program.gradients()
         with programs.session() as session:
-            assert Configuration.get_instance().pipeline is None
+            assert Process.current().pipeline is None
             session.run(program.iterator.initializer)
-            assert Configuration.get_instance().pipeline is not None
+            assert Process.current().pipeline is not None
             assert program.table.capacity() == 100
 
 
@@ -137,7 +137,7 @@ def test_each_way_to_run_a_session_starts_the_pipeline(run, tmp_path):
         constant = tf.constant(1.0)
         with programs.session() as session:
             run(session, constant)
-            assert Configuration.get_instance().pipeline is not None
+            assert Process.current().pipeline is not None
 
 
 def test_a_session_of_another_graph_starts_nothing(tmp_path):
@@ -148,7 +148,7 @@ def test_a_session_of_another_graph_starts_nothing(tmp_path):
             constant = tf.constant(1.0)
             with programs.session() as session:
                 session.run(constant)
-        assert Configuration.get_instance().pipeline is None
+        assert Process.current().pipeline is None
         program.gradients()  # it is still time
 
 
@@ -206,11 +206,11 @@ def test_a_second_start_of_a_graph_does_nothing(again, tmp_path):
         again()
         with programs.session() as session:
             session.run(program.iterator.initializer)
-            pipeline = Configuration.get_instance().pipeline
+            pipeline = Process.current().pipeline
             again()
             session.run(tf.compat.v1.global_variables_initializer())
             session.run(program.train)
-            assert Configuration.get_instance().pipeline is pipeline
+            assert Process.current().pipeline is pipeline
 
 
 def test_what_comes_after_the_first_run_is_too_late(tmp_path):
@@ -242,7 +242,7 @@ def test_a_graph_is_built_while_another_is_marked_and_brings_a_table_more(tmp_pa
             with programs.session() as session:
                 session.run([second.iterator.initializer, tf.compat.v1.global_variables_initializer()])
                 session.run(second.train)
-        assert list(Configuration.get_instance().pipeline.tables) == ["a", "b"]
+        assert list(Process.current().pipeline.tables) == ["a", "b"]
 
 
 def test_a_session_that_was_run_before_the_start_says_so_and_a_new_one_trains(tmp_path):

@@ -10,8 +10,8 @@ import tensorflow as tf
 from ascpipe.checkpoint import reader
 from ascpipe.tf import Saver, trained_batches
 from ascpipe.tf.checkpoints import table_rows
-from ascpipe.tf.running.configuration import Configuration
 from ascpipe.tf.running.hold_between_steps import Hold
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad
@@ -171,7 +171,7 @@ def test_a_table_worker_killed_in_the_midst_of_a_restore_changes_nothing(owner, 
     write = getattr(owner, name)
 
     def kill_and_write(*arguments, **named):
-        pids = [worker["pid"] for worker in Configuration.get_instance().running_pipeline().status()["workers"]
+        pids = [worker["pid"] for worker in Process.current().running_pipeline().status()["workers"]
                 if worker["kind"] == "table"]
         os.kill(pids[0], signal.SIGKILL)
         kills.append(pids[0])

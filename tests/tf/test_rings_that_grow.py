@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from ascpipe.layout import structs
 from ascpipe.shm import memory
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from tests.support.daemons import DaemonProcess
 from tests.support.programs.deaths import Killer
@@ -28,7 +28,7 @@ def frame_mib(ids):
 
 def rings():
     return {ring["channel"]: ring["arena_bytes"] for ring in
-            Configuration.get_instance().running_pipeline().status()["rings"]}
+            Process.current().running_pipeline().status()["rings"]}
 
 
 class Counted:

@@ -17,7 +17,7 @@ from ascpipe.cli.main import main
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import Saver, serving_tables
 from ascpipe.tf.incumbent.ascend.estimator import NPUEstimator
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from ascpipe.tfops import load
 from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
@@ -181,7 +181,7 @@ def test_an_export_is_served_without_ascpipe_and_gives_what_predict_gives(traine
         older = Job(folder).estimator.export_savedmodel(  # not to a local directory, as far as we know
             "file://{}/older".format(tmp_path), receiver, checkpoint_path=str(folder / "model.ckpt-4"))
         exported.append(tf.compat.as_text(older)[len("file://"):])
-        assert Configuration.get_instance().pipeline is None
+        assert Process.current().pipeline is None
     with programs.ascpipe(use_dynamic_expansion=True):
         exported.append(Job(folder).export(tmp_path / "expansion"))
     specs, tensors, older, expansion = (bits(found) for found in served(tmp_path, *exported).values())

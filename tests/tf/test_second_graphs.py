@@ -16,7 +16,8 @@ from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.tf import Saver
 from ascpipe.tf.checkpoints import instances
 from ascpipe.tf.checkpoints.instances import Wanted, instance_of
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import FeatureSpec, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.tf import programs
@@ -115,7 +116,7 @@ def test_workers_that_are_killed_after_a_stream_was_added_come_back_with_it():
             run.run(readers[0].iterator.initializer)
             rows = []
             for probe in range(len(PROBES)):
-                workers = Configuration.get_instance().running_pipeline().status()["workers"]
+                workers = Process.current().running_pipeline().status()["workers"]
                 if probe in (1, 3):
                     victim = workers[0 if probe == 1 else -1]["pid"]
                     pids.add(victim)
@@ -181,9 +182,9 @@ def resident_bytes():
 def test_the_copy_of_a_checkpoint_goes_with_its_session():
     with programs.ascpipe():
         reader = Reader(PROBES)
-        state = Configuration.get_instance().of_graph(reader.graph)
+        state = GraphState.of(reader.graph)
         spec = TableSpec("user", programs.DIM, "int64", (), ManyRows.count, 0, None, None)
-        Configuration.get_instance().deferred.start(reader.graph)
+        Process.current().deferred.start(reader.graph)
         with reader.session() as run:
             before = resident_bytes()
             with instance_of([Wanted(reader.tables[0].shape.number, ManyRows(), spec)]) as number:

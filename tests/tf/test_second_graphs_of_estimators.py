@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from ascpipe.checkpoint.retention import is_delta
 from ascpipe.tf.checkpoints import saver_hook
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import get_asc_insert_func
 from mx_rec.core.embedding import sparse_lookup
 from mx_rec.optimizers import lazy_adam
@@ -91,7 +91,7 @@ class Job:
             with tf.control_dependencies([update]):
                 train = tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
         programs.start()
-        self.rings.append(len(Configuration.get_instance().running_pipeline().status()["rings"]))
+        self.rings.append(len(Process.current().running_pipeline().status()["rings"]))
         score = tf.reduce_sum(rows[1], axis=1)
         return tf.estimator.EstimatorSpec(mode, {"score": score}, loss, train)
 

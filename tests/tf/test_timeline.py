@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tensorflow.python.client import timeline as tf_timeline
 
 from ascpipe.cli.main import main
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from tests.tf import one_table, programs
 
@@ -16,7 +16,7 @@ STEPS_BEFORE = 3
 
 
 def write_timeline(*options):
-    name = Configuration.get_instance().running_pipeline().status()["name"]
+    name = Process.current().running_pipeline().status()["name"]
     return CliRunner().invoke(main, ["timeline", "--name", name, *options])
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.checkpoints import saver
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf import patches
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.optimizers import adagrad
 from mx_rec.util.initialize import init, terminate_config_initializer
@@ -87,9 +87,8 @@ def test_ops_of_an_ended_pipeline_say_so_and_a_new_one_can_start():
 
 
 def test_a_saver_of_tensorflows_own_does_not_restore_tables_and_says_whose_does(tmp_path, monkeypatch):
-    for name in ("build", "save", "restore"):  # as if nobody had called install()
-        plain = tf.compat.v1.train.Saver
-        monkeypatch.setattr(plain, "_build" if name == "build" else name, getattr(saver, "_plain_" + name))
+    for patch in (patches.SAVER_BUILD, patches.SAVER_SAVE, patches.SAVER_RESTORE):  # as if install() was not called
+        monkeypatch.setattr(tf.compat.v1.train.Saver, patch.path.split(".")[1], patch.plain)
     with programs.ascpipe():
         program = programs.Program(SOURCE, optimizer, start=False)
         plain = tf.compat.v1.train.Saver()
@@ -175,7 +174,7 @@ def _held_ticket(program):
 
 
 def _waits():
-    return Configuration.get_instance().running_pipeline().status()["waits"]
+    return Process.current().running_pipeline().status()["waits"]
 
 
 @pytest.mark.usefixtures("private_daemon")
@@ -185,7 +184,7 @@ def test_the_daemons_death_is_an_error_within_seconds():
         with programs.session() as run:
             program.initialise(run)
             run.run(program.train)
-            os.kill(Configuration.get_instance().running_pipeline().daemon_pid, signal.SIGKILL)
+            os.kill(Process.current().running_pipeline().daemon_pid, signal.SIGKILL)
             started = time.monotonic()
             with pytest.raises(tf.errors.OpError, match="supervisor"):
                 while True:

@@ -12,6 +12,7 @@ import tensorflow as tf
 import ascpipe.tf
 from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError
 from ascpipe.checkpoint.reader import open_checkpoint
+from ascpipe.tf import patches
 from ascpipe.tf.checkpoints import warm_starting
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
@@ -293,7 +294,7 @@ def test_tables_begin_after_the_pipeline_was_started(other):
 def asked(other, monkeypatch):
     """In a graph of three tables and a dense variable: what ``warm_start`` loads, and asks of TensorFlow."""
     dense = []
-    monkeypatch.setattr(warm_starting, "_plain_warm_start", lambda *settings: dense.append(settings))
+    monkeypatch.setattr(patches.WARM_START, "_plain", lambda *settings: dense.append(settings))
     monkeypatch.setattr(warm_starting, "_load", lambda state, sources, allow_unverified, session: sources)
 
     def ask(wanted, paths=None, **kwargs):

@@ -6,7 +6,7 @@ from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ascpipe.checkpoint.chain import MAX_DELTAS
-from ascpipe.checkpoint.contents import KeyBlock, Link, Position
+from ascpipe.checkpoint.contents import KeyBlock
 from ascpipe.checkpoint.errors import CheckpointError
 from ascpipe.checkpoint.keys import places
 from ascpipe.checkpoint.paths import Place, place_of_save
@@ -14,27 +14,9 @@ from ascpipe.checkpoint.reader import open_keys
 from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.tf.checkpoints import table_rows
 from ascpipe.tf.running.hold_between_steps import TableState
+from ascpipe.tf.running.pipeline import Tip
 
 _log = logging.getLogger(__name__)
-
-
-class Tip(NamedTuple):
-    """The newest save under a name: what the next delta stands upon.
-
-    Attributes:
-        prefix, link: of the checkpoint.
-        deltas: how many stand between it and the full one, itself included; 0: it is the full one.
-        position: where training was.
-        full: where training was when the full one was saved.
-        loads: by table, the last load before; a load is no change that entries tell of.
-    """
-
-    prefix: str
-    link: Link
-    deltas: int
-    position: Position
-    full: Position
-    loads: Dict[str, int]
 
 
 class Changes(NamedTuple):

@@ -11,13 +11,13 @@ from ascpipe.checkpoint.errors import CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
 from ascpipe.tf.checkpoints import table_rows
 from ascpipe.tf.checkpoints.instances import Wanted, instance_of
-from ascpipe.tf.checkpoints.saving import position
+from ascpipe.tf.checkpoints.saving import position, saved_part
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
-from ascpipe.tf.program.create_table import Table
+from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running.hold_between_steps import Hold, TableState, hold
-from ascpipe.tf.starting.start_pipeline import Pipeline
+from ascpipe.tf.running.pipeline import Pipeline
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
                 for load in loads:
                     _load_table(state, pipeline, held, checkpoint, load)
             if checkpoint.position is not None:
-                rings = pipeline.saved_part(state).rings
+                rings = saved_part(pipeline, state).rings
                 pipeline.trained_before.update(_before(held, checkpoint.position, rings))
                 pipeline.loaded = checkpoint.position, _position(pipeline, held, checkpoint.position)
         return {load.spec.name: load.spec.rows for load in loads}

@@ -17,20 +17,17 @@ from tensorflow.python.training import checkpoint_management, training_util
 from ascpipe.checkpoint import model_index
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError, NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
+from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints import only_tables, saver_hook, tensorflow_part
 from ascpipe.tf.checkpoints.restoring import restore_checkpoint
-from ascpipe.tf.checkpoints.saving import SaveRequest, begin_save, save_checkpoint
+from ascpipe.tf.checkpoints.saving import SaveRequest, begin_save, save_checkpoint, saved_part
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Text
 
 _log = logging.getLogger(__name__)
 
 _LATEST_FILENAME = Text(1, 50, optional=True)
-
-_PLAIN = tf.compat.v1.train.Saver
-#: TensorFlow's own, before ``install``.
-_plain_build, _plain_save, _plain_restore = _PLAIN._build, _PLAIN.save, _PLAIN.restore
 
 
 class Saver(tf.compat.v1.train.Saver):
@@ -42,7 +39,7 @@ class Saver(tf.compat.v1.train.Saver):
     """
 
     def _build(self, *args: Any, **kwargs: Any) -> None:
-        only_tables.build(self, functools.partial(_plain_build, self, *args, **kwargs))
+        only_tables.build(self, functools.partial(patches.SAVER_BUILD.plain, self, *args, **kwargs))
 
     def save(self, sess: Any, save_path: str, global_step: Any = None, latest_filename: Optional[str] = None,
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
@@ -81,10 +78,12 @@ class Saver(tf.compat.v1.train.Saver):
         state = _state_with_tables(sess.graph)
         only_tables.complete(self, sess.graph)
         if state is None:
-            return _plain_save(self, sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph,
-                               write_state, strip_default_attrs, save_debug_info)
+            saved_by_tensorflow: Optional[str] = patches.SAVER_SAVE.plain(
+                self, sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state,
+                strip_default_attrs, save_debug_info)
+            return saved_by_tensorflow
         _LATEST_FILENAME.check("latest_filename", latest_filename)
-        configuration = Configuration.get_instance()
+        process = Process.current()
         if not state.is_live(sess):
             raise NotSavedError(save_path, "this session reads the tables of a checkpoint that it has restored, and "
                                 "without their optimizer slots; copy that checkpoint, or save where they are trained",
@@ -94,8 +93,9 @@ class Saver(tf.compat.v1.train.Saver):
         began = time.monotonic()
 
         def save_dense(prefix: str) -> None:
-            _plain_save(self, sess, prefix, None, latest_filename, meta_graph_suffix,
-                        write_meta_graph and not background, False, strip_default_attrs, save_debug_info)
+            patches.SAVER_SAVE.plain(
+                self, sess, prefix, None, latest_filename, meta_graph_suffix, write_meta_graph and not background,
+                False, strip_default_attrs, save_debug_info)
 
         def describe(prefix: str) -> None:
             if write_meta_graph:
@@ -106,14 +106,14 @@ class Saver(tf.compat.v1.train.Saver):
         def publish(saved: str) -> None:
             if write_state and not self._is_empty:
                 _note_saved(self, saved, directory, base, latest_filename, meta_graph_suffix)
-                if configuration.is_incremental_checkpoint:
+                if process.configuration.is_incremental_checkpoint:
                     model_index.note_saved(saved, cost_s=time.monotonic() - began)
-            configuration.last_saved = saved
+            process.last_saved = saved
 
-        pipeline = configuration.running_pipeline()
-        request = SaveRequest(pipeline, pipeline.saved_part(state), directory or os.curdir, base,
+        pipeline = process.running_pipeline()
+        request = SaveRequest(pipeline, saved_part(pipeline, state), directory or os.curdir, base,
                               _step_number(sess, global_step), dense=not self._is_empty, delta=save_delta,
-                              threshold=configuration.recent_key_count_threshold)
+                              threshold=process.configuration.recent_key_count_threshold)
         if background:
             return begin_save(request, save_dense, describe, publish)
         saved = save_checkpoint(request, save_dense)
@@ -151,39 +151,39 @@ class Saver(tf.compat.v1.train.Saver):
         only_tables.complete(self, sess.graph)
         given, save_path = save_path, _dense_path(sess.graph, save_path)
         if state is not None:
-            Configuration.get_instance().running_pipeline().background.settle()
+            Process.current().running_pipeline().background.settle()
         if state is not None and save_path:
-            save_path = _version_asked(Configuration.get_instance(), save_path)
+            save_path = _version_asked(Process.current(), save_path)
         if state is None or not save_path or not _has_tables(state, save_path, allow_missing):
             with tensorflow_part.logged_as(given):
-                _plain_restore(self, sess, save_path)
+                patches.SAVER_RESTORE.plain(self, sess, save_path)
             return
 
         def restore_dense(prefix: str) -> None:
             with tensorflow_part.logged_as(save_path):
-                _plain_restore(self, sess, prefix)
+                patches.SAVER_RESTORE.plain(self, sess, prefix)
 
         restore_checkpoint(
-            state, Configuration.get_instance().running_pipeline(), save_path, restore_dense,
+            state, Process.current().running_pipeline(), save_path, restore_dense,
             functools.partial(state.attach, sess), allow_unverified=allow_unverified, allow_missing=allow_missing)
-        Configuration.get_instance().version_is_restored = True
+        Process.current().version_is_restored = True
 
 
 def install() -> None:
     """Let every ``tf.train.Saver`` of this process save and restore the tables of its graph. May be called twice."""
-    _PLAIN._build, _PLAIN.save, _PLAIN.restore = Saver._build, Saver.save, Saver.restore
+    patches.SAVER_BUILD.apply(Saver._build)
+    patches.SAVER_SAVE.apply(Saver.save)
+    patches.SAVER_RESTORE.apply(Saver.restore)
     saver_hook.install()
 
 
 def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
     """What is known of a graph with tables; None: it has none, or looks them up in files. Raises ``RuntimeError``
     before it is started."""
-    if not Configuration.is_initialised():
+    state = GraphState.known(graph)
+    if state is None or not state.tables or state.served is not None:
         return None
-    state = Configuration.get_instance().of_graph(graph)
-    if not state.tables or state.served is not None:
-        return None
-    Configuration.get_instance().deferred.start(graph)
+    Process.current().deferred.start(graph)
     if not state.started:
         raise RuntimeError("tables are saved and restored once their pipeline runs: call start_asc_pipeline() before")
     return state
@@ -191,8 +191,8 @@ def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
 
 def _dense_path(graph: tf.Graph, prefix: str) -> str:
     """From where TensorFlow restores its part; of a graph that is made to be exported, what was verified."""
-    served = Configuration.get_instance().of_graph(graph).served if Configuration.is_initialised() else None
-    return prefix if served is None else served.dense_path(prefix)
+    state = GraphState.known(graph)
+    return prefix if state is None or state.served is None else state.served.dense_path(prefix)
 
 
 def _step_number(sess: Any, global_step: Any) -> Optional[int]:
@@ -213,10 +213,10 @@ def _has_tables(state: GraphState, prefix: str, allow_missing: Collection[str]) 
     return False
 
 
-def _version_asked(configuration: Configuration, prefix: str) -> str:
+def _version_asked(process: Process, prefix: str) -> str:
     """The prefix of the step that ``init`` was told to restore, in the first restore after it."""
-    version = configuration.restore_model_version
-    if version is None or configuration.version_is_restored:
+    version = process.configuration.restore_model_version
+    if version is None or process.version_is_restored:
         return prefix
     directory, stem = os.path.split(prefix)
     base = re.sub(r"-\d+\Z", "", stem)
@@ -234,20 +234,21 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
 
     Of full ones as many are kept as TensorFlow keeps of checkpoints; deltas up to the next full one.
     """
-    deltas = [item for item in saver._last_checkpoints if is_delta(saver._CheckpointFilename(item))]
-    saver._last_checkpoints = [item for item in saver._last_checkpoints if item not in deltas]
+    parts = internals.SaverParts(saver)
+    deltas = [item for item in parts.last_checkpoints if is_delta(parts.path_of(item))]
+    parts.last_checkpoints = [item for item in parts.last_checkpoints if item not in deltas]
     if is_delta(prefix):
-        saver._last_checkpoints += [*deltas, (prefix, time.time())]
+        parts.last_checkpoints = [*parts.last_checkpoints, *deltas, (prefix, time.time())]
     else:
-        saver._RecordLastCheckpoint(prefix)
+        parts.record(prefix)
     checkpoint_management.update_checkpoint_state_internal(
         save_dir=directory, model_checkpoint_path=prefix, all_model_checkpoint_paths=saver.last_checkpoints,
-        latest_filename=latest_filename, save_relative_paths=saver._save_relative_paths)
+        latest_filename=latest_filename, save_relative_paths=parts.saves_relative_paths)
     if not is_delta(prefix):
         for delta in deltas_of(directory or os.curdir, base):
             _remove(delta)
-    doomed = [saver._CheckpointFilename(item) for item in saver._checkpoints_to_be_deleted[:1]]
-    saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)
+    doomed = parts.next_to_delete()
+    parts.delete_old(meta_graph_suffix)
     for old in doomed:
         if not checkpoint_management.checkpoint_exists_internal(old):
             _remove(old)  # else TensorFlow keeps it, as keep_checkpoint_every_n_hours says
@@ -257,6 +258,6 @@ def _remove(prefix: str) -> None:
     try:
         remove_checkpoint(prefix)
     except NoCheckpointError:
-        return  # removed by somebody else
+        return  # removed already
     except CheckpointError as error:
         _log.warning("old checkpoint not removed: %s", error)

@@ -5,12 +5,9 @@ from typing import Any, Dict, Optional
 
 import tensorflow as tf
 
-from ascpipe.tf.running.configuration import Configuration
-from ascpipe.tf.running.save_thread import wait_for_save
-
-_PLAIN = tf.compat.v1.train.CheckpointSaverHook
-#: TensorFlow's own, before ``install``.
-_plain_begin, _plain_save, _plain_get_saver = _PLAIN.begin, _PLAIN._save, _PLAIN._get_saver
+from ascpipe.tf import patches
+from ascpipe.tf.checkpoints.saving import wait_for_save
+from ascpipe.tf.running.process import Process
 
 
 class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
@@ -34,16 +31,17 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
 
     def begin(self) -> None:
         """Take the intervals from ``init``."""
-        if Configuration.is_initialised():
-            configuration = Configuration.get_instance()
+        if Process.is_initialised():
+            configuration = Process.current().configuration
             if configuration.is_incremental_checkpoint:
                 self._timer = _Timer(configuration.save_checkpoint_due_time, configuration.save_delta_checkpoints_secs)
-        _plain_begin(self)
+        patches.HOOK_BEGIN.plain(self)
 
     def _save(self, session: Any, step: int) -> bool:
         if isinstance(self._timer, _Timer):
             self._timer.begin_save()
-        return _plain_save(self, session, step)
+        has_saved: bool = patches.HOOK_SAVE.plain(self, session, step)
+        return has_saved
 
     def _get_saver(self) -> Any:
         asked: Dict[str, bool] = {}
@@ -51,7 +49,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
             asked["save_delta"] = True
         if getattr(self, "_in_background", False) and not self._listeners:  # TensorFlow's own hooks do not have it
             asked["background"] = True
-        saver = _plain_get_saver(self)
+        saver = patches.HOOK_GET_SAVER.plain(self)
         return _Asking(saver, asked) if asked else saver
 
     def end(self, session: Any) -> None:
@@ -62,8 +60,9 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
 
 def install() -> None:
     """Let every ``CheckpointSaverHook`` of this process save deltas where ``init`` was told to. May be called twice."""
-    _PLAIN.begin = CheckpointSaverHook.begin
-    _PLAIN._save, _PLAIN._get_saver = CheckpointSaverHook._save, CheckpointSaverHook._get_saver
+    patches.HOOK_BEGIN.apply(CheckpointSaverHook.begin)
+    patches.HOOK_SAVE.apply(CheckpointSaverHook._save)
+    patches.HOOK_GET_SAVER.apply(CheckpointSaverHook._get_saver)
 
 
 class _Timer:

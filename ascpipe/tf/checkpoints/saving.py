@@ -3,7 +3,7 @@ import contextlib
 import logging
 import os
 import time
-from typing import Any, Callable, Dict, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ascpipe.checkpoint.contents import InitialRows, Policies, Position, TablePosition, TableSpec
 from ascpipe.checkpoint.errors import NotSavedError
@@ -11,18 +11,33 @@ from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.checkpoint.writer import CheckpointWriter
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.layout import structs
+from ascpipe.layout.words import TRAIN
 from ascpipe.shm import memory
 from ascpipe.tf.checkpoints import deltas, table_rows
 from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.hold_between_steps import Hold, TableState, hold
-from ascpipe.tf.starting.agreement import KnownTable
-from ascpipe.tf.starting.start_pipeline import Pipeline, SavedPart
+from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.running.process import Process
+from ascpipe.tf.running.shapes import KnownTable
 
 _log = logging.getLogger(__name__)
 
 PROGRESS_S = 10.0  #: between two lines about a save that takes long
 
 DenseSave = Callable[[str], Any]  #: TensorFlow's save of the dense variables to a prefix
+
+
+class SavedPart(NamedTuple):
+    """What a save is of.
+
+    Attributes:
+        tables: those that checkpoints shall hold.
+        rings: numbers of the rings of training streams, by the names that the streams have in checkpoints.
+    """
+
+    tables: List[KnownTable]
+    rings: Dict[str, int]
 
 
 class SaveRequest(NamedTuple):
@@ -47,6 +62,19 @@ class SaveRequest(NamedTuple):
     dense: bool = True
     delta: bool = False
     threshold: int = 0
+
+
+def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
+    """What a save is of that a session of this graph asks for: what the graph trains with, or all."""
+    if state.trains:
+        tables = [pipeline.tables[name] for name in state.tables]
+        numbers = [stream.number for stream in state.streams() if stream.channel == TRAIN]
+    else:
+        tables = list(pipeline.tables.values())
+        numbers = [stream.number for stream in pipeline.streams if stream.channel == TRAIN]
+    return SavedPart([table for table in tables if table.is_save],
+                     {"training_{}".format(place) if place else "training": pipeline.rings[number]
+                      for place, number in enumerate(numbers)})
 
 
 def save_checkpoint(request: SaveRequest, save_dense: DenseSave) -> str:
@@ -109,6 +137,17 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
 
     request.pipeline.background.begin(writer.prefix, work)
     return writer.prefix
+
+
+def wait_for_save() -> None:
+    """Wait until no save goes on in the background: the last one is durable and named.
+
+    Raises:
+        NotSavedError, NotPublishedError: it has failed; said once, here or by the next save or the end of the pipeline.
+        tf.errors.OpError: likewise.
+    """
+    if Process.is_initialised() and Process.current().pipeline is not None:
+        Process.current().running_pipeline().background.wait()
 
 
 def _writer(request: SaveRequest) -> CheckpointWriter:

@@ -5,13 +5,12 @@ import threading
 from typing import Any, Iterator, List, Optional
 
 import tensorflow as tf
-from tensorflow.python.ops import variables
 from tensorflow.python.training.saving import saveable_object
 
+from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
-from ascpipe.tf.running.configuration import Configuration
 
 #: How TensorFlow's line begins.
 _RESTORING = "Restoring parameters from "
@@ -25,20 +24,19 @@ def leave_out_tables(saver: tf.compat.v1.train.Saver) -> None:
     Raises:
         ValueError: it would save an iterator whose batches are submitted to the pipeline.
     """
-    if saver.saver_def or not Configuration.is_initialised():
-        return
-    state = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph())
-    if not state.tables or state.served is not None:
+    state = GraphState.known(tf.compat.v1.get_default_graph())
+    if saver.saver_def or state is None or not state.tables or state.served is not None:
         return
     theirs = names_of_variables(state.tables.values())
-    saved = variables._all_saveable_objects() if saver._var_list is None else saver._var_list
+    parts = internals.SaverParts(saver)
+    saved = internals.all_saveable_objects() if parts.items is None else parts.items
     items: List[Any] = list(saved.values()) if isinstance(saved, dict) else list(saved)
     for item in items:
         _refuse_iterator(state, item)
     if isinstance(saved, dict):
-        saver._var_list = {name: item for name, item in saved.items() if _op_name(item) not in theirs}
+        parts.items = {name: item for name, item in saved.items() if _op_name(item) not in theirs}
     else:
-        saver._var_list = [item for item in items if _op_name(item) not in theirs]
+        parts.items = [item for item in items if _op_name(item) not in theirs]
 
 
 @contextlib.contextmanager

@@ -9,23 +9,20 @@ import re
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
-from tensorflow.python.training import checkpoint_management, warm_starting_util
+from tensorflow.python.training import checkpoint_management
 
 from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.tree import open_tree
+from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.restoring import Source, load_tables
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)
 
 #: Loads tables in a session whose variables are initialised; rows by the name of the table.
 Load = Callable[[tf.compat.v1.Session], Dict[str, int]]
-
-_Scaffold = tf.compat.v1.train.Scaffold
-#: TensorFlow's own, before ``install``.
-_plain_warm_start, _plain_init_fn = warm_starting_util.warm_start, _Scaffold.init_fn
 
 
 class _Settings(NamedTuple):
@@ -64,7 +61,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
         ValueError: lists of different lengths; a name in a dictionary that is not warm-started.
         FileNotFoundError: there is no such checkpoint.
     """
-    state = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph())
+    state = GraphState.of(tf.compat.v1.get_default_graph())
     sources: Dict[str, Source] = {}
     for settings in _by_path(ckpt_to_initialize_from, vars_to_warm_start, var_name_to_vocab_info,
                              var_name_to_prev_var_name):
@@ -73,7 +70,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
         previous_names = dict(settings.previous_names or {})
         sources.update({name: Source(prefix, previous_names.pop(name, name)) for name in tables})
         if dense != [] or settings.vocabularies or previous_names:
-            _plain_warm_start(prefix, dense, settings.vocabularies, previous_names)
+            patches.WARM_START.plain(prefix, dense, settings.vocabularies, previous_names)
     if not sources:
         _log.warning("warm start from %s: it begins no table; this graph has %s", ckpt_to_initialize_from,
                      ", ".join(state.tables) or "none")
@@ -82,27 +79,26 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
 
 def install() -> None:
     """Let Estimators warm-start the tables of their graphs, too. May be called twice."""
-    warm_starting_util.warm_start = _warm_start_of_estimator
-    _Scaffold.init_fn = property(_init_fn)
+    patches.WARM_START.apply(_warm_start_of_estimator)
+    patches.SCAFFOLD_INIT_FN.apply(property(_init_fn))
 
 
 def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
     """In the place of TensorFlow's: the tables are loaded when a scaffold of the graph initialises a session."""
-    graph = tf.compat.v1.get_default_graph()
-    if not Configuration.is_initialised() or not Configuration.get_instance().of_graph(graph).tables:
-        _plain_warm_start(*settings, **named_settings)
-        return
-    Configuration.get_instance().of_graph(graph).warm_starts.append(warm_start(*settings, **named_settings))
+    state = GraphState.known(tf.compat.v1.get_default_graph())
+    if state is None or not state.tables:
+        patches.WARM_START.plain(*settings, **named_settings)
+    else:
+        state.warm_starts.append(warm_start(*settings, **named_settings))
 
 
 def _init_fn(scaffold: tf.compat.v1.train.Scaffold) -> Optional[Callable[[tf.compat.v1.Session], Any]]:
     """What a session's creator calls where it restores no checkpoint: the program's, then the loads of tables."""
-    plain = _plain_init_fn.fget(scaffold)
-    if not Configuration.is_initialised():
+    plain: Optional[Callable[[tf.compat.v1.Session], Any]] = patches.SCAFFOLD_INIT_FN.plain.fget(scaffold)
+    state = GraphState.known(tf.compat.v1.get_default_graph())
+    if state is None or not state.warm_starts:
         return plain
-    loads = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph()).warm_starts
-    if not loads:
-        return plain
+    loads = state.warm_starts
 
     def initialise(session: tf.compat.v1.Session) -> None:
         if plain is not None:
@@ -188,11 +184,11 @@ def _load(state: GraphState, sources: Dict[str, Source], allow_unverified: bool,
           session: tf.compat.v1.Session) -> Dict[str, int]:
     if not sources:
         return {}
-    Configuration.get_instance().deferred.start(session.graph)
+    Process.current().deferred.start(session.graph)
     if not state.started:
         raise RuntimeError("tables are warm-started once their pipeline runs: call start_asc_pipeline() in model_fn, "
                            "or in begin() of a hook")
-    rows = load_tables(state, Configuration.get_instance().running_pipeline(), sources,
+    rows = load_tables(state, Process.current().running_pipeline(), sources,
                        functools.partial(state.attach, session), allow_unverified=allow_unverified)
     for name, count in rows.items():
         _log.info("table %r begins with %d rows: those of %r in %s", name, count, sources[name].name,

@@ -9,6 +9,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
+from ascpipe.tf import internals
+
 #: Which output of a dataset or iterator carries the ticket of which stream.
 Tickets = Dict[int, int]
 
@@ -241,7 +243,7 @@ class DatasetGraph:
     def _function(self, name: str) -> Any:
         """FunctionDef of a function in the graph's library."""
         if name not in self._functions:
-            function = self._graph._get_function(name)
+            function = internals.function_in(self._graph, name)
             if function is None:
                 raise ValueError("the graph has no function {!r}".format(name))
             self._functions[name] = function.definition

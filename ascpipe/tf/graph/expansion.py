@@ -7,10 +7,12 @@ from typing import Any, List
 
 import tensorflow as tf
 
+from ascpipe.tf import internals
 from ascpipe.tf.graph.feature_spec import FeatureSpec
-from ascpipe.tf.graph.table_lookup import TableLookup, origin_of, repoint
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.rewiring import origin_of, repoint
+from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.running import native
-from ascpipe.tf.running.configuration import Configuration
 
 #: Collections of the local rows and of the handles of each table that is trained, in the same order.
 LOCAL_ROWS = "ASCEND_SPARSE_LOOKUP_LOCAL_EMB"
@@ -44,8 +46,8 @@ class ExpansionLookup(TableLookup):
     def replace(self, local: tf.Tensor, handles: tf.Tensor) -> None:
         """Give the tensors to two Identities that were collected before, and read the rows there."""
         repoint(self.local, local)
-        local.op._update_input(0, self.local)
-        handles.op._update_input(0, self.handles)
+        internals.rewire(local.op, 0, self.local)
+        internals.rewire(handles.op, 0, self.handles)
         self.collected = True
 
     def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
@@ -61,7 +63,7 @@ def lookup_of(handles: Any) -> ExpansionLookup:
     """The lookup that made handles. Raises ``ValueError`` for anything else."""
     if isinstance(handles, tf.Tensor):
         op = origin_of(handles)
-        for lookup in Configuration.get_instance().of_graph(op.graph).lookups.values():
+        for lookup in GraphState.of(op.graph).lookups.values():
             if isinstance(lookup, ExpansionLookup) and lookup.handles.op is op and handles.dtype == tf.int64:
                 return lookup
     raise ValueError("{!r} are no handles of an expansion table: give pairs zip(tf.gradients(loss, local), handles), "

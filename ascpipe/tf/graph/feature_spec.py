@@ -3,7 +3,8 @@ import itertools
 import re
 from typing import Any, ClassVar, Iterator, Optional, Tuple, Union
 
-from ascpipe.tf.graph.thresholds import Thresholds, thresholds
+from ascpipe.tf.graph.thresholds import thresholds
+from ascpipe.tf.running.shapes import Thresholds
 from ascpipe.tf.validation import AnyOf, Integer, Text, boolean, checked
 
 TABLE_NAME_PATTERN = re.compile(r"^[0-9A-Za-z_.]+$")

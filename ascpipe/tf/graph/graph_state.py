@@ -1,61 +1,31 @@
 """What ascpipe knows of one graph: its tables, streams and lookups.
 
-TensorFlow programs build several graphs in a process (an Estimator one per mode), so nothing of this
-is kept per process; ``Configuration.of_graph`` holds one ``GraphState`` per graph.
+TensorFlow programs build several graphs in a process (an Estimator one per mode), so nothing of this is kept per
+process: ``GraphState.of`` has one for each graph.
 """
+import abc
 import collections
 import dataclasses
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 import tensorflow as tf
-from tensorflow.python.framework import func_graph
-from tensorflow.python.framework import function as legacy_function
 
-from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.layout.words import TRAIN
+from ascpipe.tf import internals
+from ascpipe.tf.graph.batch_structure import Ids
 from ascpipe.tf.graph.dataset_graph import DatasetGraph
 from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.optimizer_slots import HomeSlots, OptimizerSlot
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.streams import CHANNEL_NAMES, Feature, Stream
+from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.graph.tensor_requests import Requests
 from ascpipe.tf.graph.thresholds import TableThresholds
+from ascpipe.tf.running.process import Process
 
-if TYPE_CHECKING:
-    from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
-    from ascpipe.tf.graph.table_lookup import TableLookup
-    from ascpipe.tf.program.create_table import Table
-    from ascpipe.tf.serving.served_tables import ServedTables
+_STATE = "state"
 
 LIVE = 0  #: in the place of an instance's number: the live tables
-
-CHANNEL_NAMES = {TRAIN: "training", EVAL: "evaluation"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Feature:
-    """One input of a stream's AscSubmit.
-
-    Attributes:
-        spec: the feature, as the program declared it.
-        shape: static shape of its ids; of the values where they are sparse.
-        sparse: whether the batches hold a SparseTensor or RaggedTensor.
-    """
-
-    spec: FeatureSpec
-    shape: tf.TensorShape
-    sparse: bool = False
-
-
-@dataclasses.dataclass
-class HomeSlots:
-    """What an optimizer keeps beside each row of an expansion table.
-
-    Attributes:
-        owner: the optimizer.
-        initial: by name of the optimizer slot, in their order in a home row, what each element begins with. Each is
-            as wide as the embedding.
-    """
-
-    owner: tf.compat.v1.train.Optimizer
-    initial: Dict[str, float] = dataclasses.field(default_factory=dict)
-
 
 @dataclasses.dataclass(frozen=True)
 class Attachment:
@@ -72,37 +42,25 @@ class Attachment:
     is_live: tf.Tensor
 
 
-@dataclasses.dataclass
-class Stream:
-    """One insert function in one graph.
+class Served(abc.ABC):
+    """Tables that a graph looks up in files, as it is made to be exported."""
 
-    Attributes:
-        number: of the stream, unlike that of any other since ``init``; an attribute of its ops.
-        channel: TRAIN or EVAL.
-        features: inputs of its AscSubmit, in their order: by table, then by name.
-        timestamp: the feature that says when a batch was made, if there is one.
-    """
+    @abc.abstractmethod
+    def look_up(self, table: Table, ids: Union[FeatureSpec, Ids], batch: Any, default_row: Optional[tf.Tensor],
+                name: Optional[str], *, is_train: bool) -> tf.Tensor:
+        """The rows of ids, as ``sparse_lookup`` returns them."""
 
-    number: int
-    channel: int
-    features: List[Feature] = dataclasses.field(default_factory=list)
-    timestamp: Optional[FeatureSpec] = None
-
-    def table_names(self) -> List[str]:
-        """Tables of the stream, in the order of their parts in a frame."""
-        return sorted({feature.spec.table_name for feature in self.features})
-
-    def features_of(self, table_name: str) -> List[Feature]:
-        """The features that look into a table, in the order of the lookups' restore indexes."""
-        return [feature for feature in self.features if feature.spec.table_name == table_name]
+    @abc.abstractmethod
+    def dense_path(self, prefix: str) -> str:
+        """The prefix from which TensorFlow restores its part of the checkpoint ``prefix``."""
 
 
 class GraphState:
-    """Tables, streams and lookups of one graph.
+    """Tables, streams and lookups of one graph. Made by ``GraphState.of``.
 
     Args:
         graph: the graph.
-        stream_numbers: gives the numbers of its streams.
+        process: gives the numbers of its streams.
 
     Attributes:
         datasets: where tickets come out of its iterators.
@@ -121,7 +79,7 @@ class GraphState:
         served: of a graph that is made to be exported, the tables that it looks up in files; else None.
     """
 
-    def __init__(self, graph: tf.Graph, stream_numbers: Iterator[int]) -> None:
+    def __init__(self, graph: tf.Graph, process: Process) -> None:
         self._graph = graph
         self.datasets = DatasetGraph(graph)
         self.tables: Dict[str, Table] = {}
@@ -136,9 +94,25 @@ class GraphState:
         self.warm_starts: List[Callable[[tf.compat.v1.Session], Any]] = []
         self.marked = False
         self.started = False
-        self.served: Optional[ServedTables] = None
-        self._stream_numbers = stream_numbers
+        self.served: Optional[Served] = None
+        self._stream_numbers = process.stream_numbers
         self._streams: Dict[Any, Stream] = {}
+
+    @staticmethod
+    def of(graph: tf.Graph) -> "GraphState":
+        """What is known of a graph; at first nothing. Raises ``EnvironmentError`` before ``init``."""
+        process = Process.current()
+        # On the graph itself, not in a dictionary here: the state refers to the graph, which would never go.
+        kept: Dict[Process, GraphState] = internals.kept_on(graph, _STATE, dict)
+        if process not in kept:
+            kept.clear()
+            kept[process] = GraphState(graph, process)
+        return kept[process]
+
+    @staticmethod
+    def known(graph: tf.Graph) -> Optional["GraphState"]:
+        """What is known of a graph; None before ``init``."""
+        return GraphState.of(graph) if Process.is_initialised() else None
 
     @property
     def trains(self) -> bool:
@@ -210,26 +184,21 @@ class GraphState:
             "is_training={}) with this spec over the dataset, whose batches hold that key, before sparse_lookup"
             .format(spec.name, spec.index_key, name, channel == TRAIN))
 
+    def require_timestamp(self, stream: Stream, table_name: str) -> None:
+        """Raise ``ValueError`` where a table is evicted from and its training batches do not say when they are."""
+        threshold = self.thresholds.of(table_name).eviction
+        if stream.channel == TRAIN and threshold >= 0 and stream.timestamp is None:
+            raise ValueError("table {!r}: eviction_threshold={} needs the time of each training batch; give its insert "
+                             "function a FeatureSpec(..., is_timestamp=True), a scalar above 0 in the batch, or with "
+                             "modify_graph=True add such a tensor to the collection ASCEND_TIMESTAMP".format(
+                                 table_name, threshold))
+
     def _require_one_timestamp(self, channel: int) -> None:
         stamps = [stream.timestamp.name for stream in self.streams()
                   if stream.channel == channel and stream.timestamp is not None]
         if len(stamps) > 1:
             raise OSError("several timestamp features of the {} channel: {}; there may be one".format(
                 CHANNEL_NAMES[channel], ", ".join(stamps)))
-
-
-def outermost_graph(graph: tf.Graph) -> tf.Graph:
-    """The graph that a function under construction (of ``dataset.map``, for instance) belongs to."""
-    while True:
-        if isinstance(graph, func_graph.FuncGraph):
-            outer: Optional[tf.Graph] = graph.outer_graph
-        elif isinstance(graph, legacy_function._FuncGraph):
-            outer = graph._outer_graph
-        else:
-            return graph
-        if outer is None:
-            return graph
-        graph = outer
 
 
 def _common_shape(first: tf.TensorShape, second: tf.TensorShape) -> tf.TensorShape:

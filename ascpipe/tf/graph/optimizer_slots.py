@@ -1,13 +1,27 @@
 """What optimizers keep beside a table's rows, with the value that it begins with for new keys."""
+import dataclasses
 import re
-from typing import Any, Iterable, List, NamedTuple, Optional, Set
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import variables
 
-from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.program.create_table import Table
+from ascpipe.tf.graph.sparse_table import Table
+
+
+@dataclasses.dataclass
+class HomeSlots:
+    """What an optimizer keeps beside each row of an expansion table.
+
+    Attributes:
+        owner: the optimizer.
+        initial: by name of the optimizer slot, in their order in a home row, what each element begins with. Each is
+            as wide as the embedding.
+    """
+
+    owner: tf.compat.v1.train.Optimizer
+    initial: Dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 class OptimizerSlot(NamedTuple):
@@ -26,14 +40,22 @@ class OptimizerSlot(NamedTuple):
     variable: Optional[tf.Variable] = None
 
 
-def optimizer_slots(state: GraphState, table: Table) -> List[OptimizerSlot]:
-    """The optimizer slots of a table, in their order in a home row. Raises as ``slot_variables``."""
+def optimizer_slots(table: Table, home_slots: Mapping[str, HomeSlots]) -> List[OptimizerSlot]:
+    """The optimizer slots of a table, in their order in a home row.
+
+    Args:
+        table: the table.
+        home_slots: by name of an expansion table, what an optimizer keeps beside its rows.
+
+    Raises:
+        ValueError: as ``slot_variables``.
+    """
     if not table.shape.expands:
         return slot_variables(table)
-    if table.table_name not in state.home_slots:
+    if table.table_name not in home_slots:
         return []
     return [OptimizerSlot(_checkpoint_name(name), table.emb_size, initial)
-            for name, initial in state.home_slots[table.table_name].initial.items()]
+            for name, initial in home_slots[table.table_name].initial.items()]
 
 
 def names_of_variables(tables: Iterable[Table]) -> Set[str]:

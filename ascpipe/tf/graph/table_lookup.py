@@ -8,16 +8,15 @@ from typing import Any, Dict, List, Optional, Tuple
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf import internals
 from ascpipe.tf.graph.batch_structure import find_ids
 from ascpipe.tf.graph.default_rows import dense_restore, with_default_row
 from ascpipe.tf.graph.feature_spec import FeatureSpec
-from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, Stream
-from ascpipe.tf.program.create_table import Table, outside_scopes
+from ascpipe.tf.graph.rewiring import repoint
+from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.streams import CHANNEL_NAMES, Stream
 from ascpipe.tf.running import native
-from ascpipe.tf.running.configuration import Configuration
-
-#: Ops that hand on their first input as it is.
-_PASSING = ("Identity", "StopGradient", "PreventGradient")
 
 
 class TableLookup:
@@ -94,7 +93,7 @@ class TableLookup:
     def _make_dense(self, place: int, ids: Any) -> None:
         """Let the lookup op give rows of the dense form of sparse ids."""
         index = dense_restore(self.plan[1 + place], ids)
-        self.ops[0]._update_input(2 + place, index)
+        internals.rewire(self.ops[0], 2 + place, index)
         self._embeddings[place].set_shape(index.shape.concatenate([self.table.shape.dim]))
         self.restore[place] = index
         self._sparse[place] = False
@@ -102,8 +101,8 @@ class TableLookup:
     def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
         # The variable itself, not a read of it: the gradient is asked for with respect to it.
         embeddings = native.ops().asc_lookup(
-            rows=self.table.variable._ref(), slots=self.plan[0], restore=restore, default_row=default_row,
-            table=self.table.shape.number if self.channel == EVAL else -1)
+            rows=internals.reference_of(self.table.variable), slots=self.plan[0], restore=restore,
+            default_row=default_row, table=self.table.shape.number if self.channel == EVAL else -1)
         self.ops.append(embeddings[0].op)
         return list(embeddings)
 
@@ -118,65 +117,3 @@ def _sparse_ids(batch: Any, spec: FeatureSpec) -> Any:
         raise ValueError("FeatureSpec {!r}: the dataset submits a sparse tensor, batch= has {} in its place; give what "
                          "iterator.get_next() returned".format(spec.name, "nothing" if ids is None else "a dense one"))
     return ids
-
-
-def origin_of(tensor: tf.Tensor) -> tf.Operation:
-    """The op that a tensor comes from unchanged."""
-    while tensor.op.type in _PASSING:
-        tensor = tensor.op.inputs[0]
-    return tensor.op
-
-
-def repoint(before: tf.Tensor, after: tf.Tensor) -> None:
-    """Let every op that reads one tensor read another."""
-    for consumer in before.consumers():
-        for place, source in enumerate(consumer.inputs):
-            if source is before:
-                consumer._update_input(place, after)
-
-
-@tf.RegisterGradient("AscLookup")
-@tf.RegisterGradient("AscRestoreRows")
-def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
-    """One sum per row, over the lookups in the order in which the program made them."""
-    count = op.get_attr("k")
-    restore = op.inputs[2:2 + count]
-    order = _creation_order(op, count)
-    trained = [place for place in order if not _is_untouched(op, place, gradients[place])]
-    nothing: List[Any] = [None] * (1 + count + 1)
-    if not trained:
-        return [None, *nothing]
-    _refuse_second_sum(op)
-    rows = op.inputs[0]  # all of the device, or those of the batch
-    values, indices = native.ops().asc_lookup_grad(
-        slots=op.inputs[1], restore=[restore[place] for place in trained],
-        grads=[tf.convert_to_tensor(gradients[place]) for place in trained], dim=rows.shape[1].value,
-        partial=len(trained) < count)
-    return [tf.IndexedSlices(values, indices, tf.shape(rows)), *nothing]
-
-
-def _creation_order(op: tf.Operation, count: int) -> List[int]:
-    if Configuration.is_initialised():
-        for lookup in Configuration.get_instance().of_graph(op.graph).lookups.values():
-            if lookup.ops[0] is op:
-                return lookup.with_gradient
-    return list(range(count))  # a graph that was imported: the order of the features
-
-
-def _refuse_second_sum(op: tf.Operation) -> None:
-    if not Configuration.is_initialised():
-        return
-    for lookup in Configuration.get_instance().of_graph(op.graph).lookups.values():
-        if lookup.ops[0] is op and any(lookup.joined.values()):
-            raise ValueError(
-                "table {!r}: its rows are trained through lookup_concat() and through another use of what "
-                "sparse_lookup() returned, so that their gradient would be two sums; join them with tf.concat(), or "
-                "let all uses read what lookup_concat() returned".format(lookup.table.table_name))
-
-
-def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:
-    """Whether TensorFlow only filled in zeros, as no loss depends on this output; its keys are then not trained."""
-    if gradient is None:
-        return True
-    return isinstance(gradient, tf.Tensor) and gradient.op.type == "ZerosLike" and \
-        gradient.op.inputs[0] is op.outputs[place]

@@ -1,14 +1,28 @@
 """What a program has asked of graph modification in one graph, and what came of it."""
 import dataclasses
-from typing import TYPE_CHECKING, Dict, List, Optional, Set, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
 
 from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.sparse_table import Table
 
-if TYPE_CHECKING:
-    from ascpipe.tf.modify.datasets import Extension
-    from ascpipe.tf.program.create_table import Table
+#: Gets the tensors of a batch, gives them and more.
+Extend = Callable[..., Tuple[tf.Tensor, ...]]
+
+
+class Extension(NamedTuple):
+    """What an iterator delivers more than its program made it for.
+
+    Attributes:
+        given: the program's tensors of a batch.
+        specs: all tensors of a batch.
+        extend: makes them in the dataset.
+    """
+
+    given: List[tf.TensorSpec]
+    specs: List[tf.TensorSpec]
+    extend: Extend
 
 
 @dataclasses.dataclass
@@ -28,7 +42,7 @@ class TensorLookup:
     """
 
     name: str
-    table: "Table"
+    table: Table
     channel: int
     ids: tf.Tensor
     spec: FeatureSpec

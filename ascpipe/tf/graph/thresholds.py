@@ -1,32 +1,8 @@
 """Admission and eviction of a table: what its features and lookups say of it, which must agree."""
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, Optional
 
+from ascpipe.tf.running.shapes import Thresholds
 from ascpipe.tf.validation import Integer, check_all
-
-
-class Thresholds(NamedTuple):
-    """When a key of a table gets a row, and when it loses it.
-
-    Attributes:
-        access: occurrences before a key gets a row; 0: admission is on, every key gets one; -1: off.
-        eviction: age, in the unit of the batches' timestamps, at which an eviction drops a key; -1: never.
-        coefficient: how much an occurrence counts.
-    """
-
-    access: int = -1
-    eviction: int = -1
-    coefficient: int = 1
-
-    @property
-    def admission(self) -> bool:
-        """Whether keys must be admitted."""
-        return self.access >= 0
-
-    @property
-    def evicts(self) -> bool:
-        """Whether an eviction drops keys."""
-        return self.eviction >= 0
-
 
 OFF = Thresholds()  #: says nothing: neither admission nor eviction
 

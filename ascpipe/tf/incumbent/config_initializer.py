@@ -1,40 +1,41 @@
-"""What ``ConfigInitializer.get_instance()`` has in parts: the incumbent's places for what is known elsewhere here.
+"""``ConfigInitializer``: the incumbent's view of what ``init`` was given and of what runs since.
 
 Two of the incumbent's parts are empty: a FeatureSpec is known to the insert function that it was given to, and the slot
 variables of a table are found in the graph.
 """
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import Any, ClassVar, Dict, Optional
 
 import tensorflow as tf
 
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.incumbent.host_ops import HostOps, import_host_pipeline_ops
+from ascpipe.tf.modify import iterator_initializers, iterators
+from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.running.process import Process, init
 from ascpipe.tf.validation import Text
-
-if TYPE_CHECKING:
-    from ascpipe.tf.program.create_table import Table
-    from ascpipe.tf.running.configuration import Configuration
-    from ascpipe.tf.starting.start_pipeline import Pipeline
 
 
 class SubConfig:
-    """A part.
+    """A part; programs keep things of their own on it.
 
     Args:
-        configuration: what it is a part of.
+        process: what it is a part of.
     """
 
-    def __init__(self, configuration: "Configuration") -> None:
-        self._configuration = configuration
+    def __init__(self, process: Process) -> None:
+        self._process = process
 
 
 class SparseEmbedConfig(SubConfig):
     """The tables of the default graph."""
 
     @property
-    def table_instance_dict(self) -> Dict[Any, "Table"]:
+    def table_instance_dict(self) -> Dict[Any, Table]:
         """Tables by their variables."""
         return {table.variable: table for table in self._tables().values()}
 
-    def get_table_instance(self, variable: Any) -> "Table":
+    def get_table_instance(self, variable: Any) -> Table:
         """The table of a table variable. Raises ``KeyError``."""
         for table in self._tables().values():
             if table.variable is variable:
@@ -42,7 +43,7 @@ class SparseEmbedConfig(SubConfig):
         raise KeyError("{!r} is the variable of no table of the default graph".format(
             getattr(variable, "name", variable)))
 
-    def get_table_instance_by_name(self, table_name: str) -> "Table":
+    def get_table_instance_by_name(self, table_name: str) -> Table:
         """A table by its name. Raises ``KeyError``."""
         tables = self._tables()
         if table_name not in tables:
@@ -50,22 +51,23 @@ class SparseEmbedConfig(SubConfig):
                 table_name, ", ".join(sorted(map(repr, tables))) or "none"))
         return tables[table_name]
 
-    def _tables(self) -> Dict[str, "Table"]:
-        return self._configuration.of_graph(tf.compat.v1.get_default_graph()).tables
+    @staticmethod
+    def _tables() -> Dict[str, Table]:
+        return GraphState.of(tf.compat.v1.get_default_graph()).tables
 
 
 class HybridManagerConfig(SubConfig):
     """The pipeline."""
 
     @property
-    def asc_manager(self) -> Optional["Pipeline"]:
+    def asc_manager(self) -> Optional[Pipeline]:
         """The running pipeline, or None."""
-        return self._configuration.pipeline
+        return self._process.pipeline
 
     @property
     def freeze(self) -> bool:
         """Whether tables and training lookups are complete."""
-        return self._configuration.frozen
+        return self._process.frozen
 
 
 class TrainParamsConfig(SubConfig):
@@ -74,12 +76,12 @@ class TrainParamsConfig(SubConfig):
     @property
     def ascend_global_hashtable_collection(self) -> str:
         """Name of the collection that holds the variables of tables created from now on; 1 to 255 characters."""
-        return self._configuration.hashtable_collection
+        return self._process.configuration.hashtable_collection
 
     @ascend_global_hashtable_collection.setter
     def ascend_global_hashtable_collection(self, name: str) -> None:
         Text(1, 255).check("name", name)
-        self._configuration.hashtable_collection = name
+        self._process.configuration.hashtable_collection = name
 
     @staticmethod
     def get_training_mode_channel_id(is_training: bool) -> int:
@@ -89,11 +91,58 @@ class TrainParamsConfig(SubConfig):
     @staticmethod
     def get_initializer(is_training: bool) -> Optional[tf.Operation]:
         """The initializer of an iterator that graph modification has rebuilt, or None."""
-        from ascpipe.tf.modify import iterator_initializers
         return iterator_initializers.get_initializer(is_training)
 
     @staticmethod
     def get_target_batch(is_training: bool) -> Any:
         """What the ``get_next()`` returned whose batches the channel looks up; None: it looks up none."""
-        from ascpipe.tf.modify import iterators  # which needs the module that makes this
         return iterators.get_target_batch(is_training)
+
+
+class ConfigInitializer:
+    """What ``ConfigInitializer.get_instance()`` gives: the arguments of ``init`` as attributes, and the parts.
+
+    Attributes:
+        sparse_embed_config, hybrid_manager_config, train_params_config, feature_spec_config, optimizer_config: the
+            parts.
+    """
+
+    _current: ClassVar[Optional["ConfigInitializer"]] = None
+
+    process: Process
+
+    def __init__(self, process: Process) -> None:
+        vars(self).update(
+            process=process, sparse_embed_config=SparseEmbedConfig(process),
+            hybrid_manager_config=HybridManagerConfig(process), train_params_config=TrainParamsConfig(process),
+            feature_spec_config=SubConfig(process), optimizer_config=SubConfig(process))
+
+    @staticmethod
+    def get_instance() -> "ConfigInitializer":
+        """The view of what ``init`` has begun. Raises ``EnvironmentError`` before ``init``."""
+        process = Process.current()
+        current = ConfigInitializer._current
+        if current is None or current.process is not process:
+            current = ConfigInitializer._current = ConfigInitializer(process)
+        return current
+
+    @staticmethod
+    def set_instance(**kwargs: Any) -> None:
+        """What ``init`` does."""
+        init(**kwargs)
+
+    @staticmethod
+    def is_initialised() -> bool:
+        """Whether ``get_instance`` has one to give."""
+        return Process.is_initialised()
+
+    @property
+    def host_pipeline_ops(self) -> HostOps:
+        """What ``import_host_pipeline_ops`` gives, where older versions have it. Raises ``RuntimeError``."""
+        return import_host_pipeline_ops()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["process"].configuration, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.process.configuration, name, value)

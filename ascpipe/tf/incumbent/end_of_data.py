@@ -2,7 +2,8 @@
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.data.ops import dataset_ops
+
+from ascpipe.tf import patches
 
 
 def eos_map(dataset: Any, librec: Any = None, channel_id: int = 0, max_train_steps: int = -1,
@@ -19,4 +20,4 @@ def eos_map(dataset: Any, librec: Any = None, channel_id: int = 0, max_train_ste
 
 def install() -> None:
     """Give every dataset of this process the method. May be called twice."""
-    dataset_ops.DatasetV2.eos_map = eos_map
+    patches.EOS_MAP.apply(eos_map)

@@ -1,11 +1,12 @@
-"""Small questions and settings that programs ask one function each; the answers are in the ``Configuration``."""
+"""Functions that read or set one thing each of what ``init`` was given and of what runs since."""
 from typing import Any, Dict
 
 import tensorflow as tf
 
-from ascpipe.tf.program.create_table import Table
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.incumbent.config_initializer import ConfigInitializer
 from ascpipe.tf.running import mpi_ranks
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Integer, Text, boolean, checked
 
 
@@ -14,15 +15,15 @@ def get_rank_id() -> int:
 
     All below but ``get_rank_size`` and ``get_device_id`` raise ``EnvironmentError`` before ``init``.
     """
-    if Configuration.is_initialised():
-        return Configuration.get_instance().rank_id
+    if Process.is_initialised():
+        return Process.current().configuration.rank_id
     return mpi_ranks.get_rank_id() if mpi_ranks.launched_by_mpi() else 0
 
 
 def get_rank_size() -> int:
     """How many processes train together. Before ``init``, too: as the launcher says, else 1."""
-    if Configuration.is_initialised():
-        return Configuration.get_instance().rank_size
+    if Process.is_initialised():
+        return Process.current().configuration.rank_size
     return mpi_ranks.get_rank_size() if mpi_ranks.launched_by_mpi() else 1
 
 
@@ -33,61 +34,61 @@ def get_device_id() -> int:
 
 def get_use_static() -> bool:
     """Whether lookups name a ``send_count``."""
-    return Configuration.get_instance().use_static
+    return Process.current().configuration.use_static
 
 
 def get_use_dynamic_expansion() -> bool:
     """Whether tables grow."""
-    return Configuration.get_instance().use_dynamic_expansion
+    return Process.current().configuration.use_dynamic_expansion
 
 
 def get_use_hot() -> bool:
     """As ``init`` was told; without effect."""
-    return Configuration.get_instance().use_hot
+    return Process.current().configuration.use_hot
 
 
 def get_if_load() -> bool:
     """Whether a checkpoint will be restored."""
-    return Configuration.get_instance().if_load
+    return Process.current().configuration.if_load
 
 
 @checked(if_load=boolean())
 def set_if_load(if_load: bool) -> None:
     """Say whether a checkpoint will be restored."""
-    Configuration.get_instance().if_load = if_load
+    Process.current().configuration.if_load = if_load
 
 
 def get_train_interval() -> int:
     """Steps between evaluations, as ``init`` was told; without effect."""
-    return Configuration.get_instance().train_steps
+    return Process.current().configuration.train_steps
 
 
 @checked(interval=Integer(-1))
 def set_train_interval(interval: int) -> None:
     """Note the steps between evaluations; without effect."""
-    Configuration.get_instance().train_steps = interval
+    Process.current().configuration.train_steps = interval
 
 
 def get_eval_steps() -> int:
     """Steps of an evaluation, as ``init`` was told; without effect."""
-    return Configuration.get_instance().eval_steps
+    return Process.current().configuration.eval_steps
 
 
 @checked(steps=Integer(-1))
 def set_eval_steps(steps: int) -> None:
     """Note the steps of an evaluation; without effect."""
-    Configuration.get_instance().eval_steps = steps
+    Process.current().configuration.eval_steps = steps
 
 
 def get_ascend_global_hashtable_collection() -> str:
     """Name of the collection that holds table variables."""
-    return Configuration.get_instance().train_params_config.ascend_global_hashtable_collection
+    return Process.current().configuration.hashtable_collection
 
 
 @checked(name=Text(1, 255))
 def set_ascend_global_hashtable_collection(name: str) -> None:
     """Choose the collection that holds the variables of tables created from now on; 1 to 255 characters."""
-    Configuration.get_instance().train_params_config.ascend_global_hashtable_collection = name
+    Process.current().configuration.hashtable_collection = name
 
 
 @checked(name=Text(1, 255))
@@ -101,7 +102,7 @@ def insert_optimizer(*args: Any, **kwargs: Any) -> None:
 
 def is_asc_manager_initialized() -> bool:
     """Whether the pipeline runs."""
-    return Configuration.is_initialised() and Configuration.get_instance().frozen
+    return Process.is_initialised() and Process.current().frozen
 
 
 @checked(is_train_channel=boolean())
@@ -112,14 +113,14 @@ def clear_channel(is_train_channel: bool = False) -> tf.Operation:
 
 def export_table_instances() -> Dict[Any, Table]:
     """The tables of the default graph, by their variables."""
-    return Configuration.get_instance().sparse_embed_config.table_instance_dict
+    return ConfigInitializer.get_instance().sparse_embed_config.table_instance_dict
 
 
 def get_table_instance(variable: Any) -> Table:
     """The table of a table variable of the default graph. Raises ``KeyError``."""
-    return Configuration.get_instance().sparse_embed_config.get_table_instance(variable)
+    return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance(variable)
 
 
 def get_table_instance_by_name(table_name: str) -> Table:
     """A table of the default graph. Raises ``KeyError``."""
-    return Configuration.get_instance().sparse_embed_config.get_table_instance_by_name(table_name)
+    return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance_by_name(table_name)

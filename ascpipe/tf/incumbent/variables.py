@@ -3,7 +3,7 @@ from typing import List, Tuple
 
 import tensorflow as tf
 
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 
 
 def get_dense_and_sparse_variable() -> Tuple[List[tf.Variable], List[tf.Variable]]:
@@ -14,4 +14,4 @@ def get_dense_and_sparse_variable() -> Tuple[List[tf.Variable], List[tf.Variable
     """
     graph = tf.compat.v1.get_default_graph()
     dense = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
-    return dense, graph.get_collection(Configuration.get_instance().hashtable_collection)
+    return dense, graph.get_collection(Process.current().configuration.hashtable_collection)

@@ -4,15 +4,16 @@ The iterator, its initializer and the outputs that it had stay what they are, so
 them holds.  Only its dataset is another one: the program's up to its trailing ``prefetch``, then the ``map``, then
 ``prefetch`` and what else stood there.
 """
-from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+from typing import Any, List, NamedTuple, Sequence, Tuple
 
 import tensorflow as tf
-from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.framework import function_def_to_graph
 
+from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import DatasetGraph
-from ascpipe.tf.program.create_table import outside_scopes
+from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.tensor_requests import Extend, Extension
 
 #: Batches read ahead where the program has no ``prefetch``.
 READ_AHEAD = 32
@@ -23,23 +24,6 @@ _OPTIONS = ("OptimizeDataset", "ModelDataset", "MaxIntraOpParallelismDataset", "
             "NonSerializableDataset", "OptionsDataset")
 #: ... and those of the program.
 _PASSING = (*_OPTIONS, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset", "AssertCardinalityDataset")
-
-#: Gets the tensors of a batch, gives them and more.
-Extend = Callable[..., Tuple[tf.Tensor, ...]]
-
-
-class Extension(NamedTuple):
-    """What an iterator delivers more than its program made it for.
-
-    Attributes:
-        given: the program's tensors of a batch.
-        specs: all tensors of a batch.
-        extend: makes them in the dataset.
-    """
-
-    given: List[tf.TensorSpec]
-    specs: List[tf.TensorSpec]
-    extend: Extend
 
 
 class _Rebuilt(NamedTuple):
@@ -84,10 +68,10 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
     with graph.as_default(), outside_scopes(graph):
         if iterator.type == "OneShotIterator":
             name, specs = _new_factory(graph, iterator.get_attr("dataset_factory").name, specs, extend)
-            iterator._set_func_attr("dataset_factory", name)
+            internals.set_function(iterator, "dataset_factory", name)
         for initializer in initializers:
             new = _rebuild(initializer.inputs[0], _specs(iterator), extend)
-            initializer._update_input(0, new.variant)
+            internals.rewire(initializer, 0, new.variant)
             specs = new.specs
     _set_specs(iterator, specs)
     for get_next in get_nexts:
@@ -98,20 +82,20 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
 def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
     """Let a ``get_next`` of an extended iterator deliver all tensors of a batch."""
     _set_specs(get_next, specs)
-    added = specs[len(get_next.outputs):]
-    get_next._add_outputs([spec.dtype for spec in added], [spec.shape for spec in added])
+    internals.add_outputs(get_next, specs[len(get_next.outputs):])
 
 
 def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
     """Let an initializer of an extended iterator give it an extended dataset. Raises what ``extend`` raises."""
     with initializer.graph.as_default(), outside_scopes(initializer.graph):
-        initializer._update_input(0, _rebuild(initializer.inputs[0], extension.given, extension.extend).variant)
+        new = _rebuild(initializer.inputs[0], extension.given, extension.extend)
+        internals.rewire(initializer, 0, new.variant)
 
 
 def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
                  extend: Extend) -> Tuple[str, List[tf.TensorSpec]]:
     """A function that makes the dataset of a one-shot iterator as the function of that name does, but for the map."""
-    old = graph._get_function(name).definition
+    old = internals.function_in(graph, name).definition
     definition, _ = function_def_to_graph.function_def_to_graph_def(old, copy_functions=False)
     (returned,) = old.ret.values()
     made: List[_Rebuilt] = []
@@ -135,11 +119,11 @@ def _rebuild(dataset: tf.Tensor, specs: List[tf.TensorSpec], extend: Extend) -> 
     else:
         behind = stages[:next((place for place, op in enumerate(stages) if _kind(op) not in _OPTIONS), len(stages))]
     source = behind[-1].inputs[0] if behind else dataset
-    mapped = dataset_ops._VariantDataset(source, tuple(specs)).map(extend)
+    mapped = internals.dataset_of(source, specs).map(extend)
     new_specs = list(mapped.element_spec)
     if not prefetches:
         mapped = mapped.prefetch(READ_AHEAD)
-    variant = mapped._variant_tensor
+    variant = internals.variant_of(mapped)
     for op in reversed(behind):
         variant = _copy(op, variant, new_specs)
     return _Rebuilt(variant, new_specs)
@@ -175,5 +159,5 @@ def _specs(op: tf.Operation) -> List[tf.TensorSpec]:
 
 
 def _set_specs(op: Any, specs: Sequence[tf.TensorSpec]) -> None:
-    op._set_type_list_attr("output_types", [spec.dtype for spec in specs])
-    op._set_shape_list_attr("output_shapes", [spec.shape for spec in specs])
+    internals.set_types(op, "output_types", [spec.dtype for spec in specs])
+    internals.set_shapes(op, "output_shapes", [spec.shape for spec in specs])

@@ -4,17 +4,13 @@ from typing import Any
 import tensorflow as tf
 
 from ascpipe.layout.words import TRAIN
+from ascpipe.tf import patches
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.modify import iterators
 from ascpipe.tf.modify.modifier import INITIALIZERS, modify_graph_and_start_emb_cache
 from ascpipe.tf.program import merging
-from ascpipe.tf.running.configuration import Configuration
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 from ascpipe.tf.validation import boolean, check_all
-
-_OPTIMIZER = tf.compat.v1.train.Optimizer
-_CREATOR = tf.compat.v1.train.ChiefSessionCreator
-#: TensorFlow's own, before ``install``.
-_plain_compute_gradients, _plain_create_session = _OPTIMIZER.compute_gradients, _CREATOR.create_session
 
 
 class GraphModifierHook(tf.estimator.SessionRunHook):
@@ -51,16 +47,16 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
 def install() -> None:
     """Let every optimizer of this process merge lookups before it computes gradients, let no managed session begin
     with a graph that needs modification, and let iterators be asked after it. May be called twice."""
-    _OPTIMIZER.compute_gradients = _compute_gradients
-    _CREATOR.create_session = _create_session
+    patches.COMPUTE_GRADIENTS.apply(_compute_gradients)
+    patches.CREATE_SESSION.apply(_create_session)
     iterators.install()
 
 
 def _compute_gradients(self: Any, *args: Any, **kwargs: Any) -> Any:
     graph = tf.compat.v1.get_default_graph()
     if _waits(graph):
-        merging.merge(Configuration.get_instance().of_graph(graph), TRAIN)
-    return _plain_compute_gradients(self, *args, **kwargs)
+        merging.merge(GraphState.of(graph), TRAIN)
+    return patches.COMPUTE_GRADIENTS.plain(self, *args, **kwargs)
 
 
 def _create_session(self: Any) -> Any:
@@ -68,12 +64,10 @@ def _create_session(self: Any) -> Any:
         raise RuntimeError("the graph has sparse_lookup(..., modify_graph=True) and was not modified: add "
                            "GraphModifierHook() (mx_rec.graph.modifier) to the hooks of train, evaluate and predict, "
                            "or call modify_graph_and_start_emb_cache()")
-    return _plain_create_session(self)
+    return patches.CREATE_SESSION.plain(self)
 
 
 def _waits(graph: tf.Graph) -> bool:
     """Whether a graph has lookups that wait for graph modification."""
-    if not Configuration.is_initialised():
-        return False
-    requests = Configuration.get_instance().of_graph(graph).requests
-    return bool(requests.lookups) and not requests.done
+    state = GraphState.known(graph)
+    return state is not None and bool(state.requests.lookups) and not state.requests.done

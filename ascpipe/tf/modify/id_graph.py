@@ -8,6 +8,7 @@ from typing import Collection, Dict, Iterable, List, Mapping, NamedTuple, Option
 import tensorflow as tf
 from tensorflow.python.framework import function as legacy_function
 
+from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 
 _FED = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
@@ -50,7 +51,7 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
             if _why_not(op) is None:  # what a refused op needs says nothing more
                 waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in given)
                 waiting.extend(op.control_inputs)
-    return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=lambda op: op._id),
+    return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=internals.order_of),
                    [lookup_tables[name] for name in sorted(lookup_tables)])
 
 
@@ -71,7 +72,7 @@ def _why_not(op: tf.Operation) -> Optional[str]:
     handles = [tensor.op.name for tensor in op.inputs if tensor.op.type == "VarHandleOp"]
     if handles:
         return "it uses the variable {}".format(", ".join(map(repr, handles)))
-    if op.type in _VARIABLES or any(tensor.dtype._is_ref_dtype for tensor in op.outputs):
+    if op.type in _VARIABLES or any(map(internals.is_reference, op.outputs)):
         return "a variable"
     if op.type in _TABLE_READS and op.inputs[0].op.type in _FIXED_TABLES:
         return None
@@ -144,7 +145,7 @@ def _add_functions(definition: tf.compat.v1.GraphDef, graph: tf.Graph) -> None:
     waiting = list(_called(definition.node))
     while waiting:
         name = waiting.pop()
-        function = graph._get_function(name) if name and name not in known else None
+        function = internals.function_in(graph, name) if name and name not in known else None
         if function is not None:
             known.add(name)
             definition.library.function.add().CopyFrom(function.definition)

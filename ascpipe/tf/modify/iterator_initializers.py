@@ -4,9 +4,10 @@ from typing import Optional
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
-from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, GraphState
-from ascpipe.tf.program.create_table import outside_scopes
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.streams import CHANNEL_NAMES
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import boolean, checked
 
 
@@ -27,12 +28,11 @@ def get_initializer(is_training: bool) -> Optional[tf.Operation]:
         ValueError: an argument of the wrong type; an iterator that can be initialised from several datasets.
         EnvironmentError: ``init`` was not called.
     """
-    configuration = Configuration.get_instance()
     channel = TRAIN if is_training else EVAL
     graph = tf.compat.v1.get_default_graph()
-    if not configuration.of_graph(graph).requests.done:
-        graph = configuration.modified_graph() or graph
-    requests = configuration.of_graph(graph).requests
+    if not GraphState.of(graph).requests.done:
+        graph = Process.current().modified_graph() or graph
+    requests = GraphState.of(graph).requests
     for initializers in requests.initializers.get(channel, ()):
         if len(initializers) > 1:
             raise ValueError("get_initializer({}): a {} iterator can be initialised from {} datasets; run one of {}"

@@ -6,25 +6,20 @@ outputs aborts the process, so each ``get_next`` and each initializer that is ma
 from typing import Any, Dict, Optional
 
 import tensorflow as tf
-from tensorflow.python.data.ops import iterator_ops
 
 from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.modify.datasets import extend_get_next, extend_initializer
 from ascpipe.tf.modify.id_graph import id_graph
-from ascpipe.tf.running.configuration import Configuration
-
-_BATCHES_OF_GRAPH = "_ascpipe_batches"
-
-_ITERATOR = iterator_ops.Iterator
-#: TensorFlow's own, before ``install``.
-_plain_get_next, _plain_make_initializer = _ITERATOR.get_next, _ITERATOR.make_initializer
+from ascpipe.tf.running.process import Process
 
 
 def install() -> None:
     """Let every iterator of this process be asked after graph modification, too. May be called twice."""
-    _ITERATOR.get_next, _ITERATOR.make_initializer = _get_next, _make_initializer
+    patches.GET_NEXT.apply(_get_next)
+    patches.MAKE_INITIALIZER.apply(_make_initializer)
 
 
 def target_batch(state: GraphState, channel: int) -> Any:
@@ -42,20 +37,19 @@ def target_batch(state: GraphState, channel: int) -> Any:
 
 def get_target_batch(is_training: bool) -> Any:
     """``target_batch`` of the default graph, or where nothing is looked up there, of the graph modified last."""
-    configuration = Configuration.get_instance()
     graph = tf.compat.v1.get_default_graph()
-    state = configuration.of_graph(graph)
+    state = GraphState.of(graph)
     if not state.lookups and not state.requests.lookups:
-        graph = configuration.modified_graph() or graph
-    return target_batch(configuration.of_graph(graph), TRAIN if is_training else EVAL)
+        graph = Process.current().modified_graph() or graph
+    return target_batch(GraphState.of(graph), TRAIN if is_training else EVAL)
 
 
 def _get_next(self: Any, name: Optional[str] = None) -> Any:
-    batch = _plain_get_next(self, name)
-    resource = self._iterator_resource
+    batch = patches.GET_NEXT.plain(self, name)
+    resource = internals.resource_of(self)
     taken = [op for op in resource.consumers() if op.type in GET_NEXT]
     if taken:  # else it is in a function, where nothing is looked up
-        op = max(taken, key=lambda op: op._id)
+        op = max(taken, key=internals.order_of)
         _batches(op.graph)[op] = batch
         extension = _extension(resource.op)
         if extension is not None:
@@ -64,21 +58,18 @@ def _get_next(self: Any, name: Optional[str] = None) -> Any:
 
 
 def _make_initializer(self: Any, dataset: Any, name: Optional[str] = None) -> tf.Operation:
-    initializer = _plain_make_initializer(self, dataset, name)
-    extension = _extension(self._iterator_resource.op)
+    initializer = patches.MAKE_INITIALIZER.plain(self, dataset, name)
+    extension = _extension(internals.resource_of(self).op)
     if extension is not None:
         extend_initializer(initializer, extension)
     return initializer
 
 
 def _extension(iterator: tf.Operation) -> Any:
-    if not Configuration.is_initialised():
-        return None
-    return Configuration.get_instance().of_graph(iterator.graph).requests.extensions.get(iterator)
+    state = GraphState.known(iterator.graph)
+    return None if state is None else state.requests.extensions.get(iterator)
 
 
 def _batches(graph: tf.Graph) -> Dict[tf.Operation, Any]:
     """What each ``get_next`` of a graph returned; on the graph itself, so that it goes with it."""
-    batches: Dict[tf.Operation, Any] = getattr(graph, _BATCHES_OF_GRAPH, {})
-    setattr(graph, _BATCHES_OF_GRAPH, batches)
-    return batches
+    return internals.kept_on(graph, "batches", dict)

@@ -12,15 +12,16 @@ import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.feature_spec import FeatureSpec
-from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, GraphState
-from ascpipe.tf.graph.table_lookup import repoint
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.rewiring import repoint
+from ascpipe.tf.graph.streams import CHANNEL_NAMES
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.datasets import extend_iterator, initializers_of
 from ascpipe.tf.modify.id_graph import IdGraph, copy_into, id_graph, require_movable
 from ascpipe.tf.modify.iterator_initializers import make_initializer_ops
 from ascpipe.tf.program.insert_function import Found, submit
 from ascpipe.tf.program.merging import merge
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 from ascpipe.tf.validation import Instance, boolean, checked
 
@@ -112,7 +113,7 @@ def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump
         NotBuiltYetError, AscpipeError: as ``start_asc_pipeline``.
     """
     graph = full_graph or tf.compat.v1.get_default_graph()
-    state = Configuration.get_instance().of_graph(graph)
+    state = GraphState.of(graph)
     if state.served is not None or state.requests.done:
         return
     with graph.as_default():
@@ -121,8 +122,7 @@ def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump
 
 
 def _modify(graph: tf.Graph, *, dump_graph: bool) -> None:
-    configuration = Configuration.get_instance()
-    state = configuration.of_graph(graph)
+    state = GraphState.of(graph)
     _require_modifiable(graph, state)
     if dump_graph:
         _dump(graph.as_graph_def(), "old_graph")
@@ -134,7 +134,7 @@ def _modify(graph: tf.Graph, *, dump_graph: bool) -> None:
         _extend(state, iterator)
     make_initializer_ops(state, graph)
     state.requests.done = True
-    configuration.modified_graph = weakref.ref(graph)
+    Process.current().modified_graph = weakref.ref(graph)
     if dump_graph:
         _dump(graph.as_graph_def(), "new_graph")
 

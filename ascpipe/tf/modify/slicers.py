@@ -5,9 +5,9 @@ from typing import Any, Iterator, List, Sequence, Tuple
 
 import tensorflow as tf
 
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.id_graph import id_graph
-from ascpipe.tf.running.configuration import Configuration
 from ascpipe.tf.validation import ListOf, Text, boolean, check_all
 
 #: Parts of types and of names of ops that are never moved.
@@ -23,7 +23,7 @@ class _Slicer(tf.estimator.SessionRunHook):
     def begin(self) -> None:
         """Note what is moved, before ``GraphModifierHook`` moves it."""
         graph = tf.compat.v1.get_default_graph()
-        requests = Configuration.get_instance().of_graph(graph).requests
+        requests = GraphState.of(graph).requests
         if requests.done:
             raise RuntimeError("{}: the graph was modified before; list this hook before GraphModifierHook".format(
                 type(self).__name__))
@@ -65,7 +65,7 @@ class LookupSubgraphSlicerHook(_Slicer):
         self._types = frozenset(op_types)
 
     def _slice(self, graph: tf.Graph, lookups: Sequence[TensorLookup]) -> Iterator[Tuple[TensorLookup, tf.Tensor]]:
-        sliced = Configuration.get_instance().of_graph(graph).requests.sliced
+        sliced = GraphState.of(graph).requests.sliced
         for lookup in lookups:
             for op in id_graph([lookup.ids]).ops:
                 if op.type not in self._types:
@@ -88,7 +88,7 @@ class OrphanLookupKeySlicerHook(_Slicer):
     _folder = os.path.join(".", "orphan_slicing")
 
     def _slice(self, graph: tf.Graph, lookups: Sequence[TensorLookup]) -> Iterator[Tuple[TensorLookup, tf.Tensor]]:
-        Configuration.get_instance().of_graph(graph).requests.takes_orphans = True
+        GraphState.of(graph).requests.takes_orphans = True
         for lookup in lookups:
             if not id_graph([lookup.ids]).get_nexts:
                 yield lookup, lookup.ids

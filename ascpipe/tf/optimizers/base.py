@@ -5,8 +5,10 @@ from typing import Any, Iterator, List
 import tensorflow as tf
 from tensorflow.python.ops import variable_scope
 
-from ascpipe.tf.graph.table_lookup import origin_of
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf import internals
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.rewiring import origin_of
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Float, Rule, Text
 
 _NAME = Text(1, 200)
@@ -69,7 +71,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         if has_unique_indices(grad):
             return self._apply_sparse(grad, var)
-        return tf.compat.v1.train.Optimizer._apply_sparse_duplicate_indices(self, grad, var)
+        return internals.apply_repeated_as(tf.compat.v1.train.Optimizer, self, grad, var)
 
     def _create_slots(self, var_list: List[tf.Variable]) -> None:
         others = [var for var in var_list if not is_table_variable(var)]
@@ -103,7 +105,7 @@ def scalar(value: Any) -> tf.Tensor:
 
 def unique_name(name: str) -> str:
     """``<name>_<count>``: the count is that of the optimizers of this name in the graph before."""
-    counts = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph()).optimizer_counts
+    counts = GraphState.of(tf.compat.v1.get_default_graph()).optimizer_counts
     numbered = "{}_{}".format(name, counts[name])
     counts[name] += 1
     return numbered
@@ -111,14 +113,14 @@ def unique_name(name: str) -> str:
 
 def require_expansion(function: str, instead: str) -> None:
     """Raise ``ValueError`` where tables do not expand, so that rows have no handles."""
-    if not Configuration.get_instance().use_dynamic_expansion:
+    if not Process.current().configuration.use_dynamic_expansion:
         raise ValueError("{} is not compatible with this program: it needs dynamic expansion mode, "
                          "init(use_dynamic_expansion=True); use {}".format(function, instead))
 
 
 def refuse_expansion(function: str, instead: str) -> None:
     """Raise ``ValueError`` where tables expand, so that they have no variable."""
-    if Configuration.get_instance().use_dynamic_expansion:
+    if Process.current().configuration.use_dynamic_expansion:
         raise ValueError("{} is not compatible with dynamic expansion mode, init(use_dynamic_expansion=True), whose "
                          "tables have no variable; use {}".format(function, instead))
 
@@ -144,4 +146,5 @@ def _root_variable_scope() -> Iterator[None]:
 
 def is_started(graph: tf.Graph) -> bool:
     """Whether the pipeline of a graph was started: rows of its tables have their final width."""
-    return Configuration.is_initialised() and Configuration.get_instance().of_graph(graph).started
+    state = GraphState.known(graph)
+    return state is not None and state.started

@@ -4,9 +4,9 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import tensorflow as tf
 
 from ascpipe.tf.graph.expansion import ExpansionLookup, lookup_of
-from ascpipe.tf.graph.graph_state import HomeSlots
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.optimizer_slots import HomeSlots
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_started
-from ascpipe.tf.running.configuration import Configuration
 
 
 class OptimizerByAddress(CustomizedOptimizer):
@@ -62,7 +62,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         """The state that stands beside a table's rows, ours from the first time on."""
         lookup = lookup_of(self._handles[table.op.name])
         name = lookup.table.table_name
-        slots = Configuration.get_instance().of_graph(table.graph).home_slots
+        slots = GraphState.of(table.graph).home_slots
         if name not in slots:
             if is_started(table.graph):
                 raise RuntimeError("optimizer {!r}: the pipeline was started, so rows of table {!r} cannot get a place "

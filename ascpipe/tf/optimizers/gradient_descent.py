@@ -3,6 +3,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from ascpipe.tf import internals
 from ascpipe.tf.optimizers.base import (
     CustomizedOptimizer,
     LearningRate,
@@ -33,7 +34,7 @@ class CustomizedGradientDescent(CustomizedOptimizer, tf.compat.v1.train.Gradient
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         if self._weight_decay is None and not has_unique_indices(grad):
             # Takes repeated rows one after the other, as they come.
-            return tf.compat.v1.train.GradientDescentOptimizer._apply_sparse_duplicate_indices(self, grad, var)
+            return internals.apply_repeated_as(tf.compat.v1.train.GradientDescentOptimizer, self, grad, var)
         return super()._apply_sparse_duplicate_indices(grad, var)  # sums repeated rows, so that a row decays once
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:

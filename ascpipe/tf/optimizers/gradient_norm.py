@@ -10,7 +10,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from ascpipe.layout.words import SLOT_FROZEN
-from ascpipe.tf.graph.table_lookup import origin_of
+from ascpipe.tf.graph.rewiring import origin_of
 from ascpipe.tf.optimizers.base import has_unique_indices
 
 _log = logging.getLogger(__name__)

@@ -1,17 +1,20 @@
 """``create_table``: a sparse table, whose rows on the device are a TensorFlow variable."""
-import contextlib
 import inspect
 import os
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 from tensorflow.python.ops import variables
 
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf.graph.feature_spec import TABLE_NAME_PATTERN, clean_table_name
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.program.row_initializers import is_initializer, row_initializer
 from ascpipe.tf.running import native
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
+from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, TableShape
 from ascpipe.tf.validation import (
     AnyOf,
     Choice,
@@ -26,10 +29,6 @@ from ascpipe.tf.validation import (
     ignore,
 )
 
-if TYPE_CHECKING:
-    from ascpipe.tf.starting.start_pipeline import Pipeline
-
-MAX_VOCABULARY = 10 ** 9
 MAX_DIM = 8192
 
 #: The incumbent gives tables that it merges this name.
@@ -58,75 +57,6 @@ class _TableName(Text):
         super()._check(name, value)
         if not TABLE_NAME_PATTERN.match(value):
             raise ValueError("para {}: {!r} has other characters than 0-9 A-Z a-z _ and .".format(name, value))
-
-
-class Table:
-    """A sparse table of one graph. Made by ``create_table``.
-
-    Attributes:
-        table_name: its name, without the characters that are removed.
-        shape: what the native side is told of it.
-        key_dtype: dtype of its keys as declared; keys are int64 everywhere.
-        is_save: whether checkpoints shall hold it.
-    """
-
-    def __init__(self, shape: native.TableShape, variable: Optional[tf.Variable], key_dtype: tf.DType, *,
-                 is_save: bool) -> None:
-        self.table_name = shape.name
-        self.shape = shape
-        self._variable = variable
-        self.key_dtype = key_dtype
-        self.is_save = is_save
-
-    @property
-    def variable(self) -> tf.Variable:
-        """The device rows, float[device rows, dim], a ref variable; of an expansion table one row without use.
-
-        Raises:
-            RuntimeError: the graph is made to be exported; its rows are in a file.
-        """
-        if self._variable is None:
-            raise RuntimeError("table {!r} has no variable here: the graph is made to be exported, its rows are in a "
-                               "file".format(self.table_name))
-        return self._variable
-
-    @property
-    def emb_size(self) -> int:
-        """Length of a row."""
-        return self.shape.dim
-
-    def size(self) -> int:
-        """Keys that have a row, after the last trained step; waits for that. 0 before the first run of a session.
-
-        Raises:
-            RuntimeError: ``start_asc_pipeline`` was not called.
-            tf.errors.OpError: the pipeline failed.
-        """
-        pipeline = self._pipeline()
-        return 0 if pipeline is None else pipeline.table_size(self.shape.number)
-
-    def capacity(self) -> int:
-        """Keys that the table can hold; of an expansion table, without growing. Raises as ``size``."""
-        pipeline = self._pipeline()
-        if pipeline is None:
-            return self.shape.home_rows or self.shape.device_rows
-        return pipeline.table_capacity(self.shape.number)
-
-    def _pipeline(self) -> Optional["Pipeline"]:
-        """The one that has this table, or None where it is still to start. Raises ``RuntimeError``."""
-        configuration = Configuration.get_instance()
-        if self.table_name in (configuration.pipeline.tables if configuration.pipeline is not None else ()):
-            return configuration.pipeline
-        if any(configuration.of_graph(graph).tables.get(self.table_name) is self
-               for graph in configuration.deferred.graphs()):
-            return None  # it is not started for this: gradients may be applied yet
-        return configuration.running_pipeline()
-
-    def __repr__(self) -> str:
-        if self.shape.expands:
-            return "Table({!r}, dim={}, expansion)".format(self.table_name, self.shape.dim)
-        return "Table({!r}, dim={}, device_vocabulary_size={}, host_vocabulary_size={})".format(
-            self.table_name, self.shape.dim, self.shape.device_rows, self.shape.home_rows)
 
 
 _VOCABULARY = Integer(0, MAX_VOCABULARY)
@@ -180,9 +110,9 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         NotBuiltYetError: an SSD tier.
         TypeError: an argument that is nearly spelt as one of these.
     """
-    configuration = Configuration.get_instance()
+    process = Process.current()
     ignore("create_table", _ARGUMENTS, older)
-    expands = configuration.use_dynamic_expansion
+    expands = process.configuration.use_dynamic_expansion
     if expands:
         device_vocabulary_size = host_vocabulary_size = ssd_vocabulary_size = 0
     _require_consistent(device_vocabulary_size, host_vocabulary_size, ssd_vocabulary_size)
@@ -194,30 +124,42 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     if table_name.startswith(_RESERVED_PREFIX):
         raise ValueError("table name {!r} begins with {!r}, which is reserved".format(name, _RESERVED_PREFIX))
     graph = tf.compat.v1.get_default_graph()
-    if configuration.of_graph(graph).marked:
+    state = GraphState.of(graph)
+    if state.marked:
         raise OSError("table {!r}: start_asc_pipeline() was called for this graph, tables are created before it".format(
             name))
-    tables = configuration.of_graph(graph).tables
+    tables = state.tables
     if table_name in tables:
         raise ValueError("table name {!r} is taken already{}".format(
             name, "" if name == table_name else " (as {!r})".format(table_name)))
     width = dim if isinstance(dim, int) else int(dim[0])
-    if configuration.of_graph(graph).served is not None:
-        shape = native.TableShape(native.NO_TABLE, table_name, width, int(device_vocabulary_size), 0, 0, 0.0, 0.0, 0.0)
+    if state.served is not None:
+        shape = TableShape(NO_TABLE, table_name, width, int(device_vocabulary_size), 0, 0, 0.0, 0.0, 0.0)
         tables[table_name] = Table(shape, None, key_dtype, is_save=is_save)
         return tables[table_name]
-    configuration.expect_pipeline()
+    process.expect_pipeline()
     first = row_initializer(emb_initializer, table_name, width, graph.seed)
-    number = configuration.table_number(table_name, list(tables))
-    shape = native.TableShape(number, table_name, width, int(device_vocabulary_size), first.seed, first.kind,
+    number = _number(process, table_name, list(tables))
+    shape = TableShape(number, table_name, width, int(device_vocabulary_size), first.seed, first.kind,
                               first.a, first.b, float(init_param), pool=first.pool,
                               home_rows=int(host_vocabulary_size), padding_keys=_padding_keys(padding_keys))
-    variable = _device_rows(graph, shape, configuration.hashtable_collection)
+    variable = _device_rows(graph, shape, process.configuration.hashtable_collection)
     tables[table_name] = Table(shape, variable, key_dtype, is_save=is_save)
     return tables[table_name]
 
 
 _ARGUMENTS = tuple(inspect.signature(create_table).parameters)[:-1]
+
+
+def _number(process: Process, name: str, before: Sequence[str]) -> int:
+    """The number of a table that is created after those of its graph that are named ``before``."""
+    known = {} if process.pipeline is None else {
+        other: table.shape.number for other, table in process.pipeline.tables.items()}
+    for graph in process.deferred.graphs():
+        known.update((other, table.shape.number) for other, table in GraphState.of(graph).tables.items())
+    if name in known:
+        return known[name]
+    return len(known) + sum(other not in known for other in before)
 
 
 def _require_consistent(device: int, host: int, ssd: int) -> None:
@@ -247,15 +189,7 @@ def _padding_keys(keys: Union[int, Sequence[int], None]) -> Tuple[int, ...]:
     return tuple(sorted({int(key) for key in (keys if isinstance(keys, (list, tuple)) else [keys])}))
 
 
-@contextlib.contextmanager
-def outside_scopes(graph: tf.Graph) -> Iterator[None]:
-    """Build ops on the CPU whatever scopes, devices, control dependencies and conditionals the program is in."""
-    with tf.control_dependencies(None), graph.name_scope(None), \
-            graph.colocate_with(None, ignore_existing=True), tf.device(None), tf.device("/device:CPU:0"):
-        yield
-
-
-def _device_rows(graph: tf.Graph, shape: native.TableShape, collection: str) -> tf.Variable:
+def _device_rows(graph: tf.Graph, shape: TableShape, collection: str) -> tf.Variable:
     """The variable: a ref one, made directly, so that no variable scope, partitioner or custom getter meets it."""
     # A name of an op may not begin with an underscore, a table's may.
     name = "table" + shape.name if shape.name.startswith("_") else shape.name

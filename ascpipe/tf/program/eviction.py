@@ -5,8 +5,9 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.program.table_changes import eviction_op
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Integer, boolean, check_all
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class EvictHook(tf.estimator.SessionRunHook):
         """
         if not self._enabled:
             return
-        state = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph())
+        state = GraphState.of(tf.compat.v1.get_default_graph())
         self._evict = eviction_op(state)
         if self._evict is None:
             _log.warning("EvictHook does nothing: the graph trains no table whose features have an eviction_threshold")
@@ -93,9 +94,10 @@ def trigger_evict(session: Optional[tf.compat.v1.Session] = None) -> None:
     session = session or tf.compat.v1.get_default_session()
     if session is None:
         raise RuntimeError("trigger_evict() needs a session: call it inside `with tf.Session()`, or give session=")
-    Configuration.get_instance().deferred.start(session.graph)
-    Configuration.get_instance().running_pipeline()
-    evict = Configuration.get_instance().of_graph(session.graph).evict_op
+    process = Process.current()
+    process.deferred.start(session.graph)
+    process.running_pipeline()
+    evict = GraphState.of(session.graph).evict_op
     if evict is None:
         raise RuntimeError("trigger_evict(): the session's graph trains no table whose features have an "
                            "eviction_threshold")

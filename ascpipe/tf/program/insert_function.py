@@ -6,13 +6,15 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf import internals
 from ascpipe.tf.graph.batch_structure import Ids, add_ticket, describe, find_ids, key_of, tensors_of, values_of
 from ascpipe.tf.graph.feature_spec import FeatureSpec
-from ascpipe.tf.graph.graph_state import Feature, outermost_graph
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.ids import are_ids, as_keys
+from ascpipe.tf.graph.streams import Feature
 from ascpipe.tf.graph.thresholds import require_same
 from ascpipe.tf.running import native
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, check_all
 
 _log = logging.getLogger(__name__)
@@ -110,7 +112,7 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
     Returns:
         The ticket, int64 scalar.
     """
-    configuration = Configuration.get_instance()
+    configuration = Process.current().configuration
     for spec, ids in found:
         spec.require_timestamp(ids)
     stamps = [(spec, ids) for spec, ids in found if spec.is_timestamp]
@@ -121,13 +123,19 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
         if configuration.use_static and isinstance(ids, tf.Tensor):
             spec.set_static_shape(ids)
         features.append(Feature(spec, values_of(ids).shape, sparse=not isinstance(ids, tf.Tensor)))
-    state = configuration.of_graph(outermost_graph(tf.compat.v1.get_default_graph()))
+    state = GraphState.of(_outermost_graph(tf.compat.v1.get_default_graph()))
     stream = state.enter_stream(insert, channel, features, stamps[0][0] if stamps else None)
     values = [values_of(ids) for _, ids in found]
     with tf.device("/device:CPU:0"):
         return native.ops().asc_submit(
             ids=[as_keys(ids) for ids in values],
             timestamp=[tf.cast(time, tf.int64) for _, time in stamps], stream=stream.number)
+
+
+def _outermost_graph(graph: tf.Graph) -> tf.Graph:
+    """The graph that a function under construction (of ``dataset.map``, for instance) belongs to."""
+    around = internals.graph_around(graph)
+    return graph if around is None else _outermost_graph(around)
 
 
 def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:

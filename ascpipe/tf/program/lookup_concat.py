@@ -4,9 +4,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL
+from ascpipe.tf import internals
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.running import native
-from ascpipe.tf.running.configuration import Configuration
 
 
 def lookup_concat(values: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
@@ -55,7 +56,8 @@ class Piece(NamedTuple):
 
 def _piece_of(tensor: tf.Tensor) -> Optional[Piece]:
     graph = tensor.graph
-    if not Configuration.is_initialised() or graph._get_control_flow_context() is not None:
+    state = GraphState.known(graph)
+    if state is None or internals.is_in_control_flow(graph):
         return None
     trains, after, is_reshaped = True, [], False
     while tensor.op.type in ("Identity", "StopGradient") or (not is_reshaped and _is_side_by_side(tensor)):
@@ -63,7 +65,7 @@ def _piece_of(tensor: tf.Tensor) -> Optional[Piece]:
         is_reshaped |= tensor.op.type == "Reshape"
         after += tensor.op.control_inputs
         tensor = tensor.op.inputs[0]
-    for lookup in Configuration.get_instance().of_graph(graph).lookups.values():
+    for lookup in state.lookups.values():
         # Not a lookup with a default row of its own, nor one of an expansion table.
         if type(lookup) is TableLookup and tensor.op is lookup.ops[0]:
             place = tensor.value_index
@@ -106,7 +108,8 @@ def _joined(tensors: List[tf.Tensor], pieces: List[Optional[Piece]], name: Optio
     with tf.control_dependencies([op for piece in found for op in piece.after]):
         joined = native.ops().asc_lookup_concat(
             # The variables themselves, as the gradient is asked for with respect to them.
-            rows=[lookup.table.variable._ref() for lookup in lookups], slots=[lookup.plan[0] for lookup in lookups],
+            rows=[internals.reference_of(lookup.table.variable) for lookup in lookups],
+            slots=[lookup.plan[0] for lookup in lookups],
             restore=[piece.lookup.restore[piece.place] for piece in found], others=others,
             tables=[_table_number(lookup) for lookup in lookups],
             sources=[lookups.index(piece.lookup) for piece in found], order=order, name=name or "lookup_concat")
@@ -152,9 +155,10 @@ def _gradient_of_lookup_concat(op: tf.Operation, gradient: tf.Tensor) -> List[An
 
 def _trained(op: tf.Operation, table: int, sources: List[int]) -> List[int]:
     """Lookups of a table whose rows are trained, in the order of their creation."""
-    if Configuration.is_initialised():
-        for lookup in Configuration.get_instance().of_graph(op.graph).lookups.values():
-            if op.name in lookup.joined and lookup.table.variable._ref() is op.inputs[table]:
+    state = GraphState.known(op.graph)
+    if state is not None:
+        for lookup in state.lookups.values():
+            if op.name in lookup.joined and internals.reference_of(lookup.table.variable) is op.inputs[table]:
                 numbers = {place: number for number, place in lookup.joined[op.name]}
                 return [numbers[place] for place in lookup.with_gradient if place in numbers]
     # A graph that was imported: the order of the values.

@@ -9,13 +9,16 @@ from typing import Any, List
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf import internals
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup
-from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, Feature, GraphState, Stream
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.streams import CHANNEL_NAMES, Feature, Stream
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.graph.tensor_requests import Requests, TensorLookup
-from ascpipe.tf.program.create_table import Table, outside_scopes
 from ascpipe.tf.running import native
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import boolean
 
 _UNMERGED = "AscUnmergedLookup"
@@ -31,7 +34,7 @@ def stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool) 
     with outside_scopes(graph), graph.name_scope("ascpipe/{}_unmodified".format(table.variable.op.name)):
         slots, _ = native.ops().asc_provisional_plan(
             ticket=tf.zeros([], tf.int64), table=table.shape.number, stream=0, k=1)
-        source = table.variable._ref()
+        source = internals.reference_of(table.variable)
         if table.shape.expands and trains:
             if table.table_name not in requests.local:
                 requests.local[table.table_name] = (
@@ -67,12 +70,11 @@ def do_merge_lookup(is_train: bool = True) -> None:
         RuntimeError: lookups are made with ``modify_graph=True``, but none in this channel of the default graph.
     """
     boolean().check("is_train", is_train)
-    if not Configuration.is_initialised():
+    if not Process.is_initialised():
         return
-    configuration = Configuration.get_instance()
-    state = configuration.of_graph(tf.compat.v1.get_default_graph())
+    state = GraphState.of(tf.compat.v1.get_default_graph())
     channel = TRAIN if is_train else EVAL
-    if not configuration.modify_graph or state.served is not None:
+    if not Process.current().looks_up_tensors or state.served is not None:
         return
     if not any(lookup.channel == channel for lookup in state.requests.lookups):
         if state.lookups and not state.requests.lookups:
@@ -96,7 +98,7 @@ def merge(state: GraphState, channel: int) -> None:
             merged.calls += 1
             if lookup.send_count is not None:
                 merged.send_count = max(lookup.send_count, merged.send_count or 0)
-            lookup.rows._update_input(0, merged.embedding(lookup.spec, lookup.default_row, None))
+            internals.rewire(lookup.rows, 0, merged.embedding(lookup.spec, lookup.default_row, None))
             if lookup.is_grad:
                 merged.note_gradient(lookup.spec)
         state.lookups[name, channel] = merged

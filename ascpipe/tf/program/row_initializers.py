@@ -145,14 +145,16 @@ def _without_tensors(initializer: Any, table_name: str) -> Any:
     tensors = {name: value for name, value in attributes.items() if tf.is_tensor(value)}
     if not tensors:
         return initializer
-    initializer = copy.copy(initializer)
+    numbers = {}
     for name, tensor in tensors.items():
         value = smart_cond.smart_constant_value(tensor) if isinstance(tensor, tf.Tensor) else None
         if value is None:
             raise ValueError("emb_initializer {} of table {!r}: {} is {}, whose value is known only when the graph "
                              "runs; give a number or a constant".format(
                                  type(initializer).__name__, table_name, name, tensor))
-        setattr(initializer, name, value)
+        numbers[name] = value
+    initializer = copy.copy(initializer)
+    vars(initializer).update(numbers)
     return initializer
 
 

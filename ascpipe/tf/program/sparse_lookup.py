@@ -9,13 +9,13 @@ from ascpipe.tf.graph.batch_structure import Ids, describe, tensors_of
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.expansion import ExpansionLookup
 from ascpipe.tf.graph.feature_spec import FeatureSpec
-from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, GraphState, Stream
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.streams import CHANNEL_NAMES, Stream
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.graph.thresholds import checked_thresholds
-from ascpipe.tf.program.create_table import Table
 from ascpipe.tf.program.tensor_lookup import look_up_tensor
-from ascpipe.tf.running.configuration import Configuration
-from ascpipe.tf.starting.graph_checks import require_timestamp
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, Text, boolean, checked
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
         NotBuiltYetError: a training lookup in a graph that is made to be exported.
         CheckpointError: there, the table is not as the checkpoint has it, or the disk refused its file.
     """
-    configuration = Configuration.get_instance()
+    configuration = Process.current().configuration
     ids = _only_feature(hashtable, ids)
     _require_feature(hashtable, ids, modify_graph=modify_graph)
     thresholds = checked_thresholds(access_and_evict_config)
@@ -80,7 +80,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
     graph = tf.compat.v1.get_default_graph()
     channel = TRAIN if is_train else EVAL
     default_row = _default_row(hashtable, serving_default_value)
-    state = configuration.of_graph(graph)
+    state = GraphState.of(graph)
     _require_own_table(state, hashtable)
     if state.served is not None:
         return state.served.look_up(hashtable, ids, batch, default_row, name, is_train=is_train)
@@ -92,7 +92,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
         return rows
     lookup = _table_lookup(state, hashtable, ids, channel, batch)
     state.thresholds.note(hashtable.table_name, thresholds, "access_and_evict_config")
-    require_timestamp(state, lookup.stream, hashtable.table_name)
+    state.require_timestamp(lookup.stream, hashtable.table_name)
     _count_call(lookup, send_count if configuration.use_static else None)
     embedding = lookup.embedding(ids, default_row, batch)
     name = name or "sparse_lookup_{}".format(lookup.calls)

@@ -11,9 +11,9 @@ import tensorflow as tf
 from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD, TRAIN
 from ascpipe.tf.graph.feature_spec import clean_table_name
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.program.create_table import Table, outside_scopes
+from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running import native
-from ascpipe.tf.running.configuration import Configuration
 
 
 def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: Optional[str] = None) -> tf.Operation:
@@ -33,7 +33,7 @@ def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: 
         EnvironmentError: before ``init``.
     """
     graph = tf.compat.v1.get_default_graph()
-    tables = _named_tables(Configuration.get_instance().of_graph(graph), emb_name)
+    tables = _named_tables(GraphState.of(graph), emb_name)
     with graph.name_scope(name or "set_threshold"), tf.device("/device:CPU:0"):
         argument = tf.cast(tf.convert_to_tensor(threshold), tf.int64)
         return tf.group(*[_cut(table, CUT_THRESHOLD, argument) for table in tables])

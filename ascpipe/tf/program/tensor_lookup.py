@@ -7,12 +7,13 @@ from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.batch_structure import Ids, values_of
 from ascpipe.tf.graph.default_rows import dense_rows
 from ascpipe.tf.graph.feature_spec import FeatureSpec
-from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, GraphState
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.ids import are_ids, as_keys
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.streams import CHANNEL_NAMES
 from ascpipe.tf.graph.tensor_requests import TensorLookup
-from ascpipe.tf.program.create_table import Table
 from ascpipe.tf.program.merging import stand_in
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 
 
 def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int, name: Optional[str],
@@ -32,7 +33,7 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
     if ids.graph is not table.variable.graph:
         raise ValueError("table {!r}: ids {!r} are in another graph than the table".format(table.table_name, ids.name))
     _require_open(state, table, channel, max_lookups)
-    Configuration.get_instance().modify_graph = True
+    Process.current().looks_up_tensors = True
     others = state.requests.of(table.table_name, channel)
     name = name or "sparse_lookup_{}".format(len(others) + 1)
     spec = _spec_of(table, ids, name)
@@ -65,6 +66,6 @@ def _require_open(state: GraphState, table: Table, channel: int, max_lookups: in
 
 def _spec_of(table: Table, ids: tf.Tensor, name: str) -> FeatureSpec:
     spec = FeatureSpec(name[:255], table_name=table.table_name)
-    if Configuration.get_instance().use_static:
+    if Process.current().configuration.use_static:
         spec.set_static_shape(ids)
     return spec

@@ -14,23 +14,25 @@ import tensorflow as tf
 class _Marked(NamedTuple):
     graph: Callable[[], Optional[tf.Graph]]
     start: Callable[[tf.Graph], None]
+    is_next: Callable[[tf.Graph], bool]
 
 
 class DeferredStarts:
-    """Graphs that are marked and not started, of one ``Configuration``; it does not keep them.
+    """Graphs that are marked and not started, held by weak references."""
 
-    Args:
-        is_next: whether a graph can start before those that were marked before it.
-    """
-
-    def __init__(self, is_next: Callable[[tf.Graph], bool]) -> None:
-        self._is_next = is_next
+    def __init__(self) -> None:
         self._marked: List[_Marked] = []
         self._starting = threading.RLock()
 
-    def mark(self, graph: tf.Graph, start: Callable[[tf.Graph], None]) -> None:
-        """Have ``start`` called with the graph, which is the default one then, when something needs it."""
-        self._marked.append(_Marked(weakref.ref(graph), start))
+    def mark(self, graph: tf.Graph, start: Callable[[tf.Graph], None], is_next: Callable[[tf.Graph], bool]) -> None:
+        """Let what needs the graph first start it.
+
+        Args:
+            graph: the graph.
+            start: starts the graph, which is the default one then.
+            is_next: whether the graph can start before those that were marked before it.
+        """
+        self._marked.append(_Marked(weakref.ref(graph), start, is_next))
 
     def graphs(self) -> List[tf.Graph]:
         """Those that wait and are still there, in the order in which they were marked."""
@@ -48,7 +50,7 @@ class DeferredStarts:
             waiting = self.graphs()
             if graph not in waiting:
                 return
-            for each in [graph] if self._is_next(graph) else waiting[:waiting.index(graph) + 1]:
+            for each in [graph] if self._of(graph).is_next(graph) else waiting[:waiting.index(graph) + 1]:
                 self._start(each)
 
     def start_all(self) -> None:
@@ -62,7 +64,10 @@ class DeferredStarts:
         self._marked = []
 
     def _start(self, graph: tf.Graph) -> None:
-        marked = next(marked for marked in self._marked if marked.graph() is graph)
+        marked = self._of(graph)
         with graph.as_default():
             marked.start(graph)
         self._marked.remove(marked)
+
+    def _of(self, graph: tf.Graph) -> _Marked:
+        return next(marked for marked in self._marked if marked.graph() is graph)

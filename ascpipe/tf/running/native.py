@@ -1,17 +1,16 @@
 """The compiled half: the ops as Python functions, and the C interface of the running pipeline."""
 import ctypes
 import functools
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from ascpipe.layout import calls
+from ascpipe.tf.running.shapes import StreamShape, TableShape
 from ascpipe.tfops import load
 
 _ERROR_BYTES = 4096
-
-NO_TABLE = -1  #: a feature that is left out; a table that the pipeline does not have
 
 _CODES = {
     kind(None, None, "").error_code: kind
@@ -23,63 +22,6 @@ _CODES = {
 def ops() -> Any:
     """The module with a function per op. Raises an error that says how to build it where it is missing."""
     return load.load()
-
-
-class TableShape(NamedTuple):
-    """What the native side must know of a table.
-
-    Attributes:
-        number: of the table, from 0.
-        name: for error texts and the status.
-        dim: length of a row.
-        device_rows: rows of the table variable; 0 for an expansion table, whose variable is one row without use.
-        home_rows: rows that the host holds at most; 0 for a table that lives on the device alone. Those of an
-            expansion table are known when the pipeline starts.
-        row_floats: floats of a home row: the embedding and its optimizer slots.
-        seed: of the initial rows, 64 bits.
-        kind: of the initial rows, of ``ascpipe/layout/initial_kinds.py``.
-        a, b: see ``kind``.
-        scale: multiplies each initial value.
-        pool: float32[rows, dim] of kind POOL, else None.
-        padding_keys: keys whose rows are looked up and never updated.
-    """
-
-    number: int
-    name: str
-    dim: int
-    device_rows: int
-    seed: int
-    kind: int
-    a: float
-    b: float
-    scale: float
-    pool: Optional[np.ndarray] = None
-    home_rows: int = 0
-    row_floats: int = 0
-    padding_keys: Tuple[int, ...] = ()
-
-    @property
-    def expands(self) -> bool:
-        """Whether it is an expansion table: its rows are used at home, and it grows."""
-        return self.device_rows == 0
-
-
-class StreamShape(NamedTuple):
-    """What the native side must know of a stream.
-
-    Attributes:
-        number: of the stream, an attribute of its ops.
-        channel: 0 training, 1 evaluation.
-        tables: numbers of its tables, in ring order.
-        parts: for each input of its AscSubmit, which of ``tables`` it looks into, or NO_TABLE.
-        names: name of each input, for error texts.
-    """
-
-    number: int
-    channel: int
-    tables: Tuple[int, ...]
-    parts: Tuple[int, ...]
-    names: Tuple[str, ...]
 
 
 class Memory(NamedTuple):

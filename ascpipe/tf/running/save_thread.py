@@ -5,14 +5,12 @@ import threading
 import traceback
 from typing import Callable, Optional
 
-from ascpipe.tf.running.configuration import Configuration
-
 _log = logging.getLogger(__name__)
 
 _SAY_S = 10.0  #: between two lines about whom we wait for
 
 
-class Background:
+class SaveThread:
     """The save that goes on in the background, or the last one. To be closed.
 
     Used by one thread, that of the program. One thread writes all saves, from the first one on: memory that it has
@@ -87,14 +85,3 @@ def _release_frames(error: BaseException) -> None:
     while said is not None:
         traceback.clear_frames(said.__traceback__)
         said = said.__cause__ or said.__context__
-
-
-def wait_for_save() -> None:
-    """Wait until no save goes on in the background: the last one is durable and named.
-
-    Raises:
-        NotSavedError, NotPublishedError: it has failed; said once, here or by the next save or the end of the pipeline.
-        tf.errors.OpError: likewise.
-    """
-    if Configuration.is_initialised() and Configuration.get_instance().pipeline is not None:
-        Configuration.get_instance().running_pipeline().background.wait()

@@ -4,32 +4,28 @@ import os
 import weakref
 from typing import Any, Callable, Dict, MutableMapping
 
-import tensorflow as tf
-
+from ascpipe.tf import internals, patches
 from ascpipe.tf.clean_up import temporary_folder
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.serving.served_tables import Files, served_from
 
-_ESTIMATOR = tf.estimator.Estimator
-#: TensorFlow's own, before ``install``.
-_plain_add_meta_graph = _ESTIMATOR._add_meta_graph_for_mode
 #: Of each SavedModel that is being written: the graphs of its modes share files.
 _files_of: MutableMapping[Any, Files] = weakref.WeakKeyDictionary()
 
 
 def install() -> None:
     """Let every Estimator of this process export the tables of its graphs, too. May be called twice."""
-    _ESTIMATOR._add_meta_graph_for_mode = _add_meta_graph
+    patches.ADD_META_GRAPH.apply(_add_meta_graph)
 
 
 def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,
                     **kwargs: Any) -> Any:
     """In the place of TensorFlow's, which makes a graph, then calls the input receiver of its mode, then the model."""
-    if not Configuration.is_initialised():
-        return _plain_add_meta_graph(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)
+    if not Process.is_initialised():
+        return patches.ADD_META_GRAPH.plain(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)
     with contextlib.ExitStack() as ends:
         # Where TensorFlow would copy assets to: what is there already, it leaves as it is.
-        folder = os.path.join(tf.compat.as_text(builder._export_dir), "assets")
+        folder = os.path.join(internals.folder_of(builder), "assets")
         if "://" in folder:  # not a local directory: TensorFlow copies the files
             folder = ends.enter_context(temporary_folder("ascpipe-export-"))
         files = _files_of.setdefault(builder, {})
@@ -42,4 +38,4 @@ def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, An
             return receive_served
 
         receivers = {mode: receive and served(receive) for mode, receive in input_receiver_fn_map.items()}
-        return _plain_add_meta_graph(self, builder, receivers, checkpoint_path, *args, **kwargs)
+        return patches.ADD_META_GRAPH.plain(self, builder, receivers, checkpoint_path, *args, **kwargs)

@@ -16,15 +16,16 @@ from ascpipe.tf.clean_up import end_quietly, temporary_folder
 from ascpipe.tf.graph.batch_structure import Ids, describe, find_ids, values_of
 from ascpipe.tf.graph.default_rows import dense_restore
 from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.graph_state import GraphState, Served
 from ascpipe.tf.graph.ids import are_ids, as_keys
-from ascpipe.tf.program.create_table import Table, outside_scopes
+from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running import native
-from ascpipe.tf.running.configuration import Configuration
 
 Files = Dict[str, TableFile]  #: by the name of the table, what was written into a folder
 
 
-class ServedTables:
+class ServedTables(Served):
     """The tables of one checkpoint for one graph; a table becomes a file when it is looked up for the first time.
 
     Args:
@@ -184,7 +185,7 @@ def serving_tables(prefix: str) -> Iterator[None]:
 @contextlib.contextmanager
 def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
     """As ``serving_tables``, with table files in a folder of the caller's; arguments are those of ServedTables."""
-    state = Configuration.get_instance().of_graph(tf.compat.v1.get_default_graph())
+    state = GraphState.of(tf.compat.v1.get_default_graph())
     if state.tables or state.served is not None:
         raise RuntimeError("the default graph has tables already, or those of a checkpoint: serving_tables() comes "
                            "before create_table(), in a graph of its own")

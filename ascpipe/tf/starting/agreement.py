@@ -1,36 +1,15 @@
-"""What a running pipeline knows of its tables, with which every further graph must agree."""
-from typing import Any, Collection, Dict, List, NamedTuple, Sequence, Tuple
-
-import tensorflow as tf
+"""Checks that a further graph has the tables of the running pipeline as the graphs before have them."""
+from typing import Any, Collection, Dict, List, Sequence, Tuple
 
 from ascpipe.checkpoint.contents import SlotSpec
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
-from ascpipe.tf.graph.thresholds import Thresholds
-from ascpipe.tf.program.create_table import Table
-from ascpipe.tf.running import native
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.running.shapes import KnownTable
 
 #: (what it is, as the pipeline has it, as the graph has it)
 Fact = Tuple[str, Any, Any]
-
-
-class KnownTable(NamedTuple):
-    """A table of the pipeline, as the first graph has it that trains it, else as the first one.
-
-    Attributes:
-        shape: as it was created.
-        key_dtype: of its keys as declared.
-        is_save: whether checkpoints shall hold it.
-        slots: what optimizers keep beside its rows, in the order of a home row.
-        thresholds: admission and eviction.
-    """
-
-    shape: native.TableShape
-    key_dtype: tf.DType
-    is_save: bool
-    slots: Tuple[SlotSpec, ...]
-    thresholds: Thresholds
 
 
 def known_tables(state: GraphState) -> Dict[str, KnownTable]:

@@ -4,14 +4,12 @@ import weakref
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.client import session as session_module
 
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf import patches
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)
-
-#: TensorFlow's own, before ``watch_sessions``.
-_plain_extend_graph, _plain_finalize = session_module.BaseSession._extend_graph, tf.Graph.finalize
 
 #: Sessions that ran while their graph had lookups and had not started: the runtime keeps the ops as they were then.
 _ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
@@ -19,32 +17,32 @@ _ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
 
 def watch_sessions() -> None:
     """From now on sessions and graphs of this process start what is marked. May be called twice."""
-    session_module.BaseSession._extend_graph = _extend_graph
-    tf.Graph.finalize = _finalize
+    patches.EXTEND_GRAPH.apply(_extend_graph)
+    patches.FINALIZE.apply(_finalize)
 
 
 def _extend_graph(self: Any) -> None:
     """What each way of running a session calls, before it tells the runtime of new ops."""
     _start(self.graph)
     _warn_of_early_run(self)
-    _plain_extend_graph(self)
+    patches.EXTEND_GRAPH.plain(self)
 
 
 def _finalize(self: tf.Graph) -> None:
     _start(self)
-    _plain_finalize(self)
+    patches.FINALIZE.plain(self)
 
 
 def _start(graph: tf.Graph) -> None:
-    if Configuration.is_initialised():
-        Configuration.get_instance().deferred.start(graph)
+    if Process.is_initialised():
+        Process.current().deferred.start(graph)
 
 
 def _warn_of_early_run(session: Any) -> None:
     """Say why lookups will fail in a session; not an error, as it may go on to run what looks nothing up."""
-    if not Configuration.is_initialised():
+    state = GraphState.known(session.graph)
+    if state is None:
         return
-    state = Configuration.get_instance().of_graph(session.graph)
     if not state.started:
         if state.lookups or state.requests.lookups:
             _ran_before.add(session)

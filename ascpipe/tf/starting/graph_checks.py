@@ -3,7 +3,8 @@ import logging
 from typing import Dict, Tuple
 
 from ascpipe.layout.words import TRAIN
-from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, GraphState, Stream
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.streams import CHANNEL_NAMES, Stream
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ def require_startable(state: GraphState) -> None:
     _require_whole_batches(state)
     for stream in state.streams():
         for name in stream.table_names():
-            require_timestamp(state, stream, name)
+            state.require_timestamp(stream, name)
 
 
 def require_trained(state: GraphState) -> None:
@@ -37,16 +38,6 @@ def require_trained(state: GraphState) -> None:
     for (name, channel), lookup in state.lookups.items():
         if channel == TRAIN and not lookup.with_gradient:
             raise RuntimeError("table {!r} cannot be trained: all its training lookups have is_grad=False".format(name))
-
-
-def require_timestamp(state: GraphState, stream: Stream, table_name: str) -> None:
-    """Raise ``ValueError`` where a table shall be evicted from and its training batches do not say when they are."""
-    threshold = state.thresholds.of(table_name).eviction
-    if stream.channel == TRAIN and threshold >= 0 and stream.timestamp is None:
-        raise ValueError("table {!r}: eviction_threshold={} needs the time of each training batch; give its insert "
-                         "function a FeatureSpec(..., is_timestamp=True), a scalar above 0 in the batch, or with "
-                         "modify_graph=True add such a tensor to the collection ASCEND_TIMESTAMP".format(
-                             table_name, threshold))
 
 
 def warn_of_short_run_ahead(state: GraphState, look_ahead: int) -> None:

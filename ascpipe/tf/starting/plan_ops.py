@@ -2,20 +2,24 @@
 from typing import Dict, List
 
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2
 
 from ascpipe.layout.words import TRAIN
-from ascpipe.tf.graph.graph_state import CHANNEL_NAMES, LIVE, Attachment, GraphState
+from ascpipe.tf import internals
+from ascpipe.tf.graph.graph_state import LIVE, Attachment, GraphState
 from ascpipe.tf.graph.optimizer_slots import OptimizerSlot, optimizer_slots
-from ascpipe.tf.graph.table_lookup import TableLookup, repoint
-from ascpipe.tf.program.create_table import Table, outside_scopes
+from ascpipe.tf.graph.rewiring import repoint
+from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.streams import CHANNEL_NAMES
+from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.program.table_changes import eviction_op
 from ascpipe.tf.running import native
 
 
 def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]]:
     """By name of the table, the optimizer slots beside its rows; raises as ``slot_variables``."""
-    return {name: optimizer_slots(state, state.tables[name]) for name, channel in state.lookups if channel == TRAIN}
+    return {name: optimizer_slots(state.tables[name], state.home_slots)
+            for name, channel in state.lookups if channel == TRAIN}
 
 
 def complete_graph(state: GraphState) -> None:
@@ -29,11 +33,10 @@ def complete_graph(state: GraphState) -> None:
         _refuse_restore(table)
         # Running the initializer of a graph that trains the table resets it; another graph only reads.
         training = (name, TRAIN) in state.lookups
-        table.variable.initial_value.op._set_attr("training", attr_value_pb2.AttrValue(b=training))
+        internals.set_flag(table.variable.initial_value.op, "training", value=training)
         # The variable then keeps the memory of its initial value, the table's rows, instead of a copy that would be
         # of the past when another graph has trained the table before this one reads it.
-        table.variable.initializer._set_attr(
-            "_grappler_relax_allocator_constraints", attr_value_pb2.AttrValue(b=True))
+        internals.set_flag(table.variable.initializer, "_grappler_relax_allocator_constraints", value=True)
     # Now, as a managed session finalizes the graph.
     eviction_op(state)
     state.attachment = _attachment(state)
@@ -46,12 +49,12 @@ def _refuse_restore(table: Table) -> None:
     variable then holds other memory than the table's.
     """
     graph = table.variable.graph
-    for assign in table.variable._ref().consumers():
+    for assign in internals.reference_of(table.variable).consumers():
         if assign.type == "Assign" and assign.inputs[1].op.type in ("RestoreV2", "Restore", "RestoreSlice"):
             text = "table {!r} is restored by ascpipe.tf.Saver, not by TensorFlow's Saver".format(table.table_name)
             with outside_scopes(graph), graph.name_scope("ascpipe/{}_restore".format(table.variable.op.name)):
                 with tf.control_dependencies([tf.debugging.Assert(False, [text])]):
-                    assign._update_input(1, tf.identity(assign.inputs[1]))
+                    internals.rewire(assign, 1, tf.identity(assign.inputs[1]))
 
 
 def _attachment(state: GraphState) -> Attachment:
@@ -73,7 +76,7 @@ def _attachment(state: GraphState) -> Attachment:
 
 def _state_variables(table: Table, slots: List[OptimizerSlot]) -> List[tf.Tensor]:
     variables = [table.variable, *(slot.variable for slot in slots)]
-    return [variable._ref() for variable in variables if variable is not None]
+    return [internals.reference_of(variable) for variable in variables if variable is not None]
 
 
 def _plan_op(lookup: TableLookup, slots: List[OptimizerSlot]) -> List[tf.Tensor]:

@@ -14,7 +14,7 @@ from ascpipe.layout import structs
 from ascpipe.layout.words import TRAINED
 from ascpipe.shm import segment
 from ascpipe.shm.ring import TableView
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc.feature_spec import FeatureSpec
 from mx_rec.core.asc.helper import get_asc_insert_func
 from mx_rec.core.embedding import create_table, sparse_lookup
@@ -88,7 +88,7 @@ def trained_counts(number: int) -> Dict[int, int]:
 
 def table_view(number: int) -> TableView:
     """The segment of a table, by way of the daemon's descriptors."""
-    folder = "/proc/{}/fd".format(Configuration.get_instance().running_pipeline()._link.daemon_pid)
+    folder = "/proc/{}/fd".format(Process.current().running_pipeline()._link.daemon_pid)
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if not os.readlink(path).startswith(("/dev/shm/", "/memfd:")):

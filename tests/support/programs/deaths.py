@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from ascpipe.tf import Saver
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from tests.support.programs.counted import CountedTable, Feed, two_tiers
 from tests.support.programs.scenarios import Background, main, session, started, status, workers
@@ -203,7 +203,7 @@ def endless(child: str = "") -> Dict[str, Any]:
             if children[0] == 0:
                 while True:
                     signal.pause()
-        link = Configuration.get_instance().running_pipeline()._link
+        link = Process.current().running_pipeline()._link
         sys.stdout.write(json.dumps({"daemon": link.daemon_pid, "workers": workers("key") + workers("table"),
                                      "children": children}) + "\n")
         sys.stdout.flush()

@@ -13,7 +13,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import tensorflow as tf
 
-from ascpipe.tf.running.configuration import Configuration
+from ascpipe.tf.running.process import Process
 from mx_rec.core.asc.manager import start_asc_pipeline
 from mx_rec.util.initialize import init, terminate_config_initializer
 from tests.support.waiting import wait_until
@@ -60,7 +60,7 @@ def session(threads: int = 1) -> tf.compat.v1.Session:
 
 def status() -> Dict[str, Any]:
     """Of the daemon."""
-    return Configuration.get_instance().running_pipeline()._link.status()
+    return Process.current().running_pipeline()._link.status()
 
 
 def workers(kind: str) -> List[int]:

@@ -5,15 +5,14 @@ import os
 from typing import Any, Optional
 
 import tensorflow as tf
-from tensorflow.python.client import session as session_module
 from tensorflow_estimator.python.estimator import run_config
 
+from ascpipe.tf import patches
 from ascpipe.tf.program.row_pool import own_threads
 
 _log = logging.getLogger(__name__)
 
 _CARD, _WISH = "NpuOptimizer", "deterministic"
-_plain_init = session_module.BaseSession.__init__
 
 #: Whether sessions share the threads of the process's first one, which decides it; None: there was none yet.
 _threads_are_shared: Optional[bool] = None
@@ -24,7 +23,7 @@ def install() -> None:
 
     TensorFlow deals parts of an op to its intra-op threads as they come, so that sums differ. May be called twice.
     """
-    session_module.BaseSession.__init__ = _init
+    patches.SESSION_INIT.apply(_init)
 
 
 def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigProto:
@@ -38,7 +37,7 @@ def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigPro
     return copy
 
 
-@functools.wraps(_plain_init)
+@functools.wraps(patches.SESSION_INIT.plain)
 def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config: Any = None) -> None:
     global _threads_are_shared
     if _is_asked(config):
@@ -49,10 +48,10 @@ def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config:
         one_thread.CopyFrom(config)
         one_thread.intra_op_parallelism_threads = 1
         with own_threads():
-            _plain_init(self, target, graph, one_thread)
+            patches.SESSION_INIT.plain(self, target, graph, one_thread)
         _threads_are_shared = bool(_threads_are_shared)
         return
-    _plain_init(self, target, graph, config)
+    patches.SESSION_INIT.plain(self, target, graph, config)
     if _threads_are_shared is None:
         _threads_are_shared = os.environ.get("TF_OVERRIDE_GLOBAL_THREADPOOL", "0").lower() not in ("1", "true") and (
             getattr(config, "intra_op_parallelism_threads", 0) != 1)

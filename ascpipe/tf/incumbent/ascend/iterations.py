@@ -9,9 +9,9 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Union
 import tensorflow as tf
 from tensorflow.python.client import session as session_module
 
+from ascpipe.tf import internals, patches
 from ascpipe.tf.validation import Instance, Integer
 
-_ATTRIBUTE = "_ascpipe_iterations"
 _TRAIN_OP = Instance(tf.Operation, tf.Tensor)
 _ITERATIONS = Integer(1)
 
@@ -76,15 +76,11 @@ def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
         ValueError: it is no session.
     """
     if isinstance(session, tf.compat.v1.train.MonitoredSession):
-        session = session._tf_sess()
+        session = internals.session_within(session)
     if not isinstance(session, session_module.SessionInterface):
         raise ValueError("Invalid parameter type of para sess: {!r} is {}, expected tf.Session or MonitoredSession"
                          .format(session, type(session).__name__))
-    loops = getattr(session, _ATTRIBUTE, None)
-    if loops is None:
-        loops = _Loops(session)
-        setattr(session, _ATTRIBUTE, loops)
-        session.run, session.make_callable = loops.run, loops.make_callable
+    loops = internals.kept_on(session, "iterations", lambda: _Loops(session))
     loops.counts[loop] = count
 
 
@@ -101,6 +97,7 @@ class _Loops:
         self._run, self._make_callable = session.run, session.make_callable
         self._needed: Dict[tf.Operation, FrozenSet[tf.Operation]] = {}
         self._seen = (-1, 0)
+        patches.apply_to_session(session, self.run, self.make_callable)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """As ``tf.Session.run``."""
@@ -119,7 +116,7 @@ class _Loops:
     def _loops_of(self, fetches: Any) -> List[tf.Operation]:
         """The ops with iterations that a run of ``fetches`` would run."""
         with self._graph.as_default():
-            elements = session_module._FetchMapper.for_fetch(fetches).unique_fetches()
+            elements = internals.fetched(fetches)
         ops = [element.op if isinstance(element, tf.Tensor) else element for element in elements]
         state = (self._graph.version, len(self.counts))
         if state != self._seen:

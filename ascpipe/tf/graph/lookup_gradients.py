@@ -1,0 +1,54 @@
+"""The gradient of a table's lookups: one sum per row."""
+from typing import Any, List
+
+import tensorflow as tf
+
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running import native
+
+
+@tf.RegisterGradient("AscLookup")
+@tf.RegisterGradient("AscRestoreRows")
+def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
+    """One sum per row, over the lookups in the order in which the program made them."""
+    count = op.get_attr("k")
+    restore = op.inputs[2:2 + count]
+    order = _creation_order(op, count)
+    trained = [place for place in order if not _is_untouched(op, place, gradients[place])]
+    nothing: List[Any] = [None] * (1 + count + 1)
+    if not trained:
+        return [None, *nothing]
+    _refuse_second_sum(op)
+    rows = op.inputs[0]  # all of the device, or those of the batch
+    values, indices = native.ops().asc_lookup_grad(
+        slots=op.inputs[1], restore=[restore[place] for place in trained],
+        grads=[tf.convert_to_tensor(gradients[place]) for place in trained], dim=rows.shape[1].value,
+        partial=len(trained) < count)
+    return [tf.IndexedSlices(values, indices, tf.shape(rows)), *nothing]
+
+
+def _creation_order(op: tf.Operation, count: int) -> List[int]:
+    state = GraphState.known(op.graph)
+    if state is not None:
+        for lookup in state.lookups.values():
+            if lookup.ops[0] is op:
+                return lookup.with_gradient
+    return list(range(count))  # a graph that was imported: the order of the features
+
+
+def _refuse_second_sum(op: tf.Operation) -> None:
+    state = GraphState.known(op.graph)
+    for lookup in () if state is None else state.lookups.values():
+        if lookup.ops[0] is op and any(lookup.joined.values()):
+            raise ValueError(
+                "table {!r}: its rows are trained through lookup_concat() and through another use of what "
+                "sparse_lookup() returned, so that their gradient would be two sums; join them with tf.concat(), or "
+                "let all uses read what lookup_concat() returned".format(lookup.table.table_name))
+
+
+def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:
+    """Whether TensorFlow only filled in zeros, as no loss depends on this output; its keys are then not trained."""
+    if gradient is None:
+        return True
+    return isinstance(gradient, tf.Tensor) and gradient.op.type == "ZerosLike" and \
+        gradient.op.inputs[0] is op.outputs[place]

@@ -1,0 +1,224 @@
+"""The one door to private names of TensorFlow 1.15: each is used here, under a name of ours, and nowhere else.
+
+What a subclass overrides or reads of itself (``self._name``, ``super()._create_slots``) needs no door.
+"""
+from typing import Any, Callable, List, Optional, Sequence, TypeVar
+
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.client import session as session_module
+from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.framework import func_graph
+from tensorflow.python.framework import function as legacy_function
+from tensorflow.python.ops import variables
+
+Kept = TypeVar("Kept")
+
+
+# ---- graphs and ops --------------------------------------------------------------------------------------
+
+def rewire(op: tf.Operation, position: int, tensor: tf.Tensor) -> None:
+    """Let an op read another tensor as its input at a position."""
+    op._update_input(position, tensor)
+
+
+def add_outputs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
+    """Let an op have further outputs, whose number and types its attributes already tell."""
+    op._add_outputs([spec.dtype for spec in specs], [spec.shape for spec in specs])
+
+
+def set_flag(op: tf.Operation, attribute: str, *, value: bool) -> None:
+    """Set a bool attribute of an op."""
+    op._set_attr(attribute, attr_value_pb2.AttrValue(b=value))
+
+
+def set_function(op: tf.Operation, attribute: str, name: str) -> None:
+    """Set an attribute of an op to the function of that name."""
+    op._set_func_attr(attribute, name)
+
+
+def set_types(op: tf.Operation, attribute: str, dtypes: Sequence[tf.DType]) -> None:
+    """Set an attribute of an op to a list of dtypes."""
+    op._set_type_list_attr(attribute, list(dtypes))
+
+
+def set_shapes(op: tf.Operation, attribute: str, shapes: Sequence[tf.TensorShape]) -> None:
+    """Set an attribute of an op to a list of shapes."""
+    op._set_shape_list_attr(attribute, list(shapes))
+
+
+def order_of(op: tf.Operation) -> int:
+    """A number that grows in the order in which the ops of a graph are made."""
+    number: int = op._id
+    return number
+
+
+def is_reference(tensor: tf.Tensor) -> bool:
+    """Whether a tensor is a ref variable itself, not its value."""
+    return bool(tensor.dtype._is_ref_dtype)
+
+
+def reference_of(variable: tf.Variable) -> tf.Tensor:
+    """A ref variable itself, not a read of it."""
+    return variable._ref()
+
+
+def function_in(graph: tf.Graph, name: str) -> Any:
+    """The function of that name in the library of a graph, or None."""
+    return graph._get_function(name)
+
+
+def is_in_control_flow(graph: tf.Graph) -> bool:
+    """Whether ops that are made now are part of a conditional or loop."""
+    return graph._get_control_flow_context() is not None
+
+
+def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
+    """The graph around the body of a function; None of a graph that is no such body."""
+    if isinstance(graph, func_graph.FuncGraph):
+        return graph.outer_graph
+    return graph._outer_graph if isinstance(graph, legacy_function._FuncGraph) else None
+
+
+def kept_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
+    """What ascpipe keeps under a name on an object of TensorFlow, so that both go together; made the first time."""
+    attribute = "_ascpipe_" + name
+    if not hasattr(owner, attribute):
+        setattr(owner, attribute, make())
+    kept: Kept = getattr(owner, attribute)
+    return kept
+
+
+# ---- datasets --------------------------------------------------------------------------------------------
+
+def dataset_of(variant: tf.Tensor, specs: Sequence[tf.TensorSpec]) -> Any:
+    """A dataset whose variant tensor is known, with elements of these specs."""
+    return dataset_ops._VariantDataset(variant, tuple(specs))
+
+
+def variant_of(dataset: Any) -> tf.Tensor:
+    """The variant tensor of a dataset."""
+    return dataset._variant_tensor
+
+
+def resource_of(iterator: Any) -> tf.Tensor:
+    """The handle of an iterator."""
+    return iterator._iterator_resource
+
+
+# ---- sessions and estimators -----------------------------------------------------------------------------
+
+def fetched(fetches: Any) -> List[Any]:
+    """Tensors and ops that a session runs for ``fetches``, each once; the default graph is that of the session."""
+    return list(session_module._FetchMapper.for_fetch(fetches).unique_fetches())
+
+
+def session_within(session: tf.compat.v1.train.MonitoredSession) -> Any:
+    """The session that a managed session holds."""
+    return session._tf_sess()
+
+
+def folder_of(builder: Any) -> str:
+    """The directory that a builder of SavedModels writes to."""
+    return tf.compat.as_text(builder._export_dir)
+
+
+# ---- optimizers ------------------------------------------------------------------------------------------
+
+def apply_repeated_as(kind: Any, optimizer: tf.compat.v1.train.Optimizer, grad: tf.IndexedSlices,
+                      var: tf.Variable) -> Any:
+    """Apply a gradient that may have rows of one index, as the optimizer class ``kind`` of TensorFlow does."""
+    return kind._apply_sparse_duplicate_indices(optimizer, grad, var)
+
+
+# ---- savers ----------------------------------------------------------------------------------------------
+
+def all_saveable_objects() -> List[Any]:
+    """What a saver without ``var_list`` saves of the default graph."""
+    return list(variables._all_saveable_objects())
+
+
+class SaverParts:
+    """The private state of a ``tf.train.Saver``.
+
+    Args:
+        saver: the saver.
+    """
+
+    def __init__(self, saver: tf.compat.v1.train.Saver) -> None:
+        self._saver = saver
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the saver has made its ops, or was given them."""
+        return bool(self._saver._is_built or self._saver.saver_def)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the saver was built and saves nothing."""
+        return bool(self._saver._is_empty)
+
+    @property
+    def allows_empty(self) -> bool:
+        """Whether the saver may save nothing."""
+        return bool(self._saver._allow_empty)
+
+    def allow_empty(self) -> None:
+        """Let the saver save nothing."""
+        self._saver._allow_empty = True
+
+    @property
+    def items(self) -> Any:
+        """What the saver saves: a list or dict; None: all that can be saved."""
+        return self._saver._var_list
+
+    @items.setter
+    def items(self, items: Any) -> None:
+        self._saver._var_list = items
+
+    @property
+    def write_version(self) -> Any:
+        """The version of the saver's files."""
+        return self._saver._write_version
+
+    @property
+    def saves_relative_paths(self) -> bool:
+        """Whether the ``checkpoint`` file names checkpoints relative to its directory."""
+        return bool(self._saver._save_relative_paths)
+
+    def use_builder(self, builder: Any) -> None:
+        """Let a builder make the saver's ops."""
+        self._saver._builder = builder
+
+    def forget_build(self) -> None:
+        """Let the saver be built once more."""
+        self._saver._is_built = False
+        self._saver._is_empty = None
+        self._saver.saver_def = None
+        self._saver._builder = None
+
+    @property
+    def last_checkpoints(self) -> List[Any]:
+        """The checkpoints that are kept, the oldest first, in any of the forms that ``path_of`` takes."""
+        return list(self._saver._last_checkpoints)
+
+    @last_checkpoints.setter
+    def last_checkpoints(self, checkpoints: List[Any]) -> None:
+        self._saver._last_checkpoints = checkpoints
+
+    def path_of(self, checkpoint: Any) -> str:
+        """The path of one of ``last_checkpoints``."""
+        path: str = self._saver._CheckpointFilename(checkpoint)
+        return path
+
+    def record(self, prefix: str) -> None:
+        """Note the newest checkpoint, and which one is not kept any more."""
+        self._saver._RecordLastCheckpoint(prefix)
+
+    def next_to_delete(self) -> List[str]:
+        """The paths of the checkpoints, one at most, that ``delete_old`` deletes."""
+        return [self.path_of(item) for item in self._saver._checkpoints_to_be_deleted[:1]]
+
+    def delete_old(self, meta_graph_suffix: str) -> None:
+        """Delete the files of a checkpoint that is not kept any more, as far as they are TensorFlow's."""
+        self._saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)

@@ -1,0 +1,104 @@
+"""The one list of what ascpipe replaces in TensorFlow, and the one place that replaces it and gives it back.
+
+``import mx_rec`` replaces all of ``PATCHES`` but what belongs to one session. ``undo`` gives TensorFlow back as it was.
+"""
+import importlib
+import weakref
+from typing import Any, Callable, List
+
+_NOTHING = object()
+
+
+class Patch:
+    """An attribute of a class or module of TensorFlow that is replaced.
+
+    Args:
+        module: of TensorFlow; imported when it is needed, as not every program needs Estimators.
+        path: of the attribute in it, ``Class.method`` for instance.
+        purpose: what it is replaced for.
+    """
+
+    def __init__(self, module: str, path: str, purpose: str) -> None:
+        self.module = module
+        self.path = path
+        self.purpose = purpose
+        self._plain: Any = _NOTHING
+        PATCHES.append(self)
+
+    @property
+    def plain(self) -> Any:
+        """The attribute as TensorFlow has it; None: it has none of this name."""
+        if self._plain is _NOTHING:
+            self._plain = vars(self._owner()).get(self._name())
+        return self._plain
+
+    def apply(self, replacement: Any) -> None:
+        """Put something into its place, once TensorFlow's own is kept. May be called twice."""
+        if self.plain is not replacement:
+            setattr(self._owner(), self._name(), replacement)
+
+    def undo(self) -> None:
+        """Give TensorFlow its own back. May be called twice, and without ``apply``."""
+        if self._plain is _NOTHING:
+            return
+        if self._plain is not None:
+            setattr(self._owner(), self._name(), self._plain)
+        elif self._name() in vars(self._owner()):
+            delattr(self._owner(), self._name())
+
+    def _owner(self) -> Any:
+        owner = importlib.import_module("tensorflow" + self.module)
+        for name in self.path.split(".")[:-1]:
+            owner = getattr(owner, name)
+        return owner
+
+    def _name(self) -> str:
+        return self.path.split(".")[-1]
+
+
+PATCHES: List[Patch] = []
+
+_SAVER = ".python.training.saver"
+_HOOKS = ".python.training.basic_session_run_hooks"
+_SESSION = ".python.client.session"
+_ITERATORS = ".python.data.ops.iterator_ops"
+_MONITORED = ".python.training.monitored_session"
+
+SAVER_BUILD = Patch(_SAVER, "Saver._build", "a saver leaves rows of tables out of TensorFlow's part")
+SAVER_SAVE = Patch(_SAVER, "Saver.save", "a saver saves the tables, too")
+SAVER_RESTORE = Patch(_SAVER, "Saver.restore", "a saver restores the tables, too")
+HOOK_BEGIN = Patch(_HOOKS, "CheckpointSaverHook.begin", "a hook takes the intervals of incremental checkpoints")
+HOOK_SAVE = Patch(_HOOKS, "CheckpointSaverHook._save", "a hook decides between a full checkpoint and a delta")
+HOOK_GET_SAVER = Patch(_HOOKS, "CheckpointSaverHook._get_saver", "a hook asks its saver for that")
+WARM_START = Patch(".python.training.warm_starting_util", "warm_start", "an Estimator warm-starts tables, too")
+SCAFFOLD_INIT_FN = Patch(_MONITORED, "Scaffold.init_fn", "a managed session loads the tables of a warm start")
+CREATE_SESSION = Patch(_MONITORED, "ChiefSessionCreator.create_session",
+                       "a managed session refuses a graph that still needs graph modification")
+ADD_META_GRAPH = Patch("_estimator.python.estimator.estimator", "Estimator._add_meta_graph_for_mode",
+                       "an Estimator exports its tables")
+EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs of the incumbent call it")
+COMPUTE_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.compute_gradients",
+                          "an optimizer merges lookups of tensors before it asks for gradients")
+GET_NEXT = Patch(_ITERATORS, "Iterator.get_next", "an iterator is asked after graph modification, too")
+MAKE_INITIALIZER = Patch(_ITERATORS, "Iterator.make_initializer", "an iterator is initialised after it, too")
+EXTEND_GRAPH = Patch(_SESSION, "BaseSession._extend_graph", "the first run of a session starts a marked graph")
+FINALIZE = Patch(".python.framework.ops", "Graph.finalize", "a marked graph starts before it is finalized")
+SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to")
+
+_sessions: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+def apply_to_session(session: Any, run: Callable[..., Any], make_callable: Callable[..., Any]) -> None:
+    """Replace two methods of one session, so that one run trains several iterations (``set_iteration_per_loop``)."""
+    _sessions.add(session)
+    session.run = run
+    session.make_callable = make_callable
+
+
+def undo() -> None:
+    """Give TensorFlow, and each session, what was replaced. What needs the replacements no longer works afterwards."""
+    for patch in PATCHES:
+        patch.undo()
+    for session in _sessions:
+        del session.run, session.make_callable
+    _sessions.clear()

@@ -1,0 +1,148 @@
+"""The running pipeline of a process: the link to the daemon, the native side, their tables and streams."""
+import contextlib
+import uuid
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from ascpipe.checkpoint.contents import Link, Position
+from ascpipe.control import messages, trainer_link
+from ascpipe.layout.words import TRAIN
+from ascpipe.tf.running import native
+from ascpipe.tf.running.save_thread import SaveThread
+from ascpipe.tf.running.shapes import NO_TABLE, KnownTable, StreamShape, TableShape
+
+
+class Tip(NamedTuple):
+    """The newest save under a name: the next delta stands upon it.
+
+    Attributes:
+        prefix, link: of the checkpoint.
+        deltas: how many stand between it and the full one, itself included; 0: it is the full one.
+        position: where training was.
+        full: where training was when the full one was saved.
+        loads: by table, the last load before; a load is no change that entries tell of.
+    """
+
+    prefix: str
+    link: Link
+    deltas: int
+    position: Position
+    full: Position
+    loads: Dict[str, int]
+
+
+class Pipeline:
+    """A running pipeline: the link to the daemon and the native side.
+
+    Args:
+        link: to the daemon; closed with the pipeline.
+        running: the native side; stopped with the pipeline.
+        tables: of the graph that started it.
+        streams: what the native side was told of its streams.
+
+    Attributes:
+        tables: of all its graphs, by name, in the order of their numbers.
+        streams: those that have a ring of their own.
+        rings: by the number of a stream, the number of its ring.
+        run_id: unlike that of any other pipeline.
+        seeds: of the initial rows, by name of the table; a restore gives a table the seed that it was saved with.
+        pools: float32[rows, dim] of those whose initial rows come from a pool; likewise.
+        loaded: where the last checkpoint that was loaded stood, and where this pipeline stood then, if one was.
+        trained_before: batches that were trained before this pipeline began, by the number of the ring; set by a
+            restore, less what this pipeline had trained until then.
+        tips: the newest save of this pipeline, by ``deltas.name_of`` its directory and base.
+        background: the save that goes on while training does.
+        save_log_bytes: memory that such a save may take for images of rows that training changes.
+        look_ahead: batches that plans look ahead, as the daemon is set.
+    """
+
+    def __init__(self, link: trainer_link.TrainerLink, running: native.NativePipeline,
+                 tables: Dict[str, KnownTable], streams: Sequence[StreamShape]) -> None:
+        self._link = link
+        self._native = running
+        self.streams = list(streams)
+        self.rings = {stream.number: stream.number for stream in streams}
+        self.run_id = uuid.uuid4().hex
+        self.tables: Dict[str, KnownTable] = {}
+        self.seeds: Dict[str, int] = {}
+        self.pools: Dict[str, np.ndarray] = {}
+        for name, table in tables.items():
+            self._note_table(name, table)
+        self.loaded: Optional[Tuple[Position, Position]] = None
+        self.trained_before: Dict[int, int] = {}
+        self.tips: Dict[str, Tip] = {}
+        self.background = SaveThread()
+        self.save_log_bytes = link.settings.save_log_bytes
+        self.look_ahead = link.settings.look_ahead
+
+    def trained_tables(self) -> Set[int]:
+        """Numbers of the tables that are in a training stream."""
+        return {number for stream in self.streams if stream.channel == TRAIN for number in stream.tables}
+
+    def add_table(self, table: KnownTable, shape: TableShape, message: messages.Table) -> None:
+        """Add a table, or one of this name that was never trained anew.
+
+        Args:
+            table: as its graph has it.
+            shape: the same with its home rows, for the native side.
+            message: the same for the daemon.
+        """
+        piece = self._link.add_table(message)
+        try:
+            self._native.add_table(shape, native.Memory(*piece))
+        finally:
+            self._link.close_segments()
+        self._note_table(shape.name, table)
+
+    def add_stream(self, shape: StreamShape) -> None:
+        """Add a stream with a ring of its own."""
+        piece = self._link.add_stream(messages.Stream(shape.number, shape.channel, shape.tables))
+        try:
+            self._native.add_stream(shape, native.Memory(*piece))
+        finally:
+            self._link.close_segments()
+        self.streams.append(shape)
+        self.rings[shape.number] = shape.number
+
+    def share_ring(self, shape: StreamShape, ring: StreamShape) -> None:
+        """Let a stream use the ring of another one, which has its channel and its tables."""
+        places = [ring.tables.index(number) for number in shape.tables]
+        parts = tuple(part if part == NO_TABLE else places[part] for part in shape.parts)
+        self._native.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)
+        self.rings[shape.number] = ring.number
+
+    def table_size(self, number: int) -> int:
+        """Trained keys of a table that have a row."""
+        return self._native.table_size(number)
+
+    def table_capacity(self, number: int) -> int:
+        """Keys of a table that may have a row; of an expansion table, rows that have memory."""
+        return self._native.table_capacity(number)
+
+    @property
+    def daemon_pid(self) -> int:
+        """Process id of the supervisor."""
+        return self._link.daemon_pid
+
+    def status(self) -> Dict[str, Any]:
+        """What ``ascpipe status --json`` prints."""
+        return self._link.status()
+
+    def close(self) -> None:
+        """Let a save end, cancel every wait, and end our part of the daemon, or the daemon if it is a private one.
+
+        Raises:
+            NotSavedError: the last save, in the background, has failed; all is ended.
+        """
+        with contextlib.ExitStack() as ends:
+            ends.callback(self._link.close)
+            ends.callback(self._native.stop)
+            self.background.close()
+
+    def _note_table(self, name: str, table: KnownTable) -> None:
+        self.tables[name] = table
+        self.seeds[name] = table.shape.seed
+        self.pools.pop(name, None)
+        if table.shape.pool is not None:
+            self.pools[name] = table.shape.pool

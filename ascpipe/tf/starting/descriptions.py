@@ -1,0 +1,37 @@
+"""Describes the tables and streams of a graph to the native side and to the daemon."""
+from typing import Dict, Sequence
+
+from ascpipe.control import messages
+from ascpipe.layout import structs
+from ascpipe.shm import memory
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
+from ascpipe.tf.graph.streams import Stream
+from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, StreamShape, TableShape
+
+
+def with_homes(shape: TableShape, slots: Sequence[OptimizerSlot]) -> TableShape:
+    """A row's home holds what the optimizer keeps beside it, too; expansion tables grow as far as memory does."""
+    shape = shape._replace(row_floats=shape.dim + sum(slot.width for slot in slots))
+    if not shape.expands:
+        return shape
+    key_bytes = structs.ENTRY.itemsize + 4 * shape.row_floats
+    return shape._replace(home_rows=max(1, min(MAX_VOCABULARY, memory.limit_bytes() // key_bytes)))
+
+
+def table_message(shape: TableShape, state: GraphState) -> messages.Table:
+    """What the daemon must know of a table."""
+    said = state.thresholds.of(shape.name)
+    return messages.Table(shape.number, shape.name, shape.dim, shape.device_rows, shape.home_rows, shape.row_floats,
+                          said.access, said.coefficient, said.eviction)
+
+
+def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
+    """What the native side must know of a stream of a graph whose tables are complete."""
+    names = [name for name in stream.table_names() if name in state.tables]
+    places: Dict[str, int] = {name: place for place, name in enumerate(names)}
+    return StreamShape(
+        number=stream.number, channel=stream.channel,
+        tables=tuple(state.tables[name].shape.number for name in names),
+        parts=tuple(places.get(feature.spec.table_name, NO_TABLE) for feature in stream.features),
+        names=tuple(feature.spec.name for feature in stream.features))

@@ -1,0 +1,84 @@
+"""A further graph joins the running pipeline: it shares rings and tables, and may bring tables of its own."""
+from typing import Optional, Set
+
+from ascpipe.errors import NotBuiltYetError
+from ascpipe.layout.words import TRAIN
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.hold_between_steps import hold
+from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.running.shapes import StreamShape
+from ascpipe.tf.starting.agreement import known_tables, require_agreement
+from ascpipe.tf.starting.descriptions import stream_shape, table_message, with_homes
+from ascpipe.tf.starting.graph_checks import warn_of_short_run_ahead
+
+
+def join(pipeline: Pipeline, state: GraphState) -> None:
+    """Let another graph use the tables of a pipeline, and bring some. Where it raises, nothing trained was changed.
+
+    A training stream shares the ring of an earlier one that has all its tables, an evaluation stream that of one
+    with the same features. Tickets of both then stand in one order, so that what one graph has submitted is trained
+    or dropped before what the next one submits is trained.
+
+    Raises:
+        ValueError, NotBuiltYetError, AscpipeError: as ``start_asc_pipeline``.
+    """
+    trained = pipeline.trained_tables()
+    require_agreement(pipeline.tables, trained, state)
+    shapes = [stream_shape(state, stream) for stream in state.streams()]
+    rings = [_ring_for(pipeline, shape, trained) for shape in shapes]
+    shared = [ring.number for shape, ring in zip(shapes, rings) if ring is not None and shape.channel == TRAIN]
+    if len(set(shared)) < len(shared):
+        raise _not_together("{} datasets train what one dataset of the graphs before trained together".format(
+            len(shared)))
+    begun = {number for shape in shapes if shape.channel == TRAIN for number in shape.tables} - trained
+    _require_empty(pipeline, begun)
+    warn_of_short_run_ahead(state, pipeline.look_ahead)
+    for name, table in state.tables.items():
+        if name not in pipeline.tables or table.shape.number in begun:
+            shape = with_homes(table.shape, state.slots.get(name, ()))
+            pipeline.add_table(known_tables(state)[name], shape, table_message(shape, state))
+    for stream, ring in zip(shapes, rings):
+        if stream.number in pipeline.rings:
+            continue  # the start of this graph came to an error after this, before
+        if ring is None:
+            pipeline.add_stream(stream)
+        else:
+            pipeline.share_ring(stream, ring)
+
+
+def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
+    """Refuse to begin to train what was restored without its optimizer slots."""
+    with hold(alone=False) as held:
+        for name, table in pipeline.tables.items():
+            if table.shape.number in begun and held.table(table.shape.number).header["entries_used"]:
+                raise NotBuiltYetError(
+                    "start_asc_pipeline() for a graph that trains table {!r}, which a graph before has restored "
+                    "and does not train,".format(name),
+                    "begin with the graph that trains it, or call terminate_config_initializer() and init() "
+                    "between them; the rows go with it")
+
+
+def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Optional[StreamShape]:
+    """The stream whose ring another one can share; None: it gets one of its own."""
+    if shape.channel != TRAIN:
+        return next((known for known in pipeline.streams if _kind(known) == _kind(shape)), None)
+    for known in pipeline.streams:
+        if known.channel == TRAIN and set(shape.tables) <= set(known.tables):
+            return known
+    if trained.intersection(shape.tables):
+        names = {table.shape.number: name for name, table in pipeline.tables.items()}
+        raise _not_together("one dataset trains {} together with other tables, as no graph before did".format(
+            ", ".join(repr(names[number]) for number in shape.tables if number in trained)))
+    return None
+
+
+def _not_together(what: str) -> NotBuiltYetError:
+    return NotBuiltYetError(
+        "start_asc_pipeline() for a graph in which " + what + ",",
+        "train the same tables by one get_asc_insert_func() in all graphs, or call terminate_config_initializer() and "
+        "init() between them and restore what was saved")
+
+
+def _kind(shape: StreamShape) -> StreamShape:
+    """What streams that can share a ring have in common: names of features end with a number, new in each graph."""
+    return shape._replace(number=0, names=tuple(name.rsplit("_", 1)[0] for name in shape.names))
