@@ -131,11 +131,6 @@ class ConfigInitializer:
         """What ``init`` does."""
         init(**kwargs)
 
-    @staticmethod
-    def is_initialised() -> bool:
-        """Whether ``get_instance`` has one to give."""
-        return Process.is_initialised()
-
     @property
     def host_pipeline_ops(self) -> HostOps:
         """What ``import_host_pipeline_ops`` gives, where older versions have it. Raises ``RuntimeError``."""

@@ -1,4 +1,4 @@
-"""One save at a time goes on in a thread of its own, and somebody hears how it ended."""
+"""One save at a time goes on in a thread of its own; the next wait raises what kept it from its end."""
 import logging
 import queue
 import threading
@@ -7,14 +7,14 @@ from typing import Callable, Optional
 
 _log = logging.getLogger(__name__)
 
-_SAY_S = 10.0  #: between two lines about whom we wait for
+_SAY_S = 10.0  #: a wait takes so long at most before it says what it waits for, and goes on
 
 
 class SaveThread:
     """The save that goes on in the background, or the last one. To be closed.
 
     Used by one thread, that of the program. One thread writes all saves, from the first one on: memory that it has
-    given back stays with malloc, which keeps it apart for it, and each further thread may be given another part.
+    given back stays with malloc in an arena of the thread, and each further thread may be given another arena.
 
     Attributes:
         was_used: whether there was a save in the background.
@@ -33,7 +33,7 @@ class SaveThread:
         """Let ``work`` save a checkpoint; nothing else is under way."""
         self._prefix, self.was_used = prefix, True
         if self._thread is None or not self._thread.is_alive():
-            # A daemon, as it waits for the next save; the end of the pipeline, at exit at the latest, waits for it.
+            # A daemon thread, as it waits for the next save; the end of the pipeline, at exit at the latest, ends it.
             self._thread = threading.Thread(target=self._serve, name="ascpipe-save", daemon=True)
             self._thread.start()
         self._is_over.clear()
@@ -56,13 +56,25 @@ class SaveThread:
         self.settle()
         if self._thread is not None:
             self._saves.put(None)
-            self._thread.join()
+            self._thread.join(_SAY_S)
+            while self._thread.is_alive():
+                _log.info("waiting for the thread of saves to end, after the save of %s", self._prefix)
+                self._thread.join(_SAY_S)
             self._thread = None
         self.wait()
 
     def _serve(self) -> None:
-        while self._run(self._saves.get()):  # no bound: ``close`` is what ends it
+        while self._run(self._next()):
             pass
+
+    def _next(self) -> Optional[Callable[[], None]]:
+        """The next save; None from ``close``."""
+        while True:
+            try:
+                return self._saves.get(timeout=_SAY_S)
+            except queue.Empty:
+                _log.debug("the thread of saves waits for the next save or the end of the pipeline; the last was of %s",
+                           self._prefix)
 
     def _run(self, work: Optional[Callable[[], None]]) -> bool:
         """Save; False: there is nothing more to do."""
@@ -80,7 +92,7 @@ class SaveThread:
 
 
 def _release_frames(error: BaseException) -> None:
-    """Let go of what the functions had that an error came through: copies of entries, until somebody asks for it."""
+    """Release the local variables of the functions that an error came through: copies of entries among them."""
     said: Optional[BaseException] = error
     while said is not None:
         traceback.clear_frames(said.__traceback__)
