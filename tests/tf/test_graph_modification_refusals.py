@@ -241,5 +241,19 @@ class TestTimestamps:
     def test_thresholds_of_a_table_must_agree(self):
         table, batch = programs.table("user"), taken()
         sparse_lookup(table, batch["a"], modify_graph=True, access_and_evict_config={"access_threshold": 2})
+        for config in ({"access_threshold": 3}, {"access_threshold": 2, "eviction_threshold": 5}, None):
+            with pytest.raises(ValueError, match="sparse_lookup 'sparse_lookup_1' and 'other' of table 'user' have "
+                                                 "different thresholds: access_threshold=2, .* and access_threshold="):
+                sparse_lookup(table, batch["b"], modify_graph=True, access_and_evict_config=config, name="other")
+        sparse_lookup(table, batch["b"], modify_graph=True, access_and_evict_config={"access_threshold": 2})
+
+    def test_a_lookup_without_thresholds_is_not_followed_by_one_with_them(self):
+        table, batch = programs.table("user"), taken()
+        sparse_lookup(table, batch["a"], modify_graph=True)
         with pytest.raises(ValueError, match="different thresholds"):
-            sparse_lookup(table, batch["b"], modify_graph=True, access_and_evict_config={"access_threshold": 3})
+            sparse_lookup(table, batch["b"], modify_graph=True, access_and_evict_config={"access_threshold": 2})
+
+    def test_lookups_of_the_other_channel_need_not_repeat_thresholds(self):
+        table, batch = programs.table("user"), taken()
+        sparse_lookup(table, batch["a"], modify_graph=True, access_and_evict_config={"access_threshold": 2})
+        sparse_lookup(table, batch["a"], modify_graph=True, is_train=False)

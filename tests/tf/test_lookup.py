@@ -208,8 +208,9 @@ class TestRefusals:
         sparse_lookup(user, specs[1], batch=batch, access_and_evict_config=dict(config))
         assert state(graph).thresholds.of("user") == (5, -1, 2)
         assert state(graph).thresholds.of("item") == (3, -1, 1)
-        with pytest.raises(ValueError, match="different thresholds"):
-            sparse_lookup(user, specs[1], batch=batch, access_and_evict_config={"access_threshold": 4})
+        with pytest.raises(ValueError, match="lookup 'sparse_lookup_1' and sparse_lookup 'b_rows' of table 'user' have "
+                                             "different thresholds"):
+            sparse_lookup(user, specs[1], batch=batch, access_and_evict_config={"access_threshold": 4}, name="b_rows")
         with pytest.raises(ValueError, match="different thresholds"):
             sparse_lookup(item, specs[2], batch=batch, access_and_evict_config={"access_threshold": 4})
 

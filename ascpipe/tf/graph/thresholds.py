@@ -1,4 +1,4 @@
-"""Admission and eviction of a table: what its features and lookups say of it, which must agree."""
+"""Admission and eviction of a table: its features and lookups say when, and must agree."""
 from typing import Any, Dict, Optional
 
 from ascpipe.tf.running.shapes import Thresholds
@@ -22,14 +22,14 @@ def checked_thresholds(config: Optional[Dict[str, Any]]) -> Thresholds:
 
 
 class TableThresholds:
-    """What was said of each table of a graph; who says nothing leaves it as it is."""
+    """The thresholds of each table of a graph. A feature or lookup without any leaves them as they are."""
 
     def __init__(self) -> None:
         self._said: Dict[str, Thresholds] = {}
         self._by: Dict[str, str] = {}
 
     def note(self, table_name: str, said: Thresholds, by: str) -> None:
-        """Remember what ``by`` says. Raises ``ValueError`` when another one said something else."""
+        """Remember what ``by`` says. Raises ``ValueError`` where another feature or lookup said something else."""
         if said == OFF:
             return
         before = self._said.setdefault(table_name, said)
@@ -42,7 +42,7 @@ class TableThresholds:
 
 
 def require_same(table_name: str, ours: Thresholds, by_us: str, theirs: Thresholds, by_them: str) -> None:
-    """Raise ``ValueError`` where two say different things of one table."""
+    """Raise ``ValueError`` where two features or lookups say different things of one table."""
     if ours != theirs:
         raise ValueError("{} and {} of table {!r} have different thresholds: {} and {}; a table has one "
                          "access_threshold, eviction_threshold and faae_coefficient".format(

@@ -85,17 +85,16 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
     if state.served is not None:
         return state.served.look_up(hashtable, ids, batch, default_row, name, is_train=is_train)
     if modify_graph:
-        rows = look_up_tensor(
+        return look_up_tensor(
             state, hashtable, ids, channel=channel, name=name, default_row=default_row, is_grad=is_grad,
-            send_count=send_count if configuration.use_static else None, max_lookups=MAX_LOOKUPS)
-        state.thresholds.note(hashtable.table_name, thresholds, "access_and_evict_config")
-        return rows
+            send_count=send_count if configuration.use_static else None, thresholds=thresholds,
+            max_lookups=MAX_LOOKUPS)
     lookup = _table_lookup(state, hashtable, ids, channel, batch)
-    state.thresholds.note(hashtable.table_name, thresholds, "access_and_evict_config")
+    name = name or "sparse_lookup_{}".format(lookup.calls + 1)
+    state.thresholds.note(hashtable.table_name, thresholds, "sparse_lookup {!r}".format(name))
     state.require_timestamp(lookup.stream, hashtable.table_name)
     _count_call(lookup, send_count if configuration.use_static else None)
     embedding = lookup.embedding(ids, default_row, batch)
-    name = name or "sparse_lookup_{}".format(lookup.calls)
     if not is_grad:
         return tf.stop_gradient(embedding, name=name)
     lookup.note_gradient(ids)

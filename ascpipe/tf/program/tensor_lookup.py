@@ -12,18 +12,20 @@ from ascpipe.tf.graph.ids import are_ids, as_keys
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.streams import CHANNEL_NAMES
 from ascpipe.tf.graph.tensor_requests import TensorLookup
+from ascpipe.tf.graph.thresholds import require_same
 from ascpipe.tf.program.merging import stand_in
 from ascpipe.tf.running.process import Process
+from ascpipe.tf.running.shapes import Thresholds
 
 
 def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int, name: Optional[str],
                    default_row: Optional[tf.Tensor], is_grad: bool, send_count: Optional[int],
-                   max_lookups: int) -> tf.Tensor:
+                   thresholds: Thresholds, max_lookups: int) -> tf.Tensor:
     """The rows of a tensor of ids, as ``sparse_lookup`` returns them; of sparse ids in their dense form.
 
     Raises:
         ValueError: ids that are no integers, or with static shapes a scalar; ids of another graph; a table that is
-            looked up with a FeatureSpec in this channel, too.
+            looked up with a FeatureSpec in this channel, too; thresholds that differ within the table.
         RuntimeError: the pipeline was started; the lookups of the table were merged already; too many of them.
     """
     ids = values_of(given)
@@ -36,10 +38,14 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
     Process.current().looks_up_tensors = True
     others = state.requests.of(table.table_name, channel)
     name = name or "sparse_lookup_{}".format(len(others) + 1)
+    for other in others:
+        require_same(table.table_name, other.thresholds, "sparse_lookup {!r}".format(other.name), thresholds,
+                     repr(name))
+    state.thresholds.note(table.table_name, thresholds, "sparse_lookup {!r}".format(name))
     spec = _spec_of(table, ids, name)
     rows = stand_in(table, as_keys(ids), state.requests, trains=is_grad and channel == TRAIN)
     state.requests.lookups.append(TensorLookup(
-        name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op))
+        name, table, channel, ids, spec, default_row, is_grad, send_count, thresholds, rows.op))
     if ids is not given:
         rows = dense_rows(rows, given, default_row)
     if not is_grad:
