@@ -36,6 +36,7 @@ GOOD = {
         lambda d: d.map(submit).take(3).skip(1).repeat(2).filter(lambda x, t: x > 0).prefetch(2), {1: 5}),
     "batch, shuffle and cache before it": (lambda d: d.batch(2).shuffle(2).cache().map(submit), {1: 5}),
     "a parallel map before it": (lambda d: d.map(lambda x: x + 1, num_parallel_calls=2).map(submit), {1: 5}),
+    "one call at a time": (lambda d: d.map(submit, num_parallel_calls=1).prefetch(2), {1: 5}),
     "zip": (zipped, {2: 5, 4: 6}),
     "a map that moves the ticket": (lambda d: d.map(submit).map(lambda x, t: (t, x + 1)), {0: 5}),
     "a call inside a function": (lambda d: d.map(tf.function(submit)), {1: 5}),
@@ -46,6 +47,8 @@ GOOD = {
 
 BAD = {
     "ParallelMapDataset": lambda d: d.map(submit, num_parallel_calls=2).prefetch(2),
+    "ParallelMapDataset.*without num_parallel_calls or with 1": lambda d: d.map(
+        submit, num_parallel_calls=tf.data.experimental.AUTOTUNE),
     "MapAndBatchDataset": lambda d: d.apply(tf.data.experimental.map_and_batch(submit, 2)),
     "ShuffleDataset": lambda d: d.map(submit).shuffle(2).prefetch(2),
     "CacheDataset": lambda d: d.map(submit).cache(),

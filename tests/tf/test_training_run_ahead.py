@@ -29,6 +29,19 @@ def statistics():
     return {table["name"]: table for table in status["tables"]}
 
 
+def test_a_map_of_one_call_at_a_time_trains_as_a_sequential_one(monkeypatch):
+    sequential = programs.our_losses(SOURCE, optimizer)
+    plain, stages = tf.compat.v1.data.Dataset.map, []
+
+    def one_call_at_a_time(self, function):
+        stages.append(function)
+        return plain(self, function, num_parallel_calls=1)
+
+    monkeypatch.setattr(tf.compat.v1.data.Dataset, "map", one_call_at_a_time)
+    assert programs.our_losses(SOURCE, optimizer) == sequential
+    assert stages
+
+
 def keys_of(batches, *names):
     return {int(key) for batch in batches for name in names for key in batch[name].reshape(-1)}
 

@@ -32,9 +32,6 @@ _PARALLEL_MAPS = ("ParallelMapDataset", "ParallelMapDatasetV2", "MapAndBatchData
                   "NumaMapAndBatchDataset", "ChooseFastestBranchDataset")
 
 
-AUTOTUNE = -1  #: a size that TensorFlow chooses
-
-
 class Marker(NamedTuple):
     """How to know the op that submits a batch.
 
@@ -127,9 +124,8 @@ class DatasetGraph:
             return None
         if node.kind != "PrefetchDataset":
             return min(known)
-        size = node.inputs()[1].definition
-        buffered = int(tf.make_ndarray(size.attr["value"].tensor)) if size.op == "Const" else AUTOTUNE
-        return min(known) + buffered if buffered >= 0 else None
+        buffered = _constant(node.inputs()[1])
+        return None if buffered is None or buffered < 0 else min(known) + buffered
 
     def _datasets(self, iterator: tf.Operation) -> List[_Node]:
         """Each dataset that an iterator may be initialised from."""
@@ -163,10 +159,12 @@ class DatasetGraph:
         kind = node.kind
         if kind == "MapDataset":
             return self._mapped(node)
-        if kind in _PARALLEL_MAPS and self._submits(node):
-            raise ValueError("stage {}: map(insert_fn) must be sequential, without num_parallel_calls and not fused "
-                             "with batch, since batches are trained in the order of their tickets".format(_name(node)))
-        if kind == "ParallelMapDataset" or kind == "ParallelMapDatasetV2":
+        is_map = kind in ("ParallelMapDataset", "ParallelMapDatasetV2")
+        if kind in _PARALLEL_MAPS and self._submits(node) and not (is_map and _constant(node.inputs()[-1]) == 1):
+            raise ValueError("stage {}: map(insert_fn) must be sequential, without num_parallel_calls or with 1, and "
+                             "not fused with batch, since batches are trained in the order of their tickets".format(
+                                 _name(node)))
+        if is_map:
             return self._mapped(node)
         if kind == "ZipDataset":
             return self._zipped(node)
@@ -272,6 +270,11 @@ class _FunctionNodes:
         return _Node(definition, lambda: [
             self.node(source) for source in definition.input
             if not source.startswith("^") and self.argument(source) is None])
+
+
+def _constant(node: _Node) -> Optional[int]:
+    """The number that a node gives; None where the graph does not tell."""
+    return int(tf.make_ndarray(node.definition.attr["value"].tensor)) if node.definition.op == "Const" else None
 
 
 def _graph_node(op: tf.Operation) -> _Node:

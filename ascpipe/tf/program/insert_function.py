@@ -28,7 +28,7 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
                         table_names: Optional[Sequence[str]] = None, **kwargs: Any) -> Callable[..., Any]:
     """A function for ``dataset.map`` that takes the ids of each batch and returns the batch with one more tensor.
 
-    Map it sequentially (without ``num_parallel_calls``), as the last stage before ``prefetch``.
+    Map it sequentially (``num_parallel_calls`` left out, or 1), as the last stage before ``prefetch``.
 
     Args:
         tgt_key_specs: form A: a FeatureSpec, or a non-empty list or tuple of them.
