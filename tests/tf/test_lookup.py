@@ -387,6 +387,7 @@ class TestChecksBeforeTheStart:
     def test_a_finalized_graph_is_refused(self, graph):
         user = table()
         get_next(specs_of(user, "a"))
-        graph.finalize()
-        with pytest.raises(RuntimeError, match="finalized"):
+        tf.compat.v1.train.Supervisor(logdir=None)
+        with pytest.raises(RuntimeError, match="finalized.* tf.train.Supervisor finalizes it when it is made, so call "
+                                               "this before"):
             start_asc_pipeline()

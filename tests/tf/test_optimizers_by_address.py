@@ -138,7 +138,8 @@ def test_state_lies_beside_the_embedding_and_begins_with_a_known_value(name, ini
     for _ in range(2):
         optimizer.apply_gradients([(lookup.gradient, tf.identity(lookup.handles))])
     state = GraphState.of(tf.compat.v1.get_default_graph())
-    assert optimizer_slots(state, lookup.table) == [(slot, DIM, value, None) for slot, value in initial.items()]
+    assert optimizer_slots(lookup.table, state.home_slots) == [
+        (slot, DIM, value, None) for slot, value in initial.items()]
     assert not [variable for variable in tf.compat.v1.global_variables() if variable.shape.rank == 2
                 and variable is not lookup.table.variable]
 

@@ -143,8 +143,9 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
     if state.started:
         raise RuntimeError("the pipeline of this graph was started: call modify_graph_and_start_emb_cache() before it")
     if graph.finalized:
-        raise RuntimeError("the graph is finalized: call modify_graph_and_start_emb_cache() before the session, in a "
-                           "managed session or an Estimator add GraphModifierHook to the hooks")
+        raise RuntimeError("the graph is finalized, and modify_graph_and_start_emb_cache() comes before that: a "
+                           "tf.train.Supervisor finalizes it when it is made, so call this before; a MonitoredSession "
+                           "or an Estimator does when its session begins, so add GraphModifierHook to the hooks")
     if not state.requests.lookups:
         raise RuntimeError("the graph has no sparse_lookup(..., modify_graph=True), so nothing to modify; with "
                            "FeatureSpecs call start_asc_pipeline()")

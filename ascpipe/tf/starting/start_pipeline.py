@@ -50,7 +50,9 @@ def start_asc_pipeline() -> None:
     if state.served is not None or state.marked:
         return
     if graph.finalized:
-        raise RuntimeError("the graph is finalized: call start_asc_pipeline() before the session, in a hook in begin()")
+        raise RuntimeError("the graph is finalized, and start_asc_pipeline() comes before that: a tf.train.Supervisor "
+                           "finalizes it when it is made, so call this before; a MonitoredSession or an Estimator does "
+                           "when its session begins, so call this in begin() of a hook")
     require_startable(state)
     state.marked = True
     process.deferred.mark(graph, functools.partial(_start_graph, process), functools.partial(_is_next, process))
