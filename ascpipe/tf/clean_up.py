@@ -1,4 +1,4 @@
-"""Clean-up that never stands in the place of the error that it follows."""
+"""Clean-up that never hides the error that it follows."""
 import contextlib
 import logging
 import os
@@ -11,13 +11,13 @@ _log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def ended_by(end: Callable[[], object], what: str) -> Iterator[None]:
-    """Call ``end`` after what is inside; where that fails, its error goes up, and one of ``end`` is a warning.
+    """Call ``end`` after the block. Where the block fails, its error is raised, and one of ``end`` is a warning.
 
     Args:
         what: that is ended, for the warning.
 
     Raises:
-        Exception: what is inside raises; else what ``end`` raises.
+        Exception: what the block raises; else what ``end`` raises.
     """
     try:
         yield
@@ -28,16 +28,19 @@ def ended_by(end: Callable[[], object], what: str) -> Iterator[None]:
 
 
 def end_quietly(end: Callable[[], object], what: str) -> None:
-    """Call ``end`` while an error goes up that shall be heard; one of its own is a warning."""
+    """Call ``end`` while another error is raised; an error of ``end`` becomes a warning."""
     try:
         end()
-    except Exception as error:  # noqa: BLE001  (whatever it is, the error before it has caused more)
+    except Exception as error:  # noqa: BLE001  (any error: the one before it matters more)
         _log.warning("%s could not be cleaned up after an error: %s", what, error)
 
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str) -> Iterator[str]:
-    """A folder for what is inside, its path. It is gone afterwards, or a warning says that it is left.
+    """Make a folder for the block, and remove it afterwards, or warn that it is left over.
+
+    Yields:
+        Its path.
 
     Raises:
         OSError: it cannot be made.

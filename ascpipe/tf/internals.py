@@ -69,7 +69,7 @@ def function_in(graph: tf.Graph, name: str) -> Any:
 
 
 def is_in_control_flow(graph: tf.Graph) -> bool:
-    """Whether ops that are made now are part of a conditional or loop."""
+    """Whether ops that are made now belong to a conditional or loop."""
     return graph._get_control_flow_context() is not None
 
 

@@ -43,7 +43,8 @@ class Integer(Rule):
 
     def __init__(self, low: int, high: int = MAX_INT32, *, optional: bool = False) -> None:
         super().__init__(optional=optional)
-        self._low, self._high = low, high
+        self._low = low
+        self._high = high
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -57,8 +58,10 @@ class Float(Rule):
     def __init__(self, low: float, high: float, *, open_low: bool = False, open_high: bool = False,
                  optional: bool = False) -> None:
         super().__init__(optional=optional)
-        self._low, self._high = low, high
-        self._open_low, self._open_high = open_low, open_high
+        self._low = low
+        self._high = high
+        self._open_low = open_low
+        self._open_high = open_high
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, (float, np.floating)):
@@ -80,7 +83,8 @@ class Text(Rule):
 
     def __init__(self, low: int, high: int, *, optional: bool = False) -> None:
         super().__init__(optional=optional)
-        self._low, self._high = low, high
+        self._low = low
+        self._high = high
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, str):

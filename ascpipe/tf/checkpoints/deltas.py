@@ -1,4 +1,4 @@
-"""Deltas: what of each table changed since the checkpoint before, and when only the whole can be saved."""
+"""Finds what changed in each table since the checkpoint before, and when only a full checkpoint can be saved."""
 import logging
 import os
 from typing import Dict, Iterator, NamedTuple, Optional, Tuple
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Changes(NamedTuple):
-    """What of a table a delta tells.
+    """The changes of a table that a delta holds.
 
     Attributes:
         since: entries that a later ticket used have changed.
@@ -41,7 +41,7 @@ class Changes(NamedTuple):
 
 
 def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[int]) -> Optional[Tip]:
-    """What a delta can stand upon; None, with a line in the log: the whole is to be saved."""
+    """The save that a delta can build on; None, with a line in the log: a full checkpoint is needed."""
     tip = tips.get(name_of(directory, base))
     reason = _obstacle(tip, directory, place_of_save(directory, base, step))
     if reason is not None:
@@ -64,7 +64,7 @@ def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]
 
 
 def name_of(directory: str, base: str) -> str:
-    """One name for all ways to write a directory."""
+    """One name for all spellings of a directory."""
     return os.path.join(os.path.realpath(directory), base)
 
 

@@ -16,7 +16,7 @@ from ascpipe.tf.running import native
 
 
 class Wanted(NamedTuple):
-    """A table that an instance shall have.
+    """A table of an instance, and where its rows come from.
 
     Attributes:
         number: of the live table.

@@ -1,4 +1,4 @@
-"""Savers that find tables and no variables: TensorFlow refuses to make one, as it would write an empty file."""
+"""Lets a saver find tables and no variables, which TensorFlow refuses, as it would write an empty file."""
 import dataclasses
 from typing import Any, Callable, List, Optional
 

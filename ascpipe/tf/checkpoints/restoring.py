@@ -1,4 +1,4 @@
-"""Restore: the tables become those of a checkpoint, between two training steps, wherever the pipeline is."""
+"""Restores tables from a checkpoint between two training steps, however far the pipeline has read ahead."""
 import contextlib
 import functools
 import logging
@@ -61,7 +61,7 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
         state: of a graph whose pipeline runs.
         prefix: ``dir/base-step``.
         restore_dense: restores the dense variables; called once, while no step trains.
-        attach: lets the variables of the session lie over the tables, or has it read an instance of that number;
+        attach: lets the variables of the session share the memory of the tables, or read an instance of that number;
             called before anything is changed.
         allow_unverified: also a checkpoint without our manifest.
         allow_missing: names of tables that may be missing or empty; they begin empty. ``"table/slot"`` names an
@@ -233,7 +233,7 @@ def _places(dim: int, slots: Sequence[Union[SlotSpec, OptimizerSlot]]) -> Dict[s
 def _load_table(state: GraphState, pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, load: _Load) -> None:
     spec, number, name = load.spec, load.table.shape.number, load.table.table_name
     if spec.rows + spec.candidates == 0 and not _is_used(state, name):
-        return  # in no stream, so that there is nobody to tell, and nothing to be lost
+        return  # in no stream: no worker has the table, and it has no rows
     held.begin_load(number, spec.rows + spec.candidates, spec.rows)
     at = held.table(number)
     try:
@@ -328,7 +328,7 @@ def _before(held: Hold, saved: Position, rings: Dict[str, int]) -> Dict[int, int
 
 
 def _began_empty(checkpoint: Checkpoint) -> bool:
-    """A checkpoint of before the first step has no keys anywhere, which is as it shall be."""
+    """Whether a checkpoint was saved before the first step: it has no keys in any table."""
     return checkpoint.step == 0 and not any(spec.rows + spec.candidates for spec in checkpoint.tables.values())
 
 

@@ -45,7 +45,7 @@ class Saver(tf.compat.v1.train.Saver):
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
              strip_default_attrs: bool = False, save_debug_info: bool = False, is_incremental_checkpoint: bool = False,
              save_delta: bool = False, background: bool = False) -> Optional[str]:
-        """Save everything between two training steps; it is durable when this returns, but for ``background``.
+        """Save everything between two training steps; durable when this returns, except with ``background``.
 
         A save waits for one that goes on in the background.
 
@@ -60,8 +60,8 @@ class Saver(tf.compat.v1.train.Saver):
             save_delta: of the tables only what changed since the save before under this name, full or a delta, in
                 ``dir/delta-sparse-base-step``. The first save of a training, and others where a delta is not possible,
                 are full; the log says why. A full save removes the deltas before it.
-            background: return as soon as what is on the device is copied, and let training go on meanwhile. The
-                checkpoint is there from when the ``checkpoint`` file names it; until then earlier ones are kept.
+            background: return as soon as the rows on the device are copied; the rest is written while training goes
+                on. The checkpoint exists once the ``checkpoint`` file names it; until then earlier ones are kept.
                 ``wait_for_save`` waits for it, and so do the next save, a restore and the end of the pipeline.
 
         Returns:

@@ -66,14 +66,15 @@ def install() -> None:
 
 
 class _Timer:
-    """What the hook asks when to save; also says what the save is.
+    """Decides when the hook saves, and whether the save is a full one.
 
     Attributes:
         is_full: whether the save that was begun last is a full one.
     """
 
     def __init__(self, full_s: float, delta_s: float) -> None:
-        self._full_s, self._delta_s = full_s, delta_s
+        self._full_s = full_s
+        self._delta_s = delta_s
         self._full_at: Optional[float] = None
         self._saved_at = 0.0
         self._step: Optional[int] = None
@@ -93,7 +94,7 @@ class _Timer:
         return step != self._step and (self._full_is_due(now) or now >= self._saved_at + self._delta_s)
 
     def update_last_triggered_step(self, step: int) -> None:
-        """Remember for which step there is a save."""
+        """Note the step of the last save."""
         self._step = step
 
     def last_triggered_step(self) -> Optional[int]:
@@ -105,10 +106,11 @@ class _Timer:
 
 
 class _Asking:
-    """A saver that is asked for more than TensorFlow's hook asks."""
+    """A saver that adds arguments to what TensorFlow's hook gives."""
 
     def __init__(self, saver: Any, asked: Dict[str, bool]) -> None:
-        self._saver, self._asked = saver, asked
+        self._saver = saver
+        self._asked = asked
 
     @property
     def saver_def(self) -> Any:
@@ -116,5 +118,5 @@ class _Asking:
         return self._saver.saver_def
 
     def save(self, session: Any, path: str, global_step: Any) -> Any:
-        """Save so."""
+        """Save with the added arguments."""
         return self._saver.save(session, path, global_step=global_step, **self._asked)

@@ -1,4 +1,4 @@
-"""Save: tables and dense variables as they are after one and the same training step, in one checkpoint."""
+"""Saves tables and dense variables in one checkpoint, as they are after one training step."""
 import contextlib
 import logging
 import os
@@ -29,10 +29,10 @@ DenseSave = Callable[[str], Any]  #: TensorFlow's save of the dense variables to
 
 
 class SavedPart(NamedTuple):
-    """What a save is of.
+    """The part of a pipeline that one save takes.
 
     Attributes:
-        tables: those that checkpoints shall hold.
+        tables: those that checkpoints hold.
         rings: numbers of the rings of training streams, by the names that the streams have in checkpoints.
     """
 
@@ -41,7 +41,7 @@ class SavedPart(NamedTuple):
 
 
 class SaveRequest(NamedTuple):
-    """A save that is asked for.
+    """One save: its source, target and options.
 
     Attributes:
         pipeline: the one that runs.
@@ -65,7 +65,7 @@ class SaveRequest(NamedTuple):
 
 
 def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
-    """What a save is of that a session of this graph asks for: what the graph trains with, or all."""
+    """The part that a save takes in a session of this graph: what the graph trains with, or all."""
     if state.trains:
         tables = [pipeline.tables[name] for name in state.tables]
         numbers = [stream.number for stream in state.streams() if stream.channel == TRAIN]
@@ -143,7 +143,7 @@ def wait_for_save() -> None:
     """Wait until no save goes on in the background: the last one is durable and named.
 
     Raises:
-        NotSavedError, NotPublishedError: it has failed; said once, here or by the next save or the end of the pipeline.
+        NotSavedError, NotPublishedError: it has failed; raised once, by this, the next save or the end of the pipeline.
         tf.errors.OpError: likewise.
     """
     if Process.is_initialised() and Process.current().pipeline is not None:
@@ -208,7 +208,7 @@ def _require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: s
 
 
 def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], rings: Dict[str, int]) -> Position:
-    """Where training is now: of these tables, and of the rings of these training streams."""
+    """The position of training now: of these tables, and of the rings of these training streams."""
     return Position(
         run_id=pipeline.run_id,
         tables={name: TablePosition(int(at.header["retired"]), int(at.header["cut_applied"]))
@@ -235,10 +235,11 @@ def _spec(pipeline: Pipeline, table: KnownTable, at: TableState, told: Optional[
 
 
 class _Progress:
-    """Says now and then how far a long save is."""
+    """Logs the progress of a long save, every ``PROGRESS_S`` seconds at most."""
 
     def __init__(self, base: str) -> None:
-        self._base, self._began = base, time.monotonic()
+        self._base = base
+        self._began = time.monotonic()
         self._said = self._began
 
     def __call__(self, written: int, needed: int) -> None:

@@ -1,4 +1,4 @@
-"""Tables as they are at a hold, read by another thread while training goes on.
+"""Reads a snapshot of tables, taken at a hold, in another thread while training goes on.
 
 The hold lasts as long as it takes to copy what is on the device. Entries are copied afterwards, while the table worker
 keeps images of those that it changes; home rows are read where they lie, while plans keep images of those.
@@ -50,7 +50,7 @@ class FrozenTables:
         return {name: self._table(name, number) for name, number in self._numbers.items()}
 
     def close(self) -> None:
-        """Let training change what it wants without a trace."""
+        """Release the snapshot: training no longer keeps images of what it changes."""
         native.call("asc_save_end", self._save)
 
     def __enter__(self) -> "FrozenTables":
@@ -101,13 +101,16 @@ class _HomeRows:
     """Home rows as they were, to be read as float32[rows, row floats] is, each row once; always copies."""
 
     def __init__(self, save: int, table: int, rows: int, floats: int) -> None:
-        self._save, self._table, self._rows, self._floats = save, table, rows, floats
+        self._save = save
+        self._table = table
+        self._rows = rows
+        self._floats = floats
 
     def __len__(self) -> int:
         return self._rows
 
     def want(self, homes: np.ndarray) -> None:
-        """Say which will be read."""
+        """Name the rows that will be read."""
         wanted = np.ascontiguousarray(homes, np.int32)
         native.call("asc_save_want", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted))
 

@@ -1,4 +1,4 @@
-"""The trained state of a table as blocks of keys and rows: read for a checkpoint, and written from one."""
+"""Reads the trained state of a table as blocks of keys and rows, and writes rows back from a checkpoint."""
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -7,7 +7,7 @@ from ascpipe.checkpoint.contents import KeyBlock, PartedBlock, columns
 from ascpipe.layout.words import TRAINED
 from ascpipe.tf.running.hold_between_steps import TableState
 
-BLOCK_ENTRIES = 1 << 14  #: so many that what is read of a block is still in the processor's cache when it is written
+BLOCK_ENTRIES = 1 << 14  #: a block that was read is still in the processor's cache when it is written
 
 
 Which = Callable[[np.ndarray], np.ndarray]  #: ENTRY[n] -> bool[n]: which of these entries are meant

@@ -1,4 +1,4 @@
-"""What TensorFlow's part of a checkpoint holds: all but rows of tables, and iterators that read ahead of training."""
+"""Keeps rows of tables, and iterators that read ahead of training, out of TensorFlow's part of a checkpoint."""
 import contextlib
 import logging
 import threading
@@ -63,7 +63,7 @@ def _op_name(item: Any) -> Optional[str]:
 
 
 def _refuse_iterator(state: GraphState, item: Any) -> None:
-    """An iterator has read ahead; how far training is, the sparse part says."""
+    """Refuse an iterator, which has read ahead of training; the sparse part has the position of training."""
     if not isinstance(item, saveable_object.SaveableObject) or not isinstance(item.op, tf.Tensor):
         return
     for consumer in item.op.consumers():

@@ -1,4 +1,4 @@
-"""Warm start: dense variables and tables begin as they are in checkpoints of another training (docs/warm_start.md).
+"""Warm start: dense variables and tables begin with values from checkpoints of another training (docs/warm_start.md).
 
 ``warm_start`` is for programs that name it; ``install`` gives it to every Estimator of the process.
 """
@@ -45,7 +45,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
     Args:
         ckpt_to_initialize_from: a checkpoint, ``dir/base-step``; or a directory, for the newest that its
             ``checkpoint`` file names; or a list of these: the later overrides the earlier, variable by variable and
-            table by table. Then each other argument is a list of as many, or None, but for ``vars_to_warm_start``.
+            table by table. Then each other argument is a list of as many, or None (not ``vars_to_warm_start``).
         vars_to_warm_start: what begins so: a regular expression that names of trainable variables and of tables
             begin with; or a list of names of tables, and of regular expressions for all variables; or a list of
             variables, those of tables included; None: only variables with a ``VocabInfo``.

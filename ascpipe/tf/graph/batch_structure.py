@@ -1,4 +1,4 @@
-"""The structure of a batch: find a feature's tensor in it, and add one more tensor to it."""
+"""Finds a feature's tensor in the structure of a batch, and adds one more tensor to it."""
 import copy
 import logging
 from typing import Any, Iterator, List, Mapping, Optional, Set, Tuple, Union
@@ -43,7 +43,7 @@ def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
 
 
 def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
-    """What a batch has the ids of a feature under: its ``index_key``, else its name, else the name of its table.
+    """The key of a feature's ids in a batch: its ``index_key``, else its name, else the name of its table.
 
     A batch that has both names is warned of once: Rec SDK's documents mean the table's.
 
@@ -64,7 +64,7 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
 
 
 def values_of(ids: Ids) -> tf.Tensor:
-    """The ids alone, without the places they stand at."""
+    """The values of ids, without the indices of sparse ones."""
     if isinstance(ids, tf.SparseTensor):
         return ids.values
     return ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
@@ -97,7 +97,7 @@ def tensors_of(batch: Any) -> List[tf.Tensor]:
 
 
 def describe(batch: Any) -> str:
-    """What a batch is, for error texts."""
+    """Describe a batch for error texts."""
     if isinstance(batch, Mapping):
         return "a dict with the keys {}".format(", ".join(sorted(map(repr, batch))))
     if isinstance(batch, (list, tuple)):

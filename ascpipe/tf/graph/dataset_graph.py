@@ -1,4 +1,4 @@
-"""Where a stream's ticket comes out of an iterator, read from the graph's structure.
+"""Finds the output of an iterator that carries a stream's ticket, from the graph's structure.
 
 The walk goes from ``IteratorGetNext`` over the iterator to the dataset ops behind it (for a one-shot
 iterator, to those in its factory function), and through the functions of ``map``.  It answers which output

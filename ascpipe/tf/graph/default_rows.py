@@ -1,4 +1,4 @@
-"""Places of a batch that have no row: missing positions of sparse ids, and keys that were not admitted."""
+"""Default rows for positions of a batch that have no row: missing ones of sparse ids, and keys not admitted."""
 from typing import Optional, Union
 
 import tensorflow as tf

@@ -36,7 +36,7 @@ class ExpansionLookup(TableLookup):
     collected = False
 
     def note_gradient(self, spec: FeatureSpec) -> None:
-        """Remember that a feature's rows shall be trained; with the first one, the table's tensors are collected."""
+        """Note that a feature's rows are trained; the first time, add the table's tensors to the collections."""
         if not self.with_gradient and not self.collected:
             graph = self.local.graph
             graph.add_to_collection(LOCAL_ROWS, self.local)
@@ -44,7 +44,7 @@ class ExpansionLookup(TableLookup):
         super().note_gradient(spec)
 
     def replace(self, local: tf.Tensor, handles: tf.Tensor) -> None:
-        """Give the tensors to two Identities that were collected before, and read the rows there."""
+        """Feed the tensors into two Identities that were collected before, and read the rows from there."""
         repoint(self.local, local)
         internals.rewire(local.op, 0, self.local)
         internals.rewire(handles.op, 0, self.handles)

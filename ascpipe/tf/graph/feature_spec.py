@@ -70,7 +70,7 @@ class FeatureSpec:
 
     @property
     def thresholds(self) -> Thresholds:
-        """What the feature says of its table."""
+        """The thresholds that the feature gives its table."""
         return thresholds(self.access_threshold, self.eviction_threshold, self.faae_coefficient)
 
     def set_static_shape(self, ids: Any) -> None:
@@ -90,7 +90,9 @@ class FeatureSpec:
         if None not in seen and seen != (batch_size, feat_cnt):
             raise ValueError("FeatureSpec {!r}: ids of shape {} after a batch of {} with {} ids each; static shapes "
                              "(use_dynamic=False) cannot change".format(self.name, ids.shape, *seen))
-        self.batch_size, self.feat_cnt, self.split = batch_size, feat_cnt, batch_size * feat_cnt
+        self.batch_size = batch_size
+        self.feat_cnt = feat_cnt
+        self.split = batch_size * feat_cnt
 
     def require_timestamp(self, tensor: Any) -> None:
         """Check a tensor that stands where this spec says: only a timestamp feature is a scalar."""

@@ -29,10 +29,10 @@ LIVE = 0  #: in the place of an instance's number: the live tables
 
 @dataclasses.dataclass(frozen=True)
 class Attachment:
-    """How a session gets at the tables.
+    """Ops that attach the variables of a session to the tables.
 
     Attributes:
-        op: lets the variables of the session that runs it lie over the tables.
+        op: lets the variables of the session that runs it share the memory of the tables.
         instance: int64 scalar to feed to it: the read-only instance whose rows its evaluations then read, or ``LIVE``.
         is_live: bool scalar: whether the session reads no such instance.
     """
@@ -70,7 +70,7 @@ class GraphState:
         thresholds: admission and eviction of its tables.
         evict_op: evicts from its tables, once it was made.
         slots: by name of the table, what optimizers keep beside its rows; known once the pipeline is started.
-        attachment: lets the variables of a session lie over the tables; made when the pipeline is started.
+        attachment: lets the variables of a session share the memory of the tables; made when the pipeline is started.
         home_slots: by name of the table, what an optimizer keeps beside rows that are used at home.
         optimizer_counts: how many optimizers of a name there are.
         warm_starts: what to call with a session that was initialised and not restored.
@@ -120,10 +120,10 @@ class GraphState:
         return any(channel == TRAIN for _, channel in self.lookups)
 
     def attach(self, session: tf.compat.v1.Session, instance: int = LIVE) -> None:
-        """Let the variables of a session lie over the tables.
+        """Let the variables of a session share the memory of the tables.
 
         Args:
-            instance: whose rows its evaluations read from now on, of ``instances.instance_of``.
+            instance: the number of ``instances.instance_of``; evaluations read its rows from now on.
         """
         attachment = self._attachment()
         session.run(attachment.op, {attachment.instance: instance})
@@ -138,7 +138,7 @@ class GraphState:
         return self.attachment
 
     def forget_datasets(self) -> None:
-        """Look at the datasets again, as iterators have got others."""
+        """Read the datasets anew, as iterators have other ones now."""
         self.datasets = DatasetGraph(self._graph)
 
     def streams(self) -> List[Stream]:

@@ -1,4 +1,4 @@
-"""Which tensors are ids, and how they become keys."""
+"""Decides which tensors are ids, and casts them to keys."""
 import logging
 from typing import Set
 

@@ -1,4 +1,4 @@
-"""What optimizers keep beside a table's rows, with the value that it begins with for new keys."""
+"""Finds the optimizer slots of a table, and the value that each begins with for new keys."""
 import dataclasses
 import re
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set

@@ -15,7 +15,7 @@ class Table:
         table_name: its name, without the characters that are removed.
         shape: what the native side is told of it.
         key_dtype: dtype of its keys as declared; keys are int64 everywhere.
-        is_save: whether checkpoints shall hold it.
+        is_save: whether checkpoints hold it.
     """
 
     def __init__(self, shape: TableShape, variable: Optional[tf.Variable], key_dtype: tf.DType, *,
@@ -66,7 +66,7 @@ class Table:
         if process.pipeline is not None and self.table_name in process.pipeline.tables:
             return process.pipeline
         if self._variable is not None and self._variable.graph in process.deferred.graphs():
-            return None  # it is not started for this: gradients may be applied yet
+            return None  # a question does not start the pipeline: gradients may still be applied
         return process.running_pipeline()
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""All lookups of one table in one channel: ONE op with an output for each feature, and its gradient, one sum per row.
+"""All lookups of one table in one channel are one op with an output for each feature.
 
-The op is built with the first lookup; which rows it reads comes from a provisional plan op, in whose place
-``start_asc_pipeline`` puts the real one.
+The first lookup builds the op. Its rows come from a provisional plan op, which the start of the pipeline replaces by
+the real one. Its gradient is one sum per row (``lookup_gradients.py``).
 """
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -80,13 +80,13 @@ class TableLookup:
             return self._look_up([self.restore[place]], default_row)[0]
 
     def note_gradient(self, spec: FeatureSpec) -> None:
-        """Remember that a feature's rows shall be trained through this lookup."""
+        """Note that a feature's rows are trained through this lookup."""
         place = self.specs.index(spec)
         if place not in self.with_gradient:
             self.with_gradient.append(place)
 
     def take_ticket(self, ticket: tf.Tensor) -> None:
-        """Look up the batches of another ticket from now on."""
+        """Read the batches of another ticket from now on."""
         repoint(self.ticket, ticket)
         self.ticket = ticket
 

@@ -1,4 +1,4 @@
-"""What a program has asked of graph modification in one graph, and what came of it."""
+"""Requests of a program for graph modification of one graph, and their results."""
 import dataclasses
 from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 

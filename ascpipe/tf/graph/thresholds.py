@@ -8,13 +8,13 @@ OFF = Thresholds()  #: says nothing: neither admission nor eviction
 
 
 def thresholds(access: Optional[int], eviction: Optional[int], coefficient: Optional[int]) -> Thresholds:
-    """From arguments, where None stands for what was left out."""
+    """Thresholds from arguments; None stands for an argument that was left out."""
     return Thresholds(-1 if access is None else int(access), -1 if eviction is None else int(eviction),
                       1 if coefficient is None else int(coefficient))
 
 
 def checked_thresholds(config: Optional[Dict[str, Any]]) -> Thresholds:
-    """From a lookup's ``access_and_evict_config``. Raises ``ValueError`` for a value that is out of range."""
+    """Thresholds from a lookup's ``access_and_evict_config``. Raises ``ValueError`` for one out of range."""
     config = config or {}
     check_all({"access_threshold": Integer(-1, optional=True), "eviction_threshold": Integer(-1, optional=True),
                "faae_coefficient": Integer(1, optional=True)}, config)
@@ -37,7 +37,7 @@ class TableThresholds:
         require_same(table_name, before, self._by[table_name], said, by)
 
     def of(self, table_name: str) -> Thresholds:
-        """What holds for a table."""
+        """The thresholds of a table."""
         return self._said.get(table_name, OFF)
 
 

@@ -71,7 +71,7 @@ def all_to_all_v_c(send_data: Any, send_count_matrix: Any, rank: int, *args: Any
         args, kwargs: without effect.
 
     Returns:
-        Flat tensor of so many elements.
+        Flat tensor of that many elements.
     """
     Choice(0).check("rank", rank)
     counts = tf.reshape(tf.cast(send_count_matrix, tf.int32), [1])

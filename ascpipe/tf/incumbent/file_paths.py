@@ -32,7 +32,7 @@ def validate_save_path(path: str) -> None:
 
 
 def _is_local(verb: str, path: str) -> bool:
-    """Whether a path that nothing speaks against is one of this machine."""
+    """Whether an allowed path is on this machine. Raises ``ValueError`` for a path that is not allowed."""
     _PATH.check("path", path)
     if paths.has_control_characters(path):
         raise ValueError("cannot {} {!r}: the path has control characters".format(verb, path))

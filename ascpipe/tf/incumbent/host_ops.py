@@ -1,4 +1,4 @@
-"""The host ops of the incumbent that a program may call itself."""
+"""The incumbent's host ops that programs may call."""
 from typing import Any, NoReturn, Optional
 
 import tensorflow as tf

@@ -94,7 +94,7 @@ def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
 
 def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
                  extend: Extend) -> Tuple[str, List[tf.TensorSpec]]:
-    """A function that makes the dataset of a one-shot iterator as the function of that name does, but for the map."""
+    """A function that makes the dataset of a one-shot iterator as the function of that name does, and adds the map."""
     old = internals.function_in(graph, name).definition
     definition, _ = function_def_to_graph.function_def_to_graph_def(old, copy_functions=False)
     (returned,) = old.ret.values()

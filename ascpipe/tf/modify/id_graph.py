@@ -1,4 +1,4 @@
-"""What makes the ids of a lookup out of a batch: the ops between ``IteratorGetNext`` and the tensor of ids.
+"""Finds the ops between ``IteratorGetNext`` and the tensor of ids of a lookup, and copies them.
 
 They are copied into a function of the dataset, where there are no variables, nothing that is fed, and no state. Lookup
 tables stay where they are, and the function reads them: those that never change, since batches are read ahead.
@@ -35,7 +35,7 @@ class IdGraph(NamedTuple):
 
 
 def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGraph:
-    """Ops that tensors are made by, control inputs included, but for what makes tensors whose names are ``given``."""
+    """Ops that make tensors, control inputs included; the search ends at tensors whose names are ``given``."""
     get_nexts: Dict[str, tf.Operation] = {}
     lookup_tables: Dict[str, tf.Operation] = {}
     ops: Set[tf.Operation] = set()

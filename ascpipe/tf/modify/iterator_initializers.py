@@ -1,4 +1,4 @@
-"""``get_initializer``: what initialises the iterators whose datasets carry ids."""
+"""``get_initializer``: the op that initialises the iterators whose datasets carry ids."""
 from typing import Optional
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""What an iterator of TensorFlow is asked for before and after graph modification has extended it.
+"""Lets an iterator be used before and after graph modification has extended it.
 
 A batch of an extended iterator has more tensors than the program's structure says. An op that takes it out with fewer
 outputs aborts the process, so each ``get_next`` and each initializer that is made later is extended, too.
@@ -17,7 +17,7 @@ from ascpipe.tf.running.process import Process
 
 
 def install() -> None:
-    """Let every iterator of this process be asked after graph modification, too. May be called twice."""
+    """Let every iterator of this process be used after graph modification, too. May be called twice."""
     patches.GET_NEXT.apply(_get_next)
     patches.MAKE_INITIALIZER.apply(_make_initializer)
 

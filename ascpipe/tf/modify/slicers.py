@@ -1,4 +1,4 @@
-"""Hooks that say, before ``GraphModifierHook``, what else is moved into the dataset with the ids."""
+"""Hooks that move more ops into the dataset than those of the ids; listed before ``GraphModifierHook``."""
 import csv
 import os
 from typing import Any, Iterator, List, Sequence, Tuple

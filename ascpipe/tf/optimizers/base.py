@@ -1,4 +1,4 @@
-"""What the optimizers for tables have in common."""
+"""Base class and helpers of the optimizers for tables."""
 import contextlib
 from typing import Any, Iterator, List
 

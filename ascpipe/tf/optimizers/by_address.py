@@ -1,4 +1,4 @@
-"""What the optimizers of expansion tables have in common: they change rows by handle, where these live."""
+"""Base class of the optimizers of expansion tables, which change rows in place by handle."""
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import tensorflow as tf

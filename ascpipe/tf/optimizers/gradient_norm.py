@@ -1,4 +1,4 @@
-"""The global norm of gradients as TensorFlow has it, which counts each occurrence of a key for itself.
+"""Computes the global norm of gradients as TensorFlow does: each occurrence of a key counts by itself.
 
 The gradient of a table's lookups has each row once.  TensorFlow's of ``embedding_lookup`` has a row for each occurrence
 of an id, so that the norm of the same gradient is another one, and ``tf.clip_by_global_norm`` clips elsewhere.

@@ -1,4 +1,4 @@
-"""When features are evicted: by a hook, or whenever the program says."""
+"""Evicts features: by a hook at intervals, or when the program calls ``trigger_evict``."""
 import logging
 import time
 from typing import Any, Optional

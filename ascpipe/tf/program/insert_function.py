@@ -19,7 +19,7 @@ from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, chec
 
 _log = logging.getLogger(__name__)
 
-#: Ids of one feature and whose they are.
+#: A feature and its ids.
 Found = Tuple[FeatureSpec, Ids]
 
 

@@ -1,4 +1,4 @@
-"""Lookups of tensors: first stand-ins, one each; then one op for all lookups of a table in a channel.
+"""Merges lookups of tensors: each is a stand-in first, then all of a table in a channel become one op.
 
 How many lookups a table has is known when the program asks for gradients, not before, and its gradient is one
 sum per row over all of them.  Until then a stand-in has the shape of the rows, and both running it and

@@ -1,4 +1,4 @@
-"""TensorFlow's initializers as the few numbers from which the native side computes initial rows.
+"""Translates TensorFlow's initializers into the few numbers from which the native side computes initial rows.
 
 An initial row is a function of (table seed, key) alone, so of the usual initializers nothing is run, and
 nothing depends on how many rows the device holds: for the variance scaling family, whose scale comes from

@@ -1,4 +1,4 @@
-"""Initial rows that only TensorFlow can compute: sampled once into a pool, from which keys pick by hash."""
+"""Samples initial rows that only TensorFlow can compute into a pool, from which keys pick by hash."""
 import contextlib
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Changes of a table between two steps: another access threshold, and feature eviction.
+"""Ops that change a table between two steps: another access threshold, and feature eviction.
 
 Each takes effect exactly where the program runs it, however far the pipeline has worked ahead: batches that
 were trained before see the table as it was, all later ones as it is then.  It is run in a run of its own,

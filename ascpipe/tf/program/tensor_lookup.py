@@ -1,4 +1,4 @@
-"""``sparse_lookup(modify_graph=True)``: notes a lookup of a tensor, and gives a stand-in for its rows."""
+"""``sparse_lookup(modify_graph=True)``: notes a lookup of a tensor, and returns a stand-in for its rows."""
 from typing import Optional
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""When a pipeline starts: ``start_asc_pipeline`` marks a graph, and what needs the pipeline first starts it.
+"""Starts a pipeline late: ``start_asc_pipeline`` marks a graph, and the first thing that needs the pipeline starts it.
 
 Programs mark a graph before it is complete: they apply gradients, make Savers and look tables up after that. So a
 marked graph starts with the first run of a session of it (``first_run.py``), when it is finalized, as managed sessions
@@ -25,7 +25,7 @@ class DeferredStarts:
         self._starting = threading.RLock()
 
     def mark(self, graph: tf.Graph, start: Callable[[tf.Graph], None], is_next: Callable[[tf.Graph], bool]) -> None:
-        """Let what needs the graph first start it.
+        """Mark a graph to be started when it is first needed.
 
         Args:
             graph: the graph.
@@ -35,7 +35,7 @@ class DeferredStarts:
         self._marked.append(_Marked(weakref.ref(graph), start, is_next))
 
     def graphs(self) -> List[tf.Graph]:
-        """Those that wait and are still there, in the order in which they were marked."""
+        """Graphs that wait and still exist, in the order in which they were marked."""
         return [graph for graph in (marked.graph() for marked in self._marked) if graph is not None]
 
     def start(self, graph: tf.Graph) -> None:
@@ -60,7 +60,7 @@ class DeferredStarts:
                 self._start(graph)
 
     def drop(self) -> None:
-        """Start none of them any more."""
+        """Forget all marked graphs."""
         self._marked = []
 
     def _start(self, graph: tf.Graph) -> None:

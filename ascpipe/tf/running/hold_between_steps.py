@@ -1,4 +1,4 @@
-"""A hold: the program stands between two training steps, and the state of the tables may be read or replaced."""
+"""A hold keeps the trainer between two training steps, so that the state of the tables can be read or replaced."""
 import contextlib
 import ctypes
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
@@ -75,7 +75,7 @@ class Hold:
                 write, too; else device rows from 0 on.
 
         Raises:
-            tf.errors.ResourceExhaustedError: so many do not fit, or there is no memory; nothing was changed.
+            tf.errors.ResourceExhaustedError: they do not fit, or there is no memory; nothing was changed.
         """
         native.call("asc_load_begin", self._number, table, entries, rows)
 
@@ -141,7 +141,7 @@ def hold(*, alone: bool) -> Iterator[Hold]:
     """Wait until no step trains, and keep it so: the state is that after the last trained step.
 
     Args:
-        alone: to change the state; else evaluations may run meanwhile.
+        alone: exclusive, to change the state; else evaluations may run at the same time.
 
     Raises:
         tf.errors.OpError: the pipeline does not run, has failed, or the wait took longer than ``wait_timeout_s``.

@@ -1,4 +1,4 @@
-"""Which process of how many this is, as the MPI launcher says in the environment."""
+"""The rank of this process and the number of ranks, from the variables of the MPI launcher."""
 import os
 
 _RANK = "OMPI_COMM_WORLD_RANK"
@@ -32,7 +32,7 @@ def get_device_id() -> int:
 
 
 def launched_by_mpi() -> bool:
-    """Whether a launcher has said which rank this is."""
+    """Whether a launcher has set the rank."""
     return _RANK in os.environ or _SIZE in os.environ
 
 

@@ -1,4 +1,4 @@
-"""The compiled half: the ops as Python functions, and the C interface of the running pipeline."""
+"""The native side: ops as Python functions, and the C interface of the running pipeline."""
 import ctypes
 import functools
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
@@ -20,7 +20,7 @@ _CODES = {
 
 
 def ops() -> Any:
-    """The module with a function per op. Raises an error that says how to build it where it is missing."""
+    """The module with a function per op. Where the library is missing, the error says how to build it."""
     return load.load()
 
 
@@ -91,7 +91,7 @@ class NativePipeline:
 
 
 def _features(stream: StreamShape) -> Tuple[Any, ...]:
-    """How many there are, the part of each, and its name, as the native side takes them."""
+    """The features of a stream for the native side: count, part of each, name of each."""
     return (len(stream.parts), (ctypes.c_int * len(stream.parts))(*stream.parts),
             (ctypes.c_char_p * len(stream.names))(*(name.encode() for name in stream.names)))
 

@@ -11,7 +11,7 @@ _SAY_S = 10.0  #: a wait takes so long at most before it says what it waits for,
 
 
 class SaveThread:
-    """The save that goes on in the background, or the last one. To be closed.
+    """The thread of saves in the background: one save at a time. To be closed.
 
     Used by one thread, that of the program. One thread writes all saves, from the first one on: memory that it has
     given back stays with malloc in an arena of the thread, and each further thread may be given another arena.
@@ -30,8 +30,9 @@ class SaveThread:
         self._error: Optional[BaseException] = None
 
     def begin(self, prefix: str, work: Callable[[], None]) -> None:
-        """Let ``work`` save a checkpoint; nothing else is under way."""
-        self._prefix, self.was_used = prefix, True
+        """Begin a save, which ``work`` carries out; no other save is under way."""
+        self._prefix = prefix
+        self.was_used = True
         if self._thread is None or not self._thread.is_alive():
             # A daemon thread, as it waits for the next save; the end of the pipeline, at exit at the latest, ends it.
             self._thread = threading.Thread(target=self._serve, name="ascpipe-save", daemon=True)
@@ -40,14 +41,14 @@ class SaveThread:
         self._saves.put(work)
 
     def wait(self) -> None:
-        """Wait until nothing is under way. Raises, once, what kept the last save from its end."""
+        """Wait until no save is under way. Raises the error of the last save, once."""
         self.settle()
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     def settle(self) -> None:
-        """Wait until nothing is under way; an error stays for ``wait``."""
+        """Wait until no save is under way; its error stays for ``wait``."""
         while not self._is_over.wait(_SAY_S):
             _log.info("waiting for the save of %s in the background", self._prefix)
 
@@ -77,12 +78,12 @@ class SaveThread:
                            self._prefix)
 
     def _run(self, work: Optional[Callable[[], None]]) -> bool:
-        """Save; False: there is nothing more to do."""
+        """Carry out a save; False: the thread ends."""
         if work is None:
             return False
         try:
             work()
-        except Exception as error:  # noqa: BLE001  (whatever it is, `wait` raises it)
+        except Exception as error:  # noqa: BLE001  (any error: `wait` raises it)
             _log.error("not saved in the background: %s", error)
             _release_frames(error)
             self._error = error

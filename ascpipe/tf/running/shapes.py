@@ -11,7 +11,7 @@ NO_TABLE = -1  #: a feature that is left out; a table that the pipeline does not
 
 
 class TableShape(NamedTuple):
-    """What the native side must know of a table.
+    """The native side's description of a table.
 
     Attributes:
         number: of the table, from 0.
@@ -50,7 +50,7 @@ class TableShape(NamedTuple):
 
 
 class StreamShape(NamedTuple):
-    """What the native side must know of a stream.
+    """The native side's description of a stream.
 
     Attributes:
         number: of the stream, an attribute of its ops.
@@ -97,7 +97,7 @@ class KnownTable(NamedTuple):
     Attributes:
         shape: as it was created.
         key_dtype: of its keys as declared.
-        is_save: whether checkpoints shall hold it.
+        is_save: whether checkpoints hold it.
         slots: what optimizers keep beside its rows, in the order of a home row.
         thresholds: admission and eviction.
     """

@@ -1,4 +1,4 @@
-"""Estimators export their tables: ``export_saved_model`` and its kin (docs/saved_models.md)."""
+"""Estimators export their tables with ``export_saved_model`` and its variants (docs/saved_models.md)."""
 import contextlib
 import os
 import weakref

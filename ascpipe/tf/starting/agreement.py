@@ -54,7 +54,7 @@ def _facts(known: KnownTable, table: Table) -> List[Fact]:
 
 
 def _training_facts(known: KnownTable, state: GraphState, table: Table) -> List[Fact]:
-    """What matters where rows are trained, but not to who reads them. A seed may come from a checkpoint."""
+    """Facts that matter where rows are trained, not where they are only read. A seed may come from a checkpoint."""
     before, now = known.shape, table.shape
     return [("the optimizer slots", known.slots, _slot_specs(state.slots.get(table.table_name, ()))),
             ("padding_keys", before.padding_keys, now.padding_keys),

@@ -1,4 +1,4 @@
-"""Lets the first run of a session of a marked graph start its pipeline; or ``finalize``, where that comes before."""
+"""Starts the pipeline of a marked graph with the first run of a session, or with ``finalize`` if that comes first."""
 import logging
 import weakref
 from typing import Any
@@ -22,7 +22,7 @@ def watch_sessions() -> None:
 
 
 def _extend_graph(self: Any) -> None:
-    """What each way of running a session calls, before it tells the runtime of new ops."""
+    """Every way of running a session calls this before it adds new ops to the runtime."""
     _start(self.graph)
     _warn_of_early_run(self)
     patches.EXTEND_GRAPH.plain(self)
@@ -39,7 +39,7 @@ def _start(graph: tf.Graph) -> None:
 
 
 def _warn_of_early_run(session: Any) -> None:
-    """Say why lookups will fail in a session; not an error, as it may go on to run what looks nothing up."""
+    """Warn why lookups will fail in a session; no error, as it may run ops that look nothing up."""
     state = GraphState.known(session.graph)
     if state is None:
         return

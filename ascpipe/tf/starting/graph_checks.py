@@ -1,4 +1,4 @@
-"""What must be true of a graph before its pipeline can start."""
+"""Checks a graph before its pipeline starts."""
 import logging
 from typing import Dict, Tuple
 
@@ -41,7 +41,7 @@ def require_trained(state: GraphState) -> None:
 
 
 def warn_of_short_run_ahead(state: GraphState, look_ahead: int) -> None:
-    """Say so where batches are not read so far ahead that plans can see what will be needed."""
+    """Warn where too few batches are read ahead for plans to see which rows will be needed."""
     datasets = state.datasets
     for stream in state.streams():
         hosted = [name for name in stream.table_names() if name in state.tables and state.tables[name].shape.home_rows]

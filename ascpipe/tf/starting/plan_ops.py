@@ -1,4 +1,4 @@
-"""Completes a graph once all its optimizer slots are known: real plan ops in the place of the provisional ones."""
+"""Completes a graph once all its optimizer slots are known: real plan ops replace the provisional ones."""
 from typing import Dict, List
 
 import tensorflow as tf
@@ -23,7 +23,7 @@ def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]
 
 
 def complete_graph(state: GraphState) -> None:
-    """Build the plan op of each (table, channel) and give its outputs to all who read the provisional one."""
+    """Build the plan op of each (table, channel), and rewire all readers of the provisional one to it."""
     for lookup in state.lookups.values():
         plan = _plan_op(lookup, state.slots.get(lookup.table.table_name, []))
         for provisional, final in zip(lookup.plan, plan):

@@ -1,4 +1,4 @@
-// What ascpipe/tf/native.py calls through ctypes.
+// What ascpipe/tf/running/native.py calls through ctypes.
 //
 // Holds, and where the state of tables lies, are in c_api_state.cc.
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What ascpipe/tf/instances.py calls to make a read-only instance of tables.
+// What ascpipe/tf/checkpoints/instances.py calls to make a read-only instance of tables.
 #include <cstdint>
 #include <memory>
 

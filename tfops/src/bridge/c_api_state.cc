@@ -1,4 +1,4 @@
-// What ascpipe/tf/native.py calls to save and restore tables: holds, and where the state of a table lies.
+// What ascpipe/tf/running/native.py calls to save and restore tables: holds, and where the state of a table lies.
 #include <cstdint>
 #include <memory>
 #include <utility>

@@ -1,4 +1,4 @@
-// The one pipeline of the process: what ascpipe/tf/native.py sets up and the ops use.
+// The one pipeline of the process: what ascpipe/tf/running/native.py sets up and the ops use.
 #ifndef ASCPIPE_BRIDGE_PIPELINE_H_
 #define ASCPIPE_BRIDGE_PIPELINE_H_
 

@@ -1,1 +1,1 @@
-"""What programs for Ascend servers take from packages beside the incumbent's, on a machine without a card."""
+"""Stand-ins for packages of Ascend servers, on a machine without a card."""

@@ -1,4 +1,4 @@
-"""Sessions that a program asks to compute the same in every run."""
+"""Makes sessions deterministic where a program asks for it."""
 import functools
 import logging
 import os

@@ -45,8 +45,10 @@ class _IterationsHook(tf.estimator.SessionRunHook):
     """Says before each run how many iterations it trains."""
 
     def __init__(self, loop: tf.Operation, count: int, steps: Optional[int], max_steps: Optional[int]) -> None:
-        self._loop, self._count = loop, count
-        self._steps, self._last = steps, max_steps
+        self._loop = loop
+        self._count = count
+        self._steps = steps
+        self._last = max_steps
         self._global_step: Any = None
 
     def begin(self) -> None:

@@ -85,7 +85,7 @@ def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
 
 
 class _Loops:
-    """How a session runs.
+    """The ``run`` of a session that repeats training ops.
 
     Attributes:
         counts: iterations of each op of ``loop_op``.
@@ -94,7 +94,8 @@ class _Loops:
     def __init__(self, session: Any) -> None:
         self.counts: Dict[tf.Operation, int] = {}
         self._graph: tf.Graph = session.graph
-        self._run, self._make_callable = session.run, session.make_callable
+        self._run = session.run
+        self._make_callable = session.make_callable
         self._needed: Dict[tf.Operation, FrozenSet[tf.Operation]] = {}
         self._seen = (-1, 0)
         patches.apply_to_session(session, self.run, self.make_callable)
@@ -120,7 +121,8 @@ class _Loops:
         ops = [element.op if isinstance(element, tf.Tensor) else element for element in elements]
         state = (self._graph.version, len(self.counts))
         if state != self._seen:
-            self._seen, self._needed = state, {}
+            self._seen = state
+            self._needed = {}
         found: Set[tf.Operation] = set()
         for op in ops:
             if op not in self._needed:

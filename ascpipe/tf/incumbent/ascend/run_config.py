@@ -1,4 +1,4 @@
-"""Configurations as programs for Ascend servers write them; what only a card would heed is dropped."""
+"""Configurations of programs for Ascend servers; settings that only a card would use are dropped."""
 import inspect
 import logging
 from typing import Any, Optional
@@ -18,7 +18,7 @@ class NPURunConfig(tf.estimator.RunConfig):
     """TensorFlow's ``RunConfig``, and how many iterations an Estimator trains in one run of its session.
 
     Args:
-        iterations_per_loop: in [1, 2147483647]; hooks of ``NPUEstimator`` are called once for so many steps.
+        iterations_per_loop: in [1, 2147483647]; hooks of ``NPUEstimator`` are called once per that many steps.
         deterministic: 1 or True: sessions compute on one intra-op thread, and the same in every run.
         kwargs: those of ``tf.estimator.RunConfig``, which have its defaults; others are for a card, and dropped.
 
