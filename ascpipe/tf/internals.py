@@ -81,7 +81,7 @@ def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
 
 
 def kept_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
-    """What ascpipe keeps under a name on an object of TensorFlow, so that both go together; made the first time."""
+    """The object that ascpipe keeps under a name on one of TensorFlow, so that both go together; made once."""
     attribute = "_ascpipe_" + name
     if not hasattr(owner, attribute):
         setattr(owner, attribute, make())
@@ -134,7 +134,7 @@ def apply_repeated_as(kind: Any, optimizer: tf.compat.v1.train.Optimizer, grad: 
 # ---- savers ----------------------------------------------------------------------------------------------
 
 def all_saveable_objects() -> List[Any]:
-    """What a saver without ``var_list`` saves of the default graph."""
+    """The objects of the default graph that a saver without ``var_list`` saves."""
     return list(variables._all_saveable_objects())
 
 
@@ -169,7 +169,7 @@ class SaverParts:
 
     @property
     def items(self) -> Any:
-        """What the saver saves: a list or dict; None: all that can be saved."""
+        """The objects that the saver saves: a list or dict; None: all that can be saved."""
         return self._saver._var_list
 
     @items.setter

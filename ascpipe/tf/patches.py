@@ -96,7 +96,7 @@ def apply_to_session(session: Any, run: Callable[..., Any], make_callable: Calla
 
 
 def undo() -> None:
-    """Give TensorFlow, and each session, what was replaced. What needs the replacements no longer works afterwards."""
+    """Undo all patches, and those of sessions. Features that need the patches no longer work afterwards."""
     for patch in PATCHES:
         patch.undo()
     for session in _sessions:

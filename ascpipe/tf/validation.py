@@ -23,7 +23,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Rule:
-    """What one parameter must be."""
+    """The condition on one parameter."""
 
     def __init__(self, *, optional: bool = False) -> None:
         self._optional = optional
@@ -70,7 +70,7 @@ class Float(Rule):
 
 
 class Number(Float):
-    """As ``Float``, and an int will do."""
+    """A ``Float``, or an int."""
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, int) and not isinstance(value, bool):
@@ -142,7 +142,7 @@ class ListOf(Rule):
 
 
 class AnyOf(Rule):
-    """What satisfies one of several rules; the error is that of the first rule."""
+    """A value that satisfies one of several rules; the error names them all."""
 
     def __init__(self, *rules: Rule, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -206,7 +206,7 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
 
 
 def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
-    """Say once that a function ignores arguments which other versions of it have.
+    """Warn once that a function ignores arguments of other versions.
 
     Args:
         function: its name.

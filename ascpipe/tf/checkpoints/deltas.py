@@ -70,7 +70,7 @@ def name_of(directory: str, base: str) -> str:
 
 def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
                   threshold: int) -> Tuple[Optional[Tip], Dict[str, Optional[Changes]]]:
-    """What changed in each table since the tip.
+    """Find what changed in each table since the tip.
 
     Args:
         tip: None: the whole is to be saved.

@@ -17,7 +17,7 @@ MARK = "ascpipe_only_tables"  #: the one entry of TensorFlow's part: int32 0
 
 @dataclasses.dataclass
 class _Asked:
-    """What a saver was asked for, before its items were replaced.
+    """The items of a saver before they were replaced.
 
     Attributes:
         items: its ``var_list``.

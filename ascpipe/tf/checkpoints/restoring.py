@@ -42,7 +42,7 @@ class Source(NamedTuple):
 
 
 class _Load(NamedTuple):
-    """What is loaded into a table; the spec has the table's name in the checkpoint."""
+    """The load of one table; the spec has the table's name in the checkpoint."""
 
     table: Table
     spec: TableSpec
@@ -155,7 +155,7 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
 
 
 def _beginning(state: GraphState, checkpoint: Checkpoint, table: Table, saved_name: str) -> _Load:
-    """How a table begins another training. Raises ``CheckpointMismatchError`` where it cannot."""
+    """Describe how a table begins another training. Raises ``CheckpointMismatchError`` where it cannot."""
     missing = _missing(checkpoint, saved_name)
     if missing is not None:
         raise CheckpointMismatchError(
@@ -190,7 +190,7 @@ def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
 
 def _checked_load(state: GraphState, checkpoint: Checkpoint, table: Table, spec: TableSpec,
                   allow_missing: Collection[str]) -> _Load:
-    """How a table is loaded. Raises ``CheckpointMismatchError`` where it cannot be."""
+    """Describe how a table is loaded. Raises ``CheckpointMismatchError`` where it cannot be."""
     if spec.dim != table.emb_size:
         raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats there and of {} in this "
                                       "program".format(spec.dim, table.emb_size))
@@ -199,7 +199,7 @@ def _checked_load(state: GraphState, checkpoint: Checkpoint, table: Table, spec:
 
 def _compared(state: GraphState, checkpoint: Checkpoint, table: Table, spec: TableSpec,
               allow_missing: Collection[str]) -> Tuple[Columns, Fresh]:
-    """What of a row is taken over, and what begins anew."""
+    """The columns of a row that are taken over, and those that begin anew."""
     saved = _places(spec.dim, spec.slots)
     columns: Columns = [(0, 0, spec.dim)]
     fresh: Fresh = []
@@ -316,13 +316,13 @@ def _is_live(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint) -> bool:
 
 
 def _position(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
-    """Where training is now, as far as the tables of a saved position go."""
+    """The position of training now, of the tables of a saved position."""
     return position(pipeline, held, {name: held.table(pipeline.tables[name].shape.number)
                                      for name in saved.tables if name in pipeline.tables}, {})
 
 
 def _before(held: Hold, saved: Position, rings: Dict[str, int]) -> Dict[int, int]:
-    """What is to be added to the trained batches of this run, by ring."""
+    """The trained batches before this run, by ring."""
     return {number: saved.trained_batches.get(name, 0) - held.trained_batches(number)
             for name, number in rings.items()}
 

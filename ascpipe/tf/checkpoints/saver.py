@@ -178,7 +178,7 @@ def install() -> None:
 
 
 def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
-    """What is known of a graph with tables; None: it has none, or looks them up in files. Raises ``RuntimeError``
+    """The state of a graph with tables; None: it has none, or reads them from files. Raises ``RuntimeError``
     before it is started."""
     state = GraphState.known(graph)
     if state is None or not state.tables or state.served is not None:

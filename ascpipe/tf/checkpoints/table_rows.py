@@ -66,7 +66,7 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
 
 def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start: int, n: int,
                 widths: Sequence[int]) -> List[Optional[np.ndarray]]:
-    """Where ``write_rows`` would copy each part to; None where that is not one piece of memory.
+    """The target of each part in ``write_rows``; None where that is not one piece of memory.
 
     Args:
         taken: as that of ``write_rows``.

@@ -58,7 +58,7 @@ def logged_as(prefix: str) -> Iterator[None]:
 
 
 def _op_name(item: Any) -> Optional[str]:
-    """Of a variable; None of other things that can be saved."""
+    """The name of a variable's op; None for other saveable objects."""
     return item.op.name if isinstance(item, tf.Variable) else None
 
 

@@ -26,7 +26,7 @@ Load = Callable[[tf.compat.v1.Session], Dict[str, int]]
 
 
 class _Settings(NamedTuple):
-    """Those of one path, as ``tf.train.warm_start`` takes them."""
+    """The arguments of ``tf.train.warm_start`` for one path."""
 
     path: Any
     wanted: Any
@@ -93,7 +93,7 @@ def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
 
 
 def _init_fn(scaffold: tf.compat.v1.train.Scaffold) -> Optional[Callable[[tf.compat.v1.Session], Any]]:
-    """What a session's creator calls where it restores no checkpoint: the program's, then the loads of tables."""
+    """Called by a session's creator that restores no checkpoint: the program's own, then the loads of tables."""
     plain: Optional[Callable[[tf.compat.v1.Session], Any]] = patches.SCAFFOLD_INIT_FN.plain.fget(scaffold)
     state = GraphState.known(tf.compat.v1.get_default_graph())
     if state is None or not state.warm_starts:
@@ -168,7 +168,7 @@ def _selected(state: GraphState, wanted: Any) -> Tuple[List[str], Any]:
 
 
 def _variables_in_scope(scope: str) -> List[tf.Variable]:
-    """As TensorFlow finds them for a regular expression in a list."""
+    """The variables that TensorFlow finds for a regular expression in a list."""
     found = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
     if not found:
         _log.warning("vars_to_warm_start: %r is no table and begins no variable's name", scope)
@@ -176,7 +176,7 @@ def _variables_in_scope(scope: str) -> List[tf.Variable]:
 
 
 def _op_name(item: Any) -> Optional[str]:
-    """Of a variable; None of other things."""
+    """The name of a variable's op; None for other objects."""
     return item.op.name if isinstance(item, tf.Variable) else None
 
 

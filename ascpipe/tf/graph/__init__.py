@@ -1,1 +1,1 @@
-"""What is known of one graph: its tables, streams and lookups, and the ops that are made of them."""
+"""The state of one graph: its tables, streams and lookups, and the ops made of them."""

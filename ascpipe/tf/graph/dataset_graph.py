@@ -33,7 +33,7 @@ _PARALLEL_MAPS = ("ParallelMapDataset", "ParallelMapDatasetV2", "MapAndBatchData
 
 
 class Marker(NamedTuple):
-    """How to know the op that submits a batch.
+    """Identifies the op that submits a batch.
 
     Attributes:
         op: its type.
@@ -82,7 +82,7 @@ class DatasetGraph:
         return [op for op in self._graph.get_operations() if op.type in GET_NEXT]
 
     def tickets(self, get_next: tf.Operation) -> Tickets:
-        """Which outputs of a ``get_next`` carry tickets.
+        """Find the outputs of a ``get_next`` that carry tickets.
 
         Raises:
             ValueError: a stage that would reorder tickets, named; an iterator whose datasets disagree.
@@ -208,7 +208,7 @@ class DatasetGraph:
         return tickets
 
     def _origin(self, nodes: "_FunctionNodes", reference: str) -> Any:
-        """What a value of a function is: the NodeDef that submits, the number of an argument, or None."""
+        """Trace a value of a function to the NodeDef that submits, to the number of an argument, or to None."""
         argument = nodes.argument(reference)
         if argument is not None:
             return argument

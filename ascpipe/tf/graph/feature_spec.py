@@ -95,7 +95,7 @@ class FeatureSpec:
         self.split = batch_size * feat_cnt
 
     def require_timestamp(self, tensor: Any) -> None:
-        """Check a tensor that stands where this spec says: only a timestamp feature is a scalar."""
+        """Check the tensor of this feature: only a timestamp feature is a scalar."""
         if self.is_timestamp is False:
             raise ValueError("FeatureSpec {!r}: is_timestamp=False says nothing; leave it out".format(self.name))
         if self.is_timestamp and tensor.shape.rank != 0:

@@ -1,4 +1,4 @@
-"""What ascpipe knows of one graph: its tables, streams and lookups.
+"""The state of one graph: its tables, streams and lookups.
 
 TensorFlow programs build several graphs in a process (an Estimator one per mode), so nothing of this is kept per
 process: ``GraphState.of`` has one for each graph.
@@ -100,7 +100,7 @@ class GraphState:
 
     @staticmethod
     def of(graph: tf.Graph) -> "GraphState":
-        """What is known of a graph; at first nothing. Raises ``EnvironmentError`` before ``init``."""
+        """The state of a graph; empty the first time. Raises ``EnvironmentError`` before ``init``."""
         process = Process.current()
         # On the graph itself, not in a dictionary here: the state refers to the graph, which would never go.
         kept: Dict[Process, GraphState] = internals.kept_on(graph, _STATE, dict)
@@ -111,7 +111,7 @@ class GraphState:
 
     @staticmethod
     def known(graph: tf.Graph) -> Optional["GraphState"]:
-        """What is known of a graph; None before ``init``."""
+        """The state of a graph; None before ``init``."""
         return GraphState.of(graph) if Process.is_initialised() else None
 
     @property

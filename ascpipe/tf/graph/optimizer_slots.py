@@ -12,7 +12,7 @@ from ascpipe.tf.graph.sparse_table import Table
 
 @dataclasses.dataclass
 class HomeSlots:
-    """What an optimizer keeps beside each row of an expansion table.
+    """The state of an optimizer beside each row of an expansion table.
 
     Attributes:
         owner: the optimizer.

@@ -61,7 +61,7 @@ class Table:
         return pipeline.table_capacity(self.shape.number)
 
     def _pipeline(self) -> Optional[Pipeline]:
-        """The one that has this table, or None where it is still to start. Raises ``RuntimeError``."""
+        """The pipeline of this table, or None while its start is deferred. Raises ``RuntimeError``."""
         process = Process.current()
         if process.pipeline is not None and self.table_name in process.pipeline.tables:
             return process.pipeline

@@ -13,7 +13,7 @@ Extend = Callable[..., Tuple[tf.Tensor, ...]]
 
 
 class Extension(NamedTuple):
-    """What an iterator delivers more than its program made it for.
+    """The tensors that graph modification added to the batches of an iterator.
 
     Attributes:
         given: the program's tensors of a batch.

@@ -40,7 +40,7 @@ def reduce_scatter(tensor: Any, reduction: str, rank_size: int, *args: Any, **kw
 
 def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv_counts: Any,
                  recv_displacements: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """What all ranks have sent to this one.
+    """The elements that all ranks have sent to this one.
 
     Args:
         send_data: tensor of any shape, taken flat.
@@ -62,7 +62,7 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
 
 
 def all_to_all_v_c(send_data: Any, send_count_matrix: Any, rank: int, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """What all ranks have sent to this one.
+    """The elements that all ranks have sent to this one.
 
     Args:
         send_data: tensor of any shape, taken flat.

@@ -95,12 +95,12 @@ class TrainParamsConfig(SubConfig):
 
     @staticmethod
     def get_target_batch(is_training: bool) -> Any:
-        """What the ``get_next()`` returned whose batches the channel looks up; None: it looks up none."""
+        """The result of the ``get_next()`` whose batches the channel looks up; None: it looks up none."""
         return iterators.get_target_batch(is_training)
 
 
 class ConfigInitializer:
-    """What ``ConfigInitializer.get_instance()`` gives: the arguments of ``init`` as attributes, and the parts.
+    """The arguments of ``init`` as attributes, and the parts.
 
     Attributes:
         sparse_embed_config, hybrid_manager_config, train_params_config, feature_spec_config, optimizer_config: the
@@ -128,12 +128,12 @@ class ConfigInitializer:
 
     @staticmethod
     def set_instance(**kwargs: Any) -> None:
-        """What ``init`` does."""
+        """Call ``init``."""
         init(**kwargs)
 
     @property
     def host_pipeline_ops(self) -> HostOps:
-        """What ``import_host_pipeline_ops`` gives, where older versions have it. Raises ``RuntimeError``."""
+        """The result of ``import_host_pipeline_ops``, for programs of older versions. Raises ``RuntimeError``."""
         return import_host_pipeline_ops()
 
     def __getattr__(self, name: str) -> Any:

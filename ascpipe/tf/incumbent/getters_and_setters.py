@@ -11,7 +11,7 @@ from ascpipe.tf.validation import Integer, Text, boolean, checked
 
 
 def get_rank_id() -> int:
-    """Number of this process among all. Before ``init``, too, when programs are imported: as the launcher says, else 0.
+    """Number of this process among all. Before ``init``, too, when programs are imported: the launcher's, else 0.
 
     All below but ``get_rank_size`` and ``get_device_id`` raise ``EnvironmentError`` before ``init``.
     """
@@ -21,7 +21,7 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """How many processes train together. Before ``init``, too: as the launcher says, else 1."""
+    """The number of processes that train together. Before ``init``, too: the launcher's, else 1."""
     if Process.is_initialised():
         return Process.current().configuration.rank_size
     return mpi_ranks.get_rank_size() if mpi_ranks.launched_by_mpi() else 1
@@ -43,7 +43,7 @@ def get_use_dynamic_expansion() -> bool:
 
 
 def get_use_hot() -> bool:
-    """As ``init`` was told; without effect."""
+    """The value given to ``init``; without effect."""
     return Process.current().configuration.use_hot
 
 
@@ -54,12 +54,12 @@ def get_if_load() -> bool:
 
 @checked(if_load=boolean())
 def set_if_load(if_load: bool) -> None:
-    """Say whether a checkpoint will be restored."""
+    """Set whether a checkpoint will be restored."""
     Process.current().configuration.if_load = if_load
 
 
 def get_train_interval() -> int:
-    """Steps between evaluations, as ``init`` was told; without effect."""
+    """Steps between evaluations, as given to ``init``; without effect."""
     return Process.current().configuration.train_steps
 
 
@@ -70,7 +70,7 @@ def set_train_interval(interval: int) -> None:
 
 
 def get_eval_steps() -> int:
-    """Steps of an evaluation, as ``init`` was told; without effect."""
+    """Steps of an evaluation, as given to ``init``; without effect."""
     return Process.current().configuration.eval_steps
 
 

@@ -18,7 +18,7 @@ _INSTEAD = {
 
 
 class HostOps:
-    """What ``import_host_pipeline_ops`` returns; it is used as a module."""
+    """The result of ``import_host_pipeline_ops``; programs use it as a module."""
 
     set_threshold = staticmethod(set_threshold)
 

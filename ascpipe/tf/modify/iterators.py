@@ -23,7 +23,7 @@ def install() -> None:
 
 
 def target_batch(state: GraphState, channel: int) -> Any:
-    """What ``get_next()`` returned for the batches that a channel looks up; None: it looks up none."""
+    """The result of the ``get_next()`` whose batches a channel looks up; None: it looks up none."""
     for request in state.requests.lookups:
         if request.channel == channel:
             for get_next in id_graph([request.ids]).get_nexts:  # ids that come from no iterator have none
@@ -71,5 +71,5 @@ def _extension(iterator: tf.Operation) -> Any:
 
 
 def _batches(graph: tf.Graph) -> Dict[tf.Operation, Any]:
-    """What each ``get_next`` of a graph returned; on the graph itself, so that it goes with it."""
+    """The result of each ``get_next`` of a graph; kept on the graph itself, so that both go together."""
     return internals.kept_on(graph, "batches", dict)

@@ -202,7 +202,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
 
 
 def _require_reachable(iterator: tf.Operation, lookup_tables: Sequence[tf.Operation]) -> None:
-    """The dataset of a one-shot iterator is a function that stands alone: it cannot read what a session initialises."""
+    """Refuse lookup tables with a one-shot iterator: its dataset cannot read what a session initialises."""
     if lookup_tables and iterator.type == "OneShotIterator":
         raise ValueError("iterator {!r} is a one-shot one, whose dataset cannot read the lookup tables {}, which make "
                          "ids of its batches: use make_initializable_iterator(), and run its initializer and "

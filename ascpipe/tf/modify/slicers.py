@@ -95,7 +95,7 @@ class OrphanLookupKeySlicerHook(_Slicer):
 
 
 class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
-    """What older versions push the ops of ids into datasets with: those that come from no iterator, too.
+    """Moves ids that come from no iterator into datasets, under the name of older versions.
 
     Args:
         dump_graph: without effect: the report in ``./orphan_slicing`` has the graph before and after.

@@ -23,7 +23,7 @@ class LearningRate(Rule):
 
 
 class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
-    """Base of the optimizers for tables; stands beside one of TensorFlow's own in a class's bases.
+    """Base class of the optimizers for tables, used together with an optimizer class of TensorFlow.
 
     The gradient of a table's lookups has each row once, so TensorFlow's summing of duplicates is skipped for
     it; other gradients are summed as usual.  One op of ours reads and writes each row once, in ``_apply_sparse``; it
@@ -138,7 +138,7 @@ def has_unique_indices(grad: tf.IndexedSlices) -> bool:
 
 @contextlib.contextmanager
 def _root_variable_scope() -> Iterator[None]:
-    """Where no scope, reuse, partitioner or custom getter of the program reaches."""
+    """Make variables where no scope, reuse, partitioner or custom getter of the program applies."""
     scope = variable_scope.VariableScope(reuse=False)
     with variable_scope.variable_scope(scope, auxiliary_name_scope=False):
         yield

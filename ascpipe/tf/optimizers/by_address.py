@@ -10,7 +10,7 @@ from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_started
 
 
 class OptimizerByAddress(CustomizedOptimizer):
-    """Base of the optimizers by address; stands before the one for tables with variables in a class's bases.
+    """Base class of the optimizers by address; listed before the class for tables with variables.
 
     State lies beside the embedding in its home row: what the other optimizer keeps in a slot variable, by the same
     name and with the same initial value.
@@ -59,7 +59,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         self._own(table).initial[slot_name] = initial
 
     def _own(self, table: tf.Variable) -> HomeSlots:
-        """The state that stands beside a table's rows, ours from the first time on."""
+        """The state beside a table's rows, owned by the optimizer that asks first."""
         lookup = lookup_of(self._handles[table.op.name])
         name = lookup.table.table_name
         slots = GraphState.of(table.graph).home_slots

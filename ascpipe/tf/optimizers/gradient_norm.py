@@ -87,7 +87,7 @@ def _half_square(gradient: Any) -> tf.Tensor:
 
 
 class _Occurrences(NamedTuple):
-    """What one lookup has given to the sum.
+    """The gradients of one lookup within a sum.
 
     Attributes:
         restore: int32[n], which of the slots; -1: none.

@@ -54,7 +54,7 @@ class CustomizedLazyAdam(CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
             use_locking=self._use_locking, **self._numbers())
 
     def _numbers(self) -> Dict[str, tf.Tensor]:
-        """What the formula needs beside rows and gradient."""
+        """The numbers of the formula: learning rate, betas, epsilon."""
         powers = self._get_beta_accumulators()
         values = (self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t, *powers)
         names = ("rate", "beta1", "beta2", "epsilon", "beta1_power", "beta2_power")

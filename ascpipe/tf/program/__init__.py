@@ -1,1 +1,1 @@
-"""What a program builds with: tables, insert functions, lookups, and changes of tables."""
+"""Functions that a program builds its graph with: tables, insert functions, lookups, changes of tables."""

@@ -120,7 +120,7 @@ def _joined(tensors: List[tf.Tensor], pieces: List[Optional[Piece]], name: Optio
 
 
 def _table_number(lookup: TableLookup) -> int:
-    """Of a table whose slots may name home rows, else -1."""
+    """The number of a table whose slots may name home rows, else -1."""
     shape = lookup.table.shape
     return shape.number if lookup.channel == EVAL and (shape.home_rows > 0 or shape.expands) else -1
 

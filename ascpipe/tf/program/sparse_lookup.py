@@ -102,7 +102,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
 
 
 def _only_feature(table: Table, ids: Any) -> Any:
-    """What stands alone in a list, as programs hand their list of one FeatureSpec on."""
+    """The only element of a list, as programs pass a list of one FeatureSpec."""
     if not isinstance(ids, (list, tuple)):
         return ids
     if len(ids) != 1 or not isinstance(ids[0], (FeatureSpec, *_TENSORS)):

@@ -1,1 +1,1 @@
-"""What runs beside a program: the pipeline, its native side, and what one process has of them."""
+"""The running pipeline: its native side, its save thread, and the state of this process."""

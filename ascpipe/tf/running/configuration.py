@@ -1,4 +1,4 @@
-"""What a program gave to ``init``: each argument once, with its default and what is checked of it."""
+"""The arguments of ``init``: each is declared once, with its default and its rule."""
 import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 

@@ -30,7 +30,7 @@ class TableState(NamedTuple):
 
 
 def _in_memory(memory: np.ndarray, device: List[np.ndarray]) -> TableState:
-    """Where the state lies in the segment of a table, uint8[bytes]."""
+    """The state of a table in its segment, uint8[bytes]."""
     header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     capacity, homes, floats = (int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
     entries, rows = int(header["entries_offset"]), int(header["home_offset"])

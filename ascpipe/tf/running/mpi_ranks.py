@@ -17,12 +17,12 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """How many processes there are. Raises as ``get_rank_id`` does."""
+    """The number of processes. Raises as ``get_rank_id`` does."""
     return _number(_SIZE)
 
 
 def get_local_rank_size() -> int:
-    """How many processes there are on this machine. Raises as ``get_rank_id`` does."""
+    """The number of processes on this machine. Raises as ``get_rank_id`` does."""
     return _number(_LOCAL_SIZE)
 
 

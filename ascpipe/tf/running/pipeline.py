@@ -14,7 +14,7 @@ from ascpipe.tf.running.shapes import NO_TABLE, KnownTable, StreamShape, TableSh
 
 
 class Tip(NamedTuple):
-    """The newest save under a name: the next delta stands upon it.
+    """The newest save under a name, on which the next delta builds.
 
     Attributes:
         prefix, link: of the checkpoint.

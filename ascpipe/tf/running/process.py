@@ -1,4 +1,4 @@
-"""``init`` and its end: what this process has of ascpipe in between.
+"""``init``, its end, and the state of this process in between.
 
 Everything that outlives a graph hangs on the ``Process``; ``terminate_config_initializer`` drops it, and the pipeline
 with it.
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Process:
-    """What this process has between ``init`` and ``terminate_config_initializer``.
+    """The state of this process between ``init`` and ``terminate_config_initializer``.
 
     Attributes:
         configuration: what ``init`` was given.
@@ -73,7 +73,7 @@ class Process:
             self._begun = trainer_link.begin(self.configuration.daemon)
 
     def take_begun(self) -> Optional[trainer_link.Begun]:
-        """The daemon that has begun, if one has; it is the caller's from now on."""
+        """The daemon that was begun, if any; the caller owns it from now on."""
         begun, self._begun = self._begun, None
         return begun
 

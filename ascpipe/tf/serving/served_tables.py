@@ -96,7 +96,7 @@ class ServedTables(Served):
             self._checkpoint.close()
 
     def _handle(self, table: Table) -> tf.Tensor:
-        """What lookups know the table by; the ops that open its file with the SavedModel are made with it."""
+        """The handle by which lookups find the table; the first call makes the ops that open its file."""
         name = table.table_name
         if name in self._handles:
             return self._handles[name]
@@ -184,7 +184,7 @@ def serving_tables(prefix: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
-    """As ``serving_tables``, with table files in a folder of the caller's; arguments are those of ServedTables."""
+    """Do as ``serving_tables``, with table files in a given folder; arguments are those of ServedTables."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
     if state.tables or state.served is not None:
         raise RuntimeError("the default graph has tables already, or those of a checkpoint: serving_tables() comes "

@@ -20,14 +20,14 @@ def with_homes(shape: TableShape, slots: Sequence[OptimizerSlot]) -> TableShape:
 
 
 def table_message(shape: TableShape, state: GraphState) -> messages.Table:
-    """What the daemon must know of a table."""
+    """The daemon's description of a table."""
     said = state.thresholds.of(shape.name)
     return messages.Table(shape.number, shape.name, shape.dim, shape.device_rows, shape.home_rows, shape.row_floats,
                           said.access, said.coefficient, said.eviction)
 
 
 def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
-    """What the native side must know of a stream of a graph whose tables are complete."""
+    """The native side's description of a stream of a graph whose tables are complete."""
     names = [name for name in stream.table_names() if name in state.tables]
     places: Dict[str, int] = {name: place for place, name in enumerate(names)}
     return StreamShape(

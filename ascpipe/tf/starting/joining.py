@@ -13,7 +13,7 @@ from ascpipe.tf.starting.graph_checks import warn_of_short_run_ahead
 
 
 def join(pipeline: Pipeline, state: GraphState) -> None:
-    """Let another graph use the tables of a pipeline, and bring some. Where it raises, nothing trained was changed.
+    """Let a further graph use the tables of a pipeline, and add its own. An error leaves all trained state unchanged.
 
     A training stream shares the ring of an earlier one that has all its tables, an evaluation stream that of one
     with the same features. Tickets of both then stand in one order, so that what one graph has submitted is trained
@@ -80,5 +80,5 @@ def _not_together(what: str) -> NotBuiltYetError:
 
 
 def _kind(shape: StreamShape) -> StreamShape:
-    """What streams that can share a ring have in common: names of features end with a number, new in each graph."""
+    """A stream without what differs between streams that can share a ring: numbers, also those that end names."""
     return shape._replace(number=0, names=tuple(name.rsplit("_", 1)[0] for name in shape.names))

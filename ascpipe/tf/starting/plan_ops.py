@@ -58,7 +58,7 @@ def _refuse_restore(table: Table) -> None:
 
 
 def _attachment(state: GraphState) -> Attachment:
-    """What lets the variables of a session lie over the tables, whether they were initialised or not."""
+    """Ops that let the variables of a session share the memory of the tables, initialised or not."""
     attached = []
     graph = next(iter(state.tables.values())).variable.graph
     with outside_scopes(graph), graph.name_scope("ascpipe/instance"):

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 def start_asc_pipeline() -> None:
-    """Say that the tables of the default graph are all there: its pipeline starts with the first run of a session.
+    """Declare the tables of the default graph complete: its pipeline starts with the first run of a session.
 
     Until that run further lookups may be made, gradients be applied and Savers be made, in any order; no tables. A
     session that finalizes the graph starts the pipeline then, a save or a restore when it is called. A second call for

@@ -42,7 +42,7 @@ class NPUEstimator(tf.estimator.Estimator):
 
 
 class _IterationsHook(tf.estimator.SessionRunHook):
-    """Says before each run how many iterations it trains."""
+    """Sets the number of iterations before each run."""
 
     def __init__(self, loop: tf.Operation, count: int, steps: Optional[int], max_steps: Optional[int]) -> None:
         self._loop = loop

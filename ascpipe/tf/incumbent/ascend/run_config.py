@@ -43,18 +43,18 @@ class NPURunConfig(tf.estimator.RunConfig):
 
 
 class CardConfig:
-    """What only a card would heed: accepted, without effect."""
+    """Settings that only a card would use: accepted, without effect."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
 
 class DumpConfig(CardConfig):
-    """What a card would write of its tensors."""
+    """Dumps of tensors by a card."""
 
 
 class ProfilingConfig(CardConfig):
-    """What a card would measure."""
+    """Measurements by a card."""
 
 
 def npu_config_proto(config_proto: Optional[tf.compat.v1.ConfigProto] = None) -> tf.compat.v1.ConfigProto:
