@@ -37,14 +37,10 @@ def set_function(op: tf.Operation, attribute: str, name: str) -> None:
     op._set_func_attr(attribute, name)
 
 
-def set_types(op: tf.Operation, attribute: str, dtypes: Sequence[tf.DType]) -> None:
-    """Set an attribute of an op to a list of dtypes."""
-    op._set_type_list_attr(attribute, list(dtypes))
-
-
-def set_shapes(op: tf.Operation, attribute: str, shapes: Sequence[tf.TensorShape]) -> None:
-    """Set an attribute of an op to a list of shapes."""
-    op._set_shape_list_attr(attribute, list(shapes))
+def set_element_specs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
+    """Set the attributes of an op of datasets that tell dtypes and shapes of the elements."""
+    op._set_type_list_attr("output_types", [spec.dtype for spec in specs])
+    op._set_shape_list_attr("output_shapes", [spec.shape for spec in specs])
 
 
 def order_of(op: tf.Operation) -> int:

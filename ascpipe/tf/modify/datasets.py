@@ -4,7 +4,7 @@ The iterator, its initializer and the outputs that it had stay what they are, so
 them holds.  Only its dataset is another one: the program's up to its trailing ``prefetch``, then the ``map``, then
 ``prefetch`` and what else stood there.
 """
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import List, NamedTuple, Sequence, Tuple
 
 import tensorflow as tf
 from tensorflow.python.framework import function as legacy_function
@@ -73,7 +73,7 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
             new = _rebuild(initializer.inputs[0], _specs(iterator), extend)
             internals.rewire(initializer, 0, new.variant)
             specs = new.specs
-    _set_specs(iterator, specs)
+    internals.set_element_specs(iterator, specs)
     for get_next in get_nexts:
         extend_get_next(get_next, specs)
     return Extension(given, specs, extend)
@@ -81,7 +81,7 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
 
 def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
     """Let a ``get_next`` of an extended iterator deliver all tensors of a batch."""
-    _set_specs(get_next, specs)
+    internals.set_element_specs(get_next, specs)
     internals.add_outputs(get_next, specs[len(get_next.outputs):])
 
 
@@ -149,15 +149,10 @@ def _copy(stage: tf.Operation, source: tf.Tensor, specs: List[tf.TensorSpec]) ->
     attributes = {name: value for name, value in stage.node_def.attr.items() if not name.startswith("_")}
     copy = stage.graph.create_op(stage.type, [source, *stage.inputs[1:]], [tf.variant], attrs=attributes,
                                  name=stage.name.rsplit("/", 1)[-1])
-    _set_specs(copy, specs)
+    internals.set_element_specs(copy, specs)
     return copy.outputs[0]
 
 
 def _specs(op: tf.Operation) -> List[tf.TensorSpec]:
     return [tf.TensorSpec(tf.TensorShape(shape), tf.as_dtype(dtype))
             for shape, dtype in zip(op.get_attr("output_shapes"), op.get_attr("output_types"))]
-
-
-def _set_specs(op: Any, specs: Sequence[tf.TensorSpec]) -> None:
-    internals.set_types(op, "output_types", [spec.dtype for spec in specs])
-    internals.set_shapes(op, "output_shapes", [spec.shape for spec in specs])
