@@ -2,6 +2,7 @@
 import pytest
 import tensorflow as tf
 
+from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.program.sparse_lookup import MAX_LOOKUPS
 from mx_rec.constants.constants import ASCEND_TIMESTAMP
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func
@@ -241,17 +242,17 @@ class TestTimestamps:
     def test_thresholds_of_a_table_must_agree(self):
         table, batch = programs.table("user"), taken()
         sparse_lookup(table, batch["a"], modify_graph=True, access_and_evict_config={"access_threshold": 2})
-        for config in ({"access_threshold": 3}, {"access_threshold": 2, "eviction_threshold": 5}, None):
-            with pytest.raises(ValueError, match="sparse_lookup 'sparse_lookup_1' and 'other' of table 'user' have "
-                                                 "different thresholds: access_threshold=2, .* and access_threshold="):
+        for config in ({"access_threshold": 3}, {"access_threshold": 2, "eviction_threshold": 5}):
+            with pytest.raises(ValueError, match="sparse_lookup 'sparse_lookup_1' and sparse_lookup 'other' of table "
+                                                 "'user' have different thresholds: access_threshold=2, .* and access_threshold="):
                 sparse_lookup(table, batch["b"], modify_graph=True, access_and_evict_config=config, name="other")
         sparse_lookup(table, batch["b"], modify_graph=True, access_and_evict_config={"access_threshold": 2})
 
-    def test_a_lookup_without_thresholds_is_not_followed_by_one_with_them(self):
+    def test_a_lookup_without_thresholds_leaves_those_of_the_others(self):
         table, batch = programs.table("user"), taken()
-        sparse_lookup(table, batch["a"], modify_graph=True)
-        with pytest.raises(ValueError, match="different thresholds"):
-            sparse_lookup(table, batch["b"], modify_graph=True, access_and_evict_config={"access_threshold": 2})
+        for config in (None, {"access_threshold": 2}, None):
+            sparse_lookup(table, batch["a"], modify_graph=True, access_and_evict_config=config)
+        assert GraphState.of(tf.compat.v1.get_default_graph()).thresholds.of("user").access == 2
 
     def test_lookups_of_the_other_channel_need_not_repeat_thresholds(self):
         table, batch = programs.table("user"), taken()

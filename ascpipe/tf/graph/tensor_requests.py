@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from ascpipe.tf.graph.feature_spec import FeatureSpec
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.running.shapes import Thresholds
 
 #: Gets the tensors of a batch, gives them and more.
 Extend = Callable[..., Tuple[tf.Tensor, ...]]
@@ -39,7 +38,6 @@ class TensorLookup:
         default_row: what a key without a row gives, float [] or [dim].
         is_grad: whether it trains the rows.
         send_count: with static shapes, as given.
-        thresholds: what its ``access_and_evict_config`` says.
         rows: the Identity whose input are the rows, once they can be looked up.
     """
 
@@ -51,7 +49,6 @@ class TensorLookup:
     default_row: Optional[tf.Tensor]
     is_grad: bool
     send_count: Optional[int]
-    thresholds: Thresholds
     rows: tf.Operation
 
 

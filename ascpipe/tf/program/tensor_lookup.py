@@ -12,7 +12,6 @@ from ascpipe.tf.graph.ids import are_ids, as_keys
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.streams import CHANNEL_NAMES
 from ascpipe.tf.graph.tensor_requests import TensorLookup
-from ascpipe.tf.graph.thresholds import require_same
 from ascpipe.tf.program.merging import stand_in
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import Thresholds
@@ -38,14 +37,11 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
     Process.current().looks_up_tensors = True
     others = state.requests.of(table.table_name, channel)
     name = name or "sparse_lookup_{}".format(len(others) + 1)
-    for other in others:
-        require_same(table.table_name, other.thresholds, "sparse_lookup {!r}".format(other.name), thresholds,
-                     repr(name))
     state.thresholds.note(table.table_name, thresholds, "sparse_lookup {!r}".format(name))
     spec = _spec_of(table, ids, name)
     rows = stand_in(table, as_keys(ids), state.requests, trains=is_grad and channel == TRAIN)
     state.requests.lookups.append(TensorLookup(
-        name, table, channel, ids, spec, default_row, is_grad, send_count, thresholds, rows.op))
+        name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op))
     if ids is not given:
         rows = dense_rows(rows, given, default_row)
     if not is_grad:

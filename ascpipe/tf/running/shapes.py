@@ -25,7 +25,7 @@ class TableShape(NamedTuple):
         kind: of the initial rows, of ``ascpipe/layout/initial_kinds.py``.
         a, b: see ``kind``.
         scale: multiplies each initial value.
-        pool: float32[rows, dim] of kind 4, else None.
+        pool: float32[rows, dim] of kind POOL, else None.
         padding_keys: keys whose rows are looked up and never updated.
     """
 
