@@ -244,7 +244,8 @@ class TestTimestamps:
         sparse_lookup(table, batch["a"], modify_graph=True, access_and_evict_config={"access_threshold": 2})
         for config in ({"access_threshold": 3}, {"access_threshold": 2, "eviction_threshold": 5}):
             with pytest.raises(ValueError, match="sparse_lookup 'sparse_lookup_1' and sparse_lookup 'other' of table "
-                                                 "'user' have different thresholds: access_threshold=2, .* and access_threshold="):
+                                                 "'user' have different thresholds: access_threshold=2, .* and "
+                                                 "access_threshold="):
                 sparse_lookup(table, batch["b"], modify_graph=True, access_and_evict_config=config, name="other")
         sparse_lookup(table, batch["b"], modify_graph=True, access_and_evict_config={"access_threshold": 2})
 
