@@ -19,9 +19,13 @@ def command(name: Optional[str], foreground: bool, **options: Any) -> None:
     settings = load_settings(options)
     run = names.run_dir(names.daemon_name(name))
     if foreground:
+        from ascpipe.control.launch import child_environment
         from ascpipe.daemon.main import run as run_daemon
+        from ascpipe.daemon.template import running_template
 
-        run_daemon(run.name, settings, private=False, ready=lambda name: None, log_to_file=False)
+        with running_template(child_environment()) as template:
+            run_daemon(run.name, settings, private=False, ready=lambda name: None, log_to_file=False,
+                       template=template)
         return
     _start_in_background(run.name, options)
 

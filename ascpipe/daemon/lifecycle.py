@@ -6,7 +6,7 @@ scribbled on it, so the session fails.
 """
 import signal
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from ascpipe.daemon import states
 from ascpipe.errors import AscpipeError, CrashLoopError, DaemonStoppedError, KeyWorkerDiedError, TableWorkerDiedError
@@ -92,7 +92,6 @@ class WorkerEnded:
         signal_number: that ended it, or 0.
         cause: sentence for people.
         report: what it said of itself before it ended, or None.
-        unborn: it had not got as far as working on segments.
         broken_cache: it stumbled on compiled code.
         retry: what it stumbled on has been removed.
     """
@@ -103,7 +102,6 @@ class WorkerEnded:
     signal_number: int
     cause: str
     report: Optional[AscpipeError] = None
-    unborn: bool = False
     broken_cache: bool = False
     retry: bool = False
 
@@ -168,7 +166,7 @@ class EndWorkers:
 
 @dataclass(frozen=True)
 class CloseSession:
-    """Give the segments back."""
+    """Give the segments back, if there are any."""
 
 
 @dataclass(frozen=True)
@@ -209,6 +207,11 @@ class Lifecycle:
         self._generations = 0
         self._places: Dict[Worker, _Place] = {worker: _Place() for worker in workers}
         self._broken: Optional[AscpipeError] = None  # an idle worker that cannot run
+        self._decisions: Dict[type, Callable[[Any, float], List[Action]]] = {
+            TrainerRegistered: self._trainer_registered, SessionStarted: self._session_started,
+            StreamAdded: self._stream_added, TableAdded: self._table_added, TrainerGone: self._trainer_gone,
+            LauncherGone: self._launcher_gone, StopAsked: self._stop, WorkerEnded: self._worker_ended,
+            Tick: self._tick}
         self._all_due(now)
 
     def restarts(self, worker: Worker) -> int:
@@ -223,30 +226,32 @@ class Lifecycle:
         return min(times) if times else None
 
     def handle(self, event: Event, now: float) -> List[Action]:
-        """What to do now, in this order."""
-        if self.state == states.STOPPED:
-            return []
-        if isinstance(event, Tick):
-            return self._tick(now)
-        if isinstance(event, WorkerEnded):
-            return self._worker_ended(event, now)
-        if isinstance(event, TrainerRegistered):
-            self.state = states.REGISTERED
-            return []
-        if isinstance(event, SessionStarted):
-            self.state = states.SERVING
-            return [AttachWorkers()] if self._broken is None else self._fail(self._broken)
-        if isinstance(event, StreamAdded):
-            return [HandOutStream(event.stream)] if self.state == states.SERVING else []
-        if isinstance(event, TableAdded):
-            return [HandOutTable(event.table)] if self.state == states.SERVING else []
-        if isinstance(event, TrainerGone):
-            return self._trainer_gone(now)
-        if isinstance(event, LauncherGone):
-            return self._leave() if self._private and self.state == states.IDLE else []
-        return self._stop(event)
+        """What to do now, in this order.
 
-    def _tick(self, now: float) -> List[Action]:
+        Raises:
+            KeyError: the event is of no kind that ``Event`` lists.
+        """
+        decide = self._decisions[type(event)]
+        return [] if self.state == states.STOPPED else decide(event, now)
+
+    def _trainer_registered(self, event: TrainerRegistered, now: float) -> List[Action]:
+        self.state = states.REGISTERED
+        return []
+
+    def _session_started(self, event: SessionStarted, now: float) -> List[Action]:
+        self.state = states.SERVING
+        return [AttachWorkers()] if self._broken is None else self._fail(self._broken)
+
+    def _stream_added(self, event: StreamAdded, now: float) -> List[Action]:
+        return [HandOutStream(event.stream)] if self.state == states.SERVING else []
+
+    def _table_added(self, event: TableAdded, now: float) -> List[Action]:
+        return [HandOutTable(event.table)] if self.state == states.SERVING else []
+
+    def _launcher_gone(self, event: LauncherGone, now: float) -> List[Action]:
+        return self._leave() if self._private and self.state == states.IDLE else []
+
+    def _tick(self, event: Tick, now: float) -> List[Action]:
         actions: List[Action] = []
         for worker, place in self._places.items():
             if place.start_at is not None and place.start_at <= now:
@@ -300,7 +305,7 @@ class Lifecycle:
         self._nothing_runs()
         return [FailSession(error), EndWorkers()]
 
-    def _trainer_gone(self, now: float) -> List[Action]:
+    def _trainer_gone(self, event: TrainerGone, now: float) -> List[Action]:
         if self.state not in states.HAS_TRAINER:
             return []
         had_segments = self.state in states.HAS_SEGMENTS
@@ -314,7 +319,7 @@ class Lifecycle:
         self._all_due(now)
         return [EndWorkers(), CloseSession()]
 
-    def _stop(self, event: StopAsked) -> List[Action]:
+    def _stop(self, event: StopAsked, now: float) -> List[Action]:
         actions: List[Action] = []
         if self.state == states.SERVING:
             actions.append(FailSession(DaemonStoppedError(event.reason)))

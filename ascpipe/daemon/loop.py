@@ -73,6 +73,12 @@ class Daemon:
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
             "status": self._status, "stop": self._stop, "register": self._register, "start": self._start,
             "add_stream": self._add_stream, "add_table": self._add_table, "bye": self._bye}
+        self._actions: Dict[type, Callable[[Any], None]] = {
+            lifecycle.StartWorker: self._start_worker, lifecycle.AttachWorkers: self._attach_workers,
+            lifecycle.HandOutStream: self._hand_out_stream, lifecycle.HandOutTable: self._hand_out_table,
+            lifecycle.ClearClaim: self._clear_claim, lifecycle.FailSession: self._fail_session,
+            lifecycle.EndWorkers: self._end_workers, lifecycle.CloseSession: self._close_session,
+            lifecycle.Exit: self._exit}
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
         self._server = Server(run.control_endpoint)
@@ -169,28 +175,42 @@ class Daemon:
             self._do(action)
 
     def _do(self, action: lifecycle.Action) -> None:
-        if isinstance(action, lifecycle.StartWorker):
-            self._start_worker(action)
-        elif isinstance(action, lifecycle.AttachWorkers):
-            for worker in self._supervisor.running():
-                self._attach(worker, restart=False)
-        elif isinstance(action, lifecycle.HandOutStream) and self._memory is not None:
-            self._hand_out(self._memory, *self._memory.stream_body(action.stream))
-        elif isinstance(action, lifecycle.HandOutTable) and self._memory is not None:
-            self._hand_out(self._memory, *self._memory.table_body(self._settings, action.table))
-        elif isinstance(action, lifecycle.ClearClaim) and self._memory is not None:
-            self._memory.clear_claims(action.generation)
-        elif isinstance(action, lifecycle.FailSession):
-            self._log.error("session failed: %s", action.error)
-            if self._memory is not None:
-                self._memory.fail(action.error)
-        elif isinstance(action, lifecycle.EndWorkers):
-            self._supervisor.end_all()
-        elif isinstance(action, lifecycle.CloseSession) and self._memory is not None:
+        """Carry out an action. Raises ``KeyError`` for a kind that ``lifecycle.Action`` does not list."""
+        self._actions[type(action)](action)
+
+    def _with_memory(self) -> SessionMemory:
+        """The session's memory. Raises ``RuntimeError``: this action belongs to a session, and there is none."""
+        if self._memory is None:
+            raise RuntimeError("there is no session in state {!r}".format(self._life.state))
+        return self._memory
+
+    def _attach_workers(self, action: lifecycle.AttachWorkers) -> None:
+        for worker in self._supervisor.running():
+            self._attach(self._with_memory(), worker, restart=False)
+
+    def _hand_out_stream(self, action: lifecycle.HandOutStream) -> None:
+        self._hand_out(*self._with_memory().stream_body(action.stream))
+
+    def _hand_out_table(self, action: lifecycle.HandOutTable) -> None:
+        self._hand_out(*self._with_memory().table_body(self._settings, action.table))
+
+    def _clear_claim(self, action: lifecycle.ClearClaim) -> None:
+        self._with_memory().clear_claims(action.generation)
+
+    def _fail_session(self, action: lifecycle.FailSession) -> None:
+        self._log.error("session failed: %s", action.error)
+        self._with_memory().fail(action.error)
+
+    def _end_workers(self, action: lifecycle.EndWorkers) -> None:
+        self._supervisor.end_all()
+
+    def _close_session(self, action: lifecycle.CloseSession) -> None:
+        if self._memory is not None:
             self._memory.close()
             self._memory = None
-        elif isinstance(action, lifecycle.Exit):
-            self._is_over = True
+
+    def _exit(self, action: lifecycle.Exit) -> None:
+        self._is_over = True
 
     def _start_worker(self, action: lifecycle.StartWorker) -> None:
         self._newest = action.generation
@@ -200,17 +220,15 @@ class Daemon:
             cause = "it cannot be started: {}".format(error)
             self._handle(lifecycle.WorkerEnded(action.worker, 0, action.generation, 0, cause))
             return
-        self._attach(action.worker, restart=action.restart)
+        if self._memory is not None:
+            self._attach(self._memory, action.worker, restart=action.restart)
 
-    def _hand_out(self, memory: SessionMemory, body: Dict[str, Any], fds: List[int]) -> None:
+    def _hand_out(self, body: Dict[str, Any], fds: List[int]) -> None:
         for worker in self._supervisor.running():
             self._supervisor.attach(worker, body, fds)
-        memory.ring_all()  # who sleeps looks at its channel when it wakes
+        self._with_memory().ring_all()  # a worker that sleeps looks at its channel when it wakes
 
-    def _attach(self, worker: Worker, *, restart: bool) -> None:
-        memory = self._memory
-        if memory is None:
-            return
+    def _attach(self, memory: SessionMemory, worker: Worker, *, restart: bool) -> None:
         self._note_pid(worker)
         body = memory.attach_body(self._settings, self._hash_seed, restart=restart)
         if self._settings.timeline_spans:

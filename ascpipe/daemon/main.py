@@ -29,7 +29,7 @@ FAILED = 1  #: exit code for every refusal and every bug
 def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], None], log_to_file: bool,
         commands: Mapping[str, Sequence[str]] = supervisor.COMMANDS,
         places: Places = Places(),  # noqa: B008  (immutable)
-        template: Optional[Template] = None) -> None:
+        template: Optional[Template]) -> None:
     """Be the daemon ``name`` until told to end.
 
     Args:
@@ -38,9 +38,9 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
         private: end with the trainer that registers.
         ready: called with the name once requests are answered.
         log_to_file: send stdout and stderr to the log in the run directory.
-        commands: how workers are started.
+        commands: how workers are executed.
         places: where memory limits are read.
-        template: one that loads already; it is ended with the daemon.
+        template: forks the workers; killed with the daemon. None: workers are executed.
 
     Raises:
         AscpipeError: why it did not start; nothing is left then.

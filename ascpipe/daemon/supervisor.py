@@ -1,5 +1,4 @@
 """Worker processes: spawns, watches, ends them, and says in a sentence how one ended."""
-import contextlib
 import os
 import re
 import signal
@@ -11,12 +10,12 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from ascpipe.control import exec_worker, fdsocket
 from ascpipe.daemon.lifecycle import KEY, TABLE, Worker, WorkerEnded
-from ascpipe.daemon.template import LOADING, Adopted, Template, start_template
+from ascpipe.daemon.template import LOADING, Adopted, Template
 from ascpipe.errors import AscpipeError, MessageError, MessageTimeoutError, WorkerError, received
 from ascpipe.names import RunDir
 from ascpipe.shm import syscalls
 
-#: how the two kinds are executed; tests give their own
+#: how the two kinds are executed
 COMMANDS: Mapping[str, Sequence[str]] = {
     KEY: (sys.executable, "-m", "ascpipe.workers.key_worker"),
     TABLE: (sys.executable, "-m", "ascpipe.workers.table_worker"),
@@ -45,14 +44,14 @@ class _Process:
 
 
 class Supervisor:
-    """Owns the worker processes. They are forked from a template, which is as old as the first of them.
+    """Owns the worker processes: forks them from a template, or executes them.
 
     Args:
         run: where their logs lie.
         environment: what they see.
-        commands: by kind; ``--channel --index --generation`` are appended. Others than our own are executed.
+        commands: by kind, of a worker that is executed; ``--channel --index --generation`` are appended.
         processors: those that workers are bound to.
-        template: one that was started before; it is ours.
+        template: forks the workers once it has loaded; killed by ``close``. None: workers are executed.
     """
 
     def __init__(self, run: RunDir, environment: Mapping[str, str],
@@ -62,17 +61,14 @@ class Supervisor:
         self._processors = processors or {}
         self._processes: Dict[Worker, _Process] = {}
         self._template = template
-        self._told_to_load = False
+        if template is not None:
+            self._load(template)
 
     def start(self, worker: Worker, generation: int) -> None:
         """Start it: own session and process group, killed with us, log of its own.
 
         It begins when the template has loaded: ``read`` says so. Messages that are sent to it before wait for it.
         """
-        if self._commands is COMMANDS and not self._told_to_load:
-            self._told_to_load = True
-            with contextlib.suppress(OSError):  # then workers are executed, or cannot be for the same reason
-                self._load_template()
         ours, theirs = socket.socketpair()
         process = self._processes[worker] = _Process(worker, generation, ours, theirs)
         if self._template is None or self._template.state != LOADING:
@@ -83,12 +79,16 @@ class Supervisor:
                 ours.close()
                 raise
 
-    def _load_template(self) -> None:
+    def _load(self, template: Template) -> None:
+        """Have the template load the kernels. If that fails it ends, and workers are executed."""
         syscalls.adopt_orphans()
-        log = self._open_log("template-0")
         try:
-            self._template = self._template or start_template(self._environment)
-            self._template.load(self._environment.get("NUMBA_CACHE_DIR", ""), log)
+            log = self._open_log("template-0")
+        except OSError:
+            template.end()
+            return
+        try:
+            template.load(self._environment.get("NUMBA_CACHE_DIR", ""), log)
         finally:
             os.close(log)
 
@@ -188,7 +188,7 @@ class Supervisor:
             del self._processes[worker]
             ended.append(WorkerEnded(
                 worker, pid, process.generation, -code if code is not None and code < 0 else 0,
-                process.cannot_start or self._cause(worker, code or 0), process.report, unborn=not process.attached,
+                process.cannot_start or self._cause(worker, code or 0), process.report,
                 broken_cache=not process.attached and met_broken_cache(self._log_tail(worker))))
         return ended
 

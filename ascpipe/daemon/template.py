@@ -3,12 +3,13 @@
 It saves what a worker loads before it can begin. It is never needed: without it workers are executed.  A daemon starts
 it before it loads its own modules (``ascpipe.daemon.start``), since whoever waits for the daemon waits for the workers.
 """
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 from ascpipe.control import fdsocket
 from ascpipe.errors import MessageError, MessageTimeoutError
@@ -145,7 +146,21 @@ class Template:
         return body
 
 
-def start_template(environment: Mapping[str, str]) -> Template:
+@contextlib.contextmanager
+def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Template]]:
+    """A template that is killed at the end of the block, if not before. None: no more processes or files can be had."""
+    try:
+        template = _start(environment)
+    except OSError:
+        yield None  # workers are executed then, or the daemon fails to start for the same reason
+        return
+    try:
+        yield template
+    finally:
+        template.end()
+
+
+def _start(environment: Mapping[str, str]) -> Template:
     """Start one; it writes to our stderr until it is told to load. Raises ``OSError``."""
     ours, theirs = socket.socketpair()
     try:

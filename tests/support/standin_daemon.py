@@ -24,7 +24,7 @@ def run(name, private, ready_fd):
     folder = os.environ.get("ASCPIPE_STANDIN_PLACES")  # files that say how much memory there is
     replaced = {} if folder is None else {"places": Places(
         os.path.join(folder, "shm"), os.path.join(folder, "meminfo"), os.path.join(folder, "groups"), folder)}
-    main.serve(name, private=private, ready_fd=ready_fd, commands=commands(), **replaced)
+    main.serve(name, private=private, ready_fd=ready_fd, commands=commands(), template=None, **replaced)
 
 
 if __name__ == "__main__":

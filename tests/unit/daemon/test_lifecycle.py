@@ -2,6 +2,7 @@
 import itertools
 import signal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from ascpipe.daemon.lifecycle import (
     ClearClaim,
     CloseSession,
     EndWorkers,
+    Event,
     Exit,
     FailSession,
     HandOutStream,
@@ -215,3 +217,12 @@ def test_whatever_happens_no_generation_runs_twice_and_every_claim_is_cleared(ev
                 running.clear()
         if life.state in (states.FAILED, states.STOPPED):
             assert not running
+
+
+def test_each_kind_of_event_has_its_decision_and_anything_else_is_refused():
+    life = Lifecycle((K0,), False, 0.0)
+    assert set(life._decisions) == set(Event.__args__)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            life.handle(EndWorkers(), 0.0)
+        life.handle(StopAsked("x"), 0.0)

@@ -1,0 +1,40 @@
+"""Actions of a daemon's loop: each kind has its own method, and none is dropped."""
+import pytest
+
+from ascpipe.config import load_settings
+from ascpipe.daemon import lifecycle
+from ascpipe.daemon.loop import Daemon
+from ascpipe.daemon.run_directory import OwnedRunDir
+from ascpipe.daemon.supervisor import Supervisor
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    owned = OwnedRunDir("unit")
+    made = Daemon(owned.run, load_settings({}, {}), private=False, cache_dir=str(tmp_path),
+                  supervisor=Supervisor(owned.run, {}, template=None))
+    yield made
+    made.close()
+    owned.leave(keep_log=False)
+
+
+def test_each_kind_of_action_is_carried_out_by_a_method_of_its_own(daemon):
+    assert set(daemon._actions) == set(lifecycle.Action.__args__)
+
+
+def test_an_action_of_another_kind_is_an_error(daemon):
+    with pytest.raises(KeyError):
+        daemon._do(lifecycle.Tick())
+
+
+@pytest.mark.parametrize("action", [
+    lifecycle.HandOutStream(0), lifecycle.HandOutTable(0), lifecycle.ClearClaim(1),
+    lifecycle.FailSession(None)], ids=lambda action: type(action).__name__)
+def test_an_action_that_belongs_to_a_session_is_an_error_without_one(daemon, action):
+    with pytest.raises(RuntimeError, match="there is no session in state 'idle'"):
+        daemon._do(action)
+
+
+def test_a_daemon_without_a_session_closes_none(daemon):
+    daemon._do(lifecycle.CloseSession())
+    assert daemon._memory is None
