@@ -1,6 +1,6 @@
 """Key worker: distinct keys, restore index and occurrences of each frame.  Stateless.
 
-    python -m ascpipe.workers.key_worker --channel FD --index I --generation G
+    python -m ascpipe.workers.key_worker --channel FD --index I --generation G --title TEXT
 
 A frame is claimed by a CAS of this worker's generation.  If the worker dies, the supervisor clears the
 claim after the reap, and another worker repeats what was not published: the result is a pure function of

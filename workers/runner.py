@@ -1,7 +1,7 @@
 """What all workers share: the channel to the supervisor, the mapped segments, the loop.
 
-A worker starts idle.  The supervisor sends ``attach`` with the descriptors of the segments; from then on
-the worker does what is ready and sleeps on its bell.  What is added meanwhile comes as ``add_stream`` or ``add_table``.
+A worker says ``loaded`` and is idle.  The supervisor sends ``attach`` with the descriptors of the segments; from then
+on the worker does what is ready and sleeps on its bell.  Later additions come as ``add_stream`` or ``add_table``.
 The end of the channel means that the supervisor is gone: the worker exits at once, it owns nothing.
 """
 import os
@@ -14,6 +14,7 @@ import click
 import numpy as np
 
 from ascpipe.control import fdsocket
+from ascpipe.control.process_title import set_process_title
 from ascpipe.errors import ConnectionClosedError
 from ascpipe.layout import structs
 from ascpipe.layout.words import WAIT_BATCH
@@ -138,6 +139,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
         make_step: builds the step from the mapped segments; a step does what is ready, returns how much
             that was, and never blocks.
     """
+    fdsocket.send(channel, {"verb": "loaded"})
     body, fds = _receive_attach(channel)
     attachment = Attachment(body, fds)
     bell = attachment.bell(bell_index)
@@ -181,13 +183,15 @@ def _receive_attach(channel: socket.socket) -> Tuple[Dict[str, Any], List[int]]:
 
 
 def command(name: str, bell_base: int, make_step: Callable[[Worker, Attachment], Callable[[], int]]) -> click.Command:
-    """The command line of a worker module: ``--channel FD --index I --generation G``."""
+    """The command line of a worker module: ``--channel FD --index I --generation G --title TEXT``."""
 
     @click.command(name)
     @click.option("--channel", type=int, required=True, help="Descriptor of the socket to the supervisor.")
     @click.option("--index", type=int, required=True, help="Number among the workers of this kind.")
     @click.option("--generation", type=int, required=True, help="Unique number of this process start.")
-    def main(channel: int, index: int, generation: int) -> None:
+    @click.option("--title", required=True, help="What ps and top show.")
+    def main(channel: int, index: int, generation: int, title: str) -> None:
+        set_process_title(title)
         with socket.socket(fileno=channel) as supervisor:
             try:
                 run(Worker(index, generation), supervisor, bell_base + index, make_step)

@@ -1,6 +1,6 @@
 """Table worker: entries, plans, truth and cuts of its tables.  All truth is in shared memory.
 
-    python -m ascpipe.workers.table_worker --channel FD --index I --generation G
+    python -m ascpipe.workers.table_worker --channel FD --index I --generation G --title TEXT
 """
 from typing import Callable, Dict, List, Optional, Union
 

@@ -22,7 +22,9 @@ import click
 
 from ascpipe.control import fdsocket
 from ascpipe.control.exec_worker import fence_in
+from ascpipe.control.process_title import set_process_title
 from ascpipe.errors import ConnectionClosedError
+from ascpipe.workers.loading import exit_code
 
 _IDLE_S = 1e9  # it waits for the next request, or the supervisor's end, as long as it takes
 _PID = struct.Struct("<i")
@@ -108,11 +110,13 @@ def _be_worker(supervisor: int, wait: int, kinds: _Kinds, body: Dict[str, Any], 
         os.close(wait)
         fence_in(supervisor, body["oom_score_adj"], body["processor"])
         kinds[body["kind"]].main(["--channel", str(channel), "--index", str(body["index"]),
-                                  "--generation", str(body["generation"])], prog_name=body["kind"])
+                                  "--generation", str(body["generation"]), "--title", body["title"]],
+                                 prog_name=body["kind"])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # noqa: BLE001  (nothing of the template may run here, whatever happens)
+    except BaseException as error:  # noqa: BLE001  (nothing of the template may run here, whatever happens)
         traceback.print_exc()
+        code = exit_code(error)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -125,6 +129,7 @@ def _be_worker(supervisor: int, wait: int, kinds: _Kinds, body: Dict[str, Any], 
 @click.option("--oom-score-adj", required=True, help="How soon it goes when memory runs out.")
 def main(channel: int, parent: int, oom_score_adj: str) -> None:
     """Fork workers for a supervisor."""
+    set_process_title("worker template")
     fence_in(parent, oom_score_adj, -1)
     with socket.socket(fileno=channel) as supervisor:
         serve(supervisor)

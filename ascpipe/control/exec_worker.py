@@ -15,6 +15,8 @@ import sys
 
 _PR_SET_PDEATHSIG = 1
 
+BROKEN_KERNELS = 74  #: exit code of a worker that could not read the compiled kernels; sysexits calls it EX_IOERR
+
 
 def main() -> None:
     """Never returns."""

@@ -92,8 +92,8 @@ class WorkerEnded:
         signal_number: that ended it, or 0.
         cause: sentence for people.
         report: what it said of itself before it ended, or None.
-        broken_cache: it stumbled on compiled code.
-        retry: what it stumbled on has been removed.
+        broken_kernels: it could not read compiled kernels.
+        retry: these kernels have been removed.
     """
 
     worker: Worker
@@ -102,7 +102,7 @@ class WorkerEnded:
     signal_number: int
     cause: str
     report: Optional[AscpipeError] = None
-    broken_cache: bool = False
+    broken_kernels: bool = False
     retry: bool = False
 
 

@@ -155,7 +155,7 @@ class Daemon:
             self._note_pid(worker)
         for ended in self._supervisor.reap():
             self._log.warning("%s (pid %d) ended: %s", ended.worker.sentence, ended.pid, ended.cause)
-            if ended.broken_cache:
+            if ended.broken_kernels:
                 if ended.generation > self._cleared_after:  # else it read what was there before, or saw it go
                     self._log.warning("compiled kernels in %s are broken and will be made again", self._cache_dir)
                     kernel_cache.clear(self._cache_dir)

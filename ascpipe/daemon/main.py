@@ -12,6 +12,7 @@ import click
 
 from ascpipe.config import Settings, load_settings
 from ascpipe.control.launch import child_environment
+from ascpipe.control.process_title import set_process_title
 from ascpipe.daemon import kernel_cache, kernel_seal, run_directory, supervisor
 from ascpipe.daemon.binding import bound_processors
 from ascpipe.daemon.loop import Daemon
@@ -45,6 +46,7 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
     Raises:
         AscpipeError: why it did not start; nothing is left then.
     """
+    set_process_title("daemon " + name)
     os.umask(0o077)
     _allow_many_files()
     processors = bound_processors(settings)

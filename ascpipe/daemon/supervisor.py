@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from ascpipe.control import exec_worker, fdsocket
+from ascpipe.control.exec_worker import BROKEN_KERNELS
 from ascpipe.daemon.lifecycle import KEY, TABLE, Worker, WorkerEnded
 from ascpipe.daemon.template import LOADING, Adopted, Template
 from ascpipe.errors import AscpipeError, MessageError, MessageTimeoutError, WorkerError, received
@@ -17,14 +18,11 @@ from ascpipe.shm import syscalls
 
 #: how the two kinds are executed
 COMMANDS: Mapping[str, Sequence[str]] = {
-    KEY: (sys.executable, "-m", "ascpipe.workers.key_worker"),
-    TABLE: (sys.executable, "-m", "ascpipe.workers.table_worker"),
-}
+    kind: (sys.executable, "-m", "ascpipe.workers.loading", kind) for kind in (KEY, TABLE)}
 _OOM_SCORE_ADJ = {KEY: "500", TABLE: "100"}  # when memory runs out, a stateless worker goes first
 _READ_S = 0.2  # for the rest of a message whose first byte is there
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 _LOG_TAIL_BYTES = 1 << 16  # of a traceback through all imports
-_NUMBA_CACHE = os.path.join("numba", "core", "caching.py")
 _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning)\b.*")
 
 
@@ -38,6 +36,7 @@ class _Process:
     theirs: Optional[socket.socket]  # the worker's end of the channel, until it has it
     popen: "Union[subprocess.Popen[bytes], Adopted, None]" = None
     cannot_start: str = ""
+    loaded: bool = False  # it has all of its code, compiled kernels included
     attached: bool = False
     silent: bool = False  # its end of the channel is closed: nothing more will come, only its death
     report: Optional[AscpipeError] = None
@@ -49,7 +48,7 @@ class Supervisor:
     Args:
         run: where their logs lie.
         environment: what they see.
-        commands: by kind, of a worker that is executed; ``--channel --index --generation`` are appended.
+        commands: by kind, of a worker that is executed; ``--channel --index --generation --title`` are appended.
         processors: those that workers are bound to.
         template: forks the workers once it has loaded; killed by ``close``. None: workers are executed.
     """
@@ -101,7 +100,8 @@ class Supervisor:
         with theirs:
             process.popen = self._fork(worker, process.generation, theirs) or self._execute(
                 str(worker), [*self._commands[worker.kind], "--index", str(worker.index),
-                              "--generation", str(process.generation)], _OOM_SCORE_ADJ[worker.kind],
+                              "--generation", str(process.generation), "--title", self._title(worker)],
+                _OOM_SCORE_ADJ[worker.kind],
                 self._processors.get(worker, -1), theirs)
 
     def _fork(self, worker: Worker, generation: int, theirs: socket.socket) -> Optional[Adopted]:
@@ -110,10 +110,14 @@ class Supervisor:
         log = self._open_log(str(worker))
         try:
             return self._template.fork({"kind": worker.kind, "index": worker.index, "generation": generation,
+                                        "title": self._title(worker),
                                         "oom_score_adj": _OOM_SCORE_ADJ[worker.kind],
                                         "processor": self._processors.get(worker, -1)}, (theirs.fileno(), log))
         finally:
             os.close(log)
+
+    def _title(self, worker: Worker) -> str:
+        return "{} of {}".format(worker.sentence, self._run.name)
 
     def _execute(self, name: str, command: Sequence[str], oom_score_adj: str, processor: int,
                  theirs: socket.socket) -> "subprocess.Popen[bytes]":
@@ -183,13 +187,13 @@ class Supervisor:
             if code is None and not process.cannot_start:
                 continue
             self._read_one(process)
-            pid = self.pid(worker)
+            pid, code = self.pid(worker), code or 0
             process.channel.close()
             del self._processes[worker]
             ended.append(WorkerEnded(
-                worker, pid, process.generation, -code if code is not None and code < 0 else 0,
-                process.cannot_start or self._cause(worker, code or 0), process.report,
-                broken_cache=not process.attached and met_broken_cache(self._log_tail(worker))))
+                worker, pid, process.generation, max(0, -code),
+                process.cannot_start or self._cause(worker, code), process.report,
+                broken_kernels=not process.attached and met_broken_kernels(code, process.loaded)))
         return ended
 
     def end_all(self) -> None:
@@ -225,7 +229,9 @@ class Supervisor:
                 return
             for fd in fds:
                 os.close(fd)
-            if body.get("verb") == "attached":
+            if body.get("verb") == "loaded":
+                process.loaded = True
+            elif body.get("verb") == "attached":
                 process.attached = True
             elif body.get("verb") == "failed":
                 code, text = str(body.get("code")), str(body.get("text"))
@@ -254,9 +260,15 @@ class Supervisor:
             return ""
 
 
-def met_broken_cache(log: str) -> bool:
-    """Did the process that wrote this end while it read compiled code? By an exception or by a signal."""
-    return _NUMBA_CACHE in log
+def met_broken_kernels(code: int, loaded: bool = False) -> bool:
+    """Whether a process ended because it could not read compiled kernels.
+
+    Args:
+        code: its exit code, or the number of a signal below 0. A damaged kernel raises an exception in numba, which the
+            process states by its exit code, or brings the process down while it loads.
+        loaded: it had said that it has all of its code.
+    """
+    return code == BROKEN_KERNELS or code < 0 and code != -signal.SIGKILL and not loaded
 
 
 def _has_bytes(channel: socket.socket) -> bool:

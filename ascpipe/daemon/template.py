@@ -102,7 +102,7 @@ class Template:
         """A new worker, our child; None: the template has ended, or does not answer and was ended.
 
         Args:
-            body: kind, index, generation, oom_score_adj, processor.
+            body: kind, index, generation, title, oom_score_adj, processor.
             fds: the worker's channel and its log.
         """
         if self.state != READY:

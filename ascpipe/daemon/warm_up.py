@@ -1,14 +1,14 @@
 """Compiles what workers compile, before the first one needs it."""
 import subprocess
 import sys
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Tuple
 
 from ascpipe.control.launch import child_environment
 from ascpipe.daemon import kernel_cache, kernel_seal
-from ascpipe.daemon.supervisor import met_broken_cache
+from ascpipe.daemon.supervisor import met_broken_kernels
 from ascpipe.errors import WorkerError
 
-_WORKERS = "import ascpipe.workers.key_worker, ascpipe.workers.table_worker"
+_LOADING = (sys.executable, "-m", "ascpipe.workers.loading")
 _TIMEOUT_S = 600.0
 
 
@@ -41,25 +41,25 @@ def warm_up(cache_dir: str) -> Warm:
     folder = kernel_cache.prepare(cache_dir)
     damaged = len(kernel_seal.drop_damaged(folder))
     before = kernel_seal.count(folder)
-    said = _load(folder)
-    if said is not None and met_broken_cache(said):  # one that was damaged before it was sealed
+    code, reason = _load(folder)
+    if met_broken_kernels(code):  # one that was damaged before it was sealed
         damaged += before
         kernel_cache.clear(folder)
-        before, said = 0, _load(folder)
-    if said is not None:
-        raise WorkerError("the kernels in {} cannot be compiled: {}".format(
-            folder, (said.strip().splitlines() or ["no reason was given"])[-1]))
+        before, (code, reason) = 0, _load(folder)
+    if code:
+        raise WorkerError("the kernels in {} cannot be compiled: {}".format(folder, reason))
     kernel_seal.seal(folder)
     files = kernel_seal.count(folder)
     return Warm(folder, files, files - before, damaged)
 
 
-def _load(folder: str) -> Optional[str]:
-    """Have a process load the kernels; None, or what it wrote when it failed."""
+def _load(folder: str) -> Tuple[int, str]:
+    """Have a process load the kernels; its exit code, or the number of a signal below 0, and its last line."""
     environment = {**child_environment(), "NUMBA_CACHE_DIR": folder, "PYTHONFAULTHANDLER": "1"}
     try:
-        done = subprocess.run([sys.executable, "-c", _WORKERS], env=environment, cwd="/", stdin=subprocess.DEVNULL,
+        done = subprocess.run(_LOADING, env=environment, cwd="/", stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
-        return "it takes more than {:g} s".format(_TIMEOUT_S)
-    return None if done.returncode == 0 else done.stderr.decode("utf-8", "replace")
+        return 1, "it takes more than {:g} s".format(_TIMEOUT_S)
+    said = done.stderr.decode("utf-8", "replace").strip()
+    return done.returncode, (said.splitlines() or ["no reason was given"])[-1]

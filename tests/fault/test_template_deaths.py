@@ -9,8 +9,6 @@ from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
 from tests.support.daemons import DaemonProcess, is_alive
 from tests.support.waiting import wait_until
 
-TEMPLATE = "ascpipe.workers.template"
-
 
 @pytest.fixture
 def daemon(monkeypatch):
@@ -20,8 +18,14 @@ def daemon(monkeypatch):
     made.end()
 
 
-def command(pid):
-    return " ".join(psutil.Process(pid).cmdline())
+def title(pid):
+    """What ps shows."""
+    return " ".join(psutil.Process(pid).cmdline()).rstrip("\0 ")
+
+
+def was_executed(pid):
+    """A worker that is executed has the folder of kernels in its environment; the template is told it later."""
+    return "NUMBA_CACHE_DIR" in psutil.Process(pid).environ()
 
 
 def workers(daemon):
@@ -33,7 +37,7 @@ def workers(daemon):
 def template(daemon, pids):
     """Its process id: the child of the daemon that is no worker."""
     (pid,) = [child.pid for child in psutil.Process(daemon.pid).children() if child.pid not in pids.values()]
-    assert TEMPLATE in command(pid)
+    assert title(pid) == "ascpipe: worker template"
     return pid
 
 
@@ -54,13 +58,13 @@ def test_workers_are_forked_and_fenced_in_as_executed_ones_are_and_outlive_the_t
     loaded = template(daemon, pids)
     for place, pid in pids.items():
         process = psutil.Process(pid)
-        assert TEMPLATE in command(pid)  # it was not executed
+        assert not was_executed(pid)
         wait_until(lambda: oom_score_adj(pid) == {KEY: "500", TABLE: "100"}[place.kind])  # noqa: B023
         assert (process.ppid(), os.getpgid(pid), os.getsid(pid)) == (daemon.pid, pid, pid)
         assert process.rlimit(psutil.RLIMIT_CORE) == (0, 0)
         process.terminate()  # as a service manager does to the whole group
     first = replaced(daemon, Worker(KEY, 0), pids)
-    assert TEMPLATE in command(first)
+    assert not was_executed(first)
     # it has begun: one that has not dies with the template, which has other points
     wait_until(lambda: oom_score_adj(first) == "500")
     os.kill(loaded, signal.SIGKILL)
@@ -68,7 +72,8 @@ def test_workers_are_forked_and_fenced_in_as_executed_ones_are_and_outlive_the_t
     pids = workers(daemon)
     assert (pids[Worker(KEY, 0)], all(map(is_alive, pids.values()))) == (first, True)
     executed = replaced(daemon, Worker(TABLE, 0), pids)
-    wait_until(lambda: "table_worker" in command(executed))
+    wait_until(lambda: title(executed) == "ascpipe: table worker 0 of unit")
+    assert was_executed(executed)
     assert [worker["restarts"] for worker in daemon.workers()] == [1, 1]
 
 
@@ -76,7 +81,8 @@ def test_workers_begin_without_a_template_that_dies_while_it_loads(daemon):
     (loading,) = [child.pid for child in psutil.Process(daemon.pid).children()]
     os.kill(loading, signal.SIGKILL)
     for place, pid in workers(daemon).items():
-        wait_until(lambda: place.kind + "_worker" in command(pid))  # noqa: B023
+        wait_until(lambda: title(pid) == "ascpipe: {} of unit".format(place.sentence))  # noqa: B023
+        assert was_executed(pid)
     assert [worker["restarts"] for worker in daemon.workers()] == [0, 0]
 
 
@@ -85,7 +91,8 @@ def test_a_template_that_is_stopped_is_ended_and_the_worker_executed(daemon):
     stopped = template(daemon, pids)
     os.kill(stopped, signal.SIGSTOP)
     executed = replaced(daemon, Worker(KEY, 0), pids)
-    wait_until(lambda: "key_worker" in command(executed))
+    wait_until(lambda: title(executed) == "ascpipe: key worker 0 of unit")
+    assert was_executed(executed)
     assert not is_alive(stopped)
 
 
@@ -95,3 +102,10 @@ def test_a_killed_daemon_takes_the_template_and_forked_workers_with_it(daemon):
     os.kill(daemon.pid, signal.SIGKILL)
     daemon.wait()
     wait_until(lambda: not any(map(is_alive, everybody)))
+
+
+def test_ps_shows_for_each_process_what_it_is_and_of_which_daemon(daemon):
+    for place, pid in workers(daemon).items():
+        wait_until(lambda: title(pid) == "ascpipe: {} of unit".format(place.sentence))  # noqa: B023
+        assert psutil.Process(pid).environ()["XDG_RUNTIME_DIR"] == os.environ["XDG_RUNTIME_DIR"]
+    assert title(daemon.pid) == "ascpipe: daemon unit"

@@ -8,6 +8,7 @@ import socket
 import sys
 
 from ascpipe.control import fdsocket
+from ascpipe.control.exec_worker import BROKEN_KERNELS
 from ascpipe.errors import ConnectionClosedError
 
 
@@ -16,10 +17,10 @@ def main():
     if os.environ.get("ASCPIPE_STANDIN_BROKEN") == kind:
         raise ImportError("no module named 'something'")
     if kind == "key" and os.path.exists(os.path.join(os.environ["NUMBA_CACHE_DIR"], "half_a_file")):
-        sys.stderr.write("  File \"site-packages/numba/core/caching.py\", line 532, in _load_data\n")
-        raise EOFError("Ran out of input")
+        sys.exit(BROKEN_KERNELS)
     with socket.socket(fileno=int(arguments["--channel"])) as channel:
         try:
+            fdsocket.send(channel, {"verb": "loaded"})
             body, fds = fdsocket.receive(channel, 1e9)
             from ascpipe.shm import segment  # numpy only when it is needed: most stand-ins never attach
 

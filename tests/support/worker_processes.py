@@ -32,11 +32,11 @@ class WorkerProcess:
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "ascpipe.workers." + kind, "--channel", str(theirs.fileno()), "--index",
-                 str(number), "--generation", str(generation)], pass_fds=[theirs.fileno()])
+                 str(number), "--generation", str(generation), "--title", kind], pass_fds=[theirs.fileno()])
         fdsocket.send(self.channel, body, fds)
-        answer, _ = fdsocket.receive(self.channel, 60)
-        if answer != {"verb": "attached"}:
-            raise AssertionError(answer)
+        said = [fdsocket.receive(self.channel, 60)[0] for _ in range(2)]
+        if said != [{"verb": "loaded"}, {"verb": "attached"}]:
+            raise AssertionError(said)
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

@@ -1,0 +1,49 @@
+"""Loads the code of a worker and runs it; the exit code says whether compiled kernels could not be read.
+
+    python -m ascpipe.workers.loading KIND --channel FD --index I --generation G --title TEXT
+    python -m ascpipe.workers.loading
+
+Without arguments it loads every kind and ends: that fills the cache of compiled kernels.
+"""
+import importlib
+import sys
+import traceback
+from typing import Iterator, Optional
+
+from ascpipe.control.exec_worker import BROKEN_KERNELS
+
+_MODULES = {"key": "ascpipe.workers.key_worker", "table": "ascpipe.workers.table_worker"}
+_READER = "numba.core.caching"  # the module that reads and writes compiled kernels
+
+
+def main() -> None:
+    """Never returns."""
+    kind = sys.argv.pop(1) if len(sys.argv) > 1 else None
+    try:
+        loaded = [importlib.import_module(_MODULES[name]) for name in ([kind] if kind else sorted(_MODULES))]
+    except Exception as error:  # noqa: BLE001  (it is printed, and ends this process)
+        traceback.print_exc()
+        sys.exit(exit_code(error))
+    if kind is not None:
+        loaded[0].main()
+
+
+def exit_code(error: BaseException) -> int:
+    """Of a worker that ends by ``error``: BROKEN_KERNELS if numba raised it while it read compiled code, else 1."""
+    return BROKEN_KERNELS if any(_READER in _modules(link) for link in _chain(error)) else 1
+
+
+def _chain(error: Optional[BaseException]) -> Iterator[BaseException]:
+    """The exception, and those that it was raised for."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _modules(error: BaseException) -> Iterator[str]:
+    """Names of the modules whose functions the exception passed through."""
+    return (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+if __name__ == "__main__":
+    main()
