@@ -1,7 +1,7 @@
 """The demo computes what plain TensorFlow computes, and the same whatever the pipeline is made of.
 
-Real clicks, 300 steps, gated gradients, one TensorFlow thread.  The file may not be copied into this tree; it lies
-beside it, or where ``CRITEO_SAMPLE`` says.
+Clicks, 300 steps, gated gradients, one TensorFlow thread.  The clicks are generated, and real where their file is
+there: it may not be copied into this tree, and lies beside it, or where ``CRITEO_SAMPLE`` says.
 """
 import itertools
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.dlrm import criteo, options
+from examples.dlrm import criteo, generator, options
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = Path(os.environ.get("CRITEO_SAMPLE", str(ROOT.parent / "shared/data/criteo/criteo_kaggle_8k.tsv")))
@@ -23,21 +23,23 @@ SETTINGS = ["--steps", str(STEPS), "--batch-size", "64", "--dim", "4", "--bottom
 TOLERANCE = 1e-5
 START_OF_RATES = re.compile(r" examples_per_s=.*")
 
-pytestmark = [
-    pytest.mark.skipif(not SAMPLE.exists(), reason="needs {}, which may not be copied here".format(SAMPLE.name)),
-    pytest.mark.filterwarnings("ignore:Using or importing the ABCs:DeprecationWarning"),  # by TensorFlow
-]
+GENERATED_ROWS = 8000  # as many as the sample has
+GENERATED, REAL = "generated", "real"
+ON_CLICKS = [GENERATED, pytest.param(REAL, marks=pytest.mark.long)]
+
+pytestmark = pytest.mark.filterwarnings("ignore:Using or importing the ABCs:DeprecationWarning")  # by TensorFlow
 
 
 class Run:
     """One run of the demo in a process of its own, begun at once."""
 
-    def __init__(self, folder, optimizer, *arguments, **settings):
-        name = "-".join([optimizer, *arguments] + ["{}{}".format(*item) for item in sorted(settings.items())])
+    def __init__(self, folder, clicks, optimizer, *arguments, **settings):
+        name = "-".join([Path(clicks).stem, optimizer, *arguments]
+                        + ["{}{}".format(*item) for item in sorted(settings.items())])
         self._losses, self._result = folder / name, None
         environment = dict(os.environ, ASCPIPE_RING_BYTES=str(16 << 20))
         environment.update(("ASCPIPE_" + setting.upper(), str(value)) for setting, value in settings.items())
-        command = [sys.executable, "-m", "examples.dlrm.train", "--data", str(SAMPLE), "--optimizer", optimizer,
+        command = [sys.executable, "-m", "examples.dlrm.train", "--data", clicks, "--optimizer", optimizer,
                    "--losses", str(self._losses)]
         self._process = subprocess.Popen(command + SETTINGS + list(arguments), env=environment, cwd=str(ROOT),
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -64,13 +66,28 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("losses")
 
 
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("clicks") / "generated.tsv")
+    generator.write_file(path, GENERATED_ROWS, seed=1)
+    return path
+
+
 @pytest.fixture
-def start(folder):
+def clicks(request, generated):
+    """The file of the parameter's clicks."""
+    if request.param == REAL and not SAMPLE.exists():
+        pytest.skip("needs {}, which may not be copied here".format(SAMPLE.name))
+    return str(SAMPLE) if request.param == REAL else generated
+
+
+@pytest.fixture
+def start(folder, clicks):
     """Begins runs, and ends those that are left."""
     begun = []
 
     def begin(*arguments, **settings):
-        begun.append(Run(folder, *arguments, **settings))
+        begun.append(Run(folder, clicks, *arguments, **settings))
         return begun[-1]
 
     yield begin
@@ -84,12 +101,12 @@ def usual_runs():
 
 
 @pytest.fixture
-def usual(start, usual_runs):
+def usual(start, usual_runs, clicks):
     """The run with nothing but an optimizer, which takes place once."""
     def begin(optimizer):
-        if optimizer not in usual_runs:
-            usual_runs[optimizer] = start(optimizer)
-        return usual_runs[optimizer]
+        if (clicks, optimizer) not in usual_runs:
+            usual_runs[clicks, optimizer] = start(optimizer)
+        return usual_runs[clicks, optimizer]
 
     return begin
 
@@ -115,20 +132,21 @@ def settings(*arguments):
     return options.parse(SETTINGS + list(arguments))
 
 
-def plain_losses(initial_rows, *arguments):
+def plain_losses(clicks, initial_rows, *arguments):
     """The plain model's, in this process."""
     from examples.dlrm import loop
 
-    lines = criteo.count_lines(str(SAMPLE))
-    outcome = loop.run(settings("--plain", *arguments), str(SAMPLE), lines, initial_rows, report=lambda line: None)
+    lines = criteo.count_lines(clicks)
+    outcome = loop.run(settings("--plain", *arguments), clicks, lines, initial_rows, report=lambda line: None)
     return np.array(outcome.losses, np.float32)
 
 
 @pytest.mark.timeout_s(150)
+@pytest.mark.parametrize("clicks", ON_CLICKS, indirect=True)
 @pytest.mark.parametrize("optimizer", sorted(options.LEARNING_RATES))
-def test_losses_are_those_of_plain_tensorflow(usual, initial_rows, optimizer):
+def test_losses_are_those_of_plain_tensorflow(usual, clicks, initial_rows, optimizer):
     run = usual(optimizer)
-    plain = plain_losses(initial_rows, "--optimizer", optimizer)
+    plain = plain_losses(clicks, initial_rows, "--optimizer", optimizer)
     ours, _ = run.result()
     assert plain[:50].mean() > plain[-50:].mean()  # it learns, so there is something to get wrong
     np.testing.assert_allclose(ours, plain, rtol=TOLERANCE, atol=0)
@@ -136,13 +154,15 @@ def test_losses_are_those_of_plain_tensorflow(usual, initial_rows, optimizer):
 
 @pytest.mark.long
 @pytest.mark.timeout_s(150)
-def test_losses_are_those_of_plain_tensorflow_when_all_fields_share_a_table(start, initial_rows):
+@pytest.mark.parametrize("clicks", [GENERATED, REAL], indirect=True)
+def test_losses_are_those_of_plain_tensorflow_when_all_fields_share_a_table(start, clicks, initial_rows):
     run = start("adagrad", "--shared-table")
-    plain = plain_losses(initial_rows, "--optimizer", "adagrad", "--shared-table")
+    plain = plain_losses(clicks, initial_rows, "--optimizer", "adagrad", "--shared-table")
     np.testing.assert_allclose(run.result()[0], plain, rtol=TOLERANCE, atol=0)
 
 
 @pytest.mark.timeout_s(150)
+@pytest.mark.parametrize("clicks", ON_CLICKS, indirect=True)
 def test_losses_are_bit_identical_for_any_workers_ring_and_shape(usual, start):
     other = start("adagrad", "--static", workers=3, ring_frames=2)
     assert_same(usual("adagrad").result(), other.result())
@@ -150,6 +170,7 @@ def test_losses_are_bit_identical_for_any_workers_ring_and_shape(usual, start):
 
 @pytest.mark.long
 @pytest.mark.timeout_s(400)
+@pytest.mark.parametrize("clicks", [GENERATED, REAL], indirect=True)
 @pytest.mark.parametrize("optimizer", sorted(options.LEARNING_RATES))
 def test_losses_are_bit_identical_for_every_combination_of_workers_ring_and_shape(usual, start, optimizer):
     expected = usual(optimizer).result()

@@ -1,4 +1,4 @@
-"""A process saves and dies; another one, with a daemon of its own, goes on from there, bit by bit, on real clicks."""
+"""A process saves and dies; another one, with a daemon of its own, goes on from there, bit by bit."""
 import functools
 import json
 import os
@@ -19,19 +19,20 @@ CASES = [(tier, name) for tier in ("device", "host")
 
 
 @functools.lru_cache(maxsize=None)
-def undisturbed(tier, optimizer):
+def undisturbed(tier, optimizer, trace):
     """What a process says that nobody kills; it saves in its midst, too."""
     with tempfile.TemporaryDirectory() as folder:
-        (whole,) = running.run("resuming", json.dumps({"tier": tier, "optimizer": optimizer, "folder": folder}))
+        (whole,) = running.run("resuming", json.dumps(
+            {"tier": tier, "optimizer": optimizer, "trace": trace, "folder": folder}))
     assert whole["keys"] > 1000
     assert whole["distinct_losses"] > 150
     return whole
 
 
-def assert_goes_on(tier, optimizer, folder, saved=PREFIX, **how):
-    traces.read("criteo")  # skips where there is no data
-    whole = undisturbed(tier, optimizer)
-    again = {"tier": tier, "optimizer": optimizer, "folder": str(folder / "killed")}
+def assert_goes_on(tier, optimizer, folder, saved=PREFIX, trace=traces.GENERATED, **how):
+    traces.read(trace)  # skips where there is no data
+    whole = undisturbed(tier, optimizer, trace)
+    again = {"tier": tier, "optimizer": optimizer, "trace": trace, "folder": str(folder / "killed")}
     killed = running.begin("resuming", json.dumps({**again, "kill": True, **how}))
     killed.communicate(timeout=running.ENDS_WITHIN_S)
     assert killed.returncode == -signal.SIGKILL
@@ -71,6 +72,7 @@ def test_training_of_every_tier_goes_on_from_a_save_in_the_background(tier, tmp_
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("trace", [traces.GENERATED, "criteo"])
 @pytest.mark.parametrize("tier, optimizer", CASES)
-def test_training_of_every_optimizer_and_tier_goes_on_in_another_process(tier, optimizer, tmp_path):
-    assert_goes_on(tier, optimizer, tmp_path)
+def test_training_of_every_optimizer_and_tier_goes_on_in_another_process(tier, optimizer, trace, tmp_path):
+    assert_goes_on(tier, optimizer, tmp_path, trace=trace)

@@ -1,5 +1,9 @@
-"""Real id traces for tests; the files may not be copied into this tree, so tests without them skip with that reason."""
+"""Id traces for tests: generated ones, which need no file, and real ones.
+
+The files of the real ones may not be copied into this tree, so tests without them skip with that reason.
+"""
 import csv
+import io
 import os
 from pathlib import Path
 from typing import Callable, Dict
@@ -7,14 +11,29 @@ from typing import Callable, Dict
 import numpy as np
 import pytest
 
+from examples.dlrm import generator
 from tests.support import tree
 
 FOLDER = Path(os.environ.get("ASCPIPE_TEST_DATA", str(tree.ROOT.parent / "shared/data")))
 
 
+GENERATED = "generated"
+_GENERATED_ROWS = 8000  # as many as the Criteo sample has
+
+
+def _generated() -> np.ndarray:
+    written = io.BytesIO()
+    generator.Rows(seed=1).write(written, _GENERATED_ROWS)
+    return _fields_of(written.getvalue().decode())
+
+
 def _criteo() -> np.ndarray:
-    lines = _file("criteo/criteo_kaggle_8k.tsv").read_text().splitlines()
-    rows = [line.split("\t")[14:] for line in lines]
+    return _fields_of(_file("criteo/criteo_kaggle_8k.tsv").read_text())
+
+
+def _fields_of(text: str) -> np.ndarray:
+    """int64[rows, 26]: the categorical columns of rows in the Criteo format; -1 for an empty one."""
+    rows = [line.split("\t")[14:] for line in text.splitlines()]
     return np.array([[int(value or "-1", 16) for value in row] for row in rows], np.int64)
 
 
@@ -32,12 +51,12 @@ def _talkingdata() -> np.ndarray:
 
 
 _READERS: Dict[str, Callable[[], np.ndarray]] = {
-    "criteo": _criteo, "movielens": _movielens, "talkingdata": _talkingdata}
+    GENERATED: _generated, "criteo": _criteo, "movielens": _movielens, "talkingdata": _talkingdata}
 _READ: Dict[str, np.ndarray] = {}
 
 
 def read(name: str) -> np.ndarray:
-    """int64[rows, fields] of keys, distinct across fields: MovieLens-1M shuffled, TalkingData by time, Criteo in order.
+    """int64[rows, fields] of keys, distinct across fields: MovieLens-1M shuffled, TalkingData by time, others in order.
 
     Skips the test where the file is missing.
     """

@@ -1,4 +1,4 @@
-"""Training on a real trace that saves in its midst; another process goes on from there.
+"""Training on a trace that saves in its midst; another process goes on from there.
 
     python -m tests.support.programs.resuming CASE_AS_JSON
 
@@ -31,9 +31,9 @@ SAVED_BEFORE, DIES_AT = 60, 110
 RATES = {"adagrad": 0.2, "ftrl": 0.2, "gradient_descent": 0.2, "lazy_adam": 0.05}
 
 
-def batches() -> List[Dict[str, np.ndarray]]:
+def batches(trace: str) -> List[Dict[str, np.ndarray]]:
     """Batches of the trace, again from its beginning where it ends, each a second after the one before."""
-    keys = traces.read("criteo")
+    keys = traces.read(trace)
     keys = np.concatenate([keys] * (-(-BATCH_ROWS * STEPS // len(keys))))[:BATCH_ROWS * STEPS]
     label = (keys.sum(axis=1) % 3 == 0).astype(np.float32)
     return [{"ids": keys[i:i + BATCH_ROWS], "label": label[i:i + BATCH_ROWS], "time": np.int64(1000 + i // BATCH_ROWS)}
@@ -89,7 +89,7 @@ def save(saver: Saver, run: tf.compat.v1.Session, case: Dict[str, Any], number: 
 
 def train(case: Dict[str, Any]) -> None:
     """Train from the beginning, or from a checkpoint; save, and be killed or go on."""
-    data = batches()
+    data = batches(case["trace"])
     prefix = case.get("restore")
     skip = trained_batches(prefix)["training"] if prefix else 0
     with programs.ascpipe(use_dynamic_expansion=case["tier"] == "expansion"):

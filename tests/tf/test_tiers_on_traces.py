@@ -1,6 +1,6 @@
 """Where rows live is invisible: any device size gives the losses and rows of a table on the device alone, bit by bit.
 
-Real clicks and ratings, one TensorFlow thread, gated gradients.
+Generated clicks, real clicks and ratings, one TensorFlow thread, gated gradients.
 """
 import functools
 
@@ -15,14 +15,14 @@ from tests.tf import programs
 
 DIM = 4
 STEPS = 40
-BATCH_ROWS = {"criteo": 64, "movielens": 512, "talkingdata": 256}
+BATCH_ROWS = {traces.GENERATED: 64, "criteo": 64, "movielens": 512, "talkingdata": 256}
 SHARES = (0.0, 0.1, 0.3, 1.0)  #: of the keys that the device holds; at least those of one batch
 OPTIMIZERS = {name: functools.partial(programs.optimizer, name, rate) for name, rate in {
     "adagrad": 0.2, "ftrl": 0.2, "gradient_descent": 0.2, "lazy_adam": 0.05}.items()}
 
 
 class Trace:
-    """The first batches of a real trace, with labels that its keys explain in part."""
+    """The first batches of a trace, with labels that its keys explain in part."""
 
     def __init__(self, name):
         size = BATCH_ROWS[name]
@@ -88,6 +88,7 @@ def assert_same(expected, found):
 
 @pytest.mark.timeout_s(150)
 @pytest.mark.parametrize("name, optimizer", [
+    (traces.GENERATED, "lazy_adam"), (traces.GENERATED, "ftrl"),
     ("criteo", "lazy_adam"), ("movielens", "adagrad"), ("talkingdata", "ftrl"), ("talkingdata", "gradient_descent")])
 def test_a_device_of_one_batch_trains_what_a_device_of_all_keys_trains(name, optimizer):
     assert_every_tier_trains_the_same(name, optimizer, shares=(0.0,))

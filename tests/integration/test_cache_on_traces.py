@@ -1,4 +1,4 @@
-"""The device cache on real ids: it misses little more than Belady's optimum, and exactly what the policy says."""
+"""The device cache misses little more than Belady's optimum, and exactly what the policy says, on any ids."""
 import numpy as np
 import pytest
 
@@ -7,6 +7,8 @@ from tests.support import traces, window_policy
 
 # trace, rows of a batch, passes, part of the distinct keys on the device, window, most times Belady's misses
 SHORT = [
+    (traces.GENERATED, 256, 1, 0.1, 16, 1.01),
+    (traces.GENERATED, 256, 1, 0.3, 16, 1.01),
     ("talkingdata", 2048, 1, 0.1, 16, 1.05),
     ("talkingdata", 2048, 1, 0.3, 16, 1.05),
     ("talkingdata", 512, 1, 0.1, 16, 1.13),
