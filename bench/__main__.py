@@ -105,7 +105,7 @@ def _compared(before: List[Dict[str, Any]], after: List[Dict[str, Any]], limit: 
     if not found:
         print("bench: no variant is in both", file=sys.stderr)
         return USAGE
-    return FAILED if any(change.worst > limit for change in found) else 0
+    return FAILED if any(change.slowdown > limit for change in found) else 0
 
 
 if __name__ == "__main__":

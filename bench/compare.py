@@ -3,6 +3,7 @@
 For each variant in both: how many times as long ours takes after as before, per unit of work, and the same as
 a share of each peer, which takes the speed of the machine out.
 """
+import statistics
 from typing import Any, Dict, List, NamedTuple, Sequence
 
 from bench import records
@@ -21,9 +22,9 @@ class Change(NamedTuple):
     against: Dict[str, float]
 
     @property
-    def worst(self) -> float:
-        """What the limit applies to: the smallest slow-down that any peer of both runs vouches for."""
-        return min(self.against.values()) if self.against else self.ours
+    def slowdown(self) -> float:
+        """What the limit applies to: the median of ``against``; without a peer in both runs, ``ours``."""
+        return statistics.median(self.against.values()) if self.against else self.ours
 
 
 def changes(before: Sequence[Dict[str, Any]], after: Sequence[Dict[str, Any]]) -> List[Change]:
@@ -45,4 +46,4 @@ def text_of(change: Change, limit: float) -> str:
     """A change in one line, with SLOWER at its end if it is past the limit."""
     shares = "".join("; as a share of {} {:.2f} x".format(*pair) for pair in sorted(change.against.items()))
     return "{:<32} {:6.2f} x before{}{}".format(
-        change.name, change.ours, shares, "  SLOWER" if change.worst > limit else "")
+        change.name, change.ours, shares, "  SLOWER" if change.slowdown > limit else "")

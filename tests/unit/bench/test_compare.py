@@ -32,7 +32,13 @@ def test_the_ratio_is_per_unit_of_work():
 
 def test_a_machine_that_is_slower_as_a_whole_is_no_change_against_a_peer():
     change, = compare.changes(run(1.0, ratios={"tf": 4.0}), run(2.0, ratios={"tf": 4.0}))
-    assert (change.ours, change.against, change.worst) == (2.0, {"tf": 1.0}, 1.0)
+    assert (change.ours, change.against, change.slowdown) == (2.0, {"tf": 1.0}, 1.0)
+
+
+def test_one_peer_that_was_slow_itself_hides_no_slowdown():
+    before, after = {"tf": 4.0, "numpy": 4.0, "cpp": 4.0}, {"tf": 2.0, "numpy": 2.0, "cpp": 4.4}
+    change, = compare.changes(run(1.0, ratios=before), run(2.0, ratios=after))
+    assert min(change.against.values()) < 1 < change.slowdown == 2.0
 
 
 def test_small_sizes_are_not_compared_with_full_ones():
