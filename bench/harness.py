@@ -47,13 +47,10 @@ class Compared(NamedTuple):
     Attributes:
         timing: its own.
         ratio: how many times as long it takes as ours: the median of the ratios within rounds.
-        least_ratio, most_ratio: of single rounds.
     """
 
     timing: Timing
     ratio: float
-    least_ratio: float
-    most_ratio: float
 
 
 class Case(NamedTuple):
@@ -157,7 +154,7 @@ def repeated(step: Callable[[], object], times: int) -> Callable[[], object]:
 def compare(ours: Sequence[float], other: Sequence[float]) -> Compared:
     """Another contender against ours, round by round."""
     ratios = [theirs / mine for mine, theirs in zip(ours, other)]
-    return Compared(summary(other), median(ratios), min(ratios), max(ratios))
+    return Compared(summary(other), median(ratios))
 
 
 def run_variant(case: Case, variant: str, *, repeats: int = LEAST_REPEATS, warm: bool = True) -> Result:

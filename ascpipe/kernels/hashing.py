@@ -70,14 +70,3 @@ def home_cells(keys, bits, spread, out_cells):
     for j in range(keys.shape[0]):
         i = np.uint64(j)
         out_cells[i] = np.int32(hash_key(keys[i], spread) >> shift)
-
-
-@inner("int64(int64, int64)")
-def owner_rank(key: int, ranks: int) -> int:
-    """Rank that stores ``key``: ``|key| % ranks``, for any int64 key; ``ranks`` is at least 1."""
-    one = np.int64(1)
-    if key < 0:
-        magnitude = np.uint64(-(key + one)) + np.uint64(1)  # |key|; -key has no int64 for the smallest key
-    else:
-        magnitude = np.uint64(key)
-    return np.int64(magnitude % np.uint64(ranks))

@@ -39,7 +39,6 @@ SEALS = 1 | 2 | 4  #: F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW
 
 _RENAME_EXCHANGE = 2
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 MADV_DONTFORK = 10
 
@@ -144,12 +143,6 @@ def pidfd_open(pid: int) -> int:
         _raise("pidfd_open")
     os.set_inheritable(fd, False)
     return fd
-
-
-def set_parent_death_signal(signal_number: int) -> None:
-    """Get ``signal_number`` when the *thread* that started us ends; check getppid() afterwards."""
-    if _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal_number), 0, 0, 0) != 0:
-        _raise("prctl(PR_SET_PDEATHSIG)")
 
 
 def adopt_orphans() -> None:

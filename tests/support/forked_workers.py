@@ -2,6 +2,7 @@
 
 Their stages are the real ones, and so are their bells.  Kernels are compiled before the fork.
 """
+import ctypes
 import gc
 import os
 import signal
@@ -31,6 +32,7 @@ KEY, TABLE = "key", "table"
 _BELLS = {KEY: structs.BELL_KEY_WORKERS, TABLE: structs.BELL_TABLE_WORKERS}
 _IDLE_S = 1e9
 _MADV_DOFORK = 11
+_PR_SET_PDEATHSIG = 1
 FIRST_GENERATION = 100  #: so that no generation is also a state of a frame
 
 
@@ -113,7 +115,7 @@ def _live(sim: "ForkedSim", worker: ForkedWorker, parent: int, restart: bool) ->
     """The whole life of the child."""
     code = 1
     try:
-        syscalls.set_parent_death_signal(signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
         if os.getppid() == parent:
             _work(sim, worker, restart)
             code = 0

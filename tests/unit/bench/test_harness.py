@@ -70,8 +70,7 @@ def test_no_times_cannot_be_summarised():
 
 
 def test_ratios_are_taken_within_rounds_so_that_a_slow_round_of_both_cancels_out():
-    compared = harness.compare(ours=[1, 10, 2], other=[2, 20, 6])
-    assert (compared.least_ratio, compared.ratio, compared.most_ratio) == (2, 2, 3)
+    assert harness.compare(ours=[1, 10, 2], other=[2, 20, 6]).ratio == 2
 
 
 def test_a_contender_with_a_clock_of_its_own_is_timed_by_that():

@@ -76,15 +76,6 @@ def test_two_keys_meet_as_seldom_as_two_random_numbers_do_whatever_the_keys(one,
 
 
 @settings(deadline=None)
-@given(INT64, st.integers(1, 10**6))
-@example(-(2**63), 7)
-@example(-(2**63), 2**62)
-@example(-1, 1)
-def test_owner_is_the_absolute_value_modulo_the_ranks(key, ranks):
-    assert int(hashing.owner_rank(np.int64(key), np.int64(ranks))) == reference.owner_rank(key, ranks)
-
-
-@settings(deadline=None)
 @given(UINT64, UINT64)
 def test_product_wraps_at_64_bits(a, b):
     assert int(bits.multiply_wrapping(np.uint64(a), np.uint64(b))) == reference_bits.multiply_wrapping(a, b)
