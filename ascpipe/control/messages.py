@@ -4,10 +4,11 @@ request ``{"v": 1, "id": int, "verb": str, "body": map}``; reply ``{"v": 1, "id"
 ``{"v": 1, "id": int, "ok": false, "error": {"code": "E210", "text": str}}``.  Sizes and depth are codec's matter.
 """
 import re
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Callable, Dict, List, Mapping, Set, Tuple, Type, Union
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Dict, List, Mapping, Set, Tuple, Union
 
 from ascpipe.control import codec
+from ascpipe.control.fields import RULE, Rule, exact_bytes, fields, integer, items, of_type, printable, record, text
 from ascpipe.errors import AscpipeError, MessageError, received
 from ascpipe.layout.words import CHANNELS, TRAIN
 
@@ -16,8 +17,9 @@ TOKEN_BYTES = 16
 MAX_STREAMS = 32
 MAX_TABLES = 200
 
-_INT64 = 2**63 - 1
-_Rule = Callable[[Any, str], Any]
+_INT31, _INT64 = 2**31 - 1, 2**63 - 1
+_ENVELOPE = {"v": integer(VERSION, VERSION), "id": integer(0, _INT64)}
+_TABLE_NUMBER = integer(0, MAX_TABLES - 1)
 
 
 @dataclass(frozen=True)
@@ -46,19 +48,19 @@ class Register:
         token: random bytes.
     """
 
-    pid: int
-    layout: int
-    version: str
-    token: bytes
+    pid: int = field(metadata={RULE: integer(1, _INT31)})
+    layout: int = field(metadata={RULE: integer(0, _INT64)})
+    version: str = field(metadata={RULE: printable(64)})
+    token: bytes = field(metadata={RULE: exact_bytes(TOKEN_BYTES)})
 
 
 @dataclass(frozen=True)
 class Stream:
     """A ring that is wanted: its number, channel (0 train, 1 evaluation), and table numbers in ring order."""
 
-    stream: int
-    channel: int
-    tables: Tuple[int, ...]
+    stream: int = field(metadata={RULE: integer(0, _INT31)})
+    channel: int = field(metadata={RULE: integer(0, CHANNELS - 1)})
+    tables: Tuple[int, ...] = field(metadata={RULE: items(_TABLE_NUMBER, MAX_TABLES)})
 
 
 @dataclass(frozen=True)
@@ -75,37 +77,48 @@ class Table:
         eviction_threshold: age at which an eviction drops a key; -1 never.
     """
 
-    table: int
-    name: str
-    dim: int
-    device_rows: int
-    home_rows: int = 0
-    row_floats: int = 0
-    access_threshold: int = -1
-    faae_coefficient: int = 1
-    eviction_threshold: int = -1
+    table: int = field(metadata={RULE: _TABLE_NUMBER})
+    name: str = field(metadata={RULE: printable(255)})
+    dim: int = field(metadata={RULE: integer(1, 1 << 20)})
+    device_rows: int = field(metadata={RULE: integer(0, _INT31)})
+    home_rows: int = field(default=0, metadata={RULE: integer(0, _INT31 - 2)})
+    row_floats: int = field(default=0, metadata={RULE: integer(0, 1 << 24)})
+    access_threshold: int = field(default=-1, metadata={RULE: integer(-1, _INT31)})
+    faae_coefficient: int = field(default=1, metadata={RULE: integer(1, _INT31)})
+    eviction_threshold: int = field(default=-1, metadata={RULE: integer(-1, _INT31)})
+
+
+def _check_stream(stream: Stream, where: str) -> None:
+    if len(set(stream.tables)) < len(stream.tables):
+        raise MessageError("{} {} has a table twice".format(where, stream.stream))
+
+
+def _check_rows(table: Table) -> None:
+    if max(table.device_rows, table.home_rows) == 0 or (table.home_rows > 0 and table.row_floats < table.dim):
+        raise MessageError("table {} has {} rows on the device and {} home rows of {} floats (dim {})".format(
+            table.table, table.device_rows, table.home_rows, table.row_floats, table.dim))
 
 
 @dataclass(frozen=True)
 class Start:
     """Make the segments of these streams and tables, and set the workers to work."""
 
-    streams: Tuple[Stream, ...]
-    tables: Tuple[Table, ...]
+    streams: Tuple[Stream, ...] = field(metadata={RULE: items(record(Stream), MAX_STREAMS)})
+    tables: Tuple[Table, ...] = field(metadata={RULE: items(record(Table), MAX_TABLES)})
 
 
 @dataclass(frozen=True)
 class AddStream:
     """Make one more ring while the session goes on."""
 
-    stream: Stream
+    stream: Stream = field(metadata={RULE: record(Stream, _check_stream)})
 
 
 @dataclass(frozen=True)
 class AddTable:
-    """Make the segment of one more table while the session goes on, or another one of a table that nobody trained."""
+    """Make the segment of one more table while the session goes on, or another one of a table that was never trained."""
 
-    table: Table
+    table: Table = field(metadata={RULE: record(Table)})
 
 
 Body = Union[Status, Stop, Bye, Register, Start, AddStream, AddTable]
@@ -166,7 +179,7 @@ def with_table(start: Start, table: Table) -> Start:
         MessageError: its number is not the next one, or that of a table that is trained or has other rows.
     """
     where = "table {}".format(table.table)
-    _check_table(table)
+    _check_rows(table)
     if table.table > len(start.tables):
         raise MessageError("{} comes after {} tables: they are numbered without gaps".format(where, len(start.tables)))
     if table.table == len(start.tables):
@@ -207,11 +220,10 @@ def parse_request(data: bytes) -> Request:
     Raises:
         MessageError: anything that is not exactly a request; names the field.
     """
-    fields = _fields(codec.unpack(data), "request", {
-        "v": _int(VERSION, VERSION), "id": _int(0, _INT64), "verb": _text(32), "body": _is(dict)})
-    if fields["verb"] not in _BODIES:
-        raise MessageError("verb {!r} is none of {}".format(fields["verb"], ", ".join(sorted(_BODIES))))
-    return Request(fields["id"], fields["verb"], _BODIES[fields["verb"]](fields["body"], "body"))
+    found = fields(codec.unpack(data), "request", {**_ENVELOPE, "verb": text(32), "body": of_type(dict)})
+    if found["verb"] not in _BODIES:
+        raise MessageError("verb {!r} is none of {}".format(found["verb"], ", ".join(sorted(_BODIES))))
+    return Request(found["id"], found["verb"], _BODIES[found["verb"]](found["body"], "body"))
 
 
 def parse_reply(data: bytes) -> Reply:
@@ -221,13 +233,13 @@ def parse_reply(data: bytes) -> Reply:
         MessageError
     """
     body = codec.unpack(data)
-    rules = {"v": _int(VERSION, VERSION), "id": _int(0, _INT64), "ok": _is(bool)}
+    rules = {**_ENVELOPE, "ok": of_type(bool)}
     if body.get("ok") is True:
-        fields = _fields(body, "reply", {**rules, "body": _is(dict)})
-        return Reply(fields["id"], fields["body"], None)
-    fields = _fields(body, "reply", {**rules, "error": _is(dict)})
-    error = _fields(fields["error"], "error", {"code": _text(8), "text": _text(codec.MAX_STRING_BYTES)})
-    return Reply(fields["id"], {}, received(error["code"], error["text"]))
+        found = fields(body, "reply", {**rules, "body": of_type(dict)})
+        return Reply(found["id"], found["body"], None)
+    found = fields(body, "reply", {**rules, "error": of_type(dict)})
+    error = fields(found["error"], "error", {"code": text(8), "text": text(codec.MAX_STRING_BYTES)})
+    return Reply(found["id"], {}, received(error["code"], error["text"]))
 
 
 def _plain(value: Any) -> Any:
@@ -239,89 +251,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _fields(value: Any, where: str, rules: Mapping[str, _Rule]) -> Dict[str, Any]:
-    """Exactly the fields of ``rules``, each checked."""
-    if type(value) is not dict:
-        raise MessageError("{} is a {}, expected a map".format(where, type(value).__name__))
-    if set(value) != set(rules):
-        raise MessageError("{} has the fields {}, expected {}".format(
-            where, ", ".join(sorted(value)) or "none", ", ".join(sorted(rules)) or "none"))
-    return {name: rule(value[name], "{}.{}".format(where, name)) for name, rule in rules.items()}
-
-
-def _is(kind: type) -> _Rule:
-    def check(value: Any, where: str) -> Any:
-        if type(value) is not kind:  # exact: a bool is no int
-            raise MessageError("{} is a {}, expected {}".format(where, type(value).__name__, kind.__name__))
-        return value
-
-    return check
-
-
-def _int(low: int, high: int) -> _Rule:
-    def check(value: Any, where: str) -> int:
-        number = _is(int)(value, where)
-        if not low <= number <= high:
-            raise MessageError("{} is {}, allowed are {} to {}".format(where, number, low, high))
-        return int(number)
-
-    return check
-
-
-def _text(longest: int) -> _Rule:
-    def check(value: Any, where: str) -> str:
-        text = str(_is(str)(value, where))
-        if not 0 < len(text) <= longest:
-            raise MessageError("{} has {} characters, allowed are 1 to {}".format(where, len(text), longest))
-        return text
-
-    return check
-
-
-def _printable(longest: int) -> _Rule:
-    def check(value: Any, where: str) -> str:
-        text = str(_text(longest)(value, where))
-        if not text.isprintable():
-            raise MessageError("{} is {!r}: control characters are not allowed".format(where, text))
-        return text
-
-    return check
-
-
-def _bytes(size: int) -> _Rule:
-    def check(value: Any, where: str) -> bytes:
-        data = bytes(_is(bytes)(value, where))
-        if len(data) != size:
-            raise MessageError("{} has {} bytes, expected {}".format(where, len(data), size))
-        return data
-
-    return check
-
-
-def _tuple(rule: _Rule, longest: int) -> _Rule:
-    def check(value: Any, where: str) -> Tuple[Any, ...]:
-        items = _is(list)(value, where)
-        if not 0 < len(items) <= longest:
-            raise MessageError("{} has {} items, allowed are 1 to {}".format(where, len(items), longest))
-        return tuple(rule(item, "{}[{}]".format(where, i)) for i, item in enumerate(items))
-
-    return check
-
-
-def _record(kind: Type[Any], rules: Mapping[str, _Rule]) -> _Rule:
-    def check(value: Any, where: str) -> Any:
-        return kind(**_fields(value, where, rules))
-
-    return check
-
-
-def _start(value: Any, where: str) -> Start:
-    start: Start = _record(Start, {"streams": _tuple(_STREAM, MAX_STREAMS), "tables": _tuple(_TABLE, MAX_TABLES)})(
-        value, where)
+def _check_start(start: Start, where: str) -> None:
     if [table.table for table in start.tables] != list(range(len(start.tables))):
         raise MessageError("{}.tables are not numbered 0, 1, 2, ...".format(where))
     for table in start.tables:
-        _check_table(table)
+        _check_rows(table)
     seen_streams: List[int] = []
     seen_tables: List[Tuple[int, int]] = []
     for stream in start.streams:
@@ -335,35 +269,8 @@ def _start(value: Any, where: str) -> Start:
             if (stream.channel, number) in seen_tables:
                 raise MessageError("table {} is in two streams of channel {}".format(number, stream.channel))
             seen_tables.append((stream.channel, number))
-    return start
 
 
-def _check_table(table: Table) -> None:
-    if max(table.device_rows, table.home_rows) == 0 or (table.home_rows > 0 and table.row_floats < table.dim):
-        raise MessageError("table {} has {} rows on the device and {} home rows of {} floats (dim {})".format(
-            table.table, table.device_rows, table.home_rows, table.row_floats, table.dim))
-
-
-def _stream(value: Any, where: str) -> Stream:
-    stream: Stream = _STREAM(value, where)
-    if len(set(stream.tables)) < len(stream.tables):
-        raise MessageError("{} {} has a table twice".format(where, stream.stream))
-    return stream
-
-
-_STREAM = _record(Stream, {
-    "stream": _int(0, 2**31 - 1), "channel": _int(0, CHANNELS - 1),
-    "tables": _tuple(_int(0, MAX_TABLES - 1), MAX_TABLES)})
-_TABLE = _record(Table, {
-    "table": _int(0, MAX_TABLES - 1), "name": _printable(255), "dim": _int(1, 1 << 20),
-    "device_rows": _int(0, 2**31 - 1), "home_rows": _int(0, 2**31 - 3), "row_floats": _int(0, 1 << 24),
-    "access_threshold": _int(-1, 2**31 - 1), "faae_coefficient": _int(1, 2**31 - 1),
-    "eviction_threshold": _int(-1, 2**31 - 1)})
-_BODIES: Dict[str, _Rule] = {
-    "status": _record(Status, {}), "stop": _record(Stop, {}), "bye": _record(Bye, {}),
-    "register": _record(Register, {
-        "pid": _int(1, 2**31 - 1), "layout": _int(0, _INT64), "version": _printable(64),
-        "token": _bytes(TOKEN_BYTES)}),
-    "start": _start, "add_stream": _record(AddStream, {"stream": _stream}),
-    "add_table": _record(AddTable, {"table": _TABLE}),
-}
+_BODIES: Dict[str, Rule] = {
+    "status": record(Status), "stop": record(Stop), "bye": record(Bye), "register": record(Register),
+    "start": record(Start, _check_start), "add_stream": record(AddStream), "add_table": record(AddTable)}
