@@ -4,12 +4,12 @@ from typing import Any, List
 
 import numpy as np
 
+from bench.workloads import checksum
+
 
 def serve_zmq(address: str, batches: int) -> None:
     """Take batches from a ZeroMQ socket until an empty one comes."""
     import zmq
-
-    from bench.cases.handoff import checksum
 
     with zmq.Context() as context:
         with context.socket(zmq.PULL) as pull, context.socket(zmq.PUSH) as answers:
@@ -27,8 +27,6 @@ def serve_zmq(address: str, batches: int) -> None:
 
 def serve_queue(queue: Any, answers: Any, batches: int) -> None:
     """Take batches from a queue of multiprocessing until None comes."""
-    from bench.cases.handoff import checksum
-
     while True:
         for _ in range(batches):
             ids = queue.get()

@@ -15,6 +15,7 @@ from ascpipe.layout.words import RETIRED, SUBMITTED
 from ascpipe.shm import segment
 from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import RingView
+from bench.workloads import checksum
 
 FRAMES = 8
 SPIN_US = 200  #: as the workers' default
@@ -98,8 +99,6 @@ def consume(descriptors: List[int]) -> None:
     Args:
         descriptors: what ``Producer.descriptors`` gave.
     """
-    from bench.cases.handoff import checksum
-
     memory = segment.map(descriptors[0], descriptors[1])
     ring, longs = RingView(memory), memory.view(np.int64)
     session = segment.map(descriptors[2], descriptors[3])

@@ -16,6 +16,7 @@ HASH_SEED = 1
 BATCH_ROWS = 8192
 FEATURES = 26
 BATCH_IDS = BATCH_ROWS * FEATURES
+_PAGE_IDS = 512  # int64 of a page of memory
 
 
 def is_small() -> bool:
@@ -81,3 +82,8 @@ def batches(distribution: str, *, keys: int, count: int, ids: int, seed: int = 1
     """Some batches of scrambled keys: int64[count, ids]."""
     stream = Zipf(keys, DISTRIBUTIONS[distribution], seed)
     return stream.keys(count * ids).reshape(count, ids)
+
+
+def checksum(ids: np.ndarray) -> int:
+    """What a process computes of a batch that is handed to it: one id per page."""
+    return int(np.bitwise_xor.reduce(ids[::_PAGE_IDS]))

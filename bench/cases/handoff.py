@@ -19,7 +19,6 @@ from bench.harness import Case, Contenders
 
 BATCHES = 32
 SIZES = {"batch-1.7MB": workloads.BATCH_IDS, "batch-16KB": 2048}  #: ids of a batch
-_PAGE_IDS = 512
 
 _ZMQ, _QUEUE = "ZeroMQ PUSH/PULL, ipc, copy=False", "multiprocessing.Queue"
 
@@ -35,13 +34,8 @@ def prepare(variant: str) -> Iterator[Contenders]:
         })
 
 
-def checksum(ids: np.ndarray) -> int:
-    """What the other side computes of a batch: one id per page."""
-    return int(np.bitwise_xor.reduce(ids[::_PAGE_IDS]))
-
-
 def _expect(answer: int, ids: np.ndarray) -> None:
-    wanted = checksum(ids[(BATCHES - 1) % len(ids)])
+    wanted = workloads.checksum(ids[(BATCHES - 1) % len(ids)])
     if answer != wanted:
         raise RuntimeError("the other process saw {}, not {}".format(answer, wanted))
 

@@ -69,6 +69,19 @@ def test_nothing_of_the_product_imports_tests_benches_or_examples():
                 if imported.split(".")[0] in ("tests", "bench", "examples")]
 
 
+def test_no_two_files_of_the_bench_need_each_other():
+    files = {tree.module_name(path): path for path in tree.python_files("bench")}
+    needs = {module: {name for name in files if any(imported == name or imported.startswith(name + ".")
+                                                    for imported in tree.imports(path))} - {module, "bench"}
+             for module, path in files.items()}
+    while True:  # take away what needs nothing that is left
+        done = {module for module in needs if not needs[module]}
+        if not done:
+            break
+        needs = {module: needed - done for module, needed in needs.items() if module not in done}
+    assert not needs
+
+
 def test_mapped_packages_are_imported_by_their_full_names():
     assert not [where for _, imported, where in product_imports() if imported.split(".")[0] in ("workers", "tfops")]
 
