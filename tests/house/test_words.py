@@ -70,18 +70,6 @@ def test_no_issue_numbers_and_no_hosts_of_packages():
     assert not matches(r"https?://[\w.]*(pypi|pythonhosted|mirror)", *TEXT)
 
 
-def test_conditions_are_waited_for_and_durations_are_not():
-    spare = ("waiting.py", "leaks.py", "ascend_demo_loop.py")  # the demo sleeps, as users' programs do
-    wrong = ["{}:{}".format(tree.name(path), node.lineno)
-             for path in tree.python_files("tests") if path.name not in spare
-             for node in ast.walk(tree.parse(path)) if isinstance(node, ast.Call) and is_sleep(node.func)]
-    assert not wrong, "time.sleep in\n" + "\n".join(wrong)
-
-
-def is_sleep(called):
-    return isinstance(called, ast.Attribute) and called.attr == "sleep" and getattr(called.value, "id", "") == "time"
-
-
 def test_input_is_not_validated_by_assert():
     wrong = ["{}:{}".format(tree.name(path), node.lineno) for path in tree.python_files(*tree.PRODUCT)
              for node in ast.walk(tree.parse(path)) if isinstance(node, ast.Assert)]

@@ -1,0 +1,59 @@
+"""Tests and measurements wait for conditions; each file that lets time pass is listed here, with its reason."""
+import ast
+import re
+
+from tests.support import tree
+
+SLEEPS = {
+    "tests/support/waiting.py": "looks at a condition again and again",
+    "tests/support/leaks.py": "looks again whether a process has gone",
+    "tests/support/programs/ascend_demo_loop.py": "a user's program that sleeps",
+    "tests/support/programs/tiers.py": "kills a worker at any moment of a step",
+    "tests/support/programs/leaving.py": "lets a signal come while a call is under way",
+    "tests/tf/test_ops_step_order.py": "gives an op that is not ordered the time to run",
+    "tests/cpp/test_waiter.cc": "nobody rings: a waiter must find by itself what has changed",
+    "bench/cases/idle.py": "measures what processes cost that do nothing",
+    "bench/cases/swap.py": "lets the processor's clock settle between two measurements",
+    "bench/processes.py": "looks again whether all workers have begun",
+}
+CPP_SLEEP = re.compile(r"\b(u|nano)?sleep\(|\bsleep_(for|until)\(")
+
+
+def is_sleep(called):
+    """``time.sleep`` or the ``wait`` of an event that is made for it, which nothing sets."""
+    if not isinstance(called, ast.Attribute):
+        return False
+    owner = called.value
+    if called.attr == "wait" and isinstance(owner, ast.Call):
+        return "Event" in (getattr(owner.func, "attr", ""), getattr(owner.func, "id", ""))
+    return called.attr == "sleep" and getattr(owner, "id", "") == "time"
+
+
+def sleeps():
+    """File and line of each."""
+    for path in tree.python_files("tests", "bench"):
+        for node in ast.walk(tree.parse(path)):
+            if isinstance(node, ast.Call) and is_sleep(node.func):
+                yield tree.name(path), node.lineno
+    for path in tree.text_files(".cc", ".h"):
+        if tree.name(path).startswith("tests/"):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if CPP_SLEEP.search(line):
+                    yield tree.name(path), number
+
+
+def test_conditions_are_waited_for_and_durations_are_not():
+    wrong = ["{}:{}".format(*place) for place in sleeps() if place[0] not in SLEEPS]
+    assert not wrong, "a sleep, whose reason SLEEPS does not tell, in\n" + "\n".join(wrong)
+
+
+def test_every_file_that_may_sleep_does():
+    assert set(SLEEPS) == {name for name, _ in sleeps()}
+
+
+def test_all_forms_of_a_sleep_are_known():
+    for text in ("time.sleep(1)", "threading.Event().wait(1)", "Event().wait(timeout=1)"):
+        assert is_sleep(ast.parse(text).body[0].value.func), text
+    for text in ("event.wait(1)", "process.wait()", "sleep.time(1)"):
+        assert not is_sleep(ast.parse(text).body[0].value.func), text
+    assert CPP_SLEEP.search("usleep(5);") and CPP_SLEEP.search("std::this_thread::sleep_for(x)")
