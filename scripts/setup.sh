@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes .venv from requirements.lock, installs the tree into it and builds the ops.
 #
-# Each step leaves a stamp with the digest of what it read, so that a second run takes no time.
+# A second run takes no time: ninja compares the ops with their sources, and each other step leaves a stamp with the
+# digest of what it read. Times of files would not do there: .venv may be copied into a tree with older files.
 # Environment: PYTHON = the CPython 3.7 to use.  Exit: 0 done, 2 something is missing on this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -83,16 +84,8 @@ if ! stamped install "$install_digest"; then
   stamp install "$install_digest"
 fi
 
-if [ -f tfops/build.py ]; then
-  ops_digest=$(find tfops/src tfops/build.py ascpipe/layout ascpipe/__init__.py requirements.lock -type f \
-    \( -name '*.cc' -o -name '*.h' -o -name '*.py' -o -name '*.lock' \) -print0 | sort -z | xargs -0 cat | digest -)
-  if ! stamped ops "$ops_digest" || ! ls tfops/*.so >/dev/null 2>&1; then
-    command -v g++ >/dev/null || { say "g++ is missing (Debian: apt-get install g++)"; exit 2; }
-    say "building the ops"
-    $VENV/bin/python -m ascpipe.tfops.build
-    stamp ops "$ops_digest"
-  fi
-fi
+command -v g++ >/dev/null || { say "g++ is missing (Debian: apt-get install g++)"; exit 2; }
+$VENV/bin/python -m ascpipe.tfops.build >&2  # ninja knows what has to be done
 
 # Workers load byte code and compiled kernels from caches; filled here, the first one starts as fast as the others.
 kernels_digest=$(find ascpipe workers -name '*.py' -print0 | sort -z | xargs -0 cat | digest -)

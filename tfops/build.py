@@ -1,20 +1,24 @@
 """Compiles the TensorFlow ops: ``python -m ascpipe.tfops.build``.
 
-Every object is rebuilt when the content of its source, of a header of ours, or its command changes; so a
-second call only compares hashes.  The result is ``libascpipe_ops.so`` and, beside it, ``build_info.json``.
+This writes ``build/build.ninja``, and ninja compiles what is older than its source or a header, or was made by another
+command.  The result is ``libascpipe_ops.so`` and, beside it, ``build_info.json``.
 """
 import argparse
 import fcntl
-import hashlib
 import importlib.util
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import ninja
+
+from ascpipe import __version__
+from ascpipe.layout import generate, structs
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "src"
@@ -33,22 +37,11 @@ CORE_FLAGS = ("-O3", "-fno-math-errno")
 HIDDEN = ("-fvisibility=hidden",)
 
 
+_COMPILES = "compiling "  # begins a line of ninja for each file that is compiled
+
+
 class BuildError(Exception):
     """The compiler or the linker failed; the text is what it printed."""
-
-
-def _hash(*parts: str) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part.encode() + b"\0")
-    return digest.hexdigest()
-
-
-def _file_hash(path: str) -> Optional[str]:
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError:
-        return None
 
 
 def _read_json(path: Path) -> Dict[str, Any]:
@@ -85,84 +78,68 @@ def tensorflow_flags() -> Dict[str, Any]:
     return known
 
 
-def _shared_layout() -> int:
-    """Write the headers of ``ascpipe/layout``, also if the package is not installed; ``layout_hash()``."""
-    root = str(HERE.parent)
-    if root not in sys.path:
-        sys.path.append(root)
-    from ascpipe.layout import generate, structs
-
-    generate.generate(GENERATED)
-    return structs.layout_hash()
-
-
-def _version() -> str:
-    for line in (HERE.parent / "pyproject.toml").read_text().splitlines():
-        if line.startswith("version"):
-            return line.split('"')[1]
-    raise BuildError("pyproject.toml has no version")
-
-
 def build_info(tensorflow: Dict[str, Any]) -> Dict[str, Any]:
     """What `load` compares: versions, ABI flag and layout hash."""
-    return {"tensorflow": tensorflow["version"], "cxx11_abi": int(tensorflow["abi"]), "layout": _shared_layout(),
-            "ascpipe": _version()}
+    return {"tensorflow": tensorflow["version"], "cxx11_abi": int(tensorflow["abi"]), "layout": structs.layout_hash(),
+            "ascpipe": __version__}
 
 
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        raise BuildError("{}\n{}".format(" ".join(command), done.stdout))
+_RULES = """\
+rule compile
+  command = $cxx -MD -MF $out.d $flags -c $in -o $out
+  description = compiling $source
+  depfile = $out.d
+  deps = gcc
+rule link
+  # A process that has the old file mapped keeps it: the new one takes the name in one step.
+  command = $cxx -shared -pthread $in $flags -o $out.new && mv $out.new $out
+  description = linking $out
+"""
 
 
-def _dependencies(depfile: Path) -> List[str]:
-    """Files named by a make rule of ``g++ -MMD``."""
-    text = depfile.read_text().replace("\\\n", " ")
-    return text.split(":", 1)[1].split()
-
-
-class _Object:
-    """One source file and what its object was made from."""
-
-    def __init__(self, source: Path, command: List[str]) -> None:
-        name = "-".join(source.relative_to(SOURCES).with_suffix("").parts)
-        self.source = source
-        self.path = OBJECTS / (name + ".o")
-        self.depfile = OBJECTS / (name + ".d")
-        self.record = OBJECTS / (name + ".json")
-        self.command = command + ["-MMD", "-MF", str(self.depfile), "-c", str(source), "-o", str(self.path)]
-
-    def is_fresh(self) -> bool:
-        known = _read_json(self.record)
-        if known.get("command") != _hash(*self.command) or not self.path.exists():
-            return False
-        files = known.get("files", {})
-        return bool(files) and all(_file_hash(path) == content for path, content in files.items())
-
-    def compile(self) -> None:
-        # Hashed before the compiler reads them: a change made meanwhile is then seen by the next call.
-        before = {str(path): _file_hash(str(path)) for path in SOURCES.glob("*/*")}
-        self.record.unlink() if self.record.exists() else None
-        _run(self.command)
-        files = {path: before.get(path, _file_hash(path)) for path in _dependencies(self.depfile)}
-        self.record.write_text(json.dumps({"command": _hash(*self.command), "files": files}))
-
-
-def _objects(tensorflow: Dict[str, Any], info: Dict[str, Any]) -> List[_Object]:
-    system_includes = [flag.replace("-I", "-isystem", 1) for flag in tensorflow["compile"] if flag.startswith("-I")]
-    definitions = [flag for flag in tensorflow["compile"] if not flag.startswith("-I")]
-    common = [os.environ.get("CXX", "g++"), *FLAGS, *HIDDEN, *definitions, "-I" + str(SOURCES), "-I" + str(GENERATED)]
-    # Only the file that answers for it is compiled with the build info, so that the others stay as they are.
-    text = json.dumps(info, sort_keys=True).replace('"', '\\"')
-    answers = ['-DASC_BUILD_INFO="{}"'.format(text)]
+def _statements(tensorflow: Dict[str, Any], info: Dict[str, Any]) -> Iterator[str]:
+    """The lines of ``build.ninja``."""
+    yield "cxx = " + _quoted(os.environ.get("CXX", "g++"))
+    yield _RULES
     objects = []
     for source in sorted(SOURCES.glob("*/*.cc")):
-        command = list(common)
-        command += CORE_FLAGS if source.parent.name == "core" else system_includes
-        if source.name == "c_api.cc":
-            command += answers
-        objects.append(_Object(source, command))
-    return objects
+        objects.append(OBJECTS / ("-".join(source.relative_to(SOURCES).with_suffix("").parts) + ".o"))
+        yield from _statement("compile", objects[-1], [source], source=str(source.relative_to(HERE)),
+                              flags=_shell(_flags(source, tensorflow, info)))
+    yield from _statement("link", LIBRARY, objects, flags=_shell(tensorflow["link"]))
+
+
+def _flags(source: Path, tensorflow: Dict[str, Any], info: Dict[str, Any]) -> List[str]:
+    flags = [*FLAGS, *HIDDEN, "-I" + str(SOURCES), "-I" + str(GENERATED)]
+    if source.parent.name == "core":
+        flags += CORE_FLAGS
+    for flag in tensorflow["compile"]:
+        if not flag.startswith("-I"):
+            flags.append(flag)
+        elif source.parent.name != "core":  # the core does without TensorFlow
+            flags.append(flag.replace("-I", "-isystem", 1))
+    if source.name == "c_api.cc":  # the one file that says what it was built for, so that others stay as they are
+        flags.append("-DASC_BUILD_INFO=" + json.dumps(json.dumps(info, sort_keys=True)))
+    return flags
+
+
+def _statement(rule: str, made: Path, of: Sequence[Path], **variables: str) -> Iterator[str]:
+    """How ninja makes one file."""
+    yield "build {}: {} {}".format(_paths([made]), rule, _paths(of))
+    for name, value in variables.items():
+        yield "  {} = {}".format(name, _quoted(value))
+
+
+def _paths(paths: Sequence[Path]) -> str:
+    return " ".join(_quoted(str(path)).replace(" ", "$ ").replace(":", "$:") for path in paths)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("$", "$$")
+
+
+def _shell(words: Sequence[str]) -> str:
+    return " ".join(map(shlex.quote, words))
 
 
 def build(verbose: bool = True) -> Tuple[int, float]:
@@ -172,41 +149,35 @@ def build(verbose: bool = True) -> Tuple[int, float]:
         Number of files compiled, and seconds it took.
 
     Raises:
-        BuildError: with what the compiler printed.
+        BuildError: with the failed file, the command, and what the compiler printed.
     """
     began = time.monotonic()
     OBJECTS.mkdir(exist_ok=True)
     with (OBJECTS / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another build of the same tree: wait for it, then find everything fresh
-        compiled = _build_locked(verbose)
+        tensorflow = tensorflow_flags()
+        info = build_info(tensorflow)
+        generate.generate(GENERATED)  # before ninja: it sees the time of a header that has changed
+        (OBJECTS / "build.ninja").write_text("\n".join(_statements(tensorflow, info)) + "\n")
+        compiled = _run_ninja(verbose)
+        if _read_json(INFO) != info:
+            INFO.write_text(json.dumps(info, sort_keys=True) + "\n")
     return compiled, time.monotonic() - began
 
 
-def _build_locked(verbose: bool) -> int:
-    tensorflow = tensorflow_flags()
-    info = build_info(tensorflow)
-    objects = _objects(tensorflow, info)
-    stale = [item for item in objects if not item.is_fresh()]
-
-    def compile_one(item: _Object) -> None:
-        if verbose:
-            print("compiling {}".format(item.source.relative_to(HERE)), flush=True)
-        item.compile()
-
-    with ThreadPoolExecutor(JOBS) as pool:
-        list(pool.map(compile_one, stale))
-    link = [os.environ.get("CXX", "g++"), "-shared", "-pthread", *(str(item.path) for item in objects),
-            *tensorflow["link"]]
-    linked = OBJECTS / "link.json"
-    if stale or not LIBRARY.exists() or _read_json(linked).get("command") != _hash(*link):
-        # A process that has the old file mapped keeps it: the new one takes the name in one step.
-        fresh = LIBRARY.with_suffix(".so.new")
-        _run([*link, "-o", str(fresh)])
-        fresh.replace(LIBRARY)
-        linked.write_text(json.dumps({"command": _hash(*link)}))
-    if _read_json(INFO) != info:
-        INFO.write_text(json.dumps(info, sort_keys=True) + "\n")
-    return len(stale)
+def _run_ninja(verbose: bool) -> int:
+    """Number of files that it compiled."""
+    command = [os.path.join(ninja.BIN_DIR, "ninja"), "-C", str(OBJECTS), "-j", str(JOBS)]
+    lines = []
+    with subprocess.Popen(command, env={**os.environ, "NINJA_STATUS": ""}, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, universal_newlines=True) as running:
+        for line in running.stdout or ():
+            lines.append(line)
+            if verbose and line.startswith(_COMPILES):
+                print(line, end="", flush=True)
+    if running.returncode != 0:
+        raise BuildError("".join(lines))
+    return sum(line.startswith(_COMPILES) for line in lines)
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -219,7 +190,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
-    if not options.quiet:
+    if compiled and not options.quiet:
         print("{}: {} compiled, {:.1f} s".format(LIBRARY.name, compiled, seconds))
     return 0
 

@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 from typing import Any, Dict, Optional
 
+from ascpipe import __version__
 from ascpipe.errors import AscpipeError
 from ascpipe.layout import structs
 
@@ -71,7 +72,8 @@ def check_info(info: Dict[str, Any], version: str, abi: int) -> None:
         OpsMismatchError: naming the first difference.
     """
     for what, key, here in (("TensorFlow", "tensorflow", version), ("C++ ABI flag", "cxx11_abi", abi),
-                            ("shared-memory layout", "layout", structs.layout_hash())):
+                            ("shared-memory layout", "layout", structs.layout_hash()),
+                            ("ascpipe", "ascpipe", __version__)):
         if info.get(key) != here:
             raise OpsMismatchError(what, info.get(key), here)
 

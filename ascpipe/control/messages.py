@@ -116,7 +116,7 @@ class AddStream:
 
 @dataclass(frozen=True)
 class AddTable:
-    """Make the segment of one more table while the session goes on, or another one of a table that was never trained."""
+    """Make the segment of one more table while the session goes on, or another one of a table that was not trained."""
 
     table: Table = field(metadata={RULE: record(Table)})
 

@@ -4,10 +4,12 @@ import json
 import pytest
 import tensorflow as tf
 
+import ascpipe
 from ascpipe.layout import structs
 from ascpipe.tfops import load
 
-GOOD = {"tensorflow": tf.__version__, "cxx11_abi": tf.sysconfig.CXX11_ABI_FLAG, "layout": structs.layout_hash()}
+GOOD = {"tensorflow": tf.__version__, "cxx11_abi": tf.sysconfig.CXX11_ABI_FLAG, "layout": structs.layout_hash(),
+        "ascpipe": ascpipe.__version__}
 
 
 def check(**changes):
@@ -20,6 +22,7 @@ def test_the_library_of_this_tree_fits():
 
 @pytest.mark.parametrize(("field", "value", "what"), [
     ("tensorflow", "1.14.0", "TensorFlow 1.14.0"), ("cxx11_abi", 7, "C\\+\\+ ABI flag 7"), ("layout", 1, "layout 1,"),
+    ("ascpipe", "0.0.9", "ascpipe 0.0.9"),
 ])
 def test_a_library_built_for_something_else_is_refused_by_name(field, value, what):
     with pytest.raises(load.OpsMismatchError, match="built for (shared-memory )?{}.*Run: make build".format(what)):
