@@ -18,7 +18,8 @@ DIM = 16
 BATCHES = 4  #: different ones, so that no contender profits from the caches of its last call
 RATE = .05
 
-_OURS, _TF = "AscLookup, AscLookupGrad, AscApplyAdagrad", "gather, Unique, segment sum, apply"
+_OURS = "AscLookup, AscLookupGrad, AscApplyAdagrad, of distinct rows and restore index"
+_TF = "gather, Unique, segment sum, apply, of row numbers"
 
 
 @contextlib.contextmanager
