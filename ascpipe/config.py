@@ -40,7 +40,7 @@ class Settings(pydantic.BaseModel):
     _given: FrozenSet[str] = pydantic.PrivateAttr(frozenset())
 
     def is_given(self, name: str) -> bool:
-        """Whether somebody has set it, be it to the default's value."""
+        """Whether the user has set it, be it to the default's value."""
         return name in self._given
 
     @pydantic.validator("bind_cpu")

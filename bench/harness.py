@@ -59,7 +59,7 @@ class Case(NamedTuple):
     Attributes:
         name: of the case; a variant is ``name/variant``.
         unit: of work, in the singular: id, batch, step, call.
-        topology: who works, such as one_thread, one_producer_one_consumer.
+        topology: of the processes and threads, such as one_thread, one_producer_one_consumer.
         variants: names of the workloads.
         prepare: context manager that sets a variant up and yields its ``Contenders``.
         says: one sentence for ``--list``.

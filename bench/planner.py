@@ -20,7 +20,7 @@ _FILLED_AT_ONCE = 10 ** 6
 
 
 def empty_truth(keys: int, device_rows: int, *, home_rows: int) -> Truth:
-    """Memory of a table with room for so many keys; ``home_rows`` of 0: it lives on the device alone."""
+    """Memory of a table with room for a number of keys; ``home_rows`` of 0: it lives on the device alone."""
     headers = np.zeros(1, structs.TABLE)
     header = headers[0]
     header["device_rows"], header["home_capacity"], header["entry_capacity"] = device_rows, home_rows, keys

@@ -103,7 +103,7 @@ def notes(written: Sequence[Dict[str, Any]]) -> List[str]:
 
 
 def text_of(one: Dict[str, Any]) -> str:
-    """A record in one line, for those who wait for the table."""
+    """A record in one line, printed while the table is not complete."""
     ratios = "".join("; {} {:.2f} x".format(name, ratio) for name, ratio in one["ratio"].items())
     marks = "".join("; {} ({}): {}".format(_reached(one, goal), _goal(one, goal), _mark(goal)) for goal in one["goal"])
     return "{}  {} per {}{}{}".format(name_of(one), goals.duration(one["ours"]), _unit(one), ratios, marks)

@@ -29,7 +29,7 @@ class Variant(NamedTuple):
 
     Attributes:
         distribution: of the ids, a name of ``workloads.DISTRIBUTIONS``.
-        part: of the rows that fits on the device: 1 of so many; 1 = all, there is no host.
+        part: of the rows that fits on the device: one in ``part``; 1 = all, there is no host.
         prefetch: batches that are read ahead of training, for every side; a cache looks as far ahead as it can.
     """
 

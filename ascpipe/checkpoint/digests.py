@@ -1,7 +1,7 @@
 """Digest of a file: BLAKE2b over its length and the CRC-32 of each MiB.
 
 CRC-32 is several times as fast as a cryptographic digest of all bytes, and against damage it serves as well;
-BLAKE2b binds the pieces to their order and number.  Nobody is kept from *making* a checkpoint with matching
+BLAKE2b binds the pieces to their order and number.  They do not prevent *making* a checkpoint with matching
 digests, by this or by any digest without a key.
 """
 import hashlib

@@ -278,7 +278,7 @@ def try_remove_empty(directory_fd: int, name: str) -> bool:
 
 
 def try_lock(fd: int) -> bool:
-    """Take a file's lock, which the kernel drops when its holder dies; False if somebody has it.
+    """Take a file's lock, which the kernel drops when its holder dies; False if another process has it.
 
     Raises:
         OSError: the file system has no locks.

@@ -30,8 +30,8 @@ def repeated(keys: np.ndarray) -> Optional[int]:
     """A key that comes more than once; None if there is none.
 
     As exact as sorting all keys, and several times as fast where they spread: each key writes its number into the
-    place of its hash. One who finds another number there either meets its own twin, or goes on to the next round
-    with those who lost theirs; of twins at most one has the place, so they meet in one round or go on together.
+    place of its hash. One that finds another number there either meets its own twin, or goes on to the next round
+    with those that lost theirs; of twins at most one has the place, so they meet in one round or go on together.
 
     Args:
         keys: int64[n], contiguous; may be reordered.

@@ -41,7 +41,7 @@ def _note_saved(prefix: str, cost_s: float) -> None:
         for found in complete_checkpoints(place.directory)}
     mine = there.pop(os.path.join(place.directory, place.stem), None)
     if mine is None:
-        return  # somebody removed it
+        return  # another process removed it
     kind, step = mine
     now_s = time.time()
     directory_fd = open_place(place)

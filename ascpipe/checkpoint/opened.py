@@ -23,7 +23,7 @@ from ascpipe.checkpoint.tree import Tree
 from ascpipe.checkpoint.verify import Stamps, read_all
 
 Pieces = Callable[[TableSpec], Sequence[Piece]]  #: of a table; the first one is that of the keys
-#: (first row, rows) -> of each part of a row, memory for so many rows of it, where there is some that it may go to
+#: (first row, rows) -> of each part of a row, memory for that number of rows of it, where a place is given
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
 
 _BLOCK_BYTES = 4 << 20  #: few enough that most of a block is still in the processor's cache when it is used

@@ -1,4 +1,4 @@
-"""Reading: a checkpoint is verified as a whole before its first row is given to anybody."""
+"""Reading: a checkpoint is verified as a whole before its first row is read out."""
 import contextlib
 import os
 from typing import Dict, List, Optional

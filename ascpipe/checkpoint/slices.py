@@ -39,7 +39,7 @@ class _Folder:
         """The next rows, of the piece's dtype; they may be columns of a wider array."""
         rows = max(1, _CHUNK_BYTES // self.piece.row_bytes)
         for start in range(0, len(values), rows):  # so few that what was copied and summed is still in the cache
-            # Always a copy: what is summed is what is written, even if somebody changes rows of a table meanwhile.
+            # Always a copy: what is summed is what is written, even if rows of a table change at the same time.
             content = memoryview(np.array(values[start:start + rows], self.piece.dtype, order="C")).cast("B")
             self._digest.update(content)
             disk.write_all(self._data, content)

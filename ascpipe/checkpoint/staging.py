@@ -1,6 +1,6 @@
-"""Directories of saves that are not committed, or of checkpoints that are being removed; and what dead ones left.
+"""Directories of saves that are not committed, or of checkpoints that are being removed; and what dead processes left.
 
-Such a directory has a name of its own form and, from its first moment to its last, a marker file, which whoever
+Such a directory has a name of its own form and, from its first moment to its last, a marker file, which a process that
 writes the directory keeps locked.  Only a directory with both, and of our user, is ever removed.
 """
 import errno
@@ -73,20 +73,20 @@ def _marked(fd: int) -> Optional[int]:
 
 
 def _locked_marker(fd: int) -> Optional[int]:
-    """Descriptor of a directory's marker with its lock; None if somebody has the lock. OSError if there is none."""
+    """Descriptor of a directory's marker with its lock; None if another process has it. OSError if there is none."""
     marker = disk.open_file(fd, MARKER, writing=True)
     try:
         if disk.try_lock(marker):
             return marker
     except OSError:
-        # Without locks nobody removes what was left behind, so that nothing that lives is removed.
+        # Without locks nothing that was left behind is removed, so that nothing that lives is.
         return marker
     disk.close(marker)
     return None
 
 
 def new_name() -> str:
-    """A name that nobody has."""
+    """A name that does not exist yet."""
     return PREFIX + secrets.token_hex(8)
 
 
@@ -97,7 +97,7 @@ def discard(directory_fd: int, name: str, *, copies: bool = False) -> None:
         copies: see ``dense_part.withdraw``.
 
     Raises:
-        OSError: the disk refused; EBUSY: somebody writes or removes it.
+        OSError: the disk refused; EBUSY: another process writes or removes it.
     """
     fd = disk.open_directory(name, directory_fd)
     marker = None
@@ -105,7 +105,7 @@ def discard(directory_fd: int, name: str, *, copies: bool = False) -> None:
         if disk.is_there(fd, MARKER):
             marker = _locked_marker(fd)
             if marker is None:
-                raise OSError(errno.EBUSY, "somebody else writes or removes it", name)
+                raise OSError(errno.EBUSY, "another process writes or removes it", name)
         dense_part.withdraw(fd, _dense_of(fd), directory_fd, copies=copies)
         disk.remove_tree(directory_fd, name, last=MARKER)
     finally:
@@ -168,7 +168,7 @@ def _sweep_one(directory_fd: int, name: str) -> None:
 
 
 def _is_dead(fd: int) -> bool:
-    """Whether it is marked and nobody has its lock."""
+    """Whether it is marked and no process has its lock."""
     try:
         marker = disk.open_file(fd, MARKER, writing=True)
     except OSError:

@@ -114,7 +114,7 @@ def _write(content: _Content, checkpoint: Checkpoint, spec: TableSpec) -> TableF
 
 
 def _blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[List[np.ndarray]]:
-    """The keys that are not hidden, block by block, and so many parts of their rows; the first is the embedding."""
+    """The keys that are not hidden, block by block, and the first ``parts`` parts of their rows, embedding first."""
     threshold = -1 if spec.policies is None else spec.policies.access_threshold
 
     def pieces_of(saved: TableSpec) -> Sequence[Piece]:

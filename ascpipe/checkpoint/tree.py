@@ -91,7 +91,7 @@ class Tree:
 
     @property
     def path(self) -> str:
-        """Of its directory, as long as nobody renames it."""
+        """Of its directory, as long as it is not renamed."""
         return os.path.join(self.place.directory, self.name)
 
     def is_marked(self) -> bool:

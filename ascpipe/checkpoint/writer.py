@@ -38,7 +38,7 @@ class CheckpointWriter:
     One thread at a time. Any failure is a ``NotSavedError``: earlier checkpoints are as they were.
 
     Attributes:
-        prefix: ``directory/base-step``, how the checkpoint is named to everybody.
+        prefix: ``directory/base-step``, the name that users give to the checkpoint.
         dense_prefix: where TensorFlow shall write its part: ``<dense_prefix>.index``, ``.data-*`` and ``.meta``.
         needed_bytes: of the sparse part, its records aside.
         written_bytes: of these, so far.

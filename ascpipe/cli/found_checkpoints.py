@@ -75,7 +75,7 @@ def look_at_all(directory: str) -> List[Looked]:
     def look(fd: int) -> List[Looked]:
         complete, found = _complete(directory), []
         for stem in sorted({stem_of(name) or "" for name in disk.names(fd)} - {""}):
-            with contextlib.suppress(NoCheckpointError):  # it was removed meanwhile
+            with contextlib.suppress(NoCheckpointError):  # it has just been removed
                 found.append(_look(Place(os.path.join(directory, stem), directory, stem), fd, complete))
         return sorted(found, key=lambda one: one.order)
 

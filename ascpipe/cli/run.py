@@ -41,7 +41,7 @@ def command(ranks: int, daemon: Optional[str], script: str, args: Tuple[str, ...
 
 
 def environment_of(given: Mapping[str, str], ranks: int) -> Dict[str, str]:
-    """What the program finds in its environment: as given, and that it is the one rank where nobody says so.
+    """What the program finds in its environment: as given, and that it is the one rank where no launcher says so.
 
     Raises:
         NotBuiltYetError: there are several ranks, by the command line or by a launcher.

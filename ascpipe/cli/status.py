@@ -26,7 +26,7 @@ def command(name: Optional[str], as_json: bool) -> None:
         status = ask(names.run_dir(names.daemon_name(name)), messages.Status())
     except NotRunningError:
         others = running_daemons()
-        if others:  # a trainer's private daemon has a name that nobody has heard of
+        if others:  # the name of a trainer's private daemon is made up
             click.echo("ascpipe: running now: {} (ascpipe status --name ...)".format(", ".join(others)), err=True)
         raise
     if as_json:

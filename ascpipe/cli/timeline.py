@@ -20,7 +20,7 @@ _MARGIN_US = 100000.0  # of work before and after a trace that is merged
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
               help="A trace of TensorFlow's timeline: the work of 0.1 s around it is put into it.")
 def command(name: Optional[str], output: str, merge: Optional[str]) -> None:
-    """The daemon must keep spans, see the setting ``timeline_spans``; it goes on meanwhile."""
+    """The daemon must keep spans, see the setting ``timeline_spans``; it goes on working."""
     run = names.run_dir(names.daemon_name(name))
     ask(run, messages.Status())  # it is there, and ours
     recorded = [spans.read(os.path.join(run.path, file)) for file in run.span_files()]

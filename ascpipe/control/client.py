@@ -22,7 +22,7 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
     Connects anew each time, so nothing of it stays in a program that forks later.
 
     Raises:
-        NotRunningError: there is none, or it ended meanwhile.
+        NotRunningError: there is none, or it ended before it answered.
         RunDirError: its directory is not ours alone.
         NoAnswerError: it lives and did not answer within ``timeout_s``.
         MessageError: its answer is not one.

@@ -1,4 +1,4 @@
-"""The lock of a run directory: who holds it is the daemon, and the kernel drops it when that dies."""
+"""The lock of a run directory: the process that holds it is the daemon; the kernel drops it when that dies."""
 import fcntl
 import os
 import time
@@ -6,7 +6,7 @@ from typing import Optional
 
 from ascpipe.names import RunDir
 
-_PATIENCE_S = 1.0  # a look of somebody else (``is_held``) takes the lock for a moment
+_PATIENCE_S = 1.0  # ``is_held`` of another process takes the lock for a moment
 _PAUSE_S = 0.01
 
 

@@ -104,7 +104,7 @@ class TrainerLink:
         return self._add("add_stream", messages.AddStream(stream))
 
     def add_table(self, table: messages.Table) -> Piece:
-        """Have the segment of one more table made, or another one of a table that nobody trained.
+        """Have the segment of one more table made, or another one of a table that was not trained.
 
         Returns, raises: as ``add_stream``.
         """
@@ -201,7 +201,7 @@ def begin(daemon: Optional[str] = None) -> Optional[Begun]:
     """Start the private daemon that ``connect`` will need, and return at once; None where it will need none.
 
     It is never needed: what is wrong is said by ``connect``, which starts one where none has begun, or where it ended
-    because nobody came, or the settings are others meanwhile.
+    because no trainer registered, or the settings have changed since.
     """
     try:
         if daemon or os.environ.get(names.NAME_VARIABLE) or is_held(names.run_dir(names.DEFAULT_NAME)):
@@ -241,7 +241,7 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
             try:
                 return _register_with_private(launched, layout, settings)
             except NotRunningError:
-                pass  # nobody came for too long, and it left just now
+                pass  # no trainer registered for too long, and it left just now
         return _register_with_private(launch.launch(names.private_name(os.getpid()), private=True), layout, settings)
     finally:
         if begun is not None:

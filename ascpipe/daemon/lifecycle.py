@@ -36,7 +36,7 @@ class Worker:
 
     @property
     def sentence(self) -> str:
-        """For people: ``"key worker 0"``."""
+        """For messages: ``"key worker 0"``."""
         return "{} worker {}".format(self.kind, self.index)
 
 
@@ -61,24 +61,24 @@ class StreamAdded:
 
 @dataclass(frozen=True)
 class TableAdded:
-    """A table has a segment that the workers do not know."""
+    """A table has a segment that the workers have not mapped."""
 
     table: int
 
 
 @dataclass(frozen=True)
 class TrainerGone:
-    """It said ``bye``, or died."""
+    """The trainer said ``bye``, or died."""
 
 
 @dataclass(frozen=True)
 class LauncherGone:
-    """Who has launched a private daemon, to register with it, has ended."""
+    """The process that launched a private daemon ended before it registered."""
 
 
 @dataclass(frozen=True)
 class StopAsked:
-    """By ``ascpipe stop`` or a signal; ``reason`` says which."""
+    """The daemon is to stop, by ``ascpipe stop`` or a signal; ``reason`` names it."""
 
     reason: str
 
@@ -90,8 +90,8 @@ class WorkerEnded:
     Attributes:
         generation: of the process.
         signal_number: that ended it, or 0.
-        cause: sentence for people.
-        report: what it said of itself before it ended, or None.
+        cause: a sentence for the log and the error.
+        report: the error that it sent before it ended, or None.
         broken_kernels: it could not read compiled kernels.
         retry: these kernels have been removed.
     """
@@ -119,7 +119,7 @@ Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, Traine
 
 @dataclass(frozen=True)
 class StartWorker:
-    """Spawn it, and attach it if there are segments."""
+    """Spawn a worker, and attach it if there are segments."""
 
     worker: Worker
     generation: int
@@ -147,21 +147,21 @@ class HandOutTable:
 
 @dataclass(frozen=True)
 class ClearClaim:
-    """Nobody of this generation lives any more: its frames are free to be claimed."""
+    """The worker of this generation is dead: its frames are free to be claimed."""
 
     generation: int
 
 
 @dataclass(frozen=True)
 class FailSession:
-    """Tell the trainer, in shared memory."""
+    """Store the error in shared memory, where the trainer reads it."""
 
     error: AscpipeError
 
 
 @dataclass(frozen=True)
 class EndWorkers:
-    """Kill and reap all."""
+    """Kill and reap all workers."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Lifelines:
         return [self._listener.fileno()] + [fd for line in self._waiting.values() for fd in line.fds()]
 
     def serve(self, ready: Sequence[int]) -> None:
-        """Accept, read tokens, drop who is late; ``ready`` are descriptors that poll named."""
+        """Accept, read tokens, drop connections that are late; ``ready`` are descriptors that poll named."""
         now = time.monotonic()
         for fd, line in list(self._waiting.items()):
             if line.pidfd in ready or now - line.since > PATIENCE_S or (fd in ready and not _read_token(line)):
@@ -116,7 +116,7 @@ class Lifelines:
     def _accept(self, now: float) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # it is gone again, or there is no free descriptor: whoever waits is accepted later
+        except OSError:  # it is gone again, or there is no free descriptor: a peer that waits is accepted later
             return
         pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid != os.geteuid() or len(self._waiting) >= MAX_WAITING:

@@ -1,6 +1,6 @@
 """How large rings are: fixed, or at first, and how far the trainer's pump may let them grow.
 
-A named daemon's rings have ``ring_bytes``, all of it from the start. So have those of a private daemon where somebody
+A named daemon's rings have ``ring_bytes``, all of it from the start. So have those of a private daemon where the user
 has set it; else they begin small and get memory as batches need it (``tfops/src/core/ring_growth.h``).
 """
 from typing import NamedTuple

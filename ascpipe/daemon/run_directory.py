@@ -47,7 +47,7 @@ class OwnedRunDir:
         """Remove what is ours and free the lock.
 
         Args:
-            keep_log: a log that somebody may want to read stays, and so does the directory.
+            keep_log: the log stays to be read, and so does the directory.
         """
         for name in self.run.files():
             if not (keep_log and name.endswith(".log")):
@@ -55,12 +55,12 @@ class OwnedRunDir:
         try:
             os.rmdir(self.run.path)
         except OSError:
-            pass  # a log, or somebody else's file
+            pass  # a log, or a file that is not ours
         os.close(self._lock_fd)
 
 
 def owner_of(run: RunDir) -> Dict[str, Any]:
-    """Who wrote the owner file: name, pid, uid, started; with question marks where it cannot be read."""
+    """The process that wrote the owner file: name, pid, uid, started; with question marks where it cannot be read."""
     unknown = {"pid": "?", "uid": "?", "started": "?"}
     try:
         with open(run.owner, encoding="utf-8") as file:
@@ -100,7 +100,7 @@ def sweep_dead_runs(own_name: str) -> List[str]:
 
 
 def _is_dead(run: RunDir) -> bool:
-    """A run directory of ours with a lock file that nobody holds."""
+    """A run directory of ours with a lock file that no process holds."""
     try:
         names.check_private_dir(run.path)
         return stat.S_ISREG(os.lstat(run.lock).st_mode) and not lock.is_held(run)

@@ -125,7 +125,7 @@ class SessionMemory:
         return made
 
     def drop_stream(self) -> None:
-        """Take back the ring that was added last, before anybody has got it."""
+        """Take back the ring that was added last, before a process has got it."""
         self.start = dataclasses.replace(self.start, streams=self.start.streams[:-1])
         self.give_back(self.rings.pop())
 
@@ -205,11 +205,11 @@ class SessionMemory:
         return {"verb": "add_stream", **self._stream_fields()[place]}, [self.rings[place].fd]
 
     def set_pid(self, bell_index: int, pid: int) -> None:
-        """Who owns a bell."""
+        """The process that owns a bell."""
         self._bell(bell_index)["pid"] = pid
 
     def fail(self, error: AscpipeError) -> None:
-        """Tell everybody that the session is over; the first failure stays."""
+        """Store that the session has failed, and ring every bell; the first failure stays."""
         header = self.session.view(structs.SESSION)[0]
         if header["failed"]:
             return
@@ -233,7 +233,7 @@ class SessionMemory:
         self.ring_all()  # the worker may have published something and not rung for it
 
     def ring_all(self) -> None:
-        """Wake everybody."""
+        """Ring every bell."""
         for index in range(structs.BELLS):
             bell.ring_plain(self.session.array, index)
 
@@ -304,4 +304,4 @@ def _write_table(made: Segment, shape: structs.TableShape, table: messages.Table
 def _write_header(header: Any, fields: List[Tuple[str, int]]) -> None:
     for name, value in fields:
         header[name] = value
-    header["version"] = structs.VERSION  # last: whoever sees it may read the rest
+    header["version"] = structs.VERSION  # last: a reader that sees it may read the rest

@@ -50,17 +50,17 @@ def _ring(header: Any) -> Dict[str, Any]:
 
 
 def _waits(memory: SessionMemory, key_workers: int, table_workers: int, names: Dict[int, str]) -> List[Dict[str, Any]]:
-    """One line per bell of somebody who is there."""
+    """One line per bell whose owner runs."""
     owners = [(structs.BELL_TRAINER, "trainer"), (structs.BELL_PUMP, "pump")]
     owners += [(structs.BELL_KEY_WORKERS + i, "key worker {}".format(i)) for i in range(key_workers)]
     owners += [(structs.BELL_TABLE_WORKERS + i, "table worker {}".format(i)) for i in range(table_workers)]
     bells = memory.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)
     lines = []
-    for index, who in owners:
+    for index, owner in owners:
         bell = bells[index]
         waits_for, table = int(bell["waits_for"]), int(bell["waits_table"])
         lines.append({
-            "who": who, "asleep": bool(bell["waiting"]), "sleeps": int(bell["sleeps"]), "late": int(bell["late"]),
+            "who": owner, "asleep": bool(bell["waiting"]), "sleeps": int(bell["sleeps"]), "late": int(bell["late"]),
             "waits_for": WAIT_SENTENCES.get(waits_for, "?"), "table": names.get(table),
             "ticket": int(bell["waits_ticket"]),
         })

@@ -1,7 +1,8 @@
 """The process that workers are forked from, as the supervisor sees it; ``ascpipe.workers.template`` is what it runs.
 
 It saves what a worker loads before it can begin. It is never needed: without it workers are executed.  A daemon starts
-it before it loads its own modules (``ascpipe.daemon.start``), since whoever waits for the daemon waits for the workers.
+it before it loads its own modules (``ascpipe.daemon.start``), because a trainer that waits for the daemon waits for
+the workers, too.
 """
 import contextlib
 import os

@@ -5,7 +5,7 @@ Adagrad's accumulators, and nearly all rows of this one come: the most that a st
 assignment of the same rows between arrays of the same shapes, which are told what to move.  Ours is a whole call of
 `session.run`, claim and copies of the plan included.
 
-What is measured is how long a training thread takes for it, not what the workers do meanwhile: each call gets its
+What is measured is how long a training thread takes for it, not what the workers do at that time: each call gets its
 batches in the pause before it, which is long enough to plan them, as a model that trains gives, and there are no others
 that would be submitted and planned while it runs.  What that work takes is in `pipeline`, `worker_cpu` and `train`.
 The other contender has the same pause, for caches and processors are cold after it.
@@ -22,7 +22,7 @@ from bench.goals import RATIO, Goal
 from bench.harness import Case, Contenders, repeated
 
 KEYS = 200000
-PART = 10  #: one of so many keys has its row on the device
+PART = 10  #: one in PART keys has its row on the device
 _OURS, _NUMPY = "AscNextPlan", "np.take and assignment"
 DIMS = {"dim-16": 16, "dim-64": 64}
 ROUNDS = 8  #: permutations of all keys that batches are taken from
@@ -94,7 +94,7 @@ def _ascpipe(keys: int, dim: int) -> Iterator[Tuple[Callable[[np.ndarray], None]
 
             def plan(batches: np.ndarray) -> None:
                 running.run(iterator.initializer, {ids: batches})
-                train()  # nothing is read before somebody asks for a batch
+                train()  # nothing is read before a batch is asked for
                 _pause()
 
             yield plan, train

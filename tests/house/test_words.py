@@ -70,6 +70,21 @@ def test_no_issue_numbers_and_no_hosts_of_packages():
     assert not matches(r"https?://[\w.]*(pypi|pythonhosted|mirror)", *TEXT)
 
 
+# A process, a thread or a caller is "it", and idioms are said in the field's words.
+IDIOMS = (r"\b(whoever|nobody|somebody|everybody|anybody|so many|but for|meanwhile|of late|is said by name)\b"
+          r"|(?<![\"'`])\bwho\b(?![\"'`])")
+IN_PLAIN_ENGLISH = ("ascpipe/daemon/", "ascpipe/control/", "ascpipe/cli/", "ascpipe/checkpoint/", "ascpipe/config.py",
+                    "ascpipe/defaults.toml", "bench/", "tfops/build.py", "tfops/load.py", "docs/", "CONTRIBUTING.md",
+                    "README.md", "CHANGELOG.md", "tests/support/README.md")
+SPARED = ("docs/adr/",)  # as they were written
+
+
+def test_english_is_read_once():
+    wrong = [place for place in matches("(?i)" + IDIOMS, ".py", ".md", ".toml", spare=SPARED)
+             if place.startswith(IN_PLAIN_ENGLISH)]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_input_is_not_validated_by_assert():
     wrong = ["{}:{}".format(tree.name(path), node.lineno) for path in tree.python_files(*tree.PRODUCT)
              for node in ast.walk(tree.parse(path)) if isinstance(node, ast.Assert)]
