@@ -3,11 +3,11 @@ from typing import Iterator, List, Optional, Sequence
 
 import numpy as np
 
+from ascpipe.checkpoint.block_reader import Checkpoint, Pieces, Targets
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.errors import DamagedCheckpointError
 from ascpipe.checkpoint.keys import places
-from ascpipe.checkpoint.opened import Checkpoint, Pieces, Targets
-from ascpipe.checkpoint.pieces import candidate_pieces, count_pieces
+from ascpipe.checkpoint.table_folders import candidate_pieces, count_pieces
 
 MAX_DELTAS = 256  #: that stand upon one full checkpoint; each one is a few open files, and one more read of a restore
 

@@ -6,7 +6,7 @@ from typing import Any, Iterable, Optional, Pattern
 
 from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, SlotSpec, TablePosition, TableSpec
 from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME
-from ascpipe.checkpoint.pieces import OURS
+from ascpipe.checkpoint.table_folders import OURS
 from ascpipe.layout.initial_kinds import POOL
 
 MAX_ROWS = 1 << 40  #: of one table; far above what fits, and products of it stay far below 2^63

@@ -4,10 +4,10 @@ Both are sealed records; the pair record is written last, so a directory that ha
 """
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-from ascpipe.checkpoint import checks, sealed
+from ascpipe.checkpoint import checks, sealed_json
 from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, SlotSpec, TablePosition, TableSpec
 from ascpipe.checkpoint.digests import digest_of
-from ascpipe.checkpoint.pieces import all_pieces
+from ascpipe.checkpoint.table_folders import all_pieces
 
 VERSION = 2
 MAX_BYTES = 16 << 20  #: of a record
@@ -61,7 +61,7 @@ def encoded_manifest(manifest: Manifest) -> bytes:
     """The bytes of ``MANIFEST.json``."""
     tables = [{"spec": _spec_json(spec), "data": _files_json(manifest.data[spec.name])} for spec in manifest.tables]
     parent = None if manifest.parent is None else dict(manifest.parent._asdict())
-    return sealed.encoded({
+    return sealed_json.encoded({
         "format": _FORMAT, "version": VERSION, "step": manifest.step, "stem": manifest.stem,
         "saved_at": manifest.saved_at, "tables": tables, "position": _position_json(manifest.position),
         "parent": parent})
@@ -70,11 +70,12 @@ def encoded_manifest(manifest: Manifest) -> bytes:
 def decoded_manifest(record: bytes) -> Manifest:
     """The manifest of these bytes; ValueError if it is none, or one that makes no sense."""
     content = _of_format(record, _FORMAT)
-    content = sealed.fields(content, ["format", "version", "step", "stem", "saved_at", "tables", "position", "parent"])
-    parent = None if content["parent"] is None else Link(**sealed.fields(content["parent"], Link._fields))
+    content = sealed_json.fields(
+        content, ["format", "version", "step", "stem", "saved_at", "tables", "position", "parent"])
+    parent = None if content["parent"] is None else Link(**sealed_json.fields(content["parent"], Link._fields))
     if parent is not None:
         checks.check_link(parent)
-    tables = [sealed.fields(table, ["spec", "data"]) for table in sealed.array(content["tables"])]
+    tables = [sealed_json.fields(table, ["spec", "data"]) for table in sealed_json.array(content["tables"])]
     specs = tuple(_spec(table["spec"]) for table in tables)
     checks.check_specs(specs, delta=parent is not None)
     position = _position(content["position"])
@@ -91,18 +92,18 @@ def decoded_manifest(record: bytes) -> Manifest:
 
 def encoded_pair(manifest_record: bytes, dense: Dict[str, SavedFile]) -> bytes:
     """The bytes of ``PAIR.json``, for the bytes of a manifest."""
-    return sealed.encoded({"format": _PAIR_FORMAT, "version": VERSION, "manifest": digest_of(manifest_record),
+    return sealed_json.encoded({"format": _PAIR_FORMAT, "version": VERSION, "manifest": digest_of(manifest_record),
                            "dense": _files_json(dense)})
 
 
 def decoded_pair(record: bytes) -> Pair:
     """The pair record of these bytes; ValueError if it is none."""
-    content = sealed.fields(_of_format(record, _PAIR_FORMAT), ["format", "version", "manifest", "dense"])
+    content = sealed_json.fields(_of_format(record, _PAIR_FORMAT), ["format", "version", "manifest", "dense"])
     return Pair(content["manifest"], _files(content["dense"]))
 
 
 def _of_format(record: bytes, wanted: str) -> Dict[str, Any]:
-    content = sealed.decoded(record)
+    content = sealed_json.decoded(record)
     if content.get("format") != wanted:
         raise ValueError("its format is {!r}, expected {!r}".format(content.get("format"), wanted))
     if content.get("version") != VERSION:
@@ -113,7 +114,7 @@ def _of_format(record: bytes, wanted: str) -> Dict[str, Any]:
 
 def _data(spec: TableSpec, content: Any) -> Dict[str, SavedFile]:
     files, pieces = _files(content), all_pieces(spec)
-    sealed.fields(files, [piece.folder for piece in pieces])
+    sealed_json.fields(files, [piece.folder for piece in pieces])
     for piece in pieces:
         if files[piece.folder].size != piece.data_bytes:
             raise ValueError("table {!r}: {} has {} bytes, its spec asks for {}".format(
@@ -130,7 +131,7 @@ def _files(content: Any) -> Dict[str, SavedFile]:
         raise ValueError("expected files by name, not {!r}".format(content))
     files = {}
     for name, described in content.items():
-        file = sealed.fields(described, ["bytes", "digest"])
+        file = sealed_json.fields(described, ["bytes", "digest"])
         if type(file["bytes"]) is not int or file["bytes"] < 0 or not isinstance(file["digest"], str):
             raise ValueError("file {!r}: {!r}".format(name, described))
         files[name] = SavedFile(file["bytes"], file["digest"])
@@ -146,10 +147,11 @@ def _spec_json(spec: TableSpec) -> Dict[str, Any]:
 
 
 def _spec(content: Any) -> TableSpec:
-    found = dict(sealed.fields(content, TableSpec._fields))
-    found["slots"] = tuple(SlotSpec(**sealed.fields(slot, SlotSpec._fields)) for slot in sealed.array(found["slots"]))
-    found["initial"] = InitialRows(**sealed.fields(found["initial"], InitialRows._fields))
-    found["policies"] = Policies(**sealed.fields(found["policies"], Policies._fields))
+    found = dict(sealed_json.fields(content, TableSpec._fields))
+    found["slots"] = tuple(SlotSpec(**sealed_json.fields(slot, SlotSpec._fields))
+                           for slot in sealed_json.array(found["slots"]))
+    found["initial"] = InitialRows(**sealed_json.fields(found["initial"], InitialRows._fields))
+    found["policies"] = Policies(**sealed_json.fields(found["policies"], Policies._fields))
     return TableSpec(**found)
 
 
@@ -159,9 +161,9 @@ def _position_json(position: Position) -> Dict[str, Any]:
 
 
 def _position(content: Any) -> Position:
-    found = sealed.fields(content, Position._fields)
+    found = sealed_json.fields(content, Position._fields)
     if not isinstance(found["tables"], dict) or not isinstance(found["trained_batches"], dict):
         raise ValueError("a position without tables or trained_batches")
-    tables = {name: TablePosition(**sealed.fields(table, TablePosition._fields))
+    tables = {name: TablePosition(**sealed_json.fields(table, TablePosition._fields))
               for name, table in found["tables"].items()}
     return Position(found["run_id"], tables, found["trained_batches"])

@@ -3,11 +3,11 @@ import contextlib
 import os
 from typing import Dict, List, Optional
 
-from ascpipe.checkpoint import foreign
+from ascpipe.checkpoint import rec_sdk_format
+from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.chain import MAX_DELTAS, Chain
 from ascpipe.checkpoint.contents import Link
 from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, UnverifiedCheckpointError
-from ascpipe.checkpoint.opened import Checkpoint
 from ascpipe.checkpoint.paths import DENSE, MANIFEST
 from ascpipe.checkpoint.tree import Tree, open_tree
 from ascpipe.checkpoint.verify import verified
@@ -40,7 +40,7 @@ def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoin
         if not marked and not (allow_unverified or os.environ.get(ALLOW_UNVERIFIED) == "1"):
             raise UnverifiedCheckpointError(prefix)
         if not marked:
-            found = foreign.read(tree)
+            found = rec_sdk_format.read(tree)
             return Checkpoint(tree, found.step, found.tables, None, found.dense_prefix, found.stamps)
     except BaseException:
         tree.close()

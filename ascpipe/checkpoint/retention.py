@@ -6,7 +6,7 @@ from ascpipe.checkpoint import disk, staging
 from ascpipe.checkpoint.contents import Link
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NotRemovedError
 from ascpipe.checkpoint.paths import DENSE, Place, checked_directory, place_of, stem_of
-from ascpipe.checkpoint.pieces import ATTRIBUTE, DATA, all_pieces
+from ascpipe.checkpoint.table_folders import ATTRIBUTE, DATA, all_pieces
 from ascpipe.checkpoint.tree import Records, Tree, open_place, open_tree, why
 
 

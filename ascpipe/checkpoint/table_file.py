@@ -8,10 +8,10 @@ from typing import Iterator, List, NamedTuple, Sequence
 import numpy as np
 
 from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.digests import StreamDigest
-from ascpipe.checkpoint.opened import Checkpoint
-from ascpipe.checkpoint.pieces import Piece, count_pieces, float_pieces
+from ascpipe.checkpoint.table_folders import Piece, count_pieces, float_pieces
 
 SUFFIX = ".asctable"  #: of a table file, after the name of its table
 

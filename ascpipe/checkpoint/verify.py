@@ -11,7 +11,7 @@ from ascpipe.checkpoint.digests import file_digest
 from ascpipe.checkpoint.keys import repeated
 from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.paths import DENSE
-from ascpipe.checkpoint.pieces import (
+from ascpipe.checkpoint.table_folders import (
     ATTRIBUTE,
     CANDIDATE_COUNT,
     CANDIDATE_KEY,

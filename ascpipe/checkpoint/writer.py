@@ -11,10 +11,10 @@ from ascpipe.checkpoint import checks, dense_part, disk, retention, staging
 from ascpipe.checkpoint.contents import Block, KeyBlock, Link, PartedBlock, Position, TableSpec
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointPathError, NotPublishedError, NotSavedError
+from ascpipe.checkpoint.folder_writer import TableFolders
 from ascpipe.checkpoint.manifest import Manifest, SavedFile, encoded_manifest, encoded_pair
 from ascpipe.checkpoint.paths import DENSE, MANIFEST, MARKER, PAIR, Place, place_of_save
-from ascpipe.checkpoint.pieces import all_pieces
-from ascpipe.checkpoint.slices import TableFolders
+from ascpipe.checkpoint.table_folders import all_pieces
 from ascpipe.checkpoint.tree import open_tree, why
 
 Progress = Callable[[int, int], None]  #: (bytes written, bytes needed), of the sparse part

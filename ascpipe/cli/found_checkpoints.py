@@ -6,9 +6,9 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tu
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, NoCheckpointError
 from ascpipe.checkpoint.paths import Place, checked_directory, place_of, stem_of
-from ascpipe.checkpoint.pieces import all_pieces
 from ascpipe.checkpoint.reader import open_checkpoint, open_keys
 from ascpipe.checkpoint.retention import complete_checkpoints
+from ascpipe.checkpoint.table_folders import all_pieces
 from ascpipe.checkpoint.tree import Records, Tree, open_place, why
 from ascpipe.checkpoint.verify import verified
 

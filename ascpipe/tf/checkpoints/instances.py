@@ -7,8 +7,8 @@ import numpy as np
 
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.errors import NoRoomForCopyError
-from ascpipe.checkpoint.pieces import row_pieces
 from ascpipe.checkpoint.reader import Checkpoint
+from ascpipe.checkpoint.table_folders import row_pieces
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import memory
 from ascpipe.tf.clean_up import ended_by

@@ -6,8 +6,8 @@ from typing import Any, Dict, Iterator, List, Optional, Union
 import tensorflow as tf
 
 from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError
-from ascpipe.checkpoint.opened import Checkpoint
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.table_file import SUFFIX, TableFile, write_table_file
 from ascpipe.checkpoint.tree import why

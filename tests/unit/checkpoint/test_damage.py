@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from ascpipe.checkpoint import reader, sealed
+from ascpipe.checkpoint import reader, sealed_json
 from ascpipe.checkpoint.contents import Block
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError
@@ -140,17 +140,17 @@ def test_the_sparse_part_of_one_checkpoint_and_the_dense_one_of_another_are_no_p
 def resealed(prefix, change):
     """Change the content of the manifest, and seal it and the pair anew."""
     folder, _ = files_of(prefix)
-    manifest = sealed.decoded(read(os.path.join(folder, "MANIFEST.json")))
+    manifest = sealed_json.decoded(read(os.path.join(folder, "MANIFEST.json")))
     change(manifest, folder)
     record = json.dumps(manifest)
     try:
-        record = sealed.encoded(manifest)
+        record = sealed_json.encoded(manifest)
     except ValueError:
         record = record.encode()
     write(os.path.join(folder, "MANIFEST.json"), record)
-    pair = sealed.decoded(read(os.path.join(folder, "PAIR.json")))
+    pair = sealed_json.decoded(read(os.path.join(folder, "PAIR.json")))
     pair["manifest"] = digest_of(record)
-    write(os.path.join(folder, "PAIR.json"), sealed.encoded(pair))
+    write(os.path.join(folder, "PAIR.json"), sealed_json.encoded(pair))
 
 
 def values_in(node, path=()):
@@ -170,7 +170,7 @@ def test_a_manifest_that_is_insane_and_sealed_is_an_error_with_a_code_or_harmles
     dice = random.Random(seed)
     folder, _ = files_of(prefix)
     records = {name: read(os.path.join(folder, name)) for name in ("MANIFEST.json", "PAIR.json")}
-    paths = list(values_in(sealed.decoded(records["MANIFEST.json"])))
+    paths = list(values_in(sealed_json.decoded(records["MANIFEST.json"])))
     refused = 0
     for _ in range(500):
         path, value = dice.choice(paths), dice.choice(INSANE)

@@ -7,7 +7,7 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.contents import Block, KeyBlock, PartedBlock, TableSpec, columns
 from ascpipe.checkpoint.digests import StreamDigest
 from ascpipe.checkpoint.manifest import SavedFile
-from ascpipe.checkpoint.pieces import (
+from ascpipe.checkpoint.table_folders import (
     ATTRIBUTE,
     DATA,
     Piece,

@@ -10,7 +10,7 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.checks import MAX_ROWS, MAX_WIDTH
 from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, SlotSpec, TableSpec
 from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME
-from ascpipe.checkpoint.pieces import ATTRIBUTE, DATA, EMBEDDING, KEY, OURS, Piece, float_pieces
+from ascpipe.checkpoint.table_folders import ATTRIBUTE, DATA, EMBEDDING, KEY, OURS, Piece, float_pieces
 from ascpipe.checkpoint.tree import Tree, why
 from ascpipe.checkpoint.verify import Stamps, check_table
 

@@ -10,7 +10,7 @@ import numpy as np
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint import ranks as rank_rule
 from ascpipe.checkpoint.contents import FLOAT_BYTES, Block, KeyBlock, PartedBlock, Position, TableSpec
-from ascpipe.checkpoint.pieces import (
+from ascpipe.checkpoint.table_folders import (
     DATA,
     Piece,
     candidate_pieces,
