@@ -1,4 +1,4 @@
-"""What stands beside every number: machine, commit, versions, command and date."""
+"""Collects what is recorded beside every number: machine, commit, versions, command and date."""
 import contextlib
 import ctypes
 import datetime

@@ -1,4 +1,4 @@
-"""Records of two runs against each other: how much slower is what we measured now?
+"""Compares the records of two runs: how much slower is the later one?
 
 For each variant in both: how many times as long ours takes after as before, per unit of work, and the same as
 a share of each peer, which takes the speed of the machine out.

@@ -1,4 +1,4 @@
-"""Results as records for machines, and as a table for people."""
+"""Writes results as JSON records, and as a table."""
 import json
 from typing import Any, Dict, Iterator, List, Sequence
 

@@ -1,4 +1,4 @@
-"""``ascpipe run``: a program for an Ascend server, on a machine without a card."""
+"""``ascpipe run``: runs a program for an Ascend server on a machine without a card."""
 import os
 import sys
 from typing import Dict, Mapping, Optional, Tuple

@@ -1,4 +1,4 @@
-"""``ascpipe start``: a daemon, in the background or here."""
+"""``ascpipe start``: starts a daemon, in the background or in the foreground."""
 from typing import Any, Dict, Optional
 
 import click

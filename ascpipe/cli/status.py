@@ -1,4 +1,4 @@
-"""``ascpipe status``: what a daemon does, as tables or as JSON.  Loads nothing that is not needed to ask."""
+"""``ascpipe status``: prints what a daemon does, as tables or as JSON.  Loads nothing that is not needed to ask."""
 import json
 from typing import Any, Dict, List, Optional
 

@@ -1,4 +1,4 @@
-"""The other end of the control plane: one question, one answer, with a deadline."""
+"""Client of the control plane: sends one request and waits for its reply, with a timeout."""
 import os
 import secrets
 import time

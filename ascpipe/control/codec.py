@@ -1,4 +1,4 @@
-"""Control messages as bytes: msgpack maps, with every limit that keeps a broken peer from hurting us.
+"""Encodes control messages as msgpack maps, and enforces limits of size and depth against broken peers.
 
 msgpack's own limits hold per object and count what a header *claims*; a short message of nested array
 headers makes it allocate a lot.  So the bytes are scanned first: depth, claimed lengths against what is

@@ -1,4 +1,4 @@
-"""Becomes a worker: sets what only the process itself can set, then replaces itself by the command.
+"""Executes a worker: sets what only the process itself can set, then replaces itself by the command.
 
     python -I -S exec_worker.py SUPERVISOR_PID OOM_SCORE_ADJ PROCESSOR COMMAND...
 

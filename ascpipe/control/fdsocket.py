@@ -1,4 +1,4 @@
-"""Messages with descriptors over a unix stream socket.
+"""Sends and receives messages with file descriptors over a unix stream socket.
 
 A message is its length (u32, little-endian) and a msgpack map; descriptors travel with its first byte.
 The same socket is the lifeline between two processes: its end of file says that the other one is gone.

@@ -1,4 +1,4 @@
-"""The lock of a run directory: the process that holds it is the daemon; the kernel drops it when that dies."""
+"""Locks a run directory: the process that holds the lock is the daemon; the kernel releases it when that dies."""
 import fcntl
 import os
 import time

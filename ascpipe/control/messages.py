@@ -1,4 +1,4 @@
-"""The control messages: what may be asked, and exact checks of every field.
+"""Defines the control messages, with a rule for every field.
 
 request ``{"v": 1, "id": int, "verb": str, "body": map}``; reply ``{"v": 1, "id": int, "ok": true, "body": map}`` or
 ``{"v": 1, "id": int, "ok": false, "error": {"code": "E210", "text": str}}``.  Sizes and depth are codec's matter.

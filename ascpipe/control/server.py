@@ -1,4 +1,4 @@
-"""The daemon's end of the control plane: a zmq ROUTER on a unix socket.
+"""Server of the control plane: a zmq ROUTER on a unix socket.
 
 Whatever arrives, nothing is raised: what is not a request is counted, and answered by an error.
 """

@@ -1,4 +1,4 @@
-"""Which processor a worker is bound to."""
+"""Assigns processors to workers (CPU affinity)."""
 import os
 from typing import Dict
 

@@ -1,4 +1,4 @@
-"""The folder of compiled kernels.
+"""Manages the cache of compiled kernels: one folder for each state of their sources.
 
 numba decides by the time stamp of one source file whether a compiled function is current, so a change in a
 file that it calls goes unnoticed.  Here each state of the sources has a folder of its own.  What lies there
@@ -17,7 +17,7 @@ _PREFIX = "kernels-"
 
 
 def base_dir(setting: str) -> str:
-    """Where all of them lie: the setting, else in the user's cache."""
+    """The parent of all these folders: the setting, else in the user's cache."""
     if setting:
         return os.path.abspath(setting)
     cache = os.environ.get("XDG_CACHE_HOME", "")
@@ -46,7 +46,7 @@ def prepare(setting: str) -> str:
 
 
 def clear(path: str) -> None:
-    """Forget what is compiled: a killed process can leave half a file, which every later one would choke on."""
+    """Empty the folder. A killed process can leave half a file, which no later process can read."""
     for entry in os.listdir(path):
         inside = os.path.join(path, entry)
         if os.path.isdir(inside) and not os.path.islink(inside):

@@ -1,4 +1,4 @@
-"""Digests of the compiled kernels, so that a damaged file is compiled anew and never run.
+"""Records digests of the compiled kernels, so that a damaged file is compiled again and never run.
 
 A disk that was full, a machine that went down, or a wrong copy may leave a file that numba trips over, or one that
 it loads.  ``SEAL`` lists what was whole; files that it does not list are new and left alone.
@@ -26,7 +26,7 @@ def drop_damaged(folder: str) -> List[str]:
 
 
 def seal(folder: str) -> None:
-    """List the files that are not listed yet; those that are gone leave the list."""
+    """Record the digests of new files and drop those of removed files. Idempotent."""
     sealed, present = _read(folder), list(_compiled(folder))
     listed = {name: sealed.get(name) or _digest(folder, name) for name in present}
     if listed != sealed:

@@ -1,4 +1,4 @@
-"""What a daemon does when something happens: events in, actions out.  No processes, sockets or clocks.
+"""The state machine of a daemon: events in, actions out.  It does no I/O and reads no clock.
 
 Killed workers (SIGKILL, which is also how the kernel ends one when memory runs out) are replaced: all
 truth is in shared memory that the supervisor holds.  A worker that ends in any other way may have
@@ -21,7 +21,7 @@ PRIVATE_PATIENCE_S = 30.0  #: how long a private daemon waits for its trainer to
 
 @dataclass(frozen=True)
 class Worker:
-    """One place for a worker process.
+    """Identity of a worker: it survives the process, which may be replaced.
 
     Attributes:
         kind: ``KEY`` or ``TABLE``.
@@ -180,7 +180,7 @@ Action = Union[StartWorker, AttachWorkers, HandOutStream, HandOutTable, ClearCla
 
 @dataclass
 class _Place:
-    """History of one worker place."""
+    """Restart history of one worker."""
 
     restarts_at: List[float] = field(default_factory=list)  # within the window
     causes: List[str] = field(default_factory=list)
@@ -191,7 +191,7 @@ class _Place:
 
 
 class Lifecycle:
-    """Decides.  Invariant: a generation is used once; a claim is cleared after its worker was reaped.
+    """Maps events to actions.  Invariant: a generation is used once; a claim is cleared after its worker was reaped.
 
     Args:
         workers: all places.
@@ -215,18 +215,18 @@ class Lifecycle:
         self._all_due(now)
 
     def restarts(self, worker: Worker) -> int:
-        """How often this place got a new process after the first, in this session."""
+        """Number of restarts of this worker in this session."""
         return self._places[worker].restart_count
 
     def next_look(self) -> Optional[float]:
-        """When a ``Tick`` is due."""
+        """Time at which the next ``Tick`` is due; None: no timer runs."""
         times = [place.start_at for place in self._places.values() if place.start_at is not None]
         if self._private and self.state == states.IDLE:
             times.append(self._born + PRIVATE_PATIENCE_S)
         return min(times) if times else None
 
     def handle(self, event: Event, now: float) -> List[Action]:
-        """What to do now, in this order.
+        """The actions for an event, to be carried out in this order.
 
         Raises:
             KeyError: the event is of no kind that ``Event`` lists.

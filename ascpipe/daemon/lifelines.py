@@ -1,4 +1,4 @@
-"""Lifelines of trainers: a unix stream socket each, whose end of file says that the trainer is gone.
+"""Accepts lifelines: one unix stream socket for each trainer, whose end of file means that the trainer is gone.
 
 A forked child of the trainer can keep the socket open, so a pidfd of the process that connected is watched
 too.  Order: the trainer connects; we open the pidfd of the peer the kernel names and greet; only then the

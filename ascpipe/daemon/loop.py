@@ -1,4 +1,4 @@
-"""The shell around the decisions: sockets, children and signals become events, actions become I/O."""
+"""The event loop of a daemon: turns sockets, children and signals into events, and actions into I/O."""
 import dataclasses
 import datetime
 import logging
@@ -236,7 +236,7 @@ class Daemon:
         self._supervisor.attach(worker, body, memory.fds())
 
     def _note_pid(self, worker: Worker) -> None:
-        """Say in shared memory which process waits at the worker's bell."""
+        """Store in shared memory which process waits at the worker's bell."""
         if self._memory is not None:
             base = structs.BELL_KEY_WORKERS if worker.kind == KEY else structs.BELL_TABLE_WORKERS
             self._memory.set_pid(base + worker.index, self._supervisor.pid(worker))

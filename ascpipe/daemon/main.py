@@ -1,4 +1,4 @@
-"""A daemon process, from its first to its last line; ``ascpipe.daemon.start`` is what is executed.
+"""Runs a daemon process from start to end; ``ascpipe.daemon.start`` is the module that is executed.
 
 Settings come from the environment and the file of $ASCPIPE_CONFIG; see ``ascpipe start`` for people.
 """

@@ -1,4 +1,4 @@
-"""How large rings are: fixed, or at first, and how far the trainer's pump may let them grow.
+"""Computes the sizes of rings: fixed, or the initial size and the limit of growth.
 
 A named daemon's rings have ``ring_bytes``, all of it from the start. So have those of a private daemon where the user
 has set it; else they begin small and get memory as batches need it (``tfops/src/core/ring_growth.h``).

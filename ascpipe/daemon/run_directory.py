@@ -1,4 +1,4 @@
-"""Taking and leaving a run directory: lock first, then look at what the dead left, then own it."""
+"""Takes and leaves a run directory: locks it, removes what dead daemons left, then owns it."""
 import datetime
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The segments of one trainer: made, headers written, handed out, given back.
+"""Allocates the shared-memory segments of one trainer, writes their headers, and frees them.
 
 The supervisor writes headers, the failure text and cleared claims, reads counters, and nothing else.
 """

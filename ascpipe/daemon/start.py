@@ -1,4 +1,4 @@
-"""What is executed to get a daemon: first the template begins to load, then the daemon's own modules do, beside it.
+"""Entry point of a daemon process: starts the template first, so that it loads beside the daemon's own modules.
 
     python -m ascpipe.daemon.start --name NAME [--private] [--ready-fd FD]
 
@@ -10,7 +10,7 @@ from ascpipe.daemon.template import running_template
 
 
 def begin() -> None:
-    """Be a daemon; exits the process."""
+    """Run a daemon, then exit the process."""
     with running_template(os.environ) as template:
         from ascpipe.daemon.main import main  # with numpy, pydantic and zmq
 

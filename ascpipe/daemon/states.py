@@ -1,4 +1,4 @@
-"""The states of a daemon, and their groups.  Imports nothing of ours."""
+"""Defines the states of a daemon, and groups of them.  Imports nothing of ours."""
 
 IDLE = "idle"  #: workers wait, no trainer
 REGISTERED = "registered"  #: a trainer is connected, it has not started yet

@@ -1,4 +1,4 @@
-"""The answer to ``status``: what the daemon knows, and the counters in shared memory."""
+"""Builds the answer to ``status`` from the daemon's state and the counters in shared memory."""
 from typing import Any, Dict, List, Optional
 
 from ascpipe.daemon.session_memory import SessionMemory

@@ -1,4 +1,4 @@
-"""Worker processes: spawns, watches, ends them, and says in a sentence how one ended."""
+"""Spawns, watches and ends the worker processes, and reports how each one ended."""
 import os
 import re
 import signal
@@ -64,7 +64,7 @@ class Supervisor:
             self._load(template)
 
     def start(self, worker: Worker, generation: int) -> None:
-        """Start it: own session and process group, killed with us, log of its own.
+        """Start a worker in a session and process group of its own, with its own log; it is killed when we die.
 
         It begins when the template has loaded: ``read`` says so. Messages that are sent to it before wait for it.
         """
@@ -135,7 +135,7 @@ class Supervisor:
         return os.open(self._run.worker_log(name), _LOG_FLAGS, 0o600)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
-        """Hand it the segments.  One that is dead already is found out by ``reap``."""
+        """Send a worker the segments.  ``reap`` reports a worker that is dead already."""
         try:
             fdsocket.send(self._processes[worker].channel, body, fds)
         except MessageError:
@@ -155,16 +155,16 @@ class Supervisor:
         return self._processes[worker].generation if worker in self._processes else 0
 
     def is_attached(self, worker: Worker) -> bool:
-        """Has it said that it works?"""
+        """Whether the worker has mapped its segments and works."""
         return worker in self._processes and self._processes[worker].attached
 
     def channels(self) -> List[int]:
-        """Descriptors that get readable when a worker says something or ends."""
+        """Descriptors that become readable when a worker sends a message or ends."""
         said = [process.channel.fileno() for process in self._processes.values() if not process.silent]
         return [*said, *(self._template.fds() if self._template is not None else ())]
 
     def read(self) -> List[Worker]:
-        """Take in what the workers said; those that have got their process since the last call."""
+        """Read the messages of the workers; returns those whose process began since the last call."""
         begun = []
         if self._template is not None:
             self._template.look()

@@ -1,4 +1,4 @@
-"""The process that workers are forked from, as the supervisor sees it; ``ascpipe.workers.template`` is what it runs.
+"""The supervisor's handle of the process that workers are forked from; that process runs ``ascpipe.workers.template``.
 
 It saves what a worker loads before it can begin. It is never needed: without it workers are executed.  A daemon starts
 it before it loads its own modules (``ascpipe.daemon.start``), because a trainer that waits for the daemon waits for
@@ -86,7 +86,7 @@ class Template:
         return () if self.state == GONE else (self._channel.fileno(),)
 
     def look(self) -> None:
-        """Take in what it said."""
+        """Read its messages."""
         if self.state == LOADING:
             try:
                 self._receive("loaded", _READ_S if _is_readable(self._channel) else 0.0)

@@ -1,4 +1,4 @@
-"""Compiles what workers compile, before the first one needs it."""
+"""Compiles the kernels of the workers ahead of their first start."""
 import subprocess
 import sys
 from typing import NamedTuple, Tuple
