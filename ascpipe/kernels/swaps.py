@@ -9,7 +9,8 @@ import numpy as np
 from ascpipe.kernels.bits import frame_bit, lowest_bit
 from ascpipe.kernels.door import inner
 from ascpipe.kernels.memory import array_at
-from ascpipe.kernels.planner_memory import slot_owners_of, victims_of, view_of
+from ascpipe.kernels.planner_memory import header_of, slot_owners_of, victims_of, view_of
+from ascpipe.kernels.prefetch import prefetch
 from ascpipe.kernels.victims import clear_order, put_slot, take_least
 from ascpipe.kernels.view import prefetch_row
 from ascpipe.layout.structs import MAX_FRAMES
@@ -17,6 +18,7 @@ from ascpipe.layout.structs import MAX_FRAMES
 _NONE = np.uint64(0)
 _LOW = np.uint64(63)
 _NEVER = np.uint8(MAX_FRAMES)
+_AHEAD = 8  # slots between the one at hand and the one whose memory is prefetched
 
 
 @inner("void(int32[::1], uint8, uint8[::1])")
@@ -48,8 +50,9 @@ def keep_idle(candidates, future, rows, marks, slot_owners, out_slots):
     Returns:
         How many were kept.
     """
-    kept = 0
-    for i in range(candidates.shape[0]):
+    kept, n = 0, candidates.shape[0]
+    for i in range(n):
+        prefetch(rows, np.uint64(max(np.int32(0), slot_owners[candidates[min(i + _AHEAD, n - 1)]])))
         slot = candidates[i]
         owner = slot_owners[slot]
         if owner >= 0 and marks[slot] == 0 and rows[owner]["mask"] & future == _NONE:
@@ -109,8 +112,14 @@ def put_idle(held, future, rows, order, nodes):
         rows: of the view.
         order, nodes: the victim order.
     """
+    last = held.shape[0] - 1
     for i in range(held.shape[0]):
         prefetch_row(held, i, rows)
+        # what a slot needs is prefetched in turn: its row, its node, then the neighbours of that
+        prefetch(nodes, np.uint64(max(np.int32(0), rows[np.uint64(held[min(i + 2 * _AHEAD, last)])]["slot"])))
+        near = nodes[np.uint64(max(np.int32(0), rows[np.uint64(held[min(i + _AHEAD, last)])]["slot"]))]
+        prefetch(nodes, np.uint64(max(np.int32(0), near["previous"])))
+        prefetch(nodes, np.uint64(max(np.int32(0), near["next"])))
         row = rows[np.uint64(held[i])]
         if row["slot"] >= 0 and row["mask"] & future == _NONE:
             put_slot(row["slot"], row["frequency"], order, nodes)
@@ -146,7 +155,8 @@ def choose_victims(planner, number, record, out_slots):
         clear_order(victims.order[0], victims.nodes)
         put_idle(owners[owners >= 0], future, rows, victims.order[0], victims.nodes)
         planner["victims_filled"] = 1
-    else:  # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
+    elif header_of(planner)["access_threshold"] >= 0:
+        # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
         put_idle(record.held[record.slots < 0], future, rows, victims.order[0], victims.nodes)
     mark_slots(record.slots, 1, marks)
     chosen = np.int64(0)

@@ -32,6 +32,7 @@ _WORDS = (BUCKETS + 63) // 64
 _DIGIT_BITS = 11
 _DIGITS = 1 << _DIGIT_BITS
 _FEW = 200  # fewer slots are sorted without counting
+_SLOT = 0xFFFFFFFF  # the lower half of a number that is sorted
 
 _ONE = np.uint64(1)
 _LOW = np.uint64(63)
@@ -260,36 +261,86 @@ def _sort_numbers(n, scratch):
     return source
 
 
-@inner("void(int64, Victims)")
-def _sort_bucket(bucket, victims):
-    """Bring the list of a bucket in order."""
-    order, nodes, scratch = victims.order[0], victims.nodes, victims.scratch
+@inner("UniTuple(int64, 2)(int64, Victims)")
+def _sorted_slots(bucket, victims):
+    """Write the slots of a bucket into scratch, in order.
+
+    Returns:
+        (how many there are, where in ``scratch`` they begin); the lower half of each number is a slot.
+    """
+    nodes, scratch = victims.nodes, victims.scratch
     end = nodes.shape[0] - BUCKETS + bucket
     n = 0
-    node = np.int64(nodes[end]["next"])
-    while node != end:
-        scratch[n] = (np.int64(nodes[node]["score"]) << 32) | node
+    first, last = np.int64(nodes[end]["next"]), np.int64(nodes[end]["previous"])
+    while True:  # from both ends: each step waits for memory, and so two of them wait together
+        scratch[n] = (np.int64(nodes[first]["score"]) << 32) | first
         n += 1
-        node = np.int64(nodes[node]["next"])
-    first = 0
+        if first == last:
+            break
+        scratch[n] = (np.int64(nodes[last]["score"]) << 32) | last
+        n += 1
+        first = np.int64(nodes[first]["next"])
+        if first == last:
+            break
+        last = np.int64(nodes[last]["previous"])
     if n < _FEW:
         scratch[:n].sort()
-    else:
-        first = _sort_numbers(n, scratch)
+        return n, 0
+    return n, _sort_numbers(n, scratch)
+
+
+@inner("int64(int64, int32[::1], Victims)")
+def _take_unsorted(bucket, out_slots, victims):
+    """Take the least slots out of a bucket that is not in order, as many as ``out_slots`` has items; the rest is in
+    order afterwards.
+
+    Returns:
+        How many were taken: fewer if the bucket had fewer, and then it is empty.
+    """
+    order, nodes, scratch = victims.order[0], victims.nodes, victims.scratch
+    end = nodes.shape[0] - BUCKETS + bucket
+    n, first = _sorted_slots(bucket, victims)
+    taken = min(n, np.int64(out_slots.shape[0]))
+    for i in range(taken):
+        slot = scratch[first + i] & _SLOT
+        out_slots[i] = slot
+        nodes[slot]["previous"] = -1
     before = end
-    for i in range(first, first + n):
-        node = scratch[i] & 0xFFFFFFFF
+    for i in range(first + taken, first + n):
+        node = scratch[i] & _SLOT
         nodes[before]["next"] = node
         nodes[node]["previous"] = before
         before = node
     nodes[before]["next"] = end
     nodes[end]["previous"] = before
     _set_sorted(bucket, True, order)
+    if taken == n:
+        _set_filled(bucket, False, order)
+    return taken
+
+
+@inner("int64(int64, int32[::1], Victims)")
+def _take_sorted(bucket, out_slots, victims):
+    """The same of a bucket that is in order."""
+    order, nodes = victims.order[0], victims.nodes
+    n, taken = np.int64(out_slots.shape[0]), 0
+    end = nodes.shape[0] - BUCKETS + bucket
+    node = np.int64(nodes[end]["next"])
+    while taken < n and node != end:
+        out_slots[taken] = node
+        nodes[node]["previous"] = -1
+        taken += 1
+        node = np.int64(nodes[node]["next"])
+    nodes[end]["next"] = node
+    nodes[node]["previous"] = end
+    if node == end:
+        _set_filled(bucket, False, order)
+    return taken
 
 
 @inner("int64(int32[::1], Victims)")
 def take_least(out_slots, victims):
-    """Take the least slots out of the order, as many as ``out_slots`` has places.
+    """Take the least slots out of the order, as many as ``out_slots`` has items.
 
     Args:
         out_slots: int32[n]; receives the slots, in order.
@@ -298,24 +349,15 @@ def take_least(out_slots, victims):
     Returns:
         How many were taken: n, or all that were in if those are fewer.
     """
-    order, nodes = victims.order[0], victims.nodes
+    order = victims.order[0]
     n = min(np.int64(out_slots.shape[0]), order["count"])
-    taken = 0
+    taken = np.int64(0)
     while taken < n:
         bucket = _least_bucket(order)
-        if not _is_sorted(bucket, order):
-            _sort_bucket(bucket, victims)
-        end = nodes.shape[0] - BUCKETS + bucket
-        node = np.int64(nodes[end]["next"])
-        while taken < n and node != end:
-            out_slots[taken] = node
-            nodes[node]["previous"] = -1
-            taken += 1
-            node = np.int64(nodes[node]["next"])
-        nodes[end]["next"] = node
-        nodes[node]["previous"] = end
-        if node == end:
-            _set_filled(bucket, False, order)
+        if _is_sorted(bucket, order):
+            taken += _take_sorted(bucket, out_slots[taken:n], victims)
+        else:
+            taken += _take_unsorted(bucket, out_slots[taken:n], victims)
     order["count"] -= n
     return n
 
