@@ -20,7 +20,9 @@ def assign_outs(out_slots, out_entries, entries, slot_entries):
         entries: ENTRY[capacity].
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
     """
-    for i in range(out_slots.shape[0]):
+    n = out_slots.shape[0]
+    for i in range(n):
+        prefetch_end(entries, np.uint64(out_entries[np.uint64(min(i + AHEAD, n - 1))]))  # where the slot is
         entries[out_entries[i]]["slot"] = -1
         slot_entries[out_slots[i]] = -1
 
