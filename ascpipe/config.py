@@ -40,7 +40,7 @@ class Settings(pydantic.BaseModel):
     _given: FrozenSet[str] = pydantic.PrivateAttr(frozenset())
 
     def is_given(self, name: str) -> bool:
-        """Whether the user has set it, be it to the default's value."""
+        """Whether a setting was given, if only with the value of its default."""
         return name in self._given
 
     @pydantic.validator("bind_cpu")
@@ -55,7 +55,7 @@ class Settings(pydantic.BaseModel):
 
 def load_settings(options: Optional[Mapping[str, Any]] = None,
                   environment: Optional[Mapping[str, str]] = None) -> Settings:
-    """The settings in force.
+    """Read the settings in force.
 
     Args:
         options: from the command line; a value of None is not given.
@@ -63,7 +63,7 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
 
     Raises:
         ConfigFileError: the file of $ASCPIPE_CONFIG is missing or not TOML.
-        ConfigError: a value or a name of a setting that does not exist; says where it came from.
+        ConfigError: a value or a name of a setting that does not exist; names its origin.
     """
     environment = os.environ if environment is None else environment
     values: Dict[str, Any] = {}
@@ -85,7 +85,7 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
 
 
 def processors(text: str) -> List[int]:
-    """Numbers of processors of a text such as "2,4-7"; none of an empty one. Raises ``ValueError``."""
+    """Parse numbers of processors such as "2,4-7"; an empty text has none. Raises ``ValueError``."""
     if not text:
         return []
     found: List[int] = []
@@ -100,7 +100,7 @@ def processors(text: str) -> List[int]:
 
 
 def variables_for(options: Mapping[str, Any]) -> Dict[str, str]:
-    """Command-line options as environment variables, to hand them to another process."""
+    """Write command-line options as environment variables, to pass them to another process."""
     return {ENVIRONMENT_PREFIX + name.upper(): str(value) for name, value in options.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""Every exception that ascpipe raises on purpose.
+"""Declares every exception that ascpipe raises on purpose.
 
 ::
 
@@ -15,10 +15,10 @@
     |   +-- NoAnswerError      E218  the daemon did not answer in time
     |   +-- NotStartedError    E213  a daemon or its workers did not get ready
     |   +-- WrongStateError    E219  a verb at the wrong time
-    |   +-- PeerRefusedError   E217  who registers is not who is connected
+    |   +-- PeerRefusedError   E217  the process that registers is not the one that is connected
     |   +-- VersionError       E220  trainer and daemon were built from different layouts
     |   +-- SupervisorGoneError E110 the daemon died
-    |   `-- DaemonStoppedError E113  somebody ended the daemon while it served
+    |   `-- DaemonStoppedError E113  the daemon was stopped while it served
     +-- MessageError           E230  a control message that is not in the schema
     |   +-- ConnectionClosedError E231 the other end of a socket is gone
     |   `-- MessageTimeoutError E232 no whole message in time
@@ -188,7 +188,7 @@ class WrongStateError(DaemonError):
 
 
 class PeerRefusedError(DaemonError):
-    """Who registers is not who is connected."""
+    """The process that registers is not the one that is connected."""
 
     code = "E217"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
@@ -213,7 +213,7 @@ class SupervisorGoneError(DaemonError):
 
 
 class DaemonStoppedError(DaemonError):
-    """Somebody ended the daemon while it served."""
+    """The daemon was stopped while it served."""
 
     code = "E113"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
@@ -336,7 +336,7 @@ def _subclasses(base: Type[AscpipeError]) -> Iterator[Type[AscpipeError]]:
 
 
 def received(code: str, text: str) -> AscpipeError:
-    """The error that a message told of: class by ``code``, text as received, other attributes None."""
+    """Make the error of a message: class by ``code``, text as received, other attributes None."""
     classes: Dict[str, Type[AscpipeError]] = {kind.code: kind for kind in _subclasses(AscpipeError)}
     kind = classes.get(code, RemoteError)
     error = kind(*[None] * len(kind.fields))
@@ -346,5 +346,5 @@ def received(code: str, text: str) -> AscpipeError:
 
 
 def number_of(code: str) -> int:
-    """``122`` of ``"E122"``: what the session segment's `failed` word carries."""
+    """Return ``122`` of ``"E122"``: the value of the session segment's field `failed`."""
     return int(code[1:])

@@ -1,8 +1,8 @@
-"""Imports of what is not there say what to use.
+"""Makes a failed import of a name that ascpipe does not provide say what to use.
 
-Packages of ours that stand for other people's have some of their names. For the rest ``import`` raises an error that
-names what is nearest, or what to do instead. Attributes stay what they are: ``hasattr`` is False, ``find_spec`` gives
-None. Loads neither TensorFlow nor anything else of ours.
+Packages that stand for those of others have some of their names. For the rest ``import`` raises an error with the
+nearest name, or with what to do instead. ``hasattr`` stays False, and ``find_spec`` returns None. This module loads
+neither TensorFlow nor other modules of ascpipe.
 """
 import ast
 import difflib
@@ -23,7 +23,7 @@ _DOCUMENT = "docs/from-mx_rec.md says what programs find"
 
 
 def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = None) -> None:
-    """Have imports below a package of ours say what to use where there is no such name. May be called twice.
+    """Make failed imports below a package of ascpipe say what to use. Idempotent.
 
     Args:
         package: a top-level package that is being imported; it is ours, whatever else is installed.
@@ -35,8 +35,10 @@ def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = Non
 
 
 def point_to_run() -> None:
-    """Have imports of stand-ins, in a program that ``ascpipe run`` has not started, say that it has them. Packages that
-    are installed are found before. May be called twice."""
+    """Make failed imports of stand-ins point to ``ascpipe run``, in a program that it has not started. Idempotent.
+
+    Packages that are installed are found before.
+    """
     if _LAST_FINDER not in sys.meta_path:
         sys.meta_path.append(_LAST_FINDER)  # type: ignore[arg-type]
 
@@ -49,7 +51,7 @@ class _Finder:
     """Finds modules of our packages.
 
     Attributes:
-        packages: by name of the package, what ``install`` was told.
+        packages: by name of the package, the argument ``instead`` of ``install``.
     """
 
     def __init__(self) -> None:
@@ -79,7 +81,7 @@ class _Finder:
         return spec
 
     def text(self, fullname: str) -> str:
-        """What to use instead of a module or a name of a module."""
+        """Write what to use instead of a module or a name of a module."""
         module, _, name = fullname.rpartition(".")
         package = fullname.partition(".")[0]
         instead = self.packages[package]
@@ -116,16 +118,16 @@ def _no_attribute(module: str, name: str) -> NoReturn:
 
 
 def _is_import(frame: Any) -> bool:
-    """Whether a finder is asked to import, and not only whether there is such a module.
+    """Check that a finder is asked to import, and not only whether there is such a module.
 
-    The frames are the finder's caller and that one's; where another Python has others, its own errors are all there is.
+    The frames are the finder's caller and that one's; a Python with other frames shows only its own errors.
     """
     asks = frame.f_back
     return asks is not None and asks.f_code.co_name == "_find_and_load_unlocked"
 
 
 def _nearest(package: str, module: str, name: str) -> str:
-    """What reads nearly alike in its module, else the same name elsewhere, else what reads alike, else the document."""
+    """Find a similar name in its module, else the same name elsewhere, else a similar module, else the document."""
     exported = _exported_by_module(package)
     loaded = vars(sys.modules[module]) if module in sys.modules else {}  # of star imports there is no list
     beside = [*exported.get(module, ()), *(public for public, value in loaded.items()
@@ -151,11 +153,11 @@ def _exported_by_module(package: str) -> Dict[str, Tuple[str, ...]]:
         module, path = todo.pop()
         found[module] = _exported(os.path.join(path, "__init__.py"))
         for below in pkgutil.iter_modules([path], module + "."):
-            place = os.path.join(path, below.name.rpartition(".")[2])
+            stem = os.path.join(path, below.name.rpartition(".")[2])
             if below.ispkg:
-                todo.append((below.name, place))
-            elif not os.path.basename(place).startswith("_"):
-                found[below.name] = _exported(place + ".py")
+                todo.append((below.name, stem))
+            elif not os.path.basename(stem).startswith("_"):
+                found[below.name] = _exported(stem + ".py")
     return found
 
 

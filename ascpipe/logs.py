@@ -7,12 +7,12 @@ FORMAT = "%(asctime)s.%(msecs)03d {role} %(process)d %(levelname)s %(message)s"
 
 
 def one_line(text: str) -> str:
-    """Text from elsewhere, for a log or a terminal: what is not printable is shown as an escape, line ends too."""
+    """Escape what is not printable, line ends too, in a text from elsewhere, for a log or a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class _OneLine(logging.Formatter):
-    """Control characters in names cannot forge a line; a traceback follows on lines that start with a space."""
+    """Writes one line per record: control characters cannot forge a line; lines of a traceback begin with a space."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (name of the base class)
         return one_line(super().formatMessage(record))
@@ -22,7 +22,7 @@ class _OneLine(logging.Formatter):
 
 
 def open_log(role: str, stream: Optional[IO[str]] = None) -> logging.Logger:
-    """The logger of this process; writes to ``stream`` (stderr).  Called once, by the process's main."""
+    """Return the logger of this process, which writes to ``stream`` (stderr).  Called once, by the process's main."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(_OneLine(FORMAT.format(role=role.replace("%", "%%")), "%Y-%m-%dT%H:%M:%S"))
     logger = logging.getLogger("ascpipe." + role)

@@ -1,7 +1,7 @@
 """Makes and parses the name of every file that a daemon has: run directory, sockets, lock, logs.
 
 The run directory is ``$XDG_RUNTIME_DIR/ascpipe/<name>``, or ``/tmp/ascpipe-<uid>/<name>`` where there is no
-such directory.  It is ours alone (0700), and so is its parent.
+such directory.  Only this user may open it (0700), and its parent.
 """
 import os
 import re
@@ -34,7 +34,7 @@ class RunDir(NamedTuple):
 
     @property
     def lock(self) -> str:
-        """Held (flock) as long as the daemon lives."""
+        """Locked (flock) as long as the daemon lives."""
         return os.path.join(self.path, "lock")
 
     @property
@@ -44,12 +44,12 @@ class RunDir(NamedTuple):
 
     @property
     def lifeline(self) -> str:
-        """Socket that tells the death of the other side and passes descriptors."""
+        """Socket whose end of file means the death of the other side; it passes descriptors."""
         return os.path.join(self.path, "lifeline.sock")
 
     @property
     def owner(self) -> str:
-        """JSON: who holds the lock."""
+        """JSON: the process that has the lock."""
         return os.path.join(self.path, "owner.json")
 
     @property
@@ -58,11 +58,11 @@ class RunDir(NamedTuple):
         return os.path.join(self.path, "daemon.log")
 
     def worker_log(self, worker: str) -> str:
-        """What a worker (``"key-0"``) wrote to stderr since its start."""
+        """Log of a worker (``"key-0"``): its stderr since its start."""
         return os.path.join(self.path, worker + ".log")
 
     def worker_spans(self, worker: str) -> str:
-        """What a worker (``"key-0"``) did and when, if it keeps that."""
+        """File of spans of a worker (``"key-0"``), if it records them."""
         return os.path.join(self.path, worker + ".spans")
 
     def span_files(self) -> List[str]:
@@ -75,14 +75,14 @@ class RunDir(NamedTuple):
         return "ipc://" + self.control
 
     def files(self) -> List[str]:
-        """Names of files in the directory that are of our making; other files are nobody's to delete."""
+        """Names of files in the directory that a daemon makes; other files are never deleted."""
         own = {os.path.basename(path) for path in (self.lock, self.control, self.lifeline, self.owner, self.log)}
         return [name for name in sorted(os.listdir(self.path)) if name in own or _WORKER_LOG.fullmatch(name)
                 or _WORKER_SPANS.fullmatch(name)]
 
 
 def run_dir(name: str) -> RunDir:
-    """The run directory of the daemon ``name``; nothing is made or looked at.
+    """Return the run directory of the daemon ``name``, without a look at the disk.
 
     Raises:
         NameRefusedError: not a name.
@@ -130,10 +130,10 @@ def daemon_name(name: Optional[str] = None) -> str:
 
 
 def make_private_dir(path: str) -> None:
-    """Make a directory for us alone, or check that it is one.
+    """Make a directory that only this user may open, or check that it is one.
 
     Raises:
-        RunDirError: somebody else's, open to others, or not a directory; it is left alone.
+        RunDirError: it belongs to another user, is open to others, or is no directory; it is not changed.
     """
     try:
         os.mkdir(path, 0o700)
@@ -149,7 +149,7 @@ def check_private_dir(path: str) -> None:
 
     Raises:
         FileNotFoundError: it does not exist.
-        RunDirError: it is not ours alone.
+        RunDirError: another user owns it or may open it.
     """
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):

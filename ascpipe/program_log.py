@@ -1,4 +1,4 @@
-"""The logger that programs log by: on the screen, from the level that the environment says."""
+"""Sets up the logger of programs: to standard error, at the level of the environment variable."""
 import logging
 import os
 import sys
@@ -11,8 +11,8 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL")
 
 
 class _Screen(logging.StreamHandler):
-    """Writes to what is ``sys.stderr`` at the time, unless a handler of the program's own gets the same records; those
-    that write files do not count."""
+    """Writes to the current ``sys.stderr``, unless a handler of the program gets the same records; handlers of files do
+    not count."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -30,7 +30,7 @@ class _Screen(logging.StreamHandler):
 
 
 def program_logger() -> logging.Logger:
-    """The logger ``mx_rec``, with a handler on standard error, which it gets once.
+    """Return the logger ``mx_rec``, with a handler on standard error, which it gets once.
 
     Its level is ``$MXREC_LOG_LEVEL``, else INFO, unless the program has given it one.
 

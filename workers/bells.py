@@ -1,4 +1,4 @@
-"""What a table worker rings."""
+"""Declares the bells that a table worker rings."""
 from typing import Callable, NamedTuple
 
 

@@ -1,7 +1,8 @@
-"""Cuts of a table: changes made exactly between two trained steps, and exactly once, whichever process dies.
+"""Applies cuts of a table: changes made exactly between two trained steps, and exactly once, whichever process dies.
 
-The trainer that asks holds the lease until ``cut_applied``.  A cut is committed, applied and acknowledged in one go,
-except a load: its table is emptied and granted to the trainer, which fills it; until then the table is left alone.
+The trainer that asks keeps the lease until ``cut_applied``.  A cut is committed, applied and acknowledged in one go,
+except a load: its table is emptied and granted to the trainer, which fills it; until then this worker does not touch
+the table.
 """
 from typing import Callable
 
@@ -23,7 +24,7 @@ class Cuts:
         table: its keys and slots.
         bells: to be rung.
         snapshots: of the table.
-        give_up_entries: called where entry numbers change hands: frames that hold some must be touched again.
+        give_up_entries: called when entry numbers become invalid: frames that hold some must be touched again.
     """
 
     def __init__(self, view: TableView, table: Table, bells: Bells, snapshots: Snapshots,
@@ -38,7 +39,7 @@ class Cuts:
         return bool(self._table.planner["is_loading"])
 
     def is_asked(self) -> bool:
-        """Whether there is a cut to apply; to be seen before the look at the frames that it must wait for."""
+        """Whether there is a cut to apply; call it before the look at the frames that it must wait for."""
         return self._load("cut_asked") > self._load("cut_applied")
 
     def is_committed(self) -> bool:
@@ -48,15 +49,15 @@ class Cuts:
     def must_wait(self) -> bool:
         """Whether the cut that is asked for would change entries that are being copied.
 
-        One that is committed need not wait: no snapshot begins between the request and its application.  A threshold is
-        in the header alone, of which the trainer has its copy.
+        One that is committed need not wait: no snapshot begins between the request and its application.  A threshold
+        changes only the header, of which the trainer has its copy.
         """
         return bool(self._view.header["cut_kind"] != CUT_THRESHOLD) and self._snapshots.is_on()
 
     def apply(self) -> None:
         """Commit the cut that is asked for, unless it is committed, and apply it; a load only as far as its grant.
 
-        Plans are revoked, and what was trained is retired; or it was committed, and then they were.
+        Call it when all plans are revoked and all trained frames retired, or when the cut is committed: then they were.
         """
         header, table = self._view.header, self._table
         asked, kind = int(header["cut_asked"]), int(header["cut_kind"])
@@ -80,7 +81,10 @@ class Cuts:
         self._store_applied()
 
     def advance_load(self) -> bool:
-        """Take over what the trainer has filled in, or index the entries while it writes rows; False if it must write.
+        """Advance a load: take over what is filled, or index the entries while the trainer writes rows.
+
+        Returns:
+            False while waiting for the trainer's writes.
         """
         committed, room = self._load("cut_committed"), int(self._view.header["cut_argument"])
         if self._load("cut_filled") >= committed:  # SYNC cut-filled: load
@@ -98,7 +102,7 @@ class Cuts:
     def _grant(self, asked: int) -> None:
         self._table.planner["is_loading"], self._is_indexed = 1, False
         if self._load("cut_granted") == asked:
-            return  # by an earlier worker: since then all of it is the trainer's
+            return  # by an earlier worker: since then the trainer owns all of it
         self._table.empty()
         self._give_up_entries()
         self._view.header["load_entries"] = loads.NOT_WRITTEN
@@ -118,7 +122,7 @@ class Cuts:
 
 
 class CutStage(Stage):
-    """Cuts of a table that is in no training stream: nothing has to be waited for.
+    """Applies cuts of a table that is in no training stream: there is nothing to wait for.
 
     Args:
         view: the table's segment.
@@ -142,7 +146,7 @@ class CutStage(Stage):
         return True
 
     def is_readable(self) -> bool:
-        """Is the truth the state after the last cut?"""
+        """Whether the truth is the table after the last cut."""
         return not self._cuts.is_loading
 
 

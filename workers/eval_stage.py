@@ -1,4 +1,4 @@
-"""What a table worker does with the evaluation stream of one table: answer with slots, change nothing."""
+"""Answers the evaluation stream of one table with slots, and changes nothing."""
 from typing import Callable, Sequence
 
 import numpy as np
@@ -16,7 +16,7 @@ class EvalStage(Stage):
     Args:
         resolve: as ``Table.resolve``, of the table.
         at: the table's column in the ring of the stream.
-        is_readable: says whether the truth is the state after the last trained step.
+        is_readable: returns whether the truth is the table after the last trained step.
         bells: to be rung.
     """
 
@@ -28,7 +28,7 @@ class EvalStage(Stage):
     def act(self) -> bool:
         """Carry out the next action; False if there is none, or it must wait."""
         seen = self._ring.look(self._column)
-        # the readers' rule is looked at after the question was seen
+        # after the look: an answer must not be older than its question
         action, index = next_action.next_eval_action(seen.turn, self._is_readable())
         if action == next_action.NOTHING:
             return False

@@ -1,10 +1,9 @@
-"""Key worker: distinct keys, restore index and occurrences of each frame.  Stateless.
+"""The key worker deduplicates frames: distinct keys, restore index, occurrences.  Stateless.
 
     python -m ascpipe.workers.key_worker --channel FD --index I --generation G --title TEXT
 
-A frame is claimed by a CAS of this worker's generation.  If the worker dies, the supervisor clears the
-claim after the reap, and another worker repeats what was not published: the result is a pure function of
-the ids.
+It claims a frame by a CAS of its generation.  If it dies, the supervisor clears the claim after the reap, and another
+worker repeats what was not published: the result is a pure function of the ids.
 """
 from typing import Callable, List
 
@@ -21,12 +20,12 @@ from ascpipe.workers.runner import Attachment, StreamView, Worker, command
 
 
 class KeyStage:
-    """Dedups the frames of one ring.
+    """Deduplicates the frames of one ring.
 
     Args:
         ring: the ring.
         generation: of this worker process.
-        listeners: bells to ring when a frame is deduped.
+        listeners: bells to ring when a frame is deduplicated.
         spread: that the time of a search depends on, and no result.
     """
 
@@ -36,7 +35,7 @@ class KeyStage:
         self._cells = np.zeros(0, np.int32)
 
     def step(self) -> int:
-        """Dedup the oldest unclaimed frame; returns 1, or 0 if there is none.  Never waits."""
+        """Deduplicate the oldest unclaimed frame; returns 1, or 0 if there is none.  Never waits."""
         number = claim_frame(self._memory, self._generation)
         if number < 0:
             return 0
@@ -47,7 +46,7 @@ class KeyStage:
         return 1
 
     def _dedup(self, number: int) -> int:
-        """Dedup the parts of a frame that are SUBMITTED; returns how many they are."""
+        """Deduplicate the parts of a frame that are SUBMITTED; returns how many there are."""
         parts, largest = submitted_parts(self._memory, number, self._columns)
         cells = scratch_cells(int(largest))
         if len(self._cells) < cells:
@@ -65,7 +64,7 @@ def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
     def look_after(stream: StreamView) -> None:
         listeners = attachment.bells_of_tables(stream.tables)
         if stream.channel == EVAL:
-            listeners.append(trainer)  # an evaluation asks as soon as its frame is deduped
+            listeners.append(trainer)  # an evaluation asks as soon as its frame is deduplicated
         stages.append(KeyStage(stream.ring, worker.generation, listeners, spread))
 
     attachment.each_stream(look_after)

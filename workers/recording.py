@@ -1,7 +1,6 @@
-"""Spans of a worker's work, for `ascpipe timeline`: which batches moved on in each of its steps.
+"""Records spans of a worker's steps for `ascpipe timeline`: which batches moved on in each step.
 
-What a step did is read from the state words before and after it, so that the work itself knows nothing of this;
-a worker that does not record pays nothing.
+It reads the words before and after a step, so the step itself does not record; a worker without recording pays nothing.
 """
 import time
 from typing import Callable, List
@@ -16,7 +15,7 @@ _REACHED = {"key": (DEDUPED,), "table": (TOUCHED, PLANNED, RETIRED)}  # by the s
 
 
 def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[StreamView]) -> Callable[[], int]:
-    """A step that does what ``step`` does, and keeps a span where that was anything.
+    """Wrap ``step``, to record a span of each call that did something.
 
     Args:
         step: of a worker.
@@ -57,7 +56,7 @@ class Progress:
         self._ring, self._reached = ring, _REACHED[kind]
 
     def newest(self) -> List[int]:
-        """Number of the newest frame that has come as far as each stage, for any table."""
+        """Number of the newest frame that has reached each stage, for any table."""
         ring = self._ring
         head, tail = int(ring.header["head"]), int(ring.header["tail"])
         words = ring.tables["words"].max(axis=0).tolist()

@@ -1,8 +1,8 @@
 """Scheduler of one training ring: picks the next action of every table and runs equal actions in one compiled call.
 
-One look says what each table has to do.  Tables that retire, plan or touch do so together; what a table lacks for it is
-provided, and the call repeated.  Then one call stores their state words, and the bells ring once.  What is rare is done
-table by table, by ``ascpipe.workers.train_stage``.
+One look decides what each table has to do.  Tables that retire, plan or touch do so together; what a table lacks is
+provided, and the call repeated.  Then one call stores their words, and the bells ring once.  What is rare is done table
+by table, by ``ascpipe.workers.train_stage``.
 """
 from typing import Callable, Sequence, Tuple
 
@@ -55,7 +55,7 @@ class RingScheduler(Stage):
             done += acted
 
     def act(self) -> bool:
-        """Let every table carry out its next action; False if there is none, or all must wait."""
+        """Carry out the next action of every table; False if there is none, or all must wait."""
         return self.turn() > 0
 
     def turn(self) -> int:
@@ -78,7 +78,7 @@ class RingScheduler(Stage):
         return look_at_tables(self._memory, self._turns)
 
     def _retire(self) -> int:
-        """Assign the records of finished frames to the truth, acknowledge the frames, then let go of their entries."""
+        """Assign the records of finished frames to the truth, acknowledge these, then take them out of the window."""
         done = self._together(assign_frames, RETIRE)
         if done:
             store_words(self._memory, self._turns, RETIRE, LEAVE, RETIRED)  # SYNC retired: store
@@ -103,7 +103,7 @@ class RingScheduler(Stage):
         return done
 
     def _together(self, step: _Step, action: int) -> int:
-        """Let all tables whose action it is take a step, and provide what they lack; returns how many have acted."""
+        """Run a step for all tables with this action, and provide what they lack; returns how many have acted."""
         turns = self._turns
         done, lacking = step(self._memory, turns)
         while lacking:

@@ -1,6 +1,6 @@
-"""What all workers share: the channel to the supervisor, the mapped segments, the loop.
+"""Runs a worker of either kind: the channel to the supervisor, the mapped segments, the loop.
 
-A worker says ``loaded`` and is idle.  The supervisor sends ``attach`` with the descriptors of the segments; from then
+A worker sends ``loaded`` and is idle.   The supervisor sends ``attach`` with the descriptors of the segments; from then
 on the worker does what is ready and sleeps on its bell.  Later additions come as ``add_stream`` or ``add_table``.
 The end of the channel means that the supervisor is gone: the worker exits at once, it owns nothing.
 """
@@ -24,14 +24,15 @@ from ascpipe.shm.ring import RingView, TableView
 from ascpipe.shm.spans import SpanRing
 
 _READ_S = 10.0  # for a message that has begun to come
-_IDLE_S = 1e9  # an idle worker waits for its supervisor's word, or its end, as long as it takes
-# Who has something for us rings, and so does the supervisor where somebody died before he could; its own end kills us.
-# A look costs as much as there are tables: rare ones keep a trainer that takes no step from using a core's time.
+_IDLE_S = 1e9  # an idle worker waits for a message, or the end of its supervisor, as long as it takes
+# Producers ring this bell.  The supervisor rings it for a producer that died first; if the supervisor dies, the worker
+# is killed.  So looks without a ring may be rare; and they must be: each takes time per table, also while nothing
+# trains.
 _LONGEST_SLICE_S = 1.0
 
 
 class Worker(NamedTuple):
-    """Who this process is.
+    """The identity of this process.
 
     Attributes:
         number: among the workers of its kind.
@@ -64,7 +65,7 @@ class Attachment:
         streams: all streams.
         tables: table number -> its segment.
         workers: table number -> index of the table worker that serves it.
-        restart: an earlier worker in this place died.
+        restart: an earlier worker with this number died.
         spin_us: microseconds to spin before a bell sleeps.
         hash_seed: of the daemon, of 64 bits; the same for all of its workers.
         spans: path and capacity of the file of spans, where they are kept.
@@ -75,7 +76,7 @@ class Attachment:
         memory = [segment.map(fd, size) for fd, size in zip(fds, sizes)]
         streams = len(body["streams"])
         self.session: np.ndarray = memory[0]
-        self.streams = [_stream_view(said, part) for said, part in zip(body["streams"], memory[1:1 + streams])]
+        self.streams = [_stream_view(one, part) for one, part in zip(body["streams"], memory[1:1 + streams])]
         self._visitors: List[Callable[[StreamView], None]] = []
         self._table_visitors: List[Callable[[int], None]] = []
         self._table_fds = {t["table"]: fd for t, fd in zip(body["tables"], fds[1 + streams:])}
@@ -89,7 +90,7 @@ class Attachment:
             if "spans" in body else None
 
     def each_stream(self, visit: Callable[[StreamView], None]) -> None:
-        """Call ``visit`` with each stream, now, and with those that are added later, between two steps."""
+        """Call ``visit`` with each stream now, and with each that is added later, between two steps."""
         self._visitors.append(visit)
         for stream in self.streams:
             visit(stream)
@@ -102,13 +103,13 @@ class Attachment:
             visit(stream)
 
     def each_table(self, visit: Callable[[int], None]) -> None:
-        """Call ``visit`` with the number of each table, now, and with those that are added later, between two steps."""
+        """Call ``visit`` with the number of each table now, and with each that is added later, between two steps."""
         self._table_visitors.append(visit)
         for number in sorted(self.tables):
             visit(number)
 
     def add_table(self, body: Dict[str, Any], fds: List[int]) -> None:
-        """Map the segment of a table that was added; it may come after another one, which nobody trained."""
+        """Map the segment of a table that was added; it may replace another one, which was never trained."""
         number = body["table"]
         if number in self._table_fds:
             os.close(self._table_fds[number])
@@ -130,10 +131,10 @@ class Attachment:
 
 def run(worker: Worker, channel: socket.socket, bell_index: int,
         make_step: Callable[[Worker, Attachment], Callable[[], int]]) -> None:
-    """Wait for ``attach``, then step until the supervisor says ``stop`` or is gone.
+    """Wait for ``attach``, then step until the supervisor sends ``stop`` or is gone.
 
     Args:
-        worker: who we are.
+        worker: identity of this process.
         channel: unix stream socket to the supervisor.
         bell_index: this worker's bell.
         make_step: builds the step from the mapped segments; a step does what is ready, returns how much
@@ -145,7 +146,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     bell = attachment.bell(bell_index)
     step = make_step(worker, attachment)
     if attachment.spans is not None:
-        from ascpipe.workers.recording import recorded  # for those who record alone
+        from ascpipe.workers.recording import recorded  # loaded only where spans are recorded
 
         kind = "key" if bell_index < structs.BELL_TABLE_WORKERS else "table"
         step = recorded(step, SpanRing(*attachment.spans, kind, worker.number), kind, attachment.streams)
@@ -153,15 +154,15 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     poller = select.poll()
     poller.register(channel, select.POLLIN)
 
-    def is_spoken_to() -> bool:
+    def has_message() -> bool:
         return bool(poller.poll(0))
 
     while True:
-        while not is_spoken_to():
+        while not has_message():
             while step():
                 pass
             bell.says(WAIT_BATCH)
-            bell.wait(lambda: step() > 0, is_spoken_to, _IDLE_S, _LONGEST_SLICE_S)
+            bell.wait(lambda: step() > 0, has_message, _IDLE_S, _LONGEST_SLICE_S)
         body, fds = fdsocket.receive(channel, _READ_S)
         if body["verb"] == "add_stream":
             attachment.add_stream(body, fds)
@@ -171,8 +172,8 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
             return
 
 
-def _stream_view(said: Dict[str, Any], memory: np.ndarray) -> StreamView:
-    return StreamView(RingView(memory), said["channel"], said["tables"])
+def _stream_view(body: Dict[str, Any], memory: np.ndarray) -> StreamView:
+    return StreamView(RingView(memory), body["channel"], body["tables"])
 
 
 def _receive_attach(channel: socket.socket) -> Tuple[Dict[str, Any], List[int]]:
@@ -196,6 +197,6 @@ def command(name: str, bell_base: int, make_step: Callable[[Worker, Attachment],
             try:
                 run(Worker(index, generation), supervisor, bell_base + index, make_step)
             except ConnectionClosedError:
-                sys.exit(0)  # the supervisor is gone; nothing here is ours to clean
+                sys.exit(0)  # the supervisor is gone; a worker owns nothing that it would have to clean up
 
     return main

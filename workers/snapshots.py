@@ -1,14 +1,13 @@
-"""The table worker's part in a snapshot: what the trainer has not copied yet changes only when an image of it is kept.
+"""Keeps images during a snapshot: the table worker changes an entry that is not copied yet only after it kept an image.
 
 The trainer copies the entries below ``snapshot_bound``, in the order of their numbers, while training goes on, and
-lays the images over its copy in the end.  A snapshot begins inside a hold, when every record is assigned and no cut
+puts the images over its copy in the end.  A snapshot begins inside a hold, when every record is assigned and no cut
 is left to be applied: so nothing that was begun before it changes an entry during it.
 
-Entries change where a record is assigned and in the cuts EVICT, RESET and LOAD, nowhere else; and these wait.  Beside
-that an entry without trained state becomes a name (``touch.name_keys``), and a name becomes free
-(``touch.leave_window``, ``touch.collect_free``).  This needs no image: the copy takes TRAINED entries only, and what
-it may see there of such an entry, in whatever order, is FREE or NAMED, until a record makes it TRAINED; and for that
-it got an image first.
+Entries change where a record is assigned and in the cuts EVICT, RESET and LOAD, nowhere else; and these wait.  Besides,
+an entry without trained state becomes a name (``touch.name_keys``), and a name becomes free (``touch.leave_window``).
+This needs no image: the copy takes TRAINED entries only, and what it may read there of such an entry, in any order, is
+FREE or NAMED, until a record makes it TRAINED; and before that an image of it is kept.
 """
 from ascpipe.kernels.records import Record
 from ascpipe.shm.ring import TableView
@@ -26,7 +25,7 @@ class Snapshots:
         self._view = view
         self._images = Images(view.header, view.entries, view.log, view.ready_log)
         self._awaits_end = False
-        self.is_dirty = False  #: something is known of a snapshot, and has to be forgotten when it is over
+        self.is_dirty = False  #: there are private marks of a snapshot, to be freed when it is over
 
     def is_on(self) -> bool:
         """Whether entries are being copied."""

@@ -1,8 +1,8 @@
-"""A part of what a worker does, cut into actions: carried out until there is none."""
+"""The base class of a worker's stages: repeats ``act()`` until there is nothing to do."""
 
 
 class Stage:
-    """What is done for one table in one stream."""
+    """The actions of a worker for one table, or all tables, of one stream."""
 
     def step(self) -> int:
         """Do everything that can be done now; never waits.  Returns how many actions were carried out."""

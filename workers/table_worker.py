@@ -1,4 +1,4 @@
-"""Table worker: entries, plans, truth and cuts of its tables.  All truth is in shared memory.
+"""The table worker plans the batches of its tables, keeps their truth and applies cuts.  All truth is in shared memory.
 
     python -m ascpipe.workers.table_worker --channel FD --index I --generation G --title TEXT
 """
@@ -24,7 +24,7 @@ from ascpipe.workers.truth import truth_of
 class _Served:
     """A table that this worker serves: its keys and slots, and the stage that changes them.
 
-    Both are others once the table is trained that was only read before.
+    Both are replaced when training of a table begins that was only read before.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class _Served:
         self.changes: Union[TrainStage, CutStage]
 
     def serve(self, attachment: Attachment, number: int, bells: Bells, *, restart: bool) -> None:
-        """Begin with what shared memory has of the table."""
+        """Begin to serve the table that is in shared memory."""
         view = attachment.tables[number]
         self.table = Table(truth_of(view), spread_of(attachment.hash_seed))
         at = _training_ring(attachment, number)
@@ -46,7 +46,7 @@ class _Served:
         self.table.resolve(keys, slots)
 
     def is_readable(self) -> bool:
-        """Whether the truth is the state after the last trained step."""
+        """Whether the truth is the table after the last trained step."""
         return self.changes.is_readable()
 
 
@@ -85,7 +85,7 @@ def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
 
 
 def _training_ring(attachment: Attachment, table: int) -> Optional[TableInRing]:
-    """Where a table stands in its training stream, of which it has one at most."""
+    """Return the column of a table in its training stream, of which it has one at most."""
     for stream in attachment.streams:
         if stream.channel == TRAIN and table in stream.tables:
             return TableInRing(stream.ring, stream.tables.index(table))

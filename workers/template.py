@@ -1,13 +1,14 @@
-"""The process that workers are forked from: it has loaded what they need.
+"""The template: the process that workers are forked from, which has loaded what they need.
 
     python -m ascpipe.workers.template --channel FD --supervisor PID --oom-score-adj NUMBER
 
-It begins before the supervisor knows where compiled kernels lie: first it loads numba, then, told where, the kernels.
+It begins before the supervisor knows the folder of compiled kernels: first it loads numba; when it has got the folder,
+the kernels.
 
-A worker that begins by itself first loads numba and the compiled kernels, about a second of processor time. A fork of
-this one begins in milliseconds and shares what was loaded. Here are no threads of ours, no segments and nothing of a
-trainer, so that a fork takes along nothing but code. Each worker is forked twice: what is between ends at once, and the
-supervisor, a subreaper, becomes the worker's parent, as if it had executed it.
+A worker that is executed first loads numba and the compiled kernels, about a second of processor time. A fork of the
+template begins in milliseconds and shares what was loaded. The template has no threads of ours, no segments and nothing
+of a trainer, so a fork inherits nothing except code. Each worker is forked twice: the process in between ends at once,
+and the supervisor, a subreaper, becomes the worker's parent, as if it had executed it.
 """
 import gc
 import os
@@ -33,7 +34,7 @@ _Kinds = Mapping[str, click.Command]
 
 
 def serve(supervisor: socket.socket) -> None:
-    """Load, say so, then fork a worker for each request; returns when the supervisor is gone."""
+    """Load, report it, then fork a worker for each request; returns when the supervisor is gone."""
     try:
         kinds = _load(supervisor)
         fdsocket.send(supervisor, {"verb": "loaded"})
@@ -41,7 +42,7 @@ def serve(supervisor: socket.socket) -> None:
             body, fds = fdsocket.receive(supervisor, _IDLE_S)
             pid, begin = _fork(supervisor, kinds, body, fds)
             fdsocket.send(supervisor, {"verb": "forked", "pid": pid})
-            os.write(begin, b"\0")  # not before: nothing may run of which the supervisor does not know
+            os.write(begin, b"\0")  # not before: no worker may run that the supervisor does not know
             for fd in (begin, *fds):
                 os.close(fd)
     except ConnectionClosedError:
@@ -49,7 +50,7 @@ def serve(supervisor: socket.socket) -> None:
 
 
 def _load(supervisor: socket.socket) -> _Kinds:
-    """Load numba, and the workers once the supervisor has said where their kernels lie; the commands by kind."""
+    """Load numba, and the workers once the supervisor has sent the folder of their kernels; the commands by kind."""
     gc.disable()  # what is loaded stays: looking through it again and again is a sixth of the time
     import numba
     from numba.core.registry import cpu_target
@@ -68,33 +69,34 @@ def _load(supervisor: socket.socket) -> _Kinds:
 
 
 def _write_to(log: int) -> None:
-    """What is printed goes to ``log``, which is closed."""
+    """Send what is printed to ``log``, and close that descriptor."""
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
 
 
 def _fork(supervisor: socket.socket, kinds: _Kinds, body: Dict[str, Any], fds: List[int]) -> Tuple[int, int]:
-    """Fork a worker whose parent is the supervisor: its process id, and a pipe at whose other end it waits."""
+    """Fork a worker as a child of the supervisor; returns its process id and the writing end of a pipe that it reads.
+    """
     parent = os.getppid()
-    told, tell = os.pipe()
+    reading, writing = os.pipe()
     wait, begin = os.pipe()
     between = os.fork()
     if between == 0:
         try:
             worker = os.fork()
             if worker == 0:
-                for fd in (told, tell, begin, supervisor.detach()):
+                for fd in (reading, writing, begin, supervisor.detach()):
                     os.close(fd)
                 _be_worker(parent, wait, kinds, body, fds)
-            os.write(tell, _PID.pack(worker))
+            os.write(writing, _PID.pack(worker))
         finally:
-            os._exit(0)  # also where there may be no more processes; then nothing was told, and the template ends
-    os.close(tell)
+            os._exit(0)  # also where there may be no more processes; then nothing is reported, and the template ends
+    os.close(writing)
     os.close(wait)
     os.waitpid(between, 0)
-    (pid,) = _PID.unpack(os.read(told, _PID.size))
-    os.close(told)
+    (pid,) = _PID.unpack(os.read(reading, _PID.size))
+    os.close(reading)
     return int(pid), begin
 
 
@@ -105,7 +107,7 @@ def _be_worker(supervisor: int, wait: int, kinds: _Kinds, body: Dict[str, Any], 
         channel, log = fds
         _write_to(log)
         os.setsid()
-        if not os.read(wait, 1):  # the template was killed: so are we, and another one takes our place
+        if not os.read(wait, 1):  # the template was killed: this worker ends, and another one is started
             os.kill(os.getpid(), signal.SIGKILL)
         os.close(wait)
         fence_in(supervisor, body["oom_score_adj"], body["processor"])

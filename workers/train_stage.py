@@ -1,7 +1,7 @@
-"""What a table worker does for one table of a training stream: what its batches lack, and what is rare.
+"""Serves one table of a training stream: provides what its batches lack, and carries out rare actions.
 
-The decision is ``ascpipe.kernels.next_action``; what all tables do together is in ``ascpipe.workers.ring_scheduler``.
-Here stand cuts, plans that are taken back, frames that are skipped or only counted, and the restart: the loads and
+``ascpipe.kernels.next_action`` decides; ``ascpipe.workers.ring_scheduler`` does what all tables do together.  This
+module has cuts, plans that are taken back, frames that are skipped or only counted, and the restart: the loads and
 stores of shared memory, and their order.  A worker may be killed between any two of them.
 """
 from typing import Callable, Dict
@@ -91,13 +91,14 @@ class TrainStage:
         return ACTED
 
     def is_readable(self) -> bool:
-        """Is the truth the state after the last trained step?"""
+        """Whether the truth is the table after the last trained step."""
         return not self._cuts.is_loading and bool(next_action.is_readable(self._ring.look(self._column).turn))
 
     # ---- actions
 
     def _touch_without_entries(self, number: int, part: PartView) -> None:
-        """Wait until a retirement frees entries, or if nothing can be retired before, let the plan say why not."""
+        """Wait until a retirement frees entries; if nothing can be retired before, touch none: the plan has the reason.
+        """
         if not self._is_first_unfinished(number):
             self._table.planner["touch_blocked"] = 1
             return
@@ -117,7 +118,7 @@ class TrainStage:
         return may_assign
 
     def _skip(self, number: int) -> None:
-        """Acknowledge a frame, then let go of its entries; the frame may be reused from the first on."""
+        """Acknowledge a frame, which then may be reused, and take it out of the window."""
         part = self._ring.part(number, self._column)
         if self._ring.word(number, self._column) != TOUCHED:
             part["held"] = 0
@@ -145,7 +146,7 @@ class TrainStage:
         self._cuts.apply()
 
     def _give_up_entries(self) -> None:
-        """Every frame is touched again."""
+        """Send every frame back to be touched again."""
         seen = self._ring.look(self._column)
         for number, word in enumerate(seen.words.tolist(), seen.head):
             if word == TOUCHED:
@@ -191,7 +192,7 @@ class TrainStage:
 
 
 def _published(number: int, part: PartView) -> Pending:
-    """The record of a planned, claimed or finished frame, as it was published; one that says why not has no keys."""
+    """Return the published record of a planned, claimed or finished frame; that of a refused plan has no keys."""
     fresh, is_made = part["fresh_count"], part["status"] == PLAN_OK or not part["full"]
     record = part.record(part["held"] if is_made else 0, fresh + part["load_count"], part["out_count"])
     return Pending(number, record, fresh, part["rows"], part["time"])

@@ -1,8 +1,8 @@
 """The steps of a batch in one table: touch, plan, assign, leave; and what undoes or repeats one.
 
-Each takes the table's PLANNER, which leads to its arrays.  A step that lacks something says what (LACKS_*) and has
-changed nothing: Python code provides it (``ascpipe.tables.table``), and the step is called again.
-``tests/reference/replay.py`` says in plain Python what a plan is.
+Each takes the table's PLANNER, which has the addresses of its arrays.  A step that lacks memory returns what it lacks
+(LACKS_*) and has changed nothing: Python code provides it (``ascpipe.tables.table``) and calls the step again.
+``tests/reference/replay.py`` shows in plain Python what a plan is.
 """
 import numpy as np
 
@@ -47,7 +47,7 @@ _NONE = np.uint64(0)
 
 @entry("void(Planner, int64, int32[::1])")
 def take_into_window(planner, number, held):
-    """A frame's entries are found: keep them while it is in the window.
+    """Take a frame whose entries are found into the window, which keeps them.
 
     Args:
         planner: of the table.
@@ -112,7 +112,7 @@ def touch(planner, number, unique, out_held):
 
 @entry("Rules(Planner, int64)")
 def rules_of(planner, sequence):
-    """What holds for a table and a batch; ``sequence`` is the ticket's."""
+    """Return the rules of a table for a batch; ``sequence`` is the ticket's."""
     header = header_of(planner)
     threshold = header["access_threshold"]
     counts = threshold < 0 or header["counting"] != 0
@@ -124,7 +124,7 @@ def rules_of(planner, sequence):
 
 @inner("UniTuple(int64, 2)(Planner, int64[::1])")
 def missing_entries(planner, unique):
-    """(status, need) of a batch whose keys found no entries, int64[n]; there is scratch for them."""
+    """Return (status, need) of a batch whose keys found no entries, int64[n]; there is scratch for them."""
     n = unique.shape[0]
     unknown = find_keys(unique, n, lines_of(planner), spread_in(planner), array_at(planner["scratch_at"], n, np.int32))
     in_use = header_of(planner)["entries_used"] - planner["free_entries"]
@@ -135,7 +135,7 @@ def missing_entries(planner, unique):
 
 @inner("UniTuple(int64, 2)(Planner, int64, int64, int64)")
 def fit(planner, admitted, fresh, loads):
-    """See whether a drafted record fits the table.
+    """Check whether a drafted record fits the table.
 
     Args:
         planner: of the table.
@@ -158,7 +158,7 @@ def fit(planner, admitted, fresh, loads):
 
 @inner("int64(Planner, int64, int64)")
 def lacks_of(planner, fresh, loads):
-    """What a drafted record that fits lacks until it can be completed.
+    """Return what a drafted record that fits lacks before it can be completed.
 
     Args:
         planner: of the table.
@@ -251,7 +251,7 @@ def put_on(planner, number, record, rows, time):
 
 @entry("void(Planner, int64, int32[::1])")
 def pass_by(planner, number, held):
-    """A frame is no longer one that is still to be planned: its rows may be victims of later plans.  Idempotent.
+    """Mark a frame as no longer to be planned: its rows may be victims of later plans.  Idempotent.
 
     Args:
         planner: of the table.
@@ -313,14 +313,14 @@ def assign(planner, record, ticket, time):
 
 @inner("void(Planner, int64)")
 def forget(planner, n):
-    """Forget how to take back the oldest record, of n changes: it has been assigned."""
+    """Drop the n changes of the oldest record, which has been assigned and is never taken back."""
     planner["oldest_change"] += n
     planner["first_record"] += 1
 
 
 @entry("void(Planner, int64, int32[::1])")
 def leave(planner, number, held):
-    """Let go of a frame that has been retired; nothing happens if it is not in the window.
+    """Take a retired frame out of the window, which frees its entries.  Idempotent.
 
     Args:
         planner: of the table; there is scratch for the keys.

@@ -1,7 +1,7 @@
-"""Free home rows of a table, the lowest one first.
+"""The free home rows of a table, the lowest one first.
 
-Rows below the high water are in use or stand in a stack with the lowest on top; all above are free.  Both stand in the
-planner.  So what is taken next depends on the set of free rows alone, and what was taken last can be given back.
+Rows below the high water are in use or on a stack with the lowest on top; all above are free.  The planner has both.
+So what is taken next depends only on the set of free rows, and what was taken last can be given back.
 
 The readable version is ``tests/reference/free_homes.py``.
 """
@@ -23,7 +23,7 @@ def take_homes(planner, stack, missing, out_homes):
     Args:
         planner: of the table.
         stack: int32[>= free homes]; the lowest on top.
-        missing: int32[m]; where in ``out_homes`` they go.
+        missing: int32[m]; indexes into ``out_homes``, which they go to.
         out_homes: int32[n]; receives them, ascending.
     """
     for i in range(missing.shape[0]):

@@ -1,10 +1,9 @@
-"""Free slots of a device table, the lowest one first.
+"""The free slots of a device table, the lowest one first: a tree of bit sets.
 
-One bit per slot in 64-bit words, 1 = free, and above them words in which a bit says that a word below is
-not 0.  All words lie in one array as a tree: word 0 is the root, the children of word w are words
-64 w + 1 to 64 w + 64, and the slots' own words come last.  So a slot is found, taken or given back in as
-many steps as there are levels (4 for 16 million slots), and what is taken next depends on the set of free
-slots alone, not on how it came about.
+A node of the tree is a uint64.  A leaf has one bit per slot, 1 = free; a bit of an inner node is 1 while the node below
+it is not 0.  All nodes are in one array, ``words``: node 0 is the root, the children of node w are nodes 64 w + 1 to
+64 w + 64, and the leaves come last.  So a slot is found, taken or given back in as many steps as there are levels (4
+for 16 million slots), and what is taken next depends only on the set of free slots, not on its history.
 
 The readable version is ``tests/reference/free_slots.py``.
 """
@@ -21,7 +20,7 @@ _NONE = np.uint64(0)
 
 @entry("int64(int64)")
 def first_leaf(rows):
-    """Number of the word that holds slots 0 to 63, for a table of ``rows`` slots."""
+    """Number of the node that has slots 0 to 63, for a table of ``rows`` slots."""
     leaves = (rows + 63) // 64
     first = 0
     width = 1
@@ -32,13 +31,13 @@ def first_leaf(rows):
 
 
 def free_slot_words(rows: int) -> int:
-    """Words of the array ``words`` for a table of ``rows`` slots."""
+    """Nodes of the array ``words`` for a table of ``rows`` slots."""
     return int(first_leaf(rows)) + max(1, (rows + 63) // 64)
 
 
 @inner("void(uint64, uint64[::1])")
 def _raise_above(word, words):
-    """Say in the words above that ``word``, which was 0, is so no more."""
+    """Set the bits above node ``word``, which was 0 and is not any more."""
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX
@@ -50,7 +49,7 @@ def _raise_above(word, words):
 
 @inner("void(uint64, uint64[::1])")
 def _clear_above(word, words):
-    """Say in the words above that ``word`` has become 0."""
+    """Clear the bits above node ``word``, which has become 0."""
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX
@@ -61,7 +60,7 @@ def _clear_above(word, words):
 
 @entry("int64(int32[::1], uint64[::1])")
 def rebuild_free_slots(slot_entries, words):
-    """Make the tree anew: the free slots are those without an entry.
+    """Rebuild the tree: the free slots are those without an entry.
 
     Args:
         slot_entries: int32[rows]; entry of each slot, -1 = none.
@@ -86,7 +85,7 @@ def rebuild_free_slots(slot_entries, words):
 
 @inner("int64(int64, uint64[::1], int32[::1])")
 def take_lowest_slots(rows, words, out_slots):
-    """Take the lowest free slots, as many as ``out_slots`` has places.
+    """Take the lowest free slots, as many as ``out_slots`` has items.
 
     Args:
         rows: slots of the table.

@@ -1,9 +1,9 @@
-"""How often a key is used, as one number that needs no upkeep: use that decays, as a logarithm.
+"""Scores how often a key is used, as one number that needs no upkeep: the logarithm of a decaying sum of uses.
 
 A use at ticket u counts 2^(-(now - u) / 64) at ticket ``now``: it has lost half its weight after 64 tickets.
-What is kept is 64 log2 of the sum of all uses, as it would be at ticket 0; so it orders keys at any time
-without being touched as time goes by.  A key used once, at ticket u, has score u; one used in every ticket
-has a score of about 400 above the last.
+The score is 64 log2 of the sum of all uses, as it would be at ticket 0; so it orders keys at any time and changes only
+when a key is used.  A key used once, at ticket u, has score u; one used in every ticket has a score of about 400 above
+the last.
 
 The readable version is ``tests/reference/frequency.py``.
 """

@@ -1,8 +1,8 @@
-"""Where a key belongs: its hash, its cell, and the rank that owns it.
+"""Hashes keys, and assigns them to cells and to ranks.
 
-Hashes depend on three numbers that are drawn when a daemon begins, its *spread*: else ids could be made, at leisure,
-that all meet in one cell, and what takes a constant time per id would take a time that grows with their number. No
-result depends on it.
+Hashes depend on the *spread*, three random numbers that a daemon draws when it begins.  Without it, ids could be
+crafted that all collide in one cell, and each lookup would take a time that grows with their number.  No result
+depends on it.
 
 The readable version is ``tests/reference/hashing.py``.
 """
@@ -29,7 +29,7 @@ Spread = Tuple[np.uint64, np.uint64, np.uint64]
 
 def spread_of(seed: int) -> Spread:
     """The spread that belongs to a seed of 0 to 2^64 - 1: three numbers of 64 bits, by splitmix64."""
-    first, second, third = (np.uint64(_scrambled(seed + place * _STEP & _ALL)) for place in (1, 2, 3))
+    first, second, third = (np.uint64(_scrambled(seed + step * _STEP & _ALL)) for step in (1, 2, 3))
     return first, second, third
 
 
@@ -45,9 +45,9 @@ def hash_key(key: int, spread: Spread) -> np.uint64:
 
     Of all spreads, one in 2^k gives two different keys the same upper k bits, whatever the keys: ``summed`` is a form
     of Thorup's pair multiply-shift (High Speed Hashing for Integers and Strings, 2015), of which the upper half is
-    used. A seed that is merely xored into the key, before multipliers that everybody knows, promises nothing of the
-    kind: ids can be made for all seeds at once. The last line is a bijection, so it keeps the promise; without it, keys
-    at equal distances would lie at equal distances.
+    used. A seed that is merely xored into the key, before constant multipliers, gives no such bound: ids can be crafted
+    that collide for all seeds at once. The last line is a bijection, so it keeps the bound; without it, keys at equal
+    distances would have hashes at equal distances.
     """
     word = np.uint64(key)
     summed = add_wrapping(multiply_wrapping(add_wrapping(word, spread[0]), add_wrapping(word >> _HALF, spread[1])),

@@ -1,4 +1,4 @@
-"""Images: entries as they were when a snapshot of the table began, kept before a record changes them.
+"""Keeps images: copies of entries as they were when a snapshot of the table began, made before a record changes them.
 
 The readable version is ``tests/reference/images.py``.
 """
@@ -9,7 +9,7 @@ from ascpipe.kernels.door import entry
 
 @entry("int64(int32[::1], int64, uint8[::1])")
 def count_unkept(changed, copied, marks):
-    """How many entries need an image before they change.
+    """Count the entries that need an image before they change.
 
     Args:
         changed: int32[n]; distinct entry numbers.

@@ -1,9 +1,10 @@
-"""The key index: which entry of a table has a key.
+"""The key index maps each key of a table to its entry.
 
-A hash table of lines of one cache line each (see ``records.LINE``): five keys, their entry numbers, and how many there
-are.  A key stands in its home line, which its hash chooses, or in the first one after it that had room: a search looks
-at five keys at once, and ends at the first line that is not full.  Any int64 is a valid key.  Removal moves a later key
-back instead of leaving tombstones.  ``ascpipe.tables.key_index`` owns the lines and makes them more.
+It is a hash table with open addressing, in lines of one cache line each (see ``records.LINE``): five keys, their entry
+numbers, and how many there are.  A key lies in its home line, which its hash chooses, or in the first one after it that
+had room: a search compares five keys at once and ends at the first line that is not full.  Any int64 is a valid key.
+Removal moves a later key back instead of leaving tombstones.  ``ascpipe.tables.key_index`` owns the lines and grows
+them.
 
 The readable version is ``tests/reference/index.py``.
 """
@@ -20,7 +21,7 @@ from ascpipe.layout.words import FREE
 _FULL = LINE_KEYS
 _NONE = np.uint64(0)
 _ONE = np.uint64(1)
-_AHEAD = 64  # keys between the one at hand and the one whose line is being brought near; see bench
+_AHEAD = 64  # keys between the one at hand and the one whose line is prefetched; see bench
 
 
 @inner("uint64(Line[::1])")
@@ -43,7 +44,7 @@ def home_line(key, lines, spread):
 
 @inner("UniTuple(int64, 2)(int64, uint64, Line[::1])")
 def find_place(key, line, lines):
-    """Where a key stands.
+    """Find the line and the lane of a key.
 
     Args:
         key: any int64.
@@ -136,7 +137,7 @@ def _take_out(line, lane):
 
 @inner("int64(uint64, uint64, Line[::1], Spread)")
 def _lane_that_passed(hole, line, lines, spread):
-    """The first lane of ``line`` whose key's search goes by way of ``hole``, a line before it; 5 if there is none."""
+    """The first lane of ``line`` whose key's search passes ``hole``, a line before it; 5 if there is none."""
     lines_in_all = np.uint64(lines.shape[0])
     mask = lines_in_all - _ONE
     from_hole = (line + lines_in_all - hole) & mask  # distances around the ring, of unsigned numbers

@@ -1,4 +1,4 @@
-"""The keys of a line of the key index compared at once.
+"""Compares the keys of a line of the key index with one key, all at once.
 
 The readable version is ``tests/reference/lanes.py``.
 """

@@ -1,4 +1,4 @@
-"""Arrays at an address: so that one compiled call can work on the memory of many tables.
+"""Makes arrays over an address, so that one compiled call works on the memory of many tables.
 
 The owner of an address keeps the memory alive, and gives a new address when the memory moves.
 """

@@ -1,6 +1,6 @@
-"""What a table worker does next for one table: the decision, without any I/O.
+"""Decides what a table worker does next for one table, without any I/O.
 
-The rules are those of the protocol model in ``tests/model``; ``docs/protocol.md`` tells them in words.
+The rules are those of the protocol model in ``tests/model``; ``docs/protocol.md`` has them in words.
 The readable version is ``tests/reference/next_action.py``.
 """
 from ascpipe.kernels.door import entry, inner
@@ -9,7 +9,7 @@ from ascpipe.layout.words import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNE
 NOTHING = 0
 RETIRE = 1  #: assign the record of a DONE frame to the truth
 REVOKE = 2  #: take the newest plan back
-SKIP = 3  #: acknowledge a frame that nobody will train
+SKIP = 3  #: acknowledge a frame that will not be trained
 COUNT_ONLY = 4  #: finish a trained frame that this table did not claim
 TOUCH = 5  #: find or append the entries of a frame
 APPLY_CUT = 6  #: commit and apply the change that was asked for
@@ -143,9 +143,9 @@ def next_eval_action(turn, readable):
 
 @entry("boolean(Turn)")
 def is_readable(turn):
-    """True if every claimed frame, and every closed frame that was trained, is retired.
+    """Check that every claimed frame, and every closed frame that was trained, is retired.
 
-    Then a reader may take the truth for the state after the last trained step.
+    Then the truth is the state after the last trained step, and an evaluation may read it.
 
     Args:
         turn: the frames that were seen.

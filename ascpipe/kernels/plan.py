@@ -17,7 +17,7 @@ def draft_record(planner, view, rules, occurrences, record):
     Args:
         planner: of the table.
         view: of the table, with room for n more changes.
-        rules: what holds for the table and this batch.
+        rules: of the table and this batch.
         occurrences: int32[n]; how often each key occurs in the batch.
         record: of n keys; its entry numbers are read.  Slots and home rows receive what each key has, -1 for none and
             for keys that are not admitted; counts and frequencies their new values; ``move_in``, of n items, the
@@ -68,16 +68,16 @@ def draft_record(planner, view, rules, occurrences, record):
 
 
 @inner("void(int32[::1], int32[::1], int32[::1])")
-def place_missing(missing, places, out_places):
+def place_missing(missing, numbers, out_numbers):
     """Give the keys that need one a slot, or a home row.
 
     Args:
         missing: int32[m]; indexes into the batch's keys.
-        places: int32[m]; distinct slots or home rows.
-        out_places: int32[n]; the record's slots or home rows.
+        numbers: int32[m]; distinct slots or home rows.
+        out_numbers: int32[n]; the record's slots or home rows.
     """
     for i in range(missing.shape[0]):
-        out_places[missing[i]] = places[i]
+        out_numbers[missing[i]] = numbers[i]
 
 
 @entry("void(Rules, int32[::1], Entry[::1], Record)")
@@ -87,7 +87,7 @@ def draft_count_only(rules, occurrences, entries, record):
     A key with trained state is counted; one without stays a mere name, unless admission counts it.
 
     Args:
-        rules: what holds for the table.
+        rules: of the table.
         occurrences: int32[n]; how often each key occurs in the batch.
         entries: ENTRY[capacity]; in the state that the batch finds.
         record: of n keys; its entry numbers are read.  Slots and home rows receive -1: rows stay where they are.

@@ -1,4 +1,4 @@
-"""Where the arrays of a planner lie, for kernels.  Each of these is inlined."""
+"""Makes the arrays of a planner from its addresses, for kernels.  Each function is inlined."""
 import numpy as np
 from numba.extending import register_jitable
 

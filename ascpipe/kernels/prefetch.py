@@ -1,4 +1,4 @@
-"""A hint to the processor: this element is wanted soon.  Changes no result.
+"""Prefetches cache lines for writing.  A hint to the processor: it changes no result.
 
 With the JIT off it does nothing.
 """
@@ -14,10 +14,10 @@ from numba.np.arrayobj import make_array
 if config.DISABLE_JIT:
 
     def prefetch(array: np.ndarray, index: int) -> None:
-        """Bring the cache line of ``array[index]`` near; the index is neither checked nor wrapped."""
+        """Prefetch the cache line of ``array[index]``; the index is neither checked nor wrapped."""
 
     def prefetch_end(array: np.ndarray, index: int) -> None:
-        """The same of the cache line where ``array[index]`` ends."""
+        """Prefetch the cache line where ``array[index]`` ends."""
 
 else:
 
@@ -33,22 +33,22 @@ else:
             hint = builder.module.declare_intrinsic(
                 "llvm.prefetch", [address], ir.FunctionType(ir.VoidType(), [address, flag, flag, flag])
             )
-            place = builder.bitcast(element, address)
+            pointer = builder.bitcast(element, address)
             if at_end:
                 size = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
-                place = builder.gep(place, [ir.IntType(64)(size - 1)])
+                pointer = builder.gep(pointer, [ir.IntType(64)(size - 1)])
             # 1: for writing as well; 3: keep in every cache level; 1: data, not code
-            builder.call(hint, [place, flag(1), flag(3), flag(1)])
+            builder.call(hint, [pointer, flag(1), flag(3), flag(1)])
             return context.get_dummy_value()
 
         return types.void(array, index), generate
 
     @intrinsic
     def prefetch(typing_context: Any, array: Any, index: Any) -> Tuple[Any, Any]:
-        """Bring the cache line of ``array[index]`` near; the index is neither checked nor wrapped."""
+        """Prefetch the cache line of ``array[index]``; the index is neither checked nor wrapped."""
         return _hint(array, index, at_end=False)
 
     @intrinsic
     def prefetch_end(typing_context: Any, array: Any, index: Any) -> Tuple[Any, Any]:
-        """The same of the cache line where ``array[index]`` ends."""
+        """Prefetch the cache line where ``array[index]`` ends."""
         return _hint(array, index, at_end=True)

@@ -1,8 +1,8 @@
-"""The records that kernels take.
+"""Declares the structs and arrays that kernels take.
 
-Those of shared memory are ``ascpipe.layout.structs``.  Here stand the private ones of a table worker, the arrays that
-belong together, and how numba knows each.  A kernel names a field by ``record["field"]``, with the compiler and
-without; numba reads it from the record's address, so nothing is copied.
+Those of shared memory are in ``ascpipe.layout.structs``.  Here are the private ones of a table worker, the arrays that
+belong together, and the numba type of each.  A kernel names a field by ``record["field"]``, with the JIT on and off;
+numba reads it from the struct's address, so nothing is copied.
 """
 from typing import Any, Dict, NamedTuple
 
@@ -60,7 +60,8 @@ ORDER = np.dtype([
     ("sorted", "<u8", (_BUCKET_WORDS,)),  # bits of buckets whose list is in order
 ])
 
-#: what a table worker knows of one table beyond shared memory: numbers, and the addresses of its arrays
+#: what a table worker knows of one table beyond shared memory: numbers, and the addresses of its arrays;
+#: "slot" is always one of the device
 PLANNER = np.dtype([
     # what changes with each batch
     ("rows", "<i8"),  # of the view: keys that have a row
@@ -77,21 +78,21 @@ PLANNER = np.dtype([
     ("first_record", "<i8"),  # numbers, which only grow, of the records that are not retired: the oldest one,
     ("next_record", "<i8"),  # and the next one
     ("missing", "<i8"),  # keys of the frame that was touched last that had no entry
-    ("leaving", "<i8"),  # entries of the frame that is being retired; they stand in the scratch
-    # what a step must know of the moment
+    ("leaving", "<i8"),  # entries of the frame that is being retired; they lie in the scratch
+    # what has changed between two steps
     ("touch_blocked", "<i8"),  # 1 = the last touch found too few free entries, and none was freed since
     ("is_loading", "<i8"),  # 1 = the table is granted to the trainer
-    ("has_images", "<i8"),  # 1 = a snapshot is on, or was until now: images are kept before a record is assigned
+    ("has_images", "<i8"),  # 1 = a snapshot is being copied, or just ended: images are kept before a record is assigned
     ("images_kept_for", "<i8"),  # number of the frame whose images are kept, -1 = none
     ("home_reach", "<i8"),  # what ``home_high_water`` will be after the plan that lacks home rows
     ("home_memory_ended", "<i8"),  # 1 = there is no memory for them
     # sizes
     ("capacity", "<i8"),  # entries at most
     ("device_rows", "<i8"),
-    ("home_rows", "<i8"),  # at most, 0 = the table lives on the device alone
+    ("home_rows", "<i8"),  # at most, 0 = a table without home rows
     ("line_count", "<i8"),  # of the key index
     ("change_room", "<i8"),  # changes that there is memory for, a power of two
-    ("slot_words", "<i8"),
+    ("slot_words", "<i8"),  # uint64 of the tree of free slots
     ("home_stack_room", "<i8"),
     ("scratch_room", "<i8"),  # keys
     ("victims_filled", "<i8"),  # 1 = all slots that may be victims are in the order
@@ -137,7 +138,7 @@ TURN = np.dtype([
     ("lacks", "<i8"),  # what the action lacks: see ``batch_steps``
     ("done", "<i8"),  # 1 = it was carried out
     ("words", "<i8", (MAX_FRAMES,)),  # state of each frame, the oldest first
-    ("closed", "<i8", (MAX_FRAMES,)),  # 1 = nobody can train the frame any more
+    ("closed", "<i8", (MAX_FRAMES,)),  # 1 = the frame can no longer be trained
     ("trained", "<i8", (MAX_FRAMES,)),  # 1 = some table claimed the frame
 ])
 
@@ -159,7 +160,7 @@ IMAGE = _flat(structs.IMAGE)  #: numba reads no struct inside a struct in place
 
 
 class Record(NamedTuple):
-    """What a plan leads to: absolute values of entries, and the rows that move; arrays of one part of a frame.
+    """The plan of one batch: absolute values of entries, and the rows that move; arrays of one part of a frame.
 
     Attributes:
         held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; entry number
@@ -181,7 +182,7 @@ class Record(NamedTuple):
 
 
 class Dedup(NamedTuple):
-    """The keys of a batch, and what becomes of them; see ``unique``.
+    """The keys of a batch and their deduplication; see ``unique``.
 
     Attributes:
         keys: int64[n].
@@ -225,10 +226,10 @@ class Victims(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What holds for a table and a batch.
+    """The settings of a table that a plan of one batch depends on.
 
     Attributes:
-        has_homes: 1 = a key's row has its home row, 0 = it is on the device alone.
+        has_homes: 1 = a key's row has its home row, 0 = the table has none.
         has_slots: 1 = rows are used on the device.
         threshold: occurrences before a key gets a row; -1 = no admission.
         coefficient: how much an occurrence counts now.

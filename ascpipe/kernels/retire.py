@@ -1,7 +1,7 @@
-"""Truth: assigning a finished record to it, reading it for an evaluation, dropping old keys from it.
+"""Assigns finished records to the truth, reads it for evaluations, drops old keys from it.
 
-Every store is an assignment of an absolute value, so a worker that dies half-way is followed by one that
-assigns the same record again.  The readable version is ``tests/reference/retire.py``.
+Every store assigns an absolute value, so it is idempotent: when a worker dies half-way, its successor assigns the same
+record again.  The readable version is ``tests/reference/retire.py``.
 """
 import numpy as np
 
@@ -82,7 +82,7 @@ def occupy_slots(used, entries, slot_entries):
 
 @entry("void(int32[::1], int64, Entry[::1], int32[::1])")
 def resolve_entries(found, threshold, entries, out_slots):
-    """Write where the row of each key is as the truth has it.
+    """Write where the truth has the row of each key.
 
     Args:
         found: int32[n]; entry numbers, -1 = unknown key.

@@ -1,4 +1,4 @@
-"""Where things lie in a ring segment, uint8[bytes], for kernels.  Each of these is inlined."""
+"""Makes the structs and arrays of a ring segment, uint8[bytes], for kernels.  Each function is inlined."""
 import numpy as np
 from numba.extending import register_jitable
 
@@ -52,7 +52,7 @@ def longs_of(memory, frame, offset, n):
 
 @register_jitable
 def record_of(memory, frame, part, keys, moves, outs):
-    """The record in a part: of so many keys, rows that move in, and victims."""
+    """The record in a part: ``keys`` keys, ``moves`` rows that move in, ``outs`` victims."""
     return Record(
         ints_of(memory, frame, part["entries"], keys), ints_of(memory, frame, part["slots"], keys),
         ints_of(memory, frame, part["homes"], keys), longs_of(memory, frame, part["counts"], keys),

@@ -1,4 +1,4 @@
-"""Looks at the frames of a ring, claims them for a key worker, deduplicates and publishes them.
+"""Reads the states of a ring's frames, claims frames for a key worker, deduplicates and publishes them.
 
 Each takes a ring segment, uint8[bytes].  The readable version is ``tests/reference/ring_scan.py``.
 """
@@ -20,7 +20,7 @@ def look(memory, column, out_turn):
     Args:
         memory: the ring.
         column: of the table in the ring.
-        out_turn: receives the number of the oldest frame, how many frames there are, the state of each, and which of
+        out_turn: receives the number of the oldest frame, how many frames there are, the word of each, and which of
             them a claim of the table waits for.
     """
     ring, table = ring_of(memory), table_of(memory, column)

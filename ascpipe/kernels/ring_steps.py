@@ -1,8 +1,8 @@
-"""What is done for all tables of a training ring in one compiled call each: look, touch, plan, assign, leave.
+"""The steps of all tables of a training ring, one compiled call each: look, touch, plan, assign, leave.
 
-Each takes the ring segment, uint8[bytes], and a TURN per table.  The steps of one table are in ``batch_steps``; here
-stand the parts of frames, which they fill, and the tables' headers.  A table whose turn lacks something is passed over
-until it is provided.  State words are stored by ``store_words``, when what they publish is written.
+Each takes the ring segment, uint8[bytes], and a TURN per table.  The steps of one table are in ``batch_steps``; this
+module reads and fills the parts of frames and the tables' headers.  A table whose turn lacks something is skipped until
+that is provided.  Words are stored last, by ``store_words``, when what they publish is written.
 """
 import numpy as np
 
@@ -30,14 +30,14 @@ from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.ticket import SEQUENCE_MASK
 from ascpipe.layout.words import PLAN_OK
 
-LEAVE = 32  #: the action of a table whose frame is retired, and whose entries it has still to let go
+LEAVE = 32  #: the action of a table whose frame is retired and still has to leave the window
 
 _MOST_INT32 = 2**31 - 1
 
 
 @entry("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
 def look_at_tables(memory, turns):
-    """Look at the frames of a ring once, and choose what each of some tables has to do next.
+    """Read the states of a ring's frames once, and choose the next action of each table.
 
     Args:
         memory: the ring.
@@ -67,7 +67,7 @@ def look_at_tables(memory, turns):
 
 @inner("boolean(Turn, int64)")
 def is_due(turn, action):
-    """Whether a table has still to carry out this action, and lacks nothing for it."""
+    """Check that a table still has to carry out this action, and lacks nothing for it."""
     return turn["action"] == action and turn["done"] == 0 and turn["lacks"] == LACKS_NOTHING
 
 
@@ -104,9 +104,9 @@ def touch_frames(memory, turns):
 
 @inner("int64(uint8[::1], int64, Planner)")
 def base_of_plan(memory, column, planner):
-    """The last ticket that the table will have finished when the plan's turn comes.
+    """Return the last ticket that the table will have finished when the plan's turn comes.
 
-    The view, upon which the plan stands, is the newest pending record's doing, whatever the words say now.
+    The plan stands upon the view, which includes the newest pending record, whatever the words are now.
 
     Args:
         memory: the ring.
@@ -282,7 +282,7 @@ def assign_frames(memory, turns):
 
 @entry("void(Turn[::1], int64)")
 def leave_frames(turns, then):
-    """Let go of the entries of the frames whose action is LEAVE, which is ``then`` afterwards."""
+    """Take the frames whose action is LEAVE out of the window; their tables' action is ``then`` afterwards."""
     for i in range(turns.shape[0]):
         turn = turns[i]
         if turn["action"] == LEAVE:
@@ -294,14 +294,14 @@ def leave_frames(turns, then):
 
 @entry("void(uint8[::1], Turn[::1], int64, int64, uint32)")
 def store_words(memory, turns, action, then, word):
-    """Store the same state word for each frame whose action was carried out, by a full fence.
+    """Store the same word for each frame whose action was carried out, with a full fence.
 
     Args:
         memory: the ring.
         turns: TURN[tables].
-        action: of the turns that are meant, as far as it was carried out.
+        action: of the turns, as far as it was carried out.
         then: what the action is afterwards.
-        word: the state.
+        word: of the frames afterwards.
     """
     for i in range(turns.shape[0]):
         turn = turns[i]

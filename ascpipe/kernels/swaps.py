@@ -1,7 +1,7 @@
-"""Which rows leave the device when a batch needs more slots than are free.
+"""Chooses the rows that leave the device when a batch needs more slots than are free.
 
-A slot is *idle* when no frame that is still to be planned uses its row.  Idle slots stand in the victim order
-(see ``victims``), but not every slot there is idle: one whose row is wanted again stays in until it is met.
+A slot is *idle* when no frame that is still to be planned uses its row.  Idle slots are in the victim order
+(see ``victims``), but not every slot there is idle: one whose row is needed again stays in until it is met.
 The readable version is ``tests/reference/swaps.py``.
 """
 import numpy as np
@@ -63,7 +63,7 @@ def keep_idle(candidates, future, rows, marks, slot_owners, out_slots):
 
 @inner("int64(uint64, uint64, Row[::1], uint8[::1], int32[::1], uint8[::1], int32[::1])")
 def take_farthest(future, first, rows, marks, slot_owners, next_uses, out_slots):
-    """Take slots whose rows are used again latest; in a frame those with the lowest numbers first.
+    """Take the slots whose rows are used again latest; of one frame those with the lowest numbers first.
 
     Args:
         future: bits of the frames that are still to be planned after the batch.
@@ -104,7 +104,7 @@ def take_farthest(future, first, rows, marks, slot_owners, next_uses, out_slots)
 
 @inner("void(int32[::1], uint64, Row[::1], Order, Node[::1])")
 def put_idle(held, future, rows, order, nodes):
-    """Put the slots of those entries into the victim order that are on the device and idle.
+    """Put the slots of some entries into the victim order: those that are idle.
 
     Args:
         held: int32[n]; entry numbers.
@@ -145,7 +145,7 @@ def choose_victims(planner, number, record, out_slots):
         planner: of the table, which has a victim order.
         number: of the frame.
         record: its keys, and the slots of those that are on the device, -1 for the others.
-        out_slots: int32[n]; receives the slots; so many rows can leave.
+        out_slots: int32[n]; receives the slots; n rows can leave.
     """
     n = out_slots.shape[0]
     future = planner["unplanned"] & ~frame_bit(number)
@@ -174,7 +174,7 @@ def choose_victims(planner, number, record, out_slots):
 
 @inner("void(Planner, int32[::1])")
 def release(planner, held):
-    """Put the slots of those entries into the victim order that no frame to be planned needs.
+    """Put the slots of some entries into the victim order: those that no frame to be planned needs.
 
     Args:
         planner: of the table.

@@ -1,4 +1,4 @@
-"""Entries of a frame's keys: found in the index or newly named, and kept while the frame is in the window.
+"""Finds the entries of a frame's keys in the index or names new ones, and keeps them while the frame is in the window.
 
 The readable version is ``tests/reference/touch.py``.
 """
@@ -96,8 +96,8 @@ def leave_window(planner, held, bit, rows, entries, out_keys, free_stack):
         row = rows[number]
         left = row["mask"] & keep
         row["mask"] = left
-        # no short-circuit: the first half would often be guessed wrong.  What no frame holds is in the view as it is
-        # in the truth, and there a name has neither count nor row; few entries are looked up to be sure.
+        # No short-circuit: its branch would often be mispredicted.  What no frame holds is in the view as it is in the
+        # truth, and there a name has neither count nor row; so few entries have to be read.
         if ((left | np.uint64(row["count"]) == _NONE) & (row["slot"] & row["home"] == -1)
                 and entries[number]["state"] == NAMED):
             out_keys[freed] = entries[number]["key"]

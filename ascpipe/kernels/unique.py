@@ -1,10 +1,10 @@
-"""Distinct keys of a batch, how often each occurs, and the restore index that undoes it.
+"""Deduplicates a batch: distinct keys, how often each occurs, and the restore index that undoes it.
 
 The readable version is ``tests/reference/unique.py``.
 
-How it is made fast: cells of four bytes hold a place in ``unique`` instead of the key; home cells are chosen
-in a pass of their own and tell which cell to bring near for a later key; and no branch depends on whether a
-key is new, unless nearly all of the block before were, or hardly any: then the processor foresees the branch.
+It is fast because cells of four bytes hold an index into ``unique`` instead of the key; home cells are computed in a
+pass of their own, which tells the cell to prefetch for a later key; and no branch depends on whether a key is new,
+unless nearly all keys of the block before were new, or hardly any: then the processor predicts the branch.
 Cells for twice the batch, emptied at each call, were measured to be faster than fewer cells that grow with the
 distinct keys: emptying is cheap, and searches that go past the first cell are not.
 """
@@ -15,8 +15,8 @@ from ascpipe.kernels.hashing import home_cells
 from ascpipe.kernels.prefetch import prefetch
 
 _ONE = np.uint64(1)
-_AHEAD = 24  # keys between the one at hand and the one whose cell is being brought near
-_BLOCK = 1024  # keys between two choices of how to find their places
+_AHEAD = 24  # keys between the one at hand and the one whose cell is prefetched
+_BLOCK = 1024  # keys between two choices of how to find them
 _FEW_NEW = _BLOCK // 8  # of a block; with fewer than these the next one is taken with a branch,
 _MANY_NEW = _BLOCK * 7 // 8  # and with more
 _SIGN = np.int64(63)
@@ -28,25 +28,25 @@ def scratch_cells(n: int) -> int:
 
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
-def _find_places(dedup, block, n_unique, mask):
-    """Replace the home cells of a block in ``restore`` by places; returns how many there are afterwards."""
+def _find_indexes(dedup, block, n_unique, mask):
+    """Replace the home cells of a block in ``restore`` by indexes; returns how many distinct keys there are then."""
     keys, unique, restore, cells = dedup.keys, dedup.unique, dedup.restore, dedup.cells
     i, end, ahead = block
     while i < end:
         prefetch(cells, np.uint64(restore[i + ahead]))
         key = keys[i]
         cell = np.uint64(restore[i])
-        held = np.int64(cells[cell])
-        new = held >> _SIGN  # all bits are set if the cell is empty, else none
-        # For an empty cell the first place is read, in vain: that of the new key would make the read wait for a write.
-        while (unique[np.uint64(held & ~new)] ^ key) & ~new:
+        found = np.int64(cells[cell])
+        new = found >> _SIGN  # all bits are set if the cell is empty, else none
+        # For an empty cell the first key is read, in vain: the new key's item would make the read wait for a write.
+        while (unique[np.uint64(found & ~new)] ^ key) & ~new:
             cell = (cell + _ONE) & mask
-            held = np.int64(cells[cell])
-            new = held >> _SIGN
-        place = n_unique if held < 0 else held  # a selection, no branch
-        cells[cell] = np.int32(place)
+            found = np.int64(cells[cell])
+            new = found >> _SIGN
+        index = n_unique if found < 0 else found  # a selection, no branch
+        cells[cell] = np.int32(index)
         unique[np.uint64(n_unique)] = key  # if it is not new, the next one that is overwrites it
-        restore[i] = np.int32(place)
+        restore[i] = np.int32(index)
         n_unique -= new
         i += _ONE
     return n_unique
@@ -54,7 +54,7 @@ def _find_places(dedup, block, n_unique, mask):
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_and_count(dedup, block, n_unique, mask):
-    """The same, and count the block: faster for keys that are nearly all new, or nearly all known."""
+    """Do what ``_find_indexes`` does, and count the block: faster where nearly all keys are new, or nearly none."""
     keys, unique, restore, cells, occurrences = (
         dedup.keys, dedup.unique, dedup.restore, dedup.cells, dedup.occurrences)
     i, end, ahead = block
@@ -62,26 +62,26 @@ def _find_and_count(dedup, block, n_unique, mask):
         prefetch(cells, np.uint64(restore[i + ahead]))
         key = keys[i]
         cell = np.uint64(restore[i])
-        place = np.int64(cells[cell])
-        while place >= 0 and unique[np.uint64(place)] != key:
+        index = np.int64(cells[cell])
+        while index >= 0 and unique[np.uint64(index)] != key:
             cell = (cell + _ONE) & mask
-            place = np.int64(cells[cell])
-        if place < 0:
-            place = n_unique
-            cells[cell] = np.int32(place)
-            unique[np.uint64(place)] = key
-            occurrences[np.uint64(place)] = 1
+            index = np.int64(cells[cell])
+        if index < 0:
+            index = n_unique
+            cells[cell] = np.int32(index)
+            unique[np.uint64(index)] = key
+            occurrences[np.uint64(index)] = 1
             n_unique += 1
         else:
-            occurrences[np.uint64(place)] += np.int32(1)
-        restore[i] = np.int32(place)
+            occurrences[np.uint64(index)] += np.int32(1)
+        restore[i] = np.int32(index)
         i += _ONE
     return n_unique
 
 
 @inner("void(int64, int64, int64, int64, int32[::1], int32[::1])")
 def _count(begin, end, known, n_unique, restore, out_occurrences):
-    """Count keys whose places are known; those from ``known`` on were found among them."""
+    """Count keys whose indexes are known; distinct keys from ``known`` on were found among them."""
     out_occurrences[known:n_unique] = 0
     for j in range(begin, end):
         out_occurrences[np.uint64(restore[np.uint64(j)])] += np.int32(1)
@@ -116,7 +116,7 @@ def unique_keys(dedup, spread):
         block = np.uint64(begin), np.uint64(end), np.uint64(min(_AHEAD, n - end))
         before = n_unique
         if _FEW_NEW <= new <= _MANY_NEW:  # counted together when all are found, and the cells are not needed any more
-            n_unique = _find_places(dedup, block, n_unique, mask)
+            n_unique = _find_indexes(dedup, block, n_unique, mask)
         else:
             _count(counted, begin, counted_unique, n_unique, out_restore, out_occurrences)
             n_unique = _find_and_count(dedup, block, n_unique, mask)

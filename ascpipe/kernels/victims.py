@@ -1,7 +1,7 @@
-"""Slots of a device table whose rows may go home, the least frequent first.
+"""The victim order: slots of a device table whose rows may go home, the least frequent first.
 
 The order is exact: by score, equal scores by slot.  A slot is put in or dropped in constant time, and no
-call looks at all slots.  Slots hang in doubly linked lists, one list a bucket:
+call reads all slots.  Slots are in doubly linked lists, one list per bucket:
 
 * *fine* buckets hold one score each: a ring over ``FINE`` scores from the fine base upwards;
 * *coarse* buckets hold a block of ``BLOCK`` scores each: a ring over ``COARSE`` blocks below the fine base;
@@ -132,7 +132,7 @@ def _append(upper, lower, order, nodes):
 
 @inner("void(int64, Order, Node[::1])")
 def _move_bases(score, order, nodes):
-    """Let the fine ring reach to the block of ``score``, which lies above it."""
+    """Move the fine ring up to the block of ``score``, which lies above it."""
     fine_base = (score >> BLOCK_SHIFT << BLOCK_SHIFT) + BLOCK - FINE
     coarse_base = ((fine_base >> BLOCK_SHIFT) - COARSE + 63) >> 6 << 6
     known = order["coarse_base"]
@@ -149,7 +149,7 @@ def _move_bases(score, order, nodes):
 
 @inner("boolean(int64, Order, Node[::1])")
 def drop_slot(slot, order, nodes):
-    """Take a slot out of the order; nothing happens if it is not in.
+    """Take a slot out of the order.  Idempotent.
 
     Args:
         slot: 0 to rows - 1.
@@ -173,7 +173,7 @@ def drop_slot(slot, order, nodes):
 
 @inner("void(int64, int64, Order, Node[::1])")
 def put_slot(slot, score, order, nodes):
-    """Put a slot into the order, or to its new place if it is in.
+    """Put a slot into the order; one that is in moves to its new score.
 
     Args:
         slot: 0 to rows - 1.
@@ -232,7 +232,7 @@ def _least_bucket(order):
 
 @inner("int64(int64, int64[::1])")
 def _sort_numbers(n, scratch):
-    """Sort the first n numbers by counting digits of 11 bits; digits that all share are skipped.
+    """Sort the first n numbers by a radix sort with digits of 11 bits; digits that all numbers share are skipped.
 
     Returns:
         Where in ``scratch`` the sorted numbers begin.
@@ -364,7 +364,7 @@ def take_least(out_slots, victims):
 
 @inner("void(int32[::1], int32[::1], Order, Node[::1])")
 def put_slots(slots, scores, order, nodes):
-    """Put each slot into the order, or to its new place if it is in.
+    """Put each slot into the order; one that is in moves to its new score.
 
     Args:
         slots: int32[n]; 0 to rows - 1.

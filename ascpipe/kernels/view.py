@@ -1,13 +1,13 @@
 """The view of a table: the truth as it will be after the newest record, a row of 32 bytes per entry.
 
-A row (see ``records.ROW``) has what plans ask of an entry, and its window mask: bit p is set while the frame at
-position p of the ring holds the entry.  Two rows share a cache line and none straddles two, where an entry of the truth
-is 48 bytes, a third of which no plan reads.
+A row (see ``records.ROW``) has what plans read of an entry, and its window mask: bit p is set while the frame at
+position p of the ring holds the entry.  Two rows share a cache line and none straddles two; an entry of the truth is
+48 bytes, a third of which no plan reads.
 
 A record assigns its rows in place.  What they were is kept in a ring of *changes*, in the order of their records; the
-change of number n, which only grows, stands at ``n & (room - 1)``.  So the newest record is taken off again in as many
-steps as it has keys, and the oldest, once the truth says it too, is forgotten by moving the ring's end.  Both ends of
-the ring stand in the planner.
+change of number n, which only grows, is item ``n & (room - 1)``.  So the newest record is taken off again in as many
+steps as it has keys, and the oldest, once it is assigned to the truth, is dropped by moving the ring's end.  Both ends
+of the ring are fields of the planner.
 
 The readable version is ``tests/reference/view.py``.
 """
@@ -17,14 +17,14 @@ from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.prefetch import prefetch
 from ascpipe.layout.words import FREE, NAMED, TRAINED
 
-AHEAD = 24  #: keys between the one at hand and the one whose row is being brought near
+AHEAD = 24  #: keys between the one at hand and the one whose row is prefetched
 
 _NONE = np.uint64(0)
 
 
 @inner("void(int32[::1], int64, Row[::1])")
 def prefetch_row(held, i, rows):
-    """Bring near the row of the key that comes ``AHEAD`` keys after key i.
+    """Prefetch the row of the key that comes ``AHEAD`` keys after key i.
 
     Args:
         held: int32[n]; entry numbers.
@@ -36,13 +36,13 @@ def prefetch_row(held, i, rows):
 
 @entry("UniTuple(int64, 2)(int64, boolean, Entry[::1], Row[::1], int32[::1])")
 def derive_view(used, has_homes, entries, rows, free_stack):
-    """Make the rows of a table anew, whose records are all assigned, and collect its free entries.
+    """Rebuild the rows of a table whose records are all assigned, and collect its free entries.
 
     Names that no frame holds are freed.
 
     Args:
         used: entries that were ever used.
-        has_homes: where a key's row is: at home, or on the device in a table without home rows.
+        has_homes: whether the table has home rows.
         entries: ENTRY[capacity]; the truth.
         rows: ROW[capacity]; of the view.  Masks are complete and stay, the rest is received.
         free_stack: int32[capacity]; receives the free entries, the lowest on top.

@@ -1,4 +1,4 @@
-"""Arguments of calls from Python into the ops' library that are too many to be given one by one.
+"""Declares structs for calls from Python into the ops' library that take many arguments.
 
 C++ gets the same structs (``calls.gen.h``).  Pointers are valid during the call only.
 """

@@ -1,5 +1,7 @@
-"""Errors that C++ raises with a code of ours: an op or a call fails with a class of TensorFlow's, and the text begins
-with the code.  C++ has them as constants (``error_codes.gen.h``); all other codes are in ``ascpipe/errors.py``.
+"""Declares the error codes that C++ raises.
+
+An op or a call fails with a class of TensorFlow's, and the text begins with the code.  C++ has the codes as constants
+(``error_codes.gen.h``); all other codes are in ``ascpipe/errors.py``.
 """
 from typing import NamedTuple, Tuple
 

@@ -1,4 +1,4 @@
-"""Writes the C++ side of this package: ``python -m ascpipe.layout.generate FOLDER``.
+"""Generates the C++ side of this package: ``python -m ascpipe.layout.generate FOLDER``.
 
 It writes FOLDER/core/layout.gen.h (structs, states, constants), error_codes.gen.h and calls.gen.h.  The build of the
 ops calls it and puts FOLDER on the include path.
@@ -138,7 +138,7 @@ def calls_header() -> str:
 
 
 def generate(folder: Path) -> None:
-    """Write the headers below ``folder``; one whose text is the same keeps its time."""
+    """Write the headers below ``folder``; a header with the same text is not written again."""
     texts: Dict[str, str] = {"layout.gen.h": layout_header(), "error_codes.gen.h": error_codes_header(),
                              "calls.gen.h": calls_header()}
     (folder / "core").mkdir(parents=True, exist_ok=True)

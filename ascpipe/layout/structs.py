@@ -1,4 +1,4 @@
-"""Every byte offset of shared memory, in one place.
+"""Declares every struct of shared memory: each field once, with its byte offset and its writers.
 
 C++ has the same structs: ``ascpipe/layout/generate.py`` writes them, with the comments, when the ops are built.
 All integers are little-endian.  ``version`` is written last by the creator: a reader that sees 0 is early, one that
@@ -150,7 +150,7 @@ RING = _struct(
 
 FRAME = _struct(
     "Frame", 64,
-    number=("<i8", 0, "P: frames are numbered without gaps; index in the ring = number % MAX_FRAMES"),
+    number=("<i8", 0, "P: frames are numbered without gaps; position in the ring = number % MAX_FRAMES"),
     ticket=("<i8", 8, "P"),
     offset=("<i8", 16, "P: bytes from the start of the segment"),
     length=("<i8", 24, "P: bytes"),
@@ -166,7 +166,7 @@ RING_TABLE = _struct(
     wanted=("<i8", 8, "T: ticket a claim waits for, or 0"),
     table=("<i4", 16, "S: table number"),
     worker=("<i4", 20, "S: table worker that serves it"),
-    words=("(%d,)<u4" % MAX_FRAMES, 64, "P, K, W, T as docs/protocol.md says: state per frame, by number % MAX_FRAMES"),
+    words=("(%d,)<u4" % MAX_FRAMES, 64, "P, K, W, T, see docs/protocol.md: word of each frame, by position"),
 )
 
 TABLE = _struct(

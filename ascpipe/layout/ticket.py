@@ -1,4 +1,4 @@
-"""The number of a batch: the run in the upper bits, its place in the run (the sequence, from 1) in the lower ones.
+"""The number of a batch: the run in the upper bits, its number in the run (the sequence, from 1) in the lower ones.
 
 A ticket is a positive int64.  Kernels use the constants; the functions are for Python.
 """
@@ -18,5 +18,5 @@ def run_of(ticket: int) -> int:
 
 
 def sequence_of(ticket: int) -> int:
-    """The place of a ticket in its run."""
+    """The number of a ticket's batch in its run."""
     return ticket & SEQUENCE_MASK

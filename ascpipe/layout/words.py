@@ -1,7 +1,7 @@
-"""The states that processes agree on: of a frame's table, an entry, a record, a wait.
+"""Numbers the states that processes agree on: of a frame for a table (its word), an entry, a record, a wait.
 
-Constants only, no imports: every layer may use them.  What each state means and which process may change it
-stands in ``docs/protocol.md``; where the words lie in memory, in ``ascpipe/layout/structs.py``.
+Constants only, no imports: every layer may use them.  ``docs/protocol.md`` has what each state means and which process
+may change it; ``ascpipe/layout/structs.py`` has the fields that hold them.
 """
 
 # Word per (frame, table).  One writer per transition; the trainer and the table worker both use CAS to
@@ -30,7 +30,7 @@ FREE, NAMED, TRAINED = 0, 1, 2
 
 # Status of a record; everything but PLAN_OK is an error of the step that wants the plan.
 PLAN_OK = 0
-PLAN_TABLE_FULL = 1  # a table of the device alone has more keys than rows
+PLAN_TABLE_FULL = 1  # a table without home rows has more keys than device rows
 PLAN_DEVICE_SMALL = 2  # the device holds fewer rows than this one batch needs
 PLAN_HOST_FULL = 3  # more keys than home rows
 PLAN_NO_MEMORY = 4  # the machine has none left for entries or home rows
@@ -41,7 +41,7 @@ CUT_THRESHOLD = 2  # another access threshold, or counting stops
 CUT_EVICT = 3  # drop the keys that were not used for a while
 CUT_LOAD = 4  # the table becomes that of a checkpoint, which the trainer writes where it will stand
 
-# What stands where a slot may: a slot itself (0 or more), no row, or the code of a home row (and all below).
+# Values of a slot field: a slot (0 or more), no row, or the code of a home row (and all below).
 SLOT_NONE = -1
 SLOT_HOME = -2  # home row h is SLOT_HOME - h; evaluation only
 SLOT_FROZEN = 1 << 30  # added to a slot: the row is looked up and never updated (a padding key); trainer only

@@ -1,4 +1,4 @@
-"""Waiting for another process, and waking it.
+"""Bells: a thread waits for what another process publishes, and is woken by it.
 
 A bell belongs to one waiting thread.  A publisher rings the bell of each thread that may wait for the change, *after*
 it has published by a full fence (``exchange``, ``compare_exchange``).  The owner sets `waiting` by a full fence
@@ -44,7 +44,7 @@ def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
 
 
 def spin_after(waited_ns: int, most_ns: int) -> int:
-    """How long to spin in the next wait after one that lasted ``waited_ns``, where ``most_ns`` is allowed."""
+    """Return how long to spin in the next wait after one that lasted ``waited_ns``: ``most_ns`` at most."""
     return min(most_ns, max(2 * waited_ns, bells.LEAST_SPIN_NS)) if waited_ns <= most_ns else 0
 
 
@@ -74,7 +74,7 @@ class Bell:
             syscalls.futex_wake(self._futex_address)
 
     def says(self, waits_for: int, table: int = -1, ticket: int = 0) -> None:
-        """Tell ``ascpipe status`` what the owner waits for: ``structs.WAIT_*``, table number, ticket."""
+        """Store what the owner waits for, for ``ascpipe status``: ``structs.WAIT_*``, table number, ticket."""
         self._fields["waits_table"] = table
         self._fields["waits_ticket"] = ticket
         self._fields["waits_for"] = waits_for
@@ -87,7 +87,7 @@ class Bell:
         sleep is of ``SLICE_S``, each one after it twice as long, up to that.
 
         Returns:
-            What ``ready()`` said last.
+            The last result of ``ready()``.
         """
         if ready():
             return True
@@ -111,7 +111,7 @@ class Bell:
                 return ready()
 
     def _sleep_once(self, ready: Callable[[], bool], stop: Callable[[], bool], longest_s: float) -> bool:
-        """One sleep; whether the condition holds afterwards."""
+        """Sleep once; returns whether the condition holds afterwards."""
         words, load = self._words, self._atomics.load_acquire_u32
         self._atomics.exchange_u32(words, _WAITING, 1)  # SYNC bell: store
         self._woken = time.perf_counter_ns()

@@ -1,8 +1,8 @@
-"""Parts of a segment that grow: the segment has its full size from the start, as a hole, and gets memory in steps.
+"""Grows parts of a segment: the segment has its full size from the start, as a hole, and gets memory in steps.
 
-So nothing is mapped anew when a table grows, addresses stay, and no descriptor travels.  Who needs more
-allocates it, a quarter of what there is at once, and says so in the table's header afterwards; a process that
-dies between the two leaves memory that its successor allocates again, which is nothing.
+So no segment is mapped again when a table grows, addresses stay, and no descriptor is sent.  The process that needs
+more allocates it, a quarter of what there is at once, and stores that in the table's header afterwards.  If it dies in
+between, its successor allocates the same memory again, which is idempotent.
 """
 import os
 
@@ -13,7 +13,7 @@ MIN_STEP_BYTES = 1 << 20
 
 
 def step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
-    """How many items shall have memory so that ``wanted`` have, and growth is rare.
+    """Return how many items shall have memory, so that ``wanted`` have it and growth is rare.
 
     Args:
         ready: items that have memory.
@@ -39,7 +39,7 @@ class Growth:
         self._fd, self._offset, self._item_bytes, self._limit = fd, offset, item_bytes, limit
 
     def ready(self, ready: int, wanted: int) -> int:
-        """Let ``wanted`` items have memory.
+        """Ensure memory for ``wanted`` items.
 
         Args:
             ready: items that have it.

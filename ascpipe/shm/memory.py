@@ -1,4 +1,4 @@
-"""How much shared memory there is, and which kind to take.
+"""Checks how much shared memory there is, and which kind to take.
 
 Three limits count: the size of /dev/shm (64 MiB in a Docker container), the memory limits of the control
 groups we are in, and what the machine has left.  A process that allocates past a group's limit is killed,
@@ -11,14 +11,14 @@ from typing import List, NamedTuple, Optional, Tuple
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import segment
 
-MARGIN_BYTES = 16 << 20  #: left to everybody else in each limit
+MARGIN_BYTES = 16 << 20  #: left to other processes in each limit
 
 _GIB = float(1 << 30)
 _NO_LIMIT = 1 << 62  # version 1 groups write a number near 2**63 for "no limit"
 
 
 class Places(NamedTuple):
-    """Where the kernel tells of memory; tests put files of their own there."""
+    """The files in which the kernel reports memory; tests have files of their own."""
 
     shm_dir: str = segment.SHM_DIR
     meminfo: str = "/proc/meminfo"
@@ -47,7 +47,7 @@ def preflight(need_bytes: int, what: str, places: Places = Places()) -> bool:  #
         True: take memfds, /dev/shm is too small.  False: take POSIX shared memory.
 
     Raises:
-        OutOfSharedMemoryError: no kind has so much; names every limit.
+        OutOfSharedMemoryError: no kind has that much; names every limit.
     """
     require(need_bytes, what, places=places)
     return needs_memfd(need_bytes, places)
@@ -63,8 +63,8 @@ def require(need_bytes: int, what: str, *, shm_counts: bool = False,
     """Refuse to allocate ``need_bytes`` where a limit does not leave them.
 
     Args:
-        what: whom they are for, for the error text.
-        shm_counts: they come out of /dev/shm.
+        what: their use, for the error text.
+        shm_counts: they come from /dev/shm.
 
     Raises:
         OutOfSharedMemoryError: names every limit.
@@ -77,7 +77,7 @@ def require(need_bytes: int, what: str, *, shm_counts: bool = False,
 
 
 def limit_bytes(places: Places = Places()) -> int:  # noqa: B008  (immutable)
-    """What could ever be allocated: all memory of the machine, or a smaller limit of our control groups."""
+    """Return what could ever be allocated: all memory of the machine, or a smaller limit of our control groups."""
     return min([room.limit_bytes for room in _limits(places)] + [_NO_LIMIT])
 
 
@@ -118,7 +118,7 @@ def group_rooms(places: Places) -> List[Optional[Room]]:
 
 
 def _limits(places: Places) -> List[Room]:
-    """The limits that are known, but for the size of /dev/shm."""
+    """Return the limits that are known, except the size of /dev/shm."""
     return [room for room in group_rooms(places) + [machine_room(places.meminfo)] if room is not None]
 
 

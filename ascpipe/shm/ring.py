@@ -1,7 +1,7 @@
-"""Ring segments and table segments as numpy views, for the workers.
+"""Views ring segments and table segments as numpy arrays, for the workers.
 
-A ring is a byte arena with up to ``MAX_FRAMES`` frames, numbered without gaps; the pump of the trainer
-fills it, key and table workers work in the frames in place.  Nothing here waits or decides.
+A ring is a byte arena with up to ``MAX_FRAMES`` frames, numbered without gaps; the trainer's pump fills it, key and
+table workers work in the frames in place.  Nothing here waits or decides.
 """
 from typing import Any, List, NamedTuple
 
@@ -52,18 +52,18 @@ class PartView:
         return self._memory[start:start + count * kind.itemsize].view(kind)
 
     def record(self, keys: int, moves: int, outs: int) -> Record:
-        """The record in a part: of so many keys, rows that move in, and victims."""
+        """The record in a part: ``keys`` keys, ``moves`` rows that move in, ``outs`` victims."""
         counts = [(name, keys) for name in _KEY_ARRAYS] + [("move_in", moves)] + [(name, outs) for name in _OUT_ARRAYS]
         return Record(*[self.array(name, count) for name, count in counts])
 
 
 class Look(NamedTuple):
-    """What was seen of the frames of a ring, for one table; valid until the next look at this ring.
+    """The states of a ring's frames, for one table; valid until the next look at this ring.
 
     Attributes:
         turn: TURN; for kernels.
         head: number of the oldest frame.
-        words, closed, trained: int64[frames]; the state of each, whether it can be trained no more, and whether some
+        words, closed, trained: int64[frames]; the word of each, whether it can no longer be trained, and whether some
             table claimed it; the oldest frame first.
     """
 
@@ -112,7 +112,7 @@ class RingView:
         return bool(load_acquire_i64(self._ends, _TAIL) == load_acquire_i64(self._ends, _HEAD))
 
     def look(self, column: int) -> Look:
-        """Look at all frames, for the table of a column."""
+        """Read the states of all frames, for the table of a column."""
         turn = self._turn
         look(self.memory, column, turn)
         count = int(turn["count"])
@@ -127,15 +127,15 @@ class RingView:
         return PartView(self.memory, int(self.frame(number)["offset"]), column)
 
     def word(self, number: int, column: int) -> int:
-        """The state of a frame for a table."""
+        """The word of a frame for a table."""
         return int(load_acquire_u32(self._words[column], number % structs.MAX_FRAMES))
 
     def store_word(self, number: int, column: int, word: int) -> None:
-        """Store the state of a frame for a table, by a full fence."""
+        """Store the word of a frame for a table, with a full fence."""
         exchange_u32(self._words[column], number % structs.MAX_FRAMES, word)
 
     def replace_word(self, number: int, column: int, expected: int, word: int) -> bool:
-        """Store the state of a frame for a table if it is the expected one; returns whether it was."""
+        """Replace the word of a frame for a table if it is the expected one; returns whether it was."""
         return bool(compare_exchange_u32(self._words[column], number % structs.MAX_FRAMES, expected, word))
 
     def finished(self, column: int) -> int:
@@ -143,12 +143,12 @@ class RingView:
         return int(load_acquire_i64(self._finished, column))
 
     def store_finished(self, column: int, ticket: int) -> None:
-        """Store the last ticket that a table has finished, before its word says so."""
+        """Store the last ticket that a table has finished; call it before its word is stored."""
         store_release_i64(self._finished, column, ticket)
 
 
 class TableInRing(NamedTuple):
-    """Where a table stands in a stream: its column in the stream's ring."""
+    """The position of a table in a stream: its column in the stream's ring."""
 
     ring: RingView
     column: int
@@ -217,4 +217,4 @@ class TableView:
 
 
 _HEAD, _TAIL = (structs.RING.fields[name][1] // 8 for name in ("head", "tail"))
-_TABLE_LONGS = {name: place[1] // 8 for name, place in structs.TABLE.fields.items()}
+_TABLE_LONGS = {name: field[1] // 8 for name, field in structs.TABLE.fields.items()}

@@ -1,9 +1,8 @@
-"""Shared memory: made by the supervisor, handed over as a descriptor, mapped by everybody.
+"""Makes, passes on and maps shared memory: the supervisor makes a segment, the other processes get its descriptor.
 
-A segment has no name that outlives its creation: it is unlinked at once, so it is gone with the last
-process that holds it.  All its pages are there from the start, but for parts that are made to grow
-(``growth``) and are not touched before: running out of memory is an error with numbers, in ``create`` or
-before, in ``memory.preflight``, never a SIGBUS later.
+A segment is unlinked as soon as it is made, so the kernel frees it when the last process that has it ends.  All its
+pages are allocated from the start, except parts that grow (``growth``), which are not touched before they have memory:
+running out of memory is an error with numbers, in ``create`` or before, in ``memory.preflight``, never a SIGBUS later.
 """
 import errno
 import fcntl
@@ -19,7 +18,7 @@ import posix_ipc
 from ascpipe.errors import OutOfSharedMemoryError, SegmentError
 from ascpipe.shm import syscalls
 
-SHM_DIR = "/dev/shm"  # noqa: S108  (the kernel's place for POSIX shared memory, not a temporary file)
+SHM_DIR = "/dev/shm"  # noqa: S108  (the kernel's folder of POSIX shared memory, not a temporary file)
 
 _NO_SEALS = -1  # not memory of the kernel's tmpfs
 _PLAIN_TMPFS = 1  # what the kernel answers for files of /dev/shm: they cannot be sealed
@@ -27,16 +26,16 @@ _NAME = re.compile(r"ascpipe\.[0-9a-f]{32}")
 
 
 def create(size: int, what: str, *, use_memfd: bool, present: Optional[int] = None) -> int:
-    """A new segment of ``size`` bytes, zeroed; its descriptor.
+    """Make a segment of ``size`` bytes, zeroed; returns its descriptor.
 
-    Only after ``memory.preflight``: nothing bounds a memfd, allocating one past what the machine has gets
-    this process killed.
+    Call ``memory.preflight`` before: no limit stops a memfd, and one that is larger than the machine's memory gets this
+    process killed.
 
     Args:
         size: bytes, more than 0.
-        what: whom it is for, for the error text.
+        what: its use, for the error text.
         use_memfd: what ``memory.preflight`` chose.
-        present: bytes from the start whose pages are there; else all.
+        present: bytes from the start that get memory; else all.
 
     Raises:
         OutOfSharedMemoryError: the kernel has no room although the preflight saw some.
@@ -54,7 +53,7 @@ def create(size: int, what: str, *, use_memfd: bool, present: Optional[int] = No
 
 
 def fill(fd: int, offset: int, size: int, what: str) -> None:
-    """See to it that the pages of a part of a segment are there; those that are keep their content.
+    """Ensure memory for a part of a segment; pages that have it keep their content.
 
     Raises:
         OutOfSharedMemoryError: the kernel has no room.
@@ -68,7 +67,7 @@ def fill(fd: int, offset: int, size: int, what: str) -> None:
 
 
 def _open_unlinked() -> int:
-    """An exclusive new POSIX segment, 0600, that has lost its name already."""
+    """Make a new POSIX segment, 0600, and unlink it; returns its descriptor."""
     name = "/ascpipe.{}".format(secrets.token_hex(16))
     try:
         memory = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600)
@@ -77,15 +76,15 @@ def _open_unlinked() -> int:
     try:
         posix_ipc.unlink_shared_memory(name)
     except posix_ipc.ExistentialError:
-        pass  # somebody swept it between the two calls; we hold the descriptor
+        pass  # another process swept it between the two calls; the descriptor stays
     fcntl.fcntl(memory.fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
     return int(memory.fd)
 
 
 def sweep(shm_dir: str = SHM_DIR) -> List[str]:
-    """Unlink segments of this user whose creator died between creating and unlinking; their names.
+    """Unlink segments of this user whose creator died between creating and unlinking; returns their names.
 
-    Harmless to one that is being created right now: nobody needs the name.
+    A segment that is being created right now is not harmed: its name is not used again.
     """
     removed = []
     for name in sorted(os.listdir(shm_dir)):
@@ -115,7 +114,7 @@ def map(fd: int, size: int) -> "np.ndarray[Any, Any]":  # noqa: A001  (read as s
 
 
 class _Mapping:
-    """Lives as long as any array over it, which numpy sees to."""
+    """A mapping that numpy keeps alive as long as any array over it."""
 
     def __init__(self, address: int, size: int) -> None:
         self.address, self._size = address, size
@@ -127,7 +126,7 @@ class _Mapping:
 
 
 def check(fd: int, size: int) -> None:
-    """Refuse a descriptor that could fail us later: wrong size or owner, a named file, a size that may change.
+    """Refuse a descriptor that could fail later: wrong size or owner, a named file, a size that may change.
 
     Raises:
         SegmentError

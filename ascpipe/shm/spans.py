@@ -1,7 +1,7 @@
-"""What a worker did and when: the last so many spans of its work, in a file that it maps and others read.
+"""Records what a worker did and when: a ring of spans, in a file that the worker maps and other processes read.
 
-A span is written before the count that covers it, so a reader takes whole ones; those that are overwritten while it
-reads it leaves out.  Times are those of the clock that TensorFlow's traces have: nanoseconds since 1970.
+A span is written before the count that covers it, so a reader gets whole spans only; it skips those that are
+overwritten while it reads.  Times are of the clock of TensorFlow's traces: nanoseconds since 1970.
 """
 import mmap
 import os
@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
     Attributes:
         start_ns, duration_ns: nanoseconds since 1970, nanoseconds.
-        stream: whose batches.
+        stream: number of the stream of the batches.
         done: for each thing that was done (a name of ``STAGES``), how many batches, and the number of the last one.
     """
 
@@ -50,10 +50,10 @@ class Recorded(NamedTuple):
 
 
 class SpanRing:
-    """The file of a worker, for the worker.
+    """The file of spans of a worker, for the worker to write.
 
     Args:
-        path: of the file; one that is there and of the right size goes on, else it is made.
+        path: of the file; an existing one of the right size is continued, else it is made.
         capacity: spans that it holds.
         kind, index: of the worker.
     """
@@ -83,7 +83,7 @@ class SpanRing:
 
 
 def read(path: str) -> Recorded:
-    """The spans in a file, while its worker goes on.
+    """Read the spans of a file, while its worker goes on.
 
     Raises:
         FileNotFoundError: there is none.

@@ -1,9 +1,7 @@
-"""System calls that Python 3.7 does not wrap, or not as we need them: futex, memfd, pidfd, prctl, mmap, madvise,
-renameat2.
+"""Calls the kernel where Python 3.7 has no call, or another one: futex, memfd, pidfd, prctl, mmap, madvise, renameat2.
 
-Numbers are those of x86_64 and aarch64.  Everything here is a thin door to the kernel: arguments are
-plain integers, a failure is an ``OSError``.  ctypes releases the interpreter lock during a call, so a
-sleeping futex does not hold up other threads.
+Numbers are those of x86_64 and aarch64.  Arguments are plain integers, a failure is an ``OSError``.  ctypes releases
+the interpreter lock during a call, so a sleeping futex does not block other threads.
 """
 import ctypes
 import errno
@@ -29,7 +27,7 @@ _FUTEX_WAIT = 0
 _FUTEX_WAKE = 1
 _FUTEX_WAKE_OP = 5
 _FUTEX_OP_ADD_ONE = (1 << 28) | (1 << 12)  # *word += 1; the comparison (equal to 0) only concerns a second wake of 0
-_EVERYBODY = 0x7FFFFFFF
+_ALL_WAITERS = 0x7FFFFFFF
 
 _MFD_CLOEXEC = 1
 _MFD_ALLOW_SEALING = 2
@@ -84,9 +82,9 @@ def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
 
 
 def futex_wake(address: int) -> int:
-    """Wake everybody who sleeps on the word at ``address``; how many there were."""
+    """Wake every thread that sleeps on the word at ``address``; returns how many there were."""
     result = int(_libc.syscall(
-        ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE), ctypes.c_int(_EVERYBODY),
+        ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE), ctypes.c_int(_ALL_WAITERS),
         None, None, ctypes.c_int(0)))
     if result < 0:
         _raise("futex wake")
@@ -94,12 +92,12 @@ def futex_wake(address: int) -> int:
 
 
 def futex_bump_and_wake(address: int) -> int:
-    """Add 1 to the word at ``address`` atomically, in the kernel, then wake everybody who sleeps on it.
+    """Add 1 to the word at ``address`` atomically, in the kernel, then wake every thread that sleeps on it.
 
-    The way to ring without compiled atomics (the supervisor loads no numba).
+    The supervisor rings this way, because it loads no numba and so has no compiled atomics.
     """
     result = int(_libc.syscall(
-        ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE_OP), ctypes.c_int(_EVERYBODY),
+        ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE_OP), ctypes.c_int(_ALL_WAITERS),
         ctypes.c_long(0), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_OP_ADD_ONE)))
     if result < 0:
         _raise("futex wake-op")
@@ -107,7 +105,7 @@ def futex_bump_and_wake(address: int) -> int:
 
 
 def memfd_create(name: str) -> int:
-    """An anonymous memory file that may be sealed; its descriptor (closed by exec)."""
+    """Make an anonymous memory file that may be sealed; returns its descriptor (closed by exec)."""
     fd = int(_libc.syscall(
         ctypes.c_long(_number("memfd_create")), ctypes.c_char_p(name.encode()),
         ctypes.c_uint(_MFD_CLOEXEC | _MFD_ALLOW_SEALING)))
@@ -117,7 +115,7 @@ def memfd_create(name: str) -> int:
 
 
 def add_seals(fd: int) -> None:
-    """Nobody can change the size of this memory file any more, nor undo that."""
+    """Seal a memory file: no process can change its size any more, or undo that."""
     fcntl.fcntl(fd, _F_ADD_SEALS, SEALS)
 
 
@@ -132,7 +130,7 @@ def seals_of(fd: int) -> int:
 
 
 def pidfd_open(pid: int) -> int:
-    """A descriptor that gets readable when the process ends.
+    """Return a descriptor that gets readable when the process ends.
 
     Raises:
         ProcessLookupError: no such process.
@@ -152,9 +150,9 @@ def adopt_orphans() -> None:
 
 
 def map_shared(fd: int, size: int) -> int:
-    """Address of ``size`` bytes of a file, shared and writable.
+    """Map ``size`` bytes of a file, shared and writable; returns their address.
 
-    Python's own ``mmap`` duplicates the descriptor and keeps it, so that a forked child would hold the memory.
+    Python's own ``mmap`` duplicates the descriptor and keeps it, so a forked child would keep the memory alive.
     """
     address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
     if address == _MAP_FAILED:
@@ -163,7 +161,7 @@ def map_shared(fd: int, size: int) -> int:
 
 
 def unmap(address: int, size: int) -> None:
-    """munmap(2); whoever still has the address must not use it."""
+    """munmap(2); the address must not be used afterwards."""
     if _libc.munmap(address, size) != 0:
         _raise("munmap")
 
@@ -175,7 +173,7 @@ def advise(address: int, length: int, advice: int) -> None:
 
 
 def exchange_names(directory_fd: int, one: str, other: str) -> None:
-    """Two names of a directory change places, at once.
+    """Exchange two names of a directory, atomically.
 
     Raises:
         OSError: EINVAL or ENOSYS where the file system or the kernel cannot.

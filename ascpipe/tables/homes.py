@@ -1,11 +1,11 @@
-"""Free home rows of a table, made anew."""
+"""Derives the free home rows of a table."""
 from typing import Tuple
 
 import numpy as np
 
 
 def free_homes(used: np.ndarray) -> Tuple[int, np.ndarray]:
-    """The free home rows if all but those of int32[n] are free; duplicates are allowed.
+    """Return the free home rows: all except those of int32[n], which may have duplicates.
 
     Returns:
         (the high water: all rows from here on are free; int32[m]: free rows below, the lowest on top).

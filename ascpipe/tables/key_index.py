@@ -1,6 +1,6 @@
-"""The key index of a table, which grows with it.
+"""Owns the key index of a table, which grows with it.
 
-It doubles its lines when more than three of four places would be used; old and new ones are alive together while the
+It doubles its lines when more than three of four lanes would be used; old and new lines are alive together while the
 keys move, which takes 51.2 bytes per key at the worst.
 """
 import numpy as np
@@ -11,15 +11,15 @@ from ascpipe.kernels.records import LINE, LINE_KEYS
 
 
 def lines_for(count: int) -> int:
-    """Lines of an index that holds ``count`` keys: a power of two of whose places at most three of four are used."""
+    """Lines of an index for ``count`` keys: a power of two; at most three of four lanes are used."""
     return 1 << max(0, -(-4 * count // (3 * LINE_KEYS)) - 1).bit_length()
 
 
 class KeyIndex:
-    """An index that grows; it holds no key at first.
+    """A key index that grows; it is empty at first.
 
     Args:
-        spread: that its keys' places depend on.
+        spread: that the lines of its keys depend on.
         count: keys that it must be able to hold before it grows.
 
     Attributes:
@@ -33,16 +33,16 @@ class KeyIndex:
 
     @property
     def limit(self) -> int:
-        """How many keys it may hold as it is."""
+        """How many keys fit before it grows."""
         return 3 * LINE_KEYS * len(self.lines) // 4
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes."""
+        """Bytes of its lines."""
         return self.lines.nbytes
 
     def reserve(self, count: int) -> None:
-        """Be able to hold ``count`` keys; those it holds stay.  To be called before keys are inserted."""
+        """Grow until ``count`` keys fit; the keys it holds stay.  Call it before keys are inserted."""
         if count > self.limit:
             lines = _memory(lines_for(count))
             grow_index(self.lines, lines, self.spread)

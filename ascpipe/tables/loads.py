@@ -1,4 +1,4 @@
-"""A table that another process fills: is there room for what it will write, and what becomes of it.
+"""Prepares a table for a load, in which the trainer writes it, and takes over what was written.
 
 The first R of N entries have rows: where there are home rows, entry i has home row i, else slot i.
 """
@@ -6,11 +6,11 @@ from ascpipe.kernels.retire import occupy_slots
 from ascpipe.layout.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 from ascpipe.tables.records import Truth
 
-NOT_WRITTEN = -1  #: in place of how many entries were written
+NOT_WRITTEN = -1  #: instead of how many entries were written
 
 
 def make_room(truth: Truth, entries: int, rows: int) -> int:
-    """Give memory to so many entries and rows; what the table holds stays.
+    """Ensure memory for some entries and rows; what the table holds stays.
 
     Args:
         truth: of the table.
@@ -29,7 +29,7 @@ def make_room(truth: Truth, entries: int, rows: int) -> int:
 
 
 def take_over(truth: Truth, room: int) -> bool:
-    """Make truth of what was written into an empty table.  Idempotent; the caller rebuilds what is private.
+    """Make what was written into an empty table its truth.  Idempotent; the caller rebuilds what is private.
 
     Args:
         truth: of the table.

@@ -1,4 +1,4 @@
-"""What a table is given, and what it makes of it: its shared memory, a batch, a record that is pending."""
+"""Declares the arguments and results of a table: its shared memory, a batch, a record that is pending."""
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ class Truth(NamedTuple):
         header_at: address of the same memory.
         entries: ENTRY[capacity].
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
-        ready_entries, ready_homes: give memory to so many entries or home rows; False if there is none.
+        ready_entries, ready_homes: ensure memory for a number of entries or home rows; return False when out of memory.
     """
 
     header: Any
@@ -62,5 +62,5 @@ class Pending(NamedTuple):
 
 
 def first_keys(record: Record, keys: int) -> Record:
-    """The first keys of a record in which no row moves."""
+    """Return the first keys of a record in which no row moves."""
     return Record(*[array[:keys] for array in record[:5]], *[array[:0] for array in record[5:]])

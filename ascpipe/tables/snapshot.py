@@ -1,7 +1,7 @@
-"""Images for a snapshot of a table: how the entries were that a record changes while they are copied.
+"""Keeps images for a snapshot of a table: entries as they were before a record changed them, while they are copied.
 
-Which entries have an image is private, and made anew from the log for each snapshot: so a worker that follows a
-dead one, and assigns again what may be assigned in part, never takes what it finds there for what was.
+Which entries have an image is private, and derived from the log for each snapshot.  So the successor of a dead worker,
+which assigns again what may be assigned in part, never mistakes a changed entry for its image.
 """
 from typing import Any, Callable
 
@@ -11,7 +11,7 @@ from ascpipe.kernels.images import count_unkept, keep_images, mark_kept
 from ascpipe.kernels.records import Record
 from ascpipe.tables import lazy
 
-NO_ROOM = -1  #: in place of how many images there are
+NO_ROOM = -1  #: instead of how many images there are
 
 _NO_MARKS = np.zeros(0, np.uint8)
 
@@ -23,7 +23,7 @@ class Images:
         header: the TABLE fields by name; read only.
         entries: ENTRY[capacity].
         log: IMAGE[log capacity].
-        ready_log: gives memory to so many images; False if there is none.
+        ready_log: ensures memory for a number of images; returns False when out of memory.
     """
 
     def __init__(self, header: Any, entries: np.ndarray, log: np.ndarray, ready_log: Callable[[int], bool]) -> None:
@@ -32,11 +32,11 @@ class Images:
         self._marked_for = 0  # no snapshot has this number
 
     def append(self, record: Record, copied: int) -> int:
-        """Write an image of each entry that a record changes, that is not copied yet and has none.
+        """Write an image of each entry that a record changes and that is neither copied nor has an image.
 
         Args:
             record: about to be assigned.
-            copied: the snapshot, which is on, has its copy of the entries below.
+            copied: the snapshot, which goes on, has its copy of the entries below.
 
         Returns:
             How many images are in the log then, to be published before the first change; NO_ROOM if they do not all
@@ -55,7 +55,7 @@ class Images:
         return end
 
     def forget(self) -> None:
-        """The snapshot is over: give back the memory of what is private."""
+        """Free the private memory after a snapshot."""
         self._marks, self._marked_for = _NO_MARKS, 0
 
     def _mark(self) -> None:

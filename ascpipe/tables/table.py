@@ -1,14 +1,13 @@
-"""One table as its worker sees it: truth, view, window, free slots and home rows.
+"""One table in its worker: truth, view, window, free slots and home rows.
 
-*Truth* is the state after the last retired batch and belongs to the caller, who keeps it in shared memory.
-Everything else here is private and derived: the key index, the window, the free entries, slots and home rows,
-the victim order, and the *view*, which is the truth as it will be after the newest record made so far.
-``rebuild`` makes all of it anew from truth, window and records.  Private arrays are as long as truth may ever
-be, and take memory as they are used.
+The *truth* is the table after the last retired batch; the caller owns it, in shared memory.  Everything else here is
+private and derived: the key index, the window, the free entries, slots and home rows, the victim order, and the *view*,
+which is the truth as it will be after the newest record made so far.  ``rebuild`` derives all of it from truth, window
+and records.  Private arrays are as long as truth may ever be, and take memory as they are used.
 
 The steps of a batch are compiled (``ascpipe.kernels.batch_steps``) and find all of this through the table's *planner*,
-one record of numbers and addresses.  Here stand what owns the memory, ``provide``, which gives a step what it lacks,
-and what is rare.  A record holds absolute values only, so assigning it is idempotent.
+one struct of numbers and addresses.  This module owns the memory, provides what a step lacks (``provide``), and does
+what is rare.  A record holds absolute values only, so assigning it is idempotent.
 """
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
@@ -42,7 +41,7 @@ class Table:
         spread: that the lines of keys in the index depend on, and nothing else.
 
     Attributes:
-        planner: PLANNER; what compiled steps know of the table.
+        planner: PLANNER; the table's private numbers and addresses, for compiled steps.
         planner_at: its address.
     """
 
@@ -147,18 +146,18 @@ class Table:
         self.planner["line_count"] = len(self._index.lines)
 
     def _lend(self, field: str, array: np.ndarray) -> None:
-        """Let the planner know where an array lies, and keep it."""
+        """Keep an array, and store its address in the planner."""
         self._memory[field] = array
         self.planner[field] = array.ctypes.data
 
     # ---- window
 
     def touch_nothing(self, number: int) -> None:
-        """Take a frame into the window whose keys found no entries."""
+        """Take a frame whose keys found no entries into the window."""
         batch_steps.take_into_window(self.planner, number, _NO_INTS)
 
     def leave(self, number: int, held: np.ndarray) -> None:
-        """Let go of a frame that has been retired.
+        """Take a retired frame out of the window, which frees its entries.
 
         Args:
             number: of the frame.
@@ -181,7 +180,7 @@ class Table:
         batch_steps.take_back(self.planner, revoked.number, revoked.record, revoked.fresh)
 
     def count_only(self, batch: Batch, held_count: int) -> Pending:
-        """Make the record of a trained batch that this table took no part in, and move the view on.
+        """Make the record of a trained batch that this table took no part in, and put it on the view.
 
         Args:
             batch: the batch; its record is filled, and entry numbers are compacted to the known keys if a touch had not
@@ -222,7 +221,7 @@ class Table:
     # ---- reading and cuts
 
     def resolve(self, unique: np.ndarray, out_slots: np.ndarray) -> None:
-        """Write where the row of each key is as the truth has it: a slot, the code of a home row, or SLOT_NONE.
+        """Write where the truth has the row of each key: a slot, the code of a home row, or SLOT_NONE.
 
         Args:
             unique: int64[n]; distinct keys.
@@ -236,7 +235,7 @@ class Table:
         self.rebuild((), ())
 
     def empty(self) -> None:
-        """As ``reset``, of the truth alone: ``rebuild`` comes before anything else."""
+        """Forget every key in the truth, not in what is private: call ``rebuild`` next."""
         used = int(self._header["entries_used"])
         self._truth.entries["state"][:used] = FREE
         self._truth.slot_entries[:] = -1
@@ -244,7 +243,7 @@ class Table:
         self._header["entries_used"] = 0  # after their states: nothing there is believed any more
 
     def set_threshold(self, threshold: int) -> None:
-        """Another access threshold, or with 0 an end of counting; a table without admission stays without."""
+        """Change the access threshold, or with 0 stop counting; a table without admission stays without."""
         if self._header["access_threshold"] < 0:
             return
         if threshold > 0:
@@ -265,12 +264,12 @@ class Table:
     # ---- restart
 
     def index_entries(self, count: int) -> None:
-        """Index the first ``count`` entries, all of them in use, that are not seen yet; ``rebuild`` then need not."""
+        """Index the first ``count`` entries, all of them in use; then ``rebuild`` may be called with ``is_indexed``."""
         self._index.rebuild(count, count, self._truth.entries)
 
     def rebuild(self, window: Optional[Iterable[Tuple[int, np.ndarray]]], pending: Iterable[Pending], *,
                 is_indexed: bool = False) -> None:
-        """Derive everything private from the truth, which is that after the last assigned record.
+        """Derive everything private from the truth after the last assigned record.
 
         Args:
             window: (number, held) of each touched frame that is not retired, oldest first; None: it is as it was.

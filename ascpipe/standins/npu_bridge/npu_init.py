@@ -1,4 +1,4 @@
-"""What programs take from here by star import."""
+"""Re-exports what programs import from here by ``*``."""
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
