@@ -1,6 +1,6 @@
 """Runs a worker of either kind: the channel to the supervisor, the mapped segments, the loop.
 
-A worker sends ``loaded`` and is idle.   The supervisor sends ``attach`` with the descriptors of the segments; from then
+A worker sends ``loaded`` and is idle.  The supervisor sends ``attach`` with the descriptors of the segments; from then
 on the worker does what is ready and sleeps on its bell.  Later additions come as ``add_stream`` or ``add_table``.
 The end of the channel means that the supervisor is gone: the worker exits at once, it owns nothing.
 """

@@ -1,4 +1,4 @@
-"""Who dies, what happens, what is left: trainer, supervisor and workers, with stand-in workers."""
+"""Trainer, supervisor or workers die: what happens, and what is left; with stand-in workers."""
 import os
 import signal
 

@@ -1,7 +1,7 @@
 """Workers are killed hundreds of times, at every store of the protocol and at any instant: nothing can be told from it.
 
 The workers are forked processes with the real stages, rows and optimizer slots are real numbers, and tables of every
-kind swap, grow, admit, evict, are reset, loaded and copied meanwhile.  What is compared is all that contract C1 names.
+kind swap, grow, admit, evict, are reset, loaded and copied at the same time.  All that contract C1 names is compared.
 """
 import functools
 import time

@@ -77,7 +77,7 @@ def test_a_killed_supervisor_is_an_error_of_the_next_step_and_takes_its_workers_
     assert "pid {}".format(trainer.pids["daemon"]) in answer["text"]
     wait_until(lambda: not any(map(is_alive, trainer.pids["workers"])))
     for name in leaks.snapshot(run_home).run_files:
-        os.unlink(str(run_home / name))  # nobody was left who could; the next daemon of that name would
+        os.unlink(str(run_home / name))  # no process was left that could; the next daemon of that name would
 
 
 def require_end_by_ctrl_c(trainer):

@@ -11,7 +11,7 @@ from .explore import Move, Violation
 from .scenario import Scenario
 from .state import ANSWERED, ASKED, DEDUPED, DONE, TABLE_NAMES, Beside, EvalFrame, Row, Step, World, replaced
 
-WANTED, TOLD, READ = range(1, 4)  #: of each table: nothing is known yet, the places of rows are, the rows are
+WANTED, TOLD, READ = range(1, 4)  #: of each table: nothing is known yet, where rows are is known, the rows are
 
 
 def of_next(sc: Scenario, world: World) -> Optional[Beside]:
@@ -31,34 +31,34 @@ def may_claim(sc: Scenario, step: Step) -> bool:
 def moves(sc: Scenario, world: World, thread: int, turn: Optional[Tuple[object, ...]]) -> Iterator[Move]:
     """What a step does before it claims; ``turn`` is the lease with the step in it, if it could claim now."""
     step: Step = world.threads[thread]
-    who = "thread %d: " % thread
+    label = "thread %d: " % thread
     if step.beside is None:
         return
     if "evaluation_shares" in sc.flaws:
-        yield from _shares(sc, world, thread, who)
+        yield from _shares(sc, world, thread, label)
     elif turn is not None and turn != world.lease:
-        yield Move("%stakes its turn to train %d" % (who, step.ticket), lease.take, (world, turn))
+        yield Move("%stakes its turn to train %d" % (label, step.ticket), lease.take, (world, turn))
     frame = next(frame for frame in world.eval_ring if frame.ticket == step.beside.ticket)
     for table in sc.tables:
-        what = "%s%%s evaluation %d of %s" % (who, frame.ticket, TABLE_NAMES[table])
+        what = "%s%%s evaluation %d of %s" % (label, frame.ticket, TABLE_NAMES[table])
         if step.beside.stages[table] == WANTED and _holds(world, thread):
             if frame.words[table] == DEDUPED:
                 yield Move(what % "asks for", _with_word, (world, frame, table, ASKED))
             elif frame.words[table] == ANSWERED:
-                yield Move(what % "gets the places of", take_answer, (sc, world, thread, table))
+                yield Move(what % "learns where the rows are of", take_answer, (sc, world, thread, table))
         elif step.beside.stages[table] == TOLD:
             yield Move(what % "looks up", look_up, (sc, world, thread, table))
 
 
-def _shares(sc: Scenario, world: World, thread: int, who: str) -> Iterator[Move]:
+def _shares(sc: Scenario, world: World, thread: int, label: str) -> Iterator[Move]:
     """Only with the flaw: a share while it reads, which is given up for the claim."""
     step: Step = world.threads[thread]
     if not may_claim(sc, step):
         locks = lease.taken(sc, world, 0, thread, shared=True)
         if locks is not None and locks != world.lease:
-            yield Move("%stakes a share of the lease" % who, lease.take, (world, locks))
+            yield Move("%stakes a share of the lease" % label, lease.take, (world, locks))
     elif lease.given_back(world.lease, thread) != world.lease and ("X", thread) not in world.lease:
-        yield Move("%sgives its share up" % who, lease.take, (world, lease.given_back(world.lease, thread)))
+        yield Move("%sgives its share up" % label, lease.take, (world, lease.given_back(world.lease, thread)))
 
 
 def _holds(world: World, thread: int) -> bool:
@@ -87,7 +87,7 @@ def look_up(sc: Scenario, world: World, thread: int, table: int) -> World:
     """Rows, wherever the answer said that they are."""
     beside = world.threads[thread].beside
     state = world.tables[table]
-    rows = tuple(None if place is None else oracle.row_at(state, *place) for place in beside.values[table] or ())
+    rows = tuple(None if at is None else oracle.row_at(state, *at) for at in beside.values[table] or ())
     read = beside._replace(stages=replaced(beside.stages, table, READ), values=replaced(beside.values, table, rows))
     if beside.due:
         _compare(table, rows, beside.due[table])

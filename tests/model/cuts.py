@@ -1,6 +1,6 @@
 """Cuts: a change of a table made exactly between two trained steps.
 
-Asked by the trainer (who holds the lease), then all by the table worker: revoke what is planned, wait as a
+Asked by the trainer (which has the lease), then all by the table worker: revoke what is planned, wait as a
 reader waits, commit (the request becomes a record that a restart repeats), apply, APPLIED.  A load has the
 trainer write in between: see loads.py.
 """
@@ -76,7 +76,7 @@ def _hit_keys(sc: Scenario, kind: str, argument: int) -> Tuple[int, ...]:
 
 
 def commit(sc: Scenario, world: World, table: int) -> World:
-    """From here on the change will happen, whoever dies; so the oracle notes it now."""
+    """From here on the change will happen, whichever process dies; so the oracle notes it now."""
     state = world.tables[table]
     assert state.cut is not None
     kind, argument = state.cut.kind, state.cut.argument

@@ -51,7 +51,7 @@ def worker_moves(sc: Scenario, world: World, table: int, name: str) -> Iterator[
 
 
 def acknowledge(sc: Scenario, world: World, table: int, index: int) -> World:
-    """Nobody can want it any more; the place may go to another batch."""
+    """It cannot be wanted any more; its position may go to another batch."""
     frame = world.eval_ring[index]
     frame = frame._replace(words=replaced(frame.words, table, RETIRED), answers=replaced(frame.answers, table, None))
     return pump.give_back(sc, world._replace(eval_ring=replaced(world.eval_ring, index, frame)))
@@ -71,7 +71,7 @@ def resolve(sc: Scenario, world: World, table: int, index: int) -> World:
 
 
 def publish_answer(world: World, table: int) -> World:
-    """The answer into the place it was asked in, whoever lies there now."""
+    """Write the answer to the position it was asked in, whichever frame is there now."""
     _, ticket, _, answer = world.tables[table].doing or (None, 0, 0, ())
     world = with_table(world, table, doing=None)
     for index, frame in enumerate(world.eval_ring):
@@ -116,12 +116,12 @@ def _begin(world: World, thread: int, doing: Evaluation) -> World:
 def thread_moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
     """Moves of a thread that evaluates or reads."""
     doing: Evaluation = world.threads[thread]
-    who = "thread %d" % thread
+    label = "thread %d" % thread
     if not doing.todo:
         if doing.ticket and not doing.closed:
-            yield Move("%s: closes evaluation ticket %d" % (who, doing.ticket), close, (sc, world, thread))
+            yield Move("%s: closes evaluation ticket %d" % (label, doing.ticket), close, (sc, world, thread))
         else:
-            yield Move("%s: ends its reading" % who, lease.end, (world, thread))
+            yield Move("%s: ends its reading" % label, lease.end, (world, thread))
         return
     index = next((i for i, frame in enumerate(world.eval_ring) if frame.ticket == doing.ticket), None)
     for table in sc.tables:
@@ -134,13 +134,13 @@ def thread_moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
         if locks is None:
             continue
         if locks != world.lease:
-            yield Move("%s: takes a share of the lease" % who, lease.take, (world, locks))
+            yield Move("%s: takes a share of the lease" % label, lease.take, (world, locks))
         elif index is not None:
             yield from _ring_moves(sc, world, thread, table, index)
         elif "answer_at_once" in sc.flaws or oracle.may_read(world, table):
-            yield Move("%s: reads the truth of %s" % (who, TABLE_NAMES[table]), read, (sc, world, thread, table))
+            yield Move("%s: reads the truth of %s" % (label, TABLE_NAMES[table]), read, (sc, world, thread, table))
     if world.budget.fails and doing.ticket:
-        yield Move("%s: evaluation of %d fails" % (who, doing.ticket), fail, (world, thread), True)
+        yield Move("%s: evaluation of %d fails" % (label, doing.ticket), fail, (world, thread), True)
 
 
 def _ring_moves(sc: Scenario, world: World, thread: int, table: int, index: int) -> Iterator[Move]:
@@ -153,7 +153,7 @@ def _ring_moves(sc: Scenario, world: World, thread: int, table: int, index: int)
 
 
 def _copy_moves(sc: Scenario, world: World, thread: int, table: int, index: int) -> Iterator[Move]:
-    """Rows of a checkpoint are the trainer's own: no lease, and nobody is asked."""
+    """Rows of a checkpoint are the trainer's own: no lease, and no worker is asked."""
     frame = world.eval_ring[index]
     what = "thread %d: %%s evaluation %d of %s" % (thread, frame.ticket, TABLE_NAMES[table])
     if "copy_asks" in sc.flaws and frame.words[table] == DEDUPED:
@@ -163,7 +163,7 @@ def _copy_moves(sc: Scenario, world: World, thread: int, table: int, index: int)
 
 
 def read_copy(sc: Scenario, world: World, thread: int, table: int, index: int) -> World:
-    """The CAS finds DEDUPED, whatever others do meanwhile."""
+    """The CAS finds DEDUPED, whatever others do at the same time."""
     word = world.eval_ring[index].words[table]
     if word != DEDUPED and "copy_asks" not in sc.flaws:
         raise Violation("a copy is read in a frame whose word is %d" % word)
@@ -176,8 +176,8 @@ def copy_answer(sc: Scenario, world: World, thread: int, table: int, index: int)
     state = world.tables[table]
     oracle.check_reader(sc, world, table, planned=False)
     found: List[Optional[Tuple[int, int, int]]] = []
-    for place in frame.answers[table] or ():
-        found.append(oracle.row_at(state, *place) if place is not None else None)
+    for at in frame.answers[table] or ():
+        found.append(oracle.row_at(state, *at) if at is not None else None)
     due = [
         (key,) + state.oracle.rows[key] if state.oracle.rows[key][1] is not None else None
         for key in sc.evals[frame.ticket - 1]

@@ -6,7 +6,7 @@ It ends early when
 
 * a move breaks an invariant (its effect raises ``Violation``);
 * a state is *stuck*: it is not final and every move out of it is a mere possibility (a kill, a failing
-  step), which nobody may have to hope for.
+  step), which no process may depend on.
 
 When it has seen everything it also looks for a *cycle*.  A finite graph without stuck states and without
 cycles leaves only one way to behave: each run, whatever the scheduler does, arrives in a final state.
@@ -136,7 +136,7 @@ def explore(system: "System[State]", limit: int = 3000000) -> Report:
         except Violation as broken:
             return report(BROKEN, str(broken), tuple(seen.path(node)) + doing)
         if not goes_on and not system.may_stop(state):
-            return report(STUCK, "nobody can go on, and this is no end", tuple(seen.path(node)))
+            return report(STUCK, "no process can go on, and this is no end", tuple(seen.path(node)))
         if len(number) > limit:
             return report(TOO_LARGE, "more than %d states" % limit)
         node += 1
@@ -148,7 +148,7 @@ def explore(system: "System[State]", limit: int = 3000000) -> Report:
 
 
 def _state_on_a_cycle(first_move: "array.array[int]", targets: "array.array[int]") -> Optional[int]:
-    """Take away states nobody leads to, again and again; the smallest that stays lies on or behind a cycle."""
+    """Take away states that no state leads to, again and again; the smallest that stays lies on or behind a cycle."""
     count = len(first_move) - 1
     ways_in = array.array("q", bytes(8 * count))
     for target in targets:

@@ -9,9 +9,9 @@ from typing import Dict
 FLAWS: Dict[str, str] = {
     # frames
     "reuse_when_done": "a frame is given to the next batch when every table is DONE, before RETIRED",
-    "reuse_dead": "a frame nobody trained is given away at once, without the tables' RETIRED",
+    "reuse_dead": "a frame that was not trained is given away at once, without the tables' RETIRED",
     "reuse_open": "a retired frame is given away although its ticket is still open",
-    "mask_by_ticket": "window masks use the ticket's number, which has gaps, in place of the frame's",
+    "mask_by_ticket": "window masks use the ticket's number, which has gaps, instead of the frame's",
     # plans
     "publish_then_fill": "PLANNED is stored before the record is written",
     "ignore_base": "a claim does not look at what the plan stands upon",
@@ -19,7 +19,7 @@ FLAWS: Dict[str, str] = {
     "reuse_entry": "an entry number is reused as soon as it carries no trained state",
     "finished_after_done": "the count-only path stores DONE first and `finished` afterwards",
     "trained_before_cas": "the trainer marks the frame TRAINED before its CAS to CLAIMED went through",
-    "revoke_by_store": "a revoke looks at the word and then stores TOUCHED, in place of one CAS",
+    "revoke_by_store": "a revoke looks at the word and then stores TOUCHED, instead of one CAS",
     # retiring
     "retire_adds": "retire adds to the counts instead of assigning absolute values",
     "retired_then_assign": "RETIRED is stored before the record is assigned",
@@ -31,7 +31,7 @@ FLAWS: Dict[str, str] = {
     "revoke_everything": "a closed ticket revokes every plan, also those that do not stand upon it",
     # lease, cuts, readers
     "ignore_lease": "claims, cuts and readers do not look at the lease",
-    "lease_per_table": "a lease per table in place of one for all",
+    "lease_per_table": "a lease per table instead of one for all",
     "end_before_close": "a step may give its lease back before its ticket is closed",
     "cut_keeps_plans": "a cut does not revoke the plans that stand",
     "cut_waits_for_done_only": "a cut waits for DONE tickets, not for closed ones that must be counted",
@@ -52,7 +52,7 @@ FLAWS: Dict[str, str] = {
     # key workers
     "clear_before_reap": "the supervisor clears a killed key worker's claim before it is reaped",
     "clear_finished": "the supervisor also clears claims of frames that are deduplicated and may change hands",
-    "open_before_publish": "the pump frees the claim word of a place before its frame is published",
+    "open_before_publish": "the pump frees the claim word of a position before its frame is published",
     "dedup_every_part": "a key worker that takes over dedups every part, also those that went on",
     "skip_submitted": "a table worker acknowledges a dead frame that no key worker has given back",
     # evaluation ring

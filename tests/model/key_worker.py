@@ -14,7 +14,7 @@ from .state import DEDUPED, FREE, SUBMITTED, TABLE_NAMES, Frame, KeyWorker, Worl
 
 
 def moves(sc: Scenario, world: World) -> Iterator[Move]:
-    """Moves of every key worker, of the supervisor, and of who kills."""
+    """Moves of every key worker, of the supervisor, and of the killer."""
     for index, worker in enumerate(world.key_workers):
         name = "key worker %d" % worker.generation
         if worker.doing is None:
@@ -38,13 +38,13 @@ def moves(sc: Scenario, world: World) -> Iterator[Move]:
         yield _supervisor(sc, world)
 
 
-def _place(sc: Scenario, number: int) -> int:
-    return number % sc.places
+def _position(sc: Scenario, number: int) -> int:
+    return number % sc.positions
 
 
 def _next_frame(sc: Scenario, world: World) -> Optional[Frame]:
     for frame in world.ring:
-        if world.claims[_place(sc, frame.number)] == FREE and any(part.word == SUBMITTED for part in frame.parts):
+        if world.claims[_position(sc, frame.number)] == FREE and any(part.word == SUBMITTED for part in frame.parts):
             return frame
     return None
 
@@ -66,15 +66,15 @@ def look(world: World, index: int, number: int) -> World:
 
 
 def take(sc: Scenario, world: World, index: int) -> World:
-    """CAS of the claim word from 0 to the own generation.  What lies in the place is read after it, not before."""
+    """CAS of the claim word from 0 to the own generation.  What lies in the position is read after it, not before."""
     worker = world.key_workers[index]
-    place = _place(sc, (worker.doing or ())[1])
-    if world.claims[place] != FREE:
+    position = _position(sc, (worker.doing or ())[1])
+    if world.claims[position] != FREE:
         return _with_worker(world, index, worker._replace(doing=None))
-    world = world._replace(claims=replaced(world.claims, place, worker.generation))
-    frame = next((frame for frame in world.ring if _place(sc, frame.number) == place), None)
+    world = world._replace(claims=replaced(world.claims, position, worker.generation))
+    frame = next((frame for frame in world.ring if _position(sc, frame.number) == position), None)
     if frame is None:
-        raise Violation("key worker %d takes a place whose frame is not published" % worker.generation)
+        raise Violation("key worker %d takes a position whose frame is not published" % worker.generation)
     return _goes_on(sc, world, index, frame, 0)
 
 
@@ -108,17 +108,18 @@ def kill(sc: Scenario, world: World, index: int) -> World:
 
 
 def _supervisor(sc: Scenario, world: World) -> Move:
-    step, index, place = world.supervisor or ("", 0, None)
+    step, index, position = world.supervisor or ("", 0, None)
     dead = world.key_workers[index]
     if step == "reaps":
         return Move("supervisor: reaps key worker %d" % dead.generation, reap, (world, index))
-    if place is not None:
-        return Move("supervisor: clears the claim of place %d" % place, clear, (world, index, place))
+    if position is not None:
+        return Move("supervisor: clears the claim of position %d" % position, clear, (world, index, position))
     for frame in world.ring:
-        held = world.claims[_place(sc, frame.number)] == dead.generation
+        held = world.claims[_position(sc, frame.number)] == dead.generation
         if held and ("clear_finished" in sc.flaws or any(part.word == SUBMITTED for part in frame.parts)):
-            place = _place(sc, frame.number)
-            return Move("supervisor: finds place %d held by %d" % (place, dead.generation), find, (world, index, place))
+            position = _position(sc, frame.number)
+            what = "supervisor: finds position %d claimed by %d" % (position, dead.generation)
+            return Move(what, find, (world, index, position))
     return Move("supervisor: starts a key worker for %d" % dead.generation, respawn, (world, index))
 
 
@@ -129,17 +130,17 @@ def reap(world: World, index: int) -> World:
     return _with_worker(world, index, gone)._replace(supervisor=("clears", index, None))
 
 
-def find(world: World, index: int, place: int) -> World:
+def find(world: World, index: int, position: int) -> World:
     """A read of the word and of the claim; the store comes later."""
-    return world._replace(supervisor=("clears", index, place))
+    return world._replace(supervisor=("clears", index, position))
 
 
-def clear(world: World, index: int, place: int) -> World:
+def clear(world: World, index: int, position: int) -> World:
     """A plain store: it must be the dead worker's claim still."""
     dead = world.key_workers[index].generation
-    if world.claims[place] != dead:
-        raise Violation("the supervisor clears claim %d, meaning %d" % (world.claims[place], dead))
-    return world._replace(claims=replaced(world.claims, place, FREE), supervisor=("clears", index, None))
+    if world.claims[position] != dead:
+        raise Violation("the supervisor clears claim %d, meaning %d" % (world.claims[position], dead))
+    return world._replace(claims=replaced(world.claims, position, FREE), supervisor=("clears", index, None))
 
 
 def respawn(world: World, index: int) -> World:

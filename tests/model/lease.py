@@ -1,4 +1,4 @@
-"""The lease, and a small model of its own: who may hold it while he waits for what.
+"""The lease, and a small model of its own: which process may have it while it waits for what.
 
 For the protocol: exclusive for a training step and a cut, shared for readers, one for all tables.
 
@@ -67,7 +67,7 @@ OPERATIONS: Tuple[Operation, ...] = tuple(itertools.product((TRAIN, EVALUATE), "
 
 
 class Runs(NamedTuple):
-    """What each run has still to do (None = it has ended), and per lock its owner and who shares it."""
+    """What each run has still to do (None = it has ended), and per lock its owner and the runs that share it."""
 
     todo: Tuple[Optional[FrozenSet[Operation]], ...]
     owners: Tuple[Optional[int], ...]

@@ -77,7 +77,7 @@ def grant(sc: Scenario, world: World, table: int) -> World:
 
 
 def derive_index(world: World, table: int) -> World:
-    """While the rows are still being written; nobody looks anything up before the end of the load."""
+    """While the rows are still being written; nothing is looked up before the end of the load."""
     state = world.tables[table]
     assert state.cut is not None
     return with_table(world, table, cut=state.cut._replace(index=_keys(state.entries)))
@@ -131,26 +131,26 @@ def thread_moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
     """Moves of a thread whose cut is not applied yet."""
     _, table, stage, done = doing = world.threads[thread]
     cut = world.tables[table].cut
-    who = "thread %d: " % thread
+    label = "thread %d: " % thread
     if cut is None:
-        yield Move("%sreturns from the cut" % who, lease.end, (world, thread))
+        yield Move("%sreturns from the cut" % label, lease.end, (world, thread))
     elif not cut.granted or stage == RETURNS:
         return
     elif stage == ENTRIES:
         yield Move(
-            "%swrites entry %d of %s" % (who, done, TABLE_NAMES[table]), write_entry, (sc, world, thread, doing)
+            "%swrites entry %d of %s" % (label, done, TABLE_NAMES[table]), write_entry, (sc, world, thread, doing)
         )
     elif stage == KEYED:
-        yield Move("%ssays that the entries of %s are written" % (who, TABLE_NAMES[table]), say_keyed,
+        yield Move("%ssays that the entries of %s are written" % (label, TABLE_NAMES[table]), say_keyed,
                    (sc, world, thread, doing))
     elif stage == ROWS:
-        yield Move("%swrites rows of %s" % (who, TABLE_NAMES[table]), write_rows, (sc, world, thread, doing))
+        yield Move("%swrites rows of %s" % (label, TABLE_NAMES[table]), write_rows, (sc, world, thread, doing))
     elif stage == NUMBER:
-        yield Move("%ssays how many there are" % who, write_number, (sc, world, thread, doing))
+        yield Move("%ssays how many there are" % label, write_number, (sc, world, thread, doing))
     else:
-        yield Move("%ssays that %s is filled" % (who, TABLE_NAMES[table]), say_filled, (sc, world, thread, doing))
+        yield Move("%ssays that %s is filled" % (label, TABLE_NAMES[table]), say_filled, (sc, world, thread, doing))
     if cut is not None and cut.granted and stage < NUMBER and world.budget.fails:
-        yield Move("%sfails to fill %s" % (who, TABLE_NAMES[table]), fail, (world, thread, doing), True)
+        yield Move("%sfails to fill %s" % (label, TABLE_NAMES[table]), fail, (world, thread, doing), True)
 
 
 def _goes_to(world: World, thread: int, doing: Filling, stage: int, done: int = 0) -> World:
@@ -180,7 +180,7 @@ def _entry(sc: Scenario, cut: Cut, number: int) -> Entry:
 
 
 def write_entry(sc: Scenario, world: World, thread: int, doing: Filling) -> World:
-    """Nobody looks there."""
+    """No process looks there."""
     _, table, _, number = doing
     state = world.tables[table]
     assert state.cut is not None

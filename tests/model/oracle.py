@@ -126,7 +126,7 @@ def row_at(state: Table, number: int, slot: int) -> Optional[Row]:
 
 
 def check_reader(sc: Scenario, world: World, table: int, planned: bool) -> None:
-    """Who reads now sees exactly the state after the last finished step."""
+    """Check that a read now sees exactly the table after the last finished step."""
     state = world.tables[table]
     said, due = counts_of(state.entries, sc.keys), counts_after(sc, world, table)
     if said != due:

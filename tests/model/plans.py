@@ -79,7 +79,7 @@ def possible_records(world: World, table: int, index: int, base: int) -> Iterato
 
 
 def write_plan(sc: Scenario, world: World, table: int, index: int, record: Record) -> World:
-    """The record into the frame; nobody looks at it before PLANNED."""
+    """Write the record into the frame; it is not read before PLANNED."""
     frame = world.ring[index]
     part = frame.parts[table]
     if "publish_then_fill" in sc.flaws:

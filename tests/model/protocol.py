@@ -32,7 +32,7 @@ class Protocol(System[World]):
         return World(
             pump=Pump(1, 0),
             ring=(),
-            claims=(FREE,) * (sc.places if sc.key_workers else 0),
+            claims=(FREE,) * (sc.positions if sc.key_workers else 0),
             key_workers=tuple(KeyWorker(1 + index) for index in range(sc.key_workers)),
             supervisor=None,
             tables=(table,) * len(sc.batches),

@@ -1,7 +1,7 @@
 """The trainer's pump thread: tickets in, frames out, in order.
 
 Without key workers a batch gets its frame in one move.  With them the moves are told apart: the pump fills
-a place, settles with the ticket whether it gets the frame (it may have been closed while parked), publishes
+a position, settles with the ticket whether it gets the frame (it may have been closed while parked), publishes
 the tail, and only then frees the claim word.  The order matters: a key worker that looked at the frame
 which lay there before may still try its CAS, and must not win while the new frame is being written.
 """
@@ -51,7 +51,7 @@ def moves(sc: Scenario, world: World) -> Iterator[Move]:
         yield Move("pump: drops ticket %d, closed while parked" % pump.ticket, drop, (world,))
     elif pump.ticket <= sc.last and len(world.ring) < sc.frames:
         if sc.key_workers:
-            yield Move("pump: fills a place for ticket %d" % pump.ticket, fill, (sc, world))
+            yield Move("pump: fills a position for ticket %d" % pump.ticket, fill, (sc, world))
         else:
             yield Move("pump: submits ticket %d" % pump.ticket, submit, (sc, world))
     if world.eval_next <= len(sc.evals) and len(world.eval_ring) < sc.eval_frames:
@@ -81,16 +81,17 @@ def drop(world: World) -> World:
 
 
 def fill(sc: Scenario, world: World) -> World:
-    """Claim word first (nobody may take it), then the words and the ids."""
+    """Write the claim word first (so that no worker takes it), then the words and the ids."""
     pump = world.pump
     claim = FREE if "open_before_publish" in sc.flaws else BUSY
     return world._replace(
-        claims=replaced(world.claims, pump.number % sc.places, claim), pump=pump._replace(doing=("asks", pump.ticket))
+        claims=replaced(world.claims, pump.number % sc.positions, claim),
+        pump=pump._replace(doing=("asks", pump.ticket)),
     )
 
 
 def ask(sc: Scenario, world: World) -> World:
-    """CAS of the ticket's state: parked becomes framed, unless it was closed meanwhile."""
+    """CAS of the ticket's state: parked becomes framed, unless it was closed before."""
     pump = world.pump
     if pump.gone >> pump.ticket & 1:
         return drop(world)
@@ -112,7 +113,7 @@ def open_claim(sc: Scenario, world: World) -> World:
     """Now key workers may take it."""
     pump = world.pump
     return world._replace(
-        claims=replaced(world.claims, (pump.number - 1) % sc.places, FREE), pump=pump._replace(doing=None)
+        claims=replaced(world.claims, (pump.number - 1) % sc.positions, FREE), pump=pump._replace(doing=None)
     )
 
 

@@ -21,16 +21,16 @@ class Scenario:
         keys: how many keys (and entries) there are.
         slots: device rows of each table.
         frames: frames of the train ring in use at most.
-        places: places they lie in; 0 = as many as frames.
+        positions: of the ring, which they lie in; 0 = as many as frames.
         plans: how many plans may stand beyond the last claimed one.
         threshold: batches in which a key must occur before it gets a row.
         kinds: tables that a step may fetch.
         threads: training threads.
         kills, key_kills: SIGKILLs of table workers, of key workers.
         key_workers: 0 = a submitted frame is deduplicated in the same instant.
-        reads: how often somebody reads the truth (``size()``, save).
+        reads: how often the truth is read (``size()``, save).
         evals: keys of each evaluation ticket, the same for all tables.
-        copies: evaluation tickets of a session that reads a checkpoint in place of the live tables.
+        copies: evaluation tickets of a session that reads a checkpoint instead of the live tables.
         beside: evaluation tickets that a training step may fetch, too.
         eval_frames: frames of the evaluation ring.
         restarts: how often the train iterator may be re-initialised.
@@ -47,7 +47,7 @@ class Scenario:
     keys: int = 2
     slots: int = 1
     frames: int = 2
-    places: int = 0
+    positions: int = 0
     plans: int = 1
     threshold: int = 1
     kinds: Tuple[int, ...] = (BOTH, ONLY_A)
@@ -70,7 +70,7 @@ class Scenario:
     flaws: FrozenSet[str] = frozenset()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "places", self.places or self.frames)
+        object.__setattr__(self, "positions", self.positions or self.frames)
 
     @property
     def last(self) -> int:

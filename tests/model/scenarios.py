@@ -31,8 +31,8 @@ SHORT: Dict[str, Scenario] = {
     "batches fetched while they are parked": Scenario(
         (_A[:3],), frames=1, threads=2, kinds=(ONLY_A, NO_TABLE), fetch_parked=True
     ),
-    "more places than frames": Scenario(
-        (_A[:3],), frames=1, places=2, kinds=(ONLY_A,), kills=1, restarts=1, drops=(1,)
+    "more positions than frames": Scenario(
+        (_A[:3],), frames=1, positions=2, kinds=(ONLY_A,), kills=1, restarts=1, drops=(1,)
     ),
     "key worker killed": Scenario(TWO, frames=1, key_workers=1, key_kills=1, kinds=(BOTH,), planning=LOOK_AHEAD),
     "two key workers": Scenario((((0,), (1,), (0,)),), frames=1, key_workers=2, key_kills=1, kinds=(ONLY_A,)),
@@ -154,7 +154,7 @@ LONG: Dict[str, Scenario] = {
         flaws=frozenset(["cut_without_lease"]),
     ),
     "two slots, three keys, victims to choose": Scenario(WIDE, keys=3, slots=2, frames=2, kills=1),
-    "more places than frames, two tables": Scenario(FOUR, frames=1, places=3, restarts=1, drops=(0, 1)),
+    "more positions than frames, two tables": Scenario(FOUR, frames=1, positions=3, restarts=1, drops=(0, 1)),
     "key workers, two tables, both kinds of kill": Scenario(
         TWO, frames=2, kills=1, key_workers=1, key_kills=1, planning=LOOK_AHEAD
     ),
@@ -162,7 +162,7 @@ LONG: Dict[str, Scenario] = {
         THREE, frames=1, key_workers=2, key_kills=1, kinds=(BOTH,), planning=LOOK_AHEAD
     ),
     "two key workers, parked tickets closed": Scenario(
-        (_A[:3],), frames=2, places=3, key_workers=2, key_kills=1, kinds=(ONLY_A,), restarts=1, drops=(0, 1)
+        (_A[:3],), frames=2, positions=3, key_workers=2, key_kills=1, kinds=(ONLY_A,), restarts=1, drops=(0, 1)
     ),
     "evaluation ring, two tables, two threads": Scenario(
         TWO, frames=1, kinds=(BOTH,), kills=1, threads=2, evals=((0,), (0, 1))

@@ -2,7 +2,7 @@
 
 One table with a few entries of two halves each, some batches that are trained one after the other, each
 changing some entries, a worker that assigns their records and may be killed between any two stores, a trainer that
-copies the entries half by half, and perhaps a reset.  The log has room for so many images.  How much there is of
+copies the entries half by half, and perhaps a reset.  The log has room for a number of images.  How much there is of
 what, ``Sizes`` says.
 
 A *hold* is what it is for the protocol: no batch is trained and none is left to assign.  Whoever asks for a reset
@@ -129,7 +129,7 @@ class Snapshots(System[State]):
 
     def _trains(self, state: State) -> Iterator[Move]:
         if state.reset_asked > state.reset_applied:
-            return  # who asked has the lease
+            return  # the thread that asked has the lease
         if state.trained < len(self.sizes.records) and state.trained - state.retired < 2:
             yield Move("trains %d" % (state.trained + 1), lambda: state._replace(trained=state.trained + 1), ())
         if state.reset_asked < self.sizes.resets:
@@ -212,7 +212,7 @@ class Snapshots(System[State]):
                 if self.flaw != "full_log_ignored":
                     return state._replace(worker=worker._replace(awaits_end=True))
                 need = ()
-        images = tuple(("image", entry, state.logged + place) for place, entry in enumerate(need))
+        images = tuple(("image", entry, state.logged + index) for index, entry in enumerate(need))
         published = (("publish", state.logged + len(need), 0),) if need else ()
         assigned = tuple(("assign", entry, half) for entry in record for half in range(HALVES))
         order = {"change_before_images": assigned[:1] + images + published + assigned[1:],

@@ -48,8 +48,8 @@ __all__ = [
 ]
 
 NOWHERE = -1  #: no slot
-FREE = 0  #: claim word of a place that a key worker may take
-BUSY = -1  #: claim word of a place that the pump is filling
+FREE = 0  #: claim word of a position that a key worker may take
+BUSY = -1  #: claim word of a position that the pump is filling
 TABLE_NAMES = "ABC"
 
 Row = Tuple[int, int, int]  # key, generation, updates
@@ -172,7 +172,7 @@ class KeyWorker(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """What a training step evaluates: per table one of beside.WANTED..., and places of rows or the rows.
+    """What a training step evaluates: per table one of beside.WANTED..., and where rows are or the rows.
 
     ``due`` is the oracle's: the rows that it must find, once the step has claimed.
     """
@@ -218,7 +218,7 @@ class World(NamedTuple):
 
     pump: Pump
     ring: Tuple[Frame, ...]  # oldest first
-    claims: Tuple[int, ...]  # by place; the claim word outlives the frame
+    claims: Tuple[int, ...]  # by position; the claim word outlives the frame
     key_workers: Tuple["KeyWorker", ...]
     supervisor: Optional[Tuple[Any, ...]]
     tables: Tuple[Table, ...]

@@ -9,7 +9,7 @@ from .state import TOUCHED, Frame, World, with_part, with_table
 
 def mask_bit(sc: Scenario, frame: Frame) -> int:
     """The bit of a frame in the window masks."""
-    return 1 << ((frame.ticket if "mask_by_ticket" in sc.flaws else frame.number) % sc.places)
+    return 1 << ((frame.ticket if "mask_by_ticket" in sc.flaws else frame.number) % sc.positions)
 
 
 def clear_masks(sc: Scenario, world: World, table: int, index: int) -> World:
@@ -34,13 +34,13 @@ def collect(world: World, table: int) -> World:
 
 
 def locate(sc: Scenario, world: World, table: int) -> Tuple[World, Optional[int]]:
-    """Where in the ring the frame lies now that this action began with; None = its place is empty.
+    """Where in the ring the frame lies now that this action began with; None = its position is empty.
 
-    An action writes where the frame lay, so another ticket in that place is hit.
+    An action writes where the frame lay, so another ticket in that position is hit.
     """
     _, ticket, number = (world.tables[table].doing or (None, 0, 0))[:3]
     for index, frame in enumerate(world.ring):
-        if (frame.number - number) % sc.places == 0:
+        if (frame.number - number) % sc.positions == 0:
             if frame.ticket != ticket and not sc.flaws & {"reuse_dead", "reuse_when_done"}:
                 raise Violation("a worker writes for ticket %d into the frame of %d" % (ticket, frame.ticket))
             return world, index

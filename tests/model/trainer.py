@@ -48,16 +48,16 @@ def moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
 
 
 def _begins(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
-    who = "thread %d: " % thread
+    label = "thread %d: " % thread
     ticket = _next_ticket(sc, world)
     if ticket is not None:
         for kind in sc.kinds:
             yield Move(
-                "%sgets ticket %d for %s" % (who, ticket, _FETCHES[kind]), fetch, (sc, world, thread, ticket, kind)
+                "%sgets ticket %d for %s" % (label, ticket, _FETCHES[kind]), fetch, (sc, world, thread, ticket, kind)
             )
             if kind != NO_TABLE and beside.of_next(sc, world) is not None:
                 yield Move(
-                    "%sgets ticket %d for %s, beside an evaluation" % (who, ticket, _FETCHES[kind]),
+                    "%sgets ticket %d for %s, beside an evaluation" % (label, ticket, _FETCHES[kind]),
                     fetch_both,
                     (sc, world, thread, ticket, kind),
                 )
@@ -66,7 +66,7 @@ def _begins(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
         locks = world.lease if "cut_without_lease" in sc.flaws else lease.taken(sc, world, table, thread, shared=False)
         if locks is not None and world.tables[table].cut is None:
             yield Move(
-                "%sasks for a cut of %s: %s" % (who, TABLE_NAMES[table], kind_of_cut),
+                "%sasks for a cut of %s: %s" % (label, TABLE_NAMES[table], kind_of_cut),
                 ask_cut,
                 (sc, world, thread, locks),
                 True,
@@ -75,7 +75,7 @@ def _begins(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
         for drops in sc.drops:
             if _first_parked(world) + drops <= sc.last + 1:
                 yield Move(
-                    "%sre-initialises the iterator, %d parked tickets go" % (who, drops),
+                    "%sre-initialises the iterator, %d parked tickets go" % (label, drops),
                     reinitialise,
                     (sc, world, drops),
                     True,
@@ -139,26 +139,26 @@ def reinitialise(sc: Scenario, world: World, drops: int) -> World:
 
 
 def _steps(sc: Scenario, world: World, thread: int, step: Step) -> Iterator[Move]:
-    who = "thread %d: " % thread
+    label = "thread %d: " % thread
     index = next((i for i, frame in enumerate(world.ring) if frame.ticket == step.ticket), None)
     if any(step.stages):
         if index is not None:
             yield from beside.moves(sc, world, thread, _turn(sc, world, thread, index))
             for table in sc.tables:
                 if step.stages[table]:
-                    yield from _goes_on(sc, world, thread, index, table, who)
+                    yield from _goes_on(sc, world, thread, index, table, label)
         if world.budget.fails and max(step.stages) <= LOOKED:
-            yield Move("%sstep %d fails" % (who, step.ticket), fail, (world, thread), True)
+            yield Move("%sstep %d fails" % (label, step.ticket), fail, (world, thread), True)
         return
     if not step.closed:
-        yield Move("%scloses %d" % (who, step.ticket), close, (sc, world, thread))
+        yield Move("%scloses %d" % (label, step.ticket), close, (sc, world, thread))
     if not step.updated:
-        yield Move("%supdates rows of %d" % (who, step.ticket), update, (world, thread))
+        yield Move("%supdates rows of %d" % (label, step.ticket), update, (world, thread))
     elif step.closed or "end_before_close" in sc.flaws:
-        yield Move("%sends step %d" % (who, step.ticket), end, (sc, world, thread))
+        yield Move("%sends step %d" % (label, step.ticket), end, (sc, world, thread))
 
 
-def _goes_on(sc: Scenario, world: World, thread: int, index: int, table: int, who: str) -> Iterator[Move]:
+def _goes_on(sc: Scenario, world: World, thread: int, index: int, table: int, label: str) -> Iterator[Move]:
     step: Step = world.threads[thread]
     stage, name = step.stages[table], TABLE_NAMES[table]
     part = world.ring[index].parts[table]
@@ -170,19 +170,19 @@ def _goes_on(sc: Scenario, world: World, thread: int, index: int, table: int, wh
         if locks is None:
             return
         if sc.fine_claim or "trained_before_cas" in sc.flaws:
-            yield Move("%slooks at plan %d of %s" % (who, step.ticket, name), look, args + (locks,))
+            yield Move("%slooks at plan %d of %s" % (label, step.ticket, name), look, args + (locks,))
         else:
-            yield Move("%sclaims %d for %s" % (who, step.ticket, name), claim, args + (locks,))
+            yield Move("%sclaims %d for %s" % (label, step.ticket, name), claim, args + (locks,))
     elif stage == LOOKED and part.word == PLANNED:
-        yield Move("%sCAS to CLAIMED of %d for %s" % (who, step.ticket, name), compare_exchange, args)
+        yield Move("%sCAS to CLAIMED of %d for %s" % (label, step.ticket, name), compare_exchange, args)
     elif stage == LOOKED:
-        yield Move("%sCAS of %d for %s fails" % (who, step.ticket, name), _to_stage, (world, thread, table, WANTED))
+        yield Move("%sCAS of %d for %s fails" % (label, step.ticket, name), _to_stage, (world, thread, table, WANTED))
     elif stage == OWNED:
-        yield Move("%smarks %d TRAINED" % (who, step.ticket), mark, args)
+        yield Move("%smarks %d TRAINED" % (label, step.ticket), mark, args)
     elif stage == MARKED:
-        yield Move("%smoves rows of %d for %s, finished" % (who, step.ticket, name), move_rows, args)
+        yield Move("%smoves rows of %d for %s, finished" % (label, step.ticket, name), move_rows, args)
     else:
-        yield Move("%sDONE of %d for %s" % (who, step.ticket, name), store_done, args)
+        yield Move("%sDONE of %d for %s" % (label, step.ticket, name), store_done, args)
 
 
 def _turn(sc: Scenario, world: World, thread: int, index: int) -> Optional[Tuple[object, ...]]:

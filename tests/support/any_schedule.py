@@ -19,7 +19,7 @@ class AnySchedule:
     Args:
         pauses: where workers may be interrupted.
         seed: of everything.
-        saves: snapshots are begun and go on meanwhile, and a worker may die as it starts.
+        saves: snapshots are begun and go on during it, and a worker may die as it starts.
 
     Attributes:
         snapshots, images, waits, kills: how many there were.
@@ -33,7 +33,7 @@ class AnySchedule:
         sizes = {"frames": rng.choice([1, 2, 3, 6]), "plan_ahead": rng.choice([1, 2]),
                  "look_ahead": rng.choice([0, 1, 32])}
         self._saves = rng.choice([0.03, 0.1, 0.3]) if saves else 0.0
-        self._cuts = 0.03 if saves else 1.0  # nobody trains while one waits for a snapshot
+        self._cuts = 0.03 if saves else 1.0  # no step trains while one waits for a snapshot
         log_capacity = rng.choice([30, 6, 3, 1]) if saves else None
         self.sim = Sim(**tables, **sizes, capacity=30, log_capacity=log_capacity)
         self._wanted: Dict[Open, Set[int]] = {}
@@ -61,7 +61,7 @@ class AnySchedule:
             self._wanted[batch] = set(rng.choice([range(self._tables), range(1), ()]))
 
     def _cut(self) -> None:
-        """Nobody claims until it is applied."""
+        """No step claims until it is applied."""
         ask_any_cut(self.sim, self._rng.randrange(self._tables), self._rng, KEYS)
 
     def _trainer(self) -> None:
@@ -151,4 +151,4 @@ class AnySchedule:
 
 
 def _go_on(here: str) -> None:
-    """Nobody acts."""
+    """No action is possible."""

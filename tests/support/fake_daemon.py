@@ -3,7 +3,7 @@
 It makes the segments by ``ascpipe.layout.structs`` and does what the protocol asks of workers, one thing after
 another, with dictionaries: enough to test the ops of the trainer without processes and without numba kernels.
 Every key is admitted, but those that a test has an expansion table reject.  On the device alone it stays; a table
-with home rows has room for the keys of one batch at least, and whoever is not in the batch may have to go.
+with home rows has room for the keys of one batch at least, and keys that are not in the batch may have to go.
 """
 import os
 import socket

@@ -37,6 +37,6 @@ class ForkedSaves:
 
     def _begin(self, index: int) -> None:
         header = self._sim.tables[index].header
-        header["snapshot_log_ready"] = 0  # the worker's, who rests: so that its log grows more than once
+        header["snapshot_log_ready"] = 0  # the worker's, which rests: so that its log grows more than once
         blocks = self._rng.choice([1, 2, 8])
         self._sim.begin_snapshot(index, block=1 + int(header["entries_used"]) // blocks)

@@ -171,7 +171,7 @@ class ForkedSim(Sim):
             self.board.arm(spare=0 if few else self._rng.randrange(6))
 
     def _kill_at_random(self) -> None:
-        """Some time after a worker was seen at what we wait for: at an instant that nobody chose."""
+        """Some time after a worker was seen at what we wait for: at an arbitrary instant."""
         seen_until = time.perf_counter() + 5e-4
         while time.perf_counter() < seen_until:
             for worker in self.workers:
@@ -192,7 +192,7 @@ class ForkedSim(Sim):
     # ---- waiting
 
     def until(self, attempt: Callable[[], Any], what: str) -> Any:
-        """Try until the answer is true; meanwhile batches are submitted and workers killed."""
+        """Try until the answer is true; between two tries batches are submitted and workers killed."""
         found: List[Any] = []
 
         def ready() -> bool:
@@ -214,7 +214,7 @@ class ForkedSim(Sim):
             self._submit_more()
         for number, batch in self._submitted.items():
             if batch in self.open and self._rng.random() < 0.002 and not kill_script.step(self.seed, number).trains:
-                self.close(batch)  # at any time: nobody will train it
+                self.close(batch)  # at any time: it will not be trained
                 break
         self.ring_all()
 
@@ -303,7 +303,7 @@ class ForkedSim(Sim):
         store[places[used]] = rows
 
     def _move(self, batch: Open, index: int, part: PartView) -> None:
-        """Move rows as the plan op does; ``Sim`` has checked whose each place is."""
+        """Move rows as the plan op does; ``Sim`` has checked whose each slot and home row is."""
         super()._move(batch, index, part)
         n, fresh, outs = part["unique_count"], part["fresh_count"], part["out_count"]
         unique, slots, homes = (part.array(name, n).copy() for name in ("unique", "slots", "homes"))

@@ -120,7 +120,7 @@ def _names(folder: Path) -> List[str]:
 
 
 def _run_files(run_home: Path) -> List[str]:
-    """Sockets, locks and other files of daemons; logs stay, for whoever wants to know why one ended."""
+    """Sockets, locks and other files of daemons; logs stay, to show why one ended."""
     files = (path for path in (run_home / "ascpipe").rglob("*")
              if not path.is_dir() and path.suffix != ".log" and path.parent.name not in _SPARED.values())
     return [str(path.relative_to(run_home)) for path in files]
@@ -189,7 +189,7 @@ def _read(path: str) -> str:
         with open(path, errors="replace") as file:
             return file.read()
     except OSError:
-        return ""  # the process ended meanwhile, or belongs to another user
+        return ""  # the process has ended, or belongs to another user
 
 
 #: process -> folder, of ``spare``

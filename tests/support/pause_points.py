@@ -74,7 +74,7 @@ class Board:
         wanted: int64[points]; how many workers shall still be killed there.  Only their killer changes it.
         armed: int64[1]; 1 = the next worker at a wanted point stops, and sets it to TAKEN + itself, which stands
             until it is killed, wherever it is by then: so there never are two on their way.
-        spare: int64[1]; so many workers are let go before that.
+        spare: int64[1]; how many workers are let go before that.
         stopped: int64[1]; 1 + the point where the worker that took the stop stands; 0 = it is not there yet.
         leaving: int64[1]; 1 = workers check themselves and exit.
         doing: int64[workers]; index into ACTIONS.
@@ -94,7 +94,7 @@ class Board:
     # ---- workers
 
     def must_stop(self, point: int, worker: int) -> bool:
-        """Whether the worker that is at a point shall stop there; then nobody else does until it is killed."""
+        """Whether the worker that is at a point shall stop there; then no other one does until it is killed."""
         self.hits[point] += 1
         if self.armed[0] != ARMED or not self.wanted[point]:
             return False
@@ -117,7 +117,7 @@ class Board:
             self.armed[0] = ARMED
 
     def disarm(self) -> bool:
-        """Let nobody stop from now on; False if one is on its way or stands there, who must be killed first."""
+        """Let no worker stop from now on; False if one is on its way or stands there: it must be killed first."""
         atomics.compare_exchange_u32(self._armed_words, 0, ARMED, 0)
         return not self.armed[0]
 
@@ -138,7 +138,7 @@ class Board:
         return POINTS[point]
 
     def fail(self, text: str) -> None:
-        """Leave a traceback for whoever reaps us."""
+        """Leave a traceback for the process that reaps this one."""
         data = text.encode()[-_TEXT_BYTES:]
         self._text[:len(data)] = np.frombuffer(data, np.uint8)
 

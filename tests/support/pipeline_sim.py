@@ -213,7 +213,7 @@ class Sim:
                 features[key].time = self.times[index]
 
     def close(self, batch: Open) -> None:
-        """Nobody can train the batch any more; tables that did not claim it count it if another one did."""
+        """Close a batch, which can no longer be trained; tables that did not claim it count it if another one did."""
         frame = self.ring.frames[batch.number % structs.MAX_FRAMES]
         if frame["trained"]:
             for index in range(len(self.tables)):
@@ -283,12 +283,12 @@ class Sim:
         features = self.features[index]
         for key in [key for key, feature in features.items() if self.times[index] - feature.time >= age]:
             del features[key]
-        for rows in (self.device[index], self.home[index]):  # what lies there belongs to nobody
+        for rows in (self.device[index], self.home[index]):  # what lies there belongs to no key
             for place in [place for place, (key, _) in rows.items() if key not in features]:
                 del rows[place]
 
     def ask_load(self, index: int, checkpoint: Checkpoint, fails_after: Optional[int] = None) -> SimLoad:
-        """Ask for a load; ``work`` carries it out, or whoever calls its ``advance``."""
+        """Ask for a load; ``work`` carries it out, or a test that calls its ``advance``."""
         self.loads[index] = SimLoad(self, index, checkpoint, fails_after)
         return self.loads[index]
 
@@ -307,7 +307,7 @@ class Sim:
         self.counting[index] = checkpoint.counting
 
     def begin_snapshot(self, index: int, block: int = 2) -> SimSnapshot:
-        """Begin a snapshot, as who holds the lease does; ``work`` copies, or whoever calls its ``advance``."""
+        """Begin a snapshot, as an owner of the lease does; ``work`` copies, or a test that calls its ``advance``."""
         self.snapshots[index] = SimSnapshot(self, index, block)
         return self.snapshots[index]
 
@@ -329,7 +329,7 @@ class Sim:
                              Bells(lambda: None, lambda: None))
 
     def work(self) -> None:
-        """Let every worker do all it can, and whoever fills or copies a table."""
+        """Let every worker do all it can, and every load and snapshot."""
         stages = (self.keys, self.eval_keys, *self.stages.values(), *self.eval_stages.values())
         while any(stage.step() for stage in stages) or any(
                 actor.advance() for actors in (self.loads, self.snapshots) for actor in actors.values()):

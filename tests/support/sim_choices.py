@@ -20,12 +20,12 @@ def any_tables(rng: random.Random, count: int, batch_keys: int, all_keys: int) -
 
 
 def ask_any_cut(sim: Sim, index: int, rng: random.Random, all_keys: int) -> None:
-    """Ask for a cut, as who holds the lease does: not within a step, nor before the last one is applied.
+    """Ask for a cut, as an owner of the lease does: not within a step, nor before the last one is applied.
 
     Args:
         sim, index: of which table.
         rng: chooses.
-        all_keys: a load is of some of so many keys.
+        all_keys: a load has some of this many keys.
     """
     trained = any(sim.ring.frames[batch.number % structs.MAX_FRAMES]["trained"] for batch in sim.open)
     if not trained and sim.cut_is_applied(index):

@@ -87,7 +87,7 @@ class SimLoad:
     def _fill(self) -> Iterator[bool]:
         for stores, _ in enumerate(self._write()):
             if stores == self._fails_after:
-                self._sim.forget(self._index)  # what lies there belongs to nobody
+                self._sim.forget(self._index)  # what lies there belongs to no key
                 self._view.header["load_entries"] = loads.NOT_WRITTEN
                 break
             yield True

@@ -111,4 +111,4 @@ class _Header:
 
 
 def _go_on(name: str) -> None:
-    """Nobody acts."""
+    """No action is possible."""

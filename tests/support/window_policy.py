@@ -12,7 +12,7 @@ import math
 
 
 class WindowPolicy:
-    """A device of so many rows, empty at first."""
+    """A device with a number of rows, empty at first."""
 
     def __init__(self, device_rows):
         self.free = list(range(device_rows))

@@ -99,7 +99,7 @@ def killed_between_plan_and_retire(rounds: str) -> Dict[str, Any]:
             step = Background(lambda: running.run(feed.fetches()))
             wait_until(lambda: step.is_over() or _waits())  # noqa: B023  (called in this round)
             if step.is_over():
-                in_between += 1  # claimed and done, but nobody has retired it
+                in_between += 1  # claimed and done, but no worker has retired it
             os.kill(pid, signal.SIGKILL)
             feed.took(step.join().returned())
         for table in tables:
@@ -149,7 +149,7 @@ def full_table() -> Dict[str, Any]:
 
 
 def forked() -> Dict[str, Any]:
-    """A forked child runs an op: a clear error, at once; its end disturbs nobody."""
+    """A forked child runs an op: a clear error, at once; its end disturbs no other process."""
     feed = Feed([CountedTable("user")], 50, lambda data: data.prefetch(5))
     with started() as running:
         running.run(feed.iterator.initializer)
@@ -190,7 +190,7 @@ def _run_in_new_session(feed: Feed) -> None:
 def endless(child: str = "") -> Dict[str, Any]:
     """Trains until it is killed; says its daemon's pids first.
 
-    With ``fork``: a child sleeps meanwhile, and a session reads a checkpoint from memory of its own.
+    With ``fork``: a child sleeps at the same time, and a session reads a checkpoint from memory of its own.
     """
     feed = Feed([CountedTable("user")], 10 ** 6, lambda data: data.prefetch(20))
     with started() as running:

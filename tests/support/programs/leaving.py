@@ -155,7 +155,7 @@ def _trainer_waits() -> bool:
 
 
 def _adopt(table: CountedTable, ids: np.ndarray) -> bool:
-    """After a step of which nobody knows if it went through: the truth has all of one batch more, or nothing."""
+    """After a step that may or may not have gone through: the truth has all of one batch more, or nothing."""
     table.table.size()
     found = trained_counts(table.table.shape.number)
     counts = np.array([found.get(key, 0) for key in range(len(table.counts))])

@@ -68,10 +68,10 @@ def workers(kind: str) -> List[int]:
     return [worker["pid"] for worker in status()["workers"] if worker["kind"] == kind and worker["pid"]]
 
 
-def wait_for(who: str, sentence: str) -> None:
-    """Until somebody waits for something; both as ``ascpipe status`` says them."""
-    wait_until(lambda: any(wait["who"] == who and sentence in wait["waits_for"] for wait in status()["waits"]),
-               what="{} waits for {}".format(who, sentence))
+def wait_for(waiter: str, sentence: str) -> None:
+    """Wait until a thread waits for something; both as ``ascpipe status`` shows them."""
+    wait_until(lambda: any(wait["who"] == waiter and sentence in wait["waits_for"] for wait in status()["waits"]),
+               what="{} waits for {}".format(waiter, sentence))
 
 
 def wait_full(stream: int = 0, *, parked: bool) -> None:
@@ -95,7 +95,7 @@ class Background:
     def _run(self) -> None:
         try:
             self.result = self._call()
-        except Exception as error:  # noqa: BLE001  (kept for whoever asks)
+        except Exception as error:  # noqa: BLE001  (kept for a later question)
             self.error = error
 
     def is_over(self) -> bool:

@@ -69,7 +69,7 @@ def skip_filter_peek() -> Dict[str, Any]:
 
 
 def many_tables(count: str = "26", every: str = "10") -> Dict[str, Any]:
-    """Many tables on one thread of each kind; one is fetched every so many steps only, another never looked up."""
+    """Many tables on one thread of each kind; one is fetched every few steps only, another never looked up."""
     steps = 5 * int(every)
     tables = [CountedTable("t{}".format(number), device_rows=60) for number in range(int(count))]
     names = [table.name for table in tables[:-1]]

@@ -30,7 +30,7 @@ def kinds():
 
 
 def of_rows(rows, first=0):
-    """A checkpoint of so many keys with rows."""
+    """A checkpoint of some keys with rows."""
     return Checkpoint({first + key: Saved(1, 0, 2) for key in range(rows)})
 
 

@@ -17,7 +17,7 @@ def workers(sim):
 
 
 def train(sim, *keys, timestamp=0):
-    """A step, while nobody copies."""
+    """A step, while no snapshot is copied."""
     batch = sim.submit(*keys, timestamp=timestamp)
     workers(sim)
     for index in range(len(sim.tables)):
@@ -63,7 +63,7 @@ def test_an_entry_that_is_copied_gets_no_image():
     sim.train([1, 2, 3])
     snapshot = sim.begin_snapshot(0)
     assert snapshot.advance()
-    train(sim, [1])  # in the copy, but nobody has said so
+    train(sim, [1])  # in the copy, but not published
     assert snapshot.advance()
     train(sim, [2])
     assert header(sim, "snapshot_logged") == 1
