@@ -18,7 +18,7 @@ from ascpipe.kernels.atomics import (
 from ascpipe.kernels.records import IMAGE, TURN, Record
 from ascpipe.kernels.ring_scan import look
 from ascpipe.layout import structs
-from ascpipe.shm.growth import Growth
+from ascpipe.shm.growing_part import GrowingPart
 
 _LONG_ARRAYS = frozenset(field for field, size in structs.PART_ARRAYS if size == 8)
 _KEY_ARRAYS = ("entries", "slots", "homes", "counts", "frequencies")
@@ -183,9 +183,9 @@ class TableView:
         self.homes = memory[homes:homes + 4 * home_capacity * floats].view("<f4").reshape(home_capacity, floats)
         images, log = int(header["log_capacity"]), int(header["log_offset"])
         self.log = memory[log:log + images * IMAGE.itemsize].view(IMAGE)
-        self._entries_growth = Growth(fd, start, entry, capacity)
-        self._log_growth = Growth(fd, log, IMAGE.itemsize, images)
-        self._homes_growth = Growth(fd, homes, 4 * floats, home_capacity)
+        self._growing_entries = GrowingPart(fd, start, entry, capacity)
+        self._growing_log = GrowingPart(fd, log, IMAGE.itemsize, images)
+        self._growing_homes = GrowingPart(fd, homes, 4 * floats, home_capacity)
 
     def load(self, field: str) -> int:
         """A field of the header that another process stores, and all that its writer wrote before."""
@@ -197,18 +197,18 @@ class TableView:
 
     def ready_entries(self, count: int) -> bool:
         """Ensure memory for ``count`` entries (grows by steps).  Returns False when out of memory."""
-        return self._ready(self._entries_growth, "entries_ready", count)
+        return self._ready(self._growing_entries, "entries_ready", count)
 
     def ready_homes(self, count: int) -> bool:
         """Ensure memory for ``count`` home rows (grows by steps).  Returns False when out of memory."""
-        return self._ready(self._homes_growth, "homes_ready", count)
+        return self._ready(self._growing_homes, "homes_ready", count)
 
     def ready_log(self, count: int) -> bool:
         """Ensure memory for ``count`` images in the log (grows by steps).  Returns False when out of memory."""
-        return self._ready(self._log_growth, "snapshot_log_ready", count)
+        return self._ready(self._growing_log, "snapshot_log_ready", count)
 
-    def _ready(self, growth: Growth, field: str, count: int) -> bool:
-        ready = growth.ready(int(self.header[field]), count)
+    def _ready(self, part: GrowingPart, field: str, count: int) -> bool:
+        ready = part.ready(int(self.header[field]), count)
         if ready < count:
             return False
         if ready > self.header[field]:

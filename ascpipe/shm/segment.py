@@ -1,8 +1,9 @@
 """Makes, passes on and maps shared memory: the supervisor makes a segment, the other processes get its descriptor.
 
 A segment is unlinked as soon as it is made, so the kernel frees it when the last process that has it ends.  All its
-pages are allocated from the start, except parts that grow (``growth``), which are not touched before they have memory:
-running out of memory is an error with numbers, in ``create`` or before, in ``memory.preflight``, never a SIGBUS later.
+pages are allocated from the start, except parts that grow (``growing_part``), which are not touched before they have
+memory.  So running out of memory is an error with numbers, in ``create`` or before, in ``memory.preflight``, never a
+SIGBUS later.
 """
 import errno
 import fcntl

@@ -9,7 +9,7 @@ import numpy as np
 
 from ascpipe.kernels.images import count_unkept, keep_images, mark_kept
 from ascpipe.kernels.records import Record
-from ascpipe.tables import lazy
+from ascpipe.tables import lazy_arrays
 
 NO_ROOM = -1  #: instead of how many images there are
 
@@ -59,6 +59,6 @@ class Images:
         self._marks, self._marked_for = _NO_MARKS, 0
 
     def _mark(self) -> None:
-        self._marks = lazy.zeros(int(self._header["snapshot_bound"]), np.uint8)
+        self._marks = lazy_arrays.zeros(int(self._header["snapshot_bound"]), np.uint8)
         mark_kept(self._log, int(self._header["snapshot_logged"]), self._marks)
         self._marked_for = int(self._header["snapshot_asked"])

@@ -24,7 +24,7 @@ from ascpipe.kernels.victims import scratch_cells
 from ascpipe.kernels.view import derive_view, move_changes
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import FREE
-from ascpipe.tables import lazy
+from ascpipe.tables import lazy_arrays
 from ascpipe.tables.homes import free_homes
 from ascpipe.tables.key_index import KeyIndex
 from ascpipe.tables.records import Batch, Pending, Truth, first_keys
@@ -54,8 +54,8 @@ class Table:
         self.planner_at = int(planner.ctypes.data)
         self._memory: Dict[str, np.ndarray] = {"": planner}  # by the field of the planner that has its address
         self._index = KeyIndex(spread)
-        self._rows = lazy.zeros(self._capacity, ROW)
-        self._free_entries = lazy.zeros(self._capacity, np.int32)
+        self._rows = lazy_arrays.zeros(self._capacity, ROW)
+        self._free_entries = lazy_arrays.zeros(self._capacity, np.int32)
         self._slot_words = np.zeros(free_slot_words(self._device_rows), np.uint64)
         for name, value in (("capacity", self._capacity), ("device_rows", self._device_rows),
                             ("home_rows", self._home_rows), ("slot_words", len(self._slot_words)), ("spread", spread),
@@ -137,8 +137,8 @@ class Table:
         self._lend("order_at", np.zeros(1, ORDER))
         self._lend("nodes_at", np.empty(rows + VICTIM_BUCKETS, NODE))
         self._lend("order_scratch_at", scratch)
-        self._lend("marks_at", lazy.zeros(rows, np.uint8))
-        self._lend("next_uses_at", lazy.zeros(rows, np.uint8))
+        self._lend("marks_at", lazy_arrays.zeros(rows, np.uint8))
+        self._lend("next_uses_at", lazy_arrays.zeros(rows, np.uint8))
         self.planner["order_scratch_room"] = len(scratch)
 
     def _lend_index(self) -> None:

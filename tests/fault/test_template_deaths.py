@@ -98,10 +98,10 @@ def test_a_template_that_is_stopped_is_ended_and_the_worker_executed(daemon):
 
 def test_a_killed_daemon_takes_the_template_and_forked_workers_with_it(daemon):
     pids = workers(daemon)
-    everybody = [template(daemon, pids), *pids.values()]
+    processes = [template(daemon, pids), *pids.values()]
     os.kill(daemon.pid, signal.SIGKILL)
     daemon.wait()
-    wait_until(lambda: not any(map(is_alive, everybody)))
+    wait_until(lambda: not any(map(is_alive, processes)))
 
 
 def test_ps_shows_for_each_process_what_it_is_and_of_which_daemon(daemon):

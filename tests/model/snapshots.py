@@ -5,7 +5,7 @@ changing some entries, a worker that assigns their records and may be killed bet
 copies the entries half by half, and perhaps a reset.  The log has room for a number of images.  How much there is of
 what, ``Sizes`` says.
 
-A *hold* is what it is for the protocol: no batch is trained and none is left to assign.  Whoever asks for a reset
+A *hold* is what it is for the protocol: no batch is trained and none is left to assign.  A thread that asks for a reset
 holds the lease until it is applied, so it excludes a hold and steps.
 """
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.layout import structs
-from ascpipe.shm import growth, segment, syscalls
+from ascpipe.shm import growing_part, segment, syscalls
 from ascpipe.shm.bell import Bell, ring_plain
 from ascpipe.shm.ring import TableInRing
 from ascpipe.tables.table import Table
@@ -127,7 +127,7 @@ def _live(sim: "ForkedSim", worker: ForkedWorker, parent: int, restart: bool) ->
 
 def _work(sim: "ForkedSim", worker: ForkedWorker, restart: bool) -> None:
     gc.disable()  # would copy what is shared with the parent
-    growth.step = _least_step  # so that tables grow often
+    growing_part.step = _least_step  # so that tables grow often
     install(sim.board, sim.session, worker.place)
     sim.flaw(sim)
     tables: List[Table] = []

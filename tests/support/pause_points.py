@@ -14,7 +14,7 @@ from ascpipe.kernels.next_action import RETIRE
 from ascpipe.layout import structs
 from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, EVAL, FREE, WORD_NAMES
 from ascpipe.shm.bell import ring_plain
-from ascpipe.shm.growth import Growth
+from ascpipe.shm.growing_part import GrowingPart
 from ascpipe.shm.ring import RingView, TableView
 from ascpipe.tables import loads, snapshot
 from ascpipe.tables import table as table_module
@@ -359,16 +359,16 @@ def _around_growth(pauses: Pauses) -> None:
                              "snapshot_log_ready": "growth of the log"}
     sizes = {structs.ENTRY.itemsize: kinds["entries_ready"], structs.IMAGE.itemsize: kinds["snapshot_log_ready"]}
 
-    def grown(growth: Growth, ready: int, wanted: int, result: int) -> None:
+    def grown(part: GrowingPart, ready: int, wanted: int, result: int) -> None:
         if result > ready:
-            pauses.at_point("{}: memory is there".format(sizes.get(growth._item_bytes, kinds["homes_ready"])))
+            pauses.at_point("{}: memory is there".format(sizes.get(part._item_bytes, kinds["homes_ready"])))
 
-    pauses.around(Growth, "ready", after=grown)
+    pauses.around(GrowingPart, "ready", after=grown)
     ready = TableView._ready
 
-    def call(view: TableView, growth: Growth, field: str, count: int) -> bool:
+    def call(view: TableView, part: GrowingPart, field: str, count: int) -> bool:
         before = int(view.header[field])
-        result = ready(view, growth, field, count)
+        result = ready(view, part, field, count)
         if view.header[field] > before:
             pauses.at_point("{}: header says so".format(kinds[field]))
         return result

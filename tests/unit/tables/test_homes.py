@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ascpipe.kernels import free_homes as kernels
 from ascpipe.kernels.records import PLANNER
-from ascpipe.tables import lazy
+from ascpipe.tables import lazy_arrays
 from ascpipe.tables.homes import free_homes
 from tests.reference import free_homes as reference
 
@@ -37,7 +37,7 @@ def test_rows_are_given_lowest_first_whatever_was_given_back(used, actions):
 
 
 def test_an_array_for_all_entries_there_may_be_is_zero_and_takes_memory_as_it_is_written_to():
-    array = lazy.zeros(1 << 34, np.uint64)  # 128 GiB
+    array = lazy_arrays.zeros(1 << 34, np.uint64)  # 128 GiB
     array[[0, 5, -1]] = 7
     assert array[[0, 1, 5, 1 << 33, -1]].tolist() == [7, 0, 7, 0, 7]
-    assert len(lazy.zeros(0, np.int32)) == 0
+    assert len(lazy_arrays.zeros(0, np.int32)) == 0

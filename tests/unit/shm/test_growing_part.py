@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascpipe.layout import structs
-from ascpipe.shm import growth, memory, segment
+from ascpipe.shm import growing_part, memory, segment
 from ascpipe.shm.ring import TableView
 
 BYTES = 4096
@@ -28,24 +28,24 @@ def fd():
 def test_a_step_gives_what_is_wanted_and_stays_below_the_limit(ready, more, spare, item_bytes):
     wanted = ready + more
     limit = wanted + spare
-    goal = growth.step(ready, wanted, limit, item_bytes)
+    goal = growing_part.step(ready, wanted, limit, item_bytes)
     assert wanted <= goal <= limit
     assert goal == limit or goal - ready >= ready // 4
 
 
 def test_only_what_is_used_takes_memory(fd):
-    part = growth.Growth(fd, structs.PAGE, BYTES, 16384)
+    part = growing_part.GrowingPart(fd, structs.PAGE, BYTES, 16384)
     assert allocated(fd) == structs.PAGE
     ready = part.ready(0, 1)
-    assert ready * BYTES == growth.MIN_STEP_BYTES
-    assert allocated(fd) == structs.PAGE + growth.MIN_STEP_BYTES
+    assert ready * BYTES == growing_part.MIN_STEP_BYTES
+    assert allocated(fd) == structs.PAGE + growing_part.MIN_STEP_BYTES
     assert part.ready(ready, ready) == ready
     more = part.ready(ready, ready + 1)
     assert allocated(fd) == structs.PAGE + more * BYTES
 
 
 def test_nothing_grows_beyond_its_limit(fd):
-    part = growth.Growth(fd, structs.PAGE, BYTES, 300)
+    part = growing_part.GrowingPart(fd, structs.PAGE, BYTES, 300)
     assert part.ready(0, 301) == 0
     assert part.ready(0, 300) == 300
 
@@ -56,18 +56,18 @@ def test_where_memory_is_short_a_smaller_step_is_tried_and_then_the_answer_is_no
     def require(need, what, **_):
         asked.append(need)
         if need > room:
-            raise growth.OutOfSharedMemoryError(what, need, "a test")
+            raise growing_part.OutOfSharedMemoryError(what, need, "a test")
 
     monkeypatch.setattr(memory, "require", require)
-    part, room = growth.Growth(fd, structs.PAGE, BYTES, 16384), 3 * BYTES
+    part, room = growing_part.GrowingPart(fd, structs.PAGE, BYTES, 16384), 3 * BYTES
     assert part.ready(0, 2) == 2
-    assert asked == [growth.MIN_STEP_BYTES, 2 * BYTES]
+    assert asked == [growing_part.MIN_STEP_BYTES, 2 * BYTES]
     assert part.ready(2, 100) == 2
     assert allocated(fd) == structs.PAGE + 2 * BYTES
 
 
 def test_memory_that_was_given_and_not_noted_is_given_again_with_its_content(fd):
-    part = growth.Growth(fd, structs.PAGE, BYTES, 16384)
+    part = growing_part.GrowingPart(fd, structs.PAGE, BYTES, 16384)
     ready = part.ready(0, 1)
     mapped = segment.map(fd, structs.PAGE + (64 << 20))
     mapped[structs.PAGE] = 7
@@ -99,8 +99,8 @@ def test_a_table_says_in_its_header_what_has_memory():
         assert view.ready_log(3)
         view.log["entry"][2] = 7
         assert not view.ready_log((1 << 16) + 1)
-        assert header["snapshot_log_ready"] == growth.MIN_STEP_BYTES // structs.IMAGE.itemsize + 1
-        assert header["homes_ready"] == growth.MIN_STEP_BYTES // 32
+        assert header["snapshot_log_ready"] == growing_part.MIN_STEP_BYTES // structs.IMAGE.itemsize + 1
+        assert header["homes_ready"] == growing_part.MIN_STEP_BYTES // 32
         assert allocated(fd) < 8 << 20
     finally:
         os.close(fd)

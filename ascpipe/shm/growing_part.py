@@ -25,8 +25,8 @@ def step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
     return min(limit, max(wanted, ready + max(least, ready // 4)))
 
 
-class Growth:
-    """One growing part.
+class GrowingPart:
+    """A part of a segment that grows.
 
     Args:
         fd: the segment, or -1 if all of it has memory; stays the caller's.
