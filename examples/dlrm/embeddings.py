@@ -1,4 +1,4 @@
-"""Where the model's embeddings come from: ascpipe's tables, or plain variables as the thing to compare with.
+"""Makes the model's embeddings: from ascpipe's tables, or from plain variables to compare with.
 
 Both classes have the same five methods, so ``loop.py`` is written once:
 
@@ -24,7 +24,7 @@ InitialRows = Callable[[str, np.ndarray], np.ndarray]
 
 
 class TableShape(NamedTuple):
-    """What all tables of a run have in common."""
+    """The settings that all tables of a run share."""
 
     dim: int
     rows: int  #: of each table

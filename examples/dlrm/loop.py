@@ -22,7 +22,7 @@ Source = Union[PipelineTables, PlainTables]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to; ``auc`` and ``loss`` (nats) are those of the held-out rows."""
+    """The result of a run; ``auc`` and ``loss`` (nats) are those of the held-out rows."""
 
     steps: int
     auc: float

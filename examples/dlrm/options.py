@@ -1,4 +1,4 @@
-"""What the demo can be told on its command line."""
+"""Declares the options of the demo's command line."""
 import argparse
 from dataclasses import dataclass
 from typing import List, Optional, Tuple

@@ -1,4 +1,4 @@
-"""What the demo can be told, on its command line, and the sizes of its model."""
+"""Declares the options of the demo's command line, and the sizes of its model."""
 import argparse
 from typing import Any, Dict, Optional, Sequence
 

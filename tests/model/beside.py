@@ -1,6 +1,6 @@
 """A training step that evaluates, too: what it reads is the state before the step.
 
-It waits for its turn first: it takes the lease alone as soon as it could claim.  Then it asks as an evaluation does,
+It waits for its turn first: it takes the whole lease as soon as it could claim.  Then it asks as an evaluation does,
 gets the answer, and reads the rows later, in a move of their own.  Only when all rows are read does it claim.
 """
 

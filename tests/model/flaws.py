@@ -25,7 +25,7 @@ FLAWS: Dict[str, str] = {
     "retired_then_assign": "RETIRED is stored before the record is assigned",
     # tickets a table did not claim
     "skip_unfetched": "a trained ticket that the table did not claim is skipped, not counted",
-    "leave_unfetched": "a trained ticket that the table did not claim is left alone",
+    "leave_unfetched": "a trained ticket that the table did not claim is never finished",
     "count_in_place": "a count-only ticket is added to the truth without a record",
     "skip_then_revoke": "a closed ticket is finished first, plans upon it are revoked afterwards",
     "revoke_everything": "a closed ticket revokes every plan, also those that do not stand upon it",

@@ -18,7 +18,7 @@ KINDS = (AT_HOME, ON_DEVICE)
 TIMES, UPDATES = 3, 5  #: of every loaded key and row
 GRANTS, TAKES, REDOES = "grants it", "takes over what was filled in", "empties again"
 DERIVES = "derives its index"
-STEPS = (GRANTS, TAKES, REDOES)  #: program counters that belong to a load alone
+STEPS = (GRANTS, TAKES, REDOES)  #: program counters of nothing except loads
 ENTRIES, KEYED, ROWS, NUMBER, FILLED, FAILED, RETURNS = range(7)  #: what a thread that loads does next
 
 Filling = Tuple[str, int, int, int]  # "cut", table, stage, entries written
@@ -56,7 +56,7 @@ def worker_moves(sc: Scenario, world: World, table: int, what: str) -> Iterator[
 
 
 def empty_entries(sc: Scenario, world: World, table: int) -> World:
-    """As a reset does; what is hidden is left alone, for the trainer may be writing it."""
+    """As a reset does; what is hidden is not touched, for the trainer may be writing it."""
     state = world.tables[table]
     cut = state.cut
     assert cut is not None

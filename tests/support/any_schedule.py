@@ -1,4 +1,4 @@
-"""A schedule out of a seed: trainer, pump and workers act in any order, and workers are killed between two stores."""
+"""Runs a random schedule of a seed: trainer, pump and workers act in any order, workers die between two stores."""
 import random
 from typing import Dict, Set
 

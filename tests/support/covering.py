@@ -1,4 +1,4 @@
-"""Few rows of switches that have every pair of their values."""
+"""Chooses few rows of switches that have every pair of their values."""
 import itertools
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 

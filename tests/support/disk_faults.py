@@ -1,4 +1,4 @@
-"""Faults at the door to the disk, in process: the n-th system call fails, is short, or is the last of the process."""
+"""Injects faults at the door to the disk: the n-th system call fails, is short, or is the last of the process."""
 import errno
 import os
 

@@ -14,7 +14,7 @@ CHUNK_ROWS = 8
 
 
 class FakeRing:
-    """Views of one ring segment; ``places`` are frame numbers % MAX_FRAMES."""
+    """Views of one ring segment; positions are frame numbers % MAX_FRAMES."""
 
     def __init__(self, stream: StreamShape, frames: int, arena_bytes: int, ring: Callable[[], None]) -> None:
         shape = structs.ring_shape(len(stream.tables), arena_bytes)

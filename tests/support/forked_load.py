@@ -1,4 +1,4 @@
-"""A load that the trainer fills while workers are killed: a pure function of the script, with rows of real numbers."""
+"""Fills a load while workers are killed: a pure function of the script, with rows of real numbers."""
 import random
 from typing import TYPE_CHECKING, Iterator
 

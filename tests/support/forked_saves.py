@@ -1,4 +1,4 @@
-"""Snapshots of the tables of a ``ForkedSim``, begun and copied at any time; nothing else can tell that they were."""
+"""Copies snapshots of the tables of a ``ForkedSim`` at any time; they change nothing else."""
 import random
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The trainer and the pump over forked workers, with rows and optimizer slots of real numbers, and their killer."""
+"""Plays trainer and pump over forked workers, with rows and optimizer slots of real numbers, and kills workers."""
 import random
 import time
 from functools import partial
@@ -75,7 +75,7 @@ class ForkedSim(Sim):
     """``Sim`` with forked workers, which are killed as ``plan`` says.
 
     Args:
-        seed: of the script, which alone decides the result.
+        seed: of the script; nothing else decides the result.
         plan, settings: see there.
         flaw: run in each worker before it begins.
         chance: seed of when and where workers are killed, and of all else that must not matter.

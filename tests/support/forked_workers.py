@@ -68,7 +68,7 @@ class ForkedWorker:
         sim: what it works for.
         kind, number: which worker.
         generation: unique, at least FIRST_GENERATION.
-        restart: an earlier one in this place was killed.
+        restart: an earlier one with this number was killed.
     """
 
     def __init__(self, sim: "ForkedSim", kind: str, number: int, generation: int, *, restart: bool) -> None:

@@ -1,4 +1,4 @@
-"""Import statements, run as those of a program."""
+"""Runs import statements as those of a program."""
 import runpy
 from pathlib import Path
 from typing import Any, Dict, Iterable

@@ -1,4 +1,4 @@
-"""What a trainer does in a test of kills, step by step: a pure function of a seed, as long as one wants."""
+"""Writes what a trainer does in a test of kills, step by step: a pure function of a seed, of any length."""
 import random
 from typing import Dict, List, NamedTuple, Tuple
 

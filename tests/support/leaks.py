@@ -1,4 +1,4 @@
-"""What a test may not leave behind: processes, shared memory, sockets, descriptors, threads.
+"""Finds what a test must not leave behind: processes, shared memory, sockets, descriptors, threads.
 
 A ``Snapshot`` says what there is; ``left_behind`` compares two of them.  The gate in ``tests/conftest.py``
 does it around every test.  Nothing here needs TensorFlow, numba or a running daemon.

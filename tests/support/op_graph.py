@@ -1,4 +1,4 @@
-"""A small graph over the ops alone: dataset, AscSubmit, AscNextPlan per table, AscLookup."""
+"""Builds a small graph of the ops, without ``ascpipe.tf``: dataset, AscSubmit, AscNextPlan per table, AscLookup."""
 import contextlib
 import threading
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple

@@ -1,4 +1,4 @@
-"""Named places between the stores of a worker, where a test stops it to kill it.
+"""Names points between the stores of a worker, where a test stops it to kill it.
 
 ``Board`` is shared memory: how often each point was reached, and at which ones a worker shall stop.  ``install`` puts
 the points around the stores of the stages, in the process that calls it: a forked worker.
@@ -152,7 +152,7 @@ class Pauses:
     Args:
         board: shared with the killer.
         session: the session segment, for the bell of the killer.
-        worker: its place on the board.
+        worker: its index on the board.
     """
 
     def __init__(self, board: Board, session: np.ndarray, worker: int) -> None:

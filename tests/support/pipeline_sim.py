@@ -1,4 +1,4 @@
-"""A ring and its tables in ordinary memory, with the pump and the trainer played in plain Python.
+"""Plays the pump and the trainer in plain Python, over a ring and its tables in ordinary memory.
 
 The workers' stages are the real ones.  ``Sim`` checks the contracts at every step: a claimed plan uses the
 row of each key and no other, a batch is counted once, an unclaimed batch leaves no trace.

@@ -1,4 +1,4 @@
-"""TFRecord files of made-up lines, in the layouts that programs read."""
+"""Writes TFRecord files of made-up lines, in the layouts that programs read."""
 import os
 import warnings
 

@@ -1,4 +1,4 @@
-"""A table whose every plan is compared with one made anew from shared memory alone."""
+"""Compares every plan of a table with one derived from nothing except shared memory."""
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, MutableMapping, Optional, Tuple
 

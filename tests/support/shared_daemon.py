@@ -1,5 +1,4 @@
-"""One daemon for the trainers of many tests, one after the other: they do not all wait for a daemon and its workers to
-load.
+"""Shares one daemon among the trainers of many tests, one after the other, so that it is loaded only once.
 
 A test whose subject is the daemon, and one that sets anything of ours in its environment, has a private one, as users
 have.

@@ -1,4 +1,4 @@
-"""What tests do around the steps that tables take together: half of an assignment, half of a plan."""
+"""Takes parts of the steps that tables take together: half of an assignment, half of a plan."""
 import ctypes
 from typing import Any, Iterator, Tuple
 

@@ -1,4 +1,4 @@
-"""What a random schedule chooses for a ``Sim``: its tables, a checkpoint, a cut."""
+"""Draws what a random schedule needs for a ``Sim``: its tables, a checkpoint, a cut."""
 import random
 from typing import Any, Dict
 

@@ -1,4 +1,4 @@
-"""The trainer's end of a load: it asks for the cut, fills the granted table store by store, and says so."""
+"""Plays the trainer in a load: asks for the cut, fills the granted table store by store, and publishes that."""
 from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple, Optional
 
 from ascpipe.layout.words import CUT_LOAD, PLAN_OK, TRAINED

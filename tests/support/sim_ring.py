@@ -1,4 +1,4 @@
-"""A ring and tables in ordinary memory, as the supervisor makes them, and the pump's end of a ring."""
+"""Makes a ring and tables in ordinary memory, as the supervisor does, and plays the pump."""
 from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -69,7 +69,7 @@ class Home(NamedTuple):
     """Kind and rules of a table, beside its device rows.
 
     Attributes:
-        rows: home rows, 0 = the device alone.
+        rows: home rows, 0 = a table without.
         threshold, coefficient: of admission.
         floats: of a home row.
     """

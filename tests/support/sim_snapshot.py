@@ -1,4 +1,4 @@
-"""The trainer's end of a snapshot: it copies a table's entries block by block, and lays the images over its copy."""
+"""Plays the trainer in a snapshot: copies a table's entries block by block, and puts the images over its copy."""
 from typing import TYPE_CHECKING, Dict, Tuple
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The real daemon with other workers: stand-ins, or those of $ASCPIPE_STANDIN_WORKERS, a module.
+"""Runs the real daemon with other workers: stand-ins, or those of $ASCPIPE_STANDIN_WORKERS, a module.
 
     python -m tests.support.standin_daemon --name NAME [--private] [--ready-fd FD]
 """

@@ -1,4 +1,4 @@
-"""A trainer without TensorFlow: starts a small session, says so, and sleeps until it is killed.
+"""A trainer without TensorFlow: starts a small session, reports that, and sleeps until it is killed.
 
     python -m tests.support.standin_trainer DAEMON|- [fork]
 

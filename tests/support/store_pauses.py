@@ -1,4 +1,4 @@
-"""Places between two stores of a table worker where a test may kill it or let the trainer act, in one process."""
+"""Pauses a table worker between two stores, where a test may kill it or let the trainer act, in one process."""
 from typing import Any, Callable, Tuple
 
 from ascpipe.kernels.next_action import RETIRE
@@ -41,7 +41,7 @@ class Pauses:
         monkeypatch.setattr(TrainStage, "_give_up_entries", self._around(TrainStage._give_up_entries, "touches"))
 
     def watch_header(self, sim: Sim, index: int) -> None:
-        """Let each store of a field of the table's header be such a place, too; its worker starts again."""
+        """Pause at each store of a field of the table's header, too; its worker starts again."""
         sim.tables[index].header = _Header(self, sim.tables[index].header)
         sim.kill(index)
 
@@ -96,7 +96,7 @@ class Pauses:
 
 
 class _Header:
-    """The TABLE fields of a segment; the stores are places of ``pauses``."""
+    """The TABLE fields of a segment; ``pauses`` stops at the stores."""
 
     def __init__(self, pauses: Pauses, fields: Any) -> None:
         self._pauses, self._fields = pauses, fields

@@ -1,4 +1,4 @@
-"""A table as one dictionary: what the whole pipeline must compute, step by step, whatever it does to get there.
+"""Models a table as one dictionary: what the whole pipeline must compute, step by step.
 
 Admission, timestamps, eviction and an optimizer; no slots, no tiers, no windows.
 """
@@ -91,7 +91,7 @@ class TableModel:
         return self._rows(keys, default)
 
     def set_threshold(self, value):
-        """0 stops counting, of occurrences alone; more is the new threshold.  A table without admission has none."""
+        """Change the threshold, or with 0 stop counting occurrences.  A table without admission has no threshold."""
         if self.threshold >= 0:
             self._counting = value > 0
             self.threshold = value if value > 0 else self.threshold

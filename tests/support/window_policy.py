@@ -1,4 +1,4 @@
-"""The policy of the device cache, said a second time: lists, dictionaries and sorting, nothing of the planner.
+"""The policy of the device cache, written a second time: lists, dictionaries and sorting, nothing of the planner.
 
 For each batch in turn, with the batches after it known as far as the window goes:
 

@@ -1,4 +1,4 @@
-"""Real worker processes over real segments; the supervisor and the trainer are played here."""
+"""Plays the supervisor and the trainer of real worker processes over real segments."""
 import functools
 import os
 import signal
