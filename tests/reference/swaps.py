@@ -26,3 +26,36 @@ def put_idle(held, future, masks, rows, scores):
     """The scores of slots in the order afterwards; a row is (slot, home, count, frequency)."""
     idle = [rows[entry] for entry in held if not masks[entry] & future and rows[entry][0] >= 0]
     return {**scores, **{slot: frequency for slot, _, _, frequency in idle}}
+
+
+def uses(table, entry, but=None):
+    """Frames of the window that are still to be planned and hold the entry, except one; the oldest first."""
+    return [number for number in sorted(table.unplanned - {but}) if entry in table.window.get(number, ())]
+
+
+def idle_scores(table, held):
+    """Slots of those entries that no frame to be planned needs, with their scores."""
+    rows = [table.view[entry] for entry in held if not uses(table, entry)]
+    return {slot: frequency for slot, _, _, frequency in rows if slot >= 0}
+
+
+def choose_victims(table, number, record, n):
+    """n slots; the rows of a ``batch_steps.Table`` are searched anew."""
+    if table.scores is None and n:
+        table.scores = idle_scores(table, table.view)
+    slots = {row[0]: entry for entry, row in table.view.items() if row[0] >= 0 and row[0] not in record.slots}
+    next_use = {slot: (uses(table, entry, number) or [None])[0] for slot, entry in slots.items()}
+    idle = sorted((table.view[slots[slot]][3], slot) for slot, use in next_use.items() if use is None)
+    needed = sorted((-use, slot) for slot, use in next_use.items() if use is not None)
+    assert n <= len(idle) + len(needed)
+    return [slot for _, slot in idle + needed][:n]
+
+
+def release(table, held):
+    """The slots that may be victims now stand in the order, once there is one."""
+    if table.scores is not None:
+        table.scores.update(idle_scores(table, held))
+
+
+def oldest_in_window(table):
+    return min(table.window)

@@ -1,0 +1,197 @@
+"""Plain-Python twins of ``ascpipe/kernels/batch_steps.py``: a ``Table`` of lists and dictionaries, changed in place."""
+from ascpipe.kernels.batch_steps import LACKS_ENTRIES, LACKS_HOMES, LACKS_NOTHING, LACKS_SCRATCH, LACKS_VICTIMS
+from ascpipe.layout.words import (
+    FREE,
+    NAMED,
+    PLAN_DEVICE_SMALL,
+    PLAN_HOST_FULL,
+    PLAN_NO_MEMORY,
+    PLAN_OK,
+    PLAN_TABLE_FULL,
+)
+from tests.reference import retire, view
+from tests.reference.bits import frame_bit
+from tests.reference.free_homes import give_back_homes, home_reach, take_homes
+from tests.reference.free_slots import release_slots, take_lowest_slots
+from tests.reference.plan import place_missing
+from tests.reference.swaps import choose_victims, release
+from tests.reference.touch import leave_window, name_keys
+
+NO_ROW = (-1, -1, 0, 0)
+
+
+class Record:
+    """What a plan leads to; see ``ascpipe.kernels.records.Record``."""
+
+    def __init__(self, held):
+        self.held, self.move_in, self.out_slots, self.out_entries, self.out_homes = list(held), [], [], [], []
+        self.slots, self.homes, self.counts, self.frequencies = ([-1] * len(held) for _ in range(4))
+
+    def keys(self):
+        """The columns that say what the keys' rows are."""
+        return self.held, self.slots, self.homes, self.counts, self.frequencies
+
+
+class Table:
+    """One table: its truth, and what its worker derives; a row of the view is (slot, home, count, frequency)."""
+
+    def __init__(self, device_rows, home_rows, capacity, threshold, coefficient):
+        self.device_rows, self.home_rows, self.capacity = device_rows, home_rows, capacity
+        self.threshold, self.coefficient, self.counting = threshold, coefficient, True
+        # truth
+        self.entries = [retire.Entry() for _ in range(capacity)]
+        self.slot_entries = [-1] * device_rows
+        self.used = 0
+        # derived
+        self.index, self.view, self.changes = {}, {}, []  # key -> entry, entry -> row, rows before
+        self.window, self.unplanned = {}, set()  # number -> entries held, numbers
+        self.pending = []  # (number, time before) of each record, oldest first
+        self.free_entries, self.free_slots, self.homes = [], set(range(device_rows)), set()
+        self.scores = None  # slot -> score, once victims were chosen
+        self.rows = self.time = 0
+        # what there is memory for
+        self.scratch_room = self.entries_ready = self.index_room = self.homes_ready = 0
+        self.has_order = self.home_memory_ended = False
+
+    def masks(self):
+        """Window mask of each entry."""
+        return [sum(frame_bit(number) for number, held in self.window.items() if entry in held)
+                for entry in range(self.capacity)]
+
+
+def take_into_window(table, number, held):
+    table.window[number] = list(held)
+    table.unplanned.add(number)
+
+
+def clear_window(table):
+    table.window.clear()
+    table.unplanned.clear()
+
+
+def touch(table, number, unique):
+    """(lacks, entries)."""
+    if len(unique) > table.scratch_room:
+        return LACKS_SCRATCH, None
+    new = [key for key in unique if key not in table.index]
+    reach = max(table.used, table.used + len(new) - len(table.free_entries))
+    if new and (reach > table.entries_ready or len(table.index) + len(new) > table.index_room):
+        return LACKS_ENTRIES, None
+    held, table.used = name_keys(unique, table.used, table.free_entries, table.index)
+    for key in new:
+        table.entries[table.index[key]] = retire.Entry(state=NAMED)
+        table.view[table.index[key]] = NO_ROW
+    take_into_window(table, number, held)
+    return LACKS_NOTHING, held
+
+
+def rules_of(table, sequence):
+    has_homes, has_slots = table.home_rows > 0, table.device_rows > 0
+    return (has_homes, has_slots, table.threshold,
+            table.coefficient if table.threshold < 0 or table.counting else 0,
+            sequence if has_homes and has_slots else -1)
+
+
+def missing_entries(table, unique):
+    """(status, need)."""
+    unknown = sum(key not in table.index for key in unique)
+    if len(table.index) + unknown <= table.capacity:
+        return PLAN_NO_MEMORY, len(table.index) + unknown
+    return (PLAN_HOST_FULL if table.home_rows else PLAN_TABLE_FULL), table.rows + unknown
+
+
+def reach_of(table, fresh):
+    """Home rows that must have memory if so many more are taken."""
+    return home_reach(table.homes | set(take_homes(table.homes, fresh)), 0)
+
+
+def fit(table, admitted, fresh, loads):
+    """(status, need)."""
+    rows = table.rows + fresh
+    if not table.home_rows:
+        return (PLAN_OK if fresh <= len(table.free_slots) else PLAN_TABLE_FULL), rows
+    if table.device_rows and admitted > table.device_rows:
+        return PLAN_DEVICE_SMALL, admitted
+    if rows > table.home_rows:
+        return PLAN_HOST_FULL, rows
+    if table.home_memory_ended and reach_of(table, fresh) > table.homes_ready:
+        return PLAN_NO_MEMORY, rows
+    return PLAN_OK, rows
+
+
+def lacks_of(table, fresh, loads):
+    if not table.home_rows:
+        return LACKS_NOTHING
+    if reach_of(table, fresh) > table.homes_ready:
+        return LACKS_HOMES
+    needs_victims = table.device_rows and fresh + loads > len(table.free_slots)
+    return LACKS_VICTIMS if needs_victims and not table.has_order else LACKS_NOTHING
+
+
+def complete(table, number, fresh, record):
+    """How many victims there are."""
+    if table.device_rows:
+        outs = max(0, len(record.move_in) - len(table.free_slots))
+        record.out_slots = choose_victims(table, number, record, outs)
+        owners = {row[0]: entry for entry, row in table.view.items()}
+        record.out_entries = [owners[slot] for slot in record.out_slots]
+        free = take_lowest_slots(table.free_slots, len(record.move_in) - outs)
+        record.slots = place_missing(record.move_in, free + record.out_slots, record.slots)
+    if table.home_rows:
+        homes = take_homes(table.homes, fresh)
+        table.homes.update(homes)
+        record.homes = place_missing(record.move_in[:fresh], homes, record.homes)
+    return len(record.out_slots)
+
+
+def add_record(table, number, record, rows, time):
+    table.pending.append((number, table.time))
+    table.rows, table.time = rows, time
+
+
+def put_on(table, number, record, rows, time):
+    record.out_homes = view.put_outs(record.out_entries, table.view, table.changes)
+    view.put_keys(*record.keys(), table.view, table.changes)
+    add_record(table, number, record, rows, time)
+
+
+def pass_by(table, number, held):
+    if number in table.unplanned:
+        table.unplanned.remove(number)
+        release(table, held)
+
+
+def take_back(table, number, record, fresh):
+    view.undo_changes(len(record.held) + len(record.out_slots), table.view, table.changes)
+    table.rows -= fresh
+    _, table.time = table.pending.pop()
+    table.unplanned.add(number)
+    if table.device_rows:
+        taken = record.move_in[:len(record.move_in) - len(record.out_slots)]
+        assert release_slots([record.slots[i] for i in taken], table.free_slots, table.device_rows) == len(taken)
+    give_back_homes(table.homes, [record.homes[i] for i in record.move_in[:fresh]])
+    release(table, record.out_entries)
+
+
+def assign(table, record, ticket, time):
+    retire.assign_outs(record.out_slots, record.out_entries, table.entries, table.slot_entries)
+    retire.assign_keys(*record.keys(), record.move_in, ticket, time, table.entries, table.slot_entries)
+
+
+def forget(table, n):
+    del table.changes[:n]
+    del table.pending[0]
+
+
+def leave(table, number, held):
+    if number not in table.window:
+        return
+    pass_by(table, number, held)
+    del table.window[number]
+    states = [entry.state for entry in table.entries]
+    _, _, freed = leave_window(held, table.masks(), 0, states)
+    keys = {entry: key for key, entry in table.index.items()}
+    for entry in freed:
+        table.entries[entry].state = FREE
+        table.free_entries.append(entry)
+        del table.index[keys[entry]], table.view[entry]

@@ -1,0 +1,224 @@
+"""A small table in memory of its own beside its plain-Python twin: both take each step, then all of both is compared."""
+import ctypes
+import math
+from unittest import mock
+
+import numpy as np
+
+from ascpipe.kernels import batch_steps
+from ascpipe.kernels.free_slots import first_leaf
+from ascpipe.kernels.hashing import spread_of
+from ascpipe.kernels.index import find_keys
+from ascpipe.kernels.records import CHANGE, LINE, LINE_KEYS, NODE, ROW, VICTIM_BUCKETS, View
+from ascpipe.layout.structs import MAX_FRAMES
+from ascpipe.tables import table as table_module
+from ascpipe.tables.records import Truth
+from tests.reference import batch_steps as twins
+from tests.reference.bits import frame_bit
+from tests.reference.swaps import idle_scores
+from tests.reference.view import derive_view
+from tests.support.sim_ring import aligned, make_table
+
+ROW_FIELDS = ("slot", "home", "count", "frequency")
+TRUTH_FIELDS = ("slot", "home", "count", "frequency", "last", "timestamp", "state")
+#: of the planner; a step may write them although it lacks something
+NOTES = ("missing", "home_reach")
+
+
+def array_at(address, n, kind):
+    """n items at an address, for Python."""
+    return np.ndarray((int(n),), kind, (ctypes.c_char * (int(n) * np.dtype(kind).itemsize)).from_address(int(address)))
+
+
+def lent(planner, field, n, kind):
+    """The array that a planner knows by this field; ``n`` may be the field that has its length."""
+    return array_at(planner[field], planner[n] if isinstance(n, str) else n, kind)
+
+
+def view_of(planner):
+    """The view."""
+    return View(lent(planner, "view_at", "capacity", ROW), lent(planner, "changes_at", "change_room", CHANGE))
+
+
+class TwinTable:
+    """A table and its twin.
+
+    Args:
+        device_rows, home_rows, capacity, threshold, coefficient: of the table.
+        home_memory: home rows at most that get memory.
+        keys: that may occur.
+    """
+
+    def __init__(self, device_rows, home_rows, capacity, threshold=-1, coefficient=1, home_memory=math.inf,
+                 keys=range(40)):
+        self.segment = make_table(device_rows, capacity, self._allocate, home_rows=home_rows, row_floats=1,
+                                  access_threshold=threshold, faae_coefficient=coefficient)
+        self.header, self._home_memory, self._keys = self.segment.header, home_memory, np.array(keys, np.int64)
+        self.twin = twins.Table(device_rows, home_rows, capacity, threshold, coefficient)
+        self.restart([], [])
+
+    def _allocate(self, size):
+        self._memory = aligned(size)
+        return self._memory
+
+    def restart(self, window, pending):
+        """A new worker takes over: (number, held) of each frame in the window, and records that stay."""
+        header = self.header
+        truth = Truth(header, self.segment.header_at, self.segment.entries, self.segment.slot_entries,
+                      self._ready_entries, self._ready_homes)
+        with mock.patch.object(table_module, "_FIRST_CHANGES", 1):
+            self.table = table_module.Table(truth, spread_of(7))
+        self.planner = self.table.planner
+        self.table.rebuild(window, pending)
+        self.provided()
+
+    def restart_twin(self, window, pending):
+        """The same of the twin: (number, held), and (number, record, fresh, rows, time)."""
+        twin, old = self.twin, dict(self.twin.view)
+        fresh = twins.Table(twin.device_rows, twin.home_rows, twin.capacity, twin.threshold, twin.coefficient)
+        fresh.counting, fresh.entries, fresh.slot_entries = twin.counting, twin.entries, twin.slot_entries
+        fresh.used = twin.used
+        for number, held in window:
+            twins.take_into_window(fresh, number, held)
+        place = 1 if twin.home_rows else 0
+        rows = [entry.values()[:4] for entry in twin.entries]
+        states, known, fresh.free_entries, fresh.rows = derive_view(
+            twin.used, [row[place] for row in rows], fresh.masks(), rows, [entry.state for entry in twin.entries])
+        for entry, state in zip(fresh.entries, states):
+            entry.state = state
+        fresh.view = known
+        fresh.index = {key: entry for key, entry in twin.index.items() if entry in known}
+        fresh.time = int(self.header["time"])
+        for number, record, _, rows, time in pending:
+            twins.pass_by(fresh, number, [])
+            twins.put_on(fresh, number, record, rows, time)
+        assert all(fresh.view[entry] == old[entry] for entry in fresh.view)
+        fresh.homes = {row[1] for row in fresh.view.values() if row[1] >= 0}
+        fresh.free_slots -= {row[0] for row in fresh.view.values()}
+        self.twin = fresh
+        self.provided()
+
+    def _ready_entries(self, count):
+        self.header["entries_ready"] = max(count, self.header["entries_ready"])
+        return True
+
+    def _ready_homes(self, count):
+        if count > self._home_memory:
+            return False
+        self.header["homes_ready"] = max(count, self.header["homes_ready"])
+        return True
+
+    def provided(self):
+        """Tell the twin what there is memory for."""
+        twin, planner, header = self.twin, self.planner, self.header
+        twin.scratch_room, twin.has_order = int(planner["scratch_room"]), bool(planner["order_at"])
+        twin.entries_ready, twin.homes_ready = int(header["entries_ready"]), int(header["homes_ready"])
+        twin.index_room = 3 * LINE_KEYS * int(planner["line_count"]) // 4
+        twin.home_memory_ended = bool(planner["home_memory_ended"])
+
+    def image(self):
+        """All that a step may change, as bytes, except what it may write although it lacks something."""
+        planner = self.planner.copy()
+        for name in NOTES:
+            planner[name] = 0
+        memory = [(name, array.tobytes()) for name, array in sorted(self.table._memory.items())
+                  if name not in ("", "changes_at", "scratch_at", "freed_keys_at")]
+        return planner.tobytes(), memory, self._memory.tobytes(), self.live_changes()
+
+    def live_changes(self):
+        """Of the ring of changes, those that may be undone."""
+        changes = view_of(self.planner).changes
+        return [changes[number % len(changes)].tobytes()
+                for number in range(int(self.planner["oldest_change"]), int(self.planner["next_change"]))]
+
+    def compare(self):
+        """All of both says the same."""
+        planner, twin = self.planner, self.twin
+        assert (int(planner["rows"]), int(planner["time"])) == (twin.rows, twin.time)
+        assert self._seen_window() == (twin.window, twin.unplanned)
+        records = range(int(planner["first_record"]), int(planner["next_record"]))
+        assert [int(planner["record_frame"][record % MAX_FRAMES]) for record in records] == [
+            number for number, _ in twin.pending]
+        self._compare_entries()
+        self._compare_places()
+        assert len(self.live_changes()) == len(twin.changes)
+
+    def _seen_window(self):
+        planner, window, unplanned = self.planner, {}, set()
+        newest = int(planner["newest"])
+        for number in range(newest - MAX_FRAMES + 1, newest + 1):
+            if int(planner["touched"]) & frame_bit(number):
+                n = planner["held_count"][number % MAX_FRAMES]
+                window[number] = array_at(planner["held_at"][number % MAX_FRAMES], n, np.int32).tolist()
+            if int(planner["unplanned"]) & frame_bit(number):
+                unplanned.add(number)
+        return window, unplanned
+
+    def _compare_entries(self):
+        planner, twin = self.planner, self.twin
+        found = np.empty(len(self._keys), np.int32)
+        find_keys(self._keys, len(self._keys), lent(planner, "lines_at", "line_count", LINE),
+                  spread_of(7), found)
+        assert {key: entry for key, entry in zip(self._keys.tolist(), found.tolist()) if entry >= 0} == twin.index
+        stack = lent(planner, "free_entries_at", "capacity", np.int32)[:planner["free_entries"]]
+        assert (int(self.header["entries_used"]), stack.tolist()) == (twin.used, twin.free_entries)
+        rows, masks = view_of(planner).rows, twin.masks()
+        for entry, row in twin.view.items():
+            assert tuple(int(rows[entry][field]) for field in ROW_FIELDS) == row, entry
+        assert rows["mask"].tolist() == masks
+        known = self.segment.entries
+        for entry in set(range(twin.used)) - set(stack.tolist()):
+            assert tuple(int(known[entry][field]) for field in TRUTH_FIELDS) == twin.entries[entry].values(), entry
+        assert known["state"].tolist() == [entry.state for entry in twin.entries]
+        for key, entry in twin.index.items():
+            assert known[entry]["key"] == key
+
+    def _compare_places(self):
+        planner, twin = self.planner, self.twin
+        assert self.segment.slot_entries.tolist() == twin.slot_entries
+        words, first = lent(planner, "slot_words_at", "slot_words", np.uint64), int(first_leaf(twin.device_rows))
+        free = {slot for slot in range(twin.device_rows) if int(words[first + slot // 64]) >> slot % 64 & 1}
+        assert free == twin.free_slots
+        assert int(planner["free_slots"]) == len(free)
+        if twin.home_rows:
+            high = int(planner["home_high_water"])
+            stack = lent(planner, "free_homes_at", "home_stack_room", np.int32)[:planner["free_homes"]].tolist()
+            assert (high, stack) == (max(twin.homes, default=-1) + 1,
+                                     sorted(set(range(high)) - twin.homes, reverse=True))
+        owners = {row[0]: entry for entry, row in twin.view.items() if row[0] >= 0}
+        assert set(owners) == set(range(twin.device_rows)) - free
+        if planner["slot_owners_at"]:
+            assert lent(planner, "slot_owners_at", "device_rows", np.int32).tolist() == [
+                owners.get(slot, -1) for slot in range(twin.device_rows)]
+        assert bool(planner["victims_filled"]) == (twin.scores is not None)
+        if twin.scores is not None:
+            nodes = lent(planner, "nodes_at", twin.device_rows + VICTIM_BUCKETS, NODE)
+            for slot, score in idle_scores(twin, twin.view).items():
+                assert (int(nodes[slot]["previous"]) >= 0, int(nodes[slot]["score"])) == (True, score), slot
+                assert twin.scores[slot] == score
+            assert not lent(planner, "marks_at", "device_rows", np.uint8).any()
+
+
+def provide(pair, step, n):
+    """Take a step until it lacks nothing; each time it lacks something it has changed nothing.
+
+    Args:
+        pair: a ``TwinTable``.
+        step: gives what it lacks.
+        n: keys of its frame.
+
+    Returns:
+        What it still lacks: nothing, or entries.
+    """
+    lacked = []
+    while True:
+        before = pair.image()
+        lacks = step()
+        if lacks == batch_steps.LACKS_NOTHING:
+            return lacks
+        assert pair.image() == before
+        assert lacks not in lacked
+        lacked.append(lacks)
+        if not pair.table.provide(lacks, n):
+            return lacks
+        pair.provided()
