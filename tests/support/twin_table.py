@@ -1,4 +1,4 @@
-"""A small table in memory of its own beside its plain-Python twin: both take each step, then all of both is compared."""
+"""A small table in memory of its own beside its plain-Python twin: both take each step, then both are compared."""
 import ctypes
 import math
 from unittest import mock

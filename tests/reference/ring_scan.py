@@ -1,0 +1,74 @@
+"""Plain-Python twins of ``ascpipe/kernels/ring_scan.py``: a ring is a list of frames and one of tables."""
+from ascpipe.layout.words import DEDUPED, SUBMITTED
+from tests.reference import unique
+
+
+class Part:
+    """The keys of a table in a frame, and what is made of them; ``fields`` as PART names them, of a plan."""
+
+    def __init__(self, ids):
+        self.ids, self.unique, self.restore, self.occurrences = list(ids), [], [], []
+        self.entries, self.record, self.fields = [], None, {}
+
+
+class Frame:
+    """A frame: one part of each table."""
+
+    def __init__(self, number, ticket, timestamp, parts):
+        self.number, self.ticket, self.timestamp, self.parts = number, ticket, timestamp, parts
+        self.claim = self.closed = self.trained = 0
+
+
+class RingTable:
+    """A table in its ring: state words by number of the frame."""
+
+    def __init__(self):
+        self.words, self.finished, self.wanted = {}, 0, 0
+
+
+class Ring:
+    """Frames, the oldest first, whose numbers have no gaps."""
+
+    def __init__(self, tables):
+        self.head, self.frames, self.tables = 0, [], [RingTable() for _ in range(tables)]
+
+    def frame(self, number):
+        return self.frames[number - self.head]
+
+
+def look(ring, column):
+    """(head, words, closed, trained, place of the newest frame that a claim waits for or -1)."""
+    table = ring.tables[column]
+    waited = [place for place, frame in enumerate(ring.frames)
+              if frame.ticket == table.wanted and table.wanted > table.finished]
+    return (ring.head, [table.words[frame.number] for frame in ring.frames], [frame.closed for frame in ring.frames],
+            [frame.trained for frame in ring.frames], max(waited, default=-1))
+
+
+def claim_frame(ring, generation):
+    for frame in ring.frames:
+        if not frame.claim:
+            frame.claim = generation
+            return frame.number
+    return -1
+
+
+def submitted_parts(ring, number):
+    """(columns, ids of the largest part)."""
+    columns = [column for column, table in enumerate(ring.tables) if table.words[number] == SUBMITTED]
+    return columns, max([len(ring.frame(number).parts[column].ids) for column in columns], default=0)
+
+
+def dedup_parts(ring, number, columns):
+    """How many distinct keys each has."""
+    parts = [ring.frame(number).parts[column] for column in columns]
+    for part, made in zip(parts, unique.dedup_parts([part.ids for part in parts])):
+        part.unique, part.restore, part.occurrences = made
+    return [len(part.unique) for part in parts]
+
+
+def publish_deduped(ring, number, columns, counts):
+    for column, count in zip(columns, counts):
+        ring.frame(number).parts[column].fields["unique_count"] = count
+        if ring.tables[column].words[number] == SUBMITTED:
+            ring.tables[column].words[number] = DEDUPED

@@ -1,0 +1,146 @@
+"""Looks at a ring, claims of key workers, and what these make of frames, beside their twins."""
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ascpipe.kernels import ring_scan
+from ascpipe.kernels.hashing import spread_of
+from ascpipe.kernels.records import TURN
+from ascpipe.kernels.unique import scratch_cells
+from ascpipe.layout import structs
+from ascpipe.layout.words import CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
+from tests.reference import ring_scan as reference
+from tests.support.sim_ring import make_ring
+
+TABLES = 3
+INT64 = st.integers(-(2**63), 2**63 - 1)
+BATCHES = st.lists(st.one_of(INT64, st.integers(-2, 5)), max_size=200)  # few values: many duplicates
+EXTREMES = [-(2**63), 2**63 - 1, -1, 0, -1, -(2**63)]
+GUARD = np.int64(0x5A5A5A5A5A5A5A5A)
+WORDS = st.sampled_from([SUBMITTED, SUBMITTED, DEDUPED, TOUCHED, PLANNED, CLAIMED, DONE, RETIRED])
+PART_IDS = st.lists(st.integers(-3, 3), max_size=5)
+#: words of the tables, claim, closed, trained, ids of the parts
+FRAMES = st.lists(st.tuples(st.tuples(*[WORDS] * TABLES), st.sampled_from([0, 0, 7]), st.integers(0, 1),
+                            st.integers(0, 1), st.tuples(*[PART_IDS] * TABLES)), max_size=6)
+HEADS = st.sampled_from([0, 61, 64, 1000])
+SPREAD = spread_of(1)
+GUARDED = ("ids", "unique", "restore", "occurrences")
+
+
+class Rings:
+    """A ring and its twin; after each array of a part stands a guard of 8 bytes."""
+
+    def __init__(self, head, frames):
+        needed = sum(TABLES * structs.PART.itemsize + sum(8 * len(ids) * len(GUARDED) + 64 for ids in parts)
+                     for *_, parts in frames)
+        self.ring, self.twin = make_ring(len(frames[0][0]) if frames else TABLES, 64, needed + 64), None
+        self.twin = reference.Ring(len(self.ring.tables))
+        self.twin.head = self.ring.header["head"] = head
+        self.ring.header["tail"] = head + len(frames)
+        self.guards = []
+        offset = int(self.ring.header["arena_offset"])
+        for number, (words, claim, closed, trained, parts) in enumerate(frames, head):
+            frame, twin = self.ring.frame(number), reference.Frame(number, 10 * number, 0, list(
+                map(reference.Part, parts)))
+            twin.claim, twin.closed, twin.trained = claim, closed, trained
+            frame["number"], frame["ticket"], frame["offset"] = number, twin.ticket, offset
+            frame["claim"], frame["closed"], frame["trained"] = claim, closed, trained
+            self.twin.frames.append(twin)
+            offset += self._fill(number, offset, words, parts)
+
+    def _fill(self, number, offset, words, parts):
+        """Write the parts of a frame; returns its bytes."""
+        place = len(parts) * structs.PART.itemsize
+        for column, (word, ids) in enumerate(zip(words, parts)):
+            self.ring.store_word(number, column, word)
+            self.twin.tables[column].words[number] = word
+            part = self.ring.part(number, column)
+            part["id_count"] = len(ids)
+            for name in GUARDED:
+                part[name] = place
+                place += (len(ids) * (8 if name in ("ids", "unique") else 4) + 7) // 8 * 8
+                self.guards.append((offset + place) // 8)
+                place += 8
+            part.array("ids", len(ids))[:] = ids
+        self.longs[self.guards] = GUARD
+        return place
+
+    @property
+    def longs(self):
+        return self.ring.memory.view(np.int64)
+
+    def compare(self, number):
+        """Words, claim and parts of a frame; every guard."""
+        twin = self.twin.frame(number)
+        assert self.ring.frame(number)["claim"] == twin.claim
+        for column, part in enumerate(twin.parts):
+            theirs, n, count = self.ring.part(number, column), len(part.ids), len(part.unique)
+            assert self.ring.word(number, column) == self.twin.tables[column].words[number]
+            assert theirs["unique_count"] == part.fields.get("unique_count", 0)
+            assert theirs.array("ids", n).tolist() == part.ids
+            if part.restore:
+                assert theirs.array("unique", count).tolist() == part.unique
+                assert theirs.array("restore", n).tolist() == part.restore
+                assert theirs.array("occurrences", count).tolist() == part.occurrences
+        assert (self.longs[self.guards] == GUARD).all()
+
+
+def seen(turn):
+    count = int(turn["count"])
+    return (int(turn["head"]), *[turn[field][:count].tolist() for field in ("words", "closed", "trained")],
+            int(turn["wanted"]))
+
+
+@settings(deadline=None)
+@given(HEADS, FRAMES, st.integers(0, 5), st.integers(0, 5))
+def test_a_look_sees_what_its_twin_sees(head, frames, wanted, finished):
+    rings = Rings(head, frames)
+    turn = np.zeros(1, TURN)[0]
+    for column in range(TABLES):
+        theirs, twin = rings.ring.tables[column], rings.twin.tables[column]
+        theirs["wanted"] = twin.wanted = 10 * (head + wanted + column)
+        theirs["finished"] = twin.finished = 10 * (head + finished)
+        before = rings.ring.memory.tobytes()
+        ring_scan.look(rings.ring.memory, column, turn)
+        assert seen(turn) == reference.look(rings.twin, column)
+        assert rings.ring.memory.tobytes() == before
+
+
+@settings(deadline=None)
+@given(HEADS, FRAMES)
+def test_key_workers_claim_deduplicate_and_publish_as_their_twins(head, frames):
+    rings, columns = Rings(head, frames), np.zeros(TABLES, np.int64)
+    memory = rings.ring.memory
+    for generation in range(8, 8 + len(frames) + 1):
+        number = ring_scan.claim_frame(memory, np.uint32(generation))
+        assert number == reference.claim_frame(rings.twin, generation)
+        if number < 0:
+            break
+        rings.compare(number)
+        count, largest = ring_scan.submitted_parts(memory, number, columns)
+        assert (columns[:count].tolist(), largest) == reference.submitted_parts(rings.twin, number)
+        chosen, counts = columns[:count].copy(), np.full(count, -1)
+        ring_scan.dedup_parts(memory, number, chosen, np.zeros(scratch_cells(largest), np.int32), SPREAD, counts)
+        assert counts.tolist() == reference.dedup_parts(rings.twin, number, chosen.tolist())
+        rings.compare(number)
+        if count and generation % 2:  # another worker, which took this one for dead, was faster
+            rings.ring.store_word(number, chosen[0], DEDUPED)
+            rings.twin.tables[chosen[0]].words[number] = DEDUPED
+        ring_scan.publish_deduped(memory, number, chosen, counts)
+        reference.publish_deduped(rings.twin, number, chosen.tolist(), counts.tolist())
+    for frame in rings.twin.frames:
+        rings.compare(frame.number)
+
+
+@settings(deadline=None)
+@given(st.lists(BATCHES, max_size=4))
+@example([])
+@example([[], [1], []])
+@example([[3] * 9, EXTREMES, list(range(100))])
+def test_parts_of_a_frame_are_deduplicated_each_for_itself(batches):
+    rings = Rings(5, [((SUBMITTED,) * len(batches), 0, 0, 0, batches)])
+    columns, counts = np.arange(len(batches)), np.full(len(batches), -1)
+    largest = max(map(len, batches), default=0)
+    ring_scan.dedup_parts(rings.ring.memory, 5, columns, np.full(scratch_cells(largest), 1, np.int32), SPREAD, counts)
+    assert counts.tolist() == reference.dedup_parts(rings.twin, 5, columns.tolist())
+    rings.compare(5)
