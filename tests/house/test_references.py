@@ -37,10 +37,7 @@ def test_there_are_kernels_to_look_at():
     assert len(kernels()) >= 10
 
 
-STEPS = {"batch_steps", "ring_steps", "ring_scan", "swaps"}  # replayed in tests/support/replayed_table.py
-
-
-@pytest.mark.parametrize("path, kernel", [one for one in kernels() if one[0].stem not in STEPS], ids=short)
+@pytest.mark.parametrize("path, kernel", kernels(), ids=short)
 def test_kernel_has_a_plain_twin(path, kernel):
     twin = tree.ROOT / "tests/reference" / path.name
     assert twin.exists(), "{} is missing".format(tree.name(twin))

@@ -51,7 +51,12 @@ class Table:
         self.rows = self.time = 0
         # what there is memory for
         self.scratch_room = self.entries_ready = self.index_room = self.homes_ready = 0
+        self.change_room = 0
         self.has_order = self.home_memory_ended = False
+        # what steps of a ring know and count
+        self.cut_asked = self.touch_blocked = self.is_loading = self.has_images = False
+        self.images_kept_for, self.leaving = -1, []
+        self.header = dict.fromkeys(("rows", "time", "retired", "batches", "ids", "hits", "misses", "loads"), 0)
 
     def masks(self):
         """Window mask of each entry."""

@@ -114,6 +114,7 @@ class TwinTable:
         twin.scratch_room, twin.has_order = int(planner["scratch_room"]), bool(planner["order_at"])
         twin.entries_ready, twin.homes_ready = int(header["entries_ready"]), int(header["homes_ready"])
         twin.index_room = 3 * LINE_KEYS * int(planner["line_count"]) // 4
+        twin.change_room = int(planner["change_room"])
         twin.home_memory_ended = bool(planner["home_memory_ended"])
 
     def image(self):
