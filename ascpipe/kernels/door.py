@@ -52,16 +52,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
         """Called by numba for a call from Python before anything is loaded; returns what is to be called."""
-        if self.overloads:
-            return super()._compile_for_args(*args, **kws)
         self.load()
-        given = [self.typeof_pyval(value) for value in args]
-        for compiled in self.overloads.values():
-            wanted = compiled.signature.args
-            if len(given) == len(wanted) and not any(
-                    self.typingctx.can_convert(one, kind) is None for one, kind in zip(given, wanted)):
-                return compiled.entry_point
-        raise TypeError("{} takes {}, it was given {}".format(self.py_func.__name__, self._declared, tuple(given)))
+        return self  # which chooses among its signatures, now that it has some
 
 
 def _meant(node: ast.AST) -> Any:

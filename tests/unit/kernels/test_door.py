@@ -42,10 +42,15 @@ def either(values):
     return 2 * values[0]
 
 
+@inner("int64(int64)", "float64(float64)")
+def scalar(value):
+    return 2 * value
+
+
 def ask(values):
     return outer(values, 3)
 '''
-KERNELS = ("within", "signed", "outer", "alone", "either")
+KERNELS = ("within", "signed", "outer", "alone", "either", "scalar")
 #: a process of its own: what is loaded at import, how often it compiled, and results
 OTHER_PROCESS = '''
 import importlib.util, sys
@@ -125,6 +130,7 @@ def test_of_two_signatures_the_one_that_fits_is_called(load):
         assert module.either(np.array([4])) == 8
         assert module.either(np.array([4.5])) == 9.0
         assert len(module.either.overloads) == 2
+        assert [module.scalar(values[0]) for _ in range(2)] == [2 * values[0]] * 2
 
 
 @compiled
