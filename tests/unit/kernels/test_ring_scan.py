@@ -120,7 +120,7 @@ def test_key_workers_claim_deduplicate_and_publish_as_their_twins(head, frames):
         count, largest = ring_scan.submitted_parts(memory, number, columns)
         assert (columns[:count].tolist(), largest) == reference.submitted_parts(rings.twin, number)
         chosen, counts = columns[:count].copy(), np.full(count, -1)
-        ring_scan.dedup_parts(memory, number, chosen, np.zeros(scratch_cells(largest), np.int32), SPREAD, counts)
+        ring_scan.dedup_parts(memory, number, chosen, np.zeros(scratch_cells(int(largest)), np.int32), SPREAD, counts)
         assert counts.tolist() == reference.dedup_parts(rings.twin, number, chosen.tolist())
         rings.compare(number)
         if count and generation % 2:  # another worker, which took this one for dead, was faster

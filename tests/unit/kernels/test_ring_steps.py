@@ -66,7 +66,7 @@ class Rings:
             table.words[number] = SUBMITTED
         count, most = ring_scan.submitted_parts(self.memory, number, columns)
         counts = np.zeros(count, np.int64)
-        ring_scan.dedup_parts(self.memory, number, columns[:count], np.zeros(scratch_cells(most), np.int32),
+        ring_scan.dedup_parts(self.memory, number, columns[:count], np.zeros(scratch_cells(int(most)), np.int32),
                               spread_of(3), counts)
         ring_scan.publish_deduped(self.memory, number, columns[:count], counts)
         scan_twins.publish_deduped(self.twin, number, columns.tolist(),
