@@ -230,6 +230,8 @@ class Steps:
             self.pair.restart_twin([(frame.number, frame.arrays.held.tolist()) for frame in self.frames], [])
 
     def threshold(self, _, value):
+        """Keys that have rows may be below it afterwards."""
+        value *= 4
         if not self.frames_in(planned=True):
             self.pair.table.set_threshold(value)
             if self.pair.twin.threshold >= 0:
@@ -256,11 +258,20 @@ def busy(kind, seed, **options):
     return worker
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_long_run_of_a_table_with_victims(seed):
     worker = busy(BOTH, seed, threshold=[-1, 2][seed % 2])
     assert worker.pair.twin.scores is not None
     assert worker.statuses.count(PLAN_OK) > 15
+
+
+def test_after_a_restart_a_row_that_comes_from_home_needs_a_victim():
+    worker = Steps(BOTH, -1)
+    for step, keys in (("touch", [0, 1, 2, 3]), ("plan", []), ("assign", []), ("touch", [4]), ("plan", []),
+                       ("assign", []), ("restart", []), ("touch", [0]), ("plan", []), ("assign", [])):
+        worker.take(step, keys, 0)
+    assert worker.statuses == [PLAN_OK] * 3
+    assert 0 in worker.pair.twin.slot_entries
 
 
 @pytest.mark.parametrize("seed", range(2))
