@@ -140,6 +140,8 @@ class TwinTable:
         records = range(int(planner["first_record"]), int(planner["next_record"]))
         assert [int(planner["record_frame"][record % MAX_FRAMES]) for record in records] == [
             number for number, _ in twin.pending]
+        for name in ("touch_blocked", "home_memory_ended", "is_loading"):
+            assert bool(planner[name]) == getattr(twin, name), name
         self._compare_entries()
         self._compare_places()
         assert len(self.live_changes()) == len(twin.changes)

@@ -215,7 +215,6 @@ class Rings:
 
     def compare(self):
         for column, pair in enumerate(self.pairs):
-            pair.provided()
             pair.compare()
             assert {name: int(pair.header[name]) for name in pair.twin.header} == pair.twin.header
             words = self.twin.tables[column].words
@@ -252,6 +251,21 @@ def test_a_long_run_of_a_ring(kinds, threshold):
     assert all(pair.header["batches"] > 20 for pair in rings.pairs)
     assert rings.revoked
     assert rings.lacked >= {LACKS_SCRATCH, LACKS_ENTRIES, LACKS_CHANGES, LACKS_HOMES, LACKS_VICTIMS, LACKS_IMAGES}
+
+
+@pytest.mark.parametrize("full", [0, 1])
+def test_a_batch_that_is_assigned_again_after_a_kill_is_not_counted_again(full):
+    pair, ring = TwinTable(*BOTH, 14), SimRing(1, 2, 1 << 12)
+    part, twin = ring.ring.part(ring.submit([5, 6, 5]).number, 0), scan_twins.Part([5, 6, 5])
+    twin.fields = {"full": full, "fresh_count": 2, "load_count": 3, "admitted": 9}
+    for name, value in twin.fields.items():
+        part[name] = value
+    for ticket, retired in ((7, 6), (7, 7), (9, 7)):
+        pair.header["retired"] = pair.twin.header["retired"] = retired
+        ring_steps.count_batch(pair.header, part.fields, ticket)
+        twins.count_batch(pair.twin.header, twin, ticket)
+        assert {name: int(pair.header[name]) for name in pair.twin.header} == pair.twin.header
+    assert (pair.header["batches"], pair.header["hits"]) == (2, 8 * full)
 
 
 def test_what_is_loading_or_done_is_not_due():
