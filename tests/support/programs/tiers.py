@@ -80,19 +80,20 @@ def _state(number: int, on_device: np.ndarray) -> List[Tuple[Any, ...]]:
     view = table_view(number)
     found, slots, homes = [], set(), set()
     for index in range(int(view.header["entries_used"])):
-        entry, entry32 = view.entries[index], view.entries32[index]
-        if entry32[9] != TRAINED:
+        entry = view.entries[index]
+        if entry["state"] != TRAINED:
             continue
-        slot, home = int(entry32[8]), int(entry32[11])
-        for taken, place in ((slots, slot), (homes, home)):
-            if place >= 0 and place in taken:
-                raise AssertionError("place {} of table {} is taken twice".format(place, number))
-            taken.add(place)
+        slot, home = int(entry["slot"]), int(entry["home"])
+        for taken, row_number in ((slots, slot), (homes, home)):
+            if row_number >= 0 and row_number in taken:
+                raise AssertionError("row {} of table {} is taken twice".format(row_number, number))
+            taken.add(row_number)
         if slot >= 0 and view.slot_entries[slot] != index:
             raise AssertionError("slot {} of table {} belongs to entry {}, not {}".format(
                 slot, number, view.slot_entries[slot], index))
         row = on_device[slot] if slot >= 0 else view.homes[home] if home >= 0 else None
-        found.append((int(entry[0]), int(entry[1]), int(entry[2]), None if row is None else row.tobytes().hex()))
+        found.append((*(int(entry[field]) for field in ("key", "count", "timestamp")),
+                      None if row is None else row.tobytes().hex()))
     return sorted(found)
 
 
