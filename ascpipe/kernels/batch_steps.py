@@ -18,6 +18,7 @@ from ascpipe.kernels.planner_memory import (
     free_entries_of,
     free_homes_of,
     header_of,
+    held_in,
     lines_of,
     slot_entries_of,
     slot_owners_of,
@@ -27,7 +28,7 @@ from ascpipe.kernels.planner_memory import (
 )
 from ascpipe.kernels.records import LINE_KEYS, Rules
 from ascpipe.kernels.retire import assign_keys, assign_outs
-from ascpipe.kernels.swaps import choose_victims, release
+from ascpipe.kernels.swaps import choose_victims, release, retain
 from ascpipe.kernels.touch import leave_window, mark_window, name_keys
 from ascpipe.kernels.view import put_keys, put_outs, undo_changes
 from ascpipe.layout.structs import MAX_FRAMES
@@ -56,6 +57,7 @@ def take_into_window(planner, number, held):
     """
     bit = frame_bit(number)
     mark_window(held, view_of(planner).rows, bit)
+    retain(planner, held)
     position = number % MAX_FRAMES
     planner["held_at"][position] = held.ctypes.data
     planner["held_count"][position] = held.shape[0]
@@ -70,7 +72,7 @@ def clear_window(planner):
     rows = view_of(planner).rows
     for position in range(MAX_FRAMES):
         if planner["touched"] & frame_bit(position) != _NONE:
-            held = array_at(planner["held_at"][position], planner["held_count"][position], np.int32)
+            held = held_in(planner, position)
             for i in range(held.shape[0]):
                 rows[held[i]]["mask"] = _NONE
     planner["touched"] = _NONE
@@ -274,6 +276,7 @@ def take_back(planner, number, record, fresh):
         record: of the frame.
         fresh: keys that moved in without a row.
     """
+    retain(planner, held_in(planner, number % MAX_FRAMES))
     undo_changes(planner, view_of(planner), np.int64(record.held.shape[0] + record.out_slots.shape[0]))
     planner["next_record"] -= 1
     planner["rows"] -= fresh

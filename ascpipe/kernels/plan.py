@@ -52,12 +52,13 @@ def draft_record(planner, view, rules, occurrences, record):
             frequency = next_frequency(frequency, np.int32(rules.now))
             row["frequency"] = frequency
         frequencies[i] = frequency
-        if (home if rules.has_homes else slot) < 0:
-            move_in[np.uint64(fresh)] = j
-            fresh += 1
-        elif rules.has_slots and slot < 0:
-            loads += 1
-            move_in[np.uint64(n - loads)] = j  # from the end, for now
+        # Both are written and one is counted, or none: in a small device table a branch would often be mispredicted.
+        # They do not meet before the last key, and then both write the same.
+        has_row = (home if rules.has_homes else slot) >= 0
+        move_in[np.uint64(fresh)] = j
+        move_in[np.uint64(n - 1 - loads)] = j  # from the end, for now
+        fresh += np.int64(not has_row)
+        loads += np.int64(has_row & (rules.has_slots != 0) & (slot < 0))
     planner["next_change"] = change + n
     for i in range(loads // 2):
         k = n - loads + i

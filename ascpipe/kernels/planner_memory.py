@@ -3,7 +3,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from ascpipe.kernels.memory import array_at
-from ascpipe.kernels.records import CHANGE, LINE, NODE, ORDER, PLANNER, ROW, VICTIM_BUCKETS, Victims, View
+from ascpipe.kernels.records import CHANGE, LINE, ORDER, PLANNER, ROW, Victims, View
 from ascpipe.layout.structs import ENTRY, TABLE
 
 
@@ -76,8 +76,15 @@ def slot_owners_of(planner):
 
 
 @register_jitable
+def held_in(planner, position):
+    """int32[keys]; entry numbers of the frame of the window at a position of the ring."""
+    return array_at(planner["held_at"][position], planner["held_count"][position], np.int32)
+
+
+@register_jitable
 def victims_of(planner):
     """The victim order."""
-    return Victims(array_at(planner["order_at"], 1, ORDER),
-                   array_at(planner["nodes_at"], planner["device_rows"] + VICTIM_BUCKETS, NODE),
-                   array_at(planner["order_scratch_at"], planner["order_scratch_room"], np.int64))
+    rows = planner["device_rows"]
+    return Victims(array_at(planner["order_at"], 1, ORDER), array_at(planner["scores_at"], rows + 1, np.int32),
+                   array_at(planner["numbers_at"], 2 * rows, np.int64),
+                   array_at(planner["late_at"], 2 * planner["late_room"], np.int64))

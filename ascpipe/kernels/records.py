@@ -40,24 +40,14 @@ CHANGE = np.dtype([
     ("entry", "<i4"),
 ])
 
-#: a node of the lists of the victim order; see ``victims``
-NODE = np.dtype([
-    ("previous", "<i4"),  # -1 for a slot that is not in the order
-    ("next", "<i4"),
-    ("score", "<i4"),
-    ("unused", "<i4"),  # no node straddles two cache lines
-])
-
-VICTIM_BUCKETS = 4096 + 4096 + 1  #: fine, coarse, bottom; see ``victims``
-_BUCKET_WORDS = (VICTIM_BUCKETS + 63) // 64
-
-#: which buckets of the victim order hold slots, and where its rings begin; see ``victims``
+#: the run and the late slots of the victim order: where each begins and ends; see ``victims``
 ORDER = np.dtype([
-    ("fine_base", "<i8"),  # a score, a multiple of BLOCK
-    ("coarse_base", "<i8"),  # a block, a multiple of 64
-    ("count", "<i8"),  # slots that are in
-    ("filled", "<u8", (_BUCKET_WORDS,)),  # bits of buckets that hold a slot
-    ("sorted", "<u8", (_BUCKET_WORDS,)),  # bits of buckets whose list is in order
+    ("bound", "<i8"),  # every slot that is in with a score up to here has a number in one of the two
+    ("run_next", "<i8"),
+    ("run_end", "<i8"),
+    ("late_next", "<i8"),
+    ("late_end", "<i8"),
+    ("late_sorted", "<i8"),  # 1 = the late slots are in order
 ])
 
 #: what a table worker knows of one table beyond shared memory: numbers, and the addresses of its arrays;
@@ -95,7 +85,7 @@ PLANNER = np.dtype([
     ("slot_words", "<i8"),  # uint64 of the tree of free slots
     ("home_stack_room", "<i8"),
     ("scratch_room", "<i8"),  # keys
-    ("victims_filled", "<i8"),  # 1 = all slots that may be victims are in the order
+    ("victims_filled", "<i8"),  # 1 = the victim order has the slots that are idle, and no others
     # addresses; 0 = there is no such array
     ("header_at", "<i8"),  # TABLE
     ("entries_at", "<i8"),  # ENTRY[capacity]
@@ -110,10 +100,10 @@ PLANNER = np.dtype([
     ("freed_keys_at", "<i8"),  # int64[scratch_room]
     ("slot_owners_at", "<i8"),  # int32[device_rows]: of the view
     ("order_at", "<i8"),  # ORDER
-    ("nodes_at", "<i8"),  # NODE[device_rows + VICTIM_BUCKETS]
-    ("order_scratch_at", "<i8"),  # int64[order_scratch_room]
-    ("order_scratch_room", "<i8"),
-    ("marks_at", "<i8"),  # uint8[device_rows], 0 between two calls
+    ("scores_at", "<i8"),  # int32[device_rows + 1]
+    ("numbers_at", "<i8"),  # int64[2 * device_rows]
+    ("late_at", "<i8"),  # int64[2 * late_room]
+    ("late_room", "<i8"),
     ("next_uses_at", "<i8"),  # uint8[device_rows]
     ("spread", "<u8", (3,)),  # that the lines of keys depend on
     # by position of the frame in the ring, ``number % MAX_FRAMES``
@@ -216,13 +206,15 @@ class Victims(NamedTuple):
 
     Attributes:
         order: ORDER[1]; numba keeps no record in a tuple.
-        nodes: NODE[rows + VICTIM_BUCKETS]; the lists.
-        scratch: int64[scratch_cells(rows)]; any contents.
+        scores: int32[rows + 1]; of the slots that are in, ``NOT_IN`` for the others; the last is no slot's.
+        numbers: int64[2 * rows]; the run, and room to sort it.
+        late: int64[2 * late_room(rows)]; the late slots, and room to sort them.
     """
 
     order: np.ndarray
-    nodes: np.ndarray
-    scratch: np.ndarray
+    scores: np.ndarray
+    numbers: np.ndarray
+    late: np.ndarray
 
 
 class Rules(NamedTuple):
@@ -252,10 +244,10 @@ def _types() -> Dict[str, Any]:
     found = {name: from_dtype(kind) for name, kind in (
         ("Ring", structs.RING), ("Frame", structs.FRAME), ("RingTable", structs.RING_TABLE), ("Part", structs.PART),
         ("Table", structs.TABLE), ("Entry", structs.ENTRY), ("Image", IMAGE), ("Line", LINE), ("Row", ROW),
-        ("Change", CHANGE), ("Node", NODE), ("Order", ORDER), ("Planner", PLANNER), ("Turn", TURN))}
+        ("Change", CHANGE), ("Order", ORDER), ("Planner", PLANNER), ("Turn", TURN))}
     ints, longs = (types.Array(kind, 1, "C") for kind in (types.int32, types.int64))
     found["View"] = types.NamedTuple((found["Row"][::1], found["Change"][::1]), View)
-    found["Victims"] = types.NamedTuple((found["Order"][::1], found["Node"][::1], longs), Victims)
+    found["Victims"] = types.NamedTuple((found["Order"][::1], ints, longs, longs), Victims)
     found["Rules"] = types.NamedUniTuple(types.int64, len(Rules._fields), Rules)
     found["Record"] = types.NamedTuple([longs if field == "counts" else ints for field in Record._fields], Record)
     found["Dedup"] = types.NamedTuple((longs, longs, ints, ints, ints), Dedup)

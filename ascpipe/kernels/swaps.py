@@ -1,8 +1,7 @@
 """Chooses the rows that leave the device when a batch needs more slots than are free.
 
-A slot is *idle* when no frame that is still to be planned uses its row.  Idle slots are in the victim order
-(see ``victims``), but not every slot there is idle: one whose row is needed again stays in until it is met.
-The readable version is ``tests/reference/swaps.py``.
+A slot is *idle* when no frame that is still to be planned uses its row.  Once a table has chosen victims, its victim
+order (see ``victims``) has the idle slots and no others.  The readable version is ``tests/reference/swaps.py``.
 """
 import numpy as np
 
@@ -11,7 +10,7 @@ from ascpipe.kernels.door import inner
 from ascpipe.kernels.memory import array_at
 from ascpipe.kernels.planner_memory import header_of, slot_owners_of, victims_of, view_of
 from ascpipe.kernels.prefetch import prefetch
-from ascpipe.kernels.victims import clear_order, put_slot, take_least
+from ascpipe.kernels.victims import clear_order, drop_slot, expect_slots, put_slot, take_least
 from ascpipe.kernels.view import prefetch_row
 from ascpipe.layout.structs import MAX_FRAMES
 
@@ -21,55 +20,15 @@ _NEVER = np.uint8(MAX_FRAMES)
 _AHEAD = 8  # slots between the one at hand and the one whose memory is prefetched
 
 
-@inner("void(int32[::1], uint8, uint8[::1])")
-def mark_slots(slots, mark, marks):
-    """Mark the slots that a batch uses, or unmark them.
-
-    Args:
-        slots: int32[n]; slots, -1 is passed over.
-        mark: 1 or 0.
-        marks: uint8[device rows].
-    """
-    for i in range(slots.shape[0]):
-        if slots[i] >= 0:
-            marks[slots[i]] = mark
-
-
-@inner("int64(int32[::1], uint64, Row[::1], uint8[::1], int32[::1], int32[::1])")
-def keep_idle(candidates, future, rows, marks, slot_owners, out_slots):
-    """Keep the slots that may be victims: taken, idle, and not of the batch.
-
-    Args:
-        candidates: int32[n]; slots.
-        future: bits of the frames that are still to be planned after the batch.
-        rows: of the view.
-        marks: uint8[device rows]; 1 = a slot of the batch.
-        slot_owners: int32[device rows]; of the view: entry of each slot, -1 = empty.
-        out_slots: int32[>= n]; receives the slots kept, in the order of ``candidates``; may be the same memory.
-
-    Returns:
-        How many were kept.
-    """
-    kept, n = 0, candidates.shape[0]
-    for i in range(n):
-        prefetch(rows, np.uint64(max(np.int32(0), slot_owners[candidates[min(i + _AHEAD, n - 1)]])))
-        slot = candidates[i]
-        owner = slot_owners[slot]
-        if owner >= 0 and marks[slot] == 0 and rows[owner]["mask"] & future == _NONE:
-            out_slots[kept] = slot
-            kept += 1
-    return kept
-
-
-@inner("int64(uint64, uint64, Row[::1], uint8[::1], int32[::1], uint8[::1], int32[::1])")
-def take_farthest(future, first, rows, marks, slot_owners, next_uses, out_slots):
+@inner("int64(uint64, uint64, Row[::1], int32[::1], int32[::1], uint8[::1], int32[::1])")
+def take_farthest(future, first, rows, own, slot_owners, next_uses, out_slots):
     """Take the slots whose rows are used again latest; of one frame those with the lowest numbers first.
 
     Args:
         future: bits of the frames that are still to be planned after the batch.
         first: bit number of the oldest frame; the other frames' follow, 0 after 63.
         rows: of the view.
-        marks: uint8[device rows]; 1 = a slot of the batch.
+        own: int32[any]; slots that the batch uses, which stay; -1 is passed over.
         slot_owners: int32[device rows]; of the view: entry of each slot, -1 = empty.
         next_uses: uint8[device rows]; scratch.
         out_slots: int32[n]; receives slots, no more than n.
@@ -77,23 +36,26 @@ def take_farthest(future, first, rows, marks, slot_owners, next_uses, out_slots)
     Returns:
         How many were taken.
     """
-    ends = np.zeros(MAX_FRAMES, np.int64)
     for i in range(slot_owners.shape[0]):
         slot = np.uint64(i)
         owner = slot_owners[slot]
         next_uses[slot] = _NEVER
-        if owner >= 0 and marks[slot] == 0:
+        if owner >= 0:
             uses = rows[np.uint64(owner)]["mask"] & future
             if uses != _NONE:
-                turned = (uses >> first) | (uses << ((np.uint64(MAX_FRAMES) - first) & _LOW))
-                next_uses[slot] = lowest_bit(turned)
-                ends[next_uses[slot]] += 1
+                next_uses[slot] = lowest_bit((uses >> first) | (uses << ((np.uint64(MAX_FRAMES) - first) & _LOW)))
+    for i in range(own.shape[0]):
+        if own[i] >= 0:
+            next_uses[own[i]] = _NEVER
+    ends = np.zeros(MAX_FRAMES + 1, np.int64)
+    for i in range(next_uses.shape[0]):
+        ends[next_uses[np.uint64(i)]] += 1
     start = 0  # where the slots of a frame begin: behind those of all later ones
     for frame in range(MAX_FRAMES - 1, -1, -1):
         start += ends[frame]
         ends[frame] = start - ends[frame]
     n = out_slots.shape[0]
-    for i in range(slot_owners.shape[0]):
+    for i in range(next_uses.shape[0]):
         frame = next_uses[np.uint64(i)]
         if frame != _NEVER:
             if ends[frame] < n:
@@ -102,27 +64,43 @@ def take_farthest(future, first, rows, marks, slot_owners, next_uses, out_slots)
     return min(n, start)
 
 
-@inner("void(int32[::1], uint64, Row[::1], Order, Node[::1])")
-def put_idle(held, future, rows, order, nodes):
+@inner("void(int32[::1], int64, Row[::1], Victims)")
+def _prefetch_score(held, i, rows, victims):
+    """Prefetch the score of the slot of the entry that comes ``_AHEAD`` entries after entry i."""
+    near = rows[np.uint64(held[np.uint64(min(i + _AHEAD, held.shape[0] - 1))])]["slot"]
+    prefetch(victims.scores, np.uint64(max(np.int32(0), near)))
+
+
+@inner("void(int32[::1], uint64, Row[::1], Victims)")
+def put_idle(held, future, rows, victims):
     """Put the slots of some entries into the victim order: those that are idle.
 
     Args:
         held: int32[n]; entry numbers.
         future: bits of the frames that are still to be planned.
         rows: of the view.
-        order, nodes: the victim order.
+        victims: the order.
     """
-    last = held.shape[0] - 1
+    expect_slots(held.shape[0], victims)
     for i in range(held.shape[0]):
         prefetch_row(held, i, rows)
-        # what a slot needs is prefetched in turn: its row, its node, then the neighbours of that
-        prefetch(nodes, np.uint64(max(np.int32(0), rows[np.uint64(held[min(i + 2 * _AHEAD, last)])]["slot"])))
-        near = nodes[np.uint64(max(np.int32(0), rows[np.uint64(held[min(i + _AHEAD, last)])]["slot"]))]
-        prefetch(nodes, np.uint64(max(np.int32(0), near["previous"])))
-        prefetch(nodes, np.uint64(max(np.int32(0), near["next"])))
-        row = rows[np.uint64(held[i])]
-        if row["slot"] >= 0 and row["mask"] & future == _NONE:
-            put_slot(row["slot"], row["frequency"], order, nodes)
+        _prefetch_score(held, i, rows, victims)
+        row = rows[np.uint64(held[np.uint64(i)])]
+        put_slot(row["slot"], row["frequency"], (row["slot"] >= 0) & (row["mask"] & future == _NONE), victims)
+
+
+@inner("void(int32[::1], Row[::1], Victims)")
+def drop_held(held, rows, victims):
+    """Take the slots of some entries out of the victim order.
+
+    Args:
+        held: int32[n]; entry numbers.
+        rows: of the view.
+        victims: the order.
+    """
+    for i in range(held.shape[0]):
+        _prefetch_score(held, i, rows, victims)
+        drop_slot(rows[np.uint64(held[np.uint64(i)])]["slot"], victims)
 
 
 @inner("int64(Planner)")
@@ -147,29 +125,34 @@ def choose_victims(planner, number, record, out_slots):
         record: its keys, and the slots of those that are on the device, -1 for the others.
         out_slots: int32[n]; receives the slots; n rows can leave.
     """
-    n = out_slots.shape[0]
     future = planner["unplanned"] & ~frame_bit(number)
     rows, owners, victims = view_of(planner).rows, slot_owners_of(planner), victims_of(planner)
-    marks = array_at(planner["marks_at"], planner["device_rows"], np.uint8)
     if planner["victims_filled"] == 0:
-        clear_order(victims.order[0], victims.nodes)
-        put_idle(owners[owners >= 0], future, rows, victims.order[0], victims.nodes)
+        clear_order(victims)
+        put_idle(owners[owners >= 0], planner["unplanned"], rows, victims)
         planner["victims_filled"] = 1
-    elif header_of(planner)["access_threshold"] >= 0:
+    if header_of(planner)["access_threshold"] >= 0:
         # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
-        put_idle(record.held[record.slots < 0], future, rows, victims.order[0], victims.nodes)
-    mark_slots(record.slots, 1, marks)
-    chosen = np.int64(0)
-    while chosen < n and victims.order[0]["count"] > 0:
-        taken = take_least(out_slots[chosen:], victims)
-        chosen += keep_idle(out_slots[chosen:chosen + taken], future, rows, marks, owners, out_slots[chosen:])
-    if chosen < n:
+        put_idle(record.held[record.slots < 0], future, rows, victims)
+    chosen = take_least(out_slots, victims)
+    if chosen < out_slots.shape[0]:
         next_uses = array_at(planner["next_uses_at"], planner["device_rows"], np.uint8)
-        chosen += take_farthest(future, np.uint64(oldest_in_window(planner) % MAX_FRAMES), rows, marks, owners,
+        chosen += take_farthest(future, np.uint64(oldest_in_window(planner) % MAX_FRAMES), rows, record.slots, owners,
                                 next_uses, out_slots[chosen:])
-    mark_slots(record.slots, 0, marks)
-    if chosen < n:
+    if chosen < out_slots.shape[0]:
         raise AssertionError("fewer rows can leave the device than must, although the batch fits it")
+
+
+@inner("void(Planner, int32[::1])")
+def retain(planner, held):
+    """Take the slots of some entries, which a frame needs, out of the victim order.
+
+    Args:
+        planner: of the table.
+        held: int32[n]; entry numbers.
+    """
+    if planner["victims_filled"] != 0:
+        drop_held(held, view_of(planner).rows, victims_of(planner))
 
 
 @inner("void(Planner, int32[::1])")
@@ -181,5 +164,4 @@ def release(planner, held):
         held: int32[n]; entry numbers.
     """
     if planner["victims_filled"] != 0:
-        victims = victims_of(planner)
-        put_idle(held, planner["unplanned"], view_of(planner).rows, victims.order[0], victims.nodes)
+        put_idle(held, planner["unplanned"], view_of(planner).rows, victims_of(planner))

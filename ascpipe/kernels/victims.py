@@ -1,341 +1,176 @@
 """The victim order: slots of a device table whose rows may go home, the least frequent first.
 
-The order is exact: by score, equal scores by slot.  A slot is put in or dropped in constant time, and no
-call reads all slots.  Slots are in doubly linked lists, one list per bucket:
+The order is exact: by score, equal scores by slot.  To put a slot in or to drop it is one store: of its score.  Nothing
+is sorted until a slot is taken.  Then the slots whose scores are at most a *bound*, about one in eight, are collected
+and sorted: the *run*.  Slots that are put in below the bound afterwards are *late*; they are sorted when slots are
+taken next.  The least slot is the first of the run or the first late one.
 
-* *fine* buckets hold one score each: a ring over ``FINE`` scores from the fine base upwards;
-* *coarse* buckets hold a block of ``BLOCK`` scores each: a ring over ``COARSE`` blocks below the fine base;
-* the *bottom* bucket holds all lower ones.
-
-Scores grow with the tickets (see ``frequency``).  When one lies above the fine ring, the bases move on and the
-buckets that fall behind are linked, whole, to those below.  A bucket is sorted when slots are taken from it,
-not before; bits say which buckets hold a slot and which are in order.
-
-Nodes 0 to rows - 1 are the slots, node rows + b is where the list of bucket b begins and ends.  Kernels take ``order``,
-an ORDER, and ``nodes``, NODE[rows + BUCKETS].
+Both hold numbers, score and slot in one.  A number whose slot has another score by now is passed over, so nothing is
+ever searched for.  When both are used up, or there are too many late slots, a new bound is chosen from a sample of the
+scores.  It decides how much is collected, never which slot is the least.
 
 The readable version is ``tests/reference/victims.py``.
 """
 import numpy as np
 
-from ascpipe.kernels.bits import lowest_bit
 from ascpipe.kernels.door import inner
-from ascpipe.kernels.records import VICTIM_BUCKETS as BUCKETS
+from ascpipe.kernels.prefetch import prefetch
 
-BLOCK_SHIFT = 10
-BLOCK = 1 << BLOCK_SHIFT
-FINE = 4 * BLOCK
-COARSE = 4096
-_BOTTOM = FINE + COARSE  # the last bucket
-_WORDS = (BUCKETS + 63) // 64
-
-_DIGIT_BITS = 11
+NOT_IN = np.int32(-2**31)  #: score of a slot that is not in the order
+_PART = 8  # one slot in eight is collected
+_MOST = 1 << 16  # in a large table about this number: more would take long to sort at once
+_RANK = 32  # scores of the sample that lie below the bound
+_AHEAD = 8  # numbers between the one at hand and the one whose score is prefetched
+_DIGIT_BITS = 8
 _DIGITS = 1 << _DIGIT_BITS
-_FEW = 200  # fewer slots are sorted without counting
-_SLOT = 0xFFFFFFFF  # the lower half of a number that is sorted
-
-_ONE = np.uint64(1)
-_LOW = np.uint64(63)
-_NONE = np.uint64(0)
+_FEW = 64  # fewer numbers are sorted without counting
+_SLOT = 0xFFFFFFFF  # the lower half of a number
+_END = np.int64(2**63 - 1)  # above every number
 
 
-def scratch_cells(rows: int) -> int:
-    """Cells of the array ``scratch`` for a table of ``rows`` slots."""
-    return 2 * rows + _DIGITS
+def late_room(rows: int) -> int:
+    """Late slots that a table of ``rows`` slots has room for."""
+    return 64 + min(rows, _MOST)
 
 
-@inner("boolean(int64, Order)")
-def _is_filled(bucket, order):
-    return (order["filled"][bucket >> 6] >> (np.uint64(bucket) & _LOW)) & _ONE != _NONE
-
-
-@inner("boolean(int64, Order)")
-def _is_sorted(bucket, order):
-    return (order["sorted"][bucket >> 6] >> (np.uint64(bucket) & _LOW)) & _ONE != _NONE
-
-
-@inner("void(int64, boolean, Order)")
-def _set_filled(bucket, yes, order):
-    bit = _ONE << (np.uint64(bucket) & _LOW)
-    if yes:
-        order["filled"][bucket >> 6] |= bit
-    else:
-        order["filled"][bucket >> 6] &= ~bit
-
-
-@inner("void(int64, boolean, Order)")
-def _set_sorted(bucket, yes, order):
-    bit = _ONE << (np.uint64(bucket) & _LOW)
-    if yes:
-        order["sorted"][bucket >> 6] |= bit
-    else:
-        order["sorted"][bucket >> 6] &= ~bit
-
-
-@inner("void(Order, Node[::1])")
-def clear_order(order, nodes):
+@inner("void(Victims)")
+def clear_order(victims):
     """Start with no slot in.
 
     Args:
-        order, nodes: of any contents.
+        victims: of any contents.
     """
-    rows = nodes.shape[0] - BUCKETS
-    for slot in range(rows):
-        nodes[slot]["previous"] = -1
-    for bucket in range(BUCKETS):
-        nodes[rows + bucket]["previous"] = rows + bucket
-        nodes[rows + bucket]["next"] = rows + bucket
-    for word in range(_WORDS):
-        order["filled"][word] = _NONE
-        order["sorted"][word] = _NONE
-    order["fine_base"] = 0
-    order["coarse_base"] = -COARSE
-    order["count"] = 0
+    victims.scores[:] = NOT_IN
+    _forget_numbers(victims.order[0])
 
 
-@inner("boolean(int64, int64, Node[::1])")
-def _before(a, b, nodes):
-    """Whether slot a comes before slot b."""
-    return nodes[a]["score"] < nodes[b]["score"] or (nodes[a]["score"] == nodes[b]["score"] and a < b)
+@inner("void(Order)")
+def _forget_numbers(order):
+    """Go on without run and late slots: whatever is in will be collected anew."""
+    order["bound"] = NOT_IN
+    order["run_next"] = 0
+    order["run_end"] = 0
+    order["late_next"] = 0
+    order["late_end"] = 0
+    order["late_sorted"] = 1
 
 
-@inner("int64(int64, Order)")
-def _bucket_of(score, order):
-    """Bucket of a score that does not lie above the fine ring."""
-    if score >= order["fine_base"]:
-        return score & (FINE - 1)
-    block = score >> BLOCK_SHIFT
-    if block >= order["coarse_base"]:
-        return FINE + (block & (COARSE - 1))
-    return _BOTTOM
+@inner("void(int64, Victims)")
+def expect_slots(n, victims):
+    """Make sure that n slots can be put in.
+
+    Args:
+        n: 0 or more.
+        victims: the order.
+    """
+    order = victims.order[0]
+    order["late_sorted"] = 0
+    if 2 * (order["late_end"] + n) >= victims.late.shape[0]:
+        _forget_numbers(order)
 
 
-@inner("void(int64, int64, Order, Node[::1])")
-def _append(upper, lower, order, nodes):
-    """Move the whole list of bucket ``upper`` to the end of that of bucket ``lower``."""
-    rows = nodes.shape[0] - BUCKETS
-    source, target = rows + upper, rows + lower
-    first, last, end = nodes[source]["next"], nodes[source]["previous"], nodes[target]["previous"]
-    in_order = _is_sorted(upper, order)
-    if _is_filled(lower, order):
-        in_order = in_order and _is_sorted(lower, order) and _before(end, first, nodes)
-    _set_sorted(lower, in_order, order)
-    _set_filled(lower, True, order)
-    _set_filled(upper, False, order)
-    nodes[end]["next"] = first
-    nodes[first]["previous"] = end
-    nodes[last]["next"] = target
-    nodes[target]["previous"] = last
-    nodes[source]["next"] = source
-    nodes[source]["previous"] = source
+@inner("void(int64, int64, boolean, Victims)")
+def put_slot(slot, score, yes, victims):
+    """Put a slot into the order, which was told to expect it; one that is in moves to its new score.
+
+    There is no branch: in most batches about half of all slots are put in, in no order.
+
+    Args:
+        slot: 0 to rows - 1, or anything if it is not put in.
+        score: any int32 above ``NOT_IN``.
+        yes: whether to put it in.
+        victims: the order.
+    """
+    order, scores = victims.order[0], victims.scores
+    scores[np.uint64(slot if yes else scores.shape[0] - 1)] = score
+    end = order["late_end"]
+    victims.late[np.uint64(end)] = (np.int64(score) << 32) | slot
+    order["late_end"] = end + np.int64(yes & (score <= order["bound"]))
 
 
-@inner("void(int64, Order, Node[::1])")
-def _move_bases(score, order, nodes):
-    """Move the fine ring up to the block of ``score``, which lies above it."""
-    fine_base = (score >> BLOCK_SHIFT << BLOCK_SHIFT) + BLOCK - FINE
-    coarse_base = ((fine_base >> BLOCK_SHIFT) - COARSE + 63) >> 6 << 6
-    known = order["coarse_base"]
-    for block in range(known, min(coarse_base, known + COARSE)):
-        if _is_filled(FINE + (block & (COARSE - 1)), order):
-            _append(FINE + (block & (COARSE - 1)), _BOTTOM, order, nodes)
-    order["coarse_base"] = coarse_base
-    known = order["fine_base"]
-    order["fine_base"] = fine_base
-    for passed in range(known, min(fine_base, known + FINE)):
-        if _is_filled(passed & (FINE - 1), order):
-            _append(passed & (FINE - 1), _bucket_of(passed, order), order, nodes)
-
-
-@inner("boolean(int64, Order, Node[::1])")
-def drop_slot(slot, order, nodes):
+@inner("void(int64, Victims)")
+def drop_slot(slot, victims):
     """Take a slot out of the order.  Idempotent.
 
     Args:
-        slot: 0 to rows - 1.
-        order, nodes: the order of victims.
-
-    Returns:
-        Whether it was in.
+        slot: 0 to rows - 1, or -1 for none.
+        victims: the order.
     """
-    before = np.int64(nodes[slot]["previous"])
-    if before < 0:
-        return False
-    after = np.int64(nodes[slot]["next"])
-    nodes[before]["next"] = after
-    nodes[after]["previous"] = before
-    nodes[slot]["previous"] = -1
-    if before == after:  # the list has no slot any more
-        _set_filled(before - (nodes.shape[0] - BUCKETS), False, order)
-    order["count"] -= 1
-    return True
+    victims.scores[np.uint64(slot if slot >= 0 else victims.scores.shape[0] - 1)] = NOT_IN
 
 
-@inner("void(int64, int64, Order, Node[::1])")
-def put_slot(slot, score, order, nodes):
-    """Put a slot into the order; one that is in moves to its new score.
+@inner("void(int64, int64, int64[::1])")
+def _sort(n, low, numbers):
+    """Sort the first n numbers, which are in order as far as their bits below ``low`` go, by a radix sort.
 
-    Args:
-        slot: 0 to rows - 1.
-        score: any int32.
-        order, nodes: the order of victims.
+    Digits that all numbers share are skipped.  The second half of ``numbers`` is scratch.
     """
-    drop_slot(slot, order, nodes)
-    if score >= order["fine_base"] + FINE:
-        _move_bases(score, order, nodes)
-    bucket = _bucket_of(score, order)
-    node = nodes.shape[0] - BUCKETS + bucket
-    nodes[slot]["score"] = score
-    before, after = np.int64(nodes[node]["previous"]), node
-    if before == node:
-        _set_filled(bucket, True, order)
-        _set_sorted(bucket, True, order)
-    elif _is_sorted(bucket, order) and _before(slot, before, nodes):
-        first = np.int64(nodes[node]["next"])
-        if _before(slot, first, nodes):
-            before, after = node, first
-        else:
-            _set_sorted(bucket, False, order)
-    nodes[slot]["previous"] = before
-    nodes[slot]["next"] = after
-    nodes[before]["next"] = slot
-    nodes[after]["previous"] = slot
-    order["count"] += 1
-
-
-@inner("int64(int64, int64, Order)")
-def _first_filled(start, ring, order):
-    """The first bucket that holds a slot in a ring of 4,096 buckets from ``ring``, or -1.
-
-    Args:
-        start: where in the ring to begin, a multiple of 64.
-        ring: number of its first bucket.
-        order: which buckets hold slots.
-    """
-    for i in range(64):
-        word = (ring >> 6) + (((start >> 6) + i) & 63)
-        if order["filled"][word] != _NONE:
-            return (word << 6) + np.int64(lowest_bit(order["filled"][word]))
-    return -1
-
-
-@inner("int64(Order)")
-def _least_bucket(order):
-    """The bucket with the least slot; one holds a slot."""
-    if _is_filled(_BOTTOM, order):
-        return _BOTTOM
-    bucket = _first_filled(order["coarse_base"] & (COARSE - 1), FINE, order)
-    if bucket < 0:
-        bucket = _first_filled(order["fine_base"] & (FINE - 1), 0, order)
-    return bucket
-
-
-@inner("int64(int64, int64[::1])")
-def _sort_numbers(n, scratch):
-    """Sort the first n numbers by a radix sort with digits of 11 bits; digits that all numbers share are skipped.
-
-    Returns:
-        Where in ``scratch`` the sorted numbers begin.
-    """
-    counts = scratch[scratch.shape[0] - _DIGITS:]
-    source, target = 0, n
+    if n < _FEW:
+        numbers[:n].sort()
+        return
+    source, target = np.int64(0), np.int64(numbers.shape[0] // 2)
     different = np.int64(0)
     for i in range(n):
-        different |= scratch[i] ^ scratch[0]
-    for shift in range(0, 64, _DIGIT_BITS):
+        different |= numbers[i] ^ numbers[0]
+    for shift in range(low, 64, _DIGIT_BITS):
         if (different >> shift) & (_DIGITS - 1) == 0:
             continue
         # the highest digit has the sign: those below 0 come before the others
-        lift = _DIGITS // 2 if shift + _DIGIT_BITS >= 64 else 0
-        counts[:] = 0
+        lift = _DIGITS // 2 if shift + _DIGIT_BITS == 64 else 0
+        counts, begin = np.zeros(_DIGITS, np.int64), target
         for i in range(source, source + n):
-            counts[((scratch[i] >> shift) + lift) & (_DIGITS - 1)] += 1
-        begin = target
+            counts[np.uint64(((numbers[np.uint64(i)] >> shift) + lift) & (_DIGITS - 1))] += 1
         for digit in range(_DIGITS):
             begin, counts[digit] = begin + counts[digit], begin
         for i in range(source, source + n):
-            digit = ((scratch[i] >> shift) + lift) & (_DIGITS - 1)
-            scratch[counts[digit]] = scratch[i]
+            number = numbers[np.uint64(i)]
+            digit = np.uint64(((number >> shift) + lift) & (_DIGITS - 1))
+            numbers[np.uint64(counts[digit])] = number
             counts[digit] += 1
         source, target = target, source
-    return source
+    if source > 0:
+        numbers[:n] = numbers[source:source + n]
 
 
-@inner("UniTuple(int64, 2)(int64, Victims)")
-def _sorted_slots(bucket, victims):
-    """Write the slots of a bucket into scratch, in order.
-
-    Returns:
-        (how many there are, where in ``scratch`` they begin); the lower half of each number is a slot.
-    """
-    nodes, scratch = victims.nodes, victims.scratch
-    end = nodes.shape[0] - BUCKETS + bucket
+@inner("void(Victims)")
+def _sort_late(victims):
+    """Put the late slots in order, those that are still in."""
+    order, scores, late = victims.order[0], victims.scores, victims.late
     n = 0
-    first, last = np.int64(nodes[end]["next"]), np.int64(nodes[end]["previous"])
-    while True:  # from both ends: each step waits for memory, and so two of them wait together
-        scratch[n] = (np.int64(nodes[first]["score"]) << 32) | first
-        n += 1
-        if first == last:
-            break
-        scratch[n] = (np.int64(nodes[last]["score"]) << 32) | last
-        n += 1
-        first = np.int64(nodes[first]["next"])
-        if first == last:
-            break
-        last = np.int64(nodes[last]["previous"])
-    if n < _FEW:
-        scratch[:n].sort()
-        return n, 0
-    return n, _sort_numbers(n, scratch)
+    for i in range(order["late_next"], order["late_end"]):
+        number = late[np.uint64(i)]
+        late[np.uint64(n)] = number  # the next one overwrites it if it is not counted: no branch
+        n += np.int64(scores[np.uint64(number & _SLOT)] == number >> 32)
+    _sort(n, 0, late)
+    order["late_next"] = 0
+    order["late_end"] = n
+    order["late_sorted"] = 1
 
 
-@inner("int64(int64, int32[::1], Victims)")
-def _take_unsorted(bucket, out_slots, victims):
-    """Take the least slots out of a bucket that is not in order, as many as ``out_slots`` has items; the rest is in
-    order afterwards.
+@inner("int64(Victims)")
+def _collect(victims):
+    """Choose a bound and make the run: the slots whose scores it does not exceed, in order.
 
     Returns:
-        How many were taken: fewer if the bucket had fewer, and then it is empty.
+        How many there are: 0 if no slot is in.
     """
-    order, nodes, scratch = victims.order[0], victims.nodes, victims.scratch
-    end = nodes.shape[0] - BUCKETS + bucket
-    n, first = _sorted_slots(bucket, victims)
-    taken = min(n, np.int64(out_slots.shape[0]))
-    for i in range(taken):
-        slot = scratch[first + i] & _SLOT
-        out_slots[i] = slot
-        nodes[slot]["previous"] = -1
-    before = end
-    for i in range(first + taken, first + n):
-        node = scratch[i] & _SLOT
-        nodes[before]["next"] = node
-        nodes[node]["previous"] = before
-        before = node
-    nodes[before]["next"] = end
-    nodes[end]["previous"] = before
-    _set_sorted(bucket, True, order)
-    if taken == n:
-        _set_filled(bucket, False, order)
-    return taken
-
-
-@inner("int64(int64, int32[::1], Victims)")
-def _take_sorted(bucket, out_slots, victims):
-    """The same of a bucket that is in order."""
-    order, nodes = victims.order[0], victims.nodes
-    n, taken = np.int64(out_slots.shape[0]), 0
-    end = nodes.shape[0] - BUCKETS + bucket
-    node = np.int64(nodes[end]["next"])
-    while taken < n and node != end:
-        out_slots[taken] = node
-        nodes[node]["previous"] = -1
-        taken += 1
-        node = np.int64(nodes[node]["next"])
-    nodes[end]["next"] = node
-    nodes[node]["previous"] = end
-    if node == end:
-        _set_filled(bucket, False, order)
-    return taken
+    order, scores, numbers, rows = victims.order[0], victims.scores, victims.numbers, victims.scores.shape[0] - 1
+    sample = np.full(_RANK * max(_PART, rows // _MOST), 2**31 - 1, np.int32)
+    for i in range(min(rows, sample.shape[0])):
+        score = scores[i * max(1, rows // sample.shape[0])]
+        if score != NOT_IN:
+            sample[i] = score
+    bound = np.int64(np.partition(sample, _RANK)[_RANK])
+    n = 0
+    for i in range(rows):
+        score = np.int64(scores[np.uint64(i)])
+        numbers[np.uint64(n)] = (score << 32) | i
+        n += np.int64((score <= bound) & (score > NOT_IN))
+    _sort(n, 32, numbers)
+    _forget_numbers(order)
+    order["bound"] = bound
+    order["run_end"] = n
+    return n
 
 
 @inner("int64(int32[::1], Victims)")
@@ -344,32 +179,30 @@ def take_least(out_slots, victims):
 
     Args:
         out_slots: int32[n]; receives the slots, in order.
-        victims: the order, and scratch.
+        victims: the order.
 
     Returns:
         How many were taken: n, or all that were in if those are fewer.
     """
-    order = victims.order[0]
-    n = min(np.int64(out_slots.shape[0]), order["count"])
-    taken = np.int64(0)
-    while taken < n:
-        bucket = _least_bucket(order)
-        if _is_sorted(bucket, order):
-            taken += _take_sorted(bucket, out_slots[taken:n], victims)
-        else:
-            taken += _take_unsorted(bucket, out_slots[taken:n], victims)
-    order["count"] -= n
-    return n
-
-
-@inner("void(int32[::1], int32[::1], Order, Node[::1])")
-def put_slots(slots, scores, order, nodes):
-    """Put each slot into the order; one that is in moves to its new score.
-
-    Args:
-        slots: int32[n]; 0 to rows - 1.
-        scores: int32[n].
-        order, nodes: the order of victims.
-    """
-    for i in range(slots.shape[0]):
-        put_slot(slots[i], scores[i], order, nodes)
+    order, scores, numbers, late = victims.order[0], victims.scores, victims.numbers, victims.late
+    taken = 0
+    if order["late_sorted"] == 0:
+        _sort_late(victims)
+    while taken < out_slots.shape[0]:
+        run_next, late_next = order["run_next"], order["late_next"]
+        of_run = numbers[run_next] if run_next < order["run_end"] else _END
+        of_late = late[late_next] if late_next < order["late_end"] else _END
+        number = min(of_run, of_late)
+        if number == _END:
+            if _collect(victims) == 0:
+                break
+            continue
+        order["run_next"] += np.int64(of_run <= of_late)
+        order["late_next"] += np.int64(of_run > of_late)
+        prefetch(scores, np.uint64(numbers[min(run_next + _AHEAD, numbers.shape[0] - 1)] & _SLOT))
+        slot = np.uint64(number & _SLOT)
+        if scores[slot] == number >> 32:
+            scores[slot] = NOT_IN
+            out_slots[taken] = slot
+            taken += 1
+    return taken

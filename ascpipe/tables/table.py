@@ -18,9 +18,9 @@ from ascpipe.kernels.free_slots import free_slot_words, rebuild_free_slots
 from ascpipe.kernels.hashing import Spread
 from ascpipe.kernels.index import find_keys
 from ascpipe.kernels.plan import draft_count_only
-from ascpipe.kernels.records import CHANGE, NODE, ORDER, PLANNER, ROW, VICTIM_BUCKETS
+from ascpipe.kernels.records import CHANGE, ORDER, PLANNER, ROW
 from ascpipe.kernels.retire import evict_entries, resolve_entries
-from ascpipe.kernels.victims import scratch_cells
+from ascpipe.kernels.victims import late_room
 from ascpipe.kernels.view import derive_view, move_changes
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import FREE
@@ -133,13 +133,12 @@ class Table:
 
     def _make_victims(self) -> None:
         rows = self._device_rows
-        scratch = np.empty(scratch_cells(rows), np.int64)  # memory is taken as it is written to
         self._lend("order_at", np.zeros(1, ORDER))
-        self._lend("nodes_at", np.empty(rows + VICTIM_BUCKETS, NODE))
-        self._lend("order_scratch_at", scratch)
-        self._lend("marks_at", lazy_arrays.zeros(rows, np.uint8))
+        self._lend("scores_at", lazy_arrays.zeros(rows + 1, np.int32))
+        self._lend("numbers_at", lazy_arrays.zeros(2 * rows, np.int64))
+        self._lend("late_at", np.empty(2 * late_room(rows), np.int64))  # memory is taken as it is written to
         self._lend("next_uses_at", lazy_arrays.zeros(rows, np.uint8))
-        self.planner["order_scratch_room"] = len(scratch)
+        self.planner["late_room"] = late_room(rows)
 
     def _lend_index(self) -> None:
         self._lend("lines_at", self._index.lines)

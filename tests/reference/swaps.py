@@ -1,23 +1,12 @@
-"""Plain-Python twins of ``ascpipe/kernels/swaps.py``; marks are a set of slots."""
+"""Plain-Python twins of ``ascpipe/kernels/swaps.py``."""
 
 
-def mark_slots(slots, mark, marks):
-    """The marked slots afterwards."""
-    named = {slot for slot in slots if slot >= 0}
-    return marks | named if mark else marks - named
-
-
-def keep_idle(candidates, future, masks, marks, slot_entries):
-    return [slot for slot in candidates
-            if slot not in marks and slot_entries[slot] >= 0 and not masks[slot_entries[slot]] & future]
-
-
-def take_farthest(n, future, first, masks, marks, slot_entries):
+def take_farthest(n, future, first, masks, own, slot_entries):
     """n slots, the farthest next use first, then the lowest slot."""
     order = [(first + i) % 64 for i in range(64)]
     next_use = {slot: next((i for i, place in enumerate(order) if masks[entry] & future & 1 << place),
                            None)
-                for slot, entry in enumerate(slot_entries) if entry >= 0 and slot not in marks}
+                for slot, entry in enumerate(slot_entries) if entry >= 0 and slot not in own}
     used = [slot for slot, use in next_use.items() if use is not None]
     return sorted(used, key=lambda slot: (-next_use[slot], slot))[:n]
 
@@ -26,6 +15,12 @@ def put_idle(held, future, masks, rows, scores):
     """The scores of slots in the order afterwards; a row is (slot, home, count, frequency)."""
     idle = [rows[entry] for entry in held if not masks[entry] & future and rows[entry][0] >= 0]
     return {**scores, **{slot: frequency for slot, _, _, frequency in idle}}
+
+
+def drop_held(held, rows, scores):
+    """The scores of slots in the order afterwards."""
+    dropped = {rows[entry][0] for entry in held}
+    return {slot: score for slot, score in scores.items() if slot not in dropped}
 
 
 def uses(table, entry, but=None):
@@ -41,20 +36,27 @@ def idle_scores(table, held):
 
 def choose_victims(table, number, record, n):
     """n slots; the rows of a ``batch_steps.Table`` are searched anew."""
-    if table.scores is None and n:
-        table.scores = idle_scores(table, table.view)
     slots = {row[0]: entry for entry, row in table.view.items() if row[0] >= 0 and row[0] not in record.slots}
     next_use = {slot: (uses(table, entry, number) or [None])[0] for slot, entry in slots.items()}
     idle = sorted((table.view[slots[slot]][3], slot) for slot, use in next_use.items() if use is None)
     needed = sorted((-use, slot) for slot, use in next_use.items() if use is not None)
     assert n <= len(idle) + len(needed)
-    return [slot for _, slot in idle + needed][:n]
+    victims = [slot for _, slot in idle + needed][:n]
+    if n:
+        table.scores = {slot: score for score, slot in idle if slot not in victims}
+    return victims
 
 
 def release(table, held):
     """The slots that may be victims now stand in the order, once there is one."""
     if table.scores is not None:
         table.scores.update(idle_scores(table, held))
+
+
+def retain(table, held):
+    """The slots that a frame needs leave the order."""
+    if table.scores is not None:
+        table.scores = drop_held(held, table.view, table.scores)
 
 
 def oldest_in_window(table):

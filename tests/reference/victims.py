@@ -5,16 +5,17 @@ def clear_order(scores):
     scores.clear()
 
 
-def put_slot(slot, score, scores):
-    scores[slot] = score
+def expect_slots(n, scores):
+    """A dictionary has room."""
+
+
+def put_slot(slot, score, yes, scores):
+    if yes:
+        scores[slot] = score
 
 
 def drop_slot(slot, scores):
-    return scores.pop(slot, None) is not None
-
-
-def put_slots(slots, slot_scores, scores):
-    scores.update(zip(slots, slot_scores))
+    scores.pop(slot, None)
 
 
 def take_least(n, scores):

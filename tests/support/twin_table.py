@@ -9,7 +9,8 @@ from ascpipe.kernels import batch_steps
 from ascpipe.kernels.free_slots import first_leaf
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.index import find_keys
-from ascpipe.kernels.records import CHANGE, LINE, LINE_KEYS, NODE, ROW, VICTIM_BUCKETS, View
+from ascpipe.kernels.records import CHANGE, LINE, LINE_KEYS, ROW, View
+from ascpipe.kernels.victims import NOT_IN
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Truth
@@ -195,11 +196,9 @@ class TwinTable:
                 owners.get(slot, -1) for slot in range(twin.device_rows)]
         assert bool(planner["victims_filled"]) == (twin.scores is not None)
         if twin.scores is not None:
-            nodes = lent(planner, "nodes_at", twin.device_rows + VICTIM_BUCKETS, NODE)
-            for slot, score in idle_scores(twin, twin.view).items():
-                assert (int(nodes[slot]["previous"]) >= 0, int(nodes[slot]["score"])) == (True, score), slot
-                assert twin.scores[slot] == score
-            assert not lent(planner, "marks_at", "device_rows", np.uint8).any()
+            scores = lent(planner, "scores_at", "device_rows", np.int32)
+            assert {slot: score for slot, score in enumerate(scores.tolist()) if score != NOT_IN} == twin.scores
+            assert twin.scores == idle_scores(twin, twin.view)
 
 
 def provide(pair, step, n):

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from ascpipe.kernels import plan, retire, swaps, touch, view
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.index import find_keys
-from ascpipe.kernels.records import CHANGE, NODE, ORDER, PLANNER, ROW, VICTIM_BUCKETS, Record, Rules, View
-from ascpipe.kernels.victims import clear_order
+from ascpipe.kernels.records import CHANGE, ORDER, PLANNER, ROW, Record, Rules, Victims, View
+from ascpipe.kernels.victims import NOT_IN, clear_order, late_room
 from ascpipe.layout.structs import ENTRY
 from ascpipe.layout.words import FREE, NAMED, TRAINED
 from ascpipe.tables.key_index import KeyIndex
@@ -242,35 +242,30 @@ def test_a_count_only_record_counts_known_keys_and_with_admission_all(truth, bat
 @settings(deadline=None)
 @given(MASKS, st.lists(st.integers(-1, CAPACITY - 1), min_size=SLOTS, max_size=SLOTS), SOME, st.integers(0, 63),
        st.sampled_from([0, 1, 3, 7, 1 << 63 | 5, 1 << 62 | 1]), st.integers(0, SLOTS))
-def test_victims_are_idle_slots_and_then_those_whose_next_use_is_farthest(masks, owners, own, first, future, n):
-    own = [slot if slot < SLOTS else -1 for slot in own]
-    marks, rows = np.zeros(SLOTS, np.uint8), np.zeros(CAPACITY, ROW)
+def test_then_those_leave_whose_next_use_is_farthest(masks, owners, own, first, future, n):
+    own, rows = [slot if slot < SLOTS else -1 for slot in own], np.zeros(CAPACITY, ROW)
     rows["mask"] = masks
-    swaps.mark_slots(int32(own), 1, marks)
-    marked = swaps_reference.mark_slots(own, 1, set())
-    assert set(np.flatnonzero(marks)) == marked
-    candidates, out = int32(reversed(range(SLOTS))), np.full(SLOTS, -7, np.int32)
-    kept = swaps.keep_idle(candidates, np.uint64(future), rows, marks, int32(owners), out)
-    expected = swaps_reference.keep_idle(candidates.tolist(), future, masks, marked, owners)
-    assert out[:kept].tolist() == expected
-    assert swaps.keep_idle(candidates, np.uint64(future), rows, marks, int32(owners), candidates) == kept
-    assert candidates[:kept].tolist() == expected
     out = np.full(n, -7, np.int32)
-    taken = swaps.take_farthest(np.uint64(future), np.uint64(first), rows, marks, int32(owners),
+    taken = swaps.take_farthest(np.uint64(future), np.uint64(first), rows, int32(own), int32(owners),
                                 np.zeros(SLOTS, np.uint8), out)
-    assert out[:taken].tolist() == swaps_reference.take_farthest(n, future, first, masks, marked, owners)
-    swaps.mark_slots(int32(own), 0, marks)
-    assert set(np.flatnonzero(marks)) == swaps_reference.mark_slots(own, 0, marked)
+    assert out[:taken].tolist() == swaps_reference.take_farthest(n, future, first, masks, own, owners)
 
 
 @settings(deadline=None)
-@given(ENTRIES, MASKS, SOME, st.integers(0, 7))
-def test_slots_that_no_frame_to_be_planned_needs_are_put_into_the_order(truth, masks, held, future):
-    seen, order, nodes = Seen(truth, masks), np.zeros(1, ORDER)[0], np.zeros(SLOTS + VICTIM_BUCKETS, NODE)
-    clear_order(order, nodes)
-    swaps.put_idle(int32(held), np.uint64(future), seen.rows, order, nodes)
-    scores = {slot: score for slot, score in enumerate(nodes["score"][:SLOTS].tolist()) if nodes["previous"][slot] >= 0}
-    assert scores == swaps_reference.put_idle(held, future, masks, rows_of(truth), {})
+@given(ENTRIES, MASKS, SOME, SOME, st.integers(0, 7))
+def test_slots_that_no_frame_to_be_planned_needs_are_in_the_order(truth, masks, held, touched, future):
+    seen, idle = Seen(truth, masks), Victims(np.zeros(1, ORDER), np.zeros(SLOTS + 1, np.int32), np.zeros(
+        2 * SLOTS, np.int64), np.zeros(2 * late_room(SLOTS), np.int64))
+    clear_order(idle)
+
+    def scores():
+        return {slot: score for slot, score in enumerate(idle.scores[:SLOTS].tolist()) if score != NOT_IN}
+
+    swaps.put_idle(int32(held), np.uint64(future), seen.rows, idle)
+    expected = swaps_reference.put_idle(held, future, masks, rows_of(truth), {})
+    assert scores() == expected
+    swaps.drop_held(int32(touched), seen.rows, idle)
+    assert scores() == swaps_reference.drop_held(touched, rows_of(truth), expected)
 
 
 # ---- truth
