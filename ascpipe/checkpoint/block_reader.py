@@ -7,18 +7,10 @@ from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ascpipe.checkpoint import disk
-from ascpipe.checkpoint import ranks as rank_rule
+from ascpipe.checkpoint import disk, table_folders
 from ascpipe.checkpoint.contents import FLOAT_BYTES, Block, KeyBlock, PartedBlock, Position, TableSpec
-from ascpipe.checkpoint.table_folders import (
-    DATA,
-    Piece,
-    candidate_pieces,
-    count_pieces,
-    deleted_pieces,
-    pool_pieces,
-    row_pieces,
-)
+from ascpipe.checkpoint.keys import belongs, check_rank
+from ascpipe.checkpoint.table_folders import DATA, Piece, candidate_pieces, count_pieces, row_pieces
 from ascpipe.checkpoint.tree import Tree
 from ascpipe.checkpoint.verify import Stamps, read_all
 
@@ -89,13 +81,8 @@ class Checkpoint:
             targets: where the caller wants the parts of rows, float32[n, width], contiguous.  A hint: a part may lie
                 elsewhere, and one block more than was given may have been read already.
         """
-        def pieces_of(spec: TableSpec) -> Tuple[Piece, ...]:
-            return row_pieces(spec)[:-2]
-
-        def piece_targets(start: int, n: int) -> Sequence[Optional[np.ndarray]]:
-            return [None, *targets(start, n)]
-
-        for _, *parts in self.arrays(table, pieces_of, targets=piece_targets):
+        for _, *parts in self.arrays(table, lambda spec: row_pieces(spec)[:-2],
+                                     targets=lambda start, n: [None, *targets(start, n)]):
             yield parts
 
     def candidates(self, table: str, rank: int = 0, ranks: int = 1,
@@ -104,14 +91,6 @@ class Checkpoint:
         for keys, counts, timestamps in self.arrays(table, candidate_pieces, rank, ranks, block_rows):
             yield KeyBlock(keys, counts, timestamps)
 
-    def row_count(self, table: str, rank: int = 0, ranks: int = 1) -> int:
-        """How many keys ``blocks`` gives in all."""
-        return self._count(table, count_pieces, rank, ranks)
-
-    def candidate_count(self, table: str, rank: int = 0, ranks: int = 1) -> int:
-        """How many keys ``candidates`` gives in all."""
-        return self._count(table, candidate_pieces, rank, ranks)
-
     def counts(self, table: str) -> Iterator[KeyBlock]:
         """All keys, with a row or without, and their counts and timestamps."""
         yield from self.keys_with_rows(table)
@@ -119,12 +98,12 @@ class Checkpoint:
 
     def deleted(self, table: str) -> np.ndarray:
         """int64[deleted]: of a delta, the keys that its parent has and it has no more."""
-        found = self._whole(table, deleted_pieces)
+        found = self._whole(table, table_folders.deleted_pieces)
         return np.empty(0, np.int64) if found is None else found
 
     def pool(self, table: str) -> Optional[np.ndarray]:
         """float32[pool_rows, dim]: from what initial rows are picked; None for other kinds of initial rows."""
-        return self._whole(table, pool_pieces)
+        return self._whole(table, table_folders.pool_pieces)
 
     def close(self) -> None:
         """Give back the descriptors. May be called twice."""
@@ -137,11 +116,6 @@ class Checkpoint:
 
     def __exit__(self, *reason: object) -> None:
         self.close()
-
-    def _count(self, table: str, pieces_of: Pieces, rank: int, ranks: int) -> int:
-        if ranks == 1 and rank == 0:
-            return pieces_of(self.tables[table])[0].rows
-        return sum(len(arrays[0]) for arrays in self.arrays(table, lambda spec: pieces_of(spec)[:1], rank, ranks))
 
     def _whole(self, table: str, pieces_of: Pieces) -> Optional[np.ndarray]:
         """The only piece of a kind, as one array; None if there is none."""
@@ -157,7 +131,7 @@ class Checkpoint:
         Args:
             targets: as those of ``parted_blocks``, of each piece.
         """
-        rank_rule.check_rank(rank, ranks)
+        check_rank(rank, ranks)
         pieces = pieces_of(self.tables[table])
         step = block_rows or _rows_of_block(pieces)
         starts = range(0, pieces[0].rows, step)
@@ -180,7 +154,7 @@ class Checkpoint:
                 if ranks == 1:
                     yield arrays
                     continue
-                mine = rank_rule.belongs(arrays[0], rank, ranks)
+                mine = belongs(arrays[0], rank, ranks)
                 if mine.any():
                     yield [values[mine] for values in arrays]
 

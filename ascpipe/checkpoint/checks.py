@@ -2,7 +2,7 @@
 import math
 import re
 import unicodedata
-from typing import Any, Iterable, Optional, Pattern
+from typing import Any, Iterable, Pattern
 
 from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, SlotSpec, TablePosition, TableSpec
 from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME
@@ -86,9 +86,8 @@ def _check_slots(where: str, spec: TableSpec) -> None:
         _number("{}initial value of {!r}".format(where, slot.name), slot.initial)
 
 
-def _check_initial(where: str, initial: Optional[InitialRows]) -> None:
-    if not isinstance(initial, InitialRows):
-        raise ValueError("{}initial: expected InitialRows, not {!r}".format(where, initial))
+def _check_initial(where: str, initial: Any) -> None:
+    _kind(where + "initial", initial, InitialRows)
     _integer(where + "seed", initial.seed, 0, (1 << 64) - 1)
     _integer(where + "kind of initial rows", initial.kind, 0, POOL)
     for name in ("a", "b", "scale"):
@@ -97,9 +96,8 @@ def _check_initial(where: str, initial: Optional[InitialRows]) -> None:
     _integer(where + "pool_rows", initial.pool_rows, low, high)
 
 
-def _check_policies(where: str, policies: Optional[Policies]) -> None:
-    if not isinstance(policies, Policies):
-        raise ValueError("{}policies: expected Policies, not {!r}".format(where, policies))
+def _check_policies(where: str, policies: Any) -> None:
+    _kind(where + "policies", policies, Policies)
     _integer(where + "access_threshold", policies.access_threshold, -1)
     _kind(where + "counting", policies.counting, bool)
     _integer(where + "faae_coefficient", policies.faae_coefficient, 0)

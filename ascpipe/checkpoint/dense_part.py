@@ -19,8 +19,7 @@ def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedF
         OSError: the disk refused; ENOENT: there is no part although one is ``needed``; EINVAL: a file that
             is none of TensorFlow's.
     """
-    fd = disk.open_directory(DENSE, sparse_fd)
-    try:
+    with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
         names = disk.names(fd)
         foreign = [name for name in names if not is_dense_name(name, stem)]
         if foreign:
@@ -30,8 +29,6 @@ def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedF
         saved = {name: _made_durable(fd, name) for name in names}
         disk.sync(fd)
         return saved
-    finally:
-        disk.close(fd)
 
 
 def is_dense_name(name: str, stem: str) -> bool:
@@ -45,30 +42,24 @@ def variables_of(dense: Dict[str, SavedFile]) -> Dict[str, SavedFile]:
 
 
 def _made_durable(fd: int, name: str) -> SavedFile:
-    file = disk.open_file(fd, name)
-    try:
+    with disk.closing(disk.open_file(fd, name)) as file:
         disk.limit_mode(file)
         disk.sync(file)
         size = disk.stamp(file).size
         return SavedFile(size, file_digest(file, size))
-    finally:
-        disk.close(file)
 
 
 def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> None:
     """Give each file its second name in the directory, in place of what has it; OSError if the disk refuses."""
     if not dense:
         return
-    fd = disk.open_directory(DENSE, sparse_fd)
-    try:
+    with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
         for name in sorted(dense):
             disk.try_unlink(sparse_fd, _LINK)
             if not disk.try_link(fd, name, sparse_fd, _LINK):
                 disk.copy_file(fd, name, sparse_fd, _LINK)
             disk.rename(sparse_fd, _LINK, name, directory_fd)
             disk.try_unlink(sparse_fd, _LINK)  # still there if both were the same file already
-    finally:
-        disk.close(fd)
     disk.sync(directory_fd)
 
 
@@ -83,14 +74,12 @@ def withdraw(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int, *, 
         fd = disk.open_directory(DENSE, sparse_fd)
     except FileNotFoundError:
         return
-    try:
+    with disk.closing(fd):
         for name, saved in dense.items():
             there = disk.inode(directory_fd, name)
             if there is not None and (there == disk.inode(fd, name)
                                       or (copies and _is_copy(directory_fd, name, saved))):
                 disk.unlink(directory_fd, name)
-    finally:
-        disk.close(fd)
 
 
 def _is_copy(directory_fd: int, name: str, saved: SavedFile) -> bool:
@@ -98,7 +87,5 @@ def _is_copy(directory_fd: int, name: str, saved: SavedFile) -> bool:
         file = disk.open_file(directory_fd, name)
     except OSError:
         return False
-    try:
+    with disk.closing(file):
         return disk.stamp(file).size == saved.size and file_digest(file, saved.size) == saved.digest
-    finally:
-        disk.close(file)

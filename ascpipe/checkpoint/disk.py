@@ -8,7 +8,7 @@ import errno
 import fcntl
 import os
 import stat
-from typing import Any, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 from ascpipe.shm import syscalls
 
@@ -41,12 +41,9 @@ def make_path(path: str) -> None:
         return
     above, name = os.path.split(path)
     make_path(above)
-    fd = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
         os.mkdir(name, DIRECTORY_MODE, dir_fd=fd)
         sync(fd)
-    finally:
-        close(fd)
 
 
 def open_directory(name: str, directory_fd: Optional[int] = None) -> int:
@@ -84,6 +81,15 @@ def close(fd: int) -> None:
     os.close(fd)
 
 
+@contextlib.contextmanager
+def closing(fd: int) -> Iterator[int]:
+    """Close a descriptor at the end of the block."""
+    try:
+        yield fd
+    finally:
+        close(fd)
+
+
 def write_all(fd: int, content: Bytes) -> None:
     """Write all of ``content`` at the file's position."""
     rest = memoryview(content)
@@ -93,12 +99,9 @@ def write_all(fd: int, content: Bytes) -> None:
 
 def write_file(directory_fd: int, name: str, content: Bytes) -> None:
     """Create a durable file with this content."""
-    fd = create_file(directory_fd, name)
-    try:
+    with closing(create_file(directory_fd, name)) as fd:
         write_all(fd, content)
         sync(fd)
-    finally:
-        close(fd)
 
 
 def replace_file(directory_fd: int, name: str, content: Bytes) -> None:
@@ -122,17 +125,13 @@ def read_into(fd: int, offset: int, out: Any) -> None:
 
 def read_file(directory_fd: int, name: str, limit: int) -> bytes:
     """The content of a file of at most ``limit`` bytes; EFBIG if it is longer."""
-    fd = open_file(directory_fd, name)
-    try:
+    with closing(open_file(directory_fd, name)) as fd:
         size = os.fstat(fd).st_size
         if size > limit:
             raise OSError(errno.EFBIG, "{} bytes, expected at most {}".format(size, limit), name)
         content = bytearray(size)
-        if size:
-            read_into(fd, 0, content)
+        read_into(fd, 0, content)
         return bytes(content)
-    finally:
-        close(fd)
 
 
 def sync(fd: int) -> None:
@@ -198,44 +197,37 @@ def rename(directory_fd: int, old: str, new: str, new_directory_fd: Optional[int
               dst_dir_fd=directory_fd if new_directory_fd is None else new_directory_fd)
 
 
-def try_exchange(directory_fd: int, one: str, other: str) -> bool:
-    """Two names change places at once; False, and nothing happened, where the file system cannot."""
+def _try(unless: Sequence[int], call: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
+    """Make a call that changes something; False, and nothing happened, where it fails by one of these numbers."""
     try:
-        syscalls.exchange_names(directory_fd, one, other)
+        call(*arguments, **named)
     except OSError as error:
-        if error.errno in _CANNOT_EXCHANGE:
+        if error.errno in unless:
             return False
         raise
     return True
+
+
+def try_exchange(directory_fd: int, one: str, other: str) -> bool:
+    """Two names change places at once; False, and nothing happened, where the file system cannot."""
+    return _try(_CANNOT_EXCHANGE, syscalls.exchange_names, directory_fd, one, other)
 
 
 def try_link(directory_fd: int, name: str, new_directory_fd: int, new_name: str) -> bool:
     """A further name of a file; False, and nothing happened, where the file system has no hard links."""
-    try:
-        os.link(name, new_name, src_dir_fd=directory_fd, dst_dir_fd=new_directory_fd, follow_symlinks=False)
-    except OSError as error:
-        if error.errno in _CANNOT_LINK:
-            return False
-        raise
-    return True
+    return _try(_CANNOT_LINK, os.link, name, new_name, src_dir_fd=directory_fd, dst_dir_fd=new_directory_fd,
+                follow_symlinks=False)
 
 
 def copy_file(directory_fd: int, name: str, new_directory_fd: int, new_name: str) -> None:
     """A durable copy of a file under a name that is not there yet."""
-    source = open_file(directory_fd, name)
-    try:
-        target = create_file(new_directory_fd, new_name)
-        try:
-            while True:
-                content = os.read(source, _COPY_BYTES)
-                if not content:
-                    break
-                write_all(target, content)
-            sync(target)
-        finally:
-            close(target)
-    finally:
-        close(source)
+    with closing(open_file(directory_fd, name)) as source, closing(create_file(new_directory_fd, new_name)) as target:
+        while True:
+            content = os.read(source, _COPY_BYTES)
+            if not content:
+                break
+            write_all(target, content)
+        sync(target)
 
 
 def unlink(directory_fd: int, name: str) -> None:
@@ -245,36 +237,23 @@ def unlink(directory_fd: int, name: str) -> None:
 
 def try_unlink(directory_fd: int, name: str) -> bool:
     """As ``unlink``; False if there is no such name."""
-    try:
-        unlink(directory_fd, name)
-    except FileNotFoundError:
-        return False
-    return True
+    return _try([errno.ENOENT], unlink, directory_fd, name)
 
 
 def remove_tree(directory_fd: int, name: str, last: str = "") -> None:
     """Remove a directory and all in it without following a link; the name ``last`` in it goes last."""
-    fd = open_directory(name, directory_fd)
-    try:
+    with closing(open_directory(name, directory_fd)) as fd:
         for child in sorted(names(fd), key=lambda child: child == last):
             if is_directory(fd, child):
                 remove_tree(fd, child)
             else:
                 unlink(fd, child)
-    finally:
-        close(fd)
     os.rmdir(name, dir_fd=directory_fd)
 
 
 def try_remove_empty(directory_fd: int, name: str) -> bool:
     """Remove a directory if it is empty."""
-    try:
-        os.rmdir(name, dir_fd=directory_fd)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
-            return False
-        raise
-    return True
+    return _try([errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT], os.rmdir, name, dir_fd=directory_fd)
 
 
 def try_lock(fd: int) -> bool:
@@ -283,8 +262,4 @@ def try_lock(fd: int) -> bool:
     Raises:
         OSError: the file system has no locks.
     """
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    return _try([errno.EWOULDBLOCK], fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

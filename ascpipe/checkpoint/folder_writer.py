@@ -3,20 +3,11 @@ from typing import Dict, Iterable, List, Sequence, Union
 
 import numpy as np
 
-from ascpipe.checkpoint import disk
+from ascpipe.checkpoint import disk, table_folders
 from ascpipe.checkpoint.contents import Block, KeyBlock, PartedBlock, TableSpec, columns
 from ascpipe.checkpoint.digests import StreamDigest
 from ascpipe.checkpoint.manifest import SavedFile
-from ascpipe.checkpoint.table_folders import (
-    ATTRIBUTE,
-    DATA,
-    Piece,
-    candidate_pieces,
-    deleted_pieces,
-    float_pieces,
-    pool_pieces,
-    row_pieces,
-)
+from ascpipe.checkpoint.table_folders import ATTRIBUTE, DATA, Piece
 
 _CHUNK_BYTES = 1 << 18  #: that are copied, summed and written at a time
 
@@ -67,10 +58,10 @@ class TableFolders:
         self._folders: List[_Folder] = []
         self._fd = disk.make_directory(directory_fd, spec.name)
         try:
-            self._rows = self._open(row_pieces(spec))
-            self._candidates = self._open(candidate_pieces(spec))
-            self._deleted = self._open(deleted_pieces(spec))
-            self._pool = self._open(pool_pieces(spec))
+            self._rows = self._open(table_folders.row_pieces(spec))
+            self._candidates = self._open(table_folders.candidate_pieces(spec))
+            self._deleted = self._open(table_folders.deleted_pieces(spec))
+            self._pool = self._open(table_folders.pool_pieces(spec))
         except BaseException:
             self.close()
             raise
@@ -87,7 +78,7 @@ class TableFolders:
         self._row_count += n
         _check_room(spec, "rows", self._row_count, spec.rows)
         rows, start = [], 0
-        for piece in float_pieces(spec):
+        for piece in table_folders.float_pieces(spec):
             rows.append(columns(parts, start, piece.width))
             start += piece.width
         return _write(self._rows, [block.keys, *rows, block.counts, block.timestamps])

@@ -1,4 +1,4 @@
-"""Keys: where they are in a set, and whether one comes twice.  Pure."""
+"""Keys: where they are in a set, whether one comes twice, and which rank each belongs to.  Pure."""
 from typing import Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -80,3 +80,19 @@ def _hashed(keys: np.ndarray, factor: int, shift: int) -> Iterator[Tuple[int, np
         np.right_shift(hashes, np.uint64(shift), out=hashes)
         yield start, hashes.view(np.int64), numbers[:len(chunk)]
         numbers += np.int32(_CHUNK)
+
+
+def belongs(keys: np.ndarray, rank: int, ranks: int) -> np.ndarray:
+    """bool[n]: whether ``|key| % ranks == rank``, as everywhere; -2^63 has its true absolute value.
+
+    Args:
+        keys: int64[n].
+    """
+    magnitudes = np.abs(keys).view(np.uint64)  # of -2^63 the bits are those of 2^63
+    return magnitudes % np.uint64(ranks) == np.uint64(rank)
+
+
+def check_rank(rank: int, ranks: int) -> None:
+    """ValueError unless there is such a rank."""
+    if ranks < 1 or not 0 <= rank < ranks:
+        raise ValueError("rank {} of {} ranks".format(rank, ranks))

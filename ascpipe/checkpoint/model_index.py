@@ -44,8 +44,7 @@ def _note_saved(prefix: str, cost_s: float) -> None:
         return  # another process removed it
     kind, step = mine
     now_s = time.time()
-    directory_fd = open_place(place)
-    try:
+    with disk.closing(open_place(place)) as directory_fd:
         entries: List[Dict[str, Any]] = [
             entry for entry in _read(directory_fd, INDEX, list) if isinstance(entry, dict)
             and (entry.get("type"), entry.get("global_step")) in list(there.values())]
@@ -56,8 +55,6 @@ def _note_saved(prefix: str, cost_s: float) -> None:
         times = {name: known[name] for name in deltas if name in known}
         for name, content in ((INDEX, entries), (DELTA_TIMES, times)):
             disk.replace_file(directory_fd, name, (json.dumps(content, indent=1) + "\n").encode("ascii"))
-    finally:
-        disk.close(directory_fd)
 
 
 def _delta_name(one: Tuple[str, Optional[int]]) -> str:

@@ -40,8 +40,7 @@ def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoin
         if not marked and not (allow_unverified or os.environ.get(ALLOW_UNVERIFIED) == "1"):
             raise UnverifiedCheckpointError(prefix)
         if not marked:
-            found = rec_sdk_format.read(tree)
-            return Checkpoint(tree, found.step, found.tables, None, found.dense_prefix, found.stamps)
+            return rec_sdk_format.checkpoint_of(tree)
     except BaseException:
         tree.close()
         raise
@@ -89,10 +88,7 @@ def trained_batches(prefix: str) -> Dict[str, int]:
         DamagedCheckpointError: its manifest is not what was saved.
         UnverifiedCheckpointError: it has no manifest of ours.
     """
-    tree = open_tree(prefix)
-    try:
+    with contextlib.closing(open_tree(prefix)) as tree:
         if not tree.is_marked():
             raise UnverifiedCheckpointError(prefix)
         return dict(tree.records().manifest.position.trained_batches)
-    finally:
-        tree.close()

@@ -2,11 +2,12 @@
 import logging
 import os
 import re
-from typing import List, NamedTuple, Optional, Tuple
+from typing import List, Optional, Tuple
 
 import numpy as np
 
 from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.checks import MAX_ROWS, MAX_WIDTH
 from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, SlotSpec, TableSpec
 from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME
@@ -19,24 +20,8 @@ _MAX_ATTRIBUTES = 3
 _log = logging.getLogger(__name__)
 
 
-class Foreign(NamedTuple):
-    """What a checkpoint without a manifest seems to be.
-
-    Attributes:
-        step: by its name; None: it has none there.
-        tables: their optimizer slots by name.
-        dense_prefix: of TensorFlow's files beside it; None if there are none.
-        stamps: of the files that were looked at.
-    """
-
-    step: Optional[int]
-    tables: List[TableSpec]
-    dense_prefix: Optional[str]
-    stamps: Stamps
-
-
-def read(tree: Tree) -> Foreign:
-    """Look at a checkpoint without a manifest.
+def checkpoint_of(tree: Tree) -> Checkpoint:
+    """A checkpoint without a manifest, unverified: its step is that of its name, its dense part lies beside it.
 
     Raises:
         DamagedCheckpointError: its files cannot be what they seem to be.
@@ -50,7 +35,7 @@ def read(tree: Tree) -> Foreign:
     step = _STEP.search(tree.place.stem)
     dense = os.path.join(tree.place.directory, tree.place.stem)
     has_dense = os.path.isfile(dense + ".index")
-    return Foreign(int(step.group(1)) if step else None, tables, dense if has_dense else None, stamps)
+    return Checkpoint(tree, int(step.group(1)) if step else None, tables, None, dense if has_dense else None, stamps)
 
 
 def _table(tree: Tree, name: str, stamps: Stamps) -> TableSpec:
@@ -103,8 +88,7 @@ def _attribute(tree: Tree, names: Tuple[str, str, str]) -> List[int]:
         return []
     content = bytearray(size)
     with tree.file(names) as file:
-        if content:
-            disk.read_into(file, 0, content)
+        disk.read_into(file, 0, content)
     return [int(value) for value in np.frombuffer(content, "<i8")]
 
 

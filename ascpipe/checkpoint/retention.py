@@ -1,4 +1,5 @@
 """Which checkpoints a directory has, and the removal of those that are not kept."""
+import contextlib
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -77,26 +78,19 @@ def _records(directory: str, *, sizes: bool = True) -> Dict[str, Optional[Record
         directory_fd = open_place(Place(directory, checked_directory(directory), ""))
     except NoCheckpointError:
         return {}
-    try:
+    with disk.closing(directory_fd):
         stems = {stem_of(name) for name in disk.names(directory_fd)}
         return {stem: _whole_records(Place(os.path.join(directory, stem), directory, stem), directory_fd, sizes=sizes)
                 for stem in stems if stem}
-    finally:
-        disk.close(directory_fd)
 
 
 def _whole_records(place: Place, directory_fd: int, *, sizes: bool) -> Optional[Records]:
     try:
-        tree = Tree(place, directory_fd)
-    except CheckpointError:
-        return None
-    try:
-        records = tree.records()
-        return records if not sizes or _sizes_agree(tree, records) else None
+        with contextlib.closing(Tree(place, directory_fd)) as tree:
+            records = tree.records()
+            return records if not sizes or _sizes_agree(tree, records) else None
     except (CheckpointError, OSError):
         return None
-    finally:
-        tree.close()
 
 
 def _stands(records: Records, whole: Dict[str, Records]) -> bool:
@@ -130,19 +124,14 @@ def remove_checkpoint(prefix: str) -> None:
         NotRemovedError: it is not ours, a delta stands upon it, or the disk refused.
     """
     place = place_of(prefix)
-    directory_fd = open_place(place)
-    try:
-        tree = Tree(place, directory_fd)
-        try:
-            records = tree.records()
-        except CheckpointError as error:
-            raise NotRemovedError(tree.path, "only checkpoints of ours are, and its records do not say that it is one "
-                                             "({}). Remove it yourself if you want to".format(error)) from error
-        finally:
-            tree.close()
+    with disk.closing(open_place(place)) as directory_fd:
+        with contextlib.closing(Tree(place, directory_fd)) as tree:
+            try:
+                records = tree.records()
+            except CheckpointError as error:
+                raise NotRemovedError(tree.path, "only checkpoints of ours are, and its records do not say that it is "
+                                                 "one ({}). Remove it yourself if you want to".format(error)) from error
         _remove(directory_fd, tree, records)
-    finally:
-        disk.close(directory_fd)
 
 
 def _check_alone(tree: Tree, mine: Records) -> None:

@@ -22,17 +22,13 @@ def decoded(record: bytes) -> Dict[str, Any]:
     """
     try:
         content = json.loads(record.decode("ascii"), parse_int=_integer, parse_constant=_no_constant)
+        if not isinstance(content, dict) or _SEAL not in content:
+            raise ValueError("not a sealed record")
+        del content[_SEAL]
+        if encoded(content) != record:
+            raise ValueError("its text and its seal do not agree")
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if not isinstance(content, dict) or _SEAL not in content:
-        raise ValueError("not a sealed record")
-    del content[_SEAL]
-    try:
-        same = encoded(content) == record
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    if not same:
-        raise ValueError("its text and its seal do not agree")
     return content
 
 

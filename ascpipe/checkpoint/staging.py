@@ -3,6 +3,7 @@
 Such a directory has a name of its own form and, from its first moment to its last, a marker file, which a process that
 writes the directory keeps locked.  Only a directory with both, and of our user, is ever removed.
 """
+import contextlib
 import errno
 import logging
 import secrets
@@ -10,7 +11,7 @@ from typing import Dict, Optional
 
 from ascpipe.checkpoint import dense_part, disk
 from ascpipe.checkpoint.manifest import MAX_BYTES, SavedFile, decoded_pair
-from ascpipe.checkpoint.paths import DENSE, MARKER, PAIR, Place, stem_of
+from ascpipe.checkpoint.paths import MARKER, PAIR, Place, stem_of
 
 PREFIX = ".tmp-ascpipe-"
 
@@ -62,11 +63,8 @@ def _marked(fd: int) -> Optional[int]:
     """The marker of a new directory, locked; None if another save is removing the directory, which it may while
     there is no lock."""
     try:
-        marker = disk.create_file(fd, MARKER)
-        try:
+        with disk.closing(disk.create_file(fd, MARKER)) as marker:
             disk.write_all(marker, _MARK)
-        finally:
-            disk.close(marker)
         return _locked_marker(fd)
     except FileNotFoundError:
         return None
@@ -99,19 +97,15 @@ def discard(directory_fd: int, name: str, *, copies: bool = False) -> None:
     Raises:
         OSError: the disk refused; EBUSY: another process writes or removes it.
     """
-    fd = disk.open_directory(name, directory_fd)
-    marker = None
-    try:
+    with contextlib.ExitStack() as opened:
+        fd = opened.enter_context(disk.closing(disk.open_directory(name, directory_fd)))
         if disk.is_there(fd, MARKER):
             marker = _locked_marker(fd)
             if marker is None:
                 raise OSError(errno.EBUSY, "another process writes or removes it", name)
+            opened.enter_context(disk.closing(marker))
         dense_part.withdraw(fd, _dense_of(fd), directory_fd, copies=copies)
         disk.remove_tree(directory_fd, name, last=MARKER)
-    finally:
-        if marker is not None:
-            disk.close(marker)
-        disk.close(fd)
 
 
 def _dense_of(fd: int) -> Dict[str, SavedFile]:
@@ -159,10 +153,8 @@ def _sweep_one(directory_fd: int, name: str) -> None:
         fd = disk.open_directory(name, directory_fd)
     except OSError:
         return  # gone, a link, a file: not ours
-    try:
+    with disk.closing(fd):
         is_dead = disk.is_mine(fd) and _is_dead(fd)
-    finally:
-        disk.close(fd)
     if is_dead and remove_if_possible(directory_fd, name):
         _log.info("removed %s, which a save that did not end had left", name)
 
@@ -170,17 +162,7 @@ def _sweep_one(directory_fd: int, name: str) -> None:
 def _is_dead(fd: int) -> bool:
     """Whether it is marked and no process has its lock."""
     try:
-        marker = disk.open_file(fd, MARKER, writing=True)
+        with disk.closing(disk.open_file(fd, MARKER, writing=True)) as marker:
+            return disk.try_lock(marker)
     except OSError:
         return False
-    try:
-        return disk.try_lock(marker)
-    except OSError:
-        return False
-    finally:
-        disk.close(marker)
-
-
-def make_dense_folder(fd: int) -> None:
-    """The folder into which TensorFlow writes."""
-    disk.close(disk.make_directory(fd, DENSE))

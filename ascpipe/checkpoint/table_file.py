@@ -52,17 +52,15 @@ def write_table_file(checkpoint: Checkpoint, table: str, directory_fd: int, name
         DamagedCheckpointError: the checkpoint has changed since it was verified.
         OSError: the disk refused; there is no such file then.
     """
-    fd = disk.create_file(directory_fd, name, 0o666)  # less the umask, as other files of a SavedModel
-    try:
-        content = _Content(fd)
-        written = _write(content, checkpoint, checkpoint.tables[table])
-        disk.sync(fd)
-    except BaseException:
-        with contextlib.suppress(OSError):  # what went wrong before is to be heard
-            disk.try_unlink(directory_fd, name)
-        raise
-    finally:
-        disk.close(fd)
+    mode = 0o666  # less the umask, as other files of a SavedModel
+    with disk.closing(disk.create_file(directory_fd, name, mode)) as fd:
+        try:
+            written = _write(_Content(fd), checkpoint, checkpoint.tables[table])
+            disk.sync(fd)
+        except BaseException:
+            with contextlib.suppress(OSError):  # what went wrong before is to be heard
+                disk.try_unlink(directory_fd, name)
+            raise
     return written
 
 

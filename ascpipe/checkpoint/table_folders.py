@@ -13,8 +13,9 @@ KEY, EMBEDDING, COUNT, TIMESTAMP = "key", "embedding", "count", "timestamp"
 CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP = "candidate_key", "candidate_count", "candidate_timestamp"
 DELETED_KEY = "deleted_key"
 INITIAL_POOL = "initial_pool"
-OURS = frozenset([KEY, EMBEDDING, COUNT, TIMESTAMP, CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP, DELETED_KEY,
-                  INITIAL_POOL])
+KEYS = (KEY, CANDIDATE_KEY, DELETED_KEY)  #: folders of keys, all of them different
+COUNTS = (COUNT, TIMESTAMP, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP)  #: folders of numbers that are 0 or more
+OURS = frozenset([*KEYS, *COUNTS, EMBEDDING, INITIAL_POOL])
 
 
 class Piece(NamedTuple):

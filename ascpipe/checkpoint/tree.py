@@ -31,11 +31,8 @@ def open_place(place: Place) -> int:
 def open_tree(prefix: str) -> "Tree":
     """The sparse part of the checkpoint of this prefix; raises as ``place_of``, ``open_place`` and ``Tree``."""
     place = place_of(prefix)
-    directory_fd = open_place(place)
-    try:
+    with disk.closing(open_place(place)) as directory_fd:
         return Tree(place, directory_fd)
-    finally:
-        disk.close(directory_fd)
 
 
 def _refused(path: str, error: OSError) -> CheckpointError:
@@ -138,37 +135,23 @@ class Tree:
     def file(self, names: Sequence[str]) -> Iterator[int]:
         """Descriptor of a file in it, for reading; what the system refuses inside is a DamagedCheckpointError."""
         try:
-            fd = self._opened(names)
-            try:
-                yield fd
-            finally:
-                disk.close(fd)
+            with disk.closing(self._directory(names[:-1])) as folder:
+                file = disk.open_file(folder, names[-1])
+            with disk.closing(file):
+                yield file
         except OSError as error:
             raise self.damaged(os.path.join(*names), why(error)) from error
 
     def folders(self, names: Sequence[str]) -> List[str]:
         """Names of the directories in one of its directories, in order; OSError if it cannot be listed."""
-        fd = self._directory(names)
-        try:
+        with disk.closing(self._directory(names)) as fd:
             return [name for name in disk.names(fd) if disk.is_directory(fd, name)]
-        finally:
-            disk.close(fd)
-
-    def _opened(self, names: Sequence[str]) -> int:
-        fd = self._directory(names[:-1])
-        try:
-            return disk.open_file(fd, names[-1])
-        finally:
-            disk.close(fd)
 
     def _directory(self, names: Sequence[str]) -> int:
         fd = disk.open_directory(os.curdir, self.fd)
         for name in names:
-            try:
-                inner = disk.open_directory(name, fd)
-            finally:
-                disk.close(fd)
-            fd = inner
+            with disk.closing(fd) as outer:
+                fd = disk.open_directory(name, outer)
         return fd
 
     def file_size(self, names: Sequence[str]) -> Optional[int]:

@@ -5,27 +5,13 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from ascpipe.checkpoint import disk
+from ascpipe.checkpoint import disk, table_folders
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.digests import file_digest
 from ascpipe.checkpoint.keys import repeated
 from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.paths import DENSE
-from ascpipe.checkpoint.table_folders import (
-    ATTRIBUTE,
-    CANDIDATE_COUNT,
-    CANDIDATE_KEY,
-    CANDIDATE_TIMESTAMP,
-    COUNT,
-    DATA,
-    DELETED_KEY,
-    KEY,
-    TIMESTAMP,
-    Piece,
-    float_pieces,
-    key_pieces,
-    pool_pieces,
-)
+from ascpipe.checkpoint.table_folders import ATTRIBUTE, DATA, KEY, Piece, float_pieces, key_pieces, pool_pieces
 from ascpipe.checkpoint.tree import Records, Tree
 
 _THREADS = 4
@@ -104,13 +90,13 @@ def check_table(tree: Tree, spec: TableSpec, there: Dict[str, Piece]) -> None:
     Raises:
         DamagedCheckpointError: they are not.
     """
-    for folder in (COUNT, TIMESTAMP, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP):
+    for folder in table_folders.COUNTS:
         if folder in there:
             values = read_all(tree, spec.name, there[folder])
             if values.size and int(values.min()) < 0:
                 raise tree.damaged(os.path.join(spec.name, folder, DATA), "{} at place {} is below 0".format(
                     int(values.min()), int(values.argmin())))
-    keys = [there[folder] for folder in (KEY, CANDIDATE_KEY, DELETED_KEY) if folder in there]
+    keys = [there[folder] for folder in table_folders.KEYS if folder in there]
     of_each = [read_all(tree, spec.name, piece) for piece in keys if piece.rows]
     double = repeated(of_each[0] if len(of_each) == 1 else np.concatenate([_NO_KEYS, *of_each]))
     if double is not None:

@@ -85,15 +85,10 @@ class CheckpointWriter:
     def has_dense_of(self, prefix: str) -> bool:
         """Whether TensorFlow has written here, byte by byte, what it wrote for that checkpoint; its graph aside."""
         try:
-            tree = open_tree(prefix)
+            with contextlib.closing(open_tree(prefix)) as tree:
+                there = tree.records().pair.dense
         except CheckpointError:
             return False
-        try:
-            there = tree.records().pair.dense
-        except CheckpointError:
-            return False
-        finally:
-            tree.close()
         with self._failing():
             here = dense_part.make_durable(self._stage().fd, self._place.stem, needed=self._dense)
         return dense_part.variables_of(here) == dense_part.variables_of(there)
@@ -110,7 +105,7 @@ class CheckpointWriter:
             staging.sweep(self._directory_fd)
             self._check_place()
             self._staging = staging.Staging(self._directory_fd)
-            staging.make_dense_folder(self._staging.fd)
+            disk.close(disk.make_directory(self._staging.fd, DENSE))
         return self
 
     def begin_tables(self, tables: Sequence[TableSpec], parent: Optional[Link] = None) -> None:
@@ -223,12 +218,10 @@ class CheckpointWriter:
             return
         except OSError as error:
             raise self._failure("{} is in the way: {}".format(self._name, why(error))) from error
-        try:
+        with disk.closing(fd):
             if not disk.is_there(fd, MARKER):
                 raise self._failure("{} is in the way, and ascpipe did not make it. Move it away, or save under "
                                     "another name".format(self._name))
-        finally:
-            disk.close(fd)
 
     def _take_place(self, name: str) -> Optional[str]:
         """Rename ours to its place: the commit. The name that the one before it then has, if there was one."""

@@ -1,7 +1,7 @@
 """What the command line knows of checkpoints: those of a directory, and whether each is what was saved."""
 import contextlib
 import os
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, NoCheckpointError
@@ -13,9 +13,6 @@ from ascpipe.checkpoint.tree import Records, Tree, open_place, why
 from ascpipe.checkpoint.verify import verified
 
 COMPLETE, INCOMPLETE, DAMAGED, UNVERIFIED = "complete", "incomplete", "damaged", "unverified"
-
-_T = TypeVar("_T")
-
 
 class Looked(NamedTuple):
     """A checkpoint by its records; its files were not read.
@@ -61,7 +58,8 @@ def look_at(prefix: str) -> Looked:
         NoCheckpointError: there is none.
     """
     place = place_of(prefix)
-    return _asked(place.directory, lambda fd: _look(place, fd, _complete(place.directory)))
+    with _opened(place.directory) as directory_fd:
+        return _look(place, directory_fd, _complete(place.directory))
 
 
 def look_at_all(directory: str) -> List[Looked]:
@@ -72,14 +70,12 @@ def look_at_all(directory: str) -> List[Looked]:
         NoCheckpointError: there is no such directory.
         CheckpointError: the disk refused.
     """
-    def look(fd: int) -> List[Looked]:
+    with _opened(checked_directory(directory)) as directory_fd:
         complete, found = _complete(directory), []
-        for stem in sorted({stem_of(name) or "" for name in disk.names(fd)} - {""}):
+        for stem in sorted({stem_of(name) or "" for name in disk.names(directory_fd)} - {""}):
             with contextlib.suppress(NoCheckpointError):  # it has just been removed
-                found.append(_look(Place(os.path.join(directory, stem), directory, stem), fd, complete))
-        return sorted(found, key=lambda one: one.order)
-
-    return _asked(checked_directory(directory), look)
+                found.append(_look(Place(os.path.join(directory, stem), directory, stem), directory_fd, complete))
+    return sorted(found, key=lambda one: one.order)
 
 
 def verdicts(prefix: str) -> Iterator[Verdict]:
@@ -135,11 +131,8 @@ class _Verifier:
 
 
 def _verify_files(looked: Looked) -> None:
-    def verify(fd: int) -> None:
-        with contextlib.closing(Tree(looked.place, fd)) as tree:
-            verified(tree)
-
-    _asked(looked.place.directory, verify)
+    with _opened(looked.place.directory) as directory_fd, contextlib.closing(Tree(looked.place, directory_fd)) as tree:
+        verified(tree)
 
 
 def _complete(directory: str) -> Set[str]:
@@ -156,17 +149,16 @@ def _problem(verify: Callable[[], object]) -> Optional[CheckpointError]:
     return None
 
 
-def _asked(directory: str, ask: Callable[[int], _T]) -> _T:
-    """What ``ask`` gives for the open directory; what the system refuses is a CheckpointError."""
-    directory_fd = open_place(Place(directory, directory, ""))
-    try:
-        return ask(directory_fd)
-    except CheckpointError:
-        raise
-    except OSError as error:
-        raise CheckpointError("{} cannot be read: {}".format(directory, why(error))) from error
-    finally:
-        disk.close(directory_fd)
+@contextlib.contextmanager
+def _opened(directory: str) -> Iterator[int]:
+    """The descriptor of a directory; what the system refuses inside is a CheckpointError."""
+    with disk.closing(open_place(Place(directory, directory, ""))) as directory_fd:
+        try:
+            yield directory_fd
+        except CheckpointError:
+            raise
+        except OSError as error:
+            raise CheckpointError("{} cannot be read: {}".format(directory, why(error))) from error
 
 
 def _look(place: Place, directory_fd: int, complete: Set[str]) -> Looked:
