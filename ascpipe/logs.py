@@ -26,9 +26,7 @@ def open_log(role: str, stream: Optional[IO[str]] = None) -> logging.Logger:
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(_OneLine(FORMAT.format(role=role.replace("%", "%%")), "%Y-%m-%dT%H:%M:%S"))
     logger = logging.getLogger("ascpipe." + role)
-    for old in list(logger.handlers):
-        logger.removeHandler(old)
-    logger.addHandler(handler)
+    logger.handlers = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
     return logger

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import stat
-from typing import List, NamedTuple, Optional
+from typing import List, Optional
 
 from ascpipe.errors import EndpointTooLongError, NameRefusedError, RunDirError
 
@@ -21,41 +21,28 @@ _WORKER_LOG = re.compile(r"(key|table|template)-[0-9]+\.log")
 _WORKER_SPANS = re.compile(r"(key|table)-[0-9]+\.spans")
 
 
-class RunDir(NamedTuple):
+class RunDir:
     """The files of one daemon.
 
     Attributes:
         name: of the daemon.
         path: the directory.
+        lock: locked (flock) as long as the daemon lives.
+        control: socket of the control plane.
+        control_endpoint: the same as zmq writes it.
+        lifeline: socket whose end of file means the death of the other side; it passes descriptors.
+        owner: JSON: the process that has the lock.
+        log: of the daemon.
     """
 
-    name: str
-    path: str
-
-    @property
-    def lock(self) -> str:
-        """Locked (flock) as long as the daemon lives."""
-        return os.path.join(self.path, "lock")
-
-    @property
-    def control(self) -> str:
-        """Socket of the control plane."""
-        return os.path.join(self.path, "control.sock")
-
-    @property
-    def lifeline(self) -> str:
-        """Socket whose end of file means the death of the other side; it passes descriptors."""
-        return os.path.join(self.path, "lifeline.sock")
-
-    @property
-    def owner(self) -> str:
-        """JSON: the process that has the lock."""
-        return os.path.join(self.path, "owner.json")
-
-    @property
-    def log(self) -> str:
-        """Log of the daemon."""
-        return os.path.join(self.path, "daemon.log")
+    def __init__(self, name: str) -> None:
+        self.name, self.path = name, os.path.join(base_dir(), name)
+        self.lock = os.path.join(self.path, "lock")
+        self.control = os.path.join(self.path, "control.sock")
+        self.control_endpoint = "ipc://" + self.control
+        self.lifeline = os.path.join(self.path, "lifeline.sock")
+        self.owner = os.path.join(self.path, "owner.json")
+        self.log = os.path.join(self.path, "daemon.log")
 
     def worker_log(self, worker: str) -> str:
         """Log of a worker (``"key-0"``): its stderr since its start."""
@@ -68,11 +55,6 @@ class RunDir(NamedTuple):
     def span_files(self) -> List[str]:
         """Names of the files of ``worker_spans`` that are there."""
         return [name for name in sorted(os.listdir(self.path)) if _WORKER_SPANS.fullmatch(name)]
-
-    @property
-    def control_endpoint(self) -> str:
-        """The control socket as zmq writes it."""
-        return "ipc://" + self.control
 
     def files(self) -> List[str]:
         """Names of files in the directory that a daemon makes; other files are never deleted."""
@@ -90,7 +72,7 @@ def run_dir(name: str) -> RunDir:
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise NameRefusedError(name)
-    found = RunDir(name, os.path.join(base_dir(), name))
+    found = RunDir(name)
     for path in (found.control, found.lifeline):
         length = len(os.fsencode(path))
         if length > ENDPOINT_BYTES:

@@ -10,10 +10,8 @@ from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, 
 from ascpipe.shm.ring import TableView
 from ascpipe.tables import loads
 from ascpipe.tables.table import Table
-from ascpipe.workers.bells import Bells
 from ascpipe.workers.snapshots import Snapshots
-from ascpipe.workers.stage import Stage
-from ascpipe.workers.truth import truth_of
+from ascpipe.workers.stage import Bells, Stage, truth_of
 
 
 class Cuts:
@@ -30,7 +28,7 @@ class Cuts:
     def __init__(self, view: TableView, table: Table, bells: Bells, snapshots: Snapshots,
                  give_up_entries: Callable[[], None]) -> None:
         self._view, self._table, self._bells, self._give_up_entries = view, table, bells, give_up_entries
-        self._snapshots = snapshots
+        self._snapshots, self._load = snapshots, view.load
         self._is_indexed = False  # what the trainer has written so far
 
     @property
@@ -116,9 +114,6 @@ class Cuts:
     def _store(self, field: str, asked: int) -> None:
         self._view.store(field, asked)
         self._bells.trainer()
-
-    def _load(self, field: str) -> int:
-        return self._view.load(field)
 
 
 class CutStage(Stage):

@@ -6,8 +6,7 @@ import numpy as np
 from ascpipe.kernels import next_action
 from ascpipe.layout.words import ANSWERED, PLAN_OK, RETIRED
 from ascpipe.shm.ring import RingView, TableInRing
-from ascpipe.workers.bells import Bells
-from ascpipe.workers.stage import Stage
+from ascpipe.workers.stage import Bells, Stage
 
 
 class EvalStage(Stage):

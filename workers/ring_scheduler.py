@@ -22,8 +22,7 @@ from ascpipe.kernels.ring_steps import (
 )
 from ascpipe.layout.words import PLANNED, RETIRED, TOUCHED
 from ascpipe.shm.ring import RingView
-from ascpipe.workers.bells import Bells
-from ascpipe.workers.stage import Stage
+from ascpipe.workers.stage import Bells, Stage
 from ascpipe.workers.train_stage import ACTED, PROVIDED, TrainStage
 
 _Step = Callable[[np.ndarray, np.ndarray], Tuple[int, int]]
@@ -45,21 +44,8 @@ class RingScheduler(Stage):
         self._turns["column"] = columns
         self._turns["planner_at"] = [stage.planner_at for stage in stages]
 
-    def step(self) -> int:
-        """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
-        done = 0
-        while True:
-            acted = self.turn()
-            if not acted:
-                return done
-            done += acted
-
-    def act(self) -> bool:
-        """Carry out the next action of every table; False if there is none, or all must wait."""
-        return self.turn() > 0
-
-    def turn(self) -> int:
-        """As ``act``; returns how many actions were carried out."""
+    def act(self) -> int:
+        """Carry out the next action of every table; returns how many: 0 if there is none, or all must wait."""
         ready, loading = self._look()
         done = 0
         if ready:

@@ -141,7 +141,9 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
             that was, and never blocks.
     """
     fdsocket.send(channel, {"verb": "loaded"})
-    body, fds = _receive_attach(channel)
+    body, fds = fdsocket.receive(channel, _IDLE_S)
+    if body["verb"] != "attach":
+        sys.exit(0)
     attachment = Attachment(body, fds)
     bell = attachment.bell(bell_index)
     step = make_step(worker, attachment)
@@ -174,13 +176,6 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
 
 def _stream_view(body: Dict[str, Any], memory: np.ndarray) -> StreamView:
     return StreamView(RingView(memory), body["channel"], body["tables"])
-
-
-def _receive_attach(channel: socket.socket) -> Tuple[Dict[str, Any], List[int]]:
-    body, fds = fdsocket.receive(channel, _IDLE_S)
-    if body["verb"] != "attach":
-        sys.exit(0)
-    return body, fds
 
 
 def command(name: str, bell_base: int, make_step: Callable[[Worker, Attachment], Callable[[], int]]) -> click.Command:

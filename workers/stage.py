@@ -1,4 +1,15 @@
-"""The base class of a worker's stages: repeats ``act()`` until there is nothing to do."""
+"""What the stages of a table worker share: the base class, the bells that they ring, the truth of a table."""
+from typing import Callable, NamedTuple
+
+from ascpipe.shm.ring import TableView
+from ascpipe.tables.records import Truth
+
+
+class Bells(NamedTuple):
+    """The bells of a trainer's threads; a call rings one."""
+
+    trainer: Callable[[], None]
+    pump: Callable[[], None]
 
 
 class Stage:
@@ -7,10 +18,17 @@ class Stage:
     def step(self) -> int:
         """Do everything that can be done now; never waits.  Returns how many actions were carried out."""
         done = 0
-        while self.act():
-            done += 1
-        return done
+        while True:
+            acted = self.act()
+            if not acted:
+                return done
+            done += acted
 
-    def act(self) -> bool:
-        """Carry out the next action; False if there is none, or it must wait."""
+    def act(self) -> int:
+        """Carry out the next action, or that of each table; returns how many: 0 if there is none, or it must wait."""
         raise NotImplementedError
+
+
+def truth_of(view: TableView) -> Truth:
+    """Return the truth of a table segment."""
+    return Truth(view.header, view.header_at, view.entries, view.slot_entries, view.ready_entries, view.ready_homes)

@@ -11,14 +11,12 @@ from ascpipe.layout import structs
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.shm.ring import TableInRing
 from ascpipe.tables.table import Table
-from ascpipe.workers.bells import Bells
 from ascpipe.workers.cuts import CutStage
 from ascpipe.workers.eval_stage import EvalStage, Questions
 from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.runner import Attachment, StreamView, Worker, command
-from ascpipe.workers.stage import Stage
+from ascpipe.workers.stage import Bells, Stage, truth_of
 from ascpipe.workers.train_stage import TrainStage
-from ascpipe.workers.truth import truth_of
 
 
 class _Served:

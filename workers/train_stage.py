@@ -13,9 +13,9 @@ from ascpipe.layout.words import DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCH
 from ascpipe.shm.ring import PartView, TableInRing, TableView
 from ascpipe.tables.records import Batch, Pending
 from ascpipe.tables.table import Table
-from ascpipe.workers.bells import Bells
 from ascpipe.workers.cuts import Cuts
 from ascpipe.workers.snapshots import Snapshots
+from ascpipe.workers.stage import Bells
 
 _MOST_INT32 = 2**31 - 1
 

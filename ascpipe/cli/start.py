@@ -31,8 +31,8 @@ def command(name: Optional[str], foreground: bool, **options: Any) -> None:
 
 
 def _start_in_background(name: str, options: Dict[str, Any]) -> None:
-    from ascpipe.control.launch import launch
+    from ascpipe.control.launch import Launching
 
-    launched = launch(name, options=options)
+    launched = Launching(name, options=options).wait()
     click.echo("ascpipe: daemon {!r} started, pid {}".format(launched.name, launched.pid))
     launched.process.returncode = 0  # it is meant to outlive us: no warning about a child that still runs

@@ -10,7 +10,7 @@ from ascpipe import names
 from ascpipe.control import codec, messages
 from ascpipe.control.lock import is_held
 from ascpipe.errors import NoAnswerError, NotRunningError
-from ascpipe.names import RunDir, check_private_dir
+from ascpipe.names import RunDir
 
 TIMEOUT_S = 10.0
 _LOOK_S = 0.2  # between looks whether the daemon still lives
@@ -46,7 +46,7 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
 
 def running_daemons() -> List[str]:
     """Names of this user's daemons that live."""
-    return [name for name in names.known_names() if is_held(names.RunDir(name, os.path.join(names.base_dir(), name)))]
+    return [name for name in names.known_names() if is_held(RunDir(name))]
 
 
 def _answer(socket: "zmq.Socket", run: RunDir, request_id: int, verb: str, timeout_s: float) -> Dict[str, Any]:
@@ -66,10 +66,15 @@ def _answer(socket: "zmq.Socket", run: RunDir, request_id: int, verb: str, timeo
         return reply.body
 
 
-def _check_running(run: RunDir) -> None:
+def check_there(run: RunDir) -> None:
+    """NotRunningError unless the run directory is there, RunDirError unless it is ours alone."""
     try:
-        check_private_dir(run.path)
+        names.check_private_dir(run.path)
     except FileNotFoundError:
         raise NotRunningError(run.name, run.path) from None
+
+
+def _check_running(run: RunDir) -> None:
+    check_there(run)
     if not is_held(run):
         raise NotRunningError(run.name, run.path)

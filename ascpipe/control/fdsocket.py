@@ -19,6 +19,7 @@ MAX_FDS = 250  #: with one message; the kernel takes 253
 _LENGTH = struct.Struct("<I")
 _FD_BYTES = array.array("i").itemsize
 _SEND_TIMEOUT_S = 10.0
+_REST_S = 0.2  # for the rest of a message whose first byte is there
 _LONGEST_POLL_S = 3600.0  # the kernel counts milliseconds in 32 bits
 
 
@@ -69,6 +70,26 @@ def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List
         for fd in fds:
             os.close(fd)
         raise
+
+
+def receive_body(sock: socket.socket, timeout_s: float) -> Dict[str, Any]:
+    """As ``receive``, of messages that need no descriptors: any that come are closed."""
+    body, fds = receive(sock, timeout_s)
+    for fd in fds:
+        os.close(fd)
+    return body
+
+
+def receive_begun(sock: socket.socket) -> Dict[str, Any]:
+    """As ``receive_body``, if a message has begun to come, or the end; else MessageTimeoutError at once."""
+    return receive_body(sock, _REST_S if is_readable(sock) else 0.0)
+
+
+def is_readable(sock: socket.socket) -> bool:
+    """Whether there are bytes, or the end."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def is_closed(sock: socket.socket) -> bool:

@@ -85,11 +85,16 @@ class Launching:
                 and self._process.poll() is None)
 
     def wait(self, timeout_s: float = READY_TIMEOUT_S) -> Launched:
-        """Return when it is ready; raises as ``launch``, it has ended then."""
+        """Return when it is ready.
+
+        Raises:
+            AscpipeError: why it refused to start, by the class of its code.
+            NotStartedError: it died without a word, or took too long; it has ended.
+        """
         told = self._told(timeout_s)
         process = self._process
         if not told.get("ready"):
-            _end(process, patience_s=0.0 if "text" in told else _LAST_WORDS_S)
+            reap(process, patience_s=0.0 if "text" in told else _LAST_WORDS_S)
             if "code" in told:
                 raise received(told["code"], told["text"])
             raise NotStartedError("daemon {!r}".format(self._name), told.get("text") or "exit code {}, see {}".format(
@@ -103,7 +108,7 @@ class Launching:
             return
         self._told(READY_TIMEOUT_S)
         self._process.terminate()
-        _end(self._process, patience_s=_END_S)
+        reap(self._process)
 
     def _told(self, timeout_s: float) -> Dict[str, Any]:
         try:
@@ -112,25 +117,8 @@ class Launching:
             os.close(self._read)
 
 
-def launch(name: str, *, private: bool = False, options: Optional[Mapping[str, Any]] = None,
-           timeout_s: float = READY_TIMEOUT_S) -> Launched:
-    """Start a daemon in a session of its own and return when it is ready.
-
-    Args:
-        name: of the daemon.
-        private: it ends with the trainer that registers.
-        options: settings from the command line.
-        timeout_s: how long it may take.
-
-    Raises:
-        AscpipeError: why it refused to start, by the class of its code.
-        NotStartedError: it died without a word, or took too long; it has ended.
-    """
-    return Launching(name, private=private, options=options).wait(timeout_s)
-
-
-def _end(process: "subprocess.Popen[bytes]", patience_s: float) -> None:
-    """Reap a daemon that is not ready; killed if it does not end by itself."""
+def reap(process: "subprocess.Popen[bytes]", patience_s: float = _END_S) -> None:
+    """Wait for a daemon that is our child; it is killed if it does not end by itself."""
     try:
         process.wait(patience_s)
     except subprocess.TimeoutExpired:

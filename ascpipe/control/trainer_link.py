@@ -9,27 +9,14 @@ import socket
 import subprocess
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ascpipe import __version__, names
+from ascpipe import __version__, errors, names
 from ascpipe.config import Settings, load_settings
 from ascpipe.control import fdsocket, launch, messages
-from ascpipe.control.client import ask
+from ascpipe.control.client import ask, check_there
 from ascpipe.control.lock import is_held
-from ascpipe.errors import (
-    AscpipeError,
-    BusyError,
-    MessageError,
-    MessageTimeoutError,
-    NoAnswerError,
-    NotRunningError,
-    PeerRefusedError,
-    RunDirError,
-    SupervisorGoneError,
-    WrongStateError,
-)
 from ascpipe.names import RunDir
 
 _START_TIMEOUT_S = 120.0  # allocating large segments takes its time
-_END_TIMEOUT_S = 20.0
 _LIFELINE_TIMEOUT_S = 10.0
 
 #: descriptor and bytes of a segment
@@ -85,7 +72,7 @@ class TrainerLink:
         """
         self._require_ours("start")
         if self._closed or self._started:
-            raise WrongStateError("start", "closed" if self._closed else "serving", "a link starts once")
+            raise errors.WrongStateError("start", "closed" if self._closed else "serving", "a link starts once")
         sizes, fds = self._ask_for_segments(
             messages.Start(tuple(streams), tuple(tables)), 1 + len(streams) + len(tables))
         self._started = True
@@ -113,27 +100,27 @@ class TrainerLink:
     def _add(self, verb: str, body: messages.Body) -> Piece:
         self._require_ours(verb)
         if self._closed or not self._started:
-            raise WrongStateError(verb, "closed" if self._closed else "registered",
+            raise errors.WrongStateError(verb, "closed" if self._closed else "registered",
                                   "streams and tables are added to a session that was started")
         sizes, fds = self._ask_for_segments(body, 1)
         return fds[0], int(sizes["bytes"])
 
     def _require_ours(self, verb: str) -> None:
         if os.getpid() != self._owner:
-            raise WrongStateError(verb, "serving", "this is a forked child of the trainer")
+            raise errors.WrongStateError(verb, "serving", "this is a forked child of the trainer")
 
     def _ask_for_segments(self, body: messages.Body, wanted: int) -> Tuple[Dict[str, Any], List[int]]:
         """Ask, and take the descriptors that come with the answer; they are ours from then on."""
         try:
             sizes = ask(self._run_dir, body, _START_TIMEOUT_S)
             message, fds = fdsocket.receive(self._sock, _LIFELINE_TIMEOUT_S)
-        except (NotRunningError, MessageError) as error:
-            if isinstance(error, NotRunningError) or fdsocket.is_closed(self._sock):
-                raise SupervisorGoneError(self.daemon_pid, self._run_dir.path) from error
+        except (errors.NotRunningError, errors.MessageError) as error:
+            if isinstance(error, errors.NotRunningError) or fdsocket.is_closed(self._sock):
+                raise errors.SupervisorGoneError(self.daemon_pid, self._run_dir.path) from error
             raise
         self._fds.extend(fds)
         if message.get("verb") != "segments" or len(fds) != wanted:
-            raise MessageError("the daemon sent {} descriptors, expected {}".format(len(fds), wanted))
+            raise errors.MessageError("the daemon sent {} descriptors, expected {}".format(len(fds), wanted))
         return sizes, fds
 
     def close_segments(self) -> None:
@@ -162,13 +149,13 @@ class TrainerLink:
         try:
             if is_ours and not fdsocket.is_closed(self._sock):
                 ask(self._run_dir, messages.Bye())
-        except AscpipeError:
+        except errors.AscpipeError:
             pass  # it is gone, or will see the lifeline close
         self._sock.close()
         self.lifeline_fd = -1
         self.close_segments()
         if is_ours and self._process is not None:
-            _end(self._process)
+            launch.reap(self._process)
 
 
 class Begun:
@@ -183,7 +170,7 @@ class Begun:
         self._launching: Optional[launch.Launching] = launch.Launching(names.private_name(os.getpid()), private=True)
 
     def take(self, settings: Settings) -> Optional[launch.Launched]:
-        """The daemon, once it is ready, if it is as one that began now; raises as ``launch.launch``."""
+        """The daemon, once it is ready, if it is as one that began now; raises as ``Launching.wait``."""
         launching = self._launching
         if launching is None or not launching.is_current() or settings != self._settings:
             return None
@@ -207,7 +194,7 @@ def begin(daemon: Optional[str] = None) -> Optional[Begun]:
         if daemon or os.environ.get(names.NAME_VARIABLE) or is_held(names.run_dir(names.DEFAULT_NAME)):
             return None
         return Begun(load_settings())
-    except (AscpipeError, OSError):
+    except (errors.AscpipeError, OSError):
         return None
 
 
@@ -234,15 +221,16 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
             return _register(names.run_dir(named), layout, settings, None)
         try:
             return _register(names.run_dir(names.DEFAULT_NAME), layout, settings, None)
-        except (NotRunningError, BusyError, RunDirError):
+        except (errors.NotRunningError, errors.BusyError, errors.RunDirError):
             pass  # no free default daemon of ours: the usual case
         launched = None if begun is None else begun.take(settings)
         if launched is not None:
             try:
                 return _register_with_private(launched, layout, settings)
-            except NotRunningError:
+            except errors.NotRunningError:
                 pass  # no trainer registered for too long, and it left just now
-        return _register_with_private(launch.launch(names.private_name(os.getpid()), private=True), layout, settings)
+        launched = launch.Launching(names.private_name(os.getpid()), private=True).wait()
+        return _register_with_private(launched, layout, settings)
     finally:
         if begun is not None:
             begun.end()
@@ -252,13 +240,14 @@ def _register_with_private(launched: launch.Launched, layout: int, settings: Set
     try:
         return _register(names.run_dir(launched.name), layout, settings, launched.process)
     except BaseException:
-        _end(launched.process, at_once=True)
+        launched.process.terminate()
+        launch.reap(launched.process)
         raise
 
 
 def _register(run: RunDir, layout: int, settings: Settings,
               process: "Optional[subprocess.Popen[bytes]]") -> TrainerLink:
-    _check_there(run)
+    check_there(run)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         token = secrets.token_bytes(messages.TOKEN_BYTES)
@@ -266,7 +255,7 @@ def _register(run: RunDir, layout: int, settings: Settings,
         try:
             sock.connect(run.lifeline)
         except (FileNotFoundError, ConnectionRefusedError):
-            raise NotRunningError(run.name, run.path) from None
+            raise errors.NotRunningError(run.name, run.path) from None
         sock.setblocking(True)
         _expect(sock, run.name, "hello")
         fdsocket.send(sock, {"verb": "trainer", "token": token})
@@ -278,22 +267,13 @@ def _register(run: RunDir, layout: int, settings: Settings,
         raise
 
 
-def _check_there(run: RunDir) -> None:
-    try:
-        names.check_private_dir(run.path)
-    except FileNotFoundError:
-        raise NotRunningError(run.name, run.path) from None
-
-
 def _expect(sock: socket.socket, name: str, verb: str) -> None:
     try:
-        body, fds = fdsocket.receive(sock, _LIFELINE_TIMEOUT_S)
-    except MessageTimeoutError:
-        raise NoAnswerError(name, "connect", _LIFELINE_TIMEOUT_S) from None
-    for fd in fds:
-        os.close(fd)
+        body = fdsocket.receive_body(sock, _LIFELINE_TIMEOUT_S)
+    except errors.MessageTimeoutError:
+        raise errors.NoAnswerError(name, "connect", _LIFELINE_TIMEOUT_S) from None
     if body.get("verb") != verb:
-        raise PeerRefusedError("the daemon said {!r}, expected {!r}".format(body.get("verb"), verb))
+        raise errors.PeerRefusedError("the daemon said {!r}, expected {!r}".format(body.get("verb"), verb))
 
 
 def _pieces(sizes: Dict[str, Any], fds: Sequence[int]) -> Segments:
@@ -303,14 +283,3 @@ def _pieces(sizes: Dict[str, Any], fds: Sequence[int]) -> Segments:
         (session, sizes["session_bytes"]),
         {stream["stream"]: (fd, stream["bytes"]) for stream, fd in zip(streams, rings)},
         {table["table"]: (fd, table["bytes"]) for table, fd in zip(tables, rest)})
-
-
-def _end(process: "subprocess.Popen[bytes]", *, at_once: bool = False) -> None:
-    """Wait for a private daemon; it is our child, so it can be killed if it does not end by itself."""
-    if at_once:
-        process.terminate()
-    try:
-        process.wait(_END_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

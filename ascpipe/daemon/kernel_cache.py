@@ -1,19 +1,28 @@
-"""Manages the cache of compiled kernels: one folder for each state of their sources.
+"""Manages the cache of compiled kernels: one folder for each state of their sources, and the digests of what is in it.
 
 numba decides by the time stamp of one source file whether a compiled function is current, so a change in a
 file that it calls goes unnoticed.  Here each state of the sources has a folder of its own.  What lies there
 is executed: the folder must be ours alone.
+
+A disk that was full, a machine that went down, or a wrong copy may leave a file that numba trips over, or one that
+it loads.  ``SEAL`` lists what was whole, so that a damaged file is compiled again and never run; files that it does not
+list are new and left alone.
 """
 import hashlib
+import json
 import os
 import shutil
-from typing import Iterator
+import tempfile
+from pathlib import Path
+from typing import Dict, List
 
 from ascpipe.errors import RunDirError
 from ascpipe.names import make_private_dir
 
 KEPT = 4  #: folders of other states of the sources that may stay
+SEAL = "seal.json"  #: path in the folder -> SHA-256
 _PREFIX = "kernels-"
+_COMPILED = (".nbi", ".nbc")
 
 
 def base_dir(setting: str) -> str:
@@ -59,14 +68,69 @@ def sources_digest() -> str:
     """16 hexadecimal digits over every source that workers compile, and what these take constants from."""
     digest = hashlib.sha256()
     for path in _sources():
-        with open(path, "rb") as file:
-            digest.update(os.path.basename(path).encode() + b"\0" + file.read() + b"\0")
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
-def _sources() -> Iterator[str]:
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for folder in (os.path.join(package, part) for part in ("kernels", "layout")):
-        for name in sorted(os.listdir(folder)):
-            if name.endswith(".py"):
-                yield os.path.join(folder, name)
+def _sources() -> List[Path]:
+    package = Path(__file__).resolve().parent.parent
+    return [path for folder in ("kernels", "layout") for path in sorted((package / folder).glob("*.py"))]
+
+
+# ---- the seal
+
+def drop_damaged(folder: str) -> List[str]:
+    """Remove every file that is not as it was sealed; returns which.  A seal that cannot be read vouches for none."""
+    sealed = _read(folder)
+    damaged = [name for name in _compiled(folder) if name in sealed and _digest(folder, name) != sealed[name]]
+    for name in damaged:
+        os.unlink(os.path.join(folder, name))
+    if damaged:  # all files of these functions will be written anew, and differ
+        functions = {_function(name) for name in damaged}
+        _write(folder, {name: digest for name, digest in sealed.items() if _function(name) not in functions})
+    return damaged
+
+
+def seal(folder: str) -> None:
+    """Record the digests of new files and drop those of removed files. Idempotent."""
+    sealed = _read(folder)
+    listed = {name: sealed.get(name) or _digest(folder, name) for name in _compiled(folder)}
+    if listed != sealed:
+        _write(folder, listed)
+
+
+def _function(name: str) -> str:
+    """What the index and the code of one function have in common: module.function-line.pyXX."""
+    return ".".join(name.split(".")[:3])
+
+
+def _write(folder: str, listed: Dict[str, str]) -> None:
+    with tempfile.NamedTemporaryFile("w", dir=folder, prefix=SEAL, delete=False) as out:
+        json.dump(listed, out)
+    os.replace(out.name, os.path.join(folder, SEAL))
+
+
+def count(folder: str) -> int:
+    """Compiled files that are there."""
+    return len(_compiled(folder))
+
+
+def _read(folder: str) -> Dict[str, str]:
+    try:
+        found = json.loads(Path(folder, SEAL).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _compiled(folder: str) -> List[str]:
+    return [os.path.relpath(os.path.join(path, name), folder)
+            for path, _, names in os.walk(folder) for name in sorted(names) if name.endswith(_COMPILED)]
+
+
+def _digest(folder: str, name: str) -> str:
+    try:
+        with open(os.path.join(folder, name), "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except FileNotFoundError:
+        return ""  # another daemon has just cleared the folder

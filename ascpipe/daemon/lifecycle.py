@@ -8,10 +8,19 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
-from ascpipe.daemon import states
+from ascpipe.config import Settings
 from ascpipe.errors import AscpipeError, CrashLoopError, DaemonStoppedError, KeyWorkerDiedError, TableWorkerDiedError
 
 KEY, TABLE = "key", "table"
+
+# States of a daemon, and groups of them.
+IDLE = "idle"  #: workers wait, no trainer
+REGISTERED = "registered"  #: a trainer is connected, it has not started yet
+SERVING = "serving"  #: segments are there, workers work
+FAILED = "failed"  #: the session is over, its trainer has not left yet
+STOPPED = "stopped"  #: on the way out
+HAS_TRAINER = frozenset({REGISTERED, SERVING, FAILED})
+HAS_SEGMENTS = frozenset({SERVING, FAILED})
 
 BACKOFF_S = (0.0, 0.1, 0.5, 2.0)  #: before the first, second, ... restart within the window
 RESTARTS = 5  #: allowed within the window
@@ -38,6 +47,12 @@ class Worker:
     def sentence(self) -> str:
         """For messages: ``"key worker 0"``."""
         return "{} worker {}".format(self.kind, self.index)
+
+
+def workers_of(settings: Settings) -> Tuple[Worker, ...]:
+    """All workers of a daemon, key workers first."""
+    return tuple(Worker(kind, index) for kind, count in ((KEY, settings.workers), (TABLE, settings.table_workers))
+                 for index in range(count))
 
 
 # ---- events
@@ -200,7 +215,7 @@ class Lifecycle:
     """
 
     def __init__(self, workers: Tuple[Worker, ...], private: bool, now: float) -> None:
-        self.state = states.IDLE
+        self.state = IDLE
         self.error: Optional[AscpipeError] = None  #: why the session failed
         self._private = private
         self._born = now
@@ -221,7 +236,7 @@ class Lifecycle:
     def next_look(self) -> Optional[float]:
         """Time at which the next ``Tick`` is due; None: no timer runs."""
         times = [place.start_at for place in self._places.values() if place.start_at is not None]
-        if self._private and self.state == states.IDLE:
+        if self._private and self.state == IDLE:
             times.append(self._born + PRIVATE_PATIENCE_S)
         return min(times) if times else None
 
@@ -232,24 +247,24 @@ class Lifecycle:
             KeyError: the event is of no kind that ``Event`` lists.
         """
         decide = self._decisions[type(event)]
-        return [] if self.state == states.STOPPED else decide(event, now)
+        return [] if self.state == STOPPED else decide(event, now)
 
     def _trainer_registered(self, event: TrainerRegistered, now: float) -> List[Action]:
-        self.state = states.REGISTERED
+        self.state = REGISTERED
         return []
 
     def _session_started(self, event: SessionStarted, now: float) -> List[Action]:
-        self.state = states.SERVING
+        self.state = SERVING
         return [AttachWorkers()] if self._broken is None else self._fail(self._broken)
 
     def _stream_added(self, event: StreamAdded, now: float) -> List[Action]:
-        return [HandOutStream(event.stream)] if self.state == states.SERVING else []
+        return [HandOutStream(event.stream)] if self.state == SERVING else []
 
     def _table_added(self, event: TableAdded, now: float) -> List[Action]:
-        return [HandOutTable(event.table)] if self.state == states.SERVING else []
+        return [HandOutTable(event.table)] if self.state == SERVING else []
 
     def _launcher_gone(self, event: LauncherGone, now: float) -> List[Action]:
-        return self._leave() if self._private and self.state == states.IDLE else []
+        return self._leave() if self._private and self.state == IDLE else []
 
     def _tick(self, event: Tick, now: float) -> List[Action]:
         actions: List[Action] = []
@@ -259,7 +274,7 @@ class Lifecycle:
                 self._generations += 1
                 place.generation = self._generations
                 actions.append(StartWorker(worker, place.generation, place.restart))
-        if self._private and self.state == states.IDLE and now >= self._born + PRIVATE_PATIENCE_S:
+        if self._private and self.state == IDLE and now >= self._born + PRIVATE_PATIENCE_S:
             return actions + self._leave()
         return actions
 
@@ -268,14 +283,14 @@ class Lifecycle:
         if place.generation != event.generation:
             return []  # we ended it ourselves
         place.generation = 0
-        if self.state == states.FAILED:
+        if self.state == FAILED:
             return []
         actions: List[Action] = []
-        if self.state == states.SERVING and event.worker.kind == KEY:
+        if self.state == SERVING and event.worker.kind == KEY:
             actions.append(ClearClaim(event.generation))
         error = self._verdict(event, place, now)
         if error is not None:
-            if self.state == states.SERVING:
+            if self.state == SERVING:
                 return self._fail(error)
             self._broken = error  # said when a trainer starts
             return actions
@@ -297,21 +312,21 @@ class Lifecycle:
         place.start_at = now + BACKOFF_S[min(len(place.restarts_at), len(BACKOFF_S) - 1)]
         place.restarts_at.append(now)
         place.restart_count += 1
-        place.restart = self.state == states.SERVING
+        place.restart = self.state == SERVING
 
     def _fail(self, error: AscpipeError) -> List[Action]:
-        self.state = states.FAILED
+        self.state = FAILED
         self.error = error
         self._nothing_runs()
         return [FailSession(error), EndWorkers()]
 
     def _trainer_gone(self, event: TrainerGone, now: float) -> List[Action]:
-        if self.state not in states.HAS_TRAINER:
+        if self.state not in HAS_TRAINER:
             return []
-        had_segments = self.state in states.HAS_SEGMENTS
+        had_segments = self.state in HAS_SEGMENTS
         if self._private:
             return self._leave()
-        self.state, self.error = states.IDLE, None
+        self.state, self.error = IDLE, None
         if not had_segments:
             return []
         self._nothing_runs()
@@ -321,12 +336,12 @@ class Lifecycle:
 
     def _stop(self, event: StopAsked, now: float) -> List[Action]:
         actions: List[Action] = []
-        if self.state == states.SERVING:
+        if self.state == SERVING:
             actions.append(FailSession(DaemonStoppedError(event.reason)))
         return actions + self._leave()
 
     def _leave(self) -> List[Action]:
-        self.state = states.STOPPED
+        self.state = STOPPED
         self._nothing_runs()
         return [EndWorkers(), CloseSession(), Exit()]
 

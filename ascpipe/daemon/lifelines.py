@@ -5,6 +5,7 @@ too.  Order: the trainer connects; we open the pidfd of the peer the kernel name
 trainer sends its token.  So the pidfd is that of the process which sent the token, never of a later one
 with its number.
 """
+import contextlib
 import errno
 import os
 import socket
@@ -19,7 +20,6 @@ from ascpipe.shm import syscalls
 
 MAX_WAITING = 16  #: connections that have not registered yet
 PATIENCE_S = 10.0  #: for a connection to register
-_READ_S = 0.2
 _CREDENTIALS = struct.Struct("3i")
 _NO_PIDFDS = (errno.ENOSYS, errno.EPERM)  # kernels before 5.3; containers whose seccomp profile does not know the call
 
@@ -108,10 +108,8 @@ class Lifelines:
         for fd in list(self._waiting):
             self._drop(fd)
         self._listener.close()
-        try:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path)
-        except FileNotFoundError:
-            pass
 
     def _accept(self, now: float) -> None:
         try:
@@ -141,9 +139,7 @@ class Lifelines:
 def _read_token(line: Lifeline) -> bool:
     """False: this is no trainer of ours."""
     try:
-        body, fds = fdsocket.receive(line.sock, _READ_S)
-        for fd in fds:
-            os.close(fd)
+        body = fdsocket.receive_begun(line.sock)
         token = body.get("token")
         if line.token is not None or set(body) != {"verb", "token"} or body["verb"] != "trainer":
             return False

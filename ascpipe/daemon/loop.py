@@ -11,25 +11,15 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import zmq
 
-from ascpipe import __version__
+from ascpipe import __version__, errors
 from ascpipe.config import Settings
 from ascpipe.control import fdsocket, messages
 from ascpipe.control.server import Server
-from ascpipe.daemon import kernel_cache, lifecycle, states, statistics
-from ascpipe.daemon.lifecycle import KEY, TABLE, Lifecycle, Worker
+from ascpipe.daemon import kernel_cache, lifecycle, statistics
+from ascpipe.daemon.lifecycle import HAS_TRAINER, REGISTERED, SERVING, Lifecycle, Worker
 from ascpipe.daemon.lifelines import Lifeline, Lifelines
-from ascpipe.daemon.session_memory import SessionMemory
+from ascpipe.daemon.session_memory import SessionMemory, bell_of
 from ascpipe.daemon.supervisor import Supervisor
-from ascpipe.errors import (
-    AscpipeError,
-    BusyError,
-    DaemonError,
-    KeyWorkerDiedError,
-    MessageError,
-    TableWorkerDiedError,
-    VersionError,
-    WrongStateError,
-)
 from ascpipe.layout import structs
 from ascpipe.layout.ticket import MOST_RUNS
 from ascpipe.names import RunDir
@@ -57,9 +47,8 @@ class Daemon:
         self._log = logging.getLogger("ascpipe.daemon")
         self._run, self._settings, self._private, self._places = run, settings, private, places
         self._supervisor, self._cache_dir = supervisor, cache_dir
-        workers = tuple([Worker(KEY, i) for i in range(settings.workers)]
-                        + [Worker(TABLE, i) for i in range(settings.table_workers)])
-        self._life = Lifecycle(workers, private, time.monotonic())
+        self._workers = lifecycle.workers_of(settings)
+        self._life = Lifecycle(self._workers, private, time.monotonic())
         self._started = time.monotonic()
         self._launcher = os.getppid()
         self._trainer: Optional[Lifeline] = None
@@ -238,25 +227,24 @@ class Daemon:
     def _note_pid(self, worker: Worker) -> None:
         """Store in shared memory which process waits at the worker's bell."""
         if self._memory is not None:
-            base = structs.BELL_KEY_WORKERS if worker.kind == KEY else structs.BELL_TABLE_WORKERS
-            self._memory.set_pid(base + worker.index, self._supervisor.pid(worker))
+            self._memory.set_pid(bell_of(worker), self._supervisor.pid(worker))
 
     # ---- verbs
 
     def _answer(self, peer: bytes, request: messages.Request) -> None:
         try:
             self._server.reply(peer, request.id, self._verbs[request.verb](request.body))
-        except AscpipeError as error:
+        except errors.AscpipeError as error:
             self._server.refuse(peer, request.id, error)
         except OSError as error:  # a limit of this process or machine; nothing was changed
             self._log.exception("cannot answer %r", request.verb)
-            self._server.refuse(peer, request.id, DaemonError("{}: {}".format(request.verb, error)))
+            self._server.refuse(peer, request.id, errors.DaemonError("{}: {}".format(request.verb, error)))
 
     def _register(self, body: messages.Register) -> Dict[str, Any]:
         if body.layout != structs.layout_hash():
-            raise VersionError(body.version, body.layout, __version__, structs.layout_hash())
-        if self._life.state in states.HAS_TRAINER:
-            raise BusyError(self._run.name, self._trainer_pid, self._trainer_since)
+            raise errors.VersionError(body.version, body.layout, __version__, structs.layout_hash())
+        if self._life.state in HAS_TRAINER:
+            raise errors.BusyError(self._run.name, self._trainer_pid, self._trainer_since)
         self._trainer = self._lifelines.take(body.pid, body.token)
         self._trainer_pid, self._trainer_since = body.pid, _now()
         self._run_number = self._run_number % MOST_RUNS + 1
@@ -265,8 +253,8 @@ class Daemon:
         return {"run": self._run_number, "pid": os.getpid(), "name": self._run.name}
 
     def _start(self, body: messages.Start) -> Dict[str, Any]:
-        if self._life.state != states.REGISTERED or self._trainer is None:
-            raise WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
+        if self._life.state != REGISTERED or self._trainer is None:
+            raise errors.WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
         self._memory = SessionMemory(body, self._settings, self._run_number, self._places,
                                      private=self._private)
         self._memory.set_pid(structs.BELL_TRAINER, self._trainer_pid)
@@ -274,14 +262,14 @@ class Daemon:
         sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
         try:
             fdsocket.send(self._trainer.sock, {"verb": "segments"}, self._memory.fds())
-        except (MessageError, OSError):
+        except (errors.MessageError, OSError):
             self._memory.close()
             self._memory = None
             raise
         self._handle(lifecycle.SessionStarted())
         self._log.info("session of %d streams and %d tables started, segments in %s", len(body.streams),
                        len(body.tables), "memfds (too little in {})".format(SHM_DIR) if uses_memfd else SHM_DIR)
-        if isinstance(self._life.error, (KeyWorkerDiedError, TableWorkerDiedError)):
+        if isinstance(self._life.error, (errors.KeyWorkerDiedError, errors.TableWorkerDiedError)):
             raise self._life.error
         return sizes
 
@@ -290,7 +278,7 @@ class Daemon:
         ring = memory.add_stream(body.stream)
         try:
             fdsocket.send(trainer.sock, {"verb": "segments"}, [ring.fd])
-        except (MessageError, OSError):
+        except (errors.MessageError, OSError):
             memory.drop_stream()
             raise
         self._handle(lifecycle.StreamAdded(body.stream.stream))
@@ -302,7 +290,7 @@ class Daemon:
         made = memory.make_table(body.table)
         try:
             fdsocket.send(trainer.sock, {"verb": "segments"}, [made.fd])
-        except (MessageError, OSError):
+        except (errors.MessageError, OSError):
             memory.give_back(made)
             raise
         memory.add_table(body.table, made)
@@ -314,8 +302,9 @@ class Daemon:
         """The session that goes on, and its trainer."""
         if self._life.error is not None:
             raise self._life.error
-        if self._life.state != states.SERVING or self._memory is None or self._trainer is None:
-            raise WrongStateError(verb, self._life.state, "streams and tables are added to a session that was started")
+        if self._life.state != SERVING or self._memory is None or self._trainer is None:
+            raise errors.WrongStateError(verb, self._life.state,
+                                         "streams and tables are added to a session that was started")
         return self._memory, self._trainer
 
     def _bye(self, body: messages.Bye) -> Dict[str, Any]:
@@ -332,20 +321,17 @@ class Daemon:
         trainer = None
         if self._trainer is not None:
             trainer = {"pid": self._trainer_pid, "since": self._trainer_since, "run": self._run_number}
-        workers = []
-        for kind, count in ((KEY, self._settings.workers), (TABLE, self._settings.table_workers)):
-            for index in range(count):
-                worker = Worker(kind, index)
-                workers.append({
-                    "kind": kind, "index": index, "pid": self._supervisor.pid(worker),
-                    "generation": self._supervisor.generation(worker),
-                    "restarts": self._life.restarts(worker), "attached": self._supervisor.is_attached(worker)})
+        workers = [{
+            "kind": worker.kind, "index": worker.index, "pid": self._supervisor.pid(worker),
+            "generation": self._supervisor.generation(worker),
+            "restarts": self._life.restarts(worker), "attached": self._supervisor.is_attached(worker)}
+            for worker in self._workers]
         return {
             "name": self._run.name, "pid": os.getpid(), "version": __version__, "state": self._life.state,
             "private": self._private, "uptime_s": time.monotonic() - self._started, "trainer": trainer,
             "failure": None if self._life.error is None else str(self._life.error)[:1000], "workers": workers,
             "messages": {"refused": self._server.refused, "dropped": self._server.dropped},
-            **statistics.describe_memory(self._memory, self._settings.workers, self._settings.table_workers),
+            **statistics.describe_memory(self._memory, self._workers),
         }
 
 

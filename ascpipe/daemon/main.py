@@ -13,8 +13,7 @@ import click
 from ascpipe.config import Settings, load_settings
 from ascpipe.control.launch import child_environment
 from ascpipe.control.process_title import set_process_title
-from ascpipe.daemon import kernel_cache, kernel_seal, run_directory, supervisor
-from ascpipe.daemon.binding import bound_processors
+from ascpipe.daemon import kernel_cache, run_directory, supervisor
 from ascpipe.daemon.loop import Daemon
 from ascpipe.daemon.template import Template
 from ascpipe.errors import AscpipeError
@@ -49,7 +48,7 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
     set_process_title("daemon " + name)
     os.umask(0o077)
     _allow_many_files()
-    processors = bound_processors(settings)
+    processors = supervisor.bound_processors(settings)
     cache_dir = kernel_cache.prepare(settings.cache_dir)
     owned = run_directory.OwnedRunDir(name)
     ended_well = False
@@ -59,7 +58,7 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
         log = open_log("daemon")
         for left in owned.swept:
             log.info("removed %s", left)
-        for damaged in kernel_seal.drop_damaged(cache_dir):
+        for damaged in kernel_cache.drop_damaged(cache_dir):
             log.warning("compiled kernel %s was damaged, is removed and will be made again", damaged)
         environment = {**child_environment(), "NUMBA_CACHE_DIR": cache_dir, "PYTHONFAULTHANDLER": "1"}
         daemon = Daemon(owned.run, settings, private=private, cache_dir=cache_dir, places=places,
@@ -68,7 +67,7 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
             log.info("started, pid %d", os.getpid())
             daemon.serve(lambda: ready(name))
             ended_well = True
-            kernel_seal.seal(cache_dir)
+            kernel_cache.seal(cache_dir)
         except Exception:
             log.exception("ended by a bug")
             raise

@@ -1,4 +1,5 @@
 """Takes and leaves a run directory: locks it, removes what dead daemons left, then owns it."""
+import contextlib
 import datetime
 import json
 import logging
@@ -49,13 +50,7 @@ class OwnedRunDir:
         Args:
             keep_log: the log stays to be read, and so does the directory.
         """
-        for name in self.run.files():
-            if not (keep_log and name.endswith(".log")):
-                os.unlink(os.path.join(self.run.path, name))
-        try:
-            os.rmdir(self.run.path)
-        except OSError:
-            pass  # a log, or a file that is not ours
+        _remove_files(self.run, keep_log=keep_log)
         os.close(self._lock_fd)
 
 
@@ -76,27 +71,30 @@ def sweep_dead_runs(own_name: str) -> List[str]:
     Only directories that are ours alone, only under their lock, only files of our making.
     """
     swept = []
-    base = names.base_dir()
-    for name in sorted(os.listdir(base)):
-        run = RunDir(name, os.path.join(base, name))
+    for name in sorted(os.listdir(names.base_dir())):
+        run = RunDir(name)
         if name == own_name or not _is_dead(run):
             continue
         fd = lock.try_acquire(run)
         if fd is None:
             continue
         try:
-            keep_log = not names.is_private_name(name)
-            for file in run.files():
-                if not (keep_log and file.endswith(".log")):
-                    os.unlink(os.path.join(run.path, file))
-            if not os.listdir(run.path):
-                os.rmdir(run.path)
+            _remove_files(run, keep_log=not names.is_private_name(name))
             swept.append("files of the dead daemon {!r}".format(name))
         except OSError as error:
             logging.getLogger("ascpipe.daemon").warning("cannot sweep %s: %s", run.path, error)
         finally:
             os.close(fd)
     return swept
+
+
+def _remove_files(run: RunDir, *, keep_log: bool) -> None:
+    """Remove the files of our making, then the directory unless a log, or a file that is not ours, is left."""
+    for name in run.files():
+        if not (keep_log and name.endswith(".log")):
+            os.unlink(os.path.join(run.path, name))
+    with contextlib.suppress(OSError):
+        os.rmdir(run.path)
 
 
 def _is_dead(run: RunDir) -> bool:

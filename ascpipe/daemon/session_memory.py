@@ -10,6 +10,7 @@ import numpy as np
 
 from ascpipe.config import Settings
 from ascpipe.control import messages
+from ascpipe.daemon.lifecycle import KEY, Worker
 from ascpipe.daemon.ring_sizes import RingSizes, ring_sizes
 from ascpipe.errors import AscpipeError, number_of
 from ascpipe.layout import structs
@@ -251,6 +252,11 @@ class SessionMemory:
 
     def _bell(self, index: int) -> Any:
         return self.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET + index * structs.BELL.itemsize)[0]
+
+
+def bell_of(worker: Worker) -> int:
+    """Index of the bell that wakes a worker."""
+    return (structs.BELL_KEY_WORKERS if worker.kind == KEY else structs.BELL_TABLE_WORKERS) + worker.index
 
 
 def _cut(text: str, size: int) -> bytes:

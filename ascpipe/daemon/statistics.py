@@ -1,14 +1,15 @@
 """Builds the answer to ``status`` from the daemon's state and the counters in shared memory."""
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
-from ascpipe.daemon.session_memory import SessionMemory
+from ascpipe.daemon.lifecycle import Worker
+from ascpipe.daemon.session_memory import SessionMemory, bell_of
 from ascpipe.layout import structs
 from ascpipe.layout.words import EVAL, TRAIN, WAIT_SENTENCES
 
 CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval"}
 
 
-def describe_memory(memory: Optional[SessionMemory], key_workers: int, table_workers: int) -> Dict[str, Any]:
+def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) -> Dict[str, Any]:
     """Tables, rings and waits of a session; empty lists without one."""
     if memory is None:
         return {"tables": [], "rings": [], "waits": []}
@@ -16,7 +17,7 @@ def describe_memory(memory: Optional[SessionMemory], key_workers: int, table_wor
     return {
         "tables": [_table(made.view(structs.TABLE)[0], names) for made in memory.tables],
         "rings": [_ring(made.view(structs.RING)[0]) for made in memory.rings],
-        "waits": _waits(memory, key_workers, table_workers, names),
+        "waits": _waits(memory, workers, names),
     }
 
 
@@ -49,11 +50,10 @@ def _ring(header: Any) -> Dict[str, Any]:
     return fields
 
 
-def _waits(memory: SessionMemory, key_workers: int, table_workers: int, names: Dict[int, str]) -> List[Dict[str, Any]]:
+def _waits(memory: SessionMemory, workers: Sequence[Worker], names: Dict[int, str]) -> List[Dict[str, Any]]:
     """One line per bell whose owner runs."""
     owners = [(structs.BELL_TRAINER, "trainer"), (structs.BELL_PUMP, "pump")]
-    owners += [(structs.BELL_KEY_WORKERS + i, "key worker {}".format(i)) for i in range(key_workers)]
-    owners += [(structs.BELL_TABLE_WORKERS + i, "table worker {}".format(i)) for i in range(table_workers)]
+    owners += [(bell_of(worker), worker.sentence) for worker in workers]
     bells = memory.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)
     lines = []
     for index, owner in owners:

@@ -1,4 +1,5 @@
 """Spawns, watches and ends the worker processes, and reports how each one ended."""
+import contextlib
 import os
 import re
 import signal
@@ -8,11 +9,12 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
+from ascpipe.config import Settings, processors
 from ascpipe.control import exec_worker, fdsocket
 from ascpipe.control.exec_worker import BROKEN_KERNELS
-from ascpipe.daemon.lifecycle import KEY, TABLE, Worker, WorkerEnded
+from ascpipe.daemon.lifecycle import KEY, TABLE, Worker, WorkerEnded, workers_of
 from ascpipe.daemon.template import LOADING, Adopted, Template
-from ascpipe.errors import AscpipeError, MessageError, MessageTimeoutError, WorkerError, received
+from ascpipe.errors import AscpipeError, ConfigError, MessageError, MessageTimeoutError, WorkerError, received
 from ascpipe.names import RunDir
 from ascpipe.shm import syscalls
 
@@ -20,7 +22,6 @@ from ascpipe.shm import syscalls
 COMMANDS: Mapping[str, Sequence[str]] = {
     kind: (sys.executable, "-m", "ascpipe.workers.loading", kind) for kind in (KEY, TABLE)}
 _OOM_SCORE_ADJ = {KEY: "500", TABLE: "100"}  # when memory runs out, a stateless worker goes first
-_READ_S = 0.2  # for the rest of a message whose first byte is there
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 _LOG_TAIL_BYTES = 1 << 16  # of a traceback through all imports
 _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning)\b.*")
@@ -98,48 +99,32 @@ class Supervisor:
             return
         process.theirs = None
         with theirs:
-            process.popen = self._fork(worker, process.generation, theirs) or self._execute(
-                str(worker), [*self._commands[worker.kind], "--index", str(worker.index),
-                              "--generation", str(process.generation), "--title", self._title(worker)],
-                _OOM_SCORE_ADJ[worker.kind],
-                self._processors.get(worker, -1), theirs)
+            log = self._open_log(str(worker))
+            try:
+                body = {"kind": worker.kind, "index": worker.index, "generation": process.generation,
+                        "title": "{} of {}".format(worker.sentence, self._run.name),
+                        "oom_score_adj": _OOM_SCORE_ADJ[worker.kind], "processor": self._processors.get(worker, -1)}
+                forked = None if self._template is None else self._template.fork(body, (theirs.fileno(), log))
+                process.popen = forked or self._execute(body, theirs.fileno(), log)
+            finally:
+                os.close(log)
 
-    def _fork(self, worker: Worker, generation: int, theirs: socket.socket) -> Optional[Adopted]:
-        if self._template is None:
-            return None
-        log = self._open_log(str(worker))
-        try:
-            return self._template.fork({"kind": worker.kind, "index": worker.index, "generation": generation,
-                                        "title": self._title(worker),
-                                        "oom_score_adj": _OOM_SCORE_ADJ[worker.kind],
-                                        "processor": self._processors.get(worker, -1)}, (theirs.fileno(), log))
-        finally:
-            os.close(log)
-
-    def _title(self, worker: Worker) -> str:
-        return "{} of {}".format(worker.sentence, self._run.name)
-
-    def _execute(self, name: str, command: Sequence[str], oom_score_adj: str, processor: int,
-                 theirs: socket.socket) -> "subprocess.Popen[bytes]":
-        log = self._open_log(name)
-        try:
-            return subprocess.Popen(
-                [sys.executable, "-I", "-S", exec_worker.__file__, str(os.getpid()), oom_score_adj, str(processor),
-                 *command, "--channel", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[theirs.fileno()],
-                start_new_session=True, cwd="/", env=self._environment)
-        finally:
-            os.close(log)
+    def _execute(self, body: Dict[str, Any], channel: int, log: int) -> "subprocess.Popen[bytes]":
+        """Execute a worker as the template would fork it."""
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", exec_worker.__file__, str(os.getpid()), body["oom_score_adj"],
+             str(body["processor"]), *self._commands[body["kind"]], "--index", str(body["index"]),
+             "--generation", str(body["generation"]), "--title", body["title"], "--channel", str(channel)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[channel], start_new_session=True, cwd="/",
+            env=self._environment)
 
     def _open_log(self, name: str) -> int:
         return os.open(self._run.worker_log(name), _LOG_FLAGS, 0o600)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
         """Send a worker the segments.  ``reap`` reports a worker that is dead already."""
-        try:
+        with contextlib.suppress(MessageError):
             fdsocket.send(self._processes[worker].channel, body, fds)
-        except MessageError:
-            pass
 
     def running(self) -> List[Worker]:
         """Places with a process."""
@@ -221,14 +206,12 @@ class Supervisor:
     def _read_one(self, process: _Process) -> None:
         while not process.silent:
             try:
-                body, fds = fdsocket.receive(process.channel, _READ_S if _has_bytes(process.channel) else 0.0)
+                body = fdsocket.receive_begun(process.channel)
             except MessageTimeoutError:
                 return
             except MessageError:
                 process.silent = True
                 return
-            for fd in fds:
-                os.close(fd)
             if body.get("verb") == "loaded":
                 process.loaded = True
             elif body.get("verb") == "attached":
@@ -260,6 +243,22 @@ class Supervisor:
             return ""
 
 
+def bound_processors(settings: Settings) -> Dict[Worker, int]:
+    """Processor of each worker that is bound: those of ``bind_cpu`` are dealt out, key workers first.
+
+    Raises:
+        ConfigError: one of them is not ours to run on.
+    """
+    wanted, allowed = processors(settings.bind_cpu), os.sched_getaffinity(0)
+    for processor in wanted:
+        if processor not in allowed:
+            raise ConfigError("bind_cpu", "the settings", settings.bind_cpu,
+                              "processor {} is not one that this process may run on: {}".format(
+                                  processor, ",".join(map(str, sorted(allowed)))))
+    workers = workers_of(settings)
+    return {worker: wanted[place % len(wanted)] for place, worker in enumerate(workers)} if wanted else {}
+
+
 def met_broken_kernels(code: int, loaded: bool = False) -> bool:
     """Whether a process ended because it could not read compiled kernels.
 
@@ -269,10 +268,3 @@ def met_broken_kernels(code: int, loaded: bool = False) -> bool:
         loaded: it had said that it has all of its code.
     """
     return code == BROKEN_KERNELS or code < 0 and code != -signal.SIGKILL and not loaded
-
-
-def _has_bytes(channel: socket.socket) -> bool:
-    try:
-        return bool(channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
-    except OSError:
-        return False

@@ -18,7 +18,6 @@ from ascpipe.errors import MessageError, MessageTimeoutError
 _COMMAND = (sys.executable, "-m", "ascpipe.workers.template")
 _OOM_SCORE_ADJ = "100"  # as a table worker, into which it is forked
 _FORK_S = 5.0  # a fork takes milliseconds, and longer on a busy machine
-_READ_S = 0.2  # for the rest of a message whose first byte is there
 
 LOADING, READY, GONE = "loading", "ready", "gone"
 
@@ -89,14 +88,14 @@ class Template:
         """Read its messages."""
         if self.state == LOADING:
             try:
-                self._receive("loaded", _READ_S if _is_readable(self._channel) else 0.0)
+                _expected("loaded", fdsocket.receive_begun(self._channel))
             except MessageTimeoutError:
                 return
             except MessageError:
                 self.end()
                 return
             self.state = READY
-        elif self.state == READY and _is_readable(self._channel):  # it speaks when it is asked: this is its end
+        elif self.state == READY and fdsocket.is_readable(self._channel):  # it speaks when it is asked: this is its end
             self.end()
 
     def fork(self, body: Dict[str, Any], fds: Tuple[int, int]) -> Optional[Adopted]:
@@ -134,17 +133,9 @@ class Template:
     def _answer(self, timeout_s: float) -> Optional[Adopted]:
         """The worker that it says it has forked; None: it says nothing, or anything else."""
         try:
-            return Adopted(int(self._receive("forked", timeout_s)["pid"]))
+            return Adopted(int(_expected("forked", fdsocket.receive_body(self._channel, timeout_s))["pid"]))
         except (MessageError, ChildProcessError):
             return None
-
-    def _receive(self, verb: str, timeout_s: float) -> Dict[str, Any]:
-        body, fds = fdsocket.receive(self._channel, timeout_s)
-        for fd in fds:
-            os.close(fd)
-        if body.get("verb") != verb:
-            raise MessageError("the template said {!r}, expected {!r}".format(body.get("verb"), verb))
-        return body
 
 
 @contextlib.contextmanager
@@ -176,12 +167,7 @@ def _start(environment: Mapping[str, str]) -> Template:
         raise
 
 
-def _is_readable(channel: socket.socket) -> bool:
-    """Whether there are bytes, or the end."""
-    try:
-        channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass
-    return True
+def _expected(verb: str, body: Dict[str, Any]) -> Dict[str, Any]:
+    if body.get("verb") != verb:
+        raise MessageError("the template said {!r}, expected {!r}".format(body.get("verb"), verb))
+    return body

@@ -4,7 +4,7 @@ import sys
 from typing import NamedTuple, Tuple
 
 from ascpipe.control.launch import child_environment
-from ascpipe.daemon import kernel_cache, kernel_seal
+from ascpipe.daemon import kernel_cache
 from ascpipe.daemon.supervisor import met_broken_kernels
 from ascpipe.errors import WorkerError
 
@@ -39,8 +39,8 @@ def warm_up(cache_dir: str) -> Warm:
         WorkerError: the kernels cannot be compiled; says why.
     """
     folder = kernel_cache.prepare(cache_dir)
-    damaged = len(kernel_seal.drop_damaged(folder))
-    before = kernel_seal.count(folder)
+    damaged = len(kernel_cache.drop_damaged(folder))
+    before = kernel_cache.count(folder)
     code, reason = _load(folder)
     if met_broken_kernels(code):  # one that was damaged before it was sealed
         damaged += before
@@ -48,8 +48,8 @@ def warm_up(cache_dir: str) -> Warm:
         before, (code, reason) = 0, _load(folder)
     if code:
         raise WorkerError("the kernels in {} cannot be compiled: {}".format(folder, reason))
-    kernel_seal.seal(folder)
-    files = kernel_seal.count(folder)
+    kernel_cache.seal(folder)
+    files = kernel_cache.count(folder)
     return Warm(folder, files, files - before, damaged)
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from numba.core.caching import _CacheLocator
 
-from ascpipe.daemon import kernel_cache, kernel_seal, warm_up
+from ascpipe.daemon import kernel_cache, warm_up
 from ascpipe.kernels import atomics
 from tests.support.daemons import DaemonProcess
 from tests.support.waiting import wait_until
@@ -64,7 +64,7 @@ def test_a_daemon_whose_kernels_are_broken_and_were_never_sealed_clears_them_and
     daemon = DaemonProcess("unit")
     try:
         wait_until(lambda: any(worker["restarts"] for worker in daemon.status()["workers"]), 60.0)
-        wait_until(lambda: kernel_seal.count(folder) >= 100, 300.0)
+        wait_until(lambda: kernel_cache.count(folder) >= 100, 300.0)
         assert "are broken and will be made again" in daemon.log()
     finally:
         daemon.end()

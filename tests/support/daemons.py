@@ -38,7 +38,7 @@ class DaemonProcess:
     """A daemon that ran a moment ago; ``end`` is safe to call twice. One that is ``spared`` serves several tests."""
 
     def __init__(self, name="unit", *, spared=False, **options):
-        self._launched = launch.launch(name, options=options)
+        self._launched = launch.Launching(name, options=options).wait()
         self.pid, self.name, self.run = self._launched.pid, name, names.run_dir(name)
         if spared:
             leaks.spare(self.pid, name)

@@ -17,10 +17,10 @@ from ascpipe.shm import growing_part, segment, syscalls
 from ascpipe.shm.bell import Bell, ring_plain
 from ascpipe.shm.ring import TableInRing
 from ascpipe.tables.table import Table
-from ascpipe.workers.bells import Bells
 from ascpipe.workers.eval_stage import EvalStage, Questions
 from ascpipe.workers.key_worker import KeyStage
 from ascpipe.workers.ring_scheduler import RingScheduler
+from ascpipe.workers.stage import Bells
 from ascpipe.workers.train_stage import TrainStage
 from tests.support.pause_points import install
 from tests.support.replayed_table import ReplayedTable

@@ -23,10 +23,10 @@ from ascpipe.layout.words import (
     TRAINED,
 )
 from ascpipe.shm.ring import PartView, TableInRing
-from ascpipe.workers.bells import Bells
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
 from ascpipe.workers.ring_scheduler import RingScheduler
+from ascpipe.workers.stage import Bells
 from ascpipe.workers.train_stage import TrainStage
 from tests.support.replayed_table import ReplayedTable
 from tests.support.sim_load import Checkpoint, SimLoad

@@ -9,7 +9,7 @@ from ascpipe.layout.words import FREE, PLAN_NO_MEMORY, PLAN_OK, RETIRED, TOUCHED
 from ascpipe.shm.ring import PartView
 from ascpipe.tables.table import Table
 from ascpipe.workers import ring_scheduler
-from ascpipe.workers.truth import truth_of
+from ascpipe.workers.stage import truth_of
 from tests.reference import replay
 
 if TYPE_CHECKING:

@@ -82,10 +82,13 @@ def test_a_directory_of_another_user_is_refused(tmp_path):
         names.make_private_dir(str(tmp_path / "squatted"))
 
 
-def test_only_files_of_our_making_are_listed(tmp_path):
-    found = names.RunDir("a", str(tmp_path))
+def test_only_files_of_our_making_are_listed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    found = names.RunDir("a")
+    folder = tmp_path / "ascpipe" / "a"
+    folder.mkdir(parents=True)
     for name in ["lock", "owner.json", "daemon.log", "key-0.log", "table-12.log", "key-0.spans", "notes.txt",
                  "key-x.log"]:
-        (tmp_path / name).write_text("")
+        (folder / name).write_text("")
     assert found.files() == ["daemon.log", "key-0.log", "key-0.spans", "lock", "owner.json", "table-12.log"]
     assert found.span_files() == ["key-0.spans"]

@@ -32,14 +32,14 @@ def program(monkeypatch, tmp_path):
 
 def test_a_daemon_that_is_ready_says_its_pid(program):
     program("os.write(fd, json.dumps({'ready': True, 'pid': os.getpid(), 'name': 'a'}).encode())")
-    launched = launch.launch("a")
+    launched = launch.Launching("a").wait()
     assert (launched.pid, launched.name, launched.process.wait()) == (launched.process.pid, "a", 0)
 
 
 def test_its_own_error_is_raised_by_its_class(program):
     program("os.write(fd, json.dumps({'ready': False, 'code': 'E211', 'text': 'taken by pid 7'}).encode())")
     with pytest.raises(AlreadyRunsError, match="taken by pid 7"):
-        launch.launch("a")
+        launch.Launching("a").wait()
 
 
 @pytest.mark.parametrize("text, words", [
@@ -51,16 +51,16 @@ def test_its_own_error_is_raised_by_its_class(program):
 def test_a_daemon_that_dies_without_a_word_is_an_error_with_its_exit_code(program, text, words):
     program(text)
     with pytest.raises(NotStartedError, match=words):
-        launch.launch("a")
+        launch.Launching("a").wait()
 
 
 def test_a_daemon_that_never_gets_ready_is_ended(program):
     program("time.sleep(600)")
     with pytest.raises(NotStartedError, match=r"not ready within 0\.3 s"):
-        launch.launch("a", timeout_s=0.3)
+        launch.Launching("a").wait(0.3)
 
 
 def test_options_reach_it_as_variables(program):
     program("time.sleep(600) if os.environ['ASCPIPE_WORKERS'] != '3' else sys.exit(33)")
     with pytest.raises(NotStartedError, match="exit code 33"):
-        launch.launch("a", options={"workers": 3}, timeout_s=20.0)
+        launch.Launching("a", options={"workers": 3}).wait(20.0)

@@ -21,7 +21,7 @@ def test_the_folder_is_ours_alone_and_the_same_for_the_same_sources(tmp_path):
 def test_a_change_of_any_source_changes_the_folder(tmp_path, monkeypatch):
     source = tmp_path / "kernel.py"
     source.write_text("a = 1")
-    monkeypatch.setattr(kernel_cache, "_sources", lambda: iter([str(source)]))
+    monkeypatch.setattr(kernel_cache, "_sources", lambda: [source])
     before = kernel_cache.sources_digest()
     source.write_text("a = 2")
     assert kernel_cache.sources_digest() != before

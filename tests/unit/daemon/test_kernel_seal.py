@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from ascpipe.daemon import kernel_seal
+from ascpipe.daemon import kernel_cache
 
 
 @pytest.fixture
@@ -18,53 +18,53 @@ def folder(tmp_path):
     lambda data: b"", lambda data: data[:len(data) // 2], lambda data: bytes([data[0] ^ 1]) + data[1:],
     lambda data: data + b"x"], ids=["empty", "half", "one bit", "longer"])
 def test_a_file_that_is_not_as_it_was_sealed_is_removed_alone(folder, damage):
-    kernel_seal.seal(str(folder.parent))
+    kernel_cache.seal(str(folder.parent))
     path = folder / "m.a.py37.1.nbc"
     path.write_bytes(damage(path.read_bytes()))
-    assert kernel_seal.drop_damaged(str(folder.parent)) == [os.path.join("kernels_1", "m.a.py37.1.nbc")]
+    assert kernel_cache.drop_damaged(str(folder.parent)) == [os.path.join("kernels_1", "m.a.py37.1.nbc")]
     assert sorted(os.listdir(str(folder))) == ["m.a.py37.nbi", "m.b.py37.nbi", "notes.txt"]
-    assert kernel_seal.drop_damaged(str(folder.parent)) == []
+    assert kernel_cache.drop_damaged(str(folder.parent)) == []
 
 
 def test_a_file_that_is_new_is_left_alone_until_it_is_sealed(folder):
-    kernel_seal.seal(str(folder.parent))
+    kernel_cache.seal(str(folder.parent))
     (folder / "c.nbi").write_bytes(b"c")
-    assert kernel_seal.drop_damaged(str(folder.parent)) == []
-    kernel_seal.seal(str(folder.parent))
+    assert kernel_cache.drop_damaged(str(folder.parent)) == []
+    kernel_cache.seal(str(folder.parent))
     (folder / "c.nbi").write_bytes(b"d")
-    assert kernel_seal.drop_damaged(str(folder.parent)) == [os.path.join("kernels_1", "c.nbi")]
+    assert kernel_cache.drop_damaged(str(folder.parent)) == [os.path.join("kernels_1", "c.nbi")]
 
 
 def test_what_is_made_again_after_damage_is_sealed_anew_with_its_index(folder):
-    kernel_seal.seal(str(folder.parent))
+    kernel_cache.seal(str(folder.parent))
     (folder / "m.a.py37.1.nbc").write_bytes(b"")
-    kernel_seal.drop_damaged(str(folder.parent))
+    kernel_cache.drop_damaged(str(folder.parent))
     for name in ("m.a.py37.1.nbc", "m.a.py37.nbi"):
         (folder / name).write_bytes(b"compiled again")
-    assert kernel_seal.drop_damaged(str(folder.parent)) == []
-    kernel_seal.seal(str(folder.parent))
+    assert kernel_cache.drop_damaged(str(folder.parent)) == []
+    kernel_cache.seal(str(folder.parent))
     (folder / "m.a.py37.nbi").write_bytes(b"")
-    assert kernel_seal.drop_damaged(str(folder.parent)) == [os.path.join("kernels_1", "m.a.py37.nbi")]
+    assert kernel_cache.drop_damaged(str(folder.parent)) == [os.path.join("kernels_1", "m.a.py37.nbi")]
 
 
 def test_damage_is_not_sealed_over(folder):
-    kernel_seal.seal(str(folder.parent))
+    kernel_cache.seal(str(folder.parent))
     (folder / "m.a.py37.nbi").write_bytes(b"other")
-    kernel_seal.seal(str(folder.parent))
-    assert kernel_seal.drop_damaged(str(folder.parent)) == [os.path.join("kernels_1", "m.a.py37.nbi")]
+    kernel_cache.seal(str(folder.parent))
+    assert kernel_cache.drop_damaged(str(folder.parent)) == [os.path.join("kernels_1", "m.a.py37.nbi")]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe"])
 def test_a_seal_that_is_damaged_itself_vouches_for_nothing(folder, content):
-    kernel_seal.seal(str(folder.parent))
-    (folder.parent / kernel_seal.SEAL).write_bytes(content)
-    assert kernel_seal.drop_damaged(str(folder.parent)) == []
-    assert kernel_seal.count(str(folder.parent)) == 3
+    kernel_cache.seal(str(folder.parent))
+    (folder.parent / kernel_cache.SEAL).write_bytes(content)
+    assert kernel_cache.drop_damaged(str(folder.parent)) == []
+    assert kernel_cache.count(str(folder.parent)) == 3
 
 
 def test_a_seal_that_is_up_to_date_is_not_written_again(folder):
-    kernel_seal.seal(str(folder.parent))
-    before = os.stat(str(folder.parent / kernel_seal.SEAL)).st_ino
-    kernel_seal.seal(str(folder.parent))
-    assert os.stat(str(folder.parent / kernel_seal.SEAL)).st_ino == before
-    assert sorted(os.listdir(str(folder.parent))) == ["kernels_1", kernel_seal.SEAL]
+    kernel_cache.seal(str(folder.parent))
+    before = os.stat(str(folder.parent / kernel_cache.SEAL)).st_ino
+    kernel_cache.seal(str(folder.parent))
+    assert os.stat(str(folder.parent / kernel_cache.SEAL)).st_ino == before
+    assert sorted(os.listdir(str(folder.parent))) == ["kernels_1", kernel_cache.SEAL]

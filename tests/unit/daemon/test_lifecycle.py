@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascpipe.daemon import states
+from ascpipe.daemon import lifecycle
 from ascpipe.daemon.lifecycle import (
     BACKOFF_S,
     KEY,
@@ -69,7 +69,7 @@ def test_a_killed_key_worker_gives_its_claims_back_and_is_replaced_at_once():
     assert life.handle(killed(K1, 2), 1.0) == [ClearClaim(2)]
     assert life.next_look() == 1.0
     assert life.handle(Tick(), 1.0) == [StartWorker(K1, 4, True)]
-    assert life.state == states.SERVING
+    assert life.state == lifecycle.SERVING
     assert (life.restarts(K1), life.restarts(K0)) == (1, 0)
 
 
@@ -99,7 +99,7 @@ def test_restarts_wait_longer_and_longer_and_then_end():
     fail, end = life.handle(killed(K0, generation), now)
     assert isinstance(fail.error, CrashLoopError)
     assert "restarted 5 times in 60 s" in str(fail.error) and "pid 106" in str(fail.error)
-    assert (end, life.state) == (EndWorkers(), states.FAILED)
+    assert (end, life.state) == (EndWorkers(), lifecycle.FAILED)
 
 
 def test_restarts_long_ago_are_forgiven():
@@ -138,7 +138,7 @@ def test_an_idle_worker_that_cannot_run_is_not_tried_for_ever_and_fails_the_next
 def test_a_named_daemon_serves_the_next_trainer_with_fresh_workers():
     life = serving()
     assert life.handle(TrainerGone(), 9.0) == [EndWorkers(), CloseSession()]
-    assert life.state == states.IDLE
+    assert life.state == lifecycle.IDLE
     assert [action.generation for action in life.handle(Tick(), 9.0)] == [4, 5, 6]
     assert not any(action.restart for action in life.handle(Tick(), 9.0))
     life.handle(TrainerRegistered(), 10.0)
@@ -149,7 +149,7 @@ def test_a_trainer_that_never_started_leaves_the_workers_as_they_are():
     life = started()
     life.handle(TrainerRegistered(), 1.0)
     assert life.handle(TrainerGone(), 2.0) == []
-    assert (life.state, life.next_look()) == (states.IDLE, None)
+    assert (life.state, life.next_look()) == (lifecycle.IDLE, None)
 
 
 def test_a_private_daemon_ends_with_its_trainer():
@@ -197,16 +197,16 @@ def test_whatever_happens_no_generation_runs_twice_and_every_claim_is_cleared(ev
     for name, which, pause in events:
         now += pause
         worker = (K0, K1, T0)[which]
-        if name == "register" and life.state != states.IDLE or name == "start" and life.state != states.REGISTERED:
+        if life.state != {"register": lifecycle.IDLE, "start": lifecycle.REGISTERED}.get(name, life.state):
             continue  # the loop refuses these verbs
         event = {"register": TrainerRegistered(), "start": SessionStarted(), "gone": TrainerGone()}.get(name, Tick())
         if name in ("kill", "crash"):
             if worker not in running:
                 continue
             event = killed(worker, running.pop(worker), signal.SIGKILL if name == "kill" else signal.SIGBUS)
-        was_serving = life.state == states.SERVING
+        was_serving = life.state == lifecycle.SERVING
         actions = life.handle(event, now)
-        if name == "kill" and worker.kind == KEY and was_serving and life.state == states.SERVING:
+        if name == "kill" and worker.kind == KEY and was_serving and life.state == lifecycle.SERVING:
             assert ClearClaim(event.generation) in actions
         for action in actions:
             if isinstance(action, StartWorker):
@@ -215,7 +215,7 @@ def test_whatever_happens_no_generation_runs_twice_and_every_claim_is_cleared(ev
                 running[action.worker] = action.generation
             elif isinstance(action, EndWorkers):
                 running.clear()
-        if life.state in (states.FAILED, states.STOPPED):
+        if life.state in (lifecycle.FAILED, lifecycle.STOPPED):
             assert not running
 
 

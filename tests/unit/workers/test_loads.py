@@ -14,9 +14,9 @@ from ascpipe.layout.words import (
     SLOT_NONE,
 )
 from ascpipe.shm.ring import TableInRing
-from ascpipe.workers.bells import Bells
 from ascpipe.workers.cuts import CutStage
 from ascpipe.workers.eval_stage import EvalStage
+from ascpipe.workers.stage import Bells
 from tests.support.pipeline_sim import Sim
 from tests.support.replayed_table import ReplayedTable
 from tests.support.sim_load import Checkpoint, Saved

@@ -1,8 +1,8 @@
 """Tables of a ring act together, also where they lack something first."""
 from ascpipe.kernels.batch_steps import LACKS_VICTIMS
 from ascpipe.layout.words import PLANNED, RETIRED, TOUCHED
-from ascpipe.workers.bells import Bells
 from ascpipe.workers.ring_scheduler import RingScheduler
+from ascpipe.workers.stage import Bells
 from ascpipe.workers.train_stage import TrainStage
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_ring import Home
@@ -31,12 +31,12 @@ def test_all_tables_touch_plan_and_retire_in_one_turn_each_and_ring_once(monkeyp
     monkeypatch.setattr(TrainStage, "carry_out", refuse)
     batch = sim.submit(*[[2, 3, 3]] * TABLES)
     sim.keys.step()
-    assert (scheduler.turn(), words(sim, batch), rung) == (TABLES, {TOUCHED}, [])
-    assert (scheduler.turn(), words(sim, batch), rung) == (TABLES, {PLANNED}, ["trainer"])
+    assert (scheduler.act(), words(sim, batch), rung) == (TABLES, {TOUCHED}, [])
+    assert (scheduler.act(), words(sim, batch), rung) == (TABLES, {PLANNED}, ["trainer"])
     assert all(sim.claim(batch, index) for index in range(TABLES))
     sim.close(batch)
-    assert (scheduler.turn(), words(sim, batch), rung) == (TABLES, {RETIRED}, ["trainer", "trainer", "pump"])
-    assert scheduler.turn() == 0
+    assert (scheduler.act(), words(sim, batch), rung) == (TABLES, {RETIRED}, ["trainer", "trainer", "pump"])
+    assert scheduler.act() == 0
     for index in range(TABLES):
         sim.check(index)
 
@@ -50,8 +50,8 @@ def test_tables_whose_rows_leave_the_device_plan_together_with_the_others(monkey
     monkeypatch.setattr(TrainStage, "provide", refuse)
     batch = sim.submit([1, 3], [1, 3])
     sim.keys.step()
-    assert (scheduler.turn(), words(sim, batch)) == (2, {TOUCHED})
-    assert (scheduler.turn(), words(sim, batch), rung) == (2, {PLANNED}, ["trainer"])
+    assert (scheduler.act(), words(sim, batch)) == (2, {TOUCHED})
+    assert (scheduler.act(), words(sim, batch), rung) == (2, {PLANNED}, ["trainer"])
     assert sim.ring.part(batch.number, 0)["out_count"] == 1
     assert sim.claim(batch, 0) and sim.claim(batch, 1)
     sim.close(batch)
