@@ -25,10 +25,23 @@ using ascpipe::CoreStatus;
 using ascpipe::Error;
 using ascpipe::Pipeline;
 
-CoreStatus Building(std::shared_ptr<Pipeline>* pipeline) {
-  *pipeline = ascpipe::OwnedPipeline();
-  if (*pipeline != nullptr) return CoreStatus();
-  return Error(Code::kFailedPrecondition, "asc_pipeline_new comes first");
+// Answers by what `work` returns for the pipeline under construction or started.
+template <typename Work>
+int OnOwned(char* err, int err_bytes, const Work& work) {
+  const std::shared_ptr<Pipeline> pipeline = ascpipe::OwnedPipeline();
+  if (pipeline != nullptr) return Answer(work(pipeline.get()), err, err_bytes);
+  return Answer(Error(Code::kFailedPrecondition, "asc_pipeline_new comes first"), err, err_bytes);
+}
+
+// Answers by what `work` returns for a table of the pipeline that ops use.
+template <typename Work>
+int OnTable(int table, char* err, int err_bytes, const Work& work) {
+  std::shared_ptr<Pipeline> pipeline;
+  CoreStatus status = ascpipe::CurrentPipeline(&pipeline);
+  if (!status.ok()) return Answer(status, err, err_bytes);
+  const ascpipe::Table* const found = pipeline->table(table);
+  status = found == nullptr ? Error(Code::kInvalidArgument, "there is no table ", table) : work(pipeline.get(), *found);
+  return Answer(status, err, err_bytes);
 }
 
 ascpipe::FeatureList Features(int count, const int* tables, const char* const* names) {
@@ -82,59 +95,47 @@ ASC_EXPORT int asc_pipeline_new(std::int64_t run, int session_fd, int lifeline_f
 }
 
 ASC_EXPORT int asc_pipeline_add_table(const ascpipe::TableArguments* table, char* err, int err_bytes) {
-  std::shared_ptr<Pipeline> pipeline;
-  CoreStatus status = Building(&pipeline);
-  if (status.ok() && (table->initial_kind < 0 || table->initial_kind > ascpipe::layout::kInitialPool)) {
-    status = Error(Code::kInvalidArgument, "table '", table->name, "': kind of initial rows ", table->initial_kind,
+  return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
+    if (table->initial_kind < 0 || table->initial_kind > ascpipe::layout::kInitialPool) {
+      return Error(Code::kInvalidArgument, "table '", table->name, "': kind of initial rows ", table->initial_kind,
                    " is outside [0, ", ascpipe::layout::kInitialPool, "]");
-  }
-  if (status.ok()) {
+    }
     const ascpipe::InitialRows initial = {table->seed, static_cast<ascpipe::layout::InitialKind>(table->initial_kind),
                                           table->a, table->b, table->scale};
-    status = pipeline->AddTable(
+    return pipeline->AddTable(
         table->number, table->name, {table->dim, table->device_rows, table->home_rows, table->row_floats},
         std::vector<std::int64_t>(table->padding_keys, table->padding_keys + table->padding_count), initial, table->fd,
         table->bytes);
-  }
-  return Answer(status, err, err_bytes);
+  });
 }
 
 ASC_EXPORT int asc_pipeline_set_pool(int table, const float* pool, std::int64_t rows, std::int64_t dim, char* err,
                                      int err_bytes) {
-  std::shared_ptr<Pipeline> pipeline;
-  CoreStatus status = Building(&pipeline);
-  if (status.ok()) status = pipeline->SetPool(table, pool, rows, dim);
-  return Answer(status, err, err_bytes);
+  return OnOwned(err, err_bytes, [&](Pipeline* pipeline) { return pipeline->SetPool(table, pool, rows, dim); });
 }
 
 ASC_EXPORT int asc_pipeline_add_stream(int stream, int channel, int fd, std::int64_t bytes, int n_tables,
                                        const int* tables, int n_specs, const int* spec_part,
                                        const char* const* spec_names, char* err, int err_bytes) {
-  std::shared_ptr<Pipeline> pipeline;
-  CoreStatus status = Building(&pipeline);
-  if (status.ok()) {
-    status = pipeline->AddStream(stream, channel, fd, bytes, std::vector<int>(tables, tables + n_tables),
-                                 Features(n_specs, spec_part, spec_names));
-  }
-  return Answer(status, err, err_bytes);
+  return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
+    return pipeline->AddStream(stream, channel, fd, bytes, std::vector<int>(tables, tables + n_tables),
+                               Features(n_specs, spec_part, spec_names));
+  });
 }
 
 ASC_EXPORT int asc_pipeline_share_stream(int stream, int known, int n_specs, const int* spec_part,
                                          const char* const* spec_names, char* err, int err_bytes) {
-  std::shared_ptr<Pipeline> pipeline;
-  CoreStatus status = Building(&pipeline);
-  if (status.ok()) status = pipeline->ShareStream(stream, known, Features(n_specs, spec_part, spec_names));
-  return Answer(status, err, err_bytes);
+  return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
+    return pipeline->ShareStream(stream, known, Features(n_specs, spec_part, spec_names));
+  });
 }
 
 ASC_EXPORT int asc_pipeline_start(char* err, int err_bytes) {
-  std::shared_ptr<Pipeline> pipeline;
-  const CoreStatus status = Building(&pipeline);
-  if (status.ok()) {
+  return OnOwned(err, err_bytes, [](Pipeline* pipeline) {
     pipeline->Start();
     ascpipe::PublishPipeline();
-  }
-  return Answer(status, err, err_bytes);
+    return CoreStatus();
+  });
 }
 
 ASC_EXPORT int asc_pipeline_stop(char* err, int err_bytes) {
@@ -145,40 +146,28 @@ ASC_EXPORT int asc_pipeline_stop(char* err, int err_bytes) {
 }
 
 ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_bytes) {
-  std::shared_ptr<Pipeline> pipeline;
-  CoreStatus status = ascpipe::CurrentPipeline(&pipeline);
-  if (!status.ok()) return Answer(status, err, err_bytes);
-  const ascpipe::Table* found = pipeline->table(table);
-  int index = -1;
-  const ascpipe::Stream* stream = pipeline->TrainingStream(table, &index);
-  if (found == nullptr) {
-    status = Error(Code::kInvalidArgument, "there is no table ", table);
-  } else if (stream == nullptr) {
-    *rows = 0;  // nothing trains it
-  } else {
-    const auto wait = std::make_shared<SizeWait>(*stream, index, *found);
-    status = ascpipe::ThreadWait::Sleep(pipeline->waiter(), wait);
+  return OnTable(table, err, err_bytes, [&](Pipeline* pipeline, const ascpipe::Table& found) {
+    int index = -1;
+    const ascpipe::Stream* stream = pipeline->TrainingStream(table, &index);
+    *rows = 0;
+    if (stream == nullptr) return CoreStatus();  // nothing trains it
+    const auto wait = std::make_shared<SizeWait>(*stream, index, found);
+    const CoreStatus status = ascpipe::ThreadWait::Sleep(pipeline->waiter(), wait);
     *rows = wait->rows();
-  }
-  return Answer(status, err, err_bytes);
+    return status;
+  });
 }
 
 // Rows that keys may have: home rows where the table has them, of which only those with memory count where
 // rows are used in place.
 ASC_EXPORT int asc_table_capacity(int table, std::int64_t* rows, char* err, int err_bytes) {
-  std::shared_ptr<Pipeline> pipeline;
-  CoreStatus status = ascpipe::CurrentPipeline(&pipeline);
-  if (!status.ok()) return Answer(status, err, err_bytes);
-  const ascpipe::Table* found = pipeline->table(table);
-  if (found == nullptr) {
-    status = Error(Code::kInvalidArgument, "there is no table ", table);
-  } else {
-    const ascpipe::layout::Table* header = found->header();
+  return OnTable(table, err, err_bytes, [rows](Pipeline*, const ascpipe::Table& found) {
+    const ascpipe::layout::Table* header = found.header();
     if (header->home_capacity == 0) {
       *rows = header->device_rows;
     } else {
       *rows = header->device_rows == 0 ? ascpipe::LoadAcquire(&header->homes_ready) : header->home_capacity;
     }
-  }
-  return Answer(status, err, err_bytes);
+    return CoreStatus();
+  });
 }

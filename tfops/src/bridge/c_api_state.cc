@@ -31,13 +31,27 @@ Given<BackgroundSave>& Saves() {
   return *saves;
 }
 
-CoreStatus FindHold(std::int64_t number, std::shared_ptr<Hold>* hold) { return Holds().Find(number, hold); }
-
-CoreStatus FindTable(std::int64_t number, int table, std::shared_ptr<Hold>* hold, Table** found) {
-  const CoreStatus status = FindHold(number, hold);
-  if (!status.ok()) return status;
-  *found = (*hold)->pipeline().table(table);
+CoreStatus FindTable(const Hold& hold, int table, Table** found) {
+  *found = hold.pipeline().table(table);
   return *found != nullptr ? CoreStatus() : Error(Code::kInvalidArgument, "there is no table ", table);
+}
+
+// Answers by what `work` returns for the object of this number.
+template <typename Of, typename Work>
+int On(Given<Of>* all, std::int64_t number, char* err, int err_bytes, const Work& work) {
+  std::shared_ptr<Of> found;
+  const CoreStatus status = all->Find(number, &found);
+  return Answer(status.ok() ? work(found.get()) : status, err, err_bytes);
+}
+
+// The same for a hold and a table of its pipeline.
+template <typename Work>
+int OnTable(std::int64_t hold, int table, char* err, int err_bytes, const Work& work) {
+  return On(&Holds(), hold, err, err_bytes, [&](Hold* held) {
+    Table* found;
+    const CoreStatus status = FindTable(*held, table, &found);
+    return status.ok() ? work(held, found) : status;
+  });
 }
 
 }  // namespace
@@ -60,148 +74,126 @@ ASC_EXPORT int asc_hold_release(std::int64_t hold, char* err, int err_bytes) {
 // The segment of a table, as ascpipe/layout/structs.py describes it.
 ASC_EXPORT int asc_table_memory(std::int64_t hold, int table, void** base, std::int64_t* bytes, char* err,
                                 int err_bytes) {
-  std::shared_ptr<Hold> held;
-  Table* found;
-  const CoreStatus status = FindTable(hold, table, &held, &found);
-  if (status.ok()) {
+  return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
     *base = found->header();
     *bytes = found->bytes();
-  }
-  return Answer(status, err, err_bytes);
+    return CoreStatus();
+  });
 }
 
 // State array `index` of a table on the device, float[rows, width]: 0 its rows, then each optimizer slot that a
 // session has attached.  *data is null where there is none.
 ASC_EXPORT int asc_table_state(std::int64_t hold, int table, int index, float** data, std::int64_t* rows,
                                std::int64_t* width, char* err, int err_bytes) {
-  std::shared_ptr<Hold> held;
-  Table* found;
-  const CoreStatus status = FindTable(hold, table, &held, &found);
-  if (status.ok()) {
+  return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
     const ascpipe::StateRows state = found->State(index);
     *data = state.data;
     *rows = found->device().row_count();
     *width = state.width;
-  }
-  return Answer(status, err, err_bytes);
+    return CoreStatus();
+  });
 }
 
 // From now on rows of new keys come from this seed.
 ASC_EXPORT int asc_table_set_seed(std::int64_t hold, int table, std::uint64_t seed, char* err, int err_bytes) {
-  std::shared_ptr<Hold> held;
-  Table* found;
-  const CoreStatus status = FindTable(hold, table, &held, &found);
-  if (status.ok()) found->SetSeed(seed);
-  return Answer(status, err, err_bytes);
+  return OnTable(hold, table, err, err_bytes, [seed](Hold*, Table* found) {
+    found->SetSeed(seed);
+    return CoreStatus();
+  });
 }
 
 // From now on rows of new keys are picked from this pool, float[rows, dim], which is copied.
 ASC_EXPORT int asc_table_set_pool(std::int64_t hold, int table, const float* pool, std::int64_t rows, std::int64_t dim,
                                   char* err, int err_bytes) {
-  std::shared_ptr<Hold> held;
-  CoreStatus status = FindHold(hold, &held);
-  if (status.ok()) status = held->pipeline().SetPool(table, pool, rows, dim);
-  return Answer(status, err, err_bytes);
+  return On(&Holds(), hold, err, err_bytes,
+            [=](Hold* held) { return held->pipeline().SetPool(table, pool, rows, dim); });
 }
 
 ASC_EXPORT int asc_load_begin(std::int64_t hold, int table, std::int64_t entries, std::int64_t rows, char* err,
                               int err_bytes) {
-  std::shared_ptr<Hold> held;
-  Table* found;
-  CoreStatus status = FindTable(hold, table, &held, &found);
-  if (status.ok()) status = held->BeginLoad(found, entries, rows);
-  return Answer(status, err, err_bytes);
+  return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
+    return held->BeginLoad(found, entries, rows);
+  });
 }
 
 // Entries from `first` on; each array has `count` values.  `rows` is 1: each has the row of its own number.
 ASC_EXPORT int asc_load_entries(std::int64_t hold, int table, std::int64_t first, std::int64_t count,
                                 const std::int64_t* keys, const std::int64_t* counts, const std::int64_t* timestamps,
                                 int rows, char* err, int err_bytes) {
-  std::shared_ptr<Hold> held;
-  Table* found;
-  CoreStatus status = FindTable(hold, table, &held, &found);
-  if (status.ok()) status = held->WriteEntries(found, first, {count, keys, counts, timestamps}, rows == 1);
-  return Answer(status, err, err_bytes);
+  return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
+    return held->WriteEntries(found, first, {count, keys, counts, timestamps}, rows == 1);
+  });
 }
 
 ASC_EXPORT int asc_load_keyed(std::int64_t hold, int table, char* err, int err_bytes) {
-  std::shared_ptr<Hold> held;
-  Table* found;
-  CoreStatus status = FindTable(hold, table, &held, &found);
-  if (status.ok()) status = held->EntriesWritten(found);
-  return Answer(status, err, err_bytes);
+  return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) { return held->EntriesWritten(found); });
 }
 
 ASC_EXPORT int asc_load_end(std::int64_t hold, int table, std::int64_t entries, std::int64_t time,
                             std::int64_t threshold, std::int64_t counting, char* err, int err_bytes) {
-  std::shared_ptr<Hold> held;
-  Table* found;
-  CoreStatus status = FindTable(hold, table, &held, &found);
-  if (status.ok()) status = held->EndLoad(found, {entries, time, threshold, counting});
-  return Answer(status, err, err_bytes);
+  return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
+    return held->EndLoad(found, {entries, time, threshold, counting});
+  });
 }
 
 // Batches of a training stream that some table has claimed since the pipeline began.
 ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* trained, char* err, int err_bytes) {
-  std::shared_ptr<Hold> held;
-  CoreStatus status = FindHold(hold, &held);
-  const ascpipe::Stream* const found = status.ok() ? held->pipeline().stream(stream) : nullptr;
-  if (status.ok() && found == nullptr) status = Error(Code::kInvalidArgument, "there is no stream ", stream);
-  if (status.ok()) *trained = ascpipe::LoadAcquire(&found->ring().header()->trained);
-  return Answer(status, err, err_bytes);
+  return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
+    const ascpipe::Stream* const found = held->pipeline().stream(stream);
+    if (found == nullptr) return Error(Code::kInvalidArgument, "there is no stream ", stream);
+    *trained = ascpipe::LoadAcquire(&found->ring().header()->trained);
+    return CoreStatus();
+  });
 }
 
 // From this hold on, entries and home rows of these tables can be read as they are now, up to asc_save_end.
 // log_bytes: for images of home rows that training changes during the save; if the log is full, training waits.
 ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, std::int64_t log_bytes,
                               std::int64_t* save, char* err, int err_bytes) {
-  std::shared_ptr<Hold> held;
-  std::vector<Table*> found(static_cast<std::size_t>(count));
-  CoreStatus status = FindHold(hold, &held);
-  for (int i = 0; status.ok() && i < count; ++i) status = FindTable(hold, tables[i], &held, &found[i]);
-  std::shared_ptr<BackgroundSave> begun;
-  if (status.ok()) status = BackgroundSave::Begin(held->shared_pipeline(), found, log_bytes, &begun);
-  if (status.ok()) *save = Saves().Add(std::move(begun));
-  return Answer(status, err, err_bytes);
+  return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
+    std::vector<Table*> found(static_cast<std::size_t>(count));
+    CoreStatus status;
+    for (int i = 0; status.ok() && i < count; ++i) status = FindTable(*held, tables[i], &found[i]);
+    std::shared_ptr<BackgroundSave> begun;
+    if (status.ok()) status = BackgroundSave::Begin(held->shared_pipeline(), found, log_bytes, &begun);
+    if (status.ok()) *save = Saves().Add(std::move(begun));
+    return status;
+  });
 }
 
 // As asc_table_state, of the copy; the pointer is invalid after the save.
 ASC_EXPORT int asc_save_device(std::int64_t save, int table, int index, float** data, std::int64_t* width, char* err,
                                int err_bytes) {
-  std::shared_ptr<BackgroundSave> found;
-  CoreStatus status = Saves().Find(save, &found);
   ascpipe::StateRows copy = ascpipe::StateRows();
-  if (status.ok()) status = found->Device(table, index, &copy);
+  const int answer = On(&Saves(), save, err, err_bytes,
+                        [&](BackgroundSave* found) { return found->Device(table, index, &copy); });
   *data = copy.data;
   *width = copy.width;
-  return Answer(status, err, err_bytes);
+  return answer;
 }
 
 // entries: those of ascpipe/layout/structs.py, as many as were used when the save began.
 ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std::int64_t count, char* err,
                                 int err_bytes) {
-  std::shared_ptr<BackgroundSave> found;
-  CoreStatus status = Saves().Find(save, &found);
-  if (status.ok()) status = found->ReadEntries(table, static_cast<ascpipe::layout::Entry*>(entries), count);
-  return Answer(status, err, err_bytes);
+  return On(&Saves(), save, err, err_bytes, [=](BackgroundSave* found) {
+    return found->ReadEntries(table, static_cast<ascpipe::layout::Entry*>(entries), count);
+  });
 }
 
 // The home rows that will be read, int[count]; those that are not among them need no images.
 ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, char* err,
                              int err_bytes) {
-  std::shared_ptr<BackgroundSave> found;
-  CoreStatus status = Saves().Find(save, &found);
-  if (status.ok()) status = found->WantRows(table, homes, count);
-  return Answer(status, err, err_bytes);
+  return On(&Saves(), save, err, err_bytes, [=](BackgroundSave* found) {
+    return found->WantRows(table, homes, count);
+  });
 }
 
 // out[i] = home row homes[i], float[count, row floats]; each row is read once.
 ASC_EXPORT int asc_save_rows(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, float* out,
                              char* err, int err_bytes) {
-  std::shared_ptr<BackgroundSave> found;
-  CoreStatus status = Saves().Find(save, &found);
-  if (status.ok()) status = found->ReadRows(table, homes, count, out);
-  return Answer(status, err, err_bytes);
+  return On(&Saves(), save, err, err_bytes, [=](BackgroundSave* found) {
+    return found->ReadRows(table, homes, count, out);
+  });
 }
 
 ASC_EXPORT int asc_save_end(std::int64_t save, char* err, int err_bytes) {

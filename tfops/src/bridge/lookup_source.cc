@@ -7,8 +7,6 @@ namespace ascpipe {
 
 using tensorflow::Status;
 
-constexpr std::int64_t FirstBad::kNone;
-
 Status LookupSource::Read(tensorflow::OpKernelContext* ctx, int rows, int slots, int table) {
   const std::string& op = ctx->op_kernel().type_string();
   // Not under the variable's mutex: the plan op, whose slots this op needs, has moved the rows before, and

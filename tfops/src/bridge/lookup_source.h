@@ -2,8 +2,6 @@
 #ifndef ASCPIPE_BRIDGE_LOOKUP_SOURCE_H_
 #define ASCPIPE_BRIDGE_LOOKUP_SOURCE_H_
 
-#include <atomic>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "bridge/instance.h"
 #include "bridge/pipeline.h"
 #include "bridge/status.h"
+#include "core/blocks.h"
 #include "core/gather.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -38,22 +37,6 @@ class LookupSource {
   std::vector<float> default_row_;
   std::shared_ptr<Pipeline> pipeline_;   // its mapping stays while home rows are read
   std::shared_ptr<const FixedRows> fixed_;  // rows of a checkpoint that the session reads instead; codes refer to them
-};
-
-// The smallest index that several threads reported.
-class FirstBad {
- public:
-  void Note(std::int64_t bad) {  // -1: nothing
-    std::int64_t known = at_.load();
-    while (bad >= 0 && bad < known && !at_.compare_exchange_weak(known, bad)) {
-    }
-  }
-  bool none() const { return at() == kNone; }
-  std::int64_t at() const { return at_.load(); }
-
- private:
-  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-  std::atomic<std::int64_t> at_{kNone};
 };
 
 }  // namespace ascpipe

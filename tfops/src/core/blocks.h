@@ -55,6 +55,21 @@ class Blocks {
   std::condition_variable all_done_;
 };
 
+// The smallest index that threads report while they work on blocks.
+class FirstBad {
+ public:
+  void Note(std::int64_t bad) {  // -1: nothing
+    std::int64_t known = at_.load();
+    while (bad >= 0 && (known < 0 || bad < known) && !at_.compare_exchange_weak(known, bad)) {
+    }
+  }
+  bool none() const { return at() < 0; }
+  std::int64_t at() const { return at_.load(); }  // -1: none
+
+ private:
+  std::atomic<std::int64_t> at_{-1};
+};
+
 }  // namespace ascpipe
 
 #endif  // ASCPIPE_CORE_BLOCKS_H_

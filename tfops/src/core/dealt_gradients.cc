@@ -102,25 +102,7 @@ void DealtGradients::Add(std::int64_t begin, std::int64_t end, std::int64_t vali
     for (std::int64_t first = hand * kGroup; first < valid; first += kHands * kGroup) {
       std::fill(sums + first * dim_, sums + std::min<std::int64_t>(valid, first + kGroup) * dim_, 0.0f);
     }
-    switch (dim_) {
-      case 8:
-        AddHand<8>(hand, sums);
-        break;
-      case 16:
-        AddHand<16>(hand, sums);
-        break;
-      case 32:
-        AddHand<32>(hand, sums);
-        break;
-      case 64:
-        AddHand<64>(hand, sums);
-        break;
-      case 128:
-        AddHand<128>(hand, sums);
-        break;
-      default:
-        AddHand<0>(hand, sums);
-    }
+    WithLength(dim_, [=](auto length) ASC_INLINED { AddHand<length>(hand, sums); });
   }
 }
 

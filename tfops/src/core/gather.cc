@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/layout.h"
+#include "core/processors.h"
 #include "core/row_copy.h"
 
 namespace ascpipe {
@@ -24,7 +25,7 @@ inline const float* Row(const GatherSource& source, std::int32_t slot, std::int6
   return source.homes + (layout::kSlotHome - slot) * source.home_floats;
 }
 
-// A constant `dim` lets the compiler copy a row by a few vector moves; 0 means any.
+// constant_dim: see WithLength.
 template <std::int64_t constant_dim, bool with_homes>
 std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : source.dim;
@@ -51,20 +52,9 @@ std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::i
 
 template <bool with_homes>
 std::int64_t GatherAny(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end) {
-  switch (source.dim) {
-    case 8:
-      return Gather<8, with_homes>(source, gathered, begin, end);
-    case 16:
-      return Gather<16, with_homes>(source, gathered, begin, end);
-    case 32:
-      return Gather<32, with_homes>(source, gathered, begin, end);
-    case 64:
-      return Gather<64, with_homes>(source, gathered, begin, end);
-    case 128:
-      return Gather<128, with_homes>(source, gathered, begin, end);
-    default:
-      return Gather<0, with_homes>(source, gathered, begin, end);
-  }
+  return WithLength(source.dim, [&](auto length) ASC_INLINED {
+    return Gather<length, with_homes>(source, gathered, begin, end);
+  });
 }
 
 }  // namespace

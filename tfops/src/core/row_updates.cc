@@ -109,7 +109,7 @@ ASC_INLINE void UpdateRow(const Element& element, float* const* states, const fl
   for (std::int64_t i = 0; i < dim; ++i) element(grad[i], w + i, first + i, second + i);
 }
 
-// A constant `dim` lets the compiler unroll a row; 0 means any.
+// constant_dim: see WithLength.
 template <std::int64_t constant_dim, typename Element>
 ASC_INLINE void UpdateRows(const Element& element, const UpdatedRows& update) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : update.dim;
@@ -129,20 +129,7 @@ ASC_INLINE void UpdateRows(const Element& element, const UpdatedRows& update) {
 
 template <typename Element>
 ASC_INLINE void UpdateAny(const Element& element, const UpdatedRows& rows) {
-  switch (rows.dim) {
-    case 8:
-      return UpdateRows<8>(element, rows);
-    case 16:
-      return UpdateRows<16>(element, rows);
-    case 32:
-      return UpdateRows<32>(element, rows);
-    case 64:
-      return UpdateRows<64>(element, rows);
-    case 128:
-      return UpdateRows<128>(element, rows);
-    default:
-      return UpdateRows<0>(element, rows);
-  }
+  WithLength(rows.dim, [&](auto length) ASC_INLINED { UpdateRows<length>(element, rows); });
 }
 
 }  // namespace

@@ -47,20 +47,9 @@ std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::in
 ASC_FOR_EACH_PROCESSOR
 std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
                           std::int64_t dim, float* sums) {
-  switch (dim) {
-    case 8:
-      return Add<8>(places, place_count, lookup, dim, sums);
-    case 16:
-      return Add<16>(places, place_count, lookup, dim, sums);
-    case 32:
-      return Add<32>(places, place_count, lookup, dim, sums);
-    case 64:
-      return Add<64>(places, place_count, lookup, dim, sums);
-    case 128:
-      return Add<128>(places, place_count, lookup, dim, sums);
-    default:
-      return Add<0>(places, place_count, lookup, dim, sums);
-  }
+  return WithLength(dim, [&](auto length) ASC_INLINED {
+    return Add<length>(places, place_count, lookup, dim, sums);
+  });
 }
 
 }  // namespace ascpipe

@@ -6,10 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 
 #include "core/crc32.h"
 
@@ -26,24 +24,6 @@ constexpr std::int64_t kEntriesAtOnce = 1 << 14;
 constexpr int kTogether = 32;  // keys whose cache misses overlap
 
 std::int64_t SectionEnd(std::int64_t bytes) { return (bytes + kSection - 1) / kSection * kSection; }
-
-// The smallest number that a thread has found, or -1.
-class Smallest {
- public:
-  void Note(std::int64_t number) {
-    std::int64_t known = smallest_.load();
-    while (number < known && !smallest_.compare_exchange_weak(known, number)) {
-    }
-  }
-  std::int64_t Get() const {
-    const std::int64_t found = smallest_.load();
-    return found == kNone ? -1 : found;
-  }
-
- private:
-  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-  std::atomic<std::int64_t> smallest_{kNone};
-};
 
 }  // namespace
 
@@ -131,14 +111,14 @@ CoreStatus TableFile::CheckSums(std::uint32_t seal, const Share& share) const {
   if (Crc32(base_ + body_bytes_, static_cast<std::size_t>(sum_bytes)) != found) {
     return Damaged("its sums, from byte ", body_bytes_, ", are not those that were written");
   }
-  Smallest bad;
+  FirstBad bad;
   share(sum_bytes / kSumBytes, 1, [this, &bad](std::int64_t begin, std::int64_t end) {
     for (std::int64_t piece = begin; piece < end; ++piece) {
       if (!SumIsRight(piece)) bad.Note(piece);
     }
   });
-  if (bad.Get() >= 0) {
-    const std::int64_t begin = bad.Get() * kTableFilePiece;
+  if (bad.at() >= 0) {
+    const std::int64_t begin = bad.at() * kTableFilePiece;
     return Damaged("bytes ", begin, " to ", std::min(begin + kTableFilePiece, body_bytes_),
                    " cannot be read or are not those that were written");
   }
@@ -171,7 +151,7 @@ bool TableFile::SumIsRight(std::int64_t piece) const {
 CoreStatus TableFile::CheckEntries(const Share& share) const {
   const std::int64_t n = row_count();
   const std::int64_t bucket_count = std::int64_t{1} << header().bucket_bits;
-  Smallest bad_bucket, bad_entry;
+  FirstBad bad_bucket, bad_entry;
   if (buckets_[0] != 0) bad_bucket.Note(0);
   if (buckets_[bucket_count] != n) bad_bucket.Note(bucket_count);
   share(bucket_count, kEntriesAtOnce, [this, &bad_bucket](std::int64_t begin, std::int64_t end) {
@@ -179,15 +159,15 @@ CoreStatus TableFile::CheckEntries(const Share& share) const {
       if (buckets_[bucket] > buckets_[bucket + 1]) bad_bucket.Note(bucket);
     }
   });
-  if (bad_bucket.Get() >= 0) return Damaged("bucket ", bad_bucket.Get(), " does not end where the next one begins");
+  if (bad_bucket.at() >= 0) return Damaged("bucket ", bad_bucket.at(), " does not end where the next one begins");
   share(n, kEntriesAtOnce, [this, &bad_entry](std::int64_t begin, std::int64_t end) {
     for (std::int64_t entry = begin; entry < end; ++entry) {
       if (!EntryIsRight(entry)) bad_entry.Note(entry);
     }
   });
-  if (bad_entry.Get() >= 0) {
-    const TableFileEntry& entry = entries_[bad_entry.Get()];
-    return Damaged("entry ", bad_entry.Get(), " of key ", entry.key, " names row ", entry.row, " of ", n,
+  if (bad_entry.at() >= 0) {
+    const TableFileEntry& entry = entries_[bad_entry.at()];
+    return Damaged("entry ", bad_entry.at(), " of key ", entry.key, " names row ", entry.row, " of ", n,
                    ", or is not in its place");
   }
   return CoreStatus();
