@@ -19,13 +19,11 @@ import ninja
 
 from ascpipe import __version__
 from ascpipe.layout import generate, structs
+from ascpipe.tfops.load import HERE, INFO, LIBRARY
 
-HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "src"
 OBJECTS = HERE / "build"
 GENERATED = OBJECTS / "generated"  # headers that ascpipe/layout writes
-LIBRARY = HERE / "libascpipe_ops.so"
-INFO = HERE / "build_info.json"
 
 JOBS = 2
 #: -DNDEBUG: without it TensorFlow's header checks abort the trainer when it frees our resources.

@@ -3,6 +3,7 @@
 The daemon sees the trainer's death by the lifeline's end of file, and the other way round:
 ``lifeline_fd`` gets POLLHUP when the supervisor is gone.
 """
+import contextlib
 import os
 import secrets
 import socket
@@ -146,11 +147,9 @@ class TrainerLink:
             return
         self._closed = True
         is_ours = os.getpid() == self._owner
-        try:
+        with contextlib.suppress(errors.AscpipeError):  # it is gone, or will see the lifeline close
             if is_ours and not fdsocket.is_closed(self._sock):
                 ask(self._run_dir, messages.Bye())
-        except errors.AscpipeError:
-            pass  # it is gone, or will see the lifeline close
         self._sock.close()
         self.lifeline_fd = -1
         self.close_segments()
@@ -219,16 +218,14 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
         named = daemon or os.environ.get(names.NAME_VARIABLE)
         if named:
             return _register(names.run_dir(named), layout, settings, None)
-        try:
+        # the usual case: there is no free default daemon of ours
+        with contextlib.suppress(errors.NotRunningError, errors.BusyError, errors.RunDirError):
             return _register(names.run_dir(names.DEFAULT_NAME), layout, settings, None)
-        except (errors.NotRunningError, errors.BusyError, errors.RunDirError):
-            pass  # no free default daemon of ours: the usual case
         launched = None if begun is None else begun.take(settings)
         if launched is not None:
-            try:
+            # it leaves when no trainer has registered for too long
+            with contextlib.suppress(errors.NotRunningError):
                 return _register_with_private(launched, layout, settings)
-            except errors.NotRunningError:
-                pass  # no trainer registered for too long, and it left just now
         launched = launch.Launching(names.private_name(os.getpid()), private=True).wait()
         return _register_with_private(launched, layout, settings)
     finally:

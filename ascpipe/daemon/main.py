@@ -2,6 +2,7 @@
 
 Settings come from the environment and the file of $ASCPIPE_CONFIG; see ``ascpipe start`` for people.
 """
+import contextlib
 import json
 import os
 import resource
@@ -100,11 +101,9 @@ def tell(fd: int, told: Dict[str, Any]) -> None:
     """Tell the process that launched us; it may be gone."""
     if fd < 0:
         return
-    try:
+    with contextlib.suppress(BrokenPipeError):
         os.write(fd, json.dumps(told).encode())
         os.close(fd)
-    except BrokenPipeError:
-        pass
 
 
 def serve(name: str, *, private: bool, ready_fd: int, **replaced: Any) -> None:

@@ -1,20 +1,10 @@
 """The number of a batch: the run in the upper bits, its number in the run (the sequence, from 1) in the lower ones.
 
-A ticket is a positive int64.  Kernels use the constants; the functions are for Python.
+A ticket is a positive int64.  Kernels use the constants; the function is for Python.
 """
 SEQUENCE_BITS = 48
 SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 MOST_RUNS = (1 << (63 - SEQUENCE_BITS)) - 1  #: runs are numbered from 1 to this
-
-
-def ticket_of(run: int, sequence: int) -> int:
-    """The ticket of batch ``sequence`` of ``run``."""
-    return run << SEQUENCE_BITS | sequence
-
-
-def run_of(ticket: int) -> int:
-    """The run of a ticket."""
-    return ticket >> SEQUENCE_BITS
 
 
 def sequence_of(ticket: int) -> int:

@@ -7,14 +7,7 @@ from typing import Any, List, NamedTuple
 
 import numpy as np
 
-from ascpipe.kernels.atomics import (
-    compare_exchange_u32,
-    exchange_i64,
-    exchange_u32,
-    load_acquire_i64,
-    load_acquire_u32,
-    store_release_i64,
-)
+from ascpipe.kernels import atomics
 from ascpipe.kernels.records import IMAGE, TURN, Record
 from ascpipe.kernels.ring_scan import look
 from ascpipe.layout import structs
@@ -109,7 +102,7 @@ class RingView:
 
     def is_empty(self) -> bool:
         """Whether the ring has no frame."""
-        return bool(load_acquire_i64(self._ends, _TAIL) == load_acquire_i64(self._ends, _HEAD))
+        return bool(atomics.load_acquire_i64(self._ends, _TAIL) == atomics.load_acquire_i64(self._ends, _HEAD))
 
     def look(self, column: int) -> Look:
         """Read the states of all frames, for the table of a column."""
@@ -128,23 +121,23 @@ class RingView:
 
     def word(self, number: int, column: int) -> int:
         """The word of a frame for a table."""
-        return int(load_acquire_u32(self._words[column], number % structs.MAX_FRAMES))
+        return int(atomics.load_acquire_u32(self._words[column], number % structs.MAX_FRAMES))
 
     def store_word(self, number: int, column: int, word: int) -> None:
         """Store the word of a frame for a table, with a full fence."""
-        exchange_u32(self._words[column], number % structs.MAX_FRAMES, word)
+        atomics.exchange_u32(self._words[column], number % structs.MAX_FRAMES, word)
 
     def replace_word(self, number: int, column: int, expected: int, word: int) -> bool:
         """Replace the word of a frame for a table if it is the expected one; returns whether it was."""
-        return bool(compare_exchange_u32(self._words[column], number % structs.MAX_FRAMES, expected, word))
+        return bool(atomics.compare_exchange_u32(self._words[column], number % structs.MAX_FRAMES, expected, word))
 
     def finished(self, column: int) -> int:
         """The last ticket that a table has finished."""
-        return int(load_acquire_i64(self._finished, column))
+        return int(atomics.load_acquire_i64(self._finished, column))
 
     def store_finished(self, column: int, ticket: int) -> None:
         """Store the last ticket that a table has finished; call it before its word is stored."""
-        store_release_i64(self._finished, column, ticket)
+        atomics.store_release_i64(self._finished, column, ticket)
 
 
 class TableInRing(NamedTuple):
@@ -189,11 +182,11 @@ class TableView:
 
     def load(self, field: str) -> int:
         """A field of the header that another process stores, and all that its writer wrote before."""
-        return int(load_acquire_i64(self._longs, _TABLE_LONGS[field]))
+        return int(atomics.load_acquire_i64(self._longs, _TABLE_LONGS[field]))
 
     def store(self, field: str, value: int) -> None:
         """Store a field of the header that another process loads, by a full fence."""
-        exchange_i64(self._longs, _TABLE_LONGS[field], value)
+        atomics.exchange_i64(self._longs, _TABLE_LONGS[field], value)
 
     def ready_entries(self, count: int) -> bool:
         """Ensure memory for ``count`` entries (grows by steps).  Returns False when out of memory."""

@@ -5,6 +5,7 @@ pages are allocated from the start, except parts that grow (``growing_part``), w
 memory.  So running out of memory is an error with numbers, in ``create`` or before, in ``memory.preflight``, never a
 SIGBUS later.
 """
+import contextlib
 import errno
 import fcntl
 import os
@@ -74,10 +75,8 @@ def _open_unlinked() -> int:
         memory = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600)
     except posix_ipc.Error as error:
         raise SegmentError(name, "it cannot be made: {}".format(error)) from error
-    try:
+    with contextlib.suppress(posix_ipc.ExistentialError):  # another process has just swept it; the descriptor stays
         posix_ipc.unlink_shared_memory(name)
-    except posix_ipc.ExistentialError:
-        pass  # another process swept it between the two calls; the descriptor stays
     fcntl.fcntl(memory.fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
     return int(memory.fd)
 
@@ -90,13 +89,11 @@ def sweep(shm_dir: str = SHM_DIR) -> List[str]:
     removed = []
     for name in sorted(os.listdir(shm_dir)):
         path = os.path.join(shm_dir, name)
-        try:
+        with contextlib.suppress(FileNotFoundError):
             status = os.lstat(path)
             if _NAME.fullmatch(name) and stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
                 os.unlink(path)
                 removed.append(name)
-        except FileNotFoundError:
-            continue
     return removed
 
 

