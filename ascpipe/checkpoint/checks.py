@@ -1,11 +1,10 @@
 """What a spec and a position must be, whether a program gives it or a manifest says it.  Pure."""
 import math
 import re
-import unicodedata
 from typing import Any, Iterable, Pattern
 
 from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, SlotSpec, TablePosition, TableSpec
-from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME
+from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME, has_control_characters
 from ascpipe.checkpoint.table_folders import OURS
 from ascpipe.layout.initial_kinds import POOL
 
@@ -121,6 +120,5 @@ def _number(what: str, value: Any) -> None:
 
 
 def _text(what: str, value: Any, pattern: Pattern[str]) -> None:
-    if not isinstance(value, str) or not pattern.match(value) \
-            or any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
+    if not isinstance(value, str) or not pattern.match(value) or has_control_characters(value):
         raise ValueError("{}: {!r} is not a name that we accept".format(what, value))

@@ -130,7 +130,7 @@ def _check_stem(prefix: str, stem: str) -> None:
 
 
 def has_control_characters(path: str) -> bool:
-    """Whether a path cannot be shown, or written in a list, as it is."""
+    """Whether a path or name cannot be shown, or written in a list, as it is."""
     return any(unicodedata.category(character) in ("Cc", "Cs") for character in path)
 
 

@@ -1,7 +1,7 @@
 """Whether a checkpoint is what was saved: every file of it, and whether its keys and counts make sense."""
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
@@ -22,15 +22,11 @@ Stamps = Dict[Tuple[str, str], disk.Stamp]  #: of each ``slice.data``, by table 
 _NO_KEYS = np.empty(0, np.int64)
 
 
-class Verified(NamedTuple):
-    """A checkpoint that is what was saved."""
-
-    records: Records
-    stamps: Stamps
-
-
-def verified(tree: Tree, *, rows: bool = True) -> Verified:
+def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, Stamps]:
     """Verify all of a checkpoint; without ``rows``, only its records and its keys with their counts.
+
+    Returns:
+        Its records, and the stamps of what was verified.
 
     Raises:
         DamagedCheckpointError: it is not what was saved.
@@ -51,7 +47,7 @@ def verified(tree: Tree, *, rows: bool = True) -> Verified:
         try:
             for outcome in checks:
                 outcome.result()
-            return Verified(records, {names: stamp.result() for names, stamp in stamps.items()})
+            return records, {names: stamp.result() for names, stamp in stamps.items()}
         except BaseException:
             for task in [*checks, *stamps.values()]:
                 task.cancel()  # if it has not begun: what it would find changes nothing

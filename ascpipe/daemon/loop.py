@@ -66,7 +66,7 @@ class Daemon:
             lifecycle.StartWorker: self._start_worker, lifecycle.AttachWorkers: self._attach_workers,
             lifecycle.HandOutStream: self._hand_out_stream, lifecycle.HandOutTable: self._hand_out_table,
             lifecycle.ClearClaim: self._clear_claim, lifecycle.FailSession: self._fail_session,
-            lifecycle.EndWorkers: self._end_workers, lifecycle.CloseSession: self._close_session,
+            lifecycle.EndWorkers: lambda _: supervisor.end_all(), lifecycle.CloseSession: lambda _: self._drop_memory(),
             lifecycle.Exit: self._exit}
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
@@ -101,8 +101,7 @@ class Daemon:
         self._supervisor.close()
         if self._trainer is not None:
             self._trainer.close()
-        if self._memory is not None:
-            self._memory.close()
+        self._drop_memory()
         self._lifelines.close()
         self._server.flush(_FLUSH_S)
         signal.set_wakeup_fd(-1)
@@ -190,10 +189,7 @@ class Daemon:
         self._log.error("session failed: %s", action.error)
         self._with_memory().fail(action.error)
 
-    def _end_workers(self, action: lifecycle.EndWorkers) -> None:
-        self._supervisor.end_all()
-
-    def _close_session(self, action: lifecycle.CloseSession) -> None:
+    def _drop_memory(self) -> None:
         if self._memory is not None:
             self._memory.close()
             self._memory = None
@@ -260,12 +256,7 @@ class Daemon:
         self._memory.set_pid(structs.BELL_TRAINER, self._trainer_pid)
         self._memory.set_pid(structs.BELL_PUMP, self._trainer_pid)
         sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
-        try:
-            fdsocket.send(self._trainer.sock, {"verb": "segments"}, self._memory.fds())
-        except (errors.MessageError, OSError):
-            self._memory.close()
-            self._memory = None
-            raise
+        self._send_segments(self._trainer, self._memory.fds(), self._drop_memory)
         self._handle(lifecycle.SessionStarted())
         self._log.info("session of %d streams and %d tables started, segments in %s", len(body.streams),
                        len(body.tables), "memfds (too little in {})".format(SHM_DIR) if uses_memfd else SHM_DIR)
@@ -276,11 +267,7 @@ class Daemon:
     def _add_stream(self, body: messages.AddStream) -> Dict[str, Any]:
         memory, trainer = self._serving("add_stream")
         ring = memory.add_stream(body.stream)
-        try:
-            fdsocket.send(trainer.sock, {"verb": "segments"}, [ring.fd])
-        except (errors.MessageError, OSError):
-            memory.drop_stream()
-            raise
+        self._send_segments(trainer, [ring.fd], memory.drop_stream)
         self._handle(lifecycle.StreamAdded(body.stream.stream))
         self._log.info("stream %d of %d tables added, %d bytes", body.stream.stream, len(body.stream.tables), ring.size)
         return {"bytes": ring.size}
@@ -288,15 +275,19 @@ class Daemon:
     def _add_table(self, body: messages.AddTable) -> Dict[str, Any]:
         memory, trainer = self._serving("add_table")
         made = memory.make_table(body.table)
-        try:
-            fdsocket.send(trainer.sock, {"verb": "segments"}, [made.fd])
-        except (errors.MessageError, OSError):
-            memory.give_back(made)
-            raise
+        self._send_segments(trainer, [made.fd], lambda: memory.give_back(made))
         memory.add_table(body.table, made)
         self._handle(lifecycle.TableAdded(body.table.table))
         self._log.info("table %r added", body.table.name)
         return {"bytes": made.size}
+
+    def _send_segments(self, trainer: Lifeline, fds: List[int], take_back: Callable[[], None]) -> None:
+        """Hand segments to the trainer; ``take_back`` is called if it does not get them."""
+        try:
+            fdsocket.send(trainer.sock, {"verb": "segments"}, fds)
+        except (errors.MessageError, OSError):
+            take_back()
+            raise
 
     def _serving(self, verb: str) -> Tuple[SessionMemory, Lifeline]:
         """The session that goes on, and its trainer."""
