@@ -73,8 +73,9 @@ class AscpipeError(Exception):
 
     def sentence(self) -> str:
         """The text without its code."""
-        if self._received is not None:
-            return self._received
+        return self._text() if self._received is None else self._received
+
+    def _text(self) -> str:
         return self.template.format(**{name: getattr(self, name) for name in self.fields})
 
     def __str__(self) -> str:
@@ -264,9 +265,7 @@ class OutOfSharedMemoryError(SegmentError):
     code = "E401"
     fields: ClassVar[Tuple[str, ...]] = ("what", "need_bytes", "have")
 
-    def sentence(self) -> str:
-        if self._received is not None:
-            return self._received
+    def _text(self) -> str:
         return ("need {:.2f} GiB ({} bytes) of shared memory for {}: {}. Nothing was started. "
                 "Use a smaller --ring-bytes (of a private daemon: ASCPIPE_RING_BYTES) or smaller tables, or raise the "
                 "limit").format(

@@ -52,23 +52,18 @@ class StreamDigest:
 
     def hexdigest(self) -> str:
         """Of all bytes so far."""
-        return _of_pieces(self.size, self.sums())
+        return hashlib.blake2b(self.size.to_bytes(8, "little") + self.sums(), digest_size=32).hexdigest()
 
 
 def file_digest(fd: int, size: int) -> str:
     """Digest of the first ``size`` bytes of a file, which is read from its start to there; OSError if it is shorter."""
-    buffer = memoryview(bytearray(min(size, PIECE_BYTES)))
-    packed = []
-    for start in range(0, size, PIECE_BYTES):
-        content = buffer[:min(PIECE_BYTES, size - start)]
-        disk.read_into(fd, start, content)
-        packed.append(_packed(isal_zlib.crc32(content)))
-    return _of_pieces(size, b"".join(packed))
+    stream, buffer = StreamDigest(), memoryview(bytearray(min(size, PIECE_BYTES)))
+    while stream.size < size:
+        content = buffer[:size - stream.size]
+        disk.read_into(fd, stream.size, content)
+        stream.update(content)
+    return stream.hexdigest()
 
 
 def _packed(crc: int) -> bytes:
     return crc.to_bytes(4, "little")
-
-
-def _of_pieces(size: int, crcs: bytes) -> str:
-    return hashlib.blake2b(size.to_bytes(8, "little") + crcs, digest_size=32).hexdigest()

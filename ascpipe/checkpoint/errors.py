@@ -39,9 +39,7 @@ class NotSavedError(CheckpointError):
     code = "E510"
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "reason", "written_bytes", "needed_bytes", "state")
 
-    def sentence(self) -> str:
-        if self._received is not None:
-            return self._received
+    def _text(self) -> str:
         return ("checkpoint {} not saved: {} (wrote {} of {} bytes, {:.2f} of {:.2f} GiB). {} Training may go on; "
                 "mend the cause and save again").format(
                     self.prefix, self.reason, self.written_bytes, self.needed_bytes, self.written_bytes / _GIB,

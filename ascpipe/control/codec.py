@@ -21,11 +21,13 @@ MAX_MAP = 64
 # Bytes that follow the first byte of fixed-size values: nil, false, true, float32/64, (u)int8 to 64.
 _FIXED = {0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2,
           0xD2: 4, 0xD3: 8}
-# First byte -> bytes of the length that follows.
-_STRINGS = {0xD9: 1, 0xDA: 2, 0xDB: 4}
-_BINARIES = {0xC4: 1, 0xC5: 2, 0xC6: 4}
-_ARRAYS = {0xDC: 2, 0xDD: 4}
-_MAPS = {0xDE: 2, 0xDF: 4}
+# (first byte -> bytes of the length that follows, the greatest length, items for each one, what it is)
+_LENGTHS: Tuple[Tuple[Dict[int, int], int, int, str], ...] = (
+    ({0xD9: 1, 0xDA: 2, 0xDB: 4}, MAX_STRING_BYTES, 0, "text"),
+    ({0xC4: 1, 0xC5: 2, 0xC6: 4}, MAX_BINARY_BYTES, 0, "binary"),
+    ({0xDC: 2, 0xDD: 4}, MAX_ARRAY, 1, "list"),
+    ({0xDE: 2, 0xDF: 4}, MAX_MAP, 2, "map"),
+)
 
 
 def pack(body: Dict[str, Any]) -> bytes:
@@ -122,9 +124,3 @@ def _header(data: bytes, position: int) -> Tuple[int, int]:
                 raise MessageError("a {} of length {}, at most {} is read".format(what, length, limit))
             return (end, items_each * length) if items_each else (end + length, -1)
     raise MessageError("it has a value of type 0x{:02x}, which no message has".format(first))
-
-
-_LENGTHS: Tuple[Tuple[Dict[int, int], int, int, str], ...] = (
-    (_STRINGS, MAX_STRING_BYTES, 0, "text"), (_BINARIES, MAX_BINARY_BYTES, 0, "binary"),
-    (_ARRAYS, MAX_ARRAY, 1, "list"), (_MAPS, MAX_MAP, 2, "map"),
-)

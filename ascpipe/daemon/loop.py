@@ -180,7 +180,7 @@ class Daemon:
         self._hand_out(*self._with_memory().stream_body(action.stream))
 
     def _hand_out_table(self, action: lifecycle.HandOutTable) -> None:
-        self._hand_out(*self._with_memory().table_body(self._settings, action.table))
+        self._hand_out(*self._with_memory().table_body(action.table))
 
     def _clear_claim(self, action: lifecycle.ClearClaim) -> None:
         self._with_memory().clear_claims(action.generation)
@@ -215,7 +215,7 @@ class Daemon:
 
     def _attach(self, memory: SessionMemory, worker: Worker, *, restart: bool) -> None:
         self._note_pid(worker)
-        body = memory.attach_body(self._settings, self._hash_seed, restart=restart)
+        body = memory.attach_body(self._hash_seed, restart=restart)
         if self._settings.timeline_spans:
             body["spans"] = {"path": self._run.worker_spans(str(worker)), "count": self._settings.timeline_spans}
         self._supervisor.attach(worker, body, memory.fds())

@@ -182,21 +182,17 @@ class SessionMemory:
                        for table, made in zip(self.start.tables, self.tables)],
         }
 
-    def attach_body(self, settings: Settings, hash_seed: int, *, restart: bool) -> Dict[str, Any]:
+    def attach_body(self, hash_seed: int, *, restart: bool) -> Dict[str, Any]:
         """What a worker is told beside the descriptors."""
-        return {
-            "verb": "attach", "restart": restart, "session_bytes": self.session.size,
-            "spin_us": settings.spin_us, "hash_seed": hash_seed,
-            "streams": self._stream_fields(),
-            "tables": self._table_fields(settings),
-        }
+        return {"verb": "attach", "restart": restart, "session_bytes": self.session.size, "hash_seed": hash_seed,
+                "spin_us": self._settings.spin_us, "streams": self._stream_fields(), "tables": self._table_fields()}
 
-    def table_body(self, settings: Settings, number: int) -> Tuple[Dict[str, Any], List[int]]:
+    def table_body(self, number: int) -> Tuple[Dict[str, Any], List[int]]:
         """What a worker that is attached is told of a table that was added, and the descriptor of its segment."""
-        return {"verb": "add_table", **self._table_fields(settings)[number]}, [self.tables[number].fd]
+        return {"verb": "add_table", **self._table_fields()[number]}, [self.tables[number].fd]
 
-    def _table_fields(self, settings: Settings) -> List[Dict[str, Any]]:
-        return [{"table": table.table, "name": table.name, "worker": table.table % settings.table_workers,
+    def _table_fields(self) -> List[Dict[str, Any]]:
+        return [{"table": table.table, "name": table.name, "worker": table.table % self._settings.table_workers,
                  "bytes": made.size}
                 for table, made in zip(self.start.tables, self.tables)]
 
