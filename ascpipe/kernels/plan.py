@@ -30,14 +30,15 @@ def draft_record(planner, view, rules, occurrences, record):
     held, slots, homes, move_in = record.held, record.slots, record.homes, record.move_in
     counts, frequencies, rows, changes = record.counts, record.frequencies, view.rows, view.changes
     n, change = held.shape[0], planner["next_change"]
+    moves = rules.has_homes != 0 and rules.has_slots != 0
     admitted = fresh = loads = 0
     for j in range(n):
         i = np.uint64(j)
         prefetch_row(held, j, rows)
         row = rows[np.uint64(held[i])]
-        keep_row(held[i], row, change + j, changes)
         slot, home, frequency = row["slot"], row["home"], row["frequency"]
         count = row["count"] + rules.coefficient * occurrences[i]
+        keep_row(held[i], row, change + j, changes)
         row["count"] = count
         counts[i] = count
         if rules.threshold >= 0 and count < rules.threshold:
@@ -52,13 +53,14 @@ def draft_record(planner, view, rules, occurrences, record):
             frequency = next_frequency(frequency, np.int32(rules.now))
             row["frequency"] = frequency
         frequencies[i] = frequency
-        # Both are written and one is counted, or none: in a small device table a branch would often be mispredicted.
-        # They do not meet before the last key, and then both write the same.
-        has_row = (home if rules.has_homes else slot) >= 0
-        move_in[np.uint64(fresh)] = j
-        move_in[np.uint64(n - 1 - loads)] = j  # from the end, for now
-        fresh += np.int64(not has_row)
-        loads += np.int64(has_row & (rules.has_slots != 0) & (slot < 0))
+        if (home if rules.has_homes else slot) < 0:
+            move_in[np.uint64(fresh)] = j
+            fresh += 1
+        elif moves:
+            # From the end, for now; the next one overwrites it if it is not counted.  In a small device table a branch
+            # would often be mispredicted.
+            move_in[np.uint64(n - 1 - loads)] = j
+            loads += np.int64(slot < 0)
     planner["next_change"] = change + n
     for i in range(loads // 2):
         k = n - loads + i

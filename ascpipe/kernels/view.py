@@ -80,10 +80,12 @@ def keep_row(number, row, change, changes):
         changes: of the view.
     """
     kept = changes[np.uint64(change) & np.uint64(changes.shape[0] - 1)]
-    kept["count"] = row["count"]
-    kept["slot"] = row["slot"]
-    kept["home"] = row["home"]
-    kept["frequency"] = row["frequency"]
+    # read first: to the compiler, a store could change what is read after it
+    count, slot, home, frequency = row["count"], row["slot"], row["home"], row["frequency"]
+    kept["count"] = count
+    kept["slot"] = slot
+    kept["home"] = home
+    kept["frequency"] = frequency
     kept["entry"] = number
 
 
