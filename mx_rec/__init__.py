@@ -2,7 +2,7 @@
 gradients know tables."""
 from ascpipe import import_hints, program_log
 from ascpipe.tf.checkpoints import saver, warm_starting
-from ascpipe.tf.incumbent import end_of_data
+from ascpipe.tf.incumbent import host_ops
 from ascpipe.tf.incumbent.ascend import deterministic
 from ascpipe.tf.modify import hooks
 from ascpipe.tf.serving import estimator_exports
@@ -17,7 +17,7 @@ program_log.program_logger()
 saver.install()
 warm_starting.install()
 estimator_exports.install()
-end_of_data.install()
+host_ops.install()
 hooks.install()
 first_run.watch_sessions()
 deterministic.install()

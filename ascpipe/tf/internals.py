@@ -2,7 +2,7 @@
 
 What a subclass overrides or reads of itself (``self._name``, ``super()._create_slots``) needs no door.
 """
-from typing import Any, Callable, List, Optional, Sequence, TypeVar
+from typing import Any, Callable, List, Optional, Sequence, Tuple, TypeVar
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
@@ -45,8 +45,7 @@ def set_element_specs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
 
 def order_of(op: tf.Operation) -> int:
     """A number that grows in the order in which the ops of a graph are made."""
-    number: int = op._id
-    return number
+    return int(op._id)
 
 
 def is_reference(tensor: tf.Tensor) -> bool:
@@ -165,26 +164,26 @@ class SaverParts:
 
     @property
     def items(self) -> Any:
-        """The objects that the saver saves: a list or dict; None: all that can be saved."""
+        """The ``var_list`` of the saver: a list or dict; None: all that can be saved."""
         return self._saver._var_list
 
     @items.setter
     def items(self, items: Any) -> None:
         self._saver._var_list = items
 
-    @property
-    def write_version(self) -> Any:
-        """The version of the saver's files."""
-        return self._saver._write_version
+    def saved(self) -> Any:
+        """The objects that the saver saves: a list or dict."""
+        return all_saveable_objects() if self.items is None else self.items
 
     @property
     def saves_relative_paths(self) -> bool:
         """Whether the ``checkpoint`` file names checkpoints relative to its directory."""
         return bool(self._saver._save_relative_paths)
 
-    def use_builder(self, builder: Any) -> None:
-        """Let a builder make the saver's ops."""
-        self._saver._builder = builder
+    def save_instead(self, items: List[Any], builder: Callable[[Any], Any]) -> None:
+        """Let the saver save other objects, with ops of a builder that is made for the version of its files."""
+        self.items = items
+        self._saver._builder = builder(self._saver._write_version)
 
     def forget_build(self) -> None:
         """Let the saver be built once more."""
@@ -194,27 +193,16 @@ class SaverParts:
         self._saver._builder = None
 
     @property
-    def last_checkpoints(self) -> List[Any]:
-        """The checkpoints that are kept, the oldest first, in any of the forms that ``path_of`` takes."""
+    def last_checkpoints(self) -> List[Tuple[str, float]]:
+        """Paths and times of the checkpoints that are kept, the oldest first."""
         return list(self._saver._last_checkpoints)
-
-    @last_checkpoints.setter
-    def last_checkpoints(self, checkpoints: List[Any]) -> None:
-        self._saver._last_checkpoints = checkpoints
-
-    def path_of(self, checkpoint: Any) -> str:
-        """The path of one of ``last_checkpoints``."""
-        path: str = self._saver._CheckpointFilename(checkpoint)
-        return path
 
     def record(self, prefix: str) -> None:
         """Note the newest checkpoint, and which one is not kept any more."""
         self._saver._RecordLastCheckpoint(prefix)
 
-    def next_to_delete(self) -> List[str]:
-        """The paths of the checkpoints, one at most, that ``delete_old`` deletes."""
-        return [self.path_of(item) for item in self._saver._checkpoints_to_be_deleted[:1]]
-
-    def delete_old(self, meta_graph_suffix: str) -> None:
-        """Delete the files of a checkpoint that is not kept any more, as far as they are TensorFlow's."""
+    def delete_old(self, meta_graph_suffix: str) -> List[str]:
+        """Delete the files of a checkpoint that is not kept any more, as far as they are TensorFlow's; its path."""
+        paths = [path for path, _ in self._saver._checkpoints_to_be_deleted[:1]]
         self._saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)
+        return paths

@@ -38,35 +38,37 @@ class Rule:
         raise NotImplementedError
 
 
-class Integer(Rule):
-    """An int (not a bool) in [low, high]."""
+class Bounded(Rule):
+    """The condition on a parameter that has two limits."""
 
-    def __init__(self, low: int, high: int = MAX_INT32, *, optional: bool = False) -> None:
+    def __init__(self, low: Any, high: Any = MAX_INT32, *, optional: bool = False) -> None:
         super().__init__(optional=optional)
         self._low = low
         self._high = high
+
+
+class Integer(Bounded):
+    """An int (not a bool) in [low, high]."""
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise ValueError("para {}: {!r} is not int".format(name, value))
-        check_range(name, value, self._low, self._high)
+        _check_range(name, value, self._low, self._high)
 
 
-class Float(Rule):
+class Float(Bounded):
     """A float in [low, high]; with ``open_low`` or ``open_high`` the end itself is not allowed."""
 
     def __init__(self, low: float, high: float, *, open_low: bool = False, open_high: bool = False,
                  optional: bool = False) -> None:
-        super().__init__(optional=optional)
-        self._low = low
-        self._high = high
+        super().__init__(low, high, optional=optional)
         self._open_low = open_low
         self._open_high = open_high
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, (float, np.floating)):
             raise ValueError("para {}: {!r} is not float".format(name, value))
-        check_range(name, value, self._low, self._high, open_low=self._open_low, open_high=self._open_high)
+        _check_range(name, value, self._low, self._high, open_low=self._open_low, open_high=self._open_high)
 
 
 class Number(Float):
@@ -78,13 +80,8 @@ class Number(Float):
         super()._check(name, value)
 
 
-class Text(Rule):
+class Text(Bounded):
     """A str of low to high characters."""
-
-    def __init__(self, low: int, high: int, *, optional: bool = False) -> None:
-        super().__init__(optional=optional)
-        self._low = low
-        self._high = high
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, str):
@@ -164,7 +161,7 @@ def boolean(*, optional: bool = False) -> Rule:
     return Instance(bool, optional=optional)
 
 
-def check_range(name: str, value: Union[int, float], low: float, high: float, *, open_low: bool = False,
+def _check_range(name: str, value: Union[int, float], low: float, high: float, *, open_low: bool = False,
                 open_high: bool = False) -> None:
     """Raise ``ValueError`` unless ``value`` lies between the two ends; NaN lies nowhere."""
     if value != value:

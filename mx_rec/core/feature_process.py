@@ -1,4 +1,4 @@
 """Feature eviction."""
-from ascpipe.tf.program.eviction import EvictHook
+from ascpipe.tf.program.table_changes import EvictHook
 
 __all__ = ["EvictHook"]

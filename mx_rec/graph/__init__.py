@@ -1,5 +1,4 @@
 """Graph modification."""
-from ascpipe.tf.modify.hooks import GraphModifierHook
-from ascpipe.tf.modify.slicers import LookupSubgraphSlicerHook, OrphanLookupKeySlicerHook
+from ascpipe.tf.modify.hooks import GraphModifierHook, LookupSubgraphSlicerHook, OrphanLookupKeySlicerHook
 
 __all__ = ["GraphModifierHook", "LookupSubgraphSlicerHook", "OrphanLookupKeySlicerHook"]

@@ -1,4 +1,4 @@
 """Ops that are moved into the dataset, in older versions."""
-from ascpipe.tf.modify.slicers import ACGPushOpsToDatasetHook
+from ascpipe.tf.modify.hooks import ACGPushOpsToDatasetHook
 
 __all__ = ["ACGPushOpsToDatasetHook"]

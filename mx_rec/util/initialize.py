@@ -24,8 +24,8 @@ from ascpipe.tf.incumbent.getters_and_setters import (
     set_train_interval,
 )
 from ascpipe.tf.incumbent.host_ops import import_host_pipeline_ops as get_host_pipeline_ops
-from ascpipe.tf.modify.iterator_initializers import get_initializer
-from ascpipe.tf.program.eviction import trigger_evict
+from ascpipe.tf.modify.iterators import get_initializer
+from ascpipe.tf.program.table_changes import trigger_evict
 from ascpipe.tf.running.process import init, terminate_config_initializer
 
 __all__ = [

@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.errors import NotBuiltYetError
-from ascpipe.tf.graph.feature_spec import FeatureSpec
-from ascpipe.tf.incumbent.variables import get_dense_and_sparse_variable
+from ascpipe.tf.graph.features import FeatureSpec
+from ascpipe.tf.incumbent.getters_and_setters import get_dense_and_sparse_variable
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.program.insert_function import get_asc_insert_func

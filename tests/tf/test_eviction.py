@@ -152,9 +152,9 @@ class TestHook:
         assert self.run(EvictHook(True, evict_step_interval=4), act=evaluate) == [1, 2, 3, 2, 3, 4]
 
     def test_it_evicts_when_the_time_is_over(self, monkeypatch):
-        from ascpipe.tf.program import eviction
+        from ascpipe.tf.program import table_changes
         now = [0.0]
-        monkeypatch.setattr(eviction, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+        monkeypatch.setattr(table_changes, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
 
         def wait(run, program):
             now[0] += 2.0

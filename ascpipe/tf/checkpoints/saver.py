@@ -18,7 +18,7 @@ from ascpipe.checkpoint import model_index
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError, NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
 from ascpipe.tf import internals, patches
-from ascpipe.tf.checkpoints import only_tables, saver_hook, tensorflow_part
+from ascpipe.tf.checkpoints import saver_hook, tensorflow_part
 from ascpipe.tf.checkpoints.restoring import restore_checkpoint
 from ascpipe.tf.checkpoints.saving import SaveRequest, begin_save, save_checkpoint, saved_part
 from ascpipe.tf.graph.graph_state import GraphState
@@ -39,7 +39,7 @@ class Saver(tf.compat.v1.train.Saver):
     """
 
     def _build(self, *args: Any, **kwargs: Any) -> None:
-        only_tables.build(self, functools.partial(patches.SAVER_BUILD.plain, self, *args, **kwargs))
+        tensorflow_part.build(self, functools.partial(patches.SAVER_BUILD.plain, self, *args, **kwargs))
 
     def save(self, sess: Any, save_path: str, global_step: Any = None, latest_filename: Optional[str] = None,
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
@@ -76,7 +76,7 @@ class Saver(tf.compat.v1.train.Saver):
             tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
         """
         state = _state_with_tables(sess.graph)
-        only_tables.complete(self, sess.graph)
+        tensorflow_part.complete(self, sess.graph)
         if state is None:
             saved_by_tensorflow: Optional[str] = patches.SAVER_SAVE.plain(
                 self, sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state,
@@ -148,7 +148,7 @@ class Saver(tf.compat.v1.train.Saver):
         """
         allow_missing = {*allow_missing, *os.environ.get("ASCPIPE_ALLOW_MISSING", "").split(",")}
         state = _state_with_tables(sess.graph)
-        only_tables.complete(self, sess.graph)
+        tensorflow_part.complete(self, sess.graph)
         given, save_path = save_path, _dense_path(sess.graph, save_path)
         if state is not None:
             Process.current().running_pipeline().background.settle()
@@ -235,11 +235,12 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
     Of full ones as many are kept as TensorFlow keeps of checkpoints; deltas up to the next full one.
     """
     parts = internals.SaverParts(saver)
-    deltas = [item for item in parts.last_checkpoints if is_delta(parts.path_of(item))]
-    parts.last_checkpoints = [item for item in parts.last_checkpoints if item not in deltas]
+    deltas = [kept for kept in parts.last_checkpoints if is_delta(kept[0])]
+    full = [kept for kept in parts.last_checkpoints if kept not in deltas]
     if is_delta(prefix):
-        parts.last_checkpoints = [*parts.last_checkpoints, *deltas, (prefix, time.time())]
+        saver.set_last_checkpoints_with_time([*full, *deltas, (prefix, time.time())])
     else:
+        saver.set_last_checkpoints_with_time(full)
         parts.record(prefix)
     checkpoint_management.update_checkpoint_state_internal(
         save_dir=directory, model_checkpoint_path=prefix, all_model_checkpoint_paths=saver.last_checkpoints,
@@ -247,9 +248,7 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
     if not is_delta(prefix):
         for delta in deltas_of(directory or os.curdir, base):
             _remove(delta)
-    doomed = parts.next_to_delete()
-    parts.delete_old(meta_graph_suffix)
-    for old in doomed:
+    for old in parts.delete_old(meta_graph_suffix):
         if not checkpoint_management.checkpoint_exists_internal(old):
             _remove(old)  # else TensorFlow keeps it, as keep_checkpoint_every_n_hours says
 

@@ -1,42 +1,105 @@
-"""Keeps rows of tables, and iterators that read ahead of training, out of TensorFlow's part of a checkpoint."""
+"""TensorFlow's part of a checkpoint: without rows of tables, and a mark where there are no variables.
+
+TensorFlow refuses a saver that finds none, as it would write an empty file.
+"""
 import contextlib
+import dataclasses
 import logging
 import threading
-from typing import Any, Iterator, List, Optional
+from typing import Any, Callable, Iterator, List, Optional
 
 import tensorflow as tf
+from tensorflow.python.training import saver as plain_saver
 from tensorflow.python.training.saving import saveable_object
 
 from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
+from ascpipe.tf.running.process import Process
 
-#: How TensorFlow's line begins.
-_RESTORING = "Restoring parameters from "
+MARK = "ascpipe_only_tables"  #: the one entry of TensorFlow's part where there are no variables: int32 0
+
+_RESTORING = "Restoring parameters from "  #: how TensorFlow's line begins
 
 
-def leave_out_tables(saver: tf.compat.v1.train.Saver) -> None:
-    """Take table variables and their slot variables from what a saver that is being built saves.
+@dataclasses.dataclass
+class _Asked:
+    """The items of a saver before they were replaced; kept with the saver.
 
-    Rows are worth nothing without their keys; the sparse part has both.
+    Attributes:
+        is_known: whether the saver was built after ``init``.
+        items: its ``var_list``.
+        has_only_mark: whether the saver saves a mark in their place.
+    """
+
+    is_known: bool = False
+    items: Any = None
+    has_only_mark: bool = False
+
+
+def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> None:
+    """Build a saver as TensorFlow does; also one of tables alone, or of tables that are created after it.
+
+    A saver that finds no variables saves and restores a mark in their place, so that the files, the ``checkpoint`` file
+    and all that looks for them are as always. Built again, it takes variables that have come since.
 
     Raises:
-        ValueError: it would save an iterator whose batches are submitted to the pipeline.
+        ValueError: as TensorFlow raises it; ``complete``.
     """
-    state = GraphState.known(tf.compat.v1.get_default_graph())
-    if saver.saver_def or state is None or not state.tables or state.served is not None:
+    if tf.executing_eagerly() or not Process.is_initialised():
+        plain_build()
         return
-    theirs = names_of_variables(state.tables.values())
+    graph = tf.compat.v1.get_default_graph()
     parts = internals.SaverParts(saver)
-    saved = internals.all_saveable_objects() if parts.items is None else parts.items
-    items: List[Any] = list(saved.values()) if isinstance(saved, dict) else list(saved)
-    for item in items:
-        _refuse_iterator(state, item)
-    if isinstance(saved, dict):
-        parts.items = {name: item for name, item in saved.items() if _op_name(item) not in theirs}
-    else:
-        parts.items = [item for item in items if _op_name(item) not in theirs]
+    if parts.is_built:
+        plain_build()
+        complete(saver, graph)
+        return
+    state = GraphState.of(graph)
+    asked = internals.kept_on(saver, "asked", _Asked)
+    asked.is_known, asked.items, asked.has_only_mark = True, parts.items, False
+    _leave_out_tables(parts, state)
+    if not parts.saved():
+        if state.served is not None and state.tables:
+            parts.allow_empty()  # the tables of an export are files of their own
+        elif state.tables or not parts.allows_empty:
+            with tf.control_dependencies(None):
+                parts.save_instead([_Mark(tf.constant(0, tf.int32, name="only_tables"))], _MarkBuilder)
+            asked.has_only_mark = True
+    plain_build()
+
+
+def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
+    """Let a saver that found no variables when it was built save those of its graph that were made since.
+
+    Raises:
+        ValueError: there are neither tables nor variables.
+        RuntimeError: there are such variables, and the graph is finalized.
+    """
+    parts = internals.SaverParts(saver)
+    asked = internals.kept_on(saver, "asked", _Asked)
+    if not asked.is_known or not (asked.has_only_mark or parts.is_empty):
+        return  # made before ``init``, or of variables
+    state = GraphState.known(graph)
+    has_tables = state is not None and any(table.is_save for table in state.tables.values())
+    is_served = state is not None and state.served is not None
+    if parts.allows_empty and (not has_tables or is_served):
+        return
+    with graph.as_default():
+        came = _variables(state) if asked.items is None else []
+        if not came and not has_tables:
+            raise ValueError("No variables to save, and no tables (is_save=True): there were none in the graph when "
+                             "this Saver was made, and none came since")
+        if not came and (asked.has_only_mark or graph.finalized):
+            return
+        if graph.finalized:
+            raise RuntimeError("this Saver was made before the variables of its graph ({}, ...), and the graph is "
+                               "finalized: make it after them, or call its build() before the graph is "
+                               "finalized".format(came[0]))
+        parts.forget_build()
+        parts.items = asked.items
+        saver.build()
 
 
 @contextlib.contextmanager
@@ -57,9 +120,55 @@ def logged_as(prefix: str) -> Iterator[None]:
         log.removeFilter(rename)  # type: ignore[arg-type]
 
 
-def _op_name(item: Any) -> Optional[str]:
-    """The name of a variable's op; None for other saveable objects."""
+def op_name(item: Any) -> Optional[str]:
+    """The name of a variable's op; None for other objects."""
     return item.op.name if isinstance(item, tf.Variable) else None
+
+
+def _leave_out_tables(parts: internals.SaverParts, state: GraphState) -> None:
+    """Take table variables and their slot variables from what a saver that is being built saves.
+
+    Rows are worth nothing without their keys; the sparse part has both.
+
+    Raises:
+        ValueError: it would save an iterator whose batches are submitted to the pipeline.
+    """
+    if not state.tables or state.served is not None:
+        return
+    theirs = names_of_variables(state.tables.values())
+    saved = parts.saved()
+    for item in saved.values() if isinstance(saved, dict) else saved:
+        _refuse_iterator(state, item)
+    if isinstance(saved, dict):
+        parts.items = {name: item for name, item in saved.items() if op_name(item) not in theirs}
+    else:
+        parts.items = [item for item in saved if op_name(item) not in theirs]
+
+
+def _variables(state: Optional[GraphState]) -> List[str]:
+    """Names of all in the default graph that TensorFlow saves; variables of tables are not among them."""
+    theirs = names_of_variables(state.tables.values()) if state is not None else set()
+    return [item.op.name for item in internals.all_saveable_objects() if item.op.name not in theirs]
+
+
+class _Mark(saveable_object.SaveableObject):
+    """A number that is saved where there is nothing else."""
+
+    def __init__(self, number: tf.Tensor) -> None:
+        super().__init__(number, [saveable_object.SaveSpec(number, "", MARK)], MARK)
+
+    def restore(self, restored_tensors: Any, restored_shapes: Any) -> tf.Operation:
+        """Nothing changes."""
+        return tf.no_op()
+
+
+class _MarkBuilder(plain_saver.BulkSaverBuilder):
+    """Restores without reading: what a graph with variables has saved is no mark."""
+
+    def bulk_restore(self, filename_tensor: tf.Tensor, saveables: Any, preferred_shard: int,
+                     restore_sequentially: bool) -> List[tf.Tensor]:
+        """In the place of what TensorFlow would read."""
+        return [saveable.op for saveable in saveables]
 
 
 def _refuse_iterator(state: GraphState, item: Any) -> None:

@@ -15,6 +15,7 @@ from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.tree import open_tree
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.restoring import Source, load_tables
+from ascpipe.tf.checkpoints.tensorflow_part import op_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
 from ascpipe.tf.running.process import Process
@@ -159,12 +160,12 @@ def _selected(state: GraphState, wanted: Any) -> Tuple[List[str], Any]:
     tables: List[str] = []
     dense: List[Any] = []
     for item in wanted:
-        name = by_variable.get(_op_name(item), item)
+        name = by_variable.get(op_name(item), item)
         if isinstance(name, str) and name in state.tables:
             tables.append(name)
         else:
             dense.extend(_variables_in_scope(item) if isinstance(item, str) else [item])
-    return tables, list({id(item): item for item in dense if _op_name(item) not in theirs}.values())
+    return tables, list({id(item): item for item in dense if op_name(item) not in theirs}.values())
 
 
 def _variables_in_scope(scope: str) -> List[tf.Variable]:
@@ -173,11 +174,6 @@ def _variables_in_scope(scope: str) -> List[tf.Variable]:
     if not found:
         _log.warning("vars_to_warm_start: %r is no table and begins no variable's name", scope)
     return found
-
-
-def _op_name(item: Any) -> Optional[str]:
-    """The name of a variable's op; None for other objects."""
-    return item.op.name if isinstance(item, tf.Variable) else None
 
 
 def _load(state: GraphState, sources: Dict[str, Source], allow_unverified: bool,

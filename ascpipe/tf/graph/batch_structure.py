@@ -1,19 +1,21 @@
-"""Finds a feature's tensor in the structure of a batch, and adds one more tensor to it."""
+"""Finds the ids of a feature in the structure of a batch, casts them to keys, and adds one more tensor to a batch."""
 import copy
 import logging
 from typing import Any, Iterator, List, Mapping, Optional, Set, Tuple, Union
 
 import tensorflow as tf
 
-from ascpipe.tf.graph.feature_spec import FeatureSpec
-from ascpipe.tf.graph.ids import are_ids
+from ascpipe.tf.graph.features import FeatureSpec
 
 _log = logging.getLogger(__name__)
-
 TICKET_SUFFIX = "_read_emb_key"
+
+#: Up to which number a float dtype has every integer.
+_EXACT_BITS = {tf.float16: 11, tf.bfloat16: 8, tf.float32: 24, tf.float64: 53}
 
 #: Pairs of keys, both in a batch, of which a feature takes the first.
 _warned: Set[Tuple[Union[str, int], ...]] = set()
+_warned_dtypes: Set[str] = set()
 
 #: What ids may be.
 Ids = Union[tf.Tensor, tf.SparseTensor, tf.RaggedTensor]
@@ -68,6 +70,23 @@ def values_of(ids: Ids) -> tf.Tensor:
     if isinstance(ids, tf.SparseTensor):
         return ids.values
     return ids.flat_values if isinstance(ids, tf.RaggedTensor) else ids
+
+
+def are_ids(dtype: tf.DType) -> bool:
+    """Whether tensors of a dtype can be ids: integers, and floats, as string ops give them by default."""
+    return bool(dtype.is_integer) or dtype in _EXACT_BITS
+
+
+def as_keys(ids: tf.Tensor) -> tf.Tensor:
+    """Ids as ops take them: int32 or int64. Floats are cut to integers, with one warning for each dtype."""
+    if ids.dtype in (tf.int32, tf.int64):
+        return ids
+    if ids.dtype in _EXACT_BITS and ids.dtype.name not in _warned_dtypes:
+        _warned_dtypes.add(ids.dtype.name)
+        _log.warning("ids %r are %s: they are cast to int64. Beyond 2^%d not every integer is a %s, so different keys "
+                     "may become one; make ids integers, as by tf.strings.to_number(..., out_type=tf.int64)",
+                     ids.name, ids.dtype.name, _EXACT_BITS[ids.dtype], ids.dtype.name)
+    return tf.cast(ids, tf.int64)
 
 
 def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:

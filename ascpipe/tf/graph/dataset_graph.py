@@ -16,17 +16,19 @@ Tickets = Dict[int, int]
 
 GET_NEXT = ("IteratorGetNext", "IteratorGetNextSync")
 
-_ITERATORS = ("Iterator", "IteratorV2", "AnonymousIterator", "AnonymousIteratorV2", "OneShotIterator")
+_ITERATORS = ("Iterator", "IteratorV2", "AnonymousIterator", "AnonymousIteratorV2")
+
+#: Stages that options add.
+OPTION_STAGES = (
+    "OptimizeDataset", "ModelDataset", "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset", "ThreadPoolDataset",
+    "LatencyStatsDataset", "BytesProducedStatsDataset", "SetStatsAggregatorDataset", "NonSerializableDataset",
+    "OptionsDataset")
 
 #: Stages that hand on each element as it is, all or some of them, in order.
 _IN_ORDER = frozenset((
-    "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset", "FilterDataset", "FilterByLastComponentDataset",
-    "OptimizeDataset", "ModelDataset", "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset",
-    "ThreadPoolDataset", "LatencyStatsDataset", "BytesProducedStatsDataset", "SetStatsAggregatorDataset",
-    "AssertNextDataset", "NonSerializableDataset", "IgnoreErrorsDataset", "TakeWhileDataset", "ShardDataset",
-    "AssertCardinalityDataset", "OptionsDataset", "Identity", "WrapDatasetVariant", "UnwrapDatasetVariant",
-))
-_IN_ORDER_PREFIXES = ("Experimental",)
+    *OPTION_STAGES, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset", "FilterDataset",
+    "FilterByLastComponentDataset", "AssertNextDataset", "IgnoreErrorsDataset", "TakeWhileDataset", "ShardDataset",
+    "AssertCardinalityDataset", "Identity", "WrapDatasetVariant", "UnwrapDatasetVariant"))
 
 _PARALLEL_MAPS = ("ParallelMapDataset", "ParallelMapDatasetV2", "MapAndBatchDataset", "MapAndBatchDatasetV2",
                   "NumaMapAndBatchDataset", "ChooseFastestBranchDataset")
@@ -55,11 +57,7 @@ class _Node(NamedTuple):
 
     @property
     def kind(self) -> str:
-        kind: str = self.definition.op
-        for prefix in _IN_ORDER_PREFIXES:
-            if kind.startswith(prefix):
-                return kind[len(prefix):]
-        return kind
+        return stage_kind(self.definition.op)
 
 
 class DatasetGraph:
@@ -110,7 +108,7 @@ class DatasetGraph:
 
     def run_ahead(self, get_next: tf.Operation) -> Optional[int]:
         """Batches that ``prefetch`` reads ahead after they were submitted; None where TensorFlow decides that."""
-        counts = [self._prefetched(dataset) for dataset in self._datasets(self.iterator(get_next))]
+        counts = [self._prefetched(node) for _, node in self._datasets(self.iterator(get_next))]
         known = [count for count in counts if count is not None]
         return min(known) if known else None
 
@@ -127,33 +125,24 @@ class DatasetGraph:
         buffered = _constant(node.inputs()[1])
         return None if buffered is None or buffered < 0 else min(known) + buffered
 
-    def _datasets(self, iterator: tf.Operation) -> List[_Node]:
-        """Each dataset that an iterator may be initialised from."""
+    def _datasets(self, iterator: tf.Operation) -> List[Tuple[tf.Operation, _Node]]:
+        """Each dataset that an iterator may be initialised from, and the op of the graph that has it."""
         if iterator.type == "OneShotIterator":
             factory = self._function(iterator.get_attr("dataset_factory").name)
             (returned,) = factory.ret.values()
-            return [_FunctionNodes(factory).node(returned)]
+            return [(iterator, _FunctionNodes(factory).node(returned))]
         if iterator.type not in _ITERATORS or not iterator.outputs:
             return []
-        return [_graph_node(consumer.inputs[0].op) for consumer in iterator.outputs[0].consumers()
-                if consumer.type == "MakeIterator"]
+        return [(consumer.inputs[0].op, _graph_node(consumer.inputs[0].op))
+                for consumer in iterator.outputs[0].consumers() if consumer.type == "MakeIterator"]
 
     def _iterator_tickets(self, iterator: tf.Operation) -> List[Tickets]:
         """Tickets of each dataset that the iterator may be initialised from."""
-        if iterator.type == "OneShotIterator":
-            if iterator not in self._known:
-                factory = self._function(iterator.get_attr("dataset_factory").name)
-                (returned,) = factory.ret.values()
-                self._known[iterator] = self._dataset_tickets(_FunctionNodes(factory).node(returned))
-            return [self._known[iterator]]
-        if iterator.type not in _ITERATORS or not iterator.outputs:
-            return []
-        datasets = [consumer.inputs[0].op for consumer in iterator.outputs[0].consumers()
-                    if consumer.type == "MakeIterator"]
-        for dataset in datasets:
-            if dataset not in self._known:
-                self._known[dataset] = self._dataset_tickets(_graph_node(dataset))
-        return [self._known[dataset] for dataset in datasets]
+        datasets = self._datasets(iterator)
+        for op, node in datasets:
+            if op not in self._known:
+                self._known[op] = self._dataset_tickets(node)
+        return [self._known[op] for op, _ in datasets]
 
     def _dataset_tickets(self, node: _Node) -> Tickets:
         kind = node.kind
@@ -270,6 +259,12 @@ class _FunctionNodes:
         return _Node(definition, lambda: [
             self.node(source) for source in definition.input
             if not source.startswith("^") and self.argument(source) is None])
+
+
+def stage_kind(op_type: str) -> str:
+    """The kind of a stage; op types of TensorFlow's experimental stages have a prefix."""
+    prefix = "Experimental"
+    return op_type[len(prefix):] if op_type.startswith(prefix) else op_type
 
 
 def _constant(node: _Node) -> Optional[int]:

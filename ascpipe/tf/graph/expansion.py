@@ -8,7 +8,7 @@ from typing import Any, List
 import tensorflow as tf
 
 from ascpipe.tf import internals
-from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of, repoint
 from ascpipe.tf.graph.table_lookup import TableLookup

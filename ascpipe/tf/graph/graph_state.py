@@ -14,10 +14,9 @@ from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.batch_structure import Ids
 from ascpipe.tf.graph.dataset_graph import DatasetGraph
-from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream
 from ascpipe.tf.graph.optimizer_slots import HomeSlots, OptimizerSlot
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.graph.streams import CHANNEL_NAMES, Feature, Stream
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.graph.tensor_requests import Requests
 from ascpipe.tf.graph.thresholds import TableThresholds

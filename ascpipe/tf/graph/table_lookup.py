@@ -11,11 +11,10 @@ from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.batch_structure import find_ids
 from ascpipe.tf.graph.default_rows import dense_restore, with_default_row
-from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream
 from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.scopes import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.graph.streams import CHANNEL_NAMES, Stream
 from ascpipe.tf.running import native
 
 

@@ -4,7 +4,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
 
-from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.sparse_table import Table
 
 #: Gets the tensors of a batch, gives them and more.

@@ -10,7 +10,7 @@ import tensorflow as tf
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.incumbent.host_ops import HostOps, import_host_pipeline_ops
-from ascpipe.tf.modify import iterator_initializers, iterators
+from ascpipe.tf.modify import iterators
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process, init
 from ascpipe.tf.validation import Text
@@ -91,7 +91,7 @@ class TrainParamsConfig(SubConfig):
     @staticmethod
     def get_initializer(is_training: bool) -> Optional[tf.Operation]:
         """The initializer of an iterator that graph modification has rebuilt, or None."""
-        return iterator_initializers.get_initializer(is_training)
+        return iterators.get_initializer(is_training)
 
     @staticmethod
     def get_target_batch(is_training: bool) -> Any:

@@ -1,5 +1,5 @@
 """Functions that read or set one thing each of what ``init`` was given and of what runs since."""
-from typing import Any, Dict
+from typing import Any, Dict, List, Tuple
 
 import tensorflow as tf
 
@@ -124,3 +124,14 @@ def get_table_instance(variable: Any) -> Table:
 def get_table_instance_by_name(table_name: str) -> Table:
     """A table of the default graph. Raises ``KeyError``."""
     return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance_by_name(table_name)
+
+
+def get_dense_and_sparse_variable() -> Tuple[List[tf.Variable], List[tf.Variable]]:
+    """Trainable variables of the default graph, and the device rows of its tables.
+
+    Raises:
+        EnvironmentError: ``init`` was not called.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    dense = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
+    return dense, graph.get_collection(Process.current().configuration.hashtable_collection)

@@ -1,14 +1,16 @@
-"""The incumbent's host ops that programs may call."""
+"""The host ops of the incumbent that programs may call, and the method of datasets that it adds."""
 from typing import Any, NoReturn, Optional
 
 import tensorflow as tf
 
 from ascpipe.errors import NotBuiltYetError
+from ascpipe.tf import patches
 from ascpipe.tf.program.table_changes import set_threshold
 from ascpipe.tf.running import native
 from ascpipe.tf.validation import Choice, Integer, Text, checked
 
 _SUBMIT = "ids are submitted by get_asc_insert_func"
+
 _INSTEAD = {
     "read_emb_key_v2": _SUBMIT,
     "read_emb_key_v2_dynamic": _SUBMIT,
@@ -105,3 +107,20 @@ def import_host_pipeline_ops(so_name: str = "") -> HostOps:
     except Exception as error:
         raise RuntimeError("the host ops cannot be loaded: {}".format(error)) from error
     return HostOps()
+
+
+def eos_map(dataset: Any, librec: Any = None, channel_id: int = 0, max_train_steps: int = -1,
+            max_eval_steps: int = -1) -> tf.compat.v1.data.Dataset:
+    """The dataset itself: with one rank it ends where it ends.
+
+    Args:
+        dataset: of a channel.
+        librec, channel_id, max_train_steps, max_eval_steps: without effect; programs need not know how many steps
+            they make.
+    """
+    return dataset
+
+
+def install() -> None:
+    """Give every dataset of this process the method. May be called twice."""
+    patches.EOS_MAP.apply(eos_map)

@@ -11,19 +11,16 @@ from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.framework import function_def_to_graph
 
 from ascpipe.tf import internals
-from ascpipe.tf.graph.dataset_graph import DatasetGraph
+from ascpipe.tf.graph.dataset_graph import OPTION_STAGES, DatasetGraph, stage_kind
 from ascpipe.tf.graph.scopes import outside_scopes
 from ascpipe.tf.graph.tensor_requests import Extend, Extension
 
 #: Batches read ahead where the program has no ``prefetch``.
 READ_AHEAD = 32
 
-#: Stages behind the last ``map`` of a program that hand on each batch as it is: those that options add ...
-_OPTIONS = ("OptimizeDataset", "ModelDataset", "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset",
-            "ThreadPoolDataset", "LatencyStatsDataset", "BytesProducedStatsDataset", "SetStatsAggregatorDataset",
-            "NonSerializableDataset", "OptionsDataset")
-#: ... and those of the program.
-_PASSING = (*_OPTIONS, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset", "AssertCardinalityDataset")
+#: Stages behind the last ``map`` of a program that hand on each batch as it is.
+_PASSING = (*OPTION_STAGES, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset",
+            "AssertCardinalityDataset")
 
 
 class _Rebuilt(NamedTuple):
@@ -113,11 +110,12 @@ def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
 def _rebuild(dataset: tf.Tensor, specs: List[tf.TensorSpec], extend: Extend) -> _Rebuilt:
     """The dataset with the map in the place that is right for it; the default graph is that of the dataset."""
     stages = _trailing_stages(dataset)
-    prefetches = [place for place, op in enumerate(stages) if _kind(op) == "PrefetchDataset"]
+    kinds = [stage_kind(op.type) for op in stages]
+    prefetches = [place for place, kind in enumerate(kinds) if kind == "PrefetchDataset"]
     if prefetches:
         behind = stages[:prefetches[-1] + 1]
     else:
-        behind = stages[:next((place for place, op in enumerate(stages) if _kind(op) not in _OPTIONS), len(stages))]
+        behind = stages[:next((place for place, kind in enumerate(kinds) if kind not in OPTION_STAGES), len(stages))]
     source = behind[-1].inputs[0] if behind else dataset
     mapped = internals.dataset_of(source, specs).map(extend)
     new_specs = list(mapped.element_spec)
@@ -133,15 +131,10 @@ def _trailing_stages(dataset: tf.Tensor) -> List[tf.Operation]:
     """Stages that hand on each batch as it is, from the last one up to the first that does not."""
     found = []
     op = dataset.op
-    while _kind(op) in _PASSING:
+    while stage_kind(op.type) in _PASSING:
         found.append(op)
         op = op.inputs[0].op
     return found
-
-
-def _kind(op: tf.Operation) -> str:
-    kind: str = op.type
-    return kind[len("Experimental"):] if kind.startswith("Experimental") else kind
 
 
 def _copy(stage: tf.Operation, source: tf.Tensor, specs: List[tf.TensorSpec]) -> tf.Tensor:

@@ -1,16 +1,24 @@
-"""Graph modification in monitored sessions and Estimators, where the graph is complete only when the session begins."""
-from typing import Any
+"""Hooks that modify graphs in monitored sessions and Estimators, or say what is moved into the dataset with the ids."""
+import csv
+import os
+from typing import Any, Iterator, List, Sequence, Tuple
 
 import tensorflow as tf
 
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import patches
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify import iterators
+from ascpipe.tf.modify.id_graph import id_graph
 from ascpipe.tf.modify.modifier import INITIALIZERS, modify_graph_and_start_emb_cache
-from ascpipe.tf.program import merging
+from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
-from ascpipe.tf.validation import boolean, check_all
+from ascpipe.tf.validation import ListOf, Text, boolean, check_all
+
+#: Parts of types and of names of ops that are never moved.
+_REFUSED_TYPES = ("Dataset", "Summary")
+_REFUSED_NAMES = ("save", "report_", "loss")
 
 
 class GraphModifierHook(tf.estimator.SessionRunHook):
@@ -44,6 +52,96 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
             session.run(initializers)
 
 
+class _Slicer(tf.estimator.SessionRunHook):
+    """Notes what is moved in ``begin``, and reports it in a folder of the working directory."""
+
+    _folder = ""
+
+    def begin(self) -> None:
+        """Note what is moved, before ``GraphModifierHook`` moves it."""
+        graph = tf.compat.v1.get_default_graph()
+        requests = GraphState.of(graph).requests
+        if requests.done:
+            raise RuntimeError("{}: the graph was modified before; list this hook before GraphModifierHook".format(
+                type(self).__name__))
+        moved = list(self._slice(graph, requests.lookups))
+        tf.io.write_graph(graph.as_graph_def(), self._folder, "unsliced_graph.pbtxt")
+        with open(os.path.join(self._folder, "slicing_summary.csv"), "w", newline="") as report:
+            lines = csv.writer(report)
+            lines.writerow(["lookup", "table", "tensor", "op", "type"])
+            lines.writerows([lookup.name, lookup.table.table_name, tensor.name, tensor.op.name, tensor.op.type]
+                            for lookup, tensor in moved)
+
+    def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
+        """Write the graph as it was modified."""
+        tf.io.write_graph(session.graph.as_graph_def(), self._folder, "sliced_graph.pbtxt")
+
+    def _slice(self, graph: tf.Graph, lookups: Sequence[TensorLookup]) -> Iterator[Tuple[TensorLookup, tf.Tensor]]:
+        raise NotImplementedError
+
+
+class LookupSubgraphSlicerHook(_Slicer):
+    """Moves ops of some types, among those that make the ids of lookups, wholly into the dataset.
+
+    What makes ids is moved in any case; what else reads these ops' outputs then takes them from the batch, so that they
+    are computed once. In the dataset they have the prefix ``sliced/``. List the hook before ``GraphModifierHook``.
+    ``begin`` writes a report to ``./lookup_slicing``.
+
+    Args:
+        op_types: types of ops, a non-empty list.
+
+    Raises:
+        ValueError: an argument of the wrong type. ``begin``: an op that is not moved, as it has control inputs, gives a
+            resource or variant, or is by its type or name part of a dataset, a summary, a loss, or a Saver.
+    """
+
+    _folder = os.path.join(".", "lookup_slicing")
+
+    def __init__(self, op_types: List[str]) -> None:
+        check_all({"op_types": ListOf(Text(1, 255))}, {"op_types": op_types})
+        self._types = frozenset(op_types)
+
+    def _slice(self, graph: tf.Graph, lookups: Sequence[TensorLookup]) -> Iterator[Tuple[TensorLookup, tf.Tensor]]:
+        sliced = GraphState.of(graph).requests.sliced
+        for lookup in lookups:
+            for op in id_graph([lookup.ids]).ops:
+                if op.type not in self._types:
+                    continue
+                _require_sliceable(op)
+                for tensor in op.outputs:
+                    if not any(tensor is other for other in sliced):
+                        sliced.append(tensor)
+                    yield lookup, tensor
+
+
+class OrphanLookupKeySlicerHook(_Slicer):
+    """Lets ids that come from no iterator, constants for instance, be submitted with the batches of one.
+
+    That is the iterator of the table's other lookups in the channel, or of the channel's; else the first of the graph
+    for training, the last for evaluation. List the hook before ``GraphModifierHook``. ``begin`` writes a report to
+    ``./orphan_slicing``.
+    """
+
+    _folder = os.path.join(".", "orphan_slicing")
+
+    def _slice(self, graph: tf.Graph, lookups: Sequence[TensorLookup]) -> Iterator[Tuple[TensorLookup, tf.Tensor]]:
+        GraphState.of(graph).requests.takes_orphans = True
+        for lookup in lookups:
+            if not id_graph([lookup.ids]).get_nexts:
+                yield lookup, lookup.ids
+
+
+class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
+    """Moves ids that come from no iterator into datasets, under the name of older versions.
+
+    Args:
+        dump_graph: without effect: the report in ``./orphan_slicing`` has the graph before and after.
+    """
+
+    def __init__(self, dump_graph: bool = False) -> None:
+        check_all({"dump_graph": boolean()}, {"dump_graph": dump_graph})
+
+
 def install() -> None:
     """Let every optimizer of this process merge lookups before it computes gradients, let no managed session begin
     with a graph that needs modification, and let iterators be asked after it. May be called twice."""
@@ -55,7 +153,7 @@ def install() -> None:
 def _compute_gradients(self: Any, *args: Any, **kwargs: Any) -> Any:
     graph = tf.compat.v1.get_default_graph()
     if _waits(graph):
-        merging.merge(GraphState.of(graph), TRAIN)
+        merge(GraphState.of(graph), TRAIN)
     return patches.COMPUTE_GRADIENTS.plain(self, *args, **kwargs)
 
 
@@ -71,3 +169,15 @@ def _waits(graph: tf.Graph) -> bool:
     """Whether a graph has lookups that wait for graph modification."""
     state = GraphState.known(graph)
     return state is not None and bool(state.requests.lookups) and not state.requests.done
+
+
+def _require_sliceable(op: tf.Operation) -> None:
+    why = None
+    if op.control_inputs:
+        why = "has control inputs: {}".format(", ".join(repr(other.name) for other in op.control_inputs))
+    elif any(tensor.dtype in (tf.resource, tf.variant) for tensor in op.outputs):
+        why = "gives a resource or variant"
+    elif any(part in op.type for part in _REFUSED_TYPES) or any(part in op.name for part in _REFUSED_NAMES):
+        why = "is part of a dataset, a summary, a loss, or a Saver, by its type or name"
+    if why is not None:
+        raise ValueError("LookupSubgraphSlicerHook: op {!r} ({}) cannot be moved: it {}".format(op.name, op.type, why))

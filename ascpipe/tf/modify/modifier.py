@@ -11,16 +11,15 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
-from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import repoint
-from ascpipe.tf.graph.streams import CHANNEL_NAMES
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.datasets import extend_iterator, initializers_of
 from ascpipe.tf.modify.id_graph import IdGraph, copy_into, id_graph, require_movable
-from ascpipe.tf.modify.iterator_initializers import make_initializer_ops
+from ascpipe.tf.modify.iterators import make_initializer_ops
 from ascpipe.tf.program.insert_function import Found, submit
-from ascpipe.tf.program.merging import merge
+from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 from ascpipe.tf.validation import Instance, boolean, checked

@@ -3,20 +3,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from ascpipe.tf.optimizers.base import (
-    CustomizedOptimizer,
-    LearningRate,
-    refuse_expansion,
-    require_expansion,
-    scalar,
-    unique_name,
-)
-from ascpipe.tf.optimizers.by_address import OptimizerByAddress
+from ascpipe.tf.optimizers import base
 from ascpipe.tf.running import native
 from ascpipe.tf.validation import Float, Text, boolean, checked
 
 
-class CustomizedAdagrad(CustomizedOptimizer, tf.compat.v1.train.AdagradOptimizer):
+class CustomizedAdagrad(base.CustomizedOptimizer, tf.compat.v1.train.AdagradOptimizer):
     """TensorFlow's Adagrad for tables; slot ``accumulator``."""
 
     def _create_table_slots(self, table: tf.Variable) -> None:
@@ -26,19 +18,19 @@ class CustomizedAdagrad(CustomizedOptimizer, tf.compat.v1.train.AdagradOptimizer
         if var.dtype.base_dtype != tf.float32:  # no table
             return super()._apply_sparse(grad, var)
         return native.ops().asc_apply_adagrad(
-            rows=var, accumulator=self.get_slot(var, "accumulator"), rate=scalar(self._learning_rate_tensor),
+            rows=var, accumulator=self.get_slot(var, "accumulator"), rate=base.scalar(self._learning_rate_tensor),
             grad=grad.values, indices=grad.indices, use_locking=self._use_locking)
 
 
-class CustomizedAdagradByAddress(OptimizerByAddress, CustomizedAdagrad):
+class CustomizedAdagradByAddress(base.OptimizerByAddress, CustomizedAdagrad):
     """Adagrad for expansion tables: ``accumulator += g * g; w -= lr * g / sqrt(accumulator + 1e-7)``."""
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
         return native.ops().asc_apply_adagrad_by_address(
-            handles=handles, grad=gradient, rate=scalar(self._learning_rate_tensor))
+            handles=handles, grad=gradient, rate=base.scalar(self._learning_rate_tensor))
 
 
-_RULES = {"learning_rate": LearningRate(), "initial_accumulator_value": Float(0.0, 1.0, open_low=True),
+_RULES = {"learning_rate": base.LearningRate(), "initial_accumulator_value": Float(0.0, 1.0, open_low=True),
           "use_locking": boolean(), "name": Text(1, 200)}
 
 
@@ -56,8 +48,9 @@ def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value:
     Raises:
         ValueError: an argument of the wrong type or out of range; dynamic expansion mode.
     """
-    refuse_expansion("adagrad.create_hash_optimizer", "adagrad_by_addr.create_hash_optimizer_by_address")
-    return CustomizedAdagrad(learning_rate, initial_accumulator_value, use_locking=use_locking, name=unique_name(name))
+    base.refuse_expansion("adagrad.create_hash_optimizer", "adagrad_by_addr.create_hash_optimizer_by_address")
+    return CustomizedAdagrad(learning_rate, initial_accumulator_value, use_locking=use_locking,
+                             name=base.unique_name(name))
 
 
 @checked(**_RULES)
@@ -71,5 +64,5 @@ def create_hash_optimizer_by_address(learning_rate: Any = 0.001, initial_accumul
     Raises:
         ValueError: an argument of the wrong type or out of range; no dynamic expansion mode.
     """
-    require_expansion("adagrad_by_addr.create_hash_optimizer_by_address", "adagrad.create_hash_optimizer")
-    return CustomizedAdagradByAddress(learning_rate, initial_accumulator_value, name=unique_name(name))
+    base.require_expansion("adagrad_by_addr.create_hash_optimizer_by_address", "adagrad.create_hash_optimizer")
+    return CustomizedAdagradByAddress(learning_rate, initial_accumulator_value, name=base.unique_name(name))

@@ -4,21 +4,12 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from ascpipe.tf import internals
-from ascpipe.tf.optimizers.base import (
-    CustomizedOptimizer,
-    LearningRate,
-    has_unique_indices,
-    refuse_expansion,
-    require_expansion,
-    scalar,
-    unique_name,
-)
-from ascpipe.tf.optimizers.by_address import OptimizerByAddress
+from ascpipe.tf.optimizers import base
 from ascpipe.tf.running import native
 from ascpipe.tf.validation import Float, Text, boolean, checked
 
 
-class CustomizedGradientDescent(CustomizedOptimizer, tf.compat.v1.train.GradientDescentOptimizer):
+class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.GradientDescentOptimizer):
     """TensorFlow's gradient descent for tables; no slot.
 
     Args:
@@ -32,14 +23,14 @@ class CustomizedGradientDescent(CustomizedOptimizer, tf.compat.v1.train.Gradient
         self._weight_decay = weight_decay
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        if self._weight_decay is None and not has_unique_indices(grad):
+        if self._weight_decay is None and not base.has_unique_indices(grad):
             # Takes repeated rows one after the other, as they come.
             return internals.apply_repeated_as(tf.compat.v1.train.GradientDescentOptimizer, self, grad, var)
         return super()._apply_sparse_duplicate_indices(grad, var)  # sums repeated rows, so that a row decays once
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         return native.ops().asc_apply_gradient_descent(
-            rows=var, rate=scalar(self._learning_rate_tensor), weight_decay=self._weight_decay or 0.0,
+            rows=var, rate=base.scalar(self._learning_rate_tensor), weight_decay=self._weight_decay or 0.0,
             grad=grad.values, indices=grad.indices, use_locking=self._use_locking)
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
@@ -48,16 +39,16 @@ class CustomizedGradientDescent(CustomizedOptimizer, tf.compat.v1.train.Gradient
         return super()._apply_dense(grad, var)
 
 
-class CustomizedGradientDescentByAddress(OptimizerByAddress, CustomizedGradientDescent):
+class CustomizedGradientDescentByAddress(base.OptimizerByAddress, CustomizedGradientDescent):
     """Gradient descent for expansion tables; without decay equal bit by bit to that for others."""
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
         return native.ops().asc_apply_gradient_descent_by_address(
-            handles=handles, grad=gradient, rate=scalar(self._learning_rate_tensor),
+            handles=handles, grad=gradient, rate=base.scalar(self._learning_rate_tensor),
             weight_decay=self._weight_decay or 0.0)
 
 
-@checked(learning_rate=LearningRate(), use_locking=boolean(), name=Text(1, 200), use_fusion_optim=boolean(),
+@checked(learning_rate=base.LearningRate(), use_locking=boolean(), name=Text(1, 200), use_fusion_optim=boolean(),
          weight_decay=Float(1e-5, 1e-2, optional=True))
 def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent",
                           use_fusion_optim: bool = False,
@@ -74,12 +65,13 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
     Raises:
         ValueError: an argument of the wrong type or out of range; dynamic expansion mode.
     """
-    refuse_expansion("gradient_descent.create_hash_optimizer", "gradient_descent_by_addr.create_hash_optimizer_by_addr")
-    return CustomizedGradientDescent(learning_rate, use_locking=use_locking, name=unique_name(name),
+    base.refuse_expansion("gradient_descent.create_hash_optimizer",
+                          "gradient_descent_by_addr.create_hash_optimizer_by_addr")
+    return CustomizedGradientDescent(learning_rate, use_locking=use_locking, name=base.unique_name(name),
                                      weight_decay=weight_decay)
 
 
-@checked(learning_rate=LearningRate(), weight_decay=Float(0.0, 1.0), use_locking=boolean(), name=Text(1, 200))
+@checked(learning_rate=base.LearningRate(), weight_decay=Float(0.0, 1.0), use_locking=boolean(), name=Text(1, 200))
 def create_hash_optimizer_by_addr(learning_rate: Any, weight_decay: float = 0.0001, use_locking: bool = False,
                                   name: str = "GradientDescentByAddr") -> CustomizedGradientDescentByAddress:
     """Gradient descent for expansion tables; pairs are (gradient of local rows, handles).
@@ -93,6 +85,6 @@ def create_hash_optimizer_by_addr(learning_rate: Any, weight_decay: float = 0.00
     Raises:
         ValueError: an argument of the wrong type or out of range; no dynamic expansion mode.
     """
-    require_expansion("gradient_descent_by_addr.create_hash_optimizer_by_addr",
-                      "gradient_descent.create_hash_optimizer")
-    return CustomizedGradientDescentByAddress(learning_rate, name=unique_name(name), weight_decay=weight_decay)
+    base.require_expansion("gradient_descent_by_addr.create_hash_optimizer_by_addr",
+                           "gradient_descent.create_hash_optimizer")
+    return CustomizedGradientDescentByAddress(learning_rate, name=base.unique_name(name), weight_decay=weight_decay)

@@ -6,15 +6,7 @@ from typing import Any, Dict
 
 import tensorflow as tf
 
-from ascpipe.tf.optimizers.base import (
-    CustomizedOptimizer,
-    LearningRate,
-    refuse_expansion,
-    require_expansion,
-    scalar,
-    unique_name,
-)
-from ascpipe.tf.optimizers.by_address import OptimizerByAddress
+from ascpipe.tf.optimizers import base
 from ascpipe.tf.running import native
 from ascpipe.tf.validation import Float, Text, boolean, checked
 
@@ -22,7 +14,7 @@ from ascpipe.tf.validation import Float, Text, boolean, checked
 _OTHER_NAMES = {"momentum": "m", "velocity": "v"}
 
 
-class CustomizedLazyAdam(CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
+class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
     """Lazy Adam for tables; slots ``m`` (momentum) and ``v`` (velocity).
 
     The formula of ``tf.contrib.opt.LazyAdamOptimizer``, with exact roots.
@@ -58,10 +50,10 @@ class CustomizedLazyAdam(CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
         powers = self._get_beta_accumulators()
         values = (self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t, *powers)
         names = ("rate", "beta1", "beta2", "epsilon", "beta1_power", "beta2_power")
-        return {name: scalar(value) for name, value in zip(names, values)}
+        return {name: base.scalar(value) for name, value in zip(names, values)}
 
 
-class CustomizedLazyAdamByAddress(OptimizerByAddress, CustomizedLazyAdam):
+class CustomizedLazyAdamByAddress(base.OptimizerByAddress, CustomizedLazyAdam):
     """Lazy Adam for expansion tables, equal bit by bit to that for others; a home row is [embedding | m | v]."""
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
@@ -69,8 +61,8 @@ class CustomizedLazyAdamByAddress(OptimizerByAddress, CustomizedLazyAdam):
 
 
 _RULES = {
-    "learning_rate": LearningRate(), "beta1": Float(0.0, 1.0, open_low=True, open_high=True), "beta2": Float(0.0, 1.0),
-    "epsilon": Float(0.0, 1.0, open_low=True), "name": Text(1, 200),
+    "learning_rate": base.LearningRate(), "beta1": Float(0.0, 1.0, open_low=True, open_high=True),
+    "beta2": Float(0.0, 1.0), "epsilon": Float(0.0, 1.0, open_low=True), "name": Text(1, 200),
 }
 
 
@@ -90,8 +82,8 @@ def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2:
     Raises:
         ValueError: an argument of the wrong type or out of range; dynamic expansion mode.
     """
-    refuse_expansion("lazy_adam.create_hash_optimizer", "lazy_adam_by_addr.create_hash_optimizer_by_address")
-    return CustomizedLazyAdam(learning_rate, beta1, beta2, epsilon, name=unique_name(name))
+    base.refuse_expansion("lazy_adam.create_hash_optimizer", "lazy_adam_by_addr.create_hash_optimizer_by_address")
+    return CustomizedLazyAdam(learning_rate, beta1, beta2, epsilon, name=base.unique_name(name))
 
 
 @checked(**_RULES)
@@ -105,5 +97,5 @@ def create_hash_optimizer_by_address(learning_rate: Any = 0.001, beta1: float = 
     Raises:
         ValueError: an argument of the wrong type or out of range; no dynamic expansion mode.
     """
-    require_expansion("lazy_adam_by_addr.create_hash_optimizer_by_address", "lazy_adam.create_hash_optimizer")
-    return CustomizedLazyAdamByAddress(learning_rate, beta1, beta2, epsilon, name=unique_name(name))
+    base.require_expansion("lazy_adam_by_addr.create_hash_optimizer_by_address", "lazy_adam.create_hash_optimizer")
+    return CustomizedLazyAdamByAddress(learning_rate, beta1, beta2, epsilon, name=base.unique_name(name))

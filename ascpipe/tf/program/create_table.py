@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow.python.ops import variables
 
 from ascpipe.errors import NotBuiltYetError
-from ascpipe.tf.graph.feature_spec import TABLE_NAME_PATTERN, clean_table_name
+from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.scopes import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
@@ -15,19 +15,7 @@ from ascpipe.tf.program.row_initializers import is_initializer, row_initializer
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, TableShape
-from ascpipe.tf.validation import (
-    AnyOf,
-    Choice,
-    Float,
-    Integer,
-    ListOf,
-    Rule,
-    Text,
-    boolean,
-    check_range,
-    checked,
-    ignore,
-)
+from ascpipe.tf.validation import AnyOf, Choice, Float, Integer, ListOf, Rule, Text, boolean, checked, ignore
 
 MAX_DIM = 8192
 
@@ -166,7 +154,7 @@ def _require_consistent(device: int, host: int, ssd: int) -> None:
     if ssd > 0 and host == 0:
         raise ValueError("ssd_vocabulary_size {} needs a host_vocabulary_size".format(ssd))
     if host > 0:
-        check_range("host_vocabulary_size", host, device, MAX_VOCABULARY)
+        Integer(device, MAX_VOCABULARY).check("host_vocabulary_size", host)
     if ssd > 0:
         raise NotBuiltYetError("create_table(ssd_vocabulary_size={})".format(ssd),
                                "give a host_vocabulary_size that holds every key")

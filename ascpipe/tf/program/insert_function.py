@@ -7,11 +7,9 @@ import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.batch_structure import Ids, add_ticket, describe, find_ids, key_of, tensors_of, values_of
-from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph import batch_structure
+from ascpipe.tf.graph.features import Feature, FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.graph.ids import are_ids, as_keys
-from ascpipe.tf.graph.streams import Feature
 from ascpipe.tf.graph.thresholds import require_same
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
@@ -20,7 +18,7 @@ from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, chec
 _log = logging.getLogger(__name__)
 
 #: A feature and its ids.
-Found = Tuple[FeatureSpec, Ids]
+Found = Tuple[FeatureSpec, batch_structure.Ids]
 
 
 def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec], None] = None,
@@ -93,7 +91,7 @@ def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[
     @tf.autograph.experimental.do_not_convert
     def insert(*args: Any) -> Any:
         batch = args[0] if len(args) == 1 else args
-        extended = add_ticket(batch, submit(insert, channel, find(batch)))
+        extended = batch_structure.add_ticket(batch, submit(insert, channel, find(batch)))
         if dump_graph:
             _dump(tf.compat.v1.get_default_graph())
         return extended
@@ -122,13 +120,12 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
     for spec, ids in found:
         if configuration.use_static and isinstance(ids, tf.Tensor):
             spec.set_static_shape(ids)
-        features.append(Feature(spec, values_of(ids).shape, sparse=not isinstance(ids, tf.Tensor)))
+        features.append(Feature(spec, batch_structure.values_of(ids).shape, sparse=not isinstance(ids, tf.Tensor)))
     state = GraphState.of(_outermost_graph(tf.compat.v1.get_default_graph()))
     stream = state.enter_stream(insert, channel, features, stamps[0][0] if stamps else None)
-    values = [values_of(ids) for _, ids in found]
     with tf.device("/device:CPU:0"):
         return native.ops().asc_submit(
-            ids=[as_keys(ids) for ids in values],
+            ids=[batch_structure.as_keys(batch_structure.values_of(ids)) for _, ids in found],
             timestamp=[tf.cast(time, tf.int64) for _, time in stamps], stream=stream.number)
 
 
@@ -142,15 +139,16 @@ def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
     found = []
     _require_own_ids(batch, specs)
     for spec in specs:
-        ids = find_ids(batch, spec)
+        ids = batch_structure.find_ids(batch, spec)
         if ids is None:
-            _log.info("FeatureSpec %r skipped: the batch is %s, without %r", spec.name, describe(batch),
+            _log.info("FeatureSpec %r skipped: the batch is %s, without %r", spec.name, batch_structure.describe(batch),
                       spec.index_key)
         else:
             found.append((spec, ids))
     if all(spec.is_timestamp for spec, _ in found):
+        named = ", ".join("{!r} (index_key {!r})".format(spec.name, spec.index_key) for spec in specs)
         raise ValueError("the batch is {}; it has none of the features {}".format(
-            describe(batch), ", ".join("{!r} (index_key {!r})".format(s.name, s.index_key) for s in specs)))
+            batch_structure.describe(batch), named))
     return found
 
 
@@ -158,7 +156,7 @@ def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
     """Raise ``ValueError`` where a feature would take the ids of another of its table without having asked for them."""
     taken: Dict[Tuple[str, Union[str, int]], FeatureSpec] = {}
     for spec in specs:
-        key = key_of(batch, spec)
+        key = batch_structure.key_of(batch, spec)
         if key is None or spec.is_timestamp:
             continue
         other = taken.setdefault((spec.table_name, key), spec)
@@ -166,17 +164,17 @@ def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
             raise ValueError("FeatureSpecs {!r} and {!r} of table {!r} would both take the ids {!r}: one of their "
                              "index_keys, {!r} and {!r}, is missing, the batch is {}. Give each its index_key".format(
                                  other.name, spec.name, spec.table_name, key, other.index_key, spec.index_key,
-                                 describe(batch)))
+                                 batch_structure.describe(batch)))
 
 
 def _find_by_place(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Found]:
-    tensors = tensors_of(batch)
+    tensors = batch_structure.tensors_of(batch)
     found = []
     for spec, place in places:
         if place >= len(tensors):
             raise ValueError("args_index_list: place {} is beyond the end, the batch has {} tensors".format(
                 place, len(tensors)))
-        if not are_ids(tensors[place].dtype):
+        if not batch_structure.are_ids(tensors[place].dtype):
             raise TypeError("args_index_list: tensor {} of the batch has dtype {}, ids are integers".format(
                 place, tensors[place].dtype.name))
         found.append((spec, tensors[place]))

@@ -8,13 +8,12 @@ from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.batch_structure import Ids, describe, tensors_of
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.expansion import ExpansionLookup
-from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.graph.streams import CHANNEL_NAMES, Stream
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.graph.thresholds import checked_thresholds
-from ascpipe.tf.program.tensor_lookup import look_up_tensor
+from ascpipe.tf.program.tensor_lookups import look_up_tensor
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, Text, boolean, checked
 

@@ -1,19 +1,25 @@
-"""Ops that change a table between two steps: another access threshold, and feature eviction.
+"""Changes of a table between two steps: another access threshold, and feature eviction.
 
 Each takes effect exactly where the program runs it, however far the pipeline has worked ahead: batches that
 were trained before see the table as it was, all later ones as it is then.  It is run in a run of its own,
 not together with a training step.
 """
+import logging
+import time
 from typing import Any, List, Optional
 
 import tensorflow as tf
 
 from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD, TRAIN
-from ascpipe.tf.graph.feature_spec import clean_table_name
+from ascpipe.tf.graph.features import clean_table_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.scopes import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running import native
+from ascpipe.tf.running.process import Process
+from ascpipe.tf.validation import Integer, boolean, check_all
+
+_log = logging.getLogger(__name__)
 
 
 def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: Optional[str] = None) -> tf.Operation:
@@ -52,6 +58,97 @@ def eviction_op(state: GraphState) -> Optional[tf.Operation]:
                 _cut(table, CUT_EVICT, tf.constant(state.thresholds.of(table.table_name).eviction, tf.int64))
                 for table in tables])
     return state.evict_op
+
+
+class EvictHook(tf.estimator.SessionRunHook):
+    """Evicts keys that were not used for a while, from every trained table with an ``eviction_threshold``.
+
+    The age of a key is measured in the timestamps of the batches; the two intervals only say when tables are
+    looked through.  An evicted key loses its count, its row and the optimizer's state, which all start anew
+    when it comes back.  For ``MonitoredSession`` and Estimators; in plain session loops call ``trigger_evict``.
+
+    Args:
+        evict_enable: whether features are evicted.
+        evict_time_interval: seconds by the clock after which tables are looked through, in [1, 2147483647].
+        evict_step_interval: steps, in [1, 2147483647]: also where the global step is a multiple of it. None: never.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range.
+    """
+
+    def __init__(self, evict_enable: bool = False, evict_time_interval: int = 86400,
+                 evict_step_interval: Optional[int] = None) -> None:
+        check_all({"evict_enable": boolean(), "evict_time_interval": Integer(1),
+                   "evict_step_interval": Integer(1, optional=True)},
+                  {"evict_enable": evict_enable, "evict_time_interval": evict_time_interval,
+                   "evict_step_interval": evict_step_interval})
+        self._enabled = evict_enable
+        self._seconds = evict_time_interval
+        self._steps = evict_step_interval
+        self._evict: Optional[tf.Operation] = None
+        self._global_step: Optional[tf.Variable] = None
+        self._last_step = 0
+        self._last_time = 0.0
+
+    def begin(self) -> None:
+        """Make the op that evicts, before the graph is finalized.
+
+        Raises:
+            RuntimeError: there is an ``evict_step_interval`` and no global step.
+        """
+        if not self._enabled:
+            return
+        state = GraphState.of(tf.compat.v1.get_default_graph())
+        self._evict = eviction_op(state)
+        if self._evict is None:
+            _log.warning("EvictHook does nothing: the graph trains no table whose features have an eviction_threshold")
+        if self._steps is not None:
+            self._global_step = tf.compat.v1.train.get_global_step()
+            if self._global_step is None:
+                raise RuntimeError("EvictHook(evict_step_interval={}): the graph has no global step; call "
+                                   "tf.train.get_or_create_global_step()".format(self._steps))
+
+    def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
+        """Count intervals from here."""
+        self._last_time = time.monotonic()
+        if self._evict is not None and self._global_step is not None:
+            self._last_step = int(session.run(self._global_step))
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Evict where an interval is over, in a run of its own."""
+        if self._evict is None:
+            return
+        due = time.monotonic() - self._last_time > self._seconds
+        if self._global_step is not None and self._steps is not None:
+            step = int(run_context.session.run(self._global_step))
+            due |= step // self._steps > self._last_step // self._steps
+            self._last_step = step
+        if due:
+            run_context.session.run(self._evict)
+            self._last_time = time.monotonic()
+
+
+def trigger_evict(session: Optional[tf.compat.v1.Session] = None) -> None:
+    """Evict now: keys that were not used for a while, from every trained table with an ``eviction_threshold``.
+
+    Args:
+        session: of the graph that trains; else the default session.
+
+    Raises:
+        RuntimeError: there is no default session; the pipeline does not run; no table evicts.
+        tf.errors.OpError: the pipeline failed.
+    """
+    session = session or tf.compat.v1.get_default_session()
+    if session is None:
+        raise RuntimeError("trigger_evict() needs a session: call it inside `with tf.Session()`, or give session=")
+    process = Process.current()
+    process.deferred.start(session.graph)
+    process.running_pipeline()
+    evict = GraphState.of(session.graph).evict_op
+    if evict is None:
+        raise RuntimeError("trigger_evict(): the session's graph trains no table whose features have an "
+                           "eviction_threshold")
+    session.run(evict)
 
 
 def _cut(table: Table, kind: int, argument: tf.Tensor) -> tf.Operation:

@@ -13,11 +13,10 @@ from ascpipe.checkpoint.table_file import SUFFIX, TableFile, write_table_file
 from ascpipe.checkpoint.tree import why
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf.clean_up import end_quietly, temporary_folder
-from ascpipe.tf.graph.batch_structure import Ids, describe, find_ids, values_of
+from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, describe, find_ids, values_of
 from ascpipe.tf.graph.default_rows import dense_restore
-from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState, Served
-from ascpipe.tf.graph.ids import are_ids, as_keys
 from ascpipe.tf.graph.scopes import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running import native

@@ -1,13 +1,14 @@
-"""Describes the tables and streams of a graph to the native side and to the daemon."""
-from typing import Dict, Sequence
+"""Describes the tables and streams of a graph to the pipeline, its native side, and the daemon."""
+from typing import Dict, Sequence, Tuple
 
+from ascpipe.checkpoint.contents import SlotSpec
 from ascpipe.control import messages
 from ascpipe.layout import structs
 from ascpipe.shm import memory
+from ascpipe.tf.graph.features import Stream
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
-from ascpipe.tf.graph.streams import Stream
-from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, StreamShape, TableShape
+from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, KnownTable, StreamShape, TableShape
 
 
 def with_homes(shape: TableShape, slots: Sequence[OptimizerSlot]) -> TableShape:
@@ -35,3 +36,15 @@ def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
         tables=tuple(state.tables[name].shape.number for name in names),
         parts=tuple(places.get(feature.spec.table_name, NO_TABLE) for feature in stream.features),
         names=tuple(feature.spec.name for feature in stream.features))
+
+
+def known_tables(state: GraphState) -> Dict[str, KnownTable]:
+    """The tables of a graph whose optimizer slots are known, by name, in order of creation."""
+    return {name: KnownTable(table.shape, table.key_dtype, table.is_save, slot_specs(state.slots.get(name, ())),
+                             state.thresholds.of(name))
+            for name, table in state.tables.items()}
+
+
+def slot_specs(slots: Sequence[OptimizerSlot]) -> Tuple[SlotSpec, ...]:
+    """Optimizer slots as checkpoints have them."""
+    return tuple(SlotSpec(slot.name, slot.width, slot.initial) for slot in slots)

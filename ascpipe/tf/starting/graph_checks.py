@@ -3,8 +3,8 @@ import logging
 from typing import Dict, Tuple
 
 from ascpipe.layout.words import TRAIN
+from ascpipe.tf.graph.features import CHANNEL_NAMES, Stream
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.graph.streams import CHANNEL_NAMES, Stream
 
 _log = logging.getLogger(__name__)
 

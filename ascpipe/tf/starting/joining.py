@@ -1,15 +1,21 @@
-"""A further graph joins the running pipeline: it shares rings and tables, and may bring tables of its own."""
-from typing import Optional, Set
+"""A further graph joins the running pipeline: it shares rings and tables, and may bring tables of its own.
+
+Tables that it shares must be as the graphs before have them.
+"""
+from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running.hold_between_steps import hold
 from ascpipe.tf.running.pipeline import Pipeline
-from ascpipe.tf.running.shapes import StreamShape
-from ascpipe.tf.starting.agreement import known_tables, require_agreement
-from ascpipe.tf.starting.descriptions import stream_shape, table_message, with_homes
+from ascpipe.tf.running.shapes import KnownTable, StreamShape
+from ascpipe.tf.starting.descriptions import known_tables, slot_specs, stream_shape, table_message, with_homes
 from ascpipe.tf.starting.graph_checks import warn_of_short_run_ahead
+
+#: (what it is, as the pipeline has it, as the graph has it)
+Fact = Tuple[str, Any, Any]
 
 
 def join(pipeline: Pipeline, state: GraphState) -> None:
@@ -23,7 +29,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
         ValueError, NotBuiltYetError, AscpipeError: as ``start_asc_pipeline``.
     """
     trained = pipeline.trained_tables()
-    require_agreement(pipeline.tables, trained, state)
+    _require_agreement(pipeline.tables, trained, state)
     shapes = [stream_shape(state, stream) for stream in state.streams()]
     rings = [_ring_for(pipeline, shape, trained) for shape in shapes]
     shared = [ring.number for shape, ring in zip(shapes, rings) if ring is not None and shape.channel == TRAIN]
@@ -82,3 +88,47 @@ def _not_together(what: str) -> NotBuiltYetError:
 def _kind(shape: StreamShape) -> StreamShape:
     """A stream without what differs between streams that can share a ring: numbers, also those that end names."""
     return shape._replace(number=0, names=tuple(name.rsplit("_", 1)[0] for name in shape.names))
+
+
+def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], state: GraphState) -> None:
+    """Raise ``ValueError``, naming the table and what differs, unless a graph's tables go with those of the pipeline.
+
+    Args:
+        trained: numbers of the tables that were trained before.
+        state: of the graph; tables that are not known get the numbers after those that are.
+    """
+    news = [table.shape.number for name, table in state.tables.items() if name not in known]
+    if news != list(range(len(known), len(known) + len(news))):
+        raise ValueError("the tables {} were created while start_asc_pipeline() of another graph was yet to come, and "
+                         "now have numbers of its tables: start each graph before the tables of the next are created"
+                         .format(", ".join(repr(name) for name in state.tables if name not in known)))
+    for name, table in state.tables.items():
+        if name not in known:
+            continue
+        facts = _facts(known[name], table)
+        if (name, TRAIN) in state.lookups and known[name].shape.number in trained:
+            facts += _training_facts(known[name], state, table)
+        for what, before, now in facts:
+            if before != now:
+                raise ValueError("table {!r}: the graph whose pipeline runs has {} {}, and this one {}; a table is the "
+                                 "same in all graphs".format(name, what, before, now))
+
+
+def _facts(known: KnownTable, table: Table) -> List[Fact]:
+    before, now = known.shape, table.shape
+    return [("dim", before.dim, now.dim),
+            ("key_dtype", known.key_dtype.name, table.key_dtype.name),
+            ("device_vocabulary_size", before.device_rows, now.device_rows),
+            ("host_vocabulary_size", before.home_rows, now.home_rows),
+            ("the number (tables are created in one order in all graphs that are built before start_asc_pipeline())",
+             before.number, now.number)]
+
+
+def _training_facts(known: KnownTable, state: GraphState, table: Table) -> List[Fact]:
+    """Facts that matter where rows are trained, not where they are only read. A seed may come from a checkpoint."""
+    before, now = known.shape, table.shape
+    return [("the optimizer slots", known.slots, slot_specs(state.slots.get(table.table_name, ()))),
+            ("padding_keys", before.padding_keys, now.padding_keys),
+            ("initial rows (kind, parameters, init_param)", (before.kind, before.a, before.b, before.scale),
+             (now.kind, now.a, now.b, now.scale)),
+            ("thresholds", known.thresholds, state.thresholds.of(table.table_name))]

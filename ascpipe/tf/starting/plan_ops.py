@@ -5,12 +5,12 @@ import tensorflow as tf
 
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
+from ascpipe.tf.graph.features import CHANNEL_NAMES
 from ascpipe.tf.graph.graph_state import LIVE, Attachment, GraphState
 from ascpipe.tf.graph.optimizer_slots import OptimizerSlot, optimizer_slots
 from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.scopes import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.graph.streams import CHANNEL_NAMES
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.program.table_changes import eviction_op
 from ascpipe.tf.running import native

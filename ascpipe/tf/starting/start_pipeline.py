@@ -12,8 +12,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running import native
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.starting.agreement import known_tables
-from ascpipe.tf.starting.descriptions import stream_shape, table_message, with_homes
+from ascpipe.tf.starting.descriptions import known_tables, stream_shape, table_message, with_homes
 from ascpipe.tf.starting.first_run import watch_sessions
 from ascpipe.tf.starting.graph_checks import require_startable, require_trained, warn_of_short_run_ahead
 from ascpipe.tf.starting.joining import join

@@ -1,5 +1,5 @@
 """Feature declaration and start of the pipeline."""
-from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.program.insert_function import get_asc_insert_func
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 

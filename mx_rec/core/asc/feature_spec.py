@@ -1,4 +1,4 @@
 """Features."""
-from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.features import FeatureSpec
 
 __all__ = ["FeatureSpec"]

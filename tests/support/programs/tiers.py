@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD, TRAINED
-from ascpipe.tf.graph.feature_spec import FeatureSpec
+from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.running import native
 from mx_rec.core.asc.helper import get_asc_insert_func
 from mx_rec.core.embedding import create_table, sparse_lookup

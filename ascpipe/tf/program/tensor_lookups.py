@@ -1,0 +1,176 @@
+"""``sparse_lookup(modify_graph=True)``: each lookup of a tensor is a stand-in first, then all of a table become one op.
+
+How many lookups a table has in a channel is known when the program asks for gradients, not before, and its gradient is
+one sum per row over all of them.  Until then a stand-in has the shape of the rows, and both running it and
+differentiating it are errors that say what is missing.
+"""
+from typing import Any, List, Optional
+
+import tensorflow as tf
+
+from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf import internals
+from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, values_of
+from ascpipe.tf.graph.default_rows import dense_rows
+from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup
+from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.table_lookup import TableLookup
+from ascpipe.tf.graph.tensor_requests import Requests, TensorLookup
+from ascpipe.tf.running import native
+from ascpipe.tf.running.process import Process
+from ascpipe.tf.running.shapes import Thresholds
+from ascpipe.tf.validation import boolean
+
+_UNMERGED = "AscUnmergedLookup"
+
+
+def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int, name: Optional[str],
+                   default_row: Optional[tf.Tensor], is_grad: bool, send_count: Optional[int],
+                   thresholds: Thresholds, max_lookups: int) -> tf.Tensor:
+    """The rows of a tensor of ids, as ``sparse_lookup`` returns them; of sparse ids in their dense form.
+
+    Raises:
+        ValueError: ids that are no integers, or with static shapes a scalar; ids of another graph; a table that is
+            looked up with a FeatureSpec in this channel, too; thresholds that differ within the table.
+        RuntimeError: the pipeline was started; the lookups of the table were merged already; too many of them.
+    """
+    ids = values_of(given)
+    if not are_ids(ids.dtype):
+        raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers".format(
+            table.table_name, ids.name, ids.dtype.name))
+    if ids.graph is not table.variable.graph:
+        raise ValueError("table {!r}: ids {!r} are in another graph than the table".format(table.table_name, ids.name))
+    _require_open(state, table, channel, max_lookups)
+    Process.current().looks_up_tensors = True
+    others = state.requests.of(table.table_name, channel)
+    name = name or "sparse_lookup_{}".format(len(others) + 1)
+    state.thresholds.note(table.table_name, thresholds, "sparse_lookup {!r}".format(name))
+    spec = _spec_of(table, ids, name)
+    rows = _stand_in(table, as_keys(ids), state.requests, trains=is_grad and channel == TRAIN)
+    state.requests.lookups.append(TensorLookup(
+        name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op))
+    if ids is not given:
+        rows = dense_rows(rows, given, default_row)
+    if not is_grad:
+        return tf.stop_gradient(rows, name=name)
+    return tf.identity(rows, name=name)
+
+
+def do_merge_lookup(is_train: bool = True) -> None:
+    """Make one op of all lookups (``modify_graph=True``) of each table in a channel of the default graph.
+
+    Needed before ``tf.gradients``; ``compute_gradients`` and ``minimize`` of an optimizer do it for training, and
+    ``modify_graph_and_start_emb_cache`` for evaluation. Without effect where lookups have FeatureSpecs, and when it was
+    done before. A table that was merged cannot be looked up again in this channel.
+
+    Args:
+        is_train: the channel.
+
+    Raises:
+        ValueError: an argument of the wrong type.
+        RuntimeError: lookups are made with ``modify_graph=True``, but none in this channel of the default graph.
+    """
+    boolean().check("is_train", is_train)
+    if not Process.is_initialised():
+        return
+    state = GraphState.of(tf.compat.v1.get_default_graph())
+    channel = TRAIN if is_train else EVAL
+    if not Process.current().looks_up_tensors or state.served is not None:
+        return
+    if not any(lookup.channel == channel for lookup in state.requests.lookups):
+        if state.lookups and not state.requests.lookups:
+            return  # this graph is in FeatureSpec mode
+        raise RuntimeError("do_merge_lookup(is_train={}): the default graph has no {} lookup; call "
+                           "sparse_lookup(..., is_train={}, modify_graph=True) before it".format(
+                               is_train, CHANNEL_NAMES[channel], is_train))
+    merge(state, channel)
+
+
+def merge(state: GraphState, channel: int) -> None:
+    """Build the op of each table that was looked up in a channel, and give its rows to the lookups."""
+    requests = state.requests
+    names = {lookup.table.table_name: lookup.table for lookup in requests.unmerged(channel)}
+    for name, table in names.items():
+        lookups = requests.of(name, channel)
+        merged = _table_lookup(table, channel, lookups)
+        if isinstance(merged, ExpansionLookup) and name in requests.local:
+            merged.replace(*requests.local[name])
+        for lookup in lookups:
+            merged.calls += 1
+            if lookup.send_count is not None:
+                merged.send_count = max(lookup.send_count, merged.send_count or 0)
+            internals.rewire(lookup.rows, 0, merged.embedding(lookup.spec, lookup.default_row, None))
+            if lookup.is_grad:
+                merged.note_gradient(lookup.spec)
+        state.lookups[name, channel] = merged
+        requests.merged.add((name, channel))
+
+
+def _require_open(state: GraphState, table: Table, channel: int, max_lookups: int) -> None:
+    key = (table.table_name, channel)
+    words = (table.table_name, CHANNEL_NAMES[channel])
+    if state.started or state.requests.done:
+        raise RuntimeError("table {!r}: the pipeline was started, {} lookups with modify_graph=True come before it"
+                           .format(*words))
+    if key in state.requests.merged:
+        raise RuntimeError("table {!r}: its {} lookups were made one op already, by compute_gradients(), minimize() or "
+                           "do_merge_lookup(); look tables up before that".format(*words))
+    if key in state.lookups:
+        raise ValueError("table {!r}: its {} lookups have FeatureSpecs; a table is looked up with FeatureSpecs or with "
+                         "tensors (modify_graph=True), not with both".format(*words))
+    if len(state.requests.of(*key)) >= max_lookups:
+        raise RuntimeError("table {!r} is looked up more than {} times in the {} channel".format(
+            table.table_name, max_lookups, CHANNEL_NAMES[channel]))
+
+
+def _spec_of(table: Table, ids: tf.Tensor, name: str) -> FeatureSpec:
+    spec = FeatureSpec(name[:255], table_name=table.table_name)
+    if Process.current().configuration.use_static:
+        spec.set_static_shape(ids)
+    return spec
+
+
+def _stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool) -> tf.Tensor:
+    """An Identity of the shape of the ids followed by dim, to be given the rows later.
+
+    Where it ``trains`` an expansion table, what stands for the local rows and handles is collected, as programs may
+    look into the collections before they ask for gradients.
+    """
+    graph = table.variable.graph
+    with outside_scopes(graph), graph.name_scope("ascpipe/{}_unmodified".format(table.variable.op.name)):
+        slots, _ = native.ops().asc_provisional_plan(
+            ticket=tf.zeros([], tf.int64), table=table.shape.number, stream=0, k=1)
+        source = internals.reference_of(table.variable)
+        if table.shape.expands and trains:
+            if table.table_name not in requests.local:
+                requests.local[table.table_name] = (
+                    tf.identity(tf.gather(source, slots)), tf.identity(tf.cast(slots, tf.int64)))
+                for collection, tensor in zip((LOCAL_ROWS, HANDLES), requests.local[table.table_name]):
+                    graph.add_to_collection(collection, tensor)
+            source = requests.local[table.table_name][0]
+        with graph.gradient_override_map({"Identity": _UNMERGED}):
+            rows = tf.identity(source)
+        with tf.control_dependencies([slots]):
+            return tf.identity(tf.gather(rows, ids))
+
+
+@tf.RegisterGradient(_UNMERGED)
+def _gradient_of_stand_in(op: tf.Operation, _gradient: Any) -> None:
+    raise RuntimeError("the gradient of rows {!r} is asked for before their table's lookups of tensors are merged: "
+                       "call do_merge_lookup() (mx_rec.graph.merge_lookup) before tf.gradients(); compute_gradients() "
+                       "and minimize() of an optimizer do so themselves".format(op.inputs[0].op.name))
+
+
+def _table_lookup(table: Table, channel: int, lookups: List[TensorLookup]) -> TableLookup:
+    """The op of a table, before it is known which stream brings its ids."""
+    shapes = {lookup.spec: lookup.ids.shape for lookup in lookups}
+    # In the order that AscSubmit gives to the features of a table.
+    features = [Feature(spec, shape) for spec, shape in sorted(shapes.items(), key=lambda pair: pair[0].name)]
+    kind = ExpansionLookup if table.shape.expands and channel == TRAIN else TableLookup
+    graph = table.variable.graph
+    with outside_scopes(graph), graph.name_scope("ascpipe/{}_ticket".format(table.variable.op.name)):
+        ticket = tf.zeros([], tf.int64)
+    return kind(table, channel, Stream(0, channel, features), ticket)
