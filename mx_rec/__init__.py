@@ -5,8 +5,8 @@ from ascpipe.tf.checkpoints import saver, warm_starting
 from ascpipe.tf.incumbent import host_ops
 from ascpipe.tf.incumbent.ascend import deterministic
 from ascpipe.tf.modify import hooks
-from ascpipe.tf.serving import estimator_exports
-from ascpipe.tf.starting import first_run
+from ascpipe.tf.serving import served_tables
+from ascpipe.tf.starting import start_pipeline
 from mx_rec import _missing
 
 __version__ = "6.0.RC3"  #: the version of the incumbent whose API this is
@@ -16,10 +16,10 @@ import_hints.point_to_run()
 program_log.program_logger()
 saver.install()
 warm_starting.install()
-estimator_exports.install()
+served_tables.install()
 host_ops.install()
 hooks.install()
-first_run.watch_sessions()
+start_pipeline.watch_sessions()
 deterministic.install()
 
 

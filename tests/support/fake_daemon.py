@@ -30,7 +30,7 @@ from ascpipe.layout.words import (
 )
 from ascpipe.shm import segment
 from ascpipe.shm.bell import ring_plain
-from ascpipe.tf.running.native import Memory, NativePipeline
+from ascpipe.tf.running.native import NativePipeline
 from ascpipe.tf.running.shapes import StreamShape, TableShape
 from tests.support.fake_segments import FakeRing, FakeTable, Places
 
@@ -84,9 +84,9 @@ class FakeDaemon:
         self.pipeline = NativePipeline(run, self.session_fd, self.trainer_end.fileno(), 20, wait_timeout_s)
         try:
             for table in self.tables.values():
-                self.pipeline.add_table(table.shape, Memory(table.fd, table.bytes))
+                self.pipeline.add_table(table.shape, (table.fd, table.bytes))
             for ring in self.rings:
-                self.pipeline.add_stream(ring.stream, Memory(ring.fd, ring.bytes))
+                self.pipeline.add_stream(ring.stream, (ring.fd, ring.bytes))
             self.pipeline.start()
         except BaseException:
             self.pipeline.stop()

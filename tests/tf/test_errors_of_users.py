@@ -11,7 +11,7 @@ from ascpipe.checkpoint.errors import CheckpointError
 from ascpipe.tf import Saver, clean_up, export_tables, serving_tables
 from ascpipe.tf.checkpoints import restoring
 from ascpipe.tf.checkpoints.instances import instance_of
-from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables
+from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables, frozen_tables
 from ascpipe.tf.running import native
 from ascpipe.tf.running.hold_between_steps import Hold, hold
 from ascpipe.tf.running.pipeline import Pipeline
@@ -127,34 +127,38 @@ def test_an_error_in_a_hold_reaches_the_user_although_the_hold_cannot_be_given_b
         pass
 
 
-def test_an_error_beside_a_copy_of_tables_reaches_the_user_although_it_cannot_be_given_back(running, monkeypatch):
+def refuse_after(monkeypatch, name):
+    """Let a function of the C interface do its work, and then fail."""
     plain = native.call
 
-    def call(name, *arguments):
-        plain(name, *arguments)
-        if name == "asc_instance_release":
+    def call(called, *arguments):
+        plain(called, *arguments)
+        if called == name:
             refusing()
 
     monkeypatch.setattr(native, "call", call)
+
+
+def test_an_error_beside_a_copy_of_tables_reaches_the_user_although_it_cannot_be_given_back(running, monkeypatch):
+    refuse_after(monkeypatch, "asc_instance_release")
     with pytest.raises(MineError), instance_of([]):
         raise MineError
 
 
 def test_what_keeps_tables_from_being_frozen_is_said_although_they_cannot_be_let_go(running, monkeypatch):
     number = pipeline().tables["ids"].shape.number
-    plain = FrozenTables.close
-    monkeypatch.setattr(FrozenTables, "close", lambda self: refusing(plain(self)))
+    refuse_after(monkeypatch, "asc_save_end")
     with hold(alone=False) as held:
         state = {"ids": held.table(number)}
-        with pytest.raises(MineError), FrozenTables(held, {"ids": number}, state, 1 << 20):
+        with pytest.raises(MineError), frozen_tables(held, {"ids": number}, state, 1 << 20):
             raise MineError
 
         def fail(*args):
             raise MineError
 
         monkeypatch.setattr(FrozenTables, "_copy", fail)
-        with pytest.raises(MineError):
-            FrozenTables(held, {"ids": number}, state, 1 << 20)
+        with pytest.raises(MineError), frozen_tables(held, {"ids": number}, state, 1 << 20):
+            pass
 
 
 def test_what_keeps_a_table_from_being_loaded_is_said_although_it_cannot_be_given_up(running, tmp_path, monkeypatch):

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.program.sparse_lookup import MAX_LOOKUPS
+from ascpipe.tf.graph.table_lookup import MAX_LOOKUPS
 from mx_rec.constants.constants import ASCEND_TIMESTAMP
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func
 from mx_rec.core.embedding import sparse_lookup

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import init_ops
 
-from ascpipe.tf.program import row_pool
+from ascpipe.tf.program import row_initializers
 from ascpipe.tf.program.row_initializers import CONSTANT, NORMAL, POOL, TRUNCATED_NORMAL, UNIFORM, row_initializer
 
 V1, V2, KERAS = tf.compat.v1, tf.compat.v2.initializers, tf.compat.v1.keras.initializers
@@ -66,7 +66,7 @@ POOLS = [V1.orthogonal_initializer(), V2.Orthogonal(gain=2.0), V1.orthogonal_ini
 @pytest.mark.parametrize("initializer", POOLS, ids=lambda value: type(value).__name__)
 def test_another_initializer_is_sampled_into_the_same_pool_each_time(initializer):
     pool = sampled(initializer)
-    assert (pool.shape, pool.dtype) == ((row_pool.MAX_ROWS, 16), np.float32)
+    assert (pool.shape, pool.dtype) == ((row_initializers.MAX_POOL_ROWS, 16), np.float32)
     assert len(np.unique(pool, axis=0)) == len(pool)
     with tf.Graph().as_default():
         tf.constant(1.0)  # the program's graph does not matter
@@ -76,7 +76,7 @@ def test_another_initializer_is_sampled_into_the_same_pool_each_time(initializer
 def test_a_pool_is_what_tensorflow_says():
     pool = sampled(V1.orthogonal_initializer())
     np.testing.assert_allclose(pool.T @ pool, np.eye(16), atol=1e-5)
-    assert np.array_equal(sampled(KERAS.Identity(gain=3.0)), 3.0 * np.eye(row_pool.MAX_ROWS, 16))
+    assert np.array_equal(sampled(KERAS.Identity(gain=3.0)), 3.0 * np.eye(row_initializers.MAX_POOL_ROWS, 16))
     assert sampled(Ramp(0.0), dim=4)[2].tolist() == [8.0, 9.0, 10.0, 11.0]
 
 
@@ -95,9 +95,9 @@ def test_sampling_adds_nothing_to_the_programs_graph():
 
 @pytest.mark.parametrize("dim", [1, 16, 256, 300, 1024, 8192])
 def test_a_pool_is_bounded_in_bytes_and_has_rows_to_choose_from(dim):
-    rows = row_pool.pool_rows(dim)
-    assert row_pool.MIN_ROWS <= rows <= row_pool.MAX_ROWS
-    assert rows * dim * 4 <= row_pool.MAX_BYTES
+    rows = row_initializers.pool_rows(dim)
+    assert row_initializers.MIN_POOL_ROWS <= rows <= row_initializers.MAX_POOL_ROWS
+    assert rows * dim * 4 <= row_initializers.MAX_POOL_BYTES
 
 
 def test_sampling_says_so_with_the_table_and_the_initializer(caplog):

@@ -4,10 +4,11 @@ import tensorflow as tf
 
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.table_lookup import MAX_LOOKUPS
 from ascpipe.tf.optimizers import adagrad
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.program.insert_function import get_asc_insert_func
-from ascpipe.tf.program.sparse_lookup import MAX_LOOKUPS, sparse_lookup
+from ascpipe.tf.program.sparse_lookup import sparse_lookup
 from ascpipe.tf.program.tensor_lookups import do_merge_lookup
 from ascpipe.tf.running.process import Process, init, terminate_config_initializer
 from ascpipe.tf.starting.graph_checks import require_startable, require_trained

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.graph.default_rows import dense_restore, with_default_row
+from ascpipe.tf.graph.batch_structure import dense_restore, with_default_row
 
 
 @pytest.fixture(autouse=True)

@@ -275,4 +275,4 @@ def test_a_table_that_has_grown_to_its_limit_refuses_a_batch_and_the_next_goes_o
 def test_more_rows_than_codes_can_name_are_refused():
     with FakeDaemon([table_shape()], [TRAIN]) as daemon:
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"1000000001 rows .* \(1 to 1000000000\)"):
-            daemon.pipeline.add_table(expansion_shape(1, 10 ** 9 + 1), native.Memory(0, 4096))
+            daemon.pipeline.add_table(expansion_shape(1, 10 ** 9 + 1), (0, 4096))

@@ -70,8 +70,8 @@ def test_a_pool_that_does_not_fit_its_table_is_refused(change, fragment):
         with FakeDaemon([TABLE], [TRAIN]) as daemon:
             ring = daemon.rings[0]
             with pytest.raises(tf.errors.InvalidArgumentError, match=fragment):
-                daemon.pipeline.add_table(shape, native.Memory(table.fd, table.bytes))
-                daemon.pipeline.add_stream(stream_shape(5, tables=(1,)), native.Memory(ring.fd, ring.bytes))
+                daemon.pipeline.add_table(shape, (table.fd, table.bytes))
+                daemon.pipeline.add_stream(stream_shape(5, tables=(1,)), (ring.fd, ring.bytes))
     finally:
         os.close(table.fd)
 

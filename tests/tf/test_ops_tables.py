@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.layout import structs
-from ascpipe.tf.running import native
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.fake_segments import FakeTable
 from tests.support.op_graph import DIM, stream_shape, table_shape
@@ -33,7 +32,7 @@ def test_a_table_whose_segment_is_of_another_size_is_refused(change, kind, text)
     try:
         with FakeDaemon([TABLE], [TRAIN]) as daemon:
             with pytest.raises(kind, match=text):
-                daemon.pipeline.add_table(shape._replace(**change), native.Memory(table.fd, table.bytes))
+                daemon.pipeline.add_table(shape._replace(**change), (table.fd, table.bytes))
     finally:
         os.close(table.fd)
 
@@ -45,7 +44,7 @@ def test_home_rows_beyond_the_segment_are_refused():
         with FakeDaemon([TABLE], [TRAIN]) as daemon:
             with pytest.raises(tf.errors.InternalError, match="5000 home rows of 4 at byte .* do not fit into it"):
                 cut = int(table.header["log_offset"]) - structs.PAGE
-                daemon.pipeline.add_table(shape, native.Memory(table.fd, cut))
+                daemon.pipeline.add_table(shape, (table.fd, cut))
     finally:
         os.close(table.fd)
 
@@ -55,6 +54,6 @@ def test_a_log_beyond_the_segment_is_refused():
     try:
         with FakeDaemon([TABLE], [TRAIN]) as daemon:
             with pytest.raises(tf.errors.InternalError, match="a log of 164 images at byte .* does not fit into it"):
-                daemon.pipeline.add_table(table_shape(1), native.Memory(table.fd, table.bytes - structs.PAGE))
+                daemon.pipeline.add_table(table_shape(1), (table.fd, table.bytes - structs.PAGE))
     finally:
         os.close(table.fd)

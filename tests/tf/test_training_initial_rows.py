@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf.program import row_pool
+from ascpipe.tf.program import row_initializers
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import gradient_descent
@@ -95,7 +95,7 @@ def test_init_param_multiplies_and_changes_no_seed():
 def test_a_program_with_an_unusual_initializer_trains_and_two_runs_are_the_same(caplog):
     unusual = {"user": (V1.orthogonal_initializer(), 1.0)}
     rows = rows_of(unusual)["user"]
-    (warning,) = [record for record in caplog.records if record.name == row_pool.__name__]
+    (warning,) = [record for record in caplog.records if record.name == row_initializers.__name__]
     assert warning.levelname == "WARNING"
     assert "'user'" in warning.getMessage()
     assert np.array_equal(rows, rows_of(unusual)["user"])

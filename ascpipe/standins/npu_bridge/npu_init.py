@@ -22,21 +22,6 @@ from ascpipe.tf.incumbent.ascend.run_config import (
 
 deterministic.install()  # a program may ask for it before it imports mx_rec, or without
 
-__all__ = [
-    "DumpConfig",
-    "NPUEstimator",
-    "NPUEstimatorSpec",
-    "NPURunConfig",
-    "ProfilingConfig",
-    "RewriterConfig",
-    "hccl_ops",
-    "npu_config_proto",
-    "npu_distributed_optimizer_wrapper",
-    "npu_hooks_append",
-    "npu_ops",
-    "npu_plugin",
-    "npu_run_config_init",
-    "npu_tf_optimizer",
-    "tf",
-    "util",
-]
+__all__ = ["DumpConfig", "NPUEstimator", "NPUEstimatorSpec", "NPURunConfig", "ProfilingConfig", "RewriterConfig",
+           "hccl_ops", "npu_config_proto", "npu_distributed_optimizer_wrapper", "npu_hooks_append", "npu_ops",
+           "npu_plugin", "npu_run_config_init", "npu_tf_optimizer", "tf", "util"]

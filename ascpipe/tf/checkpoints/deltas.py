@@ -136,8 +136,7 @@ def _without_seldom(tip: Tip, name: str, at: TableState, changes: Changes, least
         before[place[is_there]] = block.counts[is_there]
     came_back = counts < before  # evicted since; its count began anew
     seldom = counts - np.where(came_back, 0, before) < least
-    return changes._replace(left_out=keys[seldom],
-                            deleted=np.concatenate([changes.deleted, keys[seldom & came_back]]))
+    return changes._replace(left_out=keys[seldom], deleted=np.concatenate([changes.deleted, keys[seldom & came_back]]))
 
 
 def _saved_counts(tip: Tip, name: str) -> Iterator[KeyBlock]:

@@ -41,24 +41,17 @@ def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
         DamagedCheckpointError: the files have changed since they were verified.
         tf.errors.OpError: a key is there twice, or there is no memory.
     """
-    need = sum(_bytes(wanted.spec) for wanted in tables)
+    need = sum(native.number("asc_instance_bytes", wanted.spec.rows, wanted.spec.dim) for wanted in tables)
     prefixes = ", ".join(sorted({wanted.checkpoint.prefix for wanted in tables}))
     try:
         memory.require(need, "the rows of checkpoint " + prefixes)
     except OutOfSharedMemoryError as error:
         raise NoRoomForCopyError(prefixes, need, error.have) from error
-    number = ctypes.c_int64()
-    native.call("asc_instance_new", ctypes.byref(number))
-    with ended_by(lambda: native.call("asc_instance_release", number.value), "a copy of " + prefixes):
+    number = native.number("asc_instance_new")
+    with ended_by(lambda: native.call("asc_instance_release", number), "a copy of " + prefixes):
         for wanted in tables:
-            _read(number.value, wanted)
-        yield number.value
-
-
-def _bytes(spec: TableSpec) -> int:
-    size = ctypes.c_int64()
-    native.call("asc_instance_bytes", spec.rows, spec.dim, ctypes.byref(size))
-    return size.value
+            _read(number, wanted)
+        yield number
 
 
 def _read(instance: int, wanted: Wanted) -> None:

@@ -42,12 +42,18 @@ class Source(NamedTuple):
 
 
 class _Load(NamedTuple):
-    """The load of one table; the spec has the table's name in the checkpoint."""
+    """The load of one table from a checkpoint; the spec has its name there."""
 
     table: Table
+    checkpoint: Checkpoint
     spec: TableSpec
     columns: Columns
     fresh: Fresh
+
+    @property
+    def wanted(self) -> Wanted:
+        """The table as an instance takes it."""
+        return Wanted(self.table.shape.number, self.checkpoint, self.spec)
 
 
 def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, restore_dense: DenseRestore,
@@ -91,7 +97,7 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
             else:
                 pipeline.loaded = None
                 for load in loads:
-                    _load_table(state, pipeline, held, checkpoint, load)
+                    _load_table(state, pipeline, held, load)
             if checkpoint.position is not None:
                 rings = saved_part(pipeline, state).rings
                 pipeline.trained_before.update(_before(held, checkpoint.position, rings))
@@ -110,7 +116,7 @@ def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[_Load], re
             if checkpoint.dense_prefix is not None:
                 restore_dense(checkpoint.dense_prefix)
             return rows
-    with instance_of([Wanted(load.table.shape.number, checkpoint, load.spec) for load in loads]) as instance:
+    with instance_of([load.wanted for load in loads]) as instance:
         attach(instance)
         if checkpoint.dense_prefix is not None:
             restore_dense(checkpoint.dense_prefix)
@@ -142,15 +148,14 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
                        for prefix in sorted({source.prefix for source in sources.values()})}
         loads = {name: _beginning(state, checkpoints[source.prefix], state.tables[name], source.name)
                  for name, source in sources.items()}
-        if not state.trains:
-            with instance_of([Wanted(load.table.shape.number, checkpoints[sources[name].prefix], load.spec)
-                              for name, load in loads.items()]) as instance:
+        if state.trains:
+            attach()
+            with hold(alone=True) as held:
+                for load in loads.values():
+                    _load_table(state, pipeline, held, load)
+        else:
+            with instance_of([load.wanted for load in loads.values()]) as instance:
                 attach(instance)
-            return {name: load.spec.rows for name, load in loads.items()}
-        attach()
-        with hold(alone=True) as held:
-            for name, load in loads.items():
-                _load_table(state, pipeline, held, checkpoints[sources[name].prefix], load)
     return {name: load.spec.rows for name, load in loads.items()}
 
 
@@ -177,7 +182,8 @@ def _saved_spec(checkpoint: Checkpoint, table: Table, allow_missing: Collection[
     if missing is not None and name not in allow_missing:
         raise CheckpointMismatchError(checkpoint.prefix, name, "{}; if it shall begin empty, name it in allow_missing"
                                       .format(missing))
-    return checkpoint.tables.get(name) or _empty_spec(table)
+    empty = TableSpec(name, table.emb_size, table.key_dtype.name, (), 0, 0, None, None)
+    return checkpoint.tables.get(name, empty)
 
 
 def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
@@ -194,12 +200,6 @@ def _checked_load(state: GraphState, checkpoint: Checkpoint, table: Table, spec:
     if spec.dim != table.emb_size:
         raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats there and of {} in this "
                                       "program".format(spec.dim, table.emb_size))
-    return _Load(table, spec, *_compared(state, checkpoint, table, spec, allow_missing))
-
-
-def _compared(state: GraphState, checkpoint: Checkpoint, table: Table, spec: TableSpec,
-              allow_missing: Collection[str]) -> Tuple[Columns, Fresh]:
-    """The columns of a row that are taken over, and those that begin anew."""
     saved = _places(spec.dim, spec.slots)
     columns: Columns = [(0, 0, spec.dim)]
     fresh: Fresh = []
@@ -218,7 +218,7 @@ def _compared(state: GraphState, checkpoint: Checkpoint, table: Table, spec: Tab
                 checkpoint.prefix, spec.name, "has the optimizer slots {} there, not {}; if it shall begin anew, name "
                 "'{}/{}' in allow_missing".format(", ".join(saved) or "(none)", slot.name, spec.name, slot.name))
         fresh.append((column, width, slot.initial))
-    return columns, fresh
+    return _Load(table, checkpoint, spec, columns, fresh)
 
 
 def _places(dim: int, slots: Sequence[Union[SlotSpec, OptimizerSlot]]) -> Dict[str, Tuple[int, int]]:
@@ -230,51 +230,47 @@ def _places(dim: int, slots: Sequence[Union[SlotSpec, OptimizerSlot]]) -> Dict[s
     return places
 
 
-def _load_table(state: GraphState, pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, load: _Load) -> None:
+def _load_table(state: GraphState, pipeline: Pipeline, held: Hold, load: _Load) -> None:
     spec, number, name = load.spec, load.table.shape.number, load.table.table_name
-    if spec.rows + spec.candidates == 0 and not _is_used(state, name):
+    if spec.rows + spec.candidates == 0 and not any(name in stream.table_names() for stream in state.streams()):
         return  # in no stream: no worker has the table, and it has no rows
     held.begin_load(number, spec.rows + spec.candidates, spec.rows)
     at = held.table(number)
     try:
-        written = _fill(held, at, checkpoint, load)
+        written = _fill(held, at, load)
     except BaseException:
         end_quietly(functools.partial(held.give_up_load, number), "table {!r}".format(name))
         _log.error("table %r could not be read from %s and is empty now; restore a checkpoint before training goes on",
-                   name, checkpoint.prefix)
+                   name, load.checkpoint.prefix)
         raise
     threshold, counting, now = _policies(at, spec)
     held.end_load(number, written, now, threshold, counting=counting)
     if spec.initial is not None:
         held.set_seed(number, spec.initial.seed)
         pipeline.seeds[name] = spec.initial.seed
-        pool = checkpoint.pool(spec.name)
+        pool = load.checkpoint.pool(spec.name)
         if pool is not None and load.table.shape.pool is not None:
             pool = np.ascontiguousarray(pool)
             held.set_pool(number, pool)
             pipeline.pools[name] = pool
 
 
-def _is_used(state: GraphState, name: str) -> bool:
-    return any(name in stream.table_names() for stream in state.streams())
-
-
-def _fill(held: Hold, at: TableState, checkpoint: Checkpoint, load: _Load) -> int:
+def _fill(held: Hold, at: TableState, load: _Load) -> int:
     """Write entries, then rows; returns how many keys."""
-    name = load.spec.name
-    if name not in checkpoint.tables:
+    if load.spec.name not in load.checkpoint.tables:
         return 0
-    written = _fill_entries(held, at, checkpoint, load)
+    written = _fill_entries(held, at, load)
     held.end_entries(load.table.shape.number)
-    _fill_rows(at, checkpoint, load)
+    _fill_rows(at, load)
     return written
 
 
-def _fill_entries(held: Hold, at: TableState, checkpoint: Checkpoint, load: _Load) -> int:
+def _fill_entries(held: Hold, at: TableState, load: _Load) -> int:
     name, number, policies, start = load.spec.name, load.table.shape.number, load.spec.policies, 0
     has_admission = policies is not None and policies.access_threshold >= 0
     admitting = 0 if has_admission else max(0, int(at.header["access_threshold"]))
-    for with_rows, blocks in ((True, checkpoint.keys_with_rows(name)), (False, checkpoint.candidates(name))):
+    saved = load.checkpoint
+    for with_rows, blocks in ((True, saved.keys_with_rows(name)), (False, saved.candidates(name))):
         for keys in blocks:
             if with_rows and admitting:  # how often it occurred is unknown, or said for another threshold
                 keys = keys._replace(counts=keys.counts.clip(min=admitting))
@@ -283,13 +279,13 @@ def _fill_entries(held: Hold, at: TableState, checkpoint: Checkpoint, load: _Loa
     return start
 
 
-def _fill_rows(at: TableState, checkpoint: Checkpoint, load: _Load) -> None:
+def _fill_rows(at: TableState, load: _Load) -> None:
     widths, start = [load.spec.dim, *(slot.width for slot in load.spec.slots)], 0
 
     def targets(first: int, n: int) -> Sequence[Optional[np.ndarray]]:
         return table_rows.row_targets(at, load.columns, first, n, widths)
 
-    for parts in checkpoint.row_parts(load.spec.name, targets):
+    for parts in load.checkpoint.row_parts(load.spec.name, targets):
         table_rows.write_rows(at, start, parts, load.columns, load.fresh)
         start += len(parts[0])
 
@@ -330,7 +326,3 @@ def _before(held: Hold, saved: Position, rings: Dict[str, int]) -> Dict[int, int
 def _began_empty(checkpoint: Checkpoint) -> bool:
     """Whether a checkpoint was saved before the first step: it has no keys in any table."""
     return checkpoint.step == 0 and not any(spec.rows + spec.candidates for spec in checkpoint.tables.values())
-
-
-def _empty_spec(table: Table) -> TableSpec:
-    return TableSpec(table.table_name, table.emb_size, table.key_dtype.name, (), 0, 0, None, None)

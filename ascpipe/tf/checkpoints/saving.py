@@ -14,7 +14,7 @@ from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
 from ascpipe.shm import memory
 from ascpipe.tf.checkpoints import deltas, table_rows
-from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables
+from ascpipe.tf.checkpoints.snapshot_reader import frozen_tables
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.hold_between_steps import Hold, TableState, hold
 from ascpipe.tf.running.pipeline import Pipeline
@@ -120,7 +120,7 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
         with hold(alone=False) as held:
             tables = _held_tables(request, held)
             _require_memory(request.pipeline, tables, writer.prefix)
-            frozen = undo.enter_context(FrozenTables(
+            frozen = undo.enter_context(frozen_tables(
                 held, {table.shape.name: table.shape.number for table in request.part.tables}, tables,
                 request.pipeline.save_log_bytes))
             here = position(request.pipeline, held, tables, request.part.rings)

@@ -3,64 +3,60 @@
 The hold lasts as long as it takes to copy what is on the device. Entries are copied afterwards, while the table worker
 keeps images of those that it changes; home rows are read where they lie, while plans keep images of those.
 """
+import contextlib
 import ctypes
 import mmap
-from typing import Dict, List, Mapping, Optional
+from typing import Dict, Iterator, List, Mapping
 
 import numpy as np
 
 from ascpipe.layout import structs
 from ascpipe.layout.words import TRAINED
 from ascpipe.tf.checkpoints.table_rows import entry_blocks
-from ascpipe.tf.clean_up import end_quietly
+from ascpipe.tf.clean_up import ended_by
 from ascpipe.tf.running import native
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
 
 
-class FrozenTables:
-    """The state of some tables at a hold; to be closed, or used in ``with``. One at a time in a process.
+@contextlib.contextmanager
+def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, TableState],
+                  log_bytes: int) -> Iterator["FrozenTables"]:
+    """Take a snapshot of some tables at a hold, and release it: one at a time in a process.
 
     Args:
         held: any hold.
         numbers: of the tables, by name.
         tables: their state.
         log_bytes: memory for images of home rows that training changes before they are read; when it is full, training
-            waits until this is closed.
+            waits until the snapshot is released.
 
     Raises:
         tf.errors.ResourceExhaustedError: there is no memory for the copies or the log; nothing was changed.
     """
+    save = held.begin_save(list(numbers.values()), log_bytes)
+    with ended_by(lambda: native.call("asc_save_end", save), "a save"):
+        yield FrozenTables(save, numbers, tables)
 
-    def __init__(self, held: Hold, numbers: Mapping[str, int], tables: Mapping[str, TableState],
-                 log_bytes: int) -> None:
+
+class FrozenTables:
+    """The state of some tables at a hold. Made by ``frozen_tables``, whose arguments it has.
+
+    Args:
+        save: the native side's number of the snapshot.
+    """
+
+    def __init__(self, save: int, numbers: Mapping[str, int], tables: Mapping[str, TableState]) -> None:
+        self._save = save
         self._numbers = dict(numbers)
-        self._save = held.begin_save(list(self._numbers.values()), log_bytes)
-        try:
-            self._headers = {name: at.header.copy() for name, at in tables.items()}
-            self._home_rows = {name: len(at.homes) for name, at in tables.items()}
-            self._device: Dict[str, List[np.ndarray]] = {
-                name: [self._copy(number, index, len(tables[name].device[0]))
-                       for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
-        except BaseException:
-            end_quietly(self.close, "a save")
-            raise
+        self._headers = {name: at.header.copy() for name, at in tables.items()}
+        self._home_rows = {name: len(at.homes) for name, at in tables.items()}
+        self._device: Dict[str, List[np.ndarray]] = {
+            name: [self._copy(number, index, len(tables[name].device[0]))
+                   for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
 
     def tables(self) -> Dict[str, TableState]:
-        """Their state then, by name; once, and not to be used after ``close``. Any thread."""
+        """Their state then, by name; once, and not to be used after the release. Any thread."""
         return {name: self._table(name, number) for name, number in self._numbers.items()}
-
-    def close(self) -> None:
-        """Release the snapshot: training no longer keeps images of what it changes."""
-        native.call("asc_save_end", self._save)
-
-    def __enter__(self) -> "FrozenTables":
-        return self
-
-    def __exit__(self, kind: Optional[type], *reason: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            end_quietly(self.close, "a save")
 
     def _copy(self, table: int, index: int, rows: int) -> np.ndarray:
         data, width = _FLOATS(), ctypes.c_int64()

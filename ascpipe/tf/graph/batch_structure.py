@@ -1,4 +1,7 @@
-"""Finds the ids of a feature in the structure of a batch, casts them to keys, and adds one more tensor to a batch."""
+"""Finds the ids of a feature in the structure of a batch, casts them to keys, and adds one more tensor to a batch.
+
+Sparse ids have a dense form; default rows stand in its places without an id, and for keys that were not admitted.
+"""
 import copy
 import logging
 from typing import Any, Iterator, List, Mapping, Optional, Set, Tuple, Union
@@ -8,6 +11,7 @@ import tensorflow as tf
 from ascpipe.tf.graph.features import FeatureSpec
 
 _log = logging.getLogger(__name__)
+
 TICKET_SUFFIX = "_read_emb_key"
 
 #: Up to which number a float dtype has every integer.
@@ -15,10 +19,15 @@ _EXACT_BITS = {tf.float16: 11, tf.bfloat16: 8, tf.float32: 24, tf.float64: 53}
 
 #: Pairs of keys, both in a batch, of which a feature takes the first.
 _warned: Set[Tuple[Union[str, int], ...]] = set()
+
+#: Names of dtypes that are no integers, of which ids were.
 _warned_dtypes: Set[str] = set()
 
+#: Ids of which some places of their dense form have none.
+SparseIds = Union[tf.SparseTensor, tf.RaggedTensor]
+
 #: What ids may be.
-Ids = Union[tf.Tensor, tf.SparseTensor, tf.RaggedTensor]
+Ids = Union[tf.Tensor, SparseIds]
 
 
 def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
@@ -124,6 +133,52 @@ def describe(batch: Any) -> str:
     return "one {}".format(type(batch).__name__)
 
 
+def dense_restore(restore: tf.Tensor, ids: SparseIds) -> tf.Tensor:
+    """The restore index of sparse ids in the shape of their dense form, with -1 where they have none.
+
+    Args:
+        restore: int32[n], that of the values.
+        ids: of the same batch.
+    """
+    sparse = _as_sparse(ids)
+    index = tf.scatter_nd(sparse.indices, tf.reshape(restore, [-1]) + 1, sparse.dense_shape) - 1
+    index.set_shape(sparse.shape)
+    return index
+
+
+def dense_rows(rows: tf.Tensor, ids: SparseIds, default_row: Optional[tf.Tensor]) -> tf.Tensor:
+    """Rows of sparse ids in the shape of their dense form.
+
+    Args:
+        rows: float[n, dim], those of the values.
+        ids: of the same batch.
+        default_row: float, [] or [dim]: what stands where there is no id; None: zeros.
+    """
+    sparse = _as_sparse(ids)
+    shape = tf.concat([sparse.dense_shape, [rows.shape[-1].value]], axis=0)
+    dense = tf.scatter_nd(sparse.indices, rows, shape)
+    dense.set_shape(sparse.shape.concatenate(rows.shape[-1:]))
+    if default_row is None:
+        return dense
+    present = tf.scatter_nd(sparse.indices, tf.ones_like(sparse.indices[:, 0]), sparse.dense_shape)
+    return tf.where_v2(tf.expand_dims(tf.equal(present, 0), -1), default_row, dense)
+
+
+def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
+    """Rows in training, with ``default_row`` in the place of each that is missing or was not admitted.
+
+    Args:
+        rows: float[..., dim], as looked up.
+        slots: int32[keys], -1 for a key that was not admitted.
+        restore: int32[...], -1 for a missing position.
+        default_row: float, [] or [dim].
+    """
+    slots = tf.concat([slots, [-1]], axis=0)  # the last one stands for missing positions
+    place = tf.where_v2(restore < 0, tf.size(slots) - 1, restore)
+    missing = tf.equal(tf.gather(slots, place), -1)
+    return tf.where_v2(tf.expand_dims(missing, -1), default_row, rows)
+
+
 def _by_place(batch: Any, place: int, spec: FeatureSpec) -> Any:
     if isinstance(batch, Mapping):
         raise ValueError("FeatureSpec {!r}: index_key {} is a place, the batch is {}; give the key of the dict".format(
@@ -176,3 +231,7 @@ def _rebuilt(batch: Any, elements: List[Any]) -> Any:
     if hasattr(batch, "_fields"):
         return type(batch)(*elements)
     return type(batch)(elements)
+
+
+def _as_sparse(ids: SparseIds) -> tf.SparseTensor:
+    return ids.to_sparse() if isinstance(ids, tf.RaggedTensor) else ids

@@ -7,10 +7,12 @@ from typing import Any, List
 
 import tensorflow as tf
 
+from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.features import FeatureSpec
+from ascpipe.tf.graph.features import FeatureSpec, Stream
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of, repoint
+from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.running import native
 
@@ -57,6 +59,12 @@ class ExpansionLookup(TableLookup):
             local=self.local, places=self.places, restore=restore, default_row=default_row)
         self.ops.append(embeddings[0].op)
         return list(embeddings)
+
+
+def new_lookup(table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> TableLookup:
+    """All lookups of a table in a channel, of the kind that the table needs there."""
+    kind = ExpansionLookup if table.shape.expands and channel == TRAIN else TableLookup
+    return kind(table, channel, stream, ticket)
 
 
 def lookup_of(handles: Any) -> ExpansionLookup:

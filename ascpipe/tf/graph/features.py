@@ -1,18 +1,23 @@
-"""Features of the batches, and the streams that submit them: one for each insert function of a graph."""
+"""Features of the batches, the thresholds that they give tables, and the streams that submit them.
+
+A stream is one insert function of a graph.
+"""
 import dataclasses
 import itertools
 import re
-from typing import Any, ClassVar, Iterator, List, Optional, Tuple, Union
+from typing import Any, ClassVar, Dict, Iterator, List, Optional, Tuple, Union
 
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
-from ascpipe.tf.graph.thresholds import thresholds
 from ascpipe.tf.running.shapes import Thresholds
-from ascpipe.tf.validation import AnyOf, Integer, Text, boolean, checked
+from ascpipe.tf.validation import AnyOf, Integer, Text, boolean, check_all, checked
 
 CHANNEL_NAMES = {TRAIN: "training", EVAL: "evaluation"}
+
 TABLE_NAME_PATTERN = re.compile(r"^[0-9A-Za-z_.]+$")
+
+OFF = Thresholds()  #: says nothing: neither admission nor eviction
 
 
 def clean_table_name(name: str) -> str:
@@ -150,3 +155,49 @@ class Stream:
     def features_of(self, table_name: str) -> List[Feature]:
         """The features that look into a table, in the order of the lookups' restore indexes."""
         return [feature for feature in self.features if feature.spec.table_name == table_name]
+
+
+class TableThresholds:
+    """The thresholds of each table of a graph. A feature or lookup without any leaves them as they are."""
+
+    def __init__(self) -> None:
+        self._said: Dict[str, Thresholds] = {}
+        self._by: Dict[str, str] = {}
+
+    def note(self, table_name: str, said: Thresholds, by: str) -> None:
+        """Remember what ``by`` says. Raises ``ValueError`` where another feature or lookup said something else."""
+        if said == OFF:
+            return
+        before = self._said.setdefault(table_name, said)
+        self._by.setdefault(table_name, by)
+        require_same(table_name, before, self._by[table_name], said, by)
+
+    def of(self, table_name: str) -> Thresholds:
+        """The thresholds of a table."""
+        return self._said.get(table_name, OFF)
+
+
+def checked_thresholds(config: Optional[Dict[str, Any]]) -> Thresholds:
+    """Thresholds from a lookup's ``access_and_evict_config``. Raises ``ValueError`` for one out of range."""
+    config = config or {}
+    check_all({"access_threshold": Integer(-1, optional=True), "eviction_threshold": Integer(-1, optional=True),
+               "faae_coefficient": Integer(1, optional=True)}, config)
+    return thresholds(config.get("access_threshold"), config.get("eviction_threshold"), config.get("faae_coefficient"))
+
+
+def require_same(table_name: str, ours: Thresholds, by_us: str, theirs: Thresholds, by_them: str) -> None:
+    """Raise ``ValueError`` where two features or lookups say different things of one table."""
+    if ours != theirs:
+        raise ValueError("{} and {} of table {!r} have different thresholds: {} and {}; a table has one "
+                         "access_threshold, eviction_threshold and faae_coefficient".format(
+                             by_us, by_them, table_name, _text(ours), _text(theirs)))
+
+
+def _text(said: Thresholds) -> str:
+    return "access_threshold={}, eviction_threshold={}, faae_coefficient={}".format(*said)
+
+
+def thresholds(access: Optional[int], eviction: Optional[int], coefficient: Optional[int]) -> Thresholds:
+    """Thresholds from arguments; None stands for an argument that was left out."""
+    return Thresholds(-1 if access is None else int(access), -1 if eviction is None else int(eviction),
+                      1 if coefficient is None else int(coefficient))

@@ -14,12 +14,11 @@ from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.batch_structure import Ids
 from ascpipe.tf.graph.dataset_graph import DatasetGraph
-from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream
+from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream, TableThresholds
 from ascpipe.tf.graph.optimizer_slots import HomeSlots, OptimizerSlot
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.graph.tensor_requests import Requests
-from ascpipe.tf.graph.thresholds import TableThresholds
 from ascpipe.tf.running.process import Process
 
 _STATE = "state"
@@ -159,8 +158,9 @@ class GraphState:
                              "Make one with get_asc_insert_func() for each".format(
                                  _names(stream.features), _names(features)))
         else:
-            stream.features = [Feature(old.spec, _common_shape(old.shape, new.shape), old.sparse or new.sparse)
-                               for old, new in zip(stream.features, features)]
+            stream.features = [
+                Feature(old.spec, old.shape.most_specific_compatible_shape(new.shape), old.sparse or new.sparse)
+                for old, new in zip(stream.features, features)]
         stream.timestamp = timestamp
         self._require_one_timestamp(channel)
         for feature in features:
@@ -198,10 +198,6 @@ class GraphState:
         if len(stamps) > 1:
             raise OSError("several timestamp features of the {} channel: {}; there may be one".format(
                 CHANNEL_NAMES[channel], ", ".join(stamps)))
-
-
-def _common_shape(first: tf.TensorShape, second: tf.TensorShape) -> tf.TensorShape:
-    return first.most_specific_compatible_shape(second)
 
 
 def _names(features: List[Feature]) -> List[str]:

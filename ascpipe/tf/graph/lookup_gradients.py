@@ -1,9 +1,10 @@
 """The gradient of a table's lookups: one sum per row."""
-from typing import Any, List
+from typing import Any, List, Optional, Sequence
 
 import tensorflow as tf
 
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.running import native
 
 
@@ -13,12 +14,18 @@ def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
     """One sum per row, over the lookups in the order in which the program made them."""
     count = op.get_attr("k")
     restore = op.inputs[2:2 + count]
-    order = _creation_order(op, count)
+    lookup = _lookup_of(op)
+    # In a graph that was imported, the order of the features.
+    order: Sequence[int] = range(count) if lookup is None else lookup.with_gradient
     trained = [place for place in order if not _is_untouched(op, place, gradients[place])]
     nothing: List[Any] = [None] * (1 + count + 1)
     if not trained:
         return [None, *nothing]
-    _refuse_second_sum(op)
+    if lookup is not None and any(lookup.joined.values()):
+        raise ValueError(
+            "table {!r}: its rows are trained through lookup_concat() and through another use of what sparse_lookup() "
+            "returned, so that their gradient would be two sums; join them with tf.concat(), or let all uses read what "
+            "lookup_concat() returned".format(lookup.table.table_name))
     rows = op.inputs[0]  # all of the device, or those of the batch
     values, indices = native.ops().asc_lookup_grad(
         slots=op.inputs[1], restore=[restore[place] for place in trained],
@@ -27,23 +34,10 @@ def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
     return [tf.IndexedSlices(values, indices, tf.shape(rows)), *nothing]
 
 
-def _creation_order(op: tf.Operation, count: int) -> List[int]:
+def _lookup_of(op: tf.Operation) -> Optional[TableLookup]:
+    """The lookups that an op makes; None of an op in a graph that was imported."""
     state = GraphState.known(op.graph)
-    if state is not None:
-        for lookup in state.lookups.values():
-            if lookup.ops[0] is op:
-                return lookup.with_gradient
-    return list(range(count))  # a graph that was imported: the order of the features
-
-
-def _refuse_second_sum(op: tf.Operation) -> None:
-    state = GraphState.known(op.graph)
-    for lookup in () if state is None else state.lookups.values():
-        if lookup.ops[0] is op and any(lookup.joined.values()):
-            raise ValueError(
-                "table {!r}: its rows are trained through lookup_concat() and through another use of what "
-                "sparse_lookup() returned, so that their gradient would be two sums; join them with tf.concat(), or "
-                "let all uses read what lookup_concat() returned".format(lookup.table.table_name))
+    return None if state is None else next((each for each in state.lookups.values() if each.ops[0] is op), None)
 
 
 def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:

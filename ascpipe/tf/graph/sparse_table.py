@@ -1,8 +1,9 @@
 """A sparse table of one graph, whose rows on the device are a TensorFlow variable."""
-from typing import Optional
+from typing import ContextManager, Optional
 
 import tensorflow as tf
 
+from ascpipe.tf.graph.scopes import outside_scopes
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import TableShape
@@ -51,14 +52,18 @@ class Table:
             tf.errors.OpError: the pipeline failed.
         """
         pipeline = self._pipeline()
-        return 0 if pipeline is None else pipeline.table_size(self.shape.number)
+        return 0 if pipeline is None else pipeline.native_side.table_size(self.shape.number)
 
     def capacity(self) -> int:
         """Keys that the table can hold; of an expansion table, without growing. Raises as ``size``."""
         pipeline = self._pipeline()
         if pipeline is None:
             return self.shape.home_rows or self.shape.device_rows
-        return pipeline.table_capacity(self.shape.number)
+        return pipeline.native_side.table_capacity(self.shape.number)
+
+    def building(self, purpose: str) -> ContextManager[None]:
+        """Build ops outside of all scopes of the program, named ``ascpipe/<its variable>_<purpose>``."""
+        return outside_scopes(self.variable.graph, "ascpipe/{}_{}".format(self.variable.op.name, purpose))
 
     def _pipeline(self) -> Optional[Pipeline]:
         """The pipeline of this table, or None while its start is deferred. Raises ``RuntimeError``."""

@@ -9,13 +9,13 @@ import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.batch_structure import find_ids
-from ascpipe.tf.graph.default_rows import dense_restore, with_default_row
+from ascpipe.tf.graph.batch_structure import dense_restore, find_ids, with_default_row
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream
 from ascpipe.tf.graph.rewiring import repoint
-from ascpipe.tf.graph.scopes import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running import native
+
+MAX_LOOKUPS = 128  #: of one table in one channel
 
 
 class TableLookup:
@@ -49,9 +49,7 @@ class TableLookup:
         self.with_gradient: List[int] = []
         self.calls = 0
         self.send_count: Optional[int] = None
-        graph = table.variable.graph
-        scope = "ascpipe/{}_{}".format(table.variable.op.name, CHANNEL_NAMES[channel])
-        with outside_scopes(graph), graph.name_scope(scope):
+        with table.building(CHANNEL_NAMES[channel]):
             slots, restore = native.ops().asc_provisional_plan(
                 ticket=ticket, table=table.shape.number, stream=stream.number, k=len(features))
             self.plan: List[tf.Tensor] = [slots, *restore]
@@ -67,9 +65,7 @@ class TableLookup:
     def embedding(self, spec: FeatureSpec, default_row: Optional[tf.Tensor], batch: Any) -> tf.Tensor:
         """Rows of a feature's ids, float of its shape followed by dim; ``batch`` holds them where they are sparse."""
         place = self.specs.index(spec)
-        graph = self.table.variable.graph
-        scope = "ascpipe/{}_{}_default".format(self.table.variable.op.name, CHANNEL_NAMES[self.channel])
-        with outside_scopes(graph), graph.name_scope(scope):
+        with self.table.building(CHANNEL_NAMES[self.channel] + "_default"):
             if self._sparse[place]:
                 self._make_dense(place, _sparse_ids(batch, spec))
             if default_row is None:
@@ -83,6 +79,12 @@ class TableLookup:
         place = self.specs.index(spec)
         if place not in self.with_gradient:
             self.with_gradient.append(place)
+
+    def count_call(self, send_count: Optional[int]) -> None:
+        """Count a lookup, and note the ``send_count`` that it was given."""
+        self.calls += 1
+        if send_count is not None:
+            self.send_count = max(send_count, self.send_count or 0)
 
     def take_ticket(self, ticket: tf.Tensor) -> None:
         """Read the batches of another ticket from now on."""
@@ -104,6 +106,13 @@ class TableLookup:
             default_row=default_row, table=self.table.shape.number if self.channel == EVAL else -1)
         self.ops.append(embeddings[0].op)
         return list(embeddings)
+
+
+def require_fewer(table: Table, channel: int, count: int) -> None:
+    """Raise ``RuntimeError`` where there are ``MAX_LOOKUPS`` lookups of a table in a channel already."""
+    if count >= MAX_LOOKUPS:
+        raise RuntimeError("table {!r} is looked up more than {} times in the {} channel".format(
+            table.table_name, MAX_LOOKUPS, CHANNEL_NAMES[channel]))
 
 
 def _sparse_ids(batch: Any, spec: FeatureSpec) -> Any:

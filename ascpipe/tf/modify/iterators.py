@@ -25,8 +25,16 @@ def install() -> None:
     patches.MAKE_INITIALIZER.apply(_make_initializer)
 
 
-def target_batch(state: GraphState, channel: int) -> Any:
-    """The result of the ``get_next()`` whose batches a channel looks up; None: it looks up none."""
+def get_target_batch(is_training: bool) -> Any:
+    """The result of the ``get_next()`` whose batches a channel looks up; None: it looks up none.
+
+    Of the default graph, or where nothing is looked up there, of the graph that was modified last.
+    """
+    channel = TRAIN if is_training else EVAL
+    state = GraphState.of(tf.compat.v1.get_default_graph())
+    modified = Process.current().modified_graph()
+    if modified is not None and not state.lookups and not state.requests.lookups:
+        state = GraphState.of(modified)
     for request in state.requests.lookups:
         if request.channel == channel:
             for get_next in id_graph([request.ids]).get_nexts:  # ids that come from no iterator have none
@@ -36,15 +44,6 @@ def target_batch(state: GraphState, channel: int) -> Any:
             op = lookup.ticket.op
             return _batches(op.graph).get(op)
     return None
-
-
-def get_target_batch(is_training: bool) -> Any:
-    """``target_batch`` of the default graph, or where nothing is looked up there, of the graph modified last."""
-    graph = tf.compat.v1.get_default_graph()
-    state = GraphState.of(graph)
-    if not state.lookups and not state.requests.lookups:
-        graph = Process.current().modified_graph() or graph
-    return target_batch(GraphState.of(graph), TRAIN if is_training else EVAL)
 
 
 @checked(is_training=boolean())

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.tf.graph.dataset_graph import DatasetGraph
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import repoint
@@ -18,7 +19,7 @@ from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.datasets import extend_iterator, initializers_of
 from ascpipe.tf.modify.id_graph import IdGraph, copy_into, id_graph, require_movable
 from ascpipe.tf.modify.iterators import make_initializer_ops
-from ascpipe.tf.program.insert_function import Found, submit
+from ascpipe.tf.program.insert_function import submit
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
@@ -38,12 +39,21 @@ class _Iterator:
 
     Args:
         get_next: the one that lookups take batches from.
+        datasets: of its graph.
+
+    Attributes:
+        get_next: as given.
         siblings: all of the iterator.
+
+    Raises:
+        ValueError: see ``initializers_of``.
     """
 
-    def __init__(self, get_next: tf.Operation, siblings: List[tf.Operation]) -> None:
+    def __init__(self, get_next: tf.Operation, datasets: DatasetGraph) -> None:
+        op = datasets.iterator(get_next)
+        initializers_of(op)
         self.get_next = get_next
-        self.siblings = siblings
+        self.siblings = [other for other in datasets.get_nexts() if datasets.iterator(other) is op]
         self.lookups: List[TensorLookup] = []
         self.times: List[tf.Tensor] = []
         self.sliced: List[tf.Tensor] = []
@@ -63,12 +73,8 @@ class _Iterator:
 
     def wanted(self) -> List[tf.Tensor]:
         """Tensors that are made in the dataset, each once."""
-        found: List[tf.Tensor] = []
-        for channel in self.channels():
-            for _, tensor in self.features(channel):
-                if not any(tensor is other for other in found):
-                    found.append(tensor)
-        return found
+        found = {tensor.name: tensor for channel in self.channels() for _, tensor in self.features(channel)}
+        return list(found.values())
 
     @tf.autograph.experimental.do_not_convert
     def extend(self, *batch: tf.Tensor) -> Tuple[tf.Tensor, ...]:
@@ -77,16 +83,10 @@ class _Iterator:
         sliced = copy_into(self.sliced, given, "sliced")
         given.update({tensor.name: copy for tensor, copy in zip(self.sliced, sliced)})
         wanted = self.wanted()
-        made = copy_into(wanted, given, "lookup_ids")
-        tickets = []
-        for channel in self.channels():
-            found: List[Found] = [(spec, _at(wanted, made, tensor)) for spec, tensor in self.features(channel)]
-            tickets.append(submit((self, channel), channel, found))
+        made = dict(zip((tensor.name for tensor in wanted), copy_into(wanted, given, "lookup_ids")))
+        tickets = [submit((self, channel), channel, [
+            (spec, made[tensor.name]) for spec, tensor in self.features(channel)]) for channel in self.channels()]
         return (*batch, *sliced, *tickets)
-
-
-def _at(wanted: Sequence[tf.Tensor], made: Sequence[tf.Tensor], tensor: tf.Tensor) -> tf.Tensor:
-    return next(copy for other, copy in zip(wanted, made) if other is tensor)
 
 
 @checked(full_graph=Instance(tf.Graph, optional=True), dump_graph=boolean())
@@ -171,9 +171,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
         get_next = _source(ids, what)
         op = state.datasets.iterator(get_next)
         if op not in found:
-            initializers_of(op)
-            siblings = [other for other in state.datasets.get_nexts() if state.datasets.iterator(other) is op]
-            found[op] = _Iterator(get_next, siblings)
+            found[op] = _Iterator(get_next, state.datasets)
         if found[op].get_next is not get_next or place_of.setdefault(
                 (lookup.table.table_name, lookup.channel), op) is not op:
             raise ValueError("{}: the {} lookups of a table, and all lookups from one iterator, take batches of one "
@@ -221,10 +219,7 @@ def _adopt(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: Tens
             raise ValueError("sparse_lookup {!r} of table {!r}: the graph has no iterator whose batches could bring "
                              "the ids {!r}".format(lookup.name, lookup.table.table_name, lookup.ids.name))
         get_next = get_nexts[0 if lookup.channel == TRAIN else -1]
-        op = state.datasets.iterator(get_next)
-        initializers_of(op)
-        siblings = [other for other in get_nexts if state.datasets.iterator(other) is op]
-        same_channel = [found.setdefault(op, _Iterator(get_next, siblings))]
+        same_channel = [found.setdefault(state.datasets.iterator(get_next), _Iterator(get_next, state.datasets))]
     (same_table or same_channel)[0].lookups.append(lookup)
 
 

@@ -1,6 +1,5 @@
 """Base classes and helpers of the optimizers for tables, with variables or by address."""
-import contextlib
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import tensorflow as tf
 from tensorflow.python.ops import variable_scope
@@ -79,10 +78,10 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
         others = [var for var in var_list if not is_table_variable(var)]
         if others:
             super()._create_slots(others)
-        for table in var_list:
-            if is_table_variable(table):
-                with _root_variable_scope():
-                    self._create_table_slots(table)
+        # Where no scope, reuse, partitioner or custom getter of the program applies.
+        with variable_scope.variable_scope(variable_scope.VariableScope(reuse=False), auxiliary_name_scope=False):
+            for table in filter(is_table_variable, var_list):
+                self._create_table_slots(table)
 
     def _create_table_slots(self, table: tf.Variable) -> None:
         """Make the slot variables of one table with ``_table_slot``; an optimizer with state overrides this."""
@@ -217,14 +216,6 @@ def is_table_variable(variable: Any) -> bool:
 def has_unique_indices(grad: tf.IndexedSlices) -> bool:
     """Whether a gradient is that of a table's lookups, gated or with changed values, but of the same rows."""
     return origin_of(grad.indices).type in ("AscLookupGrad", "AscLookupConcatGrad")
-
-
-@contextlib.contextmanager
-def _root_variable_scope() -> Iterator[None]:
-    """Make variables where no scope, reuse, partitioner or custom getter of the program applies."""
-    scope = variable_scope.VariableScope(reuse=False)
-    with variable_scope.variable_scope(scope, auxiliary_name_scope=False):
-        yield
 
 
 def is_started(graph: tf.Graph) -> bool:

@@ -8,9 +8,8 @@ import tensorflow as tf
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph import batch_structure
-from ascpipe.tf.graph.features import Feature, FeatureSpec
+from ascpipe.tf.graph.features import Feature, FeatureSpec, require_same
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.graph.thresholds import require_same
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, check_all

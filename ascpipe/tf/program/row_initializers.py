@@ -3,12 +3,15 @@
 An initial row is a function of (table seed, key) alone, so of the usual initializers nothing is run, and
 nothing depends on how many rows the device holds: for the variance scaling family, whose scale comes from
 the shape, a row counts as a vector of ``dim`` inputs and outputs.  Of any other one TensorFlow samples a
-pool of rows (``row_pool.py``).
+pool of rows, from which keys pick by hash.
 """
+import contextlib
 import copy
 import hashlib
+import logging
 import math
-from typing import Any, NamedTuple, Optional, Tuple
+import os
+from typing import Any, Iterator, NamedTuple, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,13 +19,21 @@ from tensorflow.python.framework import smart_cond
 from tensorflow.python.ops import init_ops, init_ops_v2
 
 from ascpipe.layout.initial_kinds import CONSTANT, NORMAL, POOL, TRUNCATED_NORMAL, UNIFORM
-from ascpipe.tf.program import row_pool
+
+_log = logging.getLogger(__name__)
+
+MAX_POOL_ROWS = 4096
+MIN_POOL_ROWS = 64
+MAX_POOL_BYTES = 4 << 20  # of rows beyond MIN_POOL_ROWS
 
 #: Standard deviation of a normal distribution of deviation 1 that is cut at 2; TensorFlow's own constant.
 _TRUNCATED_DEVIATION = 0.87962566103423978
 
 _MAX_FLOAT = float(np.finfo(np.float32).max)
 _SEED_BITS = (1 << 64) - 1
+
+#: A graph's seed is an int64 that TensorFlow uses modulo 2^31 - 1.
+_GRAPH_SEED_BITS = (1 << 31) - 1
 
 #: A class with a ``__call__`` from elsewhere is the program's own, whatever it derives from.
 _KNOWN_MODULES = (init_ops.__name__, init_ops_v2.__name__)
@@ -49,13 +60,15 @@ def row_initializer(initializer: Any, table_name: str, dim: int, graph_seed: Opt
     """
     initializer = _without_tensors(initializer, table_name)
     seed = getattr(initializer, "seed", None)
-    seed = (_name_hash(table_name) ^ (graph_seed or 0) if seed is None else int(seed)) & _SEED_BITS
+    if seed is None:
+        seed = int.from_bytes(hashlib.sha256(table_name.encode()).digest()[:8], "little") ^ (graph_seed or 0)
+    seed = int(seed) & _SEED_BITS
     values = _constant_row(initializer, dim)
     if values is not None:
         return RowInitializer(POOL, 0.0, 0.0, seed, values)
     found = _distribution(initializer, dim)
     if found is None:
-        return RowInitializer(POOL, 0.0, 0.0, seed, row_pool.sample(initializer, table_name, dim, seed))
+        return RowInitializer(POOL, 0.0, 0.0, seed, _sample_pool(initializer, table_name, dim, seed))
     kind, a, b = found
     if not (abs(a) <= _MAX_FLOAT and abs(b) <= _MAX_FLOAT):
         raise ValueError("emb_initializer {} has parameters {} and {}, which are not finite float32".format(
@@ -66,6 +79,31 @@ def row_initializer(initializer: Any, table_name: str, dim: int, graph_seed: Opt
 def is_initializer(value: Any) -> bool:
     """Whether a value is an instance of a TF1 or TF2 initializer class."""
     return isinstance(value, (init_ops.Initializer, init_ops_v2.Initializer))
+
+
+def pool_rows(dim: int) -> int:
+    """Rows of a pool of rows of ``dim`` values."""
+    return max(MIN_POOL_ROWS, min(MAX_POOL_ROWS, MAX_POOL_BYTES // (4 * dim)))
+
+
+@contextlib.contextmanager
+def own_threads() -> Iterator[None]:
+    """Sessions opened inside leave alone how many threads later ones have.
+
+    The first session of a process makes one thread pool for all of them, of its own size: ours would have the
+    program train on one thread. TensorFlow reads this variable with the first session, and then gives each
+    session the threads of its own configuration; where there was one before, the pool is its.
+    """
+    name = "TF_OVERRIDE_GLOBAL_THREADPOOL"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _distribution(initializer: Any, dim: int) -> Optional[Tuple[int, float, float]]:
@@ -158,5 +196,38 @@ def _without_tensors(initializer: Any, table_name: str) -> Any:
     return initializer
 
 
-def _name_hash(name: str) -> int:
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
+def _sample_pool(initializer: Any, table_name: str, dim: int, seed: int) -> np.ndarray:
+    """float32[rows, dim]: what an initializer gives for that shape, the same in every run with the same seed.
+
+    It is run in a graph of its own; where it has no seed itself, the graph's seed, which is ``seed``, holds.
+
+    Raises:
+        ValueError: it fails, or gives something else; the text says what TensorFlow said.
+    """
+    kind, shape = type(initializer).__name__, (pool_rows(dim), dim)
+    try:
+        pool = _run(initializer, shape, seed)
+    except Exception as error:  # whatever the program's own initializer raises
+        raise ValueError("emb_initializer {} of table {!r} gives no rows of shape {}: {}: {}".format(
+            kind, table_name, list(shape), type(error).__name__, error)) from error
+    if pool.shape != shape:
+        raise ValueError("emb_initializer {} of table {!r} gives shape {} for rows of shape {}".format(
+            kind, table_name, list(pool.shape), list(shape)))
+    if not np.isfinite(pool).all():
+        raise ValueError("emb_initializer {} of table {!r} gives values that are not finite".format(kind, table_name))
+    _log.warning("table %r: emb_initializer %s is sampled once into a pool of %d rows, and each key begins with the "
+                 "one that its hash picks; many keys begin alike", table_name, kind, shape[0])
+    return pool
+
+
+def _run(initializer: Any, shape: Tuple[int, int], seed: int) -> np.ndarray:
+    # One thread, so that sums are always made in the same order.
+    config = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, use_per_session_threads=True,
+        allow_soft_placement=True, device_count={"GPU": 0})
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.compat.v1.set_random_seed(seed & _GRAPH_SEED_BITS)
+        rows = tf.convert_to_tensor(initializer(list(shape), dtype=tf.float32), tf.float32)
+    with own_threads(), tf.compat.v1.Session(graph=graph, config=config) as session:
+        return session.run(rows)

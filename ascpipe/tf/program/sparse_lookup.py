@@ -7,19 +7,16 @@ import tensorflow as tf
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.batch_structure import Ids, describe, tensors_of
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
-from ascpipe.tf.graph.expansion import ExpansionLookup
-from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream
+from ascpipe.tf.graph.expansion import new_lookup
+from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream, checked_thresholds
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.graph.table_lookup import TableLookup
-from ascpipe.tf.graph.thresholds import checked_thresholds
+from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
 from ascpipe.tf.program.tensor_lookups import look_up_tensor
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, Text, boolean, checked
 
 _log = logging.getLogger(__name__)
-
-MAX_LOOKUPS = 128  #: of one table in one channel
 
 _TENSORS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)
 
@@ -86,13 +83,13 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
     if modify_graph:
         return look_up_tensor(
             state, hashtable, ids, channel=channel, name=name, default_row=default_row, is_grad=is_grad,
-            send_count=send_count if configuration.use_static else None, thresholds=thresholds,
-            max_lookups=MAX_LOOKUPS)
+            send_count=send_count if configuration.use_static else None, thresholds=thresholds)
     lookup = _table_lookup(state, hashtable, ids, channel, batch)
     name = name or "sparse_lookup_{}".format(lookup.calls + 1)
     state.thresholds.note(hashtable.table_name, thresholds, "sparse_lookup {!r}".format(name))
     state.require_timestamp(lookup.stream, hashtable.table_name)
-    _count_call(lookup, send_count if configuration.use_static else None)
+    require_fewer(hashtable, channel, lookup.calls)
+    lookup.count_call(send_count if configuration.use_static else None)
     embedding = lookup.embedding(ids, default_row, batch)
     if not is_grad:
         return tf.stop_gradient(embedding, name=name)
@@ -169,22 +166,12 @@ def _table_lookup(state: GraphState, table: Table, spec: FeatureSpec, channel: i
         if state.started:
             raise RuntimeError("table {!r}: the pipeline was started, the first evaluation lookup comes before it"
                                .format(table.table_name))
-        kind = ExpansionLookup if table.shape.expands and channel == TRAIN else TableLookup
-        state.lookups[key] = kind(table, channel, stream, ticket)
+        state.lookups[key] = new_lookup(table, channel, stream, ticket)
     lookup = state.lookups[key]
     if lookup.stream is not stream or lookup.ticket is not ticket:
         raise ValueError("table {!r}: the lookups of the {} channel come from several get_next(); they are all of one "
                          "batch".format(table.table_name, CHANNEL_NAMES[channel]))
     return lookup
-
-
-def _count_call(lookup: TableLookup, send_count: Optional[int]) -> None:
-    if lookup.calls >= MAX_LOOKUPS:
-        raise RuntimeError("table {!r} is looked up more than {} times in the {} channel".format(
-            lookup.table.table_name, MAX_LOOKUPS, CHANNEL_NAMES[lookup.channel]))
-    lookup.calls += 1
-    if send_count is not None:
-        lookup.send_count = max(send_count, lookup.send_count or 0)
 
 
 def _ticket(state: GraphState, stream: Stream, batch: Any) -> tf.Tensor:

@@ -52,8 +52,7 @@ def eviction_op(state: GraphState) -> Optional[tf.Operation]:
                   if (name, TRAIN) in state.lookups and state.thresholds.of(name).evicts]
         if not tables:
             return None
-        graph = tables[0].variable.graph
-        with outside_scopes(graph), graph.name_scope("ascpipe/evict"):
+        with outside_scopes(tables[0].variable.graph, "ascpipe/evict"):
             state.evict_op = tf.group(*[
                 _cut(table, CUT_EVICT, tf.constant(state.thresholds.of(table.table_name).eviction, tf.int64))
                 for table in tables])
@@ -164,4 +163,4 @@ def _named_tables(state: GraphState, name: str) -> List[Table]:
             name, ", ".join(sorted(map(repr, state.tables)))))
     # Before the start a lookup may still say that a table has admission; without it the table ignores the cut.
     return [table for key, table in state.tables.items() if cleaned in (None, key)
-            and (not state.started or state.thresholds.of(key).admission)]
+            and (not state.started or state.thresholds.of(key).access >= 0)]

@@ -10,14 +10,12 @@ import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, values_of
-from ascpipe.tf.graph.default_rows import dense_rows
-from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup
+from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_rows, values_of
+from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup, new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.graph.scopes import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.graph.table_lookup import TableLookup
+from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
 from ascpipe.tf.graph.tensor_requests import Requests, TensorLookup
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
@@ -29,7 +27,7 @@ _UNMERGED = "AscUnmergedLookup"
 
 def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int, name: Optional[str],
                    default_row: Optional[tf.Tensor], is_grad: bool, send_count: Optional[int],
-                   thresholds: Thresholds, max_lookups: int) -> tf.Tensor:
+                   thresholds: Thresholds) -> tf.Tensor:
     """The rows of a tensor of ids, as ``sparse_lookup`` returns them; of sparse ids in their dense form.
 
     Raises:
@@ -43,7 +41,7 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
             table.table_name, ids.name, ids.dtype.name))
     if ids.graph is not table.variable.graph:
         raise ValueError("table {!r}: ids {!r} are in another graph than the table".format(table.table_name, ids.name))
-    _require_open(state, table, channel, max_lookups)
+    _require_open(state, table, channel)
     Process.current().looks_up_tensors = True
     others = state.requests.of(table.table_name, channel)
     name = name or "sparse_lookup_{}".format(len(others) + 1)
@@ -99,9 +97,7 @@ def merge(state: GraphState, channel: int) -> None:
         if isinstance(merged, ExpansionLookup) and name in requests.local:
             merged.replace(*requests.local[name])
         for lookup in lookups:
-            merged.calls += 1
-            if lookup.send_count is not None:
-                merged.send_count = max(lookup.send_count, merged.send_count or 0)
+            merged.count_call(lookup.send_count)
             internals.rewire(lookup.rows, 0, merged.embedding(lookup.spec, lookup.default_row, None))
             if lookup.is_grad:
                 merged.note_gradient(lookup.spec)
@@ -109,7 +105,7 @@ def merge(state: GraphState, channel: int) -> None:
         requests.merged.add((name, channel))
 
 
-def _require_open(state: GraphState, table: Table, channel: int, max_lookups: int) -> None:
+def _require_open(state: GraphState, table: Table, channel: int) -> None:
     key = (table.table_name, channel)
     words = (table.table_name, CHANNEL_NAMES[channel])
     if state.started or state.requests.done:
@@ -121,9 +117,7 @@ def _require_open(state: GraphState, table: Table, channel: int, max_lookups: in
     if key in state.lookups:
         raise ValueError("table {!r}: its {} lookups have FeatureSpecs; a table is looked up with FeatureSpecs or with "
                          "tensors (modify_graph=True), not with both".format(*words))
-    if len(state.requests.of(*key)) >= max_lookups:
-        raise RuntimeError("table {!r} is looked up more than {} times in the {} channel".format(
-            table.table_name, max_lookups, CHANNEL_NAMES[channel]))
+    require_fewer(table, channel, len(state.requests.of(*key)))
 
 
 def _spec_of(table: Table, ids: tf.Tensor, name: str) -> FeatureSpec:
@@ -140,7 +134,7 @@ def _stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool)
     look into the collections before they ask for gradients.
     """
     graph = table.variable.graph
-    with outside_scopes(graph), graph.name_scope("ascpipe/{}_unmodified".format(table.variable.op.name)):
+    with table.building("unmodified"):
         slots, _ = native.ops().asc_provisional_plan(
             ticket=tf.zeros([], tf.int64), table=table.shape.number, stream=0, k=1)
         source = internals.reference_of(table.variable)
@@ -169,8 +163,6 @@ def _table_lookup(table: Table, channel: int, lookups: List[TensorLookup]) -> Ta
     shapes = {lookup.spec: lookup.ids.shape for lookup in lookups}
     # In the order that AscSubmit gives to the features of a table.
     features = [Feature(spec, shape) for spec, shape in sorted(shapes.items(), key=lambda pair: pair[0].name)]
-    kind = ExpansionLookup if table.shape.expands and channel == TRAIN else TableLookup
-    graph = table.variable.graph
-    with outside_scopes(graph), graph.name_scope("ascpipe/{}_ticket".format(table.variable.op.name)):
+    with table.building("ticket"):
         ticket = tf.zeros([], tf.int64)
-    return kind(table, channel, Stream(0, channel, features), ticket)
+    return new_lookup(table, channel, Stream(0, channel, features), ticket)

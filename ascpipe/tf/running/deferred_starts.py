@@ -1,8 +1,8 @@
 """Starts a pipeline late: ``start_asc_pipeline`` marks a graph, and the first thing that needs the pipeline starts it.
 
 Programs mark a graph before it is complete: they apply gradients, make Savers and look tables up after that. So a
-marked graph starts with the first run of a session of it (``first_run.py``), when it is finalized, as managed sessions
-do, or when a save, a restore or an eviction needs the pipeline.
+marked graph starts with the first run of a session of it (``start_pipeline.py``), when it is finalized, as managed
+sessions do, or when a save, a restore or an eviction needs the pipeline.
 """
 import threading
 import weakref

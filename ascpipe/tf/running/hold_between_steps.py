@@ -62,9 +62,7 @@ class Hold:
 
     def trained_batches(self, stream: int) -> int:
         """Batches of a training stream that were trained since the pipeline began."""
-        trained = ctypes.c_int64()
-        native.call("asc_stream_trained", self._number, stream, ctypes.byref(trained))
-        return trained.value
+        return native.number("asc_stream_trained", self._number, stream)
 
     def begin_load(self, table: int, entries: int, rows: int) -> None:
         """Empty a table, and let its first ``entries`` entries be written by the caller, up to ``end_load``.
@@ -119,11 +117,9 @@ class Hold:
                     *pool.shape)
 
     def begin_save(self, tables: Sequence[int], log_bytes: int) -> int:
-        """Let the state of these tables, as it is now, be read later, see ``FrozenTables``; the save's number."""
-        save = ctypes.c_int64()
-        native.call("asc_save_begin", self._number, len(tables), (ctypes.c_int * len(tables))(*tables), log_bytes,
-                    ctypes.byref(save))
-        return save.value
+        """Let the state of these tables, as it is now, be read later, see ``frozen_tables``; the save's number."""
+        return native.number("asc_save_begin", self._number, len(tables), (ctypes.c_int * len(tables))(*tables),
+                             log_bytes)
 
     def release(self) -> None:
         """Let training go on."""
@@ -146,8 +142,6 @@ def hold(*, alone: bool) -> Iterator[Hold]:
     Raises:
         tf.errors.OpError: the pipeline does not run, has failed, or the wait took longer than ``wait_timeout_s``.
     """
-    number = ctypes.c_int64()
-    native.call("asc_hold_take", int(alone), ctypes.byref(number))
-    held = Hold(number.value)
+    held = Hold(native.number("asc_hold_take", int(alone)))
     with ended_by(held.release, "a hold"):
         yield held

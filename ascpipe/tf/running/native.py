@@ -1,11 +1,12 @@
 """The native side: ops as Python functions, and the C interface of the running pipeline."""
 import ctypes
 import functools
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
+from ascpipe.control.trainer_link import Piece
 from ascpipe.layout import calls
 from ascpipe.tf.running.shapes import StreamShape, TableShape
 from ascpipe.tfops import load
@@ -24,13 +25,6 @@ def ops() -> Any:
     return load.load()
 
 
-class Memory(NamedTuple):
-    """A segment: its descriptor, which the native side duplicates, and its size."""
-
-    fd: int
-    bytes: int
-
-
 class NativePipeline:
     """The trainer's end of a running pipeline; there is one at a time in a process.
 
@@ -47,23 +41,26 @@ class NativePipeline:
     def __init__(self, run: int, session_fd: int, lifeline_fd: int, spin_us: int, wait_timeout_s: float) -> None:
         call("asc_pipeline_new", run, session_fd, lifeline_fd, spin_us, wait_timeout_s)
 
-    def add_table(self, table: TableShape, memory: Memory) -> None:
-        """Map a table's segment; also once the pipeline runs, and another one of a table that was never trained."""
+    def add_table(self, table: TableShape, segment: Piece) -> None:
+        """Map a table's segment; also once the pipeline runs, and another one of a table that was never trained.
+
+        The native side duplicates the descriptor.
+        """
+        fd, size = segment
         keys = (ctypes.c_int64 * len(table.padding_keys))(*table.padding_keys)
         call("asc_pipeline_add_table", calls.TableArguments(
             number=table.number, name=table.name.encode(), dim=table.dim, device_rows=table.device_rows,
             home_rows=table.home_rows, row_floats=table.row_floats, padding_count=len(keys), padding_keys=keys,
-            seed=table.seed, initial_kind=table.kind, a=table.a, b=table.b, scale=table.scale, fd=memory.fd,
-            bytes=memory.bytes))
+            seed=table.seed, initial_kind=table.kind, a=table.a, b=table.b, scale=table.scale, fd=fd, bytes=size))
         if table.pool is not None:
             pool = np.ascontiguousarray(table.pool, np.float32)
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
 
-    def add_stream(self, stream: StreamShape, memory: Memory) -> None:
-        """Map a stream's ring; also once the pipeline runs."""
+    def add_stream(self, stream: StreamShape, segment: Piece) -> None:
+        """Map a stream's ring; also once the pipeline runs. The native side duplicates the descriptor."""
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
-        call("asc_pipeline_add_stream", stream.number, stream.channel, memory.fd, memory.bytes,
-             len(stream.tables), tables, *_features(stream))
+        call("asc_pipeline_add_stream", stream.number, stream.channel, *segment, len(tables), tables,
+             *_features(stream))
 
     def share_stream(self, stream: StreamShape, known: int) -> None:
         """Let ops that name ``stream`` use stream ``known``, which has its channel and tables."""
@@ -79,15 +76,11 @@ class NativePipeline:
 
     def table_size(self, table: int) -> int:
         """Trained keys that have a row, after the last trained step."""
-        rows = ctypes.c_int64()
-        call("asc_table_size", table, ctypes.byref(rows))
-        return rows.value
+        return number("asc_table_size", table)
 
     def table_capacity(self, table: int) -> int:
         """Keys of a table that may have a row; of a table whose rows are used at home, those with memory."""
-        rows = ctypes.c_int64()
-        call("asc_table_capacity", table, ctypes.byref(rows))
-        return rows.value
+        return number("asc_table_capacity", table)
 
 
 def _features(stream: StreamShape) -> Tuple[Any, ...]:
@@ -102,6 +95,13 @@ def call(name: str, *arguments: Any) -> None:
     code = getattr(_library(), name)(*arguments, text, _ERROR_BYTES)
     if code != 0:
         raise _CODES.get(code, tf.errors.InternalError)(None, None, text.value.decode("utf-8", "replace"))
+
+
+def number(name: str, *arguments: Any) -> int:
+    """Call a function whose last parameter, left out here, takes its result, an int64. Raises as ``call``."""
+    result = ctypes.c_int64()
+    call(name, *arguments, ctypes.byref(result))
+    return result.value
 
 
 _FLOATS = ctypes.POINTER(ctypes.c_float)

@@ -37,11 +37,12 @@ class Pipeline:
 
     Args:
         link: to the daemon; closed with the pipeline.
-        running: the native side; stopped with the pipeline.
+        native_side: stopped with the pipeline.
         tables: of the graph that started it.
         streams: what the native side was told of its streams.
 
     Attributes:
+        native_side: as given.
         tables: of all its graphs, by name, in the order of their numbers.
         streams: those that have a ring of their own.
         rings: by the number of a stream, the number of its ring.
@@ -57,10 +58,10 @@ class Pipeline:
         look_ahead: batches that plans look ahead, as the daemon is set.
     """
 
-    def __init__(self, link: trainer_link.TrainerLink, running: native.NativePipeline,
+    def __init__(self, link: trainer_link.TrainerLink, native_side: native.NativePipeline,
                  tables: Dict[str, KnownTable], streams: Sequence[StreamShape]) -> None:
         self._link = link
-        self._native = running
+        self.native_side = native_side
         self.streams = list(streams)
         self.rings = {stream.number: stream.number for stream in streams}
         self.run_id = uuid.uuid4().hex
@@ -88,18 +89,18 @@ class Pipeline:
             shape: the same with its home rows, for the native side.
             message: the same for the daemon.
         """
-        piece = self._link.add_table(message)
+        segment = self._link.add_table(message)
         try:
-            self._native.add_table(shape, native.Memory(*piece))
+            self.native_side.add_table(shape, segment)
         finally:
             self._link.close_segments()
         self._note_table(shape.name, table)
 
     def add_stream(self, shape: StreamShape) -> None:
         """Add a stream with a ring of its own."""
-        piece = self._link.add_stream(messages.Stream(shape.number, shape.channel, shape.tables))
+        segment = self._link.add_stream(messages.Stream(shape.number, shape.channel, shape.tables))
         try:
-            self._native.add_stream(shape, native.Memory(*piece))
+            self.native_side.add_stream(shape, segment)
         finally:
             self._link.close_segments()
         self.streams.append(shape)
@@ -109,16 +110,8 @@ class Pipeline:
         """Let a stream use the ring of another one, which has its channel and its tables."""
         places = [ring.tables.index(number) for number in shape.tables]
         parts = tuple(part if part == NO_TABLE else places[part] for part in shape.parts)
-        self._native.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)
+        self.native_side.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)
         self.rings[shape.number] = ring.number
-
-    def table_size(self, number: int) -> int:
-        """Trained keys of a table that have a row."""
-        return self._native.table_size(number)
-
-    def table_capacity(self, number: int) -> int:
-        """Keys of a table that may have a row; of an expansion table, rows that have memory."""
-        return self._native.table_capacity(number)
 
     @property
     def daemon_pid(self) -> int:
@@ -137,7 +130,7 @@ class Pipeline:
         """
         with contextlib.ExitStack() as ends:
             ends.callback(self._link.close)
-            ends.callback(self._native.stop)
+            ends.callback(self.native_side.stop)
             self.background.close()
 
     def _note_table(self, name: str, table: KnownTable) -> None:

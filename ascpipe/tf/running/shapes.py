@@ -81,11 +81,6 @@ class Thresholds(NamedTuple):
     coefficient: int = 1
 
     @property
-    def admission(self) -> bool:
-        """Whether keys must be admitted."""
-        return self.access >= 0
-
-    @property
     def evicts(self) -> bool:
         """Whether an eviction drops keys."""
         return self.eviction >= 0

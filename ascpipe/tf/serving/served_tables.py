@@ -1,7 +1,11 @@
-"""Graphs that are made to be exported: their lookups read tables of a checkpoint from files (docs/saved_models.md)."""
+r"""Graphs that are made to be exported: their lookups read tables of a checkpoint from files (docs/saved_models.md).
+
+Estimators make such graphs for \`\`export_saved_model\`\` and its variants.
+"""
 import contextlib
 import os
-from typing import Any, Dict, Iterator, List, Optional, Union
+import weakref
+from typing import Any, Callable, Dict, Iterator, List, MutableMapping, Optional, Union
 
 import tensorflow as tf
 
@@ -12,16 +16,20 @@ from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.table_file import SUFFIX, TableFile, write_table_file
 from ascpipe.checkpoint.tree import why
 from ascpipe.errors import NotBuiltYetError
+from ascpipe.tf import internals, patches
 from ascpipe.tf.clean_up import end_quietly, temporary_folder
-from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, describe, find_ids, values_of
-from ascpipe.tf.graph.default_rows import dense_restore
+from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_restore, describe, find_ids, values_of
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState, Served
 from ascpipe.tf.graph.scopes import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running import native
+from ascpipe.tf.running.process import Process
 
 Files = Dict[str, TableFile]  #: by the name of the table, what was written into a folder
+
+#: Of each SavedModel that is being written: the graphs of its modes share files.
+_files_of: MutableMapping[Any, Files] = weakref.WeakKeyDictionary()
 
 
 class ServedTables(Served):
@@ -106,7 +114,7 @@ class ServedTables(Served):
             self._written.append(name)
         file = self._files[name]
         graph = tf.compat.v1.get_default_graph()
-        with outside_scopes(graph), graph.name_scope("ascpipe/{}_table".format(name)):
+        with outside_scopes(graph, "ascpipe/{}_table".format(name)):
             path = tf.constant(self._path(name), tf.string, name="path")
             # Named after the content, as a session may load several SavedModels.
             handle = native.ops().asc_served_table(
@@ -144,25 +152,6 @@ class ServedTables(Served):
                                   "and export again".format(name, self._folder, why(error))) from error
 
 
-def _ids_of(spec: FeatureSpec, batch: Any) -> Ids:
-    """The ids of a feature among the features that are fed."""
-    if batch is None:
-        raise RuntimeError("FeatureSpec {!r}: in a graph that is exported its ids are those of batch=, the features "
-                           "that the model function is given".format(spec.name))
-    found = find_ids(batch, spec)
-    if found is None:
-        raise KeyError("FeatureSpec {!r}: batch is {}, without {!r}".format(spec.name, describe(batch), spec.index_key))
-    return found
-
-
-def _dense(rows: tf.Tensor, ids: Union[tf.SparseTensor, tf.RaggedTensor], default_row: tf.Tensor) -> tf.Tensor:
-    """Rows of the values of sparse ids in their dense form, ``default_row`` where they have none."""
-    places = tf.range(tf.shape(rows)[0])
-    restore = dense_restore(places, ids)
-    dense, = native.ops().asc_restore_rows(local=rows, places=places, restore=[restore], default_row=default_row)
-    return dense
-
-
 @contextlib.contextmanager
 def serving_tables(prefix: str) -> Iterator[None]:
     """Let lookups of the default graph, which has no table yet, read the tables of a checkpoint. No daemon is needed.
@@ -196,3 +185,50 @@ def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
         end_quietly(served.close, "an export of " + prefix)
         raise
     served.close()
+
+
+def install() -> None:
+    """Let every Estimator of this process export the tables of its graphs, too. May be called twice."""
+    patches.ADD_META_GRAPH.apply(_add_meta_graph)
+
+
+def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,
+                    **kwargs: Any) -> Any:
+    """In the place of TensorFlow's, which makes a graph, then calls the input receiver of its mode, then the model."""
+    if not Process.is_initialised():
+        return patches.ADD_META_GRAPH.plain(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)
+    with contextlib.ExitStack() as ends:
+        # Where TensorFlow would copy assets to: what is there already, it leaves as it is.
+        folder = os.path.join(internals.folder_of(builder), "assets")
+        if "://" in folder:  # not a local directory: TensorFlow copies the files
+            folder = ends.enter_context(temporary_folder("ascpipe-export-"))
+        files = _files_of.setdefault(builder, {})
+
+        def served(receive: Callable[[], Any]) -> Callable[[], Any]:
+            def receive_served() -> Any:
+                ends.enter_context(served_from(os.fsdecode(checkpoint_path), folder, files))
+                return receive()
+
+            return receive_served
+
+        receivers = {mode: receive and served(receive) for mode, receive in input_receiver_fn_map.items()}
+        return patches.ADD_META_GRAPH.plain(self, builder, receivers, checkpoint_path, *args, **kwargs)
+
+
+def _ids_of(spec: FeatureSpec, batch: Any) -> Ids:
+    """The ids of a feature among the features that are fed."""
+    if batch is None:
+        raise RuntimeError("FeatureSpec {!r}: in a graph that is exported its ids are those of batch=, the features "
+                           "that the model function is given".format(spec.name))
+    found = find_ids(batch, spec)
+    if found is None:
+        raise KeyError("FeatureSpec {!r}: batch is {}, without {!r}".format(spec.name, describe(batch), spec.index_key))
+    return found
+
+
+def _dense(rows: tf.Tensor, ids: Ids, default_row: tf.Tensor) -> tf.Tensor:
+    """Rows of the values of sparse ids in their dense form, ``default_row`` where they have none."""
+    places = tf.range(tf.shape(rows)[0])
+    restore = dense_restore(places, ids)
+    dense, = native.ops().asc_restore_rows(local=rows, places=places, restore=[restore], default_row=default_row)
+    return dense

@@ -48,25 +48,23 @@ def _refuse_restore(table: Table) -> None:
     A Saver that is made later, and restores instead of running initializers, is refused by the plan op, as the
     variable then holds other memory than the table's.
     """
-    graph = table.variable.graph
     for assign in internals.reference_of(table.variable).consumers():
         if assign.type == "Assign" and assign.inputs[1].op.type in ("RestoreV2", "Restore", "RestoreSlice"):
             text = "table {!r} is restored by ascpipe.tf.Saver, not by TensorFlow's Saver".format(table.table_name)
-            with outside_scopes(graph), graph.name_scope("ascpipe/{}_restore".format(table.variable.op.name)):
-                with tf.control_dependencies([tf.debugging.Assert(False, [text])]):
-                    internals.rewire(assign, 1, tf.identity(assign.inputs[1]))
+            with table.building("restore"), tf.control_dependencies([tf.debugging.Assert(False, [text])]):
+                internals.rewire(assign, 1, tf.identity(assign.inputs[1]))
 
 
 def _attachment(state: GraphState) -> Attachment:
     """Ops that let the variables of a session share the memory of the tables, initialised or not."""
     attached = []
     graph = next(iter(state.tables.values())).variable.graph
-    with outside_scopes(graph), graph.name_scope("ascpipe/instance"):
+    with outside_scopes(graph, "ascpipe/instance"):
         instance = tf.compat.v1.placeholder_with_default(tf.constant(LIVE, tf.int64), [])
         is_live = native.ops().asc_reads_live(tables=[table.shape.number for table in state.tables.values()])
     for name, table in state.tables.items():
         slots = state.slots.get(name, [])
-        with outside_scopes(graph), graph.name_scope("ascpipe/{}_attach".format(table.variable.op.name)):
+        with table.building("attach"):
             attached.append(native.ops().asc_attach(
                 instance=instance, state=_state_variables(table, slots), table=table.shape.number,
                 training=(name, TRAIN) in state.lookups, slot_widths=[slot.width for slot in slots],
@@ -80,11 +78,10 @@ def _state_variables(table: Table, slots: List[OptimizerSlot]) -> List[tf.Tensor
 
 
 def _plan_op(lookup: TableLookup, slots: List[OptimizerSlot]) -> List[tf.Tensor]:
-    table, graph = lookup.table, lookup.table.variable.graph
+    table = lookup.table
     training = lookup.channel == TRAIN
     slots = slots if training else []
-    scope = "ascpipe/{}_{}_plan".format(table.variable.op.name, CHANNEL_NAMES[lookup.channel])
-    with outside_scopes(graph), graph.name_scope(scope):
+    with table.building(CHANNEL_NAMES[lookup.channel] + "_plan"):
         slot_numbers, restore = native.ops().asc_next_plan(
             ticket=lookup.ticket, state=_state_variables(table, slots), table=table.shape.number,
             stream=lookup.stream.number, k=len(lookup.specs), training=training,

@@ -1,24 +1,32 @@
-"""``start_asc_pipeline``: checks a graph, starts the daemon's side and ours, and completes the graph."""
+"""``start_asc_pipeline``: checks a graph, starts the daemon's side and ours, and completes the graph.
+
+The start comes with the first run of a session of a marked graph, or with ``finalize`` if that is earlier.
+"""
 import contextlib
 import functools
 import logging
+import weakref
+from typing import Any
 
 import tensorflow as tf
 
 from ascpipe.control import messages, trainer_link
 from ascpipe.layout import structs
+from ascpipe.tf import patches
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running import native
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting.descriptions import known_tables, stream_shape, table_message, with_homes
-from ascpipe.tf.starting.first_run import watch_sessions
 from ascpipe.tf.starting.graph_checks import require_startable, require_trained, warn_of_short_run_ahead
 from ascpipe.tf.starting.joining import join
 from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
 
 _log = logging.getLogger(__name__)
+
+#: Sessions that ran while their graph had lookups and had not started: the runtime keeps the ops as they were then.
+_ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
 
 
 def start_asc_pipeline() -> None:
@@ -56,6 +64,12 @@ def start_asc_pipeline() -> None:
     state.marked = True
     process.deferred.mark(graph, functools.partial(_start_graph, process), functools.partial(_is_next, process))
     watch_sessions()
+
+
+def watch_sessions() -> None:
+    """From now on sessions and graphs of this process start what is marked. May be called twice."""
+    patches.EXTEND_GRAPH.apply(_extend_graph)
+    patches.FINALIZE.apply(_finalize)
 
 
 def _is_next(process: Process, graph: tf.Graph) -> bool:
@@ -102,12 +116,44 @@ def _start(process: Process, state: GraphState) -> Pipeline:
                                         link.settings.wait_timeout_s)
         undo.callback(running.stop)
         for table in tables:
-            running.add_table(table, native.Memory(*segments.tables[table.number]))
+            running.add_table(table, segments.tables[table.number])
         for stream in streams:
-            running.add_stream(stream, native.Memory(*segments.streams[stream.number]))
+            running.add_stream(stream, segments.streams[stream.number])
         running.start()
         link.close_segments()  # all are mapped; a forked child would keep the descriptors, and with them the memory
         undo.pop_all()
     _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
               link.daemon_pid)
     return Pipeline(link, running, known_tables(state), streams)
+
+
+def _extend_graph(self: Any) -> None:
+    """Every way of running a session calls this before it adds new ops to the runtime."""
+    _start_marked(self.graph)
+    _warn_of_early_run(self)
+    patches.EXTEND_GRAPH.plain(self)
+
+
+def _finalize(self: tf.Graph) -> None:
+    _start_marked(self)
+    patches.FINALIZE.plain(self)
+
+
+def _start_marked(graph: tf.Graph) -> None:
+    if Process.is_initialised():
+        Process.current().deferred.start(graph)
+
+
+def _warn_of_early_run(session: Any) -> None:
+    """Warn why lookups will fail in a session; no error, as it may run ops that look nothing up."""
+    state = GraphState.known(session.graph)
+    if state is None:
+        return
+    if not state.started:
+        if state.lookups or state.requests.lookups:
+            _ran_before.add(session)
+    elif session in _ran_before:
+        _ran_before.discard(session)
+        _log.warning("a session ran before start_asc_pipeline() or modify_graph_and_start_emb_cache() was called for "
+                     "its graph: it keeps ops as they were then, so its lookups fail. Call these before its first "
+                     "run, or make the session after it")

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow_estimator.python.estimator import run_config
 
 from ascpipe.tf import patches
-from ascpipe.tf.program.row_pool import own_threads
+from ascpipe.tf.program.row_initializers import own_threads
 
 _log = logging.getLogger(__name__)
 
