@@ -32,7 +32,7 @@ def of_pipeline() -> Dict[str, Sequence[int]]:
 
     deadline = time.monotonic() + _BEGUN_S
     while True:
-        status = Process.current().running_pipeline().status()
+        status = Process.current().running_pipeline().link.status()
         found: Dict[str, Sequence[int]] = {"daemon": [status["pid"]]}
         for kind in ("key", "table"):
             found[kind] = [worker["pid"] for worker in status["workers"] if worker["kind"] == kind]

@@ -186,7 +186,10 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
-        _require_known(signature, rules)
+        takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
+        unknown = [name for name in rules if name not in signature.parameters]
+        if unknown and not takes_any:
+            raise TypeError("rules for parameters that do not exist: {}".format(", ".join(unknown)))
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -224,19 +227,10 @@ def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
         _log.warning("%s: arguments that it does not have are ignored: %s", function, ", ".join(new))
 
 
-def _require_known(signature: inspect.Signature, rules: Mapping[str, Rule]) -> None:
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
-    unknown = [name for name in rules if name not in signature.parameters]
-    if unknown and not takes_any:
-        raise TypeError("rules for parameters that do not exist: {}".format(", ".join(unknown)))
-
-
 def _named(signature: inspect.Signature, arguments: Mapping[str, Any]) -> Dict[str, Any]:
     """Arguments by name, those that went into ``**kwargs`` included."""
-    named: Dict[str, Any] = {}
-    for name, value in arguments.items():
-        if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-            named.update(value)
-        else:
-            named[name] = value
+    named = dict(arguments)
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            named.update(named.pop(name, {}))
     return named

@@ -59,7 +59,7 @@ def same(left, right):
 
 
 def rings():
-    return Process.current().running_pipeline().status()["rings"]
+    return Process.current().running_pipeline().link.status()["rings"]
 
 
 def read_here(program, run):

@@ -44,7 +44,7 @@ def training(tier, monkeypatch, optimizer="lazy_adam"):
 
 
 def waits():
-    return [table["save_waits"] for table in pipeline().status()["tables"]]
+    return [table["save_waits"] for table in pipeline().link.status()["tables"]]
 
 
 def test_by_key_tells_two_steps_apart(tmp_path, monkeypatch):
@@ -92,7 +92,7 @@ def test_a_step_waits_for_room_in_the_log_counted_and_named(tier, tmp_path, monk
         trainer.start()
         try:
             wait_until(lambda: sum(waits()) > 0)
-            said = [wait["waits_for"] for wait in pipeline().status()["waits"] if wait["who"] == "trainer"]
+            said = [wait["waits_for"] for wait in pipeline().link.status()["waits"] if wait["who"] == "trainer"]
             assert said == ["room in the log of a save"]
             assert len(losses) == 0
         finally:

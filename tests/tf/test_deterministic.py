@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ascpipe.tf import patches
 from ascpipe.tf.incumbent.ascend import deterministic
-from ascpipe.tf.incumbent.ascend.run_config import NPURunConfig, npu_config_proto
+from ascpipe.tf.incumbent.ascend.estimator import NPURunConfig, npu_config_proto
 from tests.support.tree import ROOT
 
 THREADS = 8  #: asked for besides; the sums of a model then are others than with one

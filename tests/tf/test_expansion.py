@@ -114,7 +114,7 @@ def test_a_killed_table_worker_leaves_no_trace():
 
 
 def workers():
-    return Process.current().running_pipeline().status()["workers"]
+    return Process.current().running_pipeline().link.status()["workers"]
 
 
 def table_worker():

@@ -88,7 +88,7 @@ def test_later_graphs_train_tables_of_their_own_and_known_ones_by_other_features
             program.initialise(run)
             losses = [run.run([program.loss, program.train])[0] for _ in range(3)]
             new = OneFeature("c", "new")  # a table of its own: both are trained in turns
-            workers = Process.current().running_pipeline().status()["workers"]
+            workers = Process.current().running_pipeline().link.status()["workers"]
             os.kill(workers[-1]["pid"], signal.SIGKILL)
             assert new.steps(4) == alone
             losses += [run.run([program.loss, program.train])[0] for _ in range(3)]

@@ -39,7 +39,7 @@ def in_a_thread(call):
 
 def trainer_waits_for(sentence):
     """Whether the trainer's waiter thread says that it waits for this."""
-    waits = Process.current().running_pipeline().status()["waits"]
+    waits = Process.current().running_pipeline().link.status()["waits"]
     return any(wait["waits_for"] == sentence for wait in waits)
 
 
@@ -149,7 +149,7 @@ def test_a_hold_waits_for_a_change_whose_step_was_cancelled():
         with programs.session(inter_op_parallelism_threads=2) as run:
             program.start(run)
             program.take()
-            pid = next(worker["pid"] for worker in Process.current().running_pipeline().status()["workers"]
+            pid = next(worker["pid"] for worker in Process.current().running_pipeline().link.status()["workers"]
                        if worker["kind"] == "table")
             os.kill(pid, signal.SIGSTOP)
             try:

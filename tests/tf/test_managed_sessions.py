@@ -94,7 +94,7 @@ class Watch:
         while not self._over.is_set():
             asked_at = time.monotonic()
             try:
-                if Process.current().running_pipeline().status()["state"] == "failed":
+                if Process.current().running_pipeline().link.status()["state"] == "failed":
                     return
             except AscpipeError:
                 return  # it is gone
@@ -176,7 +176,7 @@ def test_the_daemons_end_is_an_exception_soon(manager, how, tmp_path):
 
     def act(watch):
         watch.begin(failed=True)
-        os.kill(Process.current().running_pipeline().daemon_pid, signal.Signals[how])
+        os.kill(Process.current().running_pipeline().link.daemon_pid, signal.Signals[how])
 
     require_soon(manager, error, code, tmp_path, act)
     with programs.ascpipe():  # which sweeps what a killed daemon left

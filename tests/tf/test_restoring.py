@@ -171,7 +171,7 @@ def test_a_table_worker_killed_in_the_midst_of_a_restore_changes_nothing(owner, 
     write = getattr(owner, name)
 
     def kill_and_write(*arguments, **named):
-        pids = [worker["pid"] for worker in Process.current().running_pipeline().status()["workers"]
+        pids = [worker["pid"] for worker in Process.current().running_pipeline().link.status()["workers"]
                 if worker["kind"] == "table"]
         os.kill(pids[0], signal.SIGKILL)
         kills.append(pids[0])

@@ -28,7 +28,7 @@ def frame_mib(ids):
 
 def rings():
     return {ring["channel"]: ring["arena_bytes"] for ring in
-            Process.current().running_pipeline().status()["rings"]}
+            Process.current().running_pipeline().link.status()["rings"]}
 
 
 class Counted:

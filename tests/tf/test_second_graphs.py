@@ -116,7 +116,7 @@ def test_workers_that_are_killed_after_a_stream_was_added_come_back_with_it():
             run.run(readers[0].iterator.initializer)
             rows = []
             for probe in range(len(PROBES)):
-                workers = Process.current().running_pipeline().status()["workers"]
+                workers = Process.current().running_pipeline().link.status()["workers"]
                 if probe in (1, 3):
                     victim = workers[0 if probe == 1 else -1]["pid"]
                     pids.add(victim)

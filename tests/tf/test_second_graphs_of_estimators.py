@@ -91,7 +91,7 @@ class Job:
             with tf.control_dependencies([update]):
                 train = tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
         programs.start()
-        self.rings.append(len(Process.current().running_pipeline().status()["rings"]))
+        self.rings.append(len(Process.current().running_pipeline().link.status()["rings"]))
         score = tf.reduce_sum(rows[1], axis=1)
         return tf.estimator.EstimatorSpec(mode, {"score": score}, loss, train)
 

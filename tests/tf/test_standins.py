@@ -4,20 +4,18 @@ import tensorflow as tf
 
 from ascpipe.tf.incumbent.ascend import npu_plugin
 from ascpipe.tf.incumbent.ascend.estimator import (
+    DumpConfig,
     NPUEstimator,
     NPUEstimatorSpec,
-    npu_distributed_optimizer_wrapper,
-    npu_hooks_append,
-    npu_tf_optimizer,
-)
-from ascpipe.tf.incumbent.ascend.iterations import IterationPerLoop, set_iteration_per_loop
-from ascpipe.tf.incumbent.ascend.run_config import (
-    DumpConfig,
     NPURunConfig,
     ProfilingConfig,
     npu_config_proto,
+    npu_distributed_optimizer_wrapper,
+    npu_hooks_append,
     npu_run_config_init,
+    npu_tf_optimizer,
 )
+from ascpipe.tf.incumbent.ascend.iterations import IterationPerLoop, set_iteration_per_loop
 from tests.tf.estimators import Losses, event_files
 
 

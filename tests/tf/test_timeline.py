@@ -16,7 +16,7 @@ STEPS_BEFORE = 3
 
 
 def write_timeline(*options):
-    name = Process.current().running_pipeline().status()["name"]
+    name = Process.current().running_pipeline().link.status()["name"]
     return CliRunner().invoke(main, ["timeline", "--name", name, *options])
 
 

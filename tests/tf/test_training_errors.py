@@ -174,7 +174,7 @@ def _held_ticket(program):
 
 
 def _waits():
-    return Process.current().running_pipeline().status()["waits"]
+    return Process.current().running_pipeline().link.status()["waits"]
 
 
 @pytest.mark.usefixtures("private_daemon")
@@ -184,7 +184,7 @@ def test_the_daemons_death_is_an_error_within_seconds():
         with programs.session() as run:
             program.initialise(run)
             run.run(program.train)
-            os.kill(Process.current().running_pipeline().daemon_pid, signal.SIGKILL)
+            os.kill(Process.current().running_pipeline().link.daemon_pid, signal.SIGKILL)
             started = time.monotonic()
             with pytest.raises(tf.errors.OpError, match="supervisor"):
                 while True:

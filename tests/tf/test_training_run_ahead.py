@@ -24,7 +24,7 @@ def optimizer():
 
 def statistics():
     """What the daemon knows, by table name; after ``size`` has waited for the last trained step."""
-    status = Process.current().running_pipeline().status()
+    status = Process.current().running_pipeline().link.status()
     assert not any(wait["late"] for wait in status["waits"]), "a wake-up was lost"
     return {table["name"]: table for table in status["tables"]}
 
@@ -130,7 +130,7 @@ def test_the_iterator_may_start_anew_with_the_ring_full():
 
 
 def _ring():
-    return Process.current().running_pipeline().status()["rings"][0]
+    return Process.current().running_pipeline().link.status()["rings"][0]
 
 
 def test_a_session_closes_at_once_with_the_ring_full_and_another_goes_on_with_the_rows():

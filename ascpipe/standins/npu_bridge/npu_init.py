@@ -6,18 +6,16 @@ from ascpipe.tf.incumbent import collectives as hccl_ops
 from ascpipe.tf.incumbent.ascend import deterministic, npu_ops, npu_plugin
 from ascpipe.tf.incumbent.ascend import iterations as util
 from ascpipe.tf.incumbent.ascend.estimator import (
+    DumpConfig,
     NPUEstimator,
     NPUEstimatorSpec,
-    npu_distributed_optimizer_wrapper,
-    npu_hooks_append,
-    npu_tf_optimizer,
-)
-from ascpipe.tf.incumbent.ascend.run_config import (
-    DumpConfig,
     NPURunConfig,
     ProfilingConfig,
     npu_config_proto,
+    npu_distributed_optimizer_wrapper,
+    npu_hooks_append,
     npu_run_config_init,
+    npu_tf_optimizer,
 )
 
 deterministic.install()  # a program may ask for it before it imports mx_rec, or without

@@ -110,9 +110,7 @@ def _changes(tip: Tip, name: str, at: TableState, threshold: int) -> Changes:
     # What was left out before is older than the tip.
     since = (tip.full if threshold else tip.position).tables[name].last_ticket
     none = np.empty(0, np.int64)
-    changes = Changes(since, none, none)
-    if int(header["cut_applied"]) != saved.cuts:
-        changes = changes._replace(deleted=_deleted(tip, name, at))
+    changes = Changes(since, none, none if int(header["cut_applied"]) == saved.cuts else _deleted(tip, name, at))
     return _without_seldom(tip, name, at, changes, least) if least else changes
 
 

@@ -1,4 +1,5 @@
 """Export: tables of a checkpoint as files for ``np.load``, beside their arrays in it (docs/warm_start.md)."""
+import contextlib
 import functools
 import logging
 import os
@@ -65,11 +66,8 @@ def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, wi
         if unknown:
             _log.warning("not exported, as checkpoint %s has no such table: %s; it has %s", prefix, ", ".join(unknown),
                          ", ".join(checkpoint.tables))
-        tree = open_tree(prefix)
-        try:
+        with contextlib.closing(open_tree(prefix)) as tree:
             return [_export(checkpoint, tree, name, with_dict) for name in names if name in checkpoint.tables]
-        finally:
-            tree.close()
 
 
 def _export(checkpoint: Checkpoint, tree: Tree, table: str, with_dict: bool) -> str:

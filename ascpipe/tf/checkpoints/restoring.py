@@ -23,7 +23,8 @@ _log = logging.getLogger(__name__)
 
 Attach = Callable[..., Any]  #: ``GraphState.attach`` of a session
 
-DenseRestore = Callable[[str], Any]  #: TensorFlow's restore of the dense variables from a prefix
+#: TensorFlow's restore of the dense variables from a prefix; None: the checkpoint has none.
+DenseRestore = Callable[[Optional[str]], Any]
 
 Columns = List[Tuple[int, int, int]]  #: (column in a saved row, column in a row, width) of what is taken over
 Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of what begins anew
@@ -66,7 +67,7 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
     Args:
         state: of a graph whose pipeline runs.
         prefix: ``dir/base-step``.
-        restore_dense: restores the dense variables; called once, while no step trains.
+        restore_dense: called once, while no step trains.
         attach: lets the variables of the session share the memory of the tables, or read an instance of that number;
             called before anything is changed.
         allow_unverified: also a checkpoint without our manifest.
@@ -86,42 +87,47 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
         loads = [_checked_load(state, checkpoint, table, _saved_spec(checkpoint, table, allow_missing), allow_missing)
                  for table in state.tables.values() if table.is_save]
-        if not state.trains:
-            return _read(pipeline, checkpoint, loads, restore_dense, attach)
-        attach()
-        with hold(alone=True) as held:
-            if checkpoint.dense_prefix is not None:
-                restore_dense(checkpoint.dense_prefix)
-            if _is_live(pipeline, held, checkpoint):
-                _log.info("the tables are already as %s has them", prefix)
-            else:
-                pipeline.loaded = None
-                for load in loads:
-                    _load_table(state, pipeline, held, load)
-            if checkpoint.position is not None:
-                rings = saved_part(pipeline, state).rings
-                pipeline.trained_before.update(_before(held, checkpoint.position, rings))
-                pipeline.loaded = checkpoint.position, _position(pipeline, held, checkpoint.position)
+        if state.trains:
+            attach()
+            _replace(state, pipeline, checkpoint, loads, restore_dense)
+        else:
+            _read(pipeline, checkpoint, loads, restore_dense, attach)
         return {load.spec.name: load.spec.rows for load in loads}
 
 
+def _replace(state: GraphState, pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[_Load],
+             restore_dense: DenseRestore) -> None:
+    """Let training go on from a checkpoint."""
+    with hold(alone=True) as held:
+        restore_dense(checkpoint.dense_prefix)
+        if _is_live(pipeline, held, checkpoint):
+            _log.info("the tables are already as %s has them", checkpoint.prefix)
+        else:
+            pipeline.loaded = None
+            for load in loads:
+                _load_table(state, pipeline, held, load)
+        saved = checkpoint.position
+        if saved is not None:
+            pipeline.trained_before.update({
+                number: saved.trained_batches.get(name, 0) - held.trained_batches(number)
+                for name, number in saved_part(pipeline, state).rings.items()})
+            pipeline.loaded = saved, _position(pipeline, held, saved)
+
+
 def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[_Load], restore_dense: DenseRestore,
-          attach: Attach) -> Dict[str, int]:
+          attach: Attach) -> None:
     """Let a session that only evaluates read a checkpoint: the tables where they are as it has them, else a copy."""
-    rows = {load.spec.name: load.spec.rows for load in loads}
     with hold(alone=False) as held:
         if _is_live(pipeline, held, checkpoint):
             _log.info("the tables are as %s has them", checkpoint.prefix)
             attach()
-            if checkpoint.dense_prefix is not None:
-                restore_dense(checkpoint.dense_prefix)
-            return rows
+            restore_dense(checkpoint.dense_prefix)
+            return
     with instance_of([load.wanted for load in loads]) as instance:
         attach(instance)
-        if checkpoint.dense_prefix is not None:
-            restore_dense(checkpoint.dense_prefix)
-    _log.info("the session reads copies of the tables of %s: %d rows", checkpoint.prefix, sum(rows.values()))
-    return rows
+        restore_dense(checkpoint.dense_prefix)
+    _log.info("the session reads copies of the tables of %s: %d rows", checkpoint.prefix,
+              sum(load.spec.rows for load in loads))
 
 
 def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Source], attach: Attach, *,
@@ -315,12 +321,6 @@ def _position(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
     """The position of training now, of the tables of a saved position."""
     return position(pipeline, held, {name: held.table(pipeline.tables[name].shape.number)
                                      for name in saved.tables if name in pipeline.tables}, {})
-
-
-def _before(held: Hold, saved: Position, rings: Dict[str, int]) -> Dict[int, int]:
-    """The trained batches before this run, by ring."""
-    return {number: saved.trained_batches.get(name, 0) - held.trained_batches(number)
-            for name, number in rings.items()}
 
 
 def _began_empty(checkpoint: Checkpoint) -> bool:

@@ -152,16 +152,16 @@ class Saver(tf.compat.v1.train.Saver):
         given, save_path = save_path, _dense_path(sess.graph, save_path)
         if state is not None:
             Process.current().running_pipeline().background.settle()
-        if state is not None and save_path:
-            save_path = _version_asked(Process.current(), save_path)
+            save_path = save_path and _version_asked(Process.current(), save_path)
         if state is None or not save_path or not _has_tables(state, save_path, allow_missing):
             with tensorflow_part.logged_as(given):
                 patches.SAVER_RESTORE.plain(self, sess, save_path)
             return
 
-        def restore_dense(prefix: str) -> None:
-            with tensorflow_part.logged_as(save_path):
-                patches.SAVER_RESTORE.plain(self, sess, prefix)
+        def restore_dense(prefix: Optional[str]) -> None:
+            if prefix is not None:
+                with tensorflow_part.logged_as(save_path):
+                    patches.SAVER_RESTORE.plain(self, sess, prefix)
 
         restore_checkpoint(
             state, Process.current().running_pipeline(), save_path, restore_dense,

@@ -151,8 +151,7 @@ def wait_for_save() -> None:
 
 
 def _writer(request: SaveRequest) -> CheckpointWriter:
-    return CheckpointWriter(request.directory, request.base, request.step, _Progress(request.base),
-                            dense=request.dense)
+    return CheckpointWriter(request.directory, request.base, request.step, _Progress(request.base), dense=request.dense)
 
 
 def _held_tables(request: SaveRequest, held: Hold) -> Dict[str, TableState]:

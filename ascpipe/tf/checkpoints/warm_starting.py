@@ -128,8 +128,7 @@ def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
             raise ValueError("{} must be a list of {}, one for each path of ckpt_to_initialize_from, not {!r}".format(
                 name, len(paths), value))
         lists.append(value)
-    for each in zip(paths, *lists):
-        yield _Settings(*each)
+    yield from map(_Settings, paths, *lists)
 
 
 _PER_PATH = ("vars_to_warm_start", "var_name_to_vocab_info", "var_name_to_prev_var_name")

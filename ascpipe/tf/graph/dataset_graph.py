@@ -86,10 +86,9 @@ class DatasetGraph:
             ValueError: a stage that would reorder tickets, named; an iterator whose datasets disagree.
         """
         found = self._iterator_tickets(self.iterator(get_next))
-        for other in found[1:]:
-            if other != found[0]:
-                raise ValueError("iterator {!r} is initialised from datasets that carry different streams; make an "
-                                 "iterator for each".format(self.iterator(get_next).name))
+        if any(other != found[0] for other in found):
+            raise ValueError("iterator {!r} is initialised from datasets that carry different streams; make an "
+                             "iterator for each".format(self.iterator(get_next).name))
         return found[0] if found else {}
 
     def iterator(self, get_next: tf.Operation) -> tf.Operation:

@@ -113,8 +113,7 @@ class FeatureSpec:
                              .format(self.name, tensor.shape))
 
     def __repr__(self) -> str:
-        return "FeatureSpec({!r}, table_name={!r}, index_key={!r})".format(
-            self.name, self.table_name, self.index_key)
+        return "FeatureSpec({!r}, table_name={!r}, index_key={!r})".format(self.name, self.table_name, self.index_key)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,20 +160,16 @@ class TableThresholds:
     """The thresholds of each table of a graph. A feature or lookup without any leaves them as they are."""
 
     def __init__(self) -> None:
-        self._said: Dict[str, Thresholds] = {}
-        self._by: Dict[str, str] = {}
+        self._said: Dict[str, Tuple[Thresholds, str]] = {}  # what was said first, and by what
 
     def note(self, table_name: str, said: Thresholds, by: str) -> None:
         """Remember what ``by`` says. Raises ``ValueError`` where another feature or lookup said something else."""
-        if said == OFF:
-            return
-        before = self._said.setdefault(table_name, said)
-        self._by.setdefault(table_name, by)
-        require_same(table_name, before, self._by[table_name], said, by)
+        if said != OFF:
+            require_same(table_name, *self._said.setdefault(table_name, (said, by)), said, by)
 
     def of(self, table_name: str) -> Thresholds:
         """The thresholds of a table."""
-        return self._said.get(table_name, OFF)
+        return self._said[table_name][0] if table_name in self._said else OFF
 
 
 def checked_thresholds(config: Optional[Dict[str, Any]]) -> Thresholds:

@@ -78,7 +78,6 @@ class GraphState:
     """
 
     def __init__(self, graph: tf.Graph, process: Process) -> None:
-        self._graph = graph
         self.datasets = DatasetGraph(graph)
         self.tables: Dict[str, Table] = {}
         self.lookups: Dict[Tuple[str, int], TableLookup] = {}
@@ -134,10 +133,6 @@ class GraphState:
         if self.attachment is None:
             raise RuntimeError("the pipeline of this graph was not started: call start_asc_pipeline() before")
         return self.attachment
-
-    def forget_datasets(self) -> None:
-        """Read the datasets anew, as iterators have other ones now."""
-        self.datasets = DatasetGraph(self._graph)
 
     def streams(self) -> List[Stream]:
         """All streams, by number."""

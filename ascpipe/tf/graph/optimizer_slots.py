@@ -77,7 +77,8 @@ def slot_variables(table: Table) -> List[OptimizerSlot]:
     rows = table.shape.device_rows
     found = []
     for variable in _candidates(table.variable.graph):
-        if variable is table.variable or not _named_below(variable.op.name, table.variable.op.name):
+        # The table's name stands whole among the scopes of a slot variable's.
+        if variable is table.variable or "/{}/".format(table.variable.op.name) not in "/" + variable.op.name:
             continue
         shape = variable.shape
         if shape.rank != 2 or shape[0].value != rows or variable.dtype.base_dtype != tf.float32:
@@ -110,11 +111,6 @@ def _candidates(graph: tf.Graph) -> Iterable[tf.Variable]:
         if id(variable) not in seen and not getattr(variable, "trainable", False):
             seen.add(id(variable))
             yield variable
-
-
-def _named_below(name: str, parent: str) -> bool:
-    """Whether ``parent`` stands whole among the scopes of ``name``."""
-    return "/{}/".format(parent) in "/" + name
 
 
 def _initial_value(variable: tf.Variable, table: Table) -> float:

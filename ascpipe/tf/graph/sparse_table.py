@@ -3,7 +3,7 @@ from typing import ContextManager, Optional
 
 import tensorflow as tf
 
-from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import TableShape

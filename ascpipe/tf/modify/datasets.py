@@ -12,7 +12,7 @@ from tensorflow.python.framework import function_def_to_graph
 
 from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import OPTION_STAGES, DatasetGraph, stage_kind
-from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.tensor_requests import Extend, Extension
 
 #: Batches read ahead where the program has no ``prefetch``.

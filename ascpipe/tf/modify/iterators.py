@@ -12,7 +12,7 @@ from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.features import CHANNEL_NAMES
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.modify.datasets import extend_get_next, extend_initializer
 from ascpipe.tf.modify.id_graph import id_graph
 from ascpipe.tf.running.process import Process

@@ -4,7 +4,6 @@ Then the graph is as if the program had declared features, and mapped its datase
 submitted as batches are read ahead, and the ticket comes out of ``get_next`` beside the batch.
 """
 import logging
-import os
 import weakref
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -19,7 +18,7 @@ from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.datasets import extend_iterator, initializers_of
 from ascpipe.tf.modify.id_graph import IdGraph, copy_into, id_graph, require_movable
 from ascpipe.tf.modify.iterators import make_initializer_ops
-from ascpipe.tf.program.insert_function import submit
+from ascpipe.tf.program.insert_function import DUMP_FOLDER, submit
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
@@ -30,8 +29,6 @@ _log = logging.getLogger(__name__)
 #: Collections: the times of batches, and the initializers of iterators whose datasets were changed.
 TIMESTAMP = "ASCEND_TIMESTAMP"
 INITIALIZERS = "ASCEND_CUTTING_POINT_INITIALIZER"
-
-_DUMP_FOLDER = os.path.join(".", "export_graph")
 
 
 class _Iterator:
@@ -240,7 +237,7 @@ def _extend(state: GraphState, iterator: _Iterator) -> None:
     op = state.datasets.iterator(iterator.get_next)
     before = len(iterator.get_next.outputs)
     state.requests.extensions[op] = extend_iterator(state.datasets, iterator.siblings, iterator.extend)
-    state.forget_datasets()
+    state.datasets = DatasetGraph(op.graph)  # read anew, as the iterator has another one now
     initializers = initializers_of(op)
     added = iterator.get_next.outputs[before:]
     for tensor, carried in zip(iterator.sliced, added):
@@ -262,4 +259,4 @@ def _dump_moved(iterator: _Iterator) -> None:
 
 
 def _dump(definition: Any, name: str) -> None:
-    tf.io.write_graph(definition, _DUMP_FOLDER, name + ".pbtxt")
+    tf.io.write_graph(definition, DUMP_FOLDER, name + ".pbtxt")

@@ -5,7 +5,7 @@ import tensorflow as tf
 from tensorflow.python.ops import variable_scope
 
 from ascpipe.tf import internals
-from ascpipe.tf.graph.expansion import ExpansionLookup, lookup_of
+from ascpipe.tf.graph.expansion import lookup_of
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import HomeSlots
 from ascpipe.tf.graph.rewiring import origin_of
@@ -168,15 +168,12 @@ class OptimizerByAddress(CustomizedOptimizer):
         return CustomizedOptimizer._apply_sparse_duplicate_indices(self, grad, var)
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
-        places = self._lookup(var).places
+        places = lookup_of(self._handles[var.op.name]).places
         trained = tf.squeeze(tf.where(tf.equal(places, tf.range(tf.size(places)))), axis=1)
         return self._apply_sparse(tf.IndexedSlices(tf.gather(grad, trained), trained), var)
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         return self._apply_by_address(tf.gather(self._handles[var.op.name], grad.indices), grad.values)
-
-    def _lookup(self, table: tf.Variable) -> ExpansionLookup:
-        return lookup_of(self._handles[table.op.name])
 
 
 def scalar(value: Any) -> tf.Tensor:

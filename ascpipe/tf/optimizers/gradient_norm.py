@@ -103,8 +103,7 @@ def _occurrences(summing: tf.Operation) -> List[_Occurrences]:
     restore, gradients = summing.inputs[1:1 + count], summing.inputs[1 + count:]
     if summing.type == "AscLookupConcatGrad":
         widths = [dim * (ids.shape[1].value if ids.shape.rank == 2 else 1) for ids in restore]
-        gradients = [gradients[0][:, begin:begin + width]
-                     for begin, width in zip(summing.get_attr("columns"), widths)]
+        gradients = [gradients[0][:, begin:begin + width] for begin, width in zip(summing.get_attr("columns"), widths)]
     return [_Occurrences(tf.reshape(ids, [-1]), tf.reshape(rows, [-1, dim])) for ids, rows in zip(restore, gradients)]
 
 

@@ -31,14 +31,11 @@ class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimi
         return super().get_slot(var, _OTHER_NAMES.get(name, name))
 
     def _create_table_slots(self, table: tf.Variable) -> None:
-        self._create_powers(table)
-        self._table_slot(table, 0.0, "m", self._name + "/momentum")
-        self._table_slot(table, 0.0, "v", self._name + "/velocity")
-
-    def _create_powers(self, table: tf.Variable) -> None:
-        """``beta1^t`` and ``beta2^t``: TensorFlow makes them with the first variable, here it is a table."""
+        # beta1^t and beta2^t: TensorFlow makes them with the first variable, here it is a table.
         self._create_non_slot_variable(initial_value=self._beta1, name="beta1_power", colocate_with=table)
         self._create_non_slot_variable(initial_value=self._beta2, name="beta2_power", colocate_with=table)
+        self._table_slot(table, 0.0, "m", self._name + "/momentum")
+        self._table_slot(table, 0.0, "v", self._name + "/velocity")
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         return native.ops().asc_apply_lazy_adam(

@@ -9,7 +9,7 @@ from tensorflow.python.ops import variables
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.program.row_initializers import is_initializer, row_initializer
 from ascpipe.tf.running import native
@@ -123,15 +123,15 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     width = dim if isinstance(dim, int) else int(dim[0])
     if state.served is not None:
         shape = TableShape(NO_TABLE, table_name, width, int(device_vocabulary_size), 0, 0, 0.0, 0.0, 0.0)
-        tables[table_name] = Table(shape, None, key_dtype, is_save=is_save)
-        return tables[table_name]
-    process.expect_pipeline()
-    first = row_initializer(emb_initializer, table_name, width, graph.seed)
-    number = _number(process, table_name, list(tables))
-    shape = TableShape(number, table_name, width, int(device_vocabulary_size), first.seed, first.kind,
-                              first.a, first.b, float(init_param), pool=first.pool,
-                              home_rows=int(host_vocabulary_size), padding_keys=_padding_keys(padding_keys))
-    variable = _device_rows(graph, shape, process.configuration.hashtable_collection)
+        variable = None
+    else:
+        process.expect_pipeline()
+        first = row_initializer(emb_initializer, table_name, width, graph.seed)
+        number = _number(process, table_name, list(tables))
+        shape = TableShape(number, table_name, width, int(device_vocabulary_size), first.seed, first.kind, first.a,
+                           first.b, float(init_param), pool=first.pool, home_rows=int(host_vocabulary_size),
+                           padding_keys=_padding_keys(padding_keys))
+        variable = _device_rows(graph, shape, process.configuration.hashtable_collection)
     tables[table_name] = Table(shape, variable, key_dtype, is_save=is_save)
     return tables[table_name]
 

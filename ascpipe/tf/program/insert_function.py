@@ -16,6 +16,8 @@ from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, chec
 
 _log = logging.getLogger(__name__)
 
+DUMP_FOLDER = os.path.join(".", "export_graph")  #: for graphs that a program asks for
+
 #: A feature and its ids.
 Found = Tuple[FeatureSpec, batch_structure.Ids]
 
@@ -92,7 +94,8 @@ def _insert_function(channel: int, dump_graph: bool, find: Callable[[Any], List[
         batch = args[0] if len(args) == 1 else args
         extended = batch_structure.add_ticket(batch, submit(insert, channel, find(batch)))
         if dump_graph:
-            _dump(tf.compat.v1.get_default_graph())
+            tf.io.write_graph(tf.compat.v1.get_default_graph().as_graph_def(), DUMP_FOLDER, "pipeline_graph.pb",
+                              as_text=False)
         return extended
 
     return insert  # type: ignore
@@ -178,7 +181,3 @@ def _find_by_place(batch: Any, places: List[Tuple[FeatureSpec, int]]) -> List[Fo
                 place, tensors[place].dtype.name))
         found.append((spec, tensors[place]))
     return found
-
-
-def _dump(graph: tf.Graph) -> None:
-    tf.io.write_graph(graph.as_graph_def(), os.path.join(".", "export_graph"), "pipeline_graph.pb", as_text=False)

@@ -101,10 +101,8 @@ def _joined(tensors: List[tf.Tensor], pieces: List[Optional[Piece]], name: Optio
     found = [piece for piece in pieces if piece is not None]
     others = [tensor for tensor, piece in zip(tensors, pieces) if piece is None]
     lookups = list(dict.fromkeys(piece.lookup for piece in found))
-    numbers, order = iter(range(len(found))), []
-    other_numbers = iter(range(len(found), len(tensors)))
-    for piece in pieces:
-        order.append(next(other_numbers if piece is None else numbers))
+    numbers, other_numbers = iter(range(len(found))), iter(range(len(found), len(tensors)))
+    order = [next(other_numbers if piece is None else numbers) for piece in pieces]
     with tf.control_dependencies([op for piece in found for op in piece.after]):
         joined = native.ops().asc_lookup_concat(
             # The variables themselves, as the gradient is asked for with respect to them.

@@ -118,7 +118,10 @@ def _distribution(initializer: Any, dim: int) -> Optional[Tuple[int, float, floa
         return _of_numbers(CONSTANT, initializer.value, 0.0)
     if isinstance(initializer, (init_ops.RandomUniform, init_ops_v2.RandomUniform)):
         high = 1.0 if initializer.maxval is None else initializer.maxval
-        return _ordered(_of_numbers(UNIFORM, initializer.minval, high))
+        found = _of_numbers(UNIFORM, initializer.minval, high)
+        if found is not None and found[1] > found[2]:
+            raise ValueError("emb_initializer: minval {} is bigger than maxval {}".format(*found[1:]))
+        return found
     if isinstance(initializer, (init_ops.TruncatedNormal, init_ops_v2.TruncatedNormal)):
         return _of_numbers(TRUNCATED_NORMAL, initializer.mean, initializer.stddev)
     if isinstance(initializer, (init_ops.RandomNormal, init_ops_v2.RandomNormal)):
@@ -152,12 +155,6 @@ def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]
     if first.size != 1 or second.size != 1:
         return None
     return kind, float(first.reshape(())), float(second.reshape(()))
-
-
-def _ordered(found: Optional[Tuple[int, float, float]]) -> Optional[Tuple[int, float, float]]:
-    if found is not None and found[1] > found[2]:
-        raise ValueError("emb_initializer: minval {} is bigger than maxval {}".format(*found[1:]))
-    return found
 
 
 def _constant_row(initializer: Any, dim: int) -> Optional[np.ndarray]:

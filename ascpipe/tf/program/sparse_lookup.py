@@ -73,11 +73,11 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
         _require_send_count(hashtable, send_count)
     elif not modify_graph:
         _require_in_batch(ids, batch)
-    graph = tf.compat.v1.get_default_graph()
     channel = TRAIN if is_train else EVAL
     default_row = _default_row(hashtable, serving_default_value)
-    state = GraphState.of(graph)
-    _require_own_table(state, hashtable)
+    state = GraphState.of(tf.compat.v1.get_default_graph())
+    if state.tables.get(hashtable.table_name) is not hashtable:
+        raise ValueError("table {!r} was created in another graph, or before init()".format(hashtable.table_name))
     if state.served is not None:
         return state.served.look_up(hashtable, ids, batch, default_row, name, is_train=is_train)
     if modify_graph:
@@ -135,8 +135,7 @@ def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
         raise RuntimeError("FeatureSpec {!r}: dynamic shapes need batch=, what iterator.get_next() returned".format(
             spec.name))
     if isinstance(batch, Mapping) and not any(key in batch for key in spec.index_keys):
-        raise KeyError("FeatureSpec {!r}: batch is {}, without {!r}".format(
-            spec.name, describe(batch), spec.index_key))
+        raise KeyError("FeatureSpec {!r}: batch is {}, without {!r}".format(spec.name, describe(batch), spec.index_key))
 
 
 def _default_row(table: Table, value: Any) -> Optional[tf.Tensor]:
@@ -148,11 +147,6 @@ def _default_row(table: Table, value: Any) -> Optional[tf.Tensor]:
         raise ValueError("table {!r}: serving_default_value has the shape {}, expected a scalar or [{}]".format(
             table.table_name, row.shape, dim))
     return tf.reshape(row, [] if row.shape.num_elements() == 1 else [dim])
-
-
-def _require_own_table(state: GraphState, table: Table) -> None:
-    if state.tables.get(table.table_name) is not table:
-        raise ValueError("table {!r} was created in another graph, or before init()".format(table.table_name))
 
 
 def _table_lookup(state: GraphState, table: Table, spec: FeatureSpec, channel: int, batch: Any) -> TableLookup:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD, TRAIN
 from ascpipe.tf.graph.features import clean_table_name
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process

@@ -1,7 +1,7 @@
 """The running pipeline of a process: the link to the daemon, the native side, their tables and streams."""
 import contextlib
 import uuid
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Pipeline:
         streams: what the native side was told of its streams.
 
     Attributes:
-        native_side: as given.
+        link, native_side: as given.
         tables: of all its graphs, by name, in the order of their numbers.
         streams: those that have a ring of their own.
         rings: by the number of a stream, the number of its ring.
@@ -60,7 +60,7 @@ class Pipeline:
 
     def __init__(self, link: trainer_link.TrainerLink, native_side: native.NativePipeline,
                  tables: Dict[str, KnownTable], streams: Sequence[StreamShape]) -> None:
-        self._link = link
+        self.link = link
         self.native_side = native_side
         self.streams = list(streams)
         self.rings = {stream.number: stream.number for stream in streams}
@@ -89,20 +89,20 @@ class Pipeline:
             shape: the same with its home rows, for the native side.
             message: the same for the daemon.
         """
-        segment = self._link.add_table(message)
+        segment = self.link.add_table(message)
         try:
             self.native_side.add_table(shape, segment)
         finally:
-            self._link.close_segments()
+            self.link.close_segments()
         self._note_table(shape.name, table)
 
     def add_stream(self, shape: StreamShape) -> None:
         """Add a stream with a ring of its own."""
-        segment = self._link.add_stream(messages.Stream(shape.number, shape.channel, shape.tables))
+        segment = self.link.add_stream(messages.Stream(shape.number, shape.channel, shape.tables))
         try:
             self.native_side.add_stream(shape, segment)
         finally:
-            self._link.close_segments()
+            self.link.close_segments()
         self.streams.append(shape)
         self.rings[shape.number] = shape.number
 
@@ -113,15 +113,6 @@ class Pipeline:
         self.native_side.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)
         self.rings[shape.number] = ring.number
 
-    @property
-    def daemon_pid(self) -> int:
-        """Process id of the supervisor."""
-        return self._link.daemon_pid
-
-    def status(self) -> Dict[str, Any]:
-        """What ``ascpipe status --json`` prints."""
-        return self._link.status()
-
     def close(self) -> None:
         """Let a save end, cancel every wait, and end our part of the daemon, or the daemon if it is a private one.
 
@@ -129,7 +120,7 @@ class Pipeline:
             NotSavedError: the last save, in the background, has failed; all is ended.
         """
         with contextlib.ExitStack() as ends:
-            ends.callback(self._link.close)
+            ends.callback(self.link.close)
             ends.callback(self.native_side.stop)
             self.background.close()
 

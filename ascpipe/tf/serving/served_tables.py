@@ -21,7 +21,7 @@ from ascpipe.tf.clean_up import end_quietly, temporary_folder
 from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_restore, describe, find_ids, values_of
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState, Served
-from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process

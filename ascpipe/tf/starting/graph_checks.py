@@ -42,15 +42,14 @@ def require_trained(state: GraphState) -> None:
 
 def warn_of_short_run_ahead(state: GraphState, look_ahead: int) -> None:
     """Warn where too few batches are read ahead for plans to see which rows will be needed."""
-    datasets = state.datasets
     for stream in state.streams():
         hosted = [name for name in stream.table_names() if name in state.tables and state.tables[name].shape.home_rows]
         if stream.channel != TRAIN or not hosted:
             continue
-        for get_next in datasets.get_nexts():
-            if datasets.ticket_of(stream.number, get_next) is None:
+        for get_next in state.datasets.get_nexts():
+            if state.datasets.ticket_of(stream.number, get_next) is None:
                 continue
-            ahead = datasets.run_ahead(get_next)
+            ahead = state.datasets.run_ahead(get_next)
             if ahead is not None and ahead < look_ahead:
                 _log.warning(
                     "tables %s have host rows, but only %d batches are read ahead of training and look_ahead is %d: "
@@ -87,12 +86,11 @@ def _require_whole_batches(state: GraphState) -> None:
 
 
 def _require_ordered_datasets(state: GraphState) -> None:
-    datasets = state.datasets
     training = {stream.number for stream in state.streams() if stream.channel == TRAIN}
     readers: Dict[int, str] = {}
-    for get_next in datasets.get_nexts():
-        iterator = datasets.iterator(get_next).name
-        for number in set(datasets.tickets(get_next).values()) & training:
+    for get_next in state.datasets.get_nexts():
+        iterator = state.datasets.iterator(get_next).name
+        for number in set(state.datasets.tickets(get_next).values()) & training:
             other = readers.setdefault(number, iterator)
             if other != iterator:
                 raise ValueError("iterators {!r} and {!r} both take batches of one training insert function, which are "

@@ -8,8 +8,7 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.features import CHANNEL_NAMES
 from ascpipe.tf.graph.graph_state import LIVE, Attachment, GraphState
 from ascpipe.tf.graph.optimizer_slots import OptimizerSlot, optimizer_slots
-from ascpipe.tf.graph.rewiring import repoint
-from ascpipe.tf.graph.scopes import outside_scopes
+from ascpipe.tf.graph.rewiring import outside_scopes, repoint
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.program.table_changes import eviction_op

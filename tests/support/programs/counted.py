@@ -88,7 +88,7 @@ def trained_counts(number: int) -> Dict[int, int]:
 
 def table_view(number: int) -> TableView:
     """The segment of a table, by way of the daemon's descriptors."""
-    folder = "/proc/{}/fd".format(Process.current().running_pipeline()._link.daemon_pid)
+    folder = "/proc/{}/fd".format(Process.current().running_pipeline().link.daemon_pid)
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if not os.readlink(path).startswith(("/dev/shm/", "/memfd:")):

@@ -203,7 +203,7 @@ def endless(child: str = "") -> Dict[str, Any]:
             if children[0] == 0:
                 while True:
                     signal.pause()
-        link = Process.current().running_pipeline()._link
+        link = Process.current().running_pipeline().link
         sys.stdout.write(json.dumps({"daemon": link.daemon_pid, "workers": workers("key") + workers("table"),
                                      "children": children}) + "\n")
         sys.stdout.flush()

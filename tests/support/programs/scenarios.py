@@ -60,7 +60,7 @@ def session(threads: int = 1) -> tf.compat.v1.Session:
 
 def status() -> Dict[str, Any]:
     """Of the daemon."""
-    return Process.current().running_pipeline()._link.status()
+    return Process.current().running_pipeline().link.status()
 
 
 def workers(kind: str) -> List[int]:

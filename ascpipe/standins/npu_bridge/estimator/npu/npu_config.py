@@ -1,4 +1,4 @@
 """Configurations."""
-from ascpipe.tf.incumbent.ascend.run_config import DumpConfig, NPURunConfig, ProfilingConfig
+from ascpipe.tf.incumbent.ascend.estimator import DumpConfig, NPURunConfig, ProfilingConfig
 
 __all__ = ["DumpConfig", "NPURunConfig", "ProfilingConfig"]
