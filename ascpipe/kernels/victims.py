@@ -185,24 +185,26 @@ def take_least(out_slots, victims):
         How many were taken: n, or all that were in if those are fewer.
     """
     order, scores, numbers, late = victims.order[0], victims.scores, victims.numbers, victims.late
-    taken = 0
     if order["late_sorted"] == 0:
         _sort_late(victims)
+    taken, run, of_late = np.int64(0), order["run_next"], order["late_next"]
+    run_end, late_end = order["run_end"], order["late_end"]  # in registers: to the compiler, a store could change them
     while taken < out_slots.shape[0]:
-        run_next, late_next = order["run_next"], order["late_next"]
-        of_run = numbers[run_next] if run_next < order["run_end"] else _END
-        of_late = late[late_next] if late_next < order["late_end"] else _END
-        number = min(of_run, of_late)
+        first = numbers[np.uint64(run)] if run < run_end else _END
+        number = min(first, late[np.uint64(of_late)]) if of_late < late_end else first
         if number == _END:
-            if _collect(victims) == 0:
+            run, run_end, of_late, late_end = np.int64(0), _collect(victims), np.int64(0), np.int64(0)
+            if run_end == 0:
                 break
             continue
-        order["run_next"] += np.int64(of_run <= of_late)
-        order["late_next"] += np.int64(of_run > of_late)
-        prefetch(scores, np.uint64(numbers[min(run_next + _AHEAD, numbers.shape[0] - 1)] & _SLOT))
+        run += np.int64(number == first)
+        of_late += np.int64(number != first)
+        prefetch(scores, np.uint64(numbers[np.uint64(min(run + _AHEAD, numbers.shape[0] - 1))] & _SLOT))
         slot = np.uint64(number & _SLOT)
         if scores[slot] == number >> 32:
             scores[slot] = NOT_IN
-            out_slots[taken] = slot
+            out_slots[np.uint64(taken)] = slot
             taken += 1
+    order["run_next"] = run
+    order["late_next"] = of_late
     return taken
