@@ -1,12 +1,14 @@
 """The planner of a table worker: its compiled steps, on a ring and a table in ordinary memory and without rows."""
-from typing import Callable, List, Tuple
+from typing import Callable, List, Sequence, Tuple
 
 import numpy as np
 
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.next_action import NOTHING, PLAN, RETIRE, TOUCH
 from ascpipe.kernels.records import TURN
+from ascpipe.kernels.ring_scan import dedup_parts
 from ascpipe.kernels.ring_steps import LEAVE, assign_frames, leave_frames, plan_frames, touch_frames
+from ascpipe.kernels.unique import scratch_cells
 from ascpipe.layout import structs
 from ascpipe.layout.words import PLAN_OK, TRAINED
 from ascpipe.shm.ring import PartView, RingView
@@ -58,6 +60,21 @@ class Batches:
 
     def touch(self, number: int, unique: np.ndarray, occurrences: np.ndarray) -> None:
         """Take in a batch: int64[n] distinct keys, int32[n]. Raises ``RuntimeError`` if there is no room."""
+        part = self._part(number, len(unique))
+        part.array("unique", len(unique))[:] = unique
+        part.array("occurrences", len(unique))[:] = occurrences
+        self._take(touch_frames, TOUCH, number)
+
+    def dedup(self, numbers: Sequence[int], batches: Sequence[np.ndarray]) -> Callable[[], object]:
+        """A call that deduplicates batches, int64[n] each, as a key worker does; the ring has copies of them."""
+        for number, ids in zip(numbers, batches):
+            self._part(number, len(ids)).array("ids", len(ids))[:] = ids
+        columns, counts = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        cells, spread = np.empty(scratch_cells(self._most_keys), np.int32), spread_of(workloads.HASH_SEED)
+        return lambda: [dedup_parts(self._memory, number, columns, cells, spread, counts) for number in numbers]
+
+    def _part(self, number: int, count: int) -> PartView:
+        """The part of a new frame with ``count`` keys."""
         frame = self._ring.frame(number)
         frame["number"], frame["ticket"] = number, number + 1
         frame["offset"] = self._arena + number % structs.MAX_FRAMES * self._frame_bytes
@@ -65,10 +82,8 @@ class Batches:
         for name, size in structs.PART_ARRAYS:
             part[name] = offset
             offset += structs.align(size * self._most_keys)
-        part["id_count"] = part["unique_count"] = len(unique)
-        part.array("unique", len(unique))[:] = unique
-        part.array("occurrences", len(unique))[:] = occurrences
-        self._take(touch_frames, TOUCH, number)
+        part["id_count"] = part["unique_count"] = count
+        return part
 
     def plan(self, number: int) -> PartView:
         """Plan a batch that is touched; returns its part. Raises ``RuntimeError`` if there is no plan."""

@@ -28,17 +28,10 @@ def prepare(variant: str) -> Iterator[Contenders]:
 
 
 def _kernel(batches: np.ndarray) -> Callable[[], object]:
-    from ascpipe.kernels import unique
-    from ascpipe.kernels.hashing import spread_of
-    from ascpipe.kernels.records import Dedup
+    """What a key worker does with a frame of a ring, for each batch."""
+    from bench.planner import Batches, empty_truth
 
-    n = batches.shape[1]
-    out_unique = np.empty(n, np.int64)
-    out_restore, out_occurrences = np.empty(n, np.int32), np.empty(n, np.int32)
-    cells = np.empty(unique.scratch_cells(n), np.int32)
-    spread = spread_of(workloads.HASH_SEED)
-    dedups = [Dedup(batch, out_unique, out_restore, out_occurrences, cells) for batch in batches]
-    return lambda: [unique.unique_keys(dedup, spread) for dedup in dedups]
+    return Batches(empty_truth(1, 1, home_rows=0), batches.shape[1]).dedup(range(len(batches)), batches)
 
 
 @contextlib.contextmanager

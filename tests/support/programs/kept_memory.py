@@ -20,11 +20,13 @@ def copies_bytes(tier):
 
 
 def private_bytes():
-    """Of this process, in memory."""
+    """What this process has written to and shares with no other.
+
+    Pages of libraries are not among it: they become private when the last other process that has them ends.
+    """
     gc.collect()
     with open("/proc/self/smaps_rollup") as file:
-        words = [line.split() for line in file]
-    return sum(1024 * int(line[1]) for line in words if line[0].startswith("Private_") and "Hugetlb" not in line[0])
+        return sum(1024 * int(line.split()[1]) for line in file if line.startswith("Private_Dirty:"))
 
 
 def kept(tier):
