@@ -28,7 +28,7 @@ from ascpipe.kernels.planner_memory import (
 )
 from ascpipe.kernels.records import LINE_KEYS, Rules
 from ascpipe.kernels.retire import assign_keys, assign_outs
-from ascpipe.kernels.swaps import choose_victims, release, retain
+from ascpipe.kernels.swaps import choose_victims, drop_slots, rank_slots
 from ascpipe.kernels.touch import leave_window, mark_window, name_keys
 from ascpipe.kernels.view import put_keys, put_outs, undo_changes
 from ascpipe.layout.structs import MAX_FRAMES
@@ -57,7 +57,6 @@ def take_into_window(planner, number, held):
     """
     bit = frame_bit(number)
     mark_window(held, view_of(planner).rows, bit)
-    retain(planner, held)
     position = number % MAX_FRAMES
     planner["held_at"][position] = held.ctypes.data
     planner["held_count"][position] = held.shape[0]
@@ -263,7 +262,7 @@ def pass_by(planner, number, held):
     bit = frame_bit(number)
     if planner["unplanned"] & bit != _NONE:
         planner["unplanned"] &= ~bit
-        release(planner, held)
+        rank_slots(planner, held, planner["unplanned"])
 
 
 @entry("void(Planner, int64, Record, int64)")
@@ -276,7 +275,7 @@ def take_back(planner, number, record, fresh):
         record: of the frame.
         fresh: keys that moved in without a row.
     """
-    retain(planner, held_in(planner, number % MAX_FRAMES))
+    drop_slots(planner, record.slots[record.move_in])
     undo_changes(planner, view_of(planner), np.int64(record.held.shape[0] + record.out_slots.shape[0]))
     planner["next_record"] -= 1
     planner["rows"] -= fresh
@@ -296,7 +295,7 @@ def take_back(planner, number, record, fresh):
             owners[record.slots[record.move_in[i]]] = -1
         for i in range(record.out_slots.shape[0]):
             owners[record.out_slots[i]] = record.out_entries[i]
-        release(planner, record.out_entries)
+        rank_slots(planner, record.out_entries, planner["unplanned"])
 
 
 @entry("void(Planner, Record, int64, int64)")

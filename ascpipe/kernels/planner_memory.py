@@ -4,6 +4,7 @@ from numba.extending import register_jitable
 
 from ascpipe.kernels.memory import array_at
 from ascpipe.kernels.records import CHANGE, LINE, ORDER, PLANNER, ROW, Victims, View
+from ascpipe.kernels.victims import late_room
 from ascpipe.layout.structs import ENTRY, TABLE
 
 
@@ -87,4 +88,4 @@ def victims_of(planner):
     rows = planner["device_rows"]
     return Victims(array_at(planner["order_at"], 1, ORDER), array_at(planner["scores_at"], rows + 1, np.int32),
                    array_at(planner["numbers_at"], 2 * rows, np.int64),
-                   array_at(planner["late_at"], 2 * planner["late_room"], np.int64))
+                   array_at(planner["late_at"], 2 * late_room(rows), np.int64))

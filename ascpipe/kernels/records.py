@@ -47,7 +47,7 @@ ORDER = np.dtype([
     ("run_end", "<i8"),
     ("late_next", "<i8"),
     ("late_end", "<i8"),
-    ("late_sorted", "<i8"),  # 1 = the late slots are in order
+    ("late_sorted", "<i8"),  # end of those that are in order
 ])
 
 #: what a table worker knows of one table beyond shared memory: numbers, and the addresses of its arrays;
@@ -85,7 +85,8 @@ PLANNER = np.dtype([
     ("slot_words", "<i8"),  # uint64 of the tree of free slots
     ("home_stack_room", "<i8"),
     ("scratch_room", "<i8"),  # keys
-    ("victims_filled", "<i8"),  # 1 = the victim order has the slots that are idle, and no others
+    ("victims_filled", "<i8"),  # 1 = the victim order has the slots in use, and no others
+    ("first_use", "<i8"),  # number of the frame that scores in the victim order count from
     # addresses; 0 = there is no such array
     ("header_at", "<i8"),  # TABLE
     ("entries_at", "<i8"),  # ENTRY[capacity]
@@ -102,9 +103,7 @@ PLANNER = np.dtype([
     ("order_at", "<i8"),  # ORDER
     ("scores_at", "<i8"),  # int32[device_rows + 1]
     ("numbers_at", "<i8"),  # int64[2 * device_rows]
-    ("late_at", "<i8"),  # int64[2 * late_room]
-    ("late_room", "<i8"),
-    ("next_uses_at", "<i8"),  # uint8[device_rows]
+    ("late_at", "<i8"),  # int64[2 * late_room(device_rows)]
     ("spread", "<u8", (3,)),  # that the lines of keys depend on
     # by position of the frame in the ring, ``number % MAX_FRAMES``
     ("held_at", "<i8", (MAX_FRAMES,)),  # address of the entry numbers of each frame of the window

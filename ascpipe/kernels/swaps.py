@@ -1,7 +1,12 @@
 """Chooses the rows that leave the device when a batch needs more slots than are free.
 
 A slot is *idle* when no frame that is still to be planned uses its row.  Once a table has chosen victims, its victim
-order (see ``victims``) has the idle slots and no others.  The readable version is ``tests/reference/swaps.py``.
+order (see ``victims``) has all slots in use: first the idle ones, the least frequent first, then the others, the
+farthest next use first; equal ones by slot.
+
+When a frame is planned, its rows may go earlier than before: their slots are ranked anew at once.  When a frame is
+touched, its rows go later than before: their slots keep a score that is too low until they are taken out.  So a touch
+costs nothing, and few slots that it meets are ever taken.  The readable version is ``tests/reference/swaps.py``.
 """
 import numpy as np
 
@@ -10,106 +15,107 @@ from ascpipe.kernels.door import inner
 from ascpipe.kernels.memory import array_at
 from ascpipe.kernels.planner_memory import header_of, slot_owners_of, victims_of, view_of
 from ascpipe.kernels.prefetch import prefetch
-from ascpipe.kernels.victims import clear_order, drop_slot, expect_slots, put_slot, take_least
+from ascpipe.kernels.victims import SLOT_MASK, clear_order, drop_slot, expect_slots, put_slot, take_least
 from ascpipe.kernels.view import prefetch_row
 from ascpipe.layout.structs import MAX_FRAMES
 
 _NONE = np.uint64(0)
-_LOW = np.uint64(63)
-_NEVER = np.uint8(MAX_FRAMES)
+_TURN = np.uint64(63)
 _AHEAD = 8  # slots between the one at hand and the one whose memory is prefetched
+_LEAST_IDLE = 1 - 2**31  # score of an idle slot whose row has frequency 0; the most frequent one has 0
+_FIRST_USE = 2**31 - 1  # score of a slot that is used next by frame ``first_use``; later frames have less
+MOST_USES = 2**30  #: frames from ``first_use`` on, after which the order is made anew: their scores stay above 0
 
 
-@inner("int64(uint64, uint64, Row[::1], int32[::1], int32[::1], uint8[::1], int32[::1])")
-def take_farthest(future, first, rows, own, slot_owners, next_uses, out_slots):
-    """Take the slots whose rows are used again latest; of one frame those with the lowest numbers first.
+@inner("int32(int32, uint64, int64, int64)")
+def score_of(frequency, uses, newest, first_use):
+    """Score of a slot in the victim order.
 
     Args:
-        future: bits of the frames that are still to be planned after the batch.
-        first: bit number of the oldest frame; the other frames' follow, 0 after 63.
-        rows: of the view.
-        own: int32[any]; slots that the batch uses, which stay; -1 is passed over.
-        slot_owners: int32[device rows]; of the view: entry of each slot, -1 = empty.
-        next_uses: uint8[device rows]; scratch.
-        out_slots: int32[n]; receives slots, no more than n.
-
-    Returns:
-        How many were taken.
+        frequency: of its row.
+        uses: bits of the frames that use the row and are still to be planned; none = it is idle.
+        newest: number of the newest frame of the window.
+        first_use: number of a frame, not above any in the window and about ``MOST_USES`` below at most.
     """
-    for i in range(slot_owners.shape[0]):
-        slot = np.uint64(i)
-        owner = slot_owners[slot]
-        next_uses[slot] = _NEVER
-        if owner >= 0:
-            uses = rows[np.uint64(owner)]["mask"] & future
-            if uses != _NONE:
-                next_uses[slot] = lowest_bit((uses >> first) | (uses << ((np.uint64(MAX_FRAMES) - first) & _LOW)))
-    for i in range(own.shape[0]):
-        if own[i] >= 0:
-            next_uses[own[i]] = _NEVER
-    ends = np.zeros(MAX_FRAMES + 1, np.int64)
-    for i in range(next_uses.shape[0]):
-        ends[next_uses[np.uint64(i)]] += 1
-    start = 0  # where the slots of a frame begin: behind those of all later ones
-    for frame in range(MAX_FRAMES - 1, -1, -1):
-        start += ends[frame]
-        ends[frame] = start - ends[frame]
-    n = out_slots.shape[0]
-    for i in range(next_uses.shape[0]):
-        frame = next_uses[np.uint64(i)]
-        if frame != _NEVER:
-            if ends[frame] < n:
-                out_slots[ends[frame]] = i
-            ends[frame] += 1
-    return min(n, start)
+    if uses == _NONE:
+        return np.int32(_LEAST_IDLE + np.int64(frequency))
+    oldest = newest - MAX_FRAMES + 1
+    turn = np.uint64(oldest % MAX_FRAMES)
+    turned = (uses >> turn) | (uses << ((np.uint64(MAX_FRAMES) - turn) & _TURN))  # the oldest frame's bit first
+    return np.int32(_FIRST_USE - (oldest + np.int64(lowest_bit(turned)) - first_use))
 
 
-@inner("void(int32[::1], int64, Row[::1], Victims)")
-def _prefetch_score(held, i, rows, victims):
-    """Prefetch the score of the slot of the entry that comes ``_AHEAD`` entries after entry i."""
-    near = rows[np.uint64(held[np.uint64(min(i + _AHEAD, held.shape[0] - 1))])]["slot"]
-    prefetch(victims.scores, np.uint64(max(np.int32(0), near)))
-
-
-@inner("void(int32[::1], uint64, Row[::1], Victims)")
-def put_idle(held, future, rows, victims):
-    """Put the slots of some entries into the victim order: those that are idle.
+@inner("void(Planner, int32[::1], uint64)")
+def rank_slots(planner, held, future):
+    """Put the slots of some entries into the victim order, or move them to where they belong now, once there is one.
 
     Args:
-        held: int32[n]; entry numbers.
+        planner: of the table.
+        held: int32[n]; entry numbers; those without a slot are passed over.
         future: bits of the frames that are still to be planned.
-        rows: of the view.
-        victims: the order.
     """
+    if planner["victims_filled"] == 0:
+        return
+    rows, victims = view_of(planner).rows, victims_of(planner)
+    newest, first_use = planner["newest"], planner["first_use"]
     expect_slots(held.shape[0], victims)
     for i in range(held.shape[0]):
         prefetch_row(held, i, rows)
-        _prefetch_score(held, i, rows, victims)
+        near = rows[np.uint64(held[np.uint64(min(i + _AHEAD, held.shape[0] - 1))])]["slot"]
+        prefetch(victims.scores, np.uint64(max(np.int32(0), near)))
         row = rows[np.uint64(held[np.uint64(i)])]
-        put_slot(row["slot"], row["frequency"], (row["slot"] >= 0) & (row["mask"] & future == _NONE), victims)
+        score = score_of(row["frequency"], row["mask"] & future, newest, first_use)
+        put_slot(row["slot"], score, row["slot"] >= 0, victims)
 
 
-@inner("void(int32[::1], Row[::1], Victims)")
-def drop_held(held, rows, victims):
-    """Take the slots of some entries out of the victim order.
+@inner("int64(Planner, uint64, int64[::1])")
+def keep_least(planner, future, numbers):
+    """Of slots that were taken out of the victim order, keep those that come before all that are still in it.
+
+    Put back are those whose score was too low, with the right one, and those that come after one of them.
 
     Args:
-        held: int32[n]; entry numbers.
-        rows: of the view.
-        victims: the order.
+        planner: of the table.
+        future: bits of the frames that are still to be planned.
+        numbers: int64[n]; scores and slots as ``take_least`` gives them; the first ones receive what is kept.
+
+    Returns:
+        How many are kept.
     """
-    for i in range(held.shape[0]):
-        _prefetch_score(held, i, rows, victims)
-        drop_slot(rows[np.uint64(held[np.uint64(i)])]["slot"], victims)
+    rows, owners, victims = view_of(planner).rows, slot_owners_of(planner), victims_of(planner)
+    newest, first_use, n = planner["newest"], planner["first_use"], numbers.shape[0]
+    expect_slots(n, victims)
+    least, kept = np.int64(2**63 - 1), 0  # least: of those that are put back
+    for i in range(n):
+        near = np.uint64(numbers[np.uint64(min(i + _AHEAD, n - 1))] & SLOT_MASK)
+        prefetch(rows, np.uint64(owners[near]))
+        slot = numbers[i] & SLOT_MASK
+        row = rows[np.uint64(owners[slot])]
+        score = np.int64(score_of(row["frequency"], row["mask"] & future, newest, first_use))
+        if score == numbers[i] >> 32:
+            numbers[kept] = numbers[i]
+            kept += 1
+        else:
+            put_slot(slot, score, True, victims)
+            least = min(least, score << 32 | slot)
+    while kept > 0 and numbers[kept - 1] > least:
+        kept -= 1
+        put_slot(numbers[kept] & SLOT_MASK, numbers[kept] >> 32, True, victims)
+    return kept
 
 
-@inner("int64(Planner)")
-def oldest_in_window(planner):
-    """Number of the oldest frame of the window; there is one."""
-    number = planner["newest"] - MAX_FRAMES + 1
-    while planner["touched"] & frame_bit(number) == _NONE:
-        number += 1
-    return number
+@inner("void(Planner, int32[::1])")
+def drop_slots(planner, slots):
+    """Take slots out of the victim order, once there is one.
+
+    Args:
+        planner: of the table.
+        slots: int32[n]; -1 is passed over.
+    """
+    if planner["victims_filled"] != 0:
+        victims = victims_of(planner)
+        for i in range(slots.shape[0]):
+            drop_slot(slots[i], victims)
 
 
 @inner("void(Planner, int64, Record, int32[::1])")
@@ -117,51 +123,32 @@ def choose_victims(planner, number, record, out_slots):
     """Choose rows that leave the device for those that move in.
 
     First rows that no other frame needs, the least frequent first, then the lowest slot; then those whose next use is
-    farthest, then the lowest slot.
+    farthest, then the lowest slot.  The batch's own rows stay: it is the first one to be planned, so they are last.
 
     Args:
-        planner: of the table, which has a victim order.
-        number: of the frame.
+        planner: of the table, which has memory for a victim order.
+        number: of the frame, the oldest one to be planned.
         record: its keys, and the slots of those that are on the device, -1 for the others.
         out_slots: int32[n]; receives the slots; n rows can leave.
     """
-    future = planner["unplanned"] & ~frame_bit(number)
-    rows, owners, victims = view_of(planner).rows, slot_owners_of(planner), victims_of(planner)
-    if planner["victims_filled"] == 0:
+    future, victims = planner["unplanned"], victims_of(planner)
+    if planner["victims_filled"] == 0 or planner["newest"] - planner["first_use"] > MOST_USES:
+        owners = slot_owners_of(planner)
         clear_order(victims)
-        put_idle(owners[owners >= 0], planner["unplanned"], rows, victims)
         planner["victims_filled"] = 1
+        planner["first_use"] = planner["newest"] - MAX_FRAMES + 1
+        rank_slots(planner, owners[owners >= 0], future)
     if header_of(planner)["access_threshold"] >= 0:
         # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
-        put_idle(record.held[record.slots < 0], future, rows, victims)
-    chosen = take_least(out_slots, victims)
-    if chosen < out_slots.shape[0]:
-        next_uses = array_at(planner["next_uses_at"], planner["device_rows"], np.uint8)
-        chosen += take_farthest(future, np.uint64(oldest_in_window(planner) % MAX_FRAMES), rows, record.slots, owners,
-                                next_uses, out_slots[chosen:])
-    if chosen < out_slots.shape[0]:
-        raise AssertionError("fewer rows can leave the device than must, although the batch fits it")
-
-
-@inner("void(Planner, int32[::1])")
-def retain(planner, held):
-    """Take the slots of some entries, which a frame needs, out of the victim order.
-
-    Args:
-        planner: of the table.
-        held: int32[n]; entry numbers.
-    """
-    if planner["victims_filled"] != 0:
-        drop_held(held, view_of(planner).rows, victims_of(planner))
-
-
-@inner("void(Planner, int32[::1])")
-def release(planner, held):
-    """Put the slots of some entries into the victim order: those that no frame to be planned needs.
-
-    Args:
-        planner: of the table.
-        held: int32[n]; entry numbers.
-    """
-    if planner["victims_filled"] != 0:
-        put_idle(held, planner["unplanned"], view_of(planner).rows, victims_of(planner))
+        future &= ~frame_bit(number)
+        rank_slots(planner, record.held[record.slots < 0], future)
+        drop_slots(planner, record.slots)
+    n, chosen = out_slots.shape[0], 0
+    numbers = array_at(planner["freed_keys_at"], n, np.int64)  # scratch
+    while chosen < n:
+        taken = take_least(numbers[chosen:], victims)
+        if taken == 0:
+            raise AssertionError("fewer rows can leave the device than must, although the batch fits it")
+        chosen += keep_least(planner, future, numbers[chosen:chosen + taken])
+    for i in range(n):
+        out_slots[i] = numbers[i] & SLOT_MASK

@@ -12,6 +12,7 @@ scores.  It decides how much is collected, never which slot is the least.
 The readable version is ``tests/reference/victims.py``.
 """
 import numpy as np
+from numba.extending import register_jitable
 
 from ascpipe.kernels.door import inner
 from ascpipe.kernels.prefetch import prefetch
@@ -24,10 +25,11 @@ _AHEAD = 8  # numbers between the one at hand and the one whose score is prefetc
 _DIGIT_BITS = 8
 _DIGITS = 1 << _DIGIT_BITS
 _FEW = 64  # fewer numbers are sorted without counting
-_SLOT = 0xFFFFFFFF  # the lower half of a number
+SLOT_MASK = np.int64(0xFFFFFFFF)  #: the lower half of a number: its slot
 _END = np.int64(2**63 - 1)  # above every number
 
 
+@register_jitable  # type: ignore[misc]  # numba has no types
 def late_room(rows: int) -> int:
     """Late slots that a table of ``rows`` slots has room for."""
     return 64 + min(rows, _MOST)
@@ -52,7 +54,7 @@ def _forget_numbers(order):
     order["run_end"] = 0
     order["late_next"] = 0
     order["late_end"] = 0
-    order["late_sorted"] = 1
+    order["late_sorted"] = 0
 
 
 @inner("void(int64, Victims)")
@@ -64,7 +66,6 @@ def expect_slots(n, victims):
         victims: the order.
     """
     order = victims.order[0]
-    order["late_sorted"] = 0
     if 2 * (order["late_end"] + n) >= victims.late.shape[0]:
         _forget_numbers(order)
 
@@ -140,11 +141,11 @@ def _sort_late(victims):
     for i in range(order["late_next"], order["late_end"]):
         number = late[np.uint64(i)]
         late[np.uint64(n)] = number  # the next one overwrites it if it is not counted: no branch
-        n += np.int64(scores[np.uint64(number & _SLOT)] == number >> 32)
+        n += np.int64(scores[np.uint64(number & SLOT_MASK)] == number >> 32)
     _sort(n, 0, late)
     order["late_next"] = 0
     order["late_end"] = n
-    order["late_sorted"] = 1
+    order["late_sorted"] = n
 
 
 @inner("int64(Victims)")
@@ -173,23 +174,23 @@ def _collect(victims):
     return n
 
 
-@inner("int64(int32[::1], Victims)")
-def take_least(out_slots, victims):
-    """Take the least slots out of the order, as many as ``out_slots`` has items.
+@inner("int64(int64[::1], Victims)")
+def take_least(out_numbers, victims):
+    """Take the least slots out of the order, as many as ``out_numbers`` has items.
 
     Args:
-        out_slots: int32[n]; receives the slots, in order.
+        out_numbers: int64[n]; receives their numbers, in order: score << 32 | slot.
         victims: the order.
 
     Returns:
         How many were taken: n, or all that were in if those are fewer.
     """
     order, scores, numbers, late = victims.order[0], victims.scores, victims.numbers, victims.late
-    if order["late_sorted"] == 0:
+    if order["late_sorted"] < order["late_end"]:
         _sort_late(victims)
     taken, run, of_late = np.int64(0), order["run_next"], order["late_next"]
     run_end, late_end = order["run_end"], order["late_end"]  # in registers: to the compiler, a store could change them
-    while taken < out_slots.shape[0]:
+    while taken < out_numbers.shape[0]:
         first = numbers[np.uint64(run)] if run < run_end else _END
         number = min(first, late[np.uint64(of_late)]) if of_late < late_end else first
         if number == _END:
@@ -199,11 +200,11 @@ def take_least(out_slots, victims):
             continue
         run += np.int64(number == first)
         of_late += np.int64(number != first)
-        prefetch(scores, np.uint64(numbers[np.uint64(min(run + _AHEAD, numbers.shape[0] - 1))] & _SLOT))
-        slot = np.uint64(number & _SLOT)
+        prefetch(scores, np.uint64(numbers[np.uint64(min(run + _AHEAD, numbers.shape[0] - 1))] & SLOT_MASK))
+        slot = np.uint64(number & SLOT_MASK)
         if scores[slot] == number >> 32:
             scores[slot] = NOT_IN
-            out_slots[np.uint64(taken)] = slot
+            out_numbers[np.uint64(taken)] = number
             taken += 1
     order["run_next"] = run
     order["late_next"] = of_late

@@ -137,8 +137,6 @@ class Table:
         self._lend("scores_at", lazy_arrays.zeros(rows + 1, np.int32))
         self._lend("numbers_at", lazy_arrays.zeros(2 * rows, np.int64))
         self._lend("late_at", np.empty(2 * late_room(rows), np.int64))  # memory is taken as it is written to
-        self._lend("next_uses_at", lazy_arrays.zeros(rows, np.uint8))
-        self.planner["late_room"] = late_room(rows)
 
     def _lend_index(self) -> None:
         self._lend("lines_at", self._index.lines)

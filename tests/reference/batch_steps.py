@@ -14,7 +14,7 @@ from tests.reference.bits import frame_bit
 from tests.reference.free_homes import give_back_homes, home_reach, take_homes
 from tests.reference.free_slots import release_slots, take_lowest_slots
 from tests.reference.plan import place_missing
-from tests.reference.swaps import choose_victims, release, retain
+from tests.reference.swaps import choose_victims
 from tests.reference.touch import leave_window, name_keys
 
 NO_ROW = (-1, -1, 0, 0)
@@ -47,7 +47,7 @@ class Table:
         self.window, self.unplanned = {}, set()  # number -> entries held, numbers
         self.pending = []  # (number, time before) of each record, oldest first
         self.free_entries, self.free_slots, self.homes = [], set(range(device_rows)), set()
-        self.scores = None  # slot -> score of the idle slots, once victims were chosen
+        self.victims_filled = False  # once victims were chosen
         self.rows = self.time = 0
         # what there is memory for
         self.scratch_room = self.entries_ready = self.index_room = self.homes_ready = 0
@@ -67,7 +67,6 @@ class Table:
 def take_into_window(table, number, held):
     table.window[number] = list(held)
     table.unplanned.add(number)
-    retain(table, held)
 
 
 def clear_window(table):
@@ -162,13 +161,10 @@ def put_on(table, number, record, rows, time):
 
 
 def pass_by(table, number, held):
-    if number in table.unplanned:
-        table.unplanned.remove(number)
-        release(table, held)
+    table.unplanned.discard(number)
 
 
 def take_back(table, number, record, fresh):
-    retain(table, table.window[number])
     view.undo_changes(len(record.held) + len(record.out_slots), table.view, table.changes)
     table.rows -= fresh
     _, table.time = table.pending.pop()
@@ -177,7 +173,6 @@ def take_back(table, number, record, fresh):
         taken = record.move_in[:len(record.move_in) - len(record.out_slots)]
         assert release_slots([record.slots[i] for i in taken], table.free_slots, table.device_rows) == len(taken)
     give_back_homes(table.homes, [record.homes[i] for i in record.move_in[:fresh]])
-    release(table, record.out_entries)
 
 
 def assign(table, record, ticket, time):

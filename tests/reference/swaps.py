@@ -1,26 +1,31 @@
 """Plain-Python twins of ``ascpipe/kernels/swaps.py``."""
 
 
-def take_farthest(n, future, first, masks, own, slot_entries):
-    """n slots, the farthest next use first, then the lowest slot."""
-    order = [(first + i) % 64 for i in range(64)]
-    next_use = {slot: next((i for i, place in enumerate(order) if masks[entry] & future & 1 << place),
-                           None)
-                for slot, entry in enumerate(slot_entries) if entry >= 0 and slot not in own}
-    used = [slot for slot, use in next_use.items() if use is not None]
-    return sorted(used, key=lambda slot: (-next_use[slot], slot))[:n]
+def score_of(frequency, uses, newest, first_use):
+    """Idle slots by frequency, 1 - 2**31 to 0; then those that are used later before those that are used earlier."""
+    frames = [number for number in range(newest - 63, newest + 1) if uses >> number % 64 & 1]
+    return frequency - 2**31 + 1 if not frames else 2**31 - 1 - (frames[0] - first_use)
 
 
-def put_idle(held, future, masks, rows, scores):
-    """The scores of slots in the order afterwards; a row is (slot, home, count, frequency)."""
-    idle = [rows[entry] for entry in held if not masks[entry] & future and rows[entry][0] >= 0]
-    return {**scores, **{slot: frequency for slot, _, _, frequency in idle}}
+def rank_slots(held, future, masks, rows, newest, first_use, scores):
+    """The scores of the slots in the order afterwards; a row is (slot, home, count, frequency)."""
+    ranked = {rows[entry][0]: score_of(rows[entry][3], masks[entry] & future, newest, first_use)
+              for entry in held if rows[entry][0] >= 0}
+    return {**scores, **ranked}
 
 
-def drop_held(held, rows, scores):
-    """The scores of slots in the order afterwards."""
-    dropped = {rows[entry][0] for entry in held}
-    return {slot: score for slot, score in scores.items() if slot not in dropped}
+def keep_least(taken, true_scores, scores):
+    """(what is kept of the (score, slot) that were taken, the scores in the order afterwards)."""
+    right = [true_scores[slot] == score for score, slot in taken]
+    back = [(true_scores[slot], slot) for (_, slot), kept in zip(taken, right) if not kept]
+    kept = [one for one, is_right in zip(taken, right) if is_right and all(one < other for other in back)]
+    put = {slot: true_scores[slot] for _, slot in taken if slot not in {slot for _, slot in kept}}
+    return kept, {**scores, **put}
+
+
+def drop_slots(slots, scores):
+    """The scores of the slots in the order afterwards."""
+    return {slot: score for slot, score in scores.items() if slot not in slots}
 
 
 def uses(table, entry, but=None):
@@ -28,10 +33,10 @@ def uses(table, entry, but=None):
     return [number for number in sorted(table.unplanned - {but}) if entry in table.window.get(number, ())]
 
 
-def idle_scores(table, held):
-    """Slots of those entries that no frame to be planned needs, with their scores."""
-    rows = [table.view[entry] for entry in held if not uses(table, entry)]
-    return {slot: frequency for slot, _, _, frequency in rows if slot >= 0}
+def true_scores(table, newest, first_use):
+    """Score of each slot in use, as the table is now."""
+    return {row[0]: score_of(row[3], sum(1 << number % 64 for number in uses(table, entry)), newest, first_use)
+            for entry, row in table.view.items() if row[0] >= 0}
 
 
 def choose_victims(table, number, record, n):
@@ -41,23 +46,5 @@ def choose_victims(table, number, record, n):
     idle = sorted((table.view[slots[slot]][3], slot) for slot, use in next_use.items() if use is None)
     needed = sorted((-use, slot) for slot, use in next_use.items() if use is not None)
     assert n <= len(idle) + len(needed)
-    victims = [slot for _, slot in idle + needed][:n]
-    if n:
-        table.scores = {slot: score for score, slot in idle if slot not in victims}
-    return victims
-
-
-def release(table, held):
-    """The slots that may be victims now stand in the order, once there is one."""
-    if table.scores is not None:
-        table.scores.update(idle_scores(table, held))
-
-
-def retain(table, held):
-    """The slots that a frame needs leave the order."""
-    if table.scores is not None:
-        table.scores = drop_held(held, table.view, table.scores)
-
-
-def oldest_in_window(table):
-    return min(table.window)
+    table.victims_filled |= n > 0
+    return [slot for _, slot in idle + needed][:n]

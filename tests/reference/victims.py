@@ -19,7 +19,8 @@ def drop_slot(slot, scores):
 
 
 def take_least(n, scores):
-    taken = sorted(scores, key=lambda slot: (scores[slot], slot))[:n]
-    for slot in taken:
+    """(score, slot) of each that is taken."""
+    taken = sorted((score, slot) for slot, score in scores.items())[:n]
+    for _, slot in taken:
         drop_slot(slot, scores)
     return taken

@@ -11,7 +11,6 @@ from ascpipe.layout.words import PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 from ascpipe.tables.records import Batch, Pending
 from tests.reference import batch_steps as twins
 from tests.reference import plan as plan_twins
-from tests.reference import swaps as swaps_twins
 from tests.reference import view as view_twins
 from tests.support.twin_table import TwinTable, provide, view_of
 
@@ -74,7 +73,6 @@ class Steps:
         if len(self.frames) < 6:
             if provide(pair, step, frame.n) == batch_steps.LACKS_NOTHING:
                 self.frames.append(frame)
-                assert swaps.oldest_in_window(pair.planner) == swaps_twins.oldest_in_window(pair.twin)
             else:
                 before = pair.image()
                 found = batch_steps.missing_entries(pair.planner, frame.unique)
@@ -261,8 +259,23 @@ def busy(kind, seed, **options):
 @pytest.mark.parametrize("seed", range(6))
 def test_a_long_run_of_a_table_with_victims(seed):
     worker = busy(BOTH, seed, threshold=[-1, 2][seed % 2])
-    assert worker.pair.twin.scores is not None
+    assert worker.pair.twin.victims_filled
     assert worker.statuses.count(PLAN_OK) > 15
+
+
+@pytest.mark.parametrize("since, is_made_anew", [(swaps.MOST_USES, False), (swaps.MOST_USES + 1, True)])
+def test_after_very_many_frames_the_victim_order_is_made_anew(since, is_made_anew):
+    worker = Steps(BOTH, -1)
+    for step, keys in (("touch", [0, 1, 2, 3]), ("plan", []), ("touch", [4, 5]), ("plan", []), ("touch", [0])):
+        worker.take(step, keys, 0)
+    planner = worker.pair.planner
+    before = planner["first_use"] = planner["newest"] - since
+    frame = worker.frames_in(planned=False)[0]
+    assert provide(worker.pair, lambda: worker._draft(frame, []), 1) == batch_steps.LACKS_NOTHING
+    worker._complete(frame, 0, 1)
+    assert (planner["first_use"] != before) == is_made_anew
+    if is_made_anew:
+        worker.pair.compare()
 
 
 def test_after_a_restart_a_row_that_comes_from_home_needs_a_victim():

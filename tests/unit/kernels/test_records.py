@@ -7,7 +7,7 @@ from ascpipe.kernels import plan, retire, swaps, touch, view
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.index import find_keys
 from ascpipe.kernels.records import CHANGE, ORDER, PLANNER, ROW, Record, Rules, Victims, View
-from ascpipe.kernels.victims import NOT_IN, clear_order, late_room
+from ascpipe.kernels.victims import NOT_IN, clear_order, late_room, take_least
 from ascpipe.layout.structs import ENTRY
 from ascpipe.layout.words import FREE, NAMED, TRAINED
 from ascpipe.tables.key_index import KeyIndex
@@ -239,33 +239,78 @@ def test_a_count_only_record_counts_known_keys_and_with_admission_all(truth, bat
 
 # ---- swaps
 
-@settings(deadline=None)
-@given(MASKS, st.lists(st.integers(-1, CAPACITY - 1), min_size=SLOTS, max_size=SLOTS), SOME, st.integers(0, 63),
-       st.sampled_from([0, 1, 3, 7, 1 << 63 | 5, 1 << 62 | 1]), st.integers(0, SLOTS))
-def test_then_those_leave_whose_next_use_is_farthest(masks, owners, own, first, future, n):
-    own, rows = [slot if slot < SLOTS else -1 for slot in own], np.zeros(CAPACITY, ROW)
-    rows["mask"] = masks
-    out = np.full(n, -7, np.int32)
-    taken = swaps.take_farthest(np.uint64(future), np.uint64(first), rows, int32(own), int32(owners),
-                                np.zeros(SLOTS, np.uint8), out)
-    assert out[:taken].tolist() == swaps_reference.take_farthest(n, future, first, masks, own, owners)
+NEWEST = st.sampled_from([62, 63, 64, 500, 2**40])
+FUTURE = st.sampled_from([0, 1, 3, 7, 1 << 63 | 5, 1 << 62 | 1])
+FREQUENCIES = st.integers(0, 2**31 - 1) | st.sampled_from([0, 2**31 - 1])
+
+
+class Ranked(Seen):
+    """A table with a victim order."""
+
+    def __init__(self, truth, masks, newest, first_use):
+        super().__init__(truth, masks)
+        self.order, rows = np.zeros(1, ORDER), np.full(SLOTS + 1, 3, np.int32)
+        self.victims = Victims(self.order, rows, np.zeros(2 * SLOTS, np.int64),
+                               np.zeros(2 * late_room(SLOTS), np.int64))
+        clear_order(self.victims)
+        self.owners = np.full(SLOTS, -1, np.int32)
+        for number, entry in enumerate(truth):
+            if entry.slot >= 0:
+                self.owners[entry.slot] = number
+        for field, array in (("view_at", self.rows), ("changes_at", self.memory.changes), ("order_at", self.order),
+                             ("scores_at", rows), ("numbers_at", self.victims.numbers), ("late_at", self.victims.late),
+                             ("slot_owners_at", self.owners)):
+            self.planner[field] = array.ctypes.data
+        for field, value in (("capacity", CAPACITY), ("change_room", len(self.memory.changes)),
+                             ("device_rows", SLOTS), ("victims_filled", 1), ("newest", newest),
+                             ("first_use", first_use)):
+            self.planner[field] = value
+
+    def scores(self):
+        return {slot: score for slot, score in enumerate(self.victims.scores[:SLOTS].tolist()) if score != NOT_IN}
+
+
+@given(FREQUENCIES, st.integers(0, 2**64 - 1) | FUTURE, NEWEST, st.integers(63, 1000) | st.just(swaps.MOST_USES))
+def test_idle_slots_come_first_then_those_whose_next_use_is_farthest(frequency, uses, newest, since):
+    score = swaps.score_of(np.int32(frequency), np.uint64(uses), newest, newest - since)
+    assert score == swaps_reference.score_of(frequency, uses, newest, newest - since)
+    assert NOT_IN < score < 2**31
+    assert (score <= 0) == (uses == 0)
 
 
 @settings(deadline=None)
-@given(ENTRIES, MASKS, SOME, SOME, st.integers(0, 7))
-def test_slots_that_no_frame_to_be_planned_needs_are_in_the_order(truth, masks, held, touched, future):
-    seen, idle = Seen(truth, masks), Victims(np.zeros(1, ORDER), np.zeros(SLOTS + 1, np.int32), np.zeros(
-        2 * SLOTS, np.int64), np.zeros(2 * late_room(SLOTS), np.int64))
-    clear_order(idle)
+@given(ENTRIES, MASKS, SOME, FUTURE, NEWEST, st.booleans())
+def test_slots_are_ranked_once_there_is_a_victim_order(truth, masks, held, future, newest, there_is_one):
+    seen = Ranked(truth, masks, newest, newest - 70)
+    seen.planner["victims_filled"] = there_is_one
+    swaps.rank_slots(seen.planner, int32(held), np.uint64(future))
+    expected = swaps_reference.rank_slots(held, future, masks, rows_of(truth), newest, newest - 70, {})
+    assert seen.scores() == (expected if there_is_one else {})
+    swaps.drop_slots(seen.planner, int32([3, -1, 0]))
+    assert seen.scores() == (swaps_reference.drop_slots([3, 0], expected) if there_is_one else {})
 
-    def scores():
-        return {slot: score for slot, score in enumerate(idle.scores[:SLOTS].tolist()) if score != NOT_IN}
 
-    swaps.put_idle(int32(held), np.uint64(future), seen.rows, idle)
-    expected = swaps_reference.put_idle(held, future, masks, rows_of(truth), {})
-    assert scores() == expected
-    swaps.drop_held(int32(touched), seen.rows, idle)
-    assert scores() == swaps_reference.drop_held(touched, rows_of(truth), expected)
+@settings(deadline=None)
+@given(ENTRIES, MASKS, MASKS, FUTURE, NEWEST, st.integers(1, SLOTS))
+def test_of_the_slots_that_are_taken_those_are_kept_that_come_before_all_others(truth, before, added, future, newest,
+                                                                                n):
+    """Rows are needed by more frames than when their slots were ranked."""
+    seen = Ranked(truth, before, newest, newest - 70)
+    owned = seen.owners[seen.owners >= 0]
+    swaps.rank_slots(seen.planner, owned, np.uint64(future))
+    now = [mask | more for mask, more in zip(before, added)]
+    seen.rows["mask"] = now
+    right = swaps_reference.rank_slots(owned.tolist(), future, now, rows_of(truth), newest, newest - 70, {})
+    numbers = np.zeros(n, np.int64)
+    taken = take_least(numbers, seen.victims)
+    pairs = [(number >> 32, number & 0xFFFFFFFF) for number in numbers[:taken].tolist()]
+    kept, scores = swaps_reference.keep_least(pairs, right, seen.scores())
+    found = swaps.keep_least(seen.planner, np.uint64(future), numbers[:taken])
+    assert [(number >> 32, number & 0xFFFFFFFF) for number in numbers[:found].tolist()] == kept
+    assert seen.scores() == scores
+    numbers = np.zeros(SLOTS, np.int64)
+    assert numbers[:take_least(numbers, seen.victims)].tolist() == sorted(
+        score << 32 | slot for slot, score in scores.items())
 
 
 # ---- truth

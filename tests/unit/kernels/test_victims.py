@@ -40,8 +40,9 @@ class Order:
             victims.put_slot(slot, score, True, self.victims)
 
     def take(self, n):
-        slots = np.empty(n, np.int32)
-        return slots[:victims.take_least(slots, self.victims)]
+        """(score, slot) of each that is taken."""
+        numbers = np.empty(n, np.int64)
+        return pairs(numbers[:victims.take_least(numbers, self.victims)])
 
 
 class Pair:
@@ -62,21 +63,25 @@ class Pair:
             reference.drop_slot(slot, self.twin)
 
     def take(self, n, _=None):
-        taken = self.order.take(n).tolist()
+        taken = self.order.take(n)
         assert taken == reference.take_least(n, self.twin)
-        return taken
+        return [slot for _, slot in taken]
 
     def take_in(self, n):
         """As kernels do it, with places left over."""
-        out = np.full(n, -7, np.int32)
+        out = np.full(n, -7, np.int64)
         taken = victims.take_least(out, self.order.victims)
-        assert out[:taken].tolist() == reference.take_least(n, self.twin)
+        assert pairs(out[:taken]) == reference.take_least(n, self.twin)
         assert (out[taken:] == -7).all()
         return taken
 
     def check(self):
         scores = self.order.victims.scores[:self.order.rows]
         assert {slot: scores[slot] for slot in np.flatnonzero(scores != NOT_IN)} == self.twin
+
+
+def pairs(numbers):
+    return [(number >> 32, number & 0xFFFFFFFF) for number in numbers.tolist()]
 
 
 def int32(numbers):
@@ -203,10 +208,10 @@ def test_more_late_slots_than_there_is_room_for_are_all_found():
 @pytest.mark.parametrize("rows, least, most", [(4000, 250, 1000), (2**21, 2**15, 2**17)])
 def test_a_part_of_the_slots_is_collected(rows, least, most):
     """More would be sorted in vain when their scores change, fewer would have the scores read too often."""
-    order, taken = Order(rows, late_room(rows)), np.empty(1, np.int32)
+    order, taken = Order(rows, late_room(rows)), np.empty(1, np.int64)
     order.victims.scores[:rows] = np.random.RandomState(3).permutation(rows)
     victims.take_least(taken, order.victims)
-    assert order.victims.scores[taken[0]] == NOT_IN
+    assert order.victims.scores[pairs(taken)[0][1]] == NOT_IN
     assert least < order.victims.order["run_end"][0] < most
 
 
@@ -219,7 +224,7 @@ def test_slots_are_put_and_dropped_one_by_one():
     for slot in (3, 0, -1):
         victims.drop_slot(slot, order.victims)
         reference.drop_slot(slot, twin)
-    assert order.take(8).tolist() == reference.take_least(8, twin) == [7, 1]
+    assert order.take(8) == reference.take_least(8, twin) == [(2, 7), (11, 1)]
 
 
 @pytest.mark.parametrize("spread", [0, 1, 3000, 2**31 - 2])
