@@ -123,26 +123,25 @@ def choose_victims(planner, number, record, out_slots):
     """Choose rows that leave the device for those that move in.
 
     First rows that no other frame needs, the least frequent first, then the lowest slot; then those whose next use is
-    farthest, then the lowest slot.  The batch's own rows stay: it is the first one to be planned, so they are last.
+    farthest, then the lowest slot.  The slots of the batch's own rows leave the order until the batch is planned.
 
     Args:
         planner: of the table, which has memory for a victim order.
-        number: of the frame, the oldest one to be planned.
+        number: of the frame.
         record: its keys, and the slots of those that are on the device, -1 for the others.
         out_slots: int32[n]; receives the slots; n rows can leave.
     """
-    future, victims = planner["unplanned"], victims_of(planner)
+    future, victims = planner["unplanned"] & ~frame_bit(number), victims_of(planner)
     if planner["victims_filled"] == 0 or planner["newest"] - planner["first_use"] > MOST_USES:
         owners = slot_owners_of(planner)
         clear_order(victims)
         planner["victims_filled"] = 1
         planner["first_use"] = planner["newest"] - MAX_FRAMES + 1
-        rank_slots(planner, owners[owners >= 0], future)
+        rank_slots(planner, owners[owners >= 0], planner["unplanned"])
     if header_of(planner)["access_threshold"] >= 0:
         # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
-        future &= ~frame_bit(number)
         rank_slots(planner, record.held[record.slots < 0], future)
-        drop_slots(planner, record.slots)
+    drop_slots(planner, record.slots)
     n, chosen = out_slots.shape[0], 0
     numbers = array_at(planner["freed_keys_at"], n, np.int64)  # scratch
     while chosen < n:

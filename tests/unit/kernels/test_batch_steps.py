@@ -81,11 +81,13 @@ class Steps:
                 assert pair.image() == before
             self.next += 1
 
-    def plan(self, _, times):
+    def plan(self, *_):
         frames = self.frames_in(planned=False)
-        if not frames:
-            return
-        pair, frame, drafted = self.pair, frames[0], []
+        if frames:
+            self.plan_one(frames[0])
+
+    def plan_one(self, frame):
+        pair, drafted = self.pair, []
         pair.table._make_changes(2 * frame.n)
 
         def step():
@@ -276,6 +278,18 @@ def test_after_very_many_frames_the_victim_order_is_made_anew(since, is_made_ane
     assert (planner["first_use"] != before) == is_made_anew
     if is_made_anew:
         worker.pair.compare()
+
+
+def test_rows_of_a_batch_stay_although_an_older_one_that_is_to_be_skipped_needs_all_others():
+    worker = Steps(BOTH, -1)
+    for step, keys in (("touch", [0, 1, 2, 3]), ("plan", []), ("touch", [0, 1, 3]), ("touch", [2, 4])):
+        worker.take(step, keys, 0)
+    _, skipped, planned = worker.frames
+    worker.plan_one(planned)
+    worker.pair.compare()
+    assert planned.pending.record.out_entries.tolist() == [0]
+    worker._leave(skipped)
+    worker.pair.compare()
 
 
 def test_after_a_restart_a_row_that_comes_from_home_needs_a_victim():
