@@ -22,27 +22,33 @@ class PartView:
     """The part of one table in one frame: the fields of PART, and the arrays behind it.
 
     Args:
-        memory: uint8[]; the ring segment.
-        frame_offset: where the frame begins.
+        longs, ints: int64[], int32[]; both the ring segment.
+        frame_offset: bytes to where the frame begins.
         column: of the table.
     """
 
-    def __init__(self, memory: np.ndarray, frame_offset: int, column: int) -> None:
-        start = frame_offset + column * structs.PART.itemsize
-        self.fields: Any = memory[start:start + structs.PART.itemsize].view(structs.PART)[0]
-        self._memory, self._frame = memory, frame_offset
+    def __init__(self, longs: np.ndarray, ints: np.ndarray, frame_offset: int, column: int) -> None:
+        start = (frame_offset + column * structs.PART.itemsize) // 8
+        self._fields = longs[start:start + _PART_LONGS]  # by number: a record takes three times as long
+        self._longs, self._ints, self._frame = longs, ints, frame_offset
+
+    @property
+    def fields(self) -> Any:
+        """PART, for kernels."""
+        return self._fields.view(structs.PART)[0]
 
     def __getitem__(self, field: str) -> int:
-        return int(self.fields[field])
+        return int(self._fields[_PART_FIELDS[field]])
 
     def __setitem__(self, field: str, value: int) -> None:
-        self.fields[field] = value
+        self._fields[_PART_FIELDS[field]] = value
 
     def array(self, field: str, count: int) -> np.ndarray:
         """The first ``count`` items of a part's array: int64 for ids, unique, counts; else int32."""
-        start = self._frame + int(self.fields[field])
-        kind = np.dtype(np.int64 if field in _LONG_ARRAYS else np.int32)
-        return self._memory[start:start + count * kind.itemsize].view(kind)
+        start = self._frame + self[field]
+        if field in _LONG_ARRAYS:
+            return self._longs[start // 8:start // 8 + count]
+        return self._ints[start // 4:start // 4 + count]
 
     def record(self, keys: int, moves: int, outs: int) -> Record:
         """The record in a part: ``keys`` keys, ``moves`` rows that move in, ``outs`` victims."""
@@ -81,13 +87,12 @@ class RingView:
     """
 
     def __init__(self, memory: np.ndarray) -> None:
-        self.memory = memory
+        self.memory, self._longs, self._ints = memory, memory.view(np.int64), memory.view(np.int32)
         self.header: Any = memory[:structs.RING.itemsize].view(structs.RING)[0]
         frames, tables = int(self.header["frames_offset"]), int(self.header["tables_offset"])
         self.table_count = int(self.header["table_count"])
         self.frames = memory[frames:frames + structs.MAX_FRAMES * structs.FRAME.itemsize].view(structs.FRAME)
         self.tables = memory[tables:tables + self.table_count * structs.RING_TABLE.itemsize].view(structs.RING_TABLE)
-        self._ends = memory[:structs.RING.itemsize].view(np.int64)
         self._words: List[np.ndarray] = list(self.tables["words"])
         self._finished = self.tables["finished"]
         self._turn: Any = np.zeros(1, TURN)[0]
@@ -102,7 +107,7 @@ class RingView:
 
     def is_empty(self) -> bool:
         """Whether the ring has no frame."""
-        return bool(atomics.load_acquire_i64(self._ends, _TAIL) == atomics.load_acquire_i64(self._ends, _HEAD))
+        return bool(atomics.load_acquire_i64(self._longs, _TAIL) == atomics.load_acquire_i64(self._longs, _HEAD))
 
     def look(self, column: int) -> Look:
         """Read the states of all frames, for the table of a column."""
@@ -117,7 +122,7 @@ class RingView:
 
     def part(self, number: int, column: int) -> PartView:
         """The part of a table in a frame."""
-        return PartView(self.memory, int(self.frame(number)["offset"]), column)
+        return PartView(self._longs, self._ints, int(self.frame(number)["offset"]), column)
 
     def word(self, number: int, column: int) -> int:
         """The word of a frame for a table."""
@@ -210,4 +215,6 @@ class TableView:
 
 
 _HEAD, _TAIL = (structs.RING.fields[name][1] // 8 for name in ("head", "tail"))
+_PART_FIELDS = {name: field[1] // 8 for name, field in structs.PART.fields.items()}
+_PART_LONGS = structs.PART.itemsize // 8
 _TABLE_LONGS = {name: field[1] // 8 for name, field in structs.TABLE.fields.items()}
