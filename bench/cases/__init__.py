@@ -3,5 +3,5 @@
 Importing a case loads neither TensorFlow nor numba: only preparing a variant does.
 """
 
-MODULES = ("dedup", "index", "handoff", "pipeline", "worker_cpu", "embedding_ops", "swap", "train", "train_cpu",
-           "scale", "startup", "idle", "status", "checkpoint", "serving")
+MODULES = ("dedup", "index", "handoff", "pipeline", "worker_cpu", "embedding_ops", "swap", "usual", "train",
+           "train_cpu", "scale", "startup", "idle", "status", "checkpoint", "serving")
