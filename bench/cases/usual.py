@@ -17,7 +17,7 @@ from bench.usual_program import CEILING, OURS, PLAIN, PREFETCH, Setting
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _LEAD = PREFETCH + 2  #: steps of a turn that are not timed: what was made ready during another's turn is used up
-_TURN_IDS = 4 * 10 ** 6  #: ids of a turn, about
+_TURN_IDS, _MOST_STEPS = 4 * 10 ** 6, 1000  #: of a turn, about a second
 _NAMES = {OURS: "ascpipe", PLAIN: "tf.Variable, embedding_lookup", CEILING: "rows at hand, the dense part alone"}
 
 SETTINGS = {
@@ -37,7 +37,7 @@ SETTINGS = {
 def prepare(variant: str) -> Iterator[Contenders]:
     setting = SETTINGS[variant]
     setting = setting._replace(keys=workloads.sized(setting.keys, 2 * setting.rows * setting.part))
-    steps = workloads.sized(max(PREFETCH, _TURN_IDS // (setting.tables * setting.rows)), 2)
+    steps = workloads.sized(max(PREFETCH, min(_MOST_STEPS, _TURN_IDS // (setting.tables * setting.rows))), 2)
     with contextlib.ExitStack() as stack:
         programs = {_NAMES[side]: stack.enter_context(_Program(setting._replace(side=side)))
                     for side in (OURS, PLAIN, CEILING)}
