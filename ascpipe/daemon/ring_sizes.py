@@ -1,7 +1,7 @@
 """Computes the sizes of rings: fixed, or the initial size and the limit of growth.
 
-A named daemon's rings have ``ring_bytes``, all of it from the start. So have those of a private daemon where the user
-has set it; else they begin small and get memory as batches need it (``tfops/src/core/ring_growth.h``).
+Where the user has set ``ring_bytes``, rings have it from the start. Else they begin small and get memory as batches
+need it (``tfops/src/core/ring_growth.h``).
 """
 from typing import NamedTuple
 
@@ -40,10 +40,10 @@ def ring_sizes(settings: Settings, *, private: bool, places: memory.Places) -> R
 
     Args:
         settings: of the daemon.
-        private: it serves the trainer that started it, under the same limits of memory.
+        private: it serves the trainer that started it.
         places: where these are read.
     """
-    if not private or settings.is_given("ring_bytes"):
+    if settings.is_given("ring_bytes"):
         return RingSizes(settings.ring_bytes, settings.ring_bytes, 0, 0, private)
     share = memory.limit_bytes(places) // 100 * settings.ring_percent
     most = structs.align(max(_FIRST_BYTES, min(share, _MOST_BYTES)), structs.PAGE)

@@ -162,6 +162,11 @@ TEST(ABatchBeyondTheLimitOfAllRingsNamesTheSettingsAndTheNumbers) {
   CHECK(Says(ring.why, "ASCPIPE_RING_PERCENT"));
   CHECK(Says(ring.why, "ASCPIPE_RING_BYTES, for each ring, to 5242880 or more"));
   CHECK(Says(ring.why, "ring_bytes in the file that ASCPIPE_CONFIG names"));
+  CHECK(!Says(ring.why, "start the daemon again"));
+  ring.session.session->is_private = 0;
+  CHECK_EQ(ring.Place(5 * kMib), RingGrowth::kNever);
+  CHECK(Says(ring.why, "start the daemon again: ascpipe stop, then set the environment variable ASCPIPE_RING_PERCENT"));
+  CHECK(Says(ring.why, "ASCPIPE_RING_BYTES, for each ring, to 5242880 or more"));
   CHECK_EQ(ring.Place(4 * kMib - 64), RingGrowth::kPlaced);
 }
 
@@ -194,6 +199,7 @@ TEST(ARingOfAFixedSizeStaysAsItIsAndSaysWhoCanChangeIt) {
   ring.session.session->is_private = 0;
   CHECK_EQ(ring.Place(128 * kKib), RingGrowth::kNever);
   CHECK(Says(ring.why, "ascpipe start --ring-bytes, with 131072 or more"));
+  CHECK(Says(ring.why, "where neither is given, the ring grows with the batches"));
   CHECK_EQ(ring.Place(64 * kKib), RingGrowth::kPlaced);
   CHECK_EQ(ring.Place(64 * kKib), RingGrowth::kWait);
 }

@@ -1,4 +1,4 @@
-"""Rings of a private daemon whose size nobody has set begin small; all others have what was set."""
+"""Rings whose size nobody has set begin small; all others have what was set."""
 import os
 
 import pytest
@@ -28,11 +28,12 @@ def settings(**values):
     return load_settings({}, {"ASCPIPE_" + name.upper(): str(value) for name, value in values.items()})
 
 
-def test_a_private_daemon_lets_rings_grow_to_a_part_of_the_memory(places):
-    sizes = ring_sizes(settings(), private=True, places=places)
-    assert (sizes.first, sizes.ample) == (MIB, 256 * MIB)
+@pytest.mark.parametrize("private", [True, False])
+def test_rings_grow_to_a_part_of_the_memory(places, private):
+    sizes = ring_sizes(settings(), private=private, places=places)
+    assert (sizes.first, sizes.ample, sizes.private) == (MIB, 256 * MIB, private)
     assert abs(sizes.most - 2 * GIB) < structs.PAGE and sizes.reserved == sizes.most
-    half = ring_sizes(settings(ring_percent=50), private=True, places=places)
+    half = ring_sizes(settings(ring_percent=50), private=private, places=places)
     assert abs(half.most - 4 * GIB) < structs.PAGE
 
 
@@ -42,13 +43,11 @@ def test_where_all_memory_is_little_nothing_grows_beyond_its_part(places, tmp_pa
     assert sizes.ample == sizes.most == 32 * MIB
 
 
-@pytest.mark.parametrize("private, values", [
-    (False, {}), (False, {"ring_bytes": 5 * MIB}), (True, {"ring_bytes": 5 * MIB}),
-    (True, {"ring_bytes": 256 * MIB}),  # set to the default's value is set
+@pytest.mark.parametrize("private, bytes_", [
+    (False, 5 * MIB), (True, 5 * MIB), (True, 256 * MIB),  # set to the default's value is set
 ])
-def test_rings_of_a_named_daemon_and_those_that_were_set_do_not_grow(places, private, values):
-    sizes = ring_sizes(settings(**values), private=private, places=places)
-    bytes_ = values.get("ring_bytes", 256 * MIB)
+def test_rings_whose_size_was_set_do_not_grow(places, private, bytes_):
+    sizes = ring_sizes(settings(ring_bytes=bytes_), private=private, places=places)
     assert sizes == (bytes_, bytes_, 0, 0, private)
 
 

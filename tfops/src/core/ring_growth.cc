@@ -109,8 +109,10 @@ std::string RingGrowth::Advice(const Arena& arena, std::int64_t length, const st
   if (session.rings_most > 0) {
     return Text(needs, " and may have ", Most(arena), ", as all rings together may have ", session.rings_most, " (",
                 session.rings_most - std::max<std::int64_t>(0, budget_->left()), " are taken). Nothing was lost. Use a "
-                "smaller batch, or set the environment variable ASCPIPE_RING_PERCENT to a larger part of the memory, or "
+                "smaller batch, or ", session.is_private != 0 ? "" : "start the daemon again: ascpipe stop, then ",
+                "set the environment variable ASCPIPE_RING_PERCENT to a larger part of the memory, or "
                 "ASCPIPE_RING_BYTES, for each ring, to ", larger,
+                session.is_private != 0 ? "" : ", where it is started",
                 "; ring_percent and ring_bytes in the file that ASCPIPE_CONFIG names are the same");
   }
   if (session.is_private != 0) {
@@ -120,8 +122,8 @@ std::string RingGrowth::Advice(const Arena& arena, std::int64_t length, const st
   }
   return Text(needs, ". Nothing was lost. Use a smaller batch, or start the daemon again with a larger ring: ascpipe stop, "
               "then ascpipe start --ring-bytes, with ", larger,
-              ", or ring_bytes in the file that ASCPIPE_CONFIG names where the daemon is started. A private daemon, which "
-              "a program without one starts for itself, lets the ring grow with the batches");
+              ", or ring_bytes in the file that ASCPIPE_CONFIG names where the daemon is started; where neither is given, "
+              "the ring grows with the batches");
 }
 
 }  // namespace ascpipe

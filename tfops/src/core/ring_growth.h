@@ -1,6 +1,6 @@
 // Room for the next frame of a ring, and more memory if the ring may grow.
 //
-// Rings of a private daemon, if ring_bytes is not set, have all the addresses they may ever need, but memory only at
+// If ring_bytes is not set, rings have all the addresses they may ever need, but memory only at
 // the beginning of their arenas.  The pump, the only thread that places frames, allocates more as batches need it.
 #ifndef ASCPIPE_CORE_RING_GROWTH_H_
 #define ASCPIPE_CORE_RING_GROWTH_H_
