@@ -1,4 +1,6 @@
 """Lookups that are written side by side with other columns, against tf.concat."""
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +12,7 @@ from mx_rec.core.embedding import sparse_lookup
 from tests.tf import programs
 
 ROWS, BATCH = 50, 9000
+Sums = collections.namedtuple("Sums", "values indices")
 
 
 def run(build, threads):
@@ -29,6 +32,13 @@ def inputs(dims, sources, columns):
         "restore": [random.randint(-1, 20, BATCH).astype(np.int32) for _ in sources],
         "others": [random.randn(BATCH, count).astype(np.float32) for count in columns],
         "tables": [-1] * len(dims), "sources": sources}
+
+
+def gradient_of_one(slots, restore, grad, columns, *, dim):
+    """The gradient op with one table."""
+    values, indices = native.ops().asc_lookup_concat_grad(
+        [slots], restore, grad, dims=[dim], sources=[0] * len(restore), columns=columns, partial=[False])
+    return Sums(values[0], indices[0])
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -61,7 +71,7 @@ def test_ids_side_by_side_are_columns_side_by_side(ids, threads):
         apart = native.ops().asc_lookup(rows, slots, restore, 0.0)
         assert joined.shape.as_list() == [BATCH, 5 * ids + 7]
         begin = 20 - 5 * ids
-        of_joined = native.ops().asc_lookup_concat_grad(slots, restore, grad, columns=[0, begin], dim=5)
+        of_joined = gradient_of_one(slots, restore, grad, [0, begin], dim=5)
         of_apart = native.ops().asc_lookup_grad(
             slots, restore, [grad[:, :5], grad[:, begin:].reshape(BATCH, ids, 5)], dim=5)
         return (joined, *of_joined), (tf.concat([tf.reshape(apart[1], [BATCH, 5 * ids]), given["others"][0], apart[0]],
@@ -79,13 +89,52 @@ def test_the_gradient_op_sums_columns_as_it_sums_gradients(threads):
     restore = [random.randint(-1, 20, BATCH).astype(np.int32) for _ in range(2)]
 
     def build():
-        columns = native.ops().asc_lookup_concat_grad(slots, restore, grad, columns=[20, 4], dim=16)
+        columns = gradient_of_one(slots, restore, grad, [20, 4], dim=16)
         apart = native.ops().asc_lookup_grad(slots, restore, [grad[:, 20:36], grad[:, 4:20]], dim=16)
         return columns, apart
 
     columns, apart = run(build, threads)
     assert columns.indices.tolist() == apart.indices.tolist()
     assert columns.values.tobytes() == apart.values.tobytes()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("partial", [True, False])
+def test_the_gradients_of_several_tables_in_one_op_are_those_of_each(partial, threads):
+    random = np.random.RandomState(4)
+    grad = random.randn(BATCH + 5, 40).astype(np.float32)
+    slots = [np.where(np.arange(size) % 7 == 3, -1, random.permutation(size)).astype(np.int32) for size in (30, 20, 25)]
+    restore = [random.randint(-1, 20, BATCH).astype(np.int32) for _ in range(4)]
+    dims, sources, columns = [16, 3, 1], [1, 0, 2, 0], [37, 0, 36, 17]
+
+    def build():
+        together = native.ops().asc_lookup_concat_grad(slots, restore, grad, dims=dims, sources=sources,
+                                                       columns=columns, partial=[partial] * 3)
+        apart = []
+        for table, dim in enumerate(dims):
+            mine = [place for place, source in enumerate(sources) if source == table]
+            apart.append(native.ops().asc_lookup_grad(
+                slots[table], [restore[place] for place in mine],
+                [grad[:BATCH, columns[place]:columns[place] + dim] for place in mine], dim=dim, partial=partial))
+        return list(zip(*together)), apart
+
+    for ours, theirs in zip(*run(build, threads)):
+        assert [found.tobytes() for found in ours] == [found.tobytes() for found in theirs]
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    (lambda given: given.update(sources=[0, 2]), "sources and columns 2, dims be at least 1"),
+    (lambda given: given.update(columns=[0, 5]), "expected columns 5 to 9 for feature 1"),
+    (lambda given: given["restore"][1].__setitem__(70, 9), "restore index 9 at position 70 of lookup 0 is outside"),
+    (lambda given: given.update(grad=np.zeros([BATCH - 1, 8], np.float32)), "the gradient has shape"),
+])
+def test_gradients_of_tables_that_do_not_fit_are_refused(change, text):
+    given = {"slots": [np.arange(9, dtype=np.int32)] * 2, "restore": [np.zeros(BATCH, np.int32) for _ in range(2)],
+             "grad": np.zeros([BATCH, 8], np.float32), "dims": [4, 4], "sources": [0, 1], "columns": [0, 4],
+             "partial": [False, False]}
+    change(given)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+        run(lambda: native.ops().asc_lookup_concat_grad(**given), 1)
 
 
 @pytest.mark.parametrize(("change", "text"), [

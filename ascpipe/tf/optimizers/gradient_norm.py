@@ -99,9 +99,12 @@ class _Occurrences(NamedTuple):
 
 
 def _occurrences(summing: tf.Operation) -> List[_Occurrences]:
-    count, dim = summing.get_attr("k"), summing.get_attr("dim")
+    count = summing.get_attr("k")
     restore, gradients = summing.inputs[1:1 + count], summing.inputs[1 + count:]
-    if summing.type == "AscLookupConcatGrad":
+    if summing.type == "AscLookupGrad":
+        dim = summing.get_attr("dim")
+    else:  # of one table, as the gradient of lookup_concat makes it
+        dim, = summing.get_attr("dims")
         widths = [dim * (ids.shape[1].value if ids.shape.rank == 2 else 1) for ids in restore]
         gradients = [gradients[0][:, begin:begin + width] for begin, width in zip(summing.get_attr("columns"), widths)]
     return [_Occurrences(tf.reshape(ids, [-1]), tf.reshape(rows, [-1, dim])) for ids, rows in zip(restore, gradients)]

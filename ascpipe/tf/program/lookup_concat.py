@@ -143,10 +143,10 @@ def _gradient_of_lookup_concat(op: tf.Operation, gradient: tf.Tensor) -> List[An
             sums.append(None)
             continue
         values, indices = native.ops().asc_lookup_concat_grad(
-            slots=slots[table], restore=[restore[lookup] for lookup in trained], grad=gradient,
-            columns=[begins[lookup] for lookup in trained], dim=rows[table].shape[1].value,
-            partial=len(trained) < sources.count(table))
-        sums.append(tf.IndexedSlices(values, indices, tf.shape(rows[table])))
+            slots=[slots[table]], restore=[restore[lookup] for lookup in trained], grad=gradient,
+            dims=[rows[table].shape[1].value], sources=[0] * len(trained),
+            columns=[begins[lookup] for lookup in trained], partial=[len(trained) < sources.count(table)])
+        sums.append(tf.IndexedSlices(values[0], indices[0], tf.shape(rows[table])))
     columns = [gradient[:, begins[count + i]:begins[count + i] + widths[count + i]] for i in range(len(others))]
     return [*sums, *[None] * (tables + count), *columns]
 

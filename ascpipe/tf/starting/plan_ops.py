@@ -85,7 +85,8 @@ def _plan_op(lookup: TableLookup, slots: List[OptimizerSlot]) -> List[tf.Tensor]
             ticket=lookup.ticket, state=_state_variables(table, slots), table=table.shape.number,
             stream=lookup.stream.number, k=len(lookup.specs), training=training,
             slot_initial=[slot.initial for slot in slots],
-            slot_widths=[slot.width for slot in slots if slot.variable is None])
+            slot_widths=[slot.width for slot in slots if slot.variable is None],
+            shapes=[provisional.shape for provisional in lookup.plan[1:]])
         for provisional, final in zip(lookup.plan[1:], restore):
             final.set_shape(provisional.shape)
         if lookup.send_count is not None:

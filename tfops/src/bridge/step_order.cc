@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "bridge/status.h"
+#include "bridge/step_graph.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
-#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/graph/control_flow.h"
 #include "tensorflow/core/graph/node_builder.h"
 
@@ -21,24 +21,7 @@ using tensorflow::Status;
 
 namespace {
 
-using Nodes = std::vector<Node*>;
-
 bool StartsWith(const std::string& text, const std::string& begin) { return text.compare(0, begin.size(), begin) == 0; }
-
-bool IsTrue(const Node& node, const char* attr) {
-  bool value = false;
-  return tensorflow::GetNodeAttr(node.attrs(), attr, &value).ok() && value;
-}
-
-bool IsLookup(const Node& node) { return node.type_string() == "AscLookup" || node.type_string() == "AscLookupConcat"; }
-
-bool IsPlan(const Node& node) { return node.type_string() == "AscNextPlan"; }
-
-// Ops that move rows, or let another step do so.
-bool IsChange(const Node& node) {
-  const std::string& type = node.type_string();
-  return type == "AscCut" || ((type == "AscTableInit" || IsPlan(node)) && IsTrue(node, "training"));
-}
 
 // The sources of the inputs that the op calls `name`.
 Nodes InputsCalled(const Node& node, const char* name) {
@@ -70,35 +53,6 @@ Nodes Origins(const Nodes& from, const char* type) {
   }
   return found;
 }
-
-void ByName(Nodes* nodes) {  // the same order of edges every time
-  std::sort(nodes->begin(), nodes->end(), [](const Node* a, const Node* b) { return a->name() < b->name(); });
-}
-
-// All nodes after some nodes.
-class After {
- public:
-  After(const Graph& graph, const Nodes& nodes) : reached_(static_cast<std::size_t>(graph.num_node_ids())) {
-    Nodes left = nodes;
-    while (!left.empty()) {
-      const Node* node = left.back();
-      left.pop_back();
-      for (const Edge* edge : node->out_edges()) {
-        if (has(edge->dst())) continue;
-        reached_[static_cast<std::size_t>(edge->dst()->id())] = true;
-        left.push_back(edge->dst());
-      }
-    }
-  }
-
-  bool has(const Node* node) const { return reached_[static_cast<std::size_t>(node->id())]; }
-  bool has_any(const Nodes& nodes) const {
-    return std::any_of(nodes.begin(), nodes.end(), [this](const Node* node) { return has(node); });
-  }
-
- private:
-  std::vector<bool> reached_;
-};
 
 bool IsAfter(const Graph& graph, Node* first, Node* last) { return After(graph, {first}).has(last); }
 
@@ -273,26 +227,6 @@ class StepOrder {
 
   bool InSameFrame(const Node* a, const Node* b) const {
     return frames_[static_cast<std::size_t>(a->id())].frame == frames_[static_cast<std::size_t>(b->id())].frame;
-  }
-
-  // Ops that update table variables, also within a conditional.
-  static Nodes Updates(const Nodes& variables) {
-    Nodes updates, left = variables;
-    while (!left.empty()) {
-      const Node* node = left.back();
-      left.pop_back();
-      for (const Edge* edge : node->out_edges()) {
-        Node* user = edge->dst();
-        if (edge->IsControlEdge() || !user->IsOp() || !tensorflow::IsRefType(user->input_type(edge->dst_input()))) continue;
-        if (user->type_string() == "RefSwitch") {
-          left.push_back(user);
-        } else if (!IsLookup(*user) && !IsPlan(*user) && user->type_string() != "Assign") {
-          updates.push_back(user);
-        }
-      }
-    }
-    ByName(&updates);
-    return updates;
   }
 
   Nodes WritesThrough(const Nodes& local_rows) const {

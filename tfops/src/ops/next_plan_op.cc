@@ -17,13 +17,22 @@ REGISTER_OP("AscNextPlan")
     .Attr("training: bool")
     .Attr("slot_initial: list(float) = []")
     .Attr("slot_widths: list(int) = []")
+    .Attr("shapes: list(shape) = []")
     .SetIsStateful()
     .SetAllowsUninitializedInput()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       tensorflow::shape_inference::ShapeHandle ticket;
       TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &ticket));
       c->set_output(0, c->Vector(c->UnknownDim()));
-      for (int i = 1; i < c->num_outputs(); ++i) c->set_output(i, c->UnknownShape());
+      std::vector<tensorflow::PartialTensorShape> shapes;
+      TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));
+      for (int i = 1; i < c->num_outputs(); ++i) {
+        tensorflow::shape_inference::ShapeHandle shape = c->UnknownShape();
+        if (i <= static_cast<int>(shapes.size())) {
+          TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[i - 1], &shape));
+        }
+        c->set_output(i, shape);
+      }
       return tensorflow::Status::OK();
     })
     .Doc(R"doc(
@@ -48,6 +57,7 @@ k: features of the table in this stream.
 n_state: number of state variables.
 training: whether this is the training channel.
 slot_initial: initial value of each optimizer slot: of n_state - 1 variables, or one for each of slot_widths.
+shapes: what is known of the shape of each restore index; [] = nothing.
 slot_widths: of an expansion table, whose n_state is 1: floats of each optimizer slot within a home row.
 )doc");
 
