@@ -8,10 +8,12 @@ the sleep at once.
 
 Falling asleep and being woken takes longer than many waits.  So an owner spins before it sleeps, for twice the time
 of the last wait, and not at all after a long one: while batches follow each other closely no thread sleeps, and a
-thread blocked on a training step yields its core.
+thread blocked on a training step yields its core.  Between two looks it yields to any thread that has work: where there
+are more of these than processors, spinning would take a training step's time.
 
 The C++ twin is ``tfops/src/core/bell.h``.
 """
+import os
 import time
 from typing import Any, Callable
 
@@ -97,6 +99,7 @@ class Bell:
             if ready():
                 self._spin_ns = spin_after(now - began, self._most_spin_ns)
                 return True
+            os.sched_yield()
             now = time.perf_counter_ns()
         slice_s = SLICE_S
         while True:

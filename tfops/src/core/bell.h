@@ -5,6 +5,8 @@
 #ifndef ASCPIPE_CORE_BELL_H_
 #define ASCPIPE_CORE_BELL_H_
 
+#include <sched.h>
+
 #include <cstdint>
 
 #include "core/atomics.h"
@@ -47,6 +49,7 @@ class BellOwner {
         spin_ns_ = SpinAfter(now - began, most_spin_ns_);
         return true;
       }
+      sched_yield();  // to any thread that has work; there may be more of these than processors
     }
     Exchange(&bell_->waiting, 1u);  // SYNC bell: store
     const std::uint32_t seen = LoadAcquire(&bell_->futex);
