@@ -1,4 +1,4 @@
-"""Nobody sets the size of a ring: a private daemon's rings follow the batches, and else the error says what to set."""
+"""Nobody sets the size of a ring: rings follow the batches, and else the error says what to set."""
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -139,6 +139,18 @@ def test_a_private_daemon_whose_ring_was_set_names_the_variable(monkeypatch):
         for words in (needs(20_000, MIB), "environment variable ASCPIPE_RING_BYTES", "ring_bytes in the file"):
             assert words in text
         counted.step(2)
+
+
+def test_rings_of_a_named_daemon_grow_where_their_size_is_not_set(monkeypatch):
+    monkeypatch.delenv("ASCPIPE_RING_BYTES", raising=False)
+    daemon = DaemonProcess("grown")
+    try:
+        with programs.ascpipe(daemon="grown"), Counted(ids_of(10, 30_000, 10)) as counted:
+            assert rings()["train"] == MIB
+            counted.steps()
+            assert rings()["train"] > frame_mib(30_000) * MIB > MIB
+    finally:
+        daemon.end()
 
 
 def test_a_named_daemon_says_how_to_start_it_again():
