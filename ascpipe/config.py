@@ -39,6 +39,11 @@ class Settings(pydantic.BaseModel):
     hash_seed: int = pydantic.Field(ge=0, le=2**63 - 1)
     _given: FrozenSet[str] = pydantic.PrivateAttr(frozenset())
 
+    @property
+    def read_ahead(self) -> int:
+        """Batches that a dataset should read ahead of training: what plans know while work gathers beside them."""
+        return self.look_ahead + 2 * self.plan_ahead
+
     def is_given(self, name: str) -> bool:
         """Whether a setting was given, if only with the value of its default."""
         return name in self._given

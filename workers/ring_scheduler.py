@@ -4,7 +4,7 @@ One look decides what each table has to do.  Tables that retire, plan or touch d
 provided, and the call repeated.  Then one call stores their words, and the bells ring once.  What is rare is done table
 by table, by ``ascpipe.workers.train_stage``.
 """
-from typing import Callable, Sequence, Tuple
+from typing import Callable, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ascpipe.kernels.ring_steps import (
 )
 from ascpipe.layout.words import PLANNED, RETIRED, TOUCHED
 from ascpipe.shm.ring import RingView
+from ascpipe.workers.pace import Pace
 from ascpipe.workers.stage import Bells, Stage
 from ascpipe.workers.train_stage import ACTED, PROVIDED, TrainStage
 
@@ -43,10 +44,12 @@ class RingScheduler(Stage):
         self._turns = np.zeros(len(columns), TURN)
         self._turns["column"] = columns
         self._turns["planner_at"] = [stage.planner_at for stage in stages]
+        self._plans = 0
+        self._pace = Pace(ring)
 
     def act(self) -> int:
         """Carry out the next action of every table; returns how many: 0 if there is none, or all must wait."""
-        ready, loading = self._look()
+        ready, loading, self._plans = self._look()
         done = 0
         if ready:
             done = self._retire() + self._plan() + self._touch()
@@ -59,8 +62,12 @@ class RingScheduler(Stage):
                 done += self._stages[table].advance_load()
         return done
 
-    def _look(self) -> Tuple[int, int]:
-        """(how many tables have something to do, how many are granted to the trainer)"""
+    def pause_s(self) -> Optional[float]:
+        """Seconds to pause; None if this ring does not train."""
+        return self._pace.pause_s(self._plans)
+
+    def _look(self) -> Tuple[int, int, int]:
+        """(how many tables have something to do, how many are granted to the trainer, how many plans stand)"""
         return look_at_tables(self._memory, self._turns)
 
     def _retire(self) -> int:

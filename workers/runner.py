@@ -43,6 +43,18 @@ class Worker(NamedTuple):
     generation: int
 
 
+class Work(NamedTuple):
+    """What a worker does.
+
+    Attributes:
+        step: does what is ready, returns how much that was, and never blocks.
+        pause_s: seconds in which work may gather, as training has enough ahead; 0 = none.
+    """
+
+    step: Callable[[], int]
+    pause_s: Callable[[], float]
+
+
 class StreamView(NamedTuple):
     """A stream.
 
@@ -130,15 +142,14 @@ class Attachment:
 
 
 def run(worker: Worker, channel: socket.socket, bell_index: int,
-        make_step: Callable[[Worker, Attachment], Callable[[], int]]) -> None:
+        make_work: Callable[[Worker, Attachment], Work]) -> None:
     """Wait for ``attach``, then step until the supervisor sends ``stop`` or is gone.
 
     Args:
         worker: identity of this process.
         channel: unix stream socket to the supervisor.
         bell_index: this worker's bell.
-        make_step: builds the step from the mapped segments; a step does what is ready, returns how much
-            that was, and never blocks.
+        make_work: builds the work from the mapped segments.
     """
     fdsocket.send(channel, {"verb": "loaded"})
     body, fds = fdsocket.receive(channel, _IDLE_S)
@@ -146,7 +157,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
         sys.exit(0)
     attachment = Attachment(body, fds)
     bell = attachment.bell(bell_index)
-    step = make_step(worker, attachment)
+    step, pause_s = make_work(worker, attachment)
     if attachment.spans is not None:
         from ascpipe.workers.recording import recorded  # loaded only where spans are recorded
 
@@ -164,6 +175,10 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
             while step():
                 pass
             bell.says(WAIT_BATCH)
+            seconds = pause_s()
+            if seconds > 0:
+                bell.pause(seconds)
+                continue
             bell.wait(lambda: step() > 0, has_message, _IDLE_S, _LONGEST_SLICE_S)
         body, fds = fdsocket.receive(channel, _READ_S)
         if body["verb"] == "add_stream":
@@ -178,7 +193,7 @@ def _stream_view(body: Dict[str, Any], memory: np.ndarray) -> StreamView:
     return StreamView(RingView(memory), body["channel"], body["tables"])
 
 
-def command(name: str, bell_base: int, make_step: Callable[[Worker, Attachment], Callable[[], int]]) -> click.Command:
+def command(name: str, bell_base: int, make_work: Callable[[Worker, Attachment], Work]) -> click.Command:
     """The command line of a worker module: ``--channel FD --index I --generation G --title TEXT``."""
 
     @click.command(name)
@@ -190,7 +205,7 @@ def command(name: str, bell_base: int, make_step: Callable[[Worker, Attachment],
         set_process_title(title)
         with socket.socket(fileno=channel) as supervisor:
             try:
-                run(Worker(index, generation), supervisor, bell_base + index, make_step)
+                run(Worker(index, generation), supervisor, bell_base + index, make_work)
             except ConnectionClosedError:
                 sys.exit(0)  # the supervisor is gone; a worker owns nothing that it would have to clean up
 

@@ -1,5 +1,5 @@
 """What the stages of a table worker share: the base class, the bells that they ring, the truth of a table."""
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Optional
 
 from ascpipe.shm.ring import TableView
 from ascpipe.tables.records import Truth
@@ -27,6 +27,10 @@ class Stage:
     def act(self) -> int:
         """Carry out the next action, or that of each table; returns how many: 0 if there is none, or it must wait."""
         raise NotImplementedError
+
+    def pause_s(self) -> Optional[float]:
+        """Seconds in which its work may gather; None: it says nothing about that."""
+        return None
 
 
 def truth_of(view: TableView) -> Truth:

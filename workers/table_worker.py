@@ -2,7 +2,7 @@
 
     python -m ascpipe.workers.table_worker --channel FD --index I --generation G --title TEXT
 """
-from typing import Callable, Dict, List, Optional, Union
+from typing import Dict, List, Optional, Union
 
 import numpy as np
 
@@ -13,8 +13,9 @@ from ascpipe.shm.ring import TableInRing
 from ascpipe.tables.table import Table
 from ascpipe.workers.cuts import CutStage
 from ascpipe.workers.eval_stage import EvalStage, Questions
+from ascpipe.workers.pace import least_pause
 from ascpipe.workers.ring_scheduler import RingScheduler
-from ascpipe.workers.runner import Attachment, StreamView, Worker, command
+from ascpipe.workers.runner import Attachment, StreamView, Work, Worker, command
 from ascpipe.workers.stage import Bells, Stage, truth_of
 from ascpipe.workers.train_stage import TrainStage
 
@@ -48,9 +49,9 @@ class _Served:
         return self.changes.is_readable()
 
 
-def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
-    """The step of a table worker over the tables it serves."""
-    bells = Bells(attachment.bell(structs.BELL_TRAINER).ring, attachment.bell(structs.BELL_PUMP).ring)
+def make_work(worker: Worker, attachment: Attachment) -> Work:
+    """The work of a table worker over the tables it serves."""
+    bells = Bells(attachment.bell(structs.BELL_TRAINER).ring, attachment.bell(structs.BELL_PUMP).ring_unless_pausing)
     served: Dict[int, _Served] = {}
     stages: List[Stage] = []  # of whole streams
 
@@ -79,7 +80,7 @@ def make_step(worker: Worker, attachment: Attachment) -> Callable[[], int]:
         return sum(stage.step() for stage in stages) + sum(
             of.changes.step() for of in served.values() if isinstance(of.changes, CutStage))
 
-    return step
+    return Work(step, lambda: least_pause(stage.pause_s() for stage in stages))
 
 
 def _training_ring(attachment: Attachment, table: int) -> Optional[TableInRing]:
@@ -90,7 +91,7 @@ def _training_ring(attachment: Attachment, table: int) -> Optional[TableInRing]:
     return None
 
 
-main = command("table_worker", structs.BELL_TABLE_WORKERS, make_step)
+main = command("table_worker", structs.BELL_TABLE_WORKERS, make_work)
 
 if __name__ == "__main__":
     main()

@@ -24,7 +24,7 @@ def next_train_action(turn, look_ahead, plan_ahead):
 
     Args:
         turn: what was seen of the table: frames, what a claim waits for, whether a change is asked for or a touch is
-            blocked.
+            blocked; receives how many plans stand unclaimed.
         look_ahead: L; a frame is planned when the L-th frame after it is touched.
         plan_ahead: P; plans that may stand unclaimed.
 
@@ -59,6 +59,7 @@ def next_train_action(turn, look_ahead, plan_ahead):
             unfinished_input = True
         if word == CLAIMED or word == DONE or (word < CLAIMED and closed[i] != 0 and trained[i] != 0):
             pending += 1
+    turn["plans"] = plans
 
     if head >= 0:
         if words[head] == DONE:
@@ -97,7 +98,7 @@ def next_train_action(turn, look_ahead, plan_ahead):
     return NOTHING, -1
 
 
-@inner("int64(Turn[::1], int64, int64)")
+@inner("UniTuple(int64, 2)(Turn[::1], int64, int64)")
 def next_train_actions(turns, look_ahead, plan_ahead):
     """Choose the next action of each table in one training stream; none for one that is granted to the trainer.
 
@@ -106,18 +107,20 @@ def next_train_actions(turns, look_ahead, plan_ahead):
         look_ahead, plan_ahead: L and P.
 
     Returns:
-        How many tables have something to do.
+        (how many tables have something to do, how many plans stand unclaimed for each table at least).
     """
-    ready = 0
+    ready, plans = 0, plan_ahead
     for i in range(turns.shape[0]):
         turn = turns[i]
         action, index = NOTHING, -1
+        turn["plans"] = 0
         if not turn["is_loading"]:
             action, index = next_train_action(turn, look_ahead, plan_ahead)
+        plans = min(plans, turn["plans"])
         turn["action"] = action
         turn["number"] = turn["head"] + index
         ready += action != NOTHING
-    return ready
+    return ready, plans
 
 
 @entry("UniTuple(int64, 2)(Turn, boolean)")

@@ -124,6 +124,7 @@ TURN = np.dtype([
     ("is_loading", "<i8"),  # as the planner's, before the look
     ("action", "<i8"),  # what to do: see ``next_action``
     ("number", "<i8"),  # the frame to do it with
+    ("plans", "<i8"),  # how many stand unclaimed
     ("lacks", "<i8"),  # what the action lacks: see ``batch_steps``
     ("done", "<i8"),  # 1 = it was carried out
     ("words", "<i8", (MAX_FRAMES,)),  # state of each frame, the oldest first

@@ -50,6 +50,18 @@ def look(memory, column, out_turn):
                 out_turn["wanted"] = i
 
 
+@entry("int64(uint8[::1])")
+def count_untrained(memory):
+    """Count the frames of a ring that training may still take and has not."""
+    ring = ring_of(memory)
+    tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
+    count = 0
+    for number in range(load_acquire(ring, "head", 0), tail):
+        frame = frame_of(memory, number)
+        count += load_acquire(frame, "closed", 0) == 0 and load_acquire(frame, "trained", 0) == 0
+    return count
+
+
 @entry("int64(uint8[::1], uint32)")
 def claim_frame(memory, generation):
     """Claim the oldest frame that no key worker has claimed; returns its number, or -1 if there is none.

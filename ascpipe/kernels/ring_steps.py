@@ -35,7 +35,7 @@ LEAVE = 32  #: the action of a table whose frame is retired and still has to lea
 _MOST_INT32 = 2**31 - 1
 
 
-@entry("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
+@entry("UniTuple(int64, 3)(uint8[::1], Turn[::1])")
 def look_at_tables(memory, turns):
     """Read the states of a ring's frames once, and choose the next action of each table.
 
@@ -44,7 +44,8 @@ def look_at_tables(memory, turns):
         turns: TURN[tables]; receive what was seen, and the action and the frame of each.
 
     Returns:
-        (how many tables have something to do, how many are granted to the trainer).
+        (how many tables have something to do, how many are granted to the trainer, how many plans stand unclaimed for
+        each table at least).
     """
     loading = 0
     for i in range(turns.shape[0]):
@@ -62,7 +63,8 @@ def look_at_tables(memory, turns):
     for i in range(turns.shape[0]):
         look(memory, turns[i]["column"], turns[i])
     ring = ring_of(memory)
-    return next_train_actions(turns, ring["look_ahead"], ring["plan_ahead"]), loading
+    ready, plans = next_train_actions(turns, ring["look_ahead"], ring["plan_ahead"])
+    return ready, loading, plans
 
 
 @inner("boolean(Turn, int64)")

@@ -46,6 +46,7 @@ _CONSTANTS: Tuple[Tuple[str, ModuleType, Sequence[str]], ...] = (
     ("std::int32_t", words, ("SLOT_NONE", "SLOT_HOME", "SLOT_FROZEN")),
     ("int", ticket, ("SEQUENCE_BITS",)),
     ("std::int64_t", ticket, ("SEQUENCE_MASK", "MOST_RUNS")),
+    ("std::uint32_t", bells, ("AWAKE", "ASLEEP", "PAUSING")),
     ("int", bells, ("SLICE_MS", "GRACE_MS")),
     ("std::int64_t", bells, ("LEAST_SPIN_NS",)),
 )

@@ -99,7 +99,7 @@ def _struct(struct: str, itemsize: int, **fields: Tuple[Union[str, np.dtype], in
 BELL = _struct(
     "Bell", 64,
     futex=("<u4", 0, "all: raised by each process that rings, after it has published"),
-    waiting=("<u4", 4, "owner: 1 while it sleeps or is about to"),
+    waiting=("<u4", 4, "owner: bells.ASLEEP or PAUSING while it is, or is about to be"),
     waits_for=("<i4", 8, "owner: WAIT_*"),
     waits_table=("<i4", 12, "owner: table number or -1"),
     waits_ticket=("<i8", 16, "owner: ticket or 0"),

@@ -6,6 +6,9 @@ before its last look.  So either the publisher sees `waiting`, or the owner sees
 The futex is a word of its own: it is bumped before the wake, so a ring between the owner's look and its sleep ends
 the sleep at once.
 
+An owner that has enough ahead of the trainer *pauses*: it sleeps for a short time in which work gathers.  Those who
+publish work do not ring it then (``ring_unless_pausing``); those who wait for it do (``ring``).
+
 Falling asleep and being woken takes longer than many waits.  So an owner spins before it sleeps, for twice the time
 of the last wait, and not at all after a long one: while batches follow each other closely no thread sleeps, and a
 thread blocked on a training step yields its core.  Between two looks it yields to any thread that has work: where there
@@ -51,7 +54,7 @@ def spin_after(waited_ns: int, most_ns: int) -> int:
 
 
 class Bell:
-    """One bell of a session segment, for its owner (``wait``, ``says``) or for others (``ring``).
+    """One bell of a session segment, for its owner (``wait``, ``pause``, ``says``) or for others (``ring``).
 
     Args:
         session_buffer: uint8[structs.SESSION_BYTES], the mapped session segment.
@@ -70,10 +73,18 @@ class Bell:
         self._spin_ns = self._most_spin_ns = spin_us * 1000
 
     def ring(self) -> None:
-        """Wake the owner if it sleeps.  What it should see must be published before, by a full fence."""
-        if self._atomics.load_acquire_u32(self._words, _WAITING):  # SYNC bell: load
-            self._atomics.add_u32(self._words, _FUTEX, 1)
-            syscalls.futex_wake(self._futex_address)
+        """Wake the owner if it sleeps or pauses.  What it should see must be published before, by a full fence."""
+        if self._atomics.load_acquire_u32(self._words, _WAITING) != bells.AWAKE:  # SYNC bell: load
+            self._wake()
+
+    def ring_unless_pausing(self) -> None:
+        """Wake the owner if it sleeps, and let it be if it pauses: it looks again soon."""
+        if self._atomics.load_acquire_u32(self._words, _WAITING) == bells.ASLEEP:  # SYNC bell: load
+            self._wake()
+
+    def _wake(self) -> None:
+        self._atomics.add_u32(self._words, _FUTEX, 1)
+        syscalls.futex_wake(self._futex_address)
 
     def says(self, waits_for: int, table: int = -1, ticket: int = 0) -> None:
         """Store what the owner waits for, for ``ascpipe status``: ``structs.WAIT_*``, table number, ticket."""
@@ -116,7 +127,7 @@ class Bell:
     def _sleep_once(self, ready: Callable[[], bool], stop: Callable[[], bool], longest_s: float) -> bool:
         """Sleep once; returns whether the condition holds afterwards."""
         words, load = self._words, self._atomics.load_acquire_u32
-        self._atomics.exchange_u32(words, _WAITING, 1)  # SYNC bell: store
+        self._atomics.exchange_u32(words, _WAITING, bells.ASLEEP)  # SYNC bell: store
         self._woken = time.perf_counter_ns()
         try:
             seen = load(words, _FUTEX)
@@ -136,4 +147,14 @@ class Bell:
                     self._fields["late"] += 1
             return True
         finally:
-            words[_WAITING] = 0
+            words[_WAITING] = bells.AWAKE
+
+    def pause(self, seconds: float) -> None:
+        """Sleep for ``seconds``, or until one that waits for the owner rings.
+
+        A ring just before the pause is not seen: ``seconds`` must be few.
+        """
+        seen = self._atomics.load_acquire_u32(self._words, _FUTEX)
+        self._atomics.exchange_u32(self._words, _WAITING, bells.PAUSING)
+        syscalls.futex_wait(self._futex_address, seen, seconds)
+        self._words[_WAITING] = bells.AWAKE

@@ -1,5 +1,9 @@
 // How long the owner of a bell looks again before it sleeps; the twin of tests/unit/shm/test_spinning.py.
+#include <atomic>
+#include <thread>
+
 #include "check.h"
+#include "core/atomics.h"
 #include "core/bell.h"
 
 using namespace ascpipe;
@@ -37,4 +41,42 @@ TEST(AWaitInVainIsFollowedByOneThatSleepsAtOnce) {
   BellOwner owner(&bell, 100000);  // so long that it looks more than three times on any machine
   CHECK(Looks(&owner) > 3);
   CHECK_EQ(Looks(&owner), 3);  // when it comes, when it has said that it waits, and when it wakes
+}
+
+TEST(APauseIsEndedByOneThatWaitsAndNotByOneThatBringsWork) {
+  layout::Bell bell{};
+  BellOwner owner(&bell, 0);
+  std::atomic<bool> paused{true};
+  std::thread thread([&] {
+    owner.Pause([] { return false; }, 20000);
+    paused.store(false);
+  });
+  while (LoadAcquire(&bell.waiting) != layout::kPausing) std::this_thread::yield();
+  const std::uint32_t before = LoadAcquire(&bell.futex);
+  RingUnlessPausing(&bell);
+  CHECK_EQ(LoadAcquire(&bell.futex), before);
+  CHECK(paused.load());
+  Ring(&bell);
+  thread.join();
+  CHECK_EQ(bell.waiting, layout::kAwake);
+  CHECK_EQ(bell.late, 0u);
+}
+
+TEST(APauseDoesNotBeginIfWhatEndsItIsThere) {
+  layout::Bell bell{};
+  BellOwner owner(&bell, 0);
+  owner.Pause([] { return true; }, 20000);
+  CHECK_EQ(bell.waiting, layout::kAwake);
+}
+
+TEST(AnOwnerThatSleepsIsWokenByOneThatBringsWork) {
+  layout::Bell bell{};
+  BellOwner owner(&bell, 0);
+  std::atomic<bool> came{false};
+  std::thread thread([&] { CHECK(owner.WaitSlice([&came] { return came.load(); }, 20000)); });
+  while (LoadAcquire(&bell.waiting) != layout::kAsleep) std::this_thread::yield();
+  came.store(true);
+  RingUnlessPausing(&bell);
+  thread.join();
+  CHECK_EQ(bell.late, 0u);
 }

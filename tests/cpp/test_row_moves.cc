@@ -23,7 +23,7 @@ constexpr std::int64_t kDim = 2;
 struct Fixture {
   Fixture() : ring({2, 1, 8192}) {
     Ticket* ticket = nullptr;
-    ring.stream->Submit(std::unique_ptr<Batch>(new TestBatch(1, {40, 41, 42, 43}, &alive)), &ticket);
+    ring.stream->Park(std::unique_ptr<Batch>(new TestBatch(1, {40, 41, 42, 43}, &alive)), &ticket);
     ring.stream->Pump();
     ticket->DropHold();
     part = ring.view.part(0, 0);

@@ -13,11 +13,21 @@ namespace {
 
 std::atomic<int> alive{0};  // batches whose ids are still kept
 
+std::unique_ptr<Batch> BatchOf(const TestRing& ring, std::vector<std::int64_t> ids) {
+  return std::unique_ptr<Batch>(new TestBatch(ring.view.tables(), std::move(ids), &alive));
+}
+
+// Leaves the batch to the pump.
+Ticket* Park(TestRing* ring, std::vector<std::int64_t> ids) {
+  Ticket* ticket = nullptr;
+  CHECK(ring->stream->Park(BatchOf(*ring, std::move(ids)), &ticket).ok());
+  Ring(ring->session.bells + layout::kBellPump);
+  return ticket;
+}
+
 Ticket* Submit(TestRing* ring, std::vector<std::int64_t> ids) {
   Ticket* ticket = nullptr;
-  const CoreStatus status = ring->stream->Submit(
-      std::unique_ptr<Batch>(new TestBatch(ring->view.tables(), std::move(ids), &alive)), &ticket);
-  CHECK(status.ok());
+  CHECK(ring->stream->Submit(BatchOf(*ring, std::move(ids)), &ticket).ok());
   return ticket;
 }
 
@@ -32,7 +42,7 @@ void Retire(TestRing* ring, std::int64_t number) {
 TEST(ABatchIsWrittenIntoItsFrame) {
   TestRing ring({2, 2, 8192});
   CHECK(ring.status.ok());
-  Ticket* ticket = Submit(&ring, {7, -1, 7});
+  Ticket* ticket = Park(&ring, {7, -1, 7});
   CHECK_EQ(RunOf(ticket->number()), 3);
   CHECK_EQ(ticket->state(), Ticket::kParked);
   CHECK(ring.stream->Pump());
@@ -54,9 +64,9 @@ TEST(ABatchIsWrittenIntoItsFrame) {
 
 TEST(ATicketClosedWhileParkedGetsNoFrame) {
   TestRing ring({1, 1, 4096});
-  Ticket* first = Submit(&ring, {1});
-  Ticket* second = Submit(&ring, {2});
-  Ticket* third = Submit(&ring, {3});
+  Ticket* first = Park(&ring, {1});
+  Ticket* second = Park(&ring, {2});
+  Ticket* third = Park(&ring, {3});
   ring.stream->Pump();
   CHECK_EQ(second->state(), Ticket::kParked);
   CHECK_EQ(ring.view.header()->parked, 2);
@@ -77,7 +87,7 @@ TEST(ATicketClosedWhileParkedGetsNoFrame) {
 
 TEST(AnOpenFrameIsNotGivenBackAlthoughItIsRetired) {
   TestRing ring({1, 1, 4096});
-  Ticket* first = Submit(&ring, {1});
+  Ticket* first = Park(&ring, {1});
   ring.stream->Pump();
   Retire(&ring, 0);
   CHECK(!ring.stream->Pump());
@@ -88,7 +98,7 @@ TEST(AnOpenFrameIsNotGivenBackAlthoughItIsRetired) {
 
 TEST(ClosingTwiceIsClosingOnce) {
   TestRing ring({2, 1, 4096});
-  Ticket* ticket = Submit(&ring, {1});
+  Ticket* ticket = Park(&ring, {1});
   ring.stream->Pump();
   ticket->Close();
   ring.view.frame(0)->closed = 0;  // would be set again by a second effect
@@ -99,7 +109,7 @@ TEST(ClosingTwiceIsClosingOnce) {
 
 TEST(AHoldKeepsATicketOpenAndACopyOfItsNumberDoesNot) {
   TestRing ring({2, 1, 4096});
-  Ticket* ticket = Submit(&ring, {1});
+  Ticket* ticket = Park(&ring, {1});
   const std::int64_t number = ticket->number();
   ring.stream->Pump();
   {
@@ -117,8 +127,8 @@ TEST(AHoldKeepsATicketOpenAndACopyOfItsNumberDoesNot) {
 
 TEST(ABatchThatCanNeverFitFailsAndTheNextGoesOn) {
   TestRing ring({2, 1, 4096});
-  Ticket* large = Submit(&ring, std::vector<std::int64_t>(1000, 1));
-  Ticket* small = Submit(&ring, {1});
+  Ticket* large = Park(&ring, std::vector<std::int64_t>(1000, 1));
+  Ticket* small = Park(&ring, {1});
   ring.stream->Pump();
   CHECK_EQ(large->state(), Ticket::kFailed);
   CHECK(large->why().find("bytes in the ring, which has 4096. Nothing was lost") != std::string::npos);
@@ -149,10 +159,10 @@ TEST(FramesAndArenaWrapAroundManyTimes) {
 TEST(AFrameBeingFilledCannotBeClaimed) {
   TestRing ring({1, 1, 4096});
   ring.view.frame(0)->claim = 0;  // as after the death of a key worker
-  Ticket* first = Submit(&ring, {1});
+  Ticket* first = Park(&ring, {1});
   ring.stream->Pump();
   CHECK_EQ(ring.view.frame(0)->claim, 0u);
-  Ticket* second = Submit(&ring, {2});
+  Ticket* second = Park(&ring, {2});
   second->DropHold();  // before it gets a frame: its place stays unclaimable
   ring.stream->Pump();
   CHECK_EQ(ring.view.header()->tail, 1);
@@ -164,8 +174,8 @@ TEST(StoppingClosesEverythingAndOutlivingTicketsTouchNothing) {
   Ticket* parked;
   {
     TestRing ring({1, 1, 4096});
-    framed = Submit(&ring, {1});
-    parked = Submit(&ring, {2});
+    framed = Park(&ring, {1});
+    parked = Park(&ring, {2});
     ring.stream->Pump();
     ring.stream->Stop();
     CHECK_EQ(framed->state(), Ticket::kClosed);
@@ -194,7 +204,7 @@ TEST(ManyThreadsMayCloseWhileThePumpFills) {
     }
   });
   for (int i = 0; i < 2000; ++i) {
-    Ticket* ticket = Submit(&ring, {i});
+    Ticket* ticket = Park(&ring, {i});
     if (i % 3 == 0) std::this_thread::yield();
     ticket->DropHold();
   }
@@ -205,11 +215,91 @@ TEST(ManyThreadsMayCloseWhileThePumpFills) {
   CHECK_EQ(ring.session.bells[layout::kBellPump].late, 0u);
 }
 
+TEST(ABatchIsInItsFrameWhenSubmitReturnsIfThereIsRoom) {
+  TestRing ring({2, 1, 4096});
+  Ticket* ticket = Submit(&ring, {1, 2});
+  CHECK_EQ(ticket->state(), 0);
+  CHECK_EQ(alive.load(), 0);
+  CHECK_EQ(ring.view.header()->tail, 1);
+  CHECK_EQ(ring.view.header()->parked, 0);
+  ticket->DropHold();
+}
+
+TEST(ABatchWithoutRoomIsThePumpsWhichWaitsForRoomFromThenOn) {
+  TestRing ring({1, 1, 4096});
+  Pump pump(ring.session, 0, {ring.stream.get()});
+  pump.Start();
+  const layout::Bell* const bell = ring.session.bells + layout::kBellPump;
+  Ticket* first = Submit(&ring, {1});
+  while (LoadAcquire(&bell->waiting) != layout::kPausing) std::this_thread::yield();
+  Ticket* second = Submit(&ring, {2});
+  CHECK_EQ(second->state(), Ticket::kParked);
+  while (LoadAcquire(&bell->waiting) != layout::kAsleep) std::this_thread::yield();
+  first->DropHold();
+  Retire(&ring, 0);
+  RingUnlessPausing(ring.session.bells + layout::kBellPump);
+  while (second->state() != 1) std::this_thread::yield();
+  pump.Stop();
+  second->DropHold();
+  CHECK_EQ(bell->late, 0u);
+}
+
+TEST(ManyThreadsMaySubmitWhileThePumpRunsAndTheRingIsUsedUpByOthers) {
+  TestRing ring({4, 1, 16384});
+  Pump pump(ring.session, 5, {ring.stream.get()});
+  pump.Start();
+  constexpr int kThreads = 4, kEach = 500;
+  std::atomic<bool> over{false};
+  std::thread worker([&ring, &over] {
+    for (std::int64_t done = 0; !over.load(); std::this_thread::yield()) {
+      if (done >= LoadAcquire(&ring.view.header()->tail)) continue;
+      if (LoadAcquire(&ring.view.frame(done)->closed) == 0) continue;
+      Retire(&ring, done++);
+      RingUnlessPausing(ring.session.bells + layout::kBellPump);
+    }
+  });
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&ring] {
+      for (int i = 0; i < kEach; ++i) Submit(&ring, {i, i + 1})->DropHold();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const layout::Ring* const header = ring.view.header();
+  while (LoadAcquire(&header->tail) + LoadAcquire(&header->dropped) < kThreads * kEach) std::this_thread::yield();
+  over.store(true);
+  worker.join();
+  pump.Stop();
+  CHECK_EQ(header->submitted, kThreads * kEach);
+  CHECK_EQ(header->parked, 0);
+  CHECK_EQ(alive.load(), 0);
+  CHECK_EQ(ring.session.bells[layout::kBellPump].late, 0u);
+}
+
+TEST(ASubmitBesideAStopEitherEndsBeforeItOrIsRefused) {
+  for (int round = 0; round < 200; ++round) {
+    TestRing ring({64, 1, 1 << 16});
+    std::thread thread([&ring] {
+      for (int i = 0; i < 20; ++i) {
+        Ticket* ticket = nullptr;
+        if (!ring.stream->Submit(BatchOf(ring, {i}), &ticket).ok()) return;
+        ticket->DropHold();
+      }
+    });
+    if (round % 2 == 0) std::this_thread::yield();
+    ring.stream->Stop();
+    const std::int64_t tail = ring.view.header()->tail;
+    thread.join();
+    CHECK_EQ(ring.view.header()->tail, tail);  // nothing is written once Stop has returned: the ring may be unmapped
+  }
+  CHECK_EQ(alive.load(), 0);
+}
+
 TEST(AStreamThatIsAddedWhileThePumpRunsGetsItsBatchesIntoFrames) {
   TestRing ring({2, 1, 4096});
   Pump pump(ring.session, 5, {});
   pump.Start();
-  Ticket* ticket = Submit(&ring, {1});  // before it is the pump's: it waits
+  Ticket* ticket = Park(&ring, {1});  // before it is the pump's: it waits
   pump.Add(ring.stream.get());
   while (LoadAcquire(&ring.view.header()->tail) == 0) std::this_thread::yield();
   pump.Stop();
@@ -220,7 +310,7 @@ TEST(AStreamThatIsAddedWhileThePumpRunsGetsItsBatchesIntoFrames) {
 
 TEST(TheTruthIsReadableWhenNothingIsOnItsWay) {
   TestRing ring({4, 1, 8192});
-  Ticket* ticket = Submit(&ring, {1});
+  Ticket* ticket = Park(&ring, {1});
   ring.stream->Pump();
   CHECK(ReadersMayRead(ring.view, 0));  // open and not claimed: that may be the reader's own step
   *ring.view.word(0, 0) = layout::kClaimed;

@@ -95,7 +95,7 @@ def test_headers_say_what_the_trainer_asked_for(daemon, connect):
     assert (session["version"], session["magic"], session["run"]) == (structs.VERSION, structs.MAGIC, link.run)
     ring = header(pieces.streams[0], structs.RING)[0]
     assert (ring["version"], ring["stream"], ring["channel"], ring["table_count"]) == (structs.VERSION, 0, 0, 2)
-    assert (ring["frame_count"], ring["look_ahead"], ring["plan_ahead"]) == (64, 32, 2)
+    assert (ring["frame_count"], ring["look_ahead"], ring["plan_ahead"]) == (64, 16, 8)
     assert ring["arena_bytes"] >= RING_BYTES
     assert ring["arena_offset"] + ring["arena_bytes"] == pieces.streams[0][1]
     places = header(pieces.streams[0], structs.RING_TABLE, int(ring["tables_offset"]), 2)

@@ -58,10 +58,15 @@ def next_eval_action(words, closed, frame_count, readable):
 
 
 def next_train_actions(tables, look_ahead, plan_ahead):
-    """(action, place) of each table, which is (words, closed, trained, wanted, cut asked, blocked, is loading)."""
-    return [(NOTHING, -1) if is_loading else next_train_action(
+    """((action, place) of each table, least number of plans that stand for one).
+
+    A table is (words, closed, trained, wanted, cut asked, blocked, is loading).
+    """
+    chosen = [(NOTHING, -1) if is_loading else next_train_action(
         words, closed, trained, len(words), look_ahead, plan_ahead, wanted, cut_asked, touch_blocked)
         for words, closed, trained, wanted, cut_asked, touch_blocked, is_loading in tables]
+    plans = [0 if is_loading else list(words).count(PLANNED) for words, *_, is_loading in tables]
+    return chosen, min([plan_ahead, *plans])
 
 
 def is_readable(words, closed, trained, frame_count):

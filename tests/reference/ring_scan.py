@@ -45,6 +45,10 @@ def look(ring, column):
             [frame.trained for frame in ring.frames], max(waited, default=-1))
 
 
+def count_untrained(ring):
+    return sum(not frame.closed and not frame.trained for frame in ring.frames)
+
+
 def claim_frame(ring, generation):
     for frame in ring.frames:
         if not frame.claim:

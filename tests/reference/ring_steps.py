@@ -21,14 +21,14 @@ class Turn:
 
 
 def look_at_tables(ring, turns):
-    """(how many tables have something to do, how many are granted to the trainer)."""
+    """(how many tables have something to do, how many are granted to the trainer, how many plans stand for each)."""
     looks = [ring_scan.look(ring, turn.column) for turn in turns]
-    chosen = next_action.next_train_actions(
+    chosen, plans = next_action.next_train_actions(
         [(*seen[1:], turn.table.cut_asked, turn.table.touch_blocked, turn.table.is_loading)
          for seen, turn in zip(looks, turns)], ring.look_ahead, ring.plan_ahead)
     for turn, (action, place) in zip(turns, chosen):
         turn.action, turn.number, turn.lacks, turn.done = action, ring.head + place, LACKS_NOTHING, False
-    return sum(action != NOTHING for action, _ in chosen), sum(turn.table.is_loading for turn in turns)
+    return sum(action != NOTHING for action, _ in chosen), sum(turn.table.is_loading for turn in turns), plans
 
 
 def is_due(turn, action):

@@ -13,24 +13,24 @@ from ascpipe.layout import structs
 from ascpipe.workers import key_worker, table_worker
 from ascpipe.workers.runner import command
 
-KINDS = {"key": (structs.BELL_KEY_WORKERS, key_worker.make_step),
-         "table": (structs.BELL_TABLE_WORKERS, table_worker.make_step)}
+KINDS = {"key": (structs.BELL_KEY_WORKERS, key_worker.make_work),
+         "table": (structs.BELL_TABLE_WORKERS, table_worker.make_work)}
 
 
-def faulty(kind, make_step):
+def faulty(kind, make_work):
     order = Path(os.environ["ASCPIPE_STANDIN_FAULT"])
 
     def make(worker, attachment):
-        step = make_step(worker, attachment)
+        work = make_work(worker, attachment)
 
         def faulty_step():
             if order.exists():
                 whose, how = order.read_text().split()
                 if whose == kind:
                     fail(how)
-            return step()
+            return work.step()
 
-        return faulty_step
+        return work._replace(step=faulty_step)
 
     return make
 
@@ -43,5 +43,5 @@ def fail(how):
 
 if __name__ == "__main__":
     kind = sys.argv.pop(1)
-    bell_base, make_step = KINDS[kind]
-    command("faulty_worker", bell_base, faulty(kind, make_step))()
+    bell_base, make_work = KINDS[kind]
+    command("faulty_worker", bell_base, faulty(kind, make_work))()

@@ -5,6 +5,7 @@ Their stages are the real ones, and so are their bells.  Kernels are compiled be
 import ctypes
 import gc
 import os
+import random
 import signal
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, List
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 KEY, TABLE = "key", "table"
 _BELLS = {KEY: structs.BELL_KEY_WORKERS, TABLE: structs.BELL_TABLE_WORKERS}
 _IDLE_S = 1e9
+_PAUSES, _PAUSE_S = .2, .0005  # how often a worker lets work gather, whatever it has ahead, and for how long
 _MADV_DOFORK = 11
 _PR_SET_PDEATHSIG = 1
 FIRST_GENERATION = 100  #: so that no generation is also a state of a frame
@@ -138,8 +140,12 @@ def _work(sim: "ForkedSim", worker: ForkedWorker, restart: bool) -> None:
         return bool(sim.board.leaving[0])
 
     while not is_over():
+        worked = False
         while step():
-            pass
+            worked = True
+        if worked and random.random() < _PAUSES:
+            bell.pause(_PAUSE_S)
+            continue
         bell.wait(lambda: step() > 0, is_over, _IDLE_S)
     for table in tables:
         _check_private(table)
@@ -151,7 +157,8 @@ def _least_step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
 
 def _key_step(sim: "ForkedSim", worker: ForkedWorker) -> Callable[[], int]:
     trainer = Bell(sim.session, structs.BELL_TRAINER)
-    listeners = [Bell(sim.session, _BELLS[TABLE] + number) for number in range(sim.table_workers)] + [trainer]
+    tables = [Bell(sim.session, _BELLS[TABLE] + number) for number in range(sim.table_workers)]
+    listeners = [bell.ring_unless_pausing for bell in tables] + [trainer.ring]
     stages = [KeyStage(pump.ring, worker.generation, listeners, sim.next_spread())
               for pump in (sim.pump, sim.eval_pump)]
     return lambda: sum(stage.step() for stage in stages)

@@ -22,7 +22,7 @@ def test_each_origin_is_over_the_one_before(write):
     environment = write("workers = 2\nspin_us = 3\nlook_ahead = 4\n")
     environment.update({"ASCPIPE_SPIN_US": "5", "ASCPIPE_LOOK_AHEAD": "6"})
     settings = config.load_settings({"look_ahead": 7, "plan_ahead": None}, environment)
-    assert (settings.workers, settings.spin_us, settings.look_ahead, settings.plan_ahead) == (2, 5, 7, 2)
+    assert (settings.workers, settings.spin_us, settings.look_ahead, settings.plan_ahead) == (2, 5, 7, 8)
 
 
 def test_what_was_set_is_known_also_where_it_is_the_default(write):

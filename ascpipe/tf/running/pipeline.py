@@ -55,7 +55,7 @@ class Pipeline:
         tips: the newest save of this pipeline, by ``deltas.name_of`` its directory and base.
         background: the save that goes on while training does.
         save_log_bytes: memory that such a save may take for images of rows that training changes.
-        look_ahead: batches that plans look ahead, as the daemon is set.
+        read_ahead: batches that a dataset should read ahead of training.
     """
 
     def __init__(self, link: trainer_link.TrainerLink, native_side: native.NativePipeline,
@@ -75,7 +75,7 @@ class Pipeline:
         self.tips: Dict[str, Tip] = {}
         self.background = SaveThread()
         self.save_log_bytes = link.settings.save_log_bytes
-        self.look_ahead = link.settings.look_ahead
+        self.read_ahead = link.settings.read_ahead
 
     def trained_tables(self) -> Set[int]:
         """Numbers of the tables that are in a training stream."""

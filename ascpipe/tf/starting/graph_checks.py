@@ -40,7 +40,7 @@ def require_trained(state: GraphState) -> None:
             raise RuntimeError("table {!r} cannot be trained: all its training lookups have is_grad=False".format(name))
 
 
-def warn_of_short_run_ahead(state: GraphState, look_ahead: int) -> None:
+def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:
     """Warn where too few batches are read ahead for plans to see which rows will be needed."""
     for stream in state.streams():
         hosted = [name for name in stream.table_names() if name in state.tables and state.tables[name].shape.home_rows]
@@ -50,12 +50,11 @@ def warn_of_short_run_ahead(state: GraphState, look_ahead: int) -> None:
             if state.datasets.ticket_of(stream.number, get_next) is None:
                 continue
             ahead = state.datasets.run_ahead(get_next)
-            if ahead is not None and ahead < look_ahead:
+            if ahead is not None and ahead < wanted:
                 _log.warning(
-                    "tables %s have host rows, but only %d batches are read ahead of training and look_ahead is %d: "
-                    "rows that are needed soon may leave the device and come back. Add .prefetch(%d) after "
-                    "dataset.map(get_asc_insert_func(...))", ", ".join(map(repr, hosted)), ahead, look_ahead,
-                    look_ahead)
+                    "tables %s have host rows, but only %d batches are read ahead of training, and plans can make use "
+                    "of %d: rows that are needed soon may leave the device and come back. Add .prefetch(%d) after "
+                    "dataset.map(get_asc_insert_func(...))", ", ".join(map(repr, hosted)), ahead, wanted, wanted)
 
 
 def _require_a_table_each(state: GraphState) -> None:

@@ -38,7 +38,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
             len(shared)))
     begun = {number for shape in shapes if shape.channel == TRAIN for number in shape.tables} - trained
     _require_empty(pipeline, begun)
-    warn_of_short_run_ahead(state, pipeline.look_ahead)
+    warn_of_short_run_ahead(state, pipeline.read_ahead)
     for name, table in state.tables.items():
         if name not in pipeline.tables or table.shape.number in begun:
             shape = with_homes(table.shape, state.slots.get(name, ()))

@@ -109,7 +109,7 @@ def _start(process: Process, state: GraphState) -> Pipeline:
         undo.callback(link.close)
         streams = [stream_shape(state, stream) for stream in state.streams()]
         tables = [with_homes(table.shape, state.slots.get(table.table_name, ())) for table in state.tables.values()]
-        warn_of_short_run_ahead(state, link.settings.look_ahead)
+        warn_of_short_run_ahead(state, link.settings.read_ahead)
         segments = link.start([messages.Stream(s.number, s.channel, s.tables) for s in streams],
                               [table_message(table, state) for table in tables])
         running = native.NativePipeline(link.run, segments.session[0], link.lifeline_fd, link.settings.spin_us,

@@ -108,6 +108,13 @@ def test_a_look_sees_what_its_twin_sees(head, frames, wanted, finished):
 
 @settings(deadline=None)
 @given(HEADS, FRAMES)
+def test_frames_that_training_may_still_take_are_counted_as_by_the_twin(head, frames):
+    rings = Rings(head, frames)
+    assert ring_scan.count_untrained(rings.ring.memory) == reference.count_untrained(rings.twin)
+
+
+@settings(deadline=None)
+@given(HEADS, FRAMES)
 def test_key_workers_claim_deduplicate_and_publish_as_their_twins(head, frames):
     rings, columns = Rings(head, frames), np.zeros(TABLES, np.int64)
     memory = rings.ring.memory

@@ -26,10 +26,16 @@ std::int64_t NowNs();  // monotonic
 // long one, so that a thread blocked on a training step yields its core.
 std::int64_t SpinAfter(std::int64_t waited_ns, std::int64_t most_ns);
 
-// Wakes the owner if it sleeps or is about to.
+// Wakes the owner if it sleeps or pauses, or is about to.
 inline void Ring(layout::Bell* bell) {
   FullFence();  // an owner that sets `waiting` after this load sees what was published before it
-  if (LoadAcquire(&bell->waiting) != 0) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
+  if (LoadAcquire(&bell->waiting) != layout::kAwake) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
+}
+
+// Wakes the owner if it sleeps, and lets it be if it pauses: for those who bring work and wait for nothing.
+inline void RingUnlessPausing(layout::Bell* bell) {
+  FullFence();
+  if (LoadAcquire(&bell->waiting) == layout::kAsleep) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
 // The owner's side.
@@ -51,7 +57,7 @@ class BellOwner {
       }
       sched_yield();  // to any thread that has work; there may be more of these than processors
     }
-    Exchange(&bell_->waiting, 1u);  // SYNC bell: store
+    Exchange(&bell_->waiting, layout::kAsleep);  // SYNC bell: store
     const std::uint32_t seen = LoadAcquire(&bell_->futex);
     bool is_ready = ready();
     if (!is_ready) {
@@ -61,8 +67,17 @@ class BellOwner {
       is_ready = ready();
       if (is_ready && !rung && !WasRung(seen)) Count(&bell_->late, std::uint64_t{1});
     }
-    StoreRelease(&bell_->waiting, 0u);
+    StoreRelease(&bell_->waiting, layout::kAwake);
     return is_ready;
+  }
+
+  // Sleeps until one that waits for the owner rings, `ready()` is true before, or one slice has passed.
+  template <typename Ready>
+  void Pause(Ready ready, int slice_ms = layout::kSliceMs) {
+    const std::uint32_t seen = LoadAcquire(&bell_->futex);
+    Exchange(&bell_->waiting, layout::kPausing);  // SYNC bell: store
+    if (!ready()) FutexSleep(&bell_->futex, seen, slice_ms);
+    StoreRelease(&bell_->waiting, layout::kAwake);
   }
 
   // Shown by `ascpipe status`.

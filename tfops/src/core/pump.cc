@@ -57,7 +57,11 @@ void Pump::Run() {
     }
     const std::int64_t parked = FirstParked();
     bell.Says(parked != 0 ? layout::kWaitRoom : layout::kWaitBatch, -1, parked);
-    bell.WaitSlice([this] { return stop_.load() || Round(); });
+    if (parked != 0) {
+      bell.WaitSlice([this] { return stop_.load() || Round(); });
+    } else {  // whoever brings a batch fills its frame, and rings if there is no room
+      bell.Pause([this] { return stop_.load() || FirstParked() != 0; });
+    }
   }
   bell.Says(layout::kWaitNone, -1, 0);
 }

@@ -1,4 +1,4 @@
-// One thread that moves parked batches of all streams into their rings.
+// One thread that moves batches of all streams into their rings as these get room, and gives frames back.
 #ifndef ASCPIPE_CORE_PUMP_H_
 #define ASCPIPE_CORE_PUMP_H_
 

@@ -37,18 +37,27 @@ int Stream::TableIndex(int table) const {
 }
 
 CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (stopped_) return Error(Code::kFailedPrecondition, "the pipeline of stream ", number_, " was stopped");
-    Ticket* fresh = new Ticket(TicketNumber(run_, ++sequence_), gate_);
-    fresh->Ref();
-    live_[fresh->number()] = fresh;
-    parked_.push_back(Parked{fresh, std::move(batch)});
-    Count(&ring_.header()->submitted, std::int64_t{1});
-    StoreRelease(&ring_.header()->parked, static_cast<std::int64_t>(parked_.size()));
-    *ticket = fresh;
-    Ring(session_.bells + layout::kBellPump);
+  const CoreStatus status = Park(std::move(batch), ticket);
+  if (!status.ok()) return status;
+  // On this thread: it has the ids in its caches, and waking the pump takes longer than copying a small batch.
+  if (pumping_.try_lock()) {
+    std::lock_guard<std::mutex> pumping(pumping_, std::adopt_lock);
+    PumpAlone();
   }
+  if (FirstParked() != 0) Ring(session_.bells + layout::kBellPump);
+  return status;
+}
+
+CoreStatus Stream::Park(std::unique_ptr<Batch> batch, Ticket** ticket) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (stopped_) return Error(Code::kFailedPrecondition, "the pipeline of stream ", number_, " was stopped");
+  Ticket* fresh = new Ticket(TicketNumber(run_, ++sequence_), gate_);
+  fresh->Ref();
+  live_[fresh->number()] = fresh;
+  parked_.push_back(Parked{fresh, std::move(batch)});
+  Count(&ring_.header()->submitted, std::int64_t{1});
+  StoreRelease(&ring_.header()->parked, static_cast<std::int64_t>(parked_.size()));
+  *ticket = fresh;
   return CoreStatus();
 }
 
@@ -113,13 +122,22 @@ bool Stream::Collect() {
 }
 
 bool Stream::Pump() {
+  std::lock_guard<std::mutex> pumping(pumping_);
+  return PumpAlone();
+}
+
+bool Stream::PumpAlone() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stopped_) return false;  // the ring may be unmapped
+  }
   bool any = GiveBack();
   any = Collect() || any;
   while (true) {
     Parked* next = nullptr;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (!parked_.empty()) next = &parked_.front();  // stays: Submit appends, and only this thread removes
+      if (!parked_.empty()) next = &parked_.front();  // stays: Park appends, and only this thread removes
     }
     if (next == nullptr || !FillOne(next)) return any;
     any = true;
@@ -157,7 +175,8 @@ bool Stream::FillOne(Parked* next) {
   StoreRelease(&ring_.frame(number)->claim, 0u);  // last: a key worker that wins the claim finds all of the frame
   Exchange(&header->tail, number + 1);            // SYNC frame-published: store
   for (int worker = 0; worker < layout::kMaxKeyWorkers; ++worker) {
-    Ring(session_.bells + layout::kBellKeyWorkers + worker);
+    layout::Bell* const bell = session_.bells + layout::kBellKeyWorkers + worker;
+    training() ? RingUnlessPausing(bell) : Ring(bell);  // an evaluation waits for its keys, training has some ahead
   }
   Ring(session_.bells + layout::kBellTrainer);
   return true;
@@ -242,7 +261,10 @@ void Stream::Stop() {
     live.swap(live_);
     parked.swap(parked_);
   }
-  growth_.Stop();
+  {
+    std::lock_guard<std::mutex> pumping(pumping_);  // nobody pumps after this
+    growth_.Stop();
+  }
   for (auto& entry : live) entry.second->Close();
   while (!gate_->Empty()) sched_yield();  // a close is a few stores
   for (auto& entry : live) entry.second->Unref();

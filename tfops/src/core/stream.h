@@ -48,14 +48,14 @@ class Stream {
   int TableIndex(int table) const;  // -1: not in this stream
 
   // Takes the batch and gives it the next ticket.  The caller has the ticket's first hold and reference.
-  // Fails only if the stream was stopped.  Never waits for room.
+  // Fails only if the stream was stopped.  Never waits for room: without any, the batch is parked, and the pump is rung.
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
+  CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of it
 
   // A hold on an open ticket, or an error that says why there is none.
   CoreStatus Hold(std::int64_t number, TicketHold* hold);
 
   // One round of the pump: gives frames back, drops closed tickets, fills frames.  True if anything was done.
-  // Called by one thread.
   bool Pump();
   // Tickets that wait for room, and the first of them (0: none).
   std::int64_t FirstParked() const;
@@ -69,6 +69,7 @@ class Stream {
     std::unique_ptr<Batch> batch;
   };
 
+  bool PumpAlone();
   bool GiveBack();
   bool Collect();
   bool FillOne(Parked* next);
@@ -83,10 +84,12 @@ class Stream {
   const RingView ring_;
   const SessionView session_;
   const std::shared_ptr<TicketGate> gate_;
-  Arena arena_;        // the pump's
-  RingGrowth growth_;  // the pump's
 
-  mutable std::mutex mutex_;
+  std::mutex pumping_;  // before mutex_
+  Arena arena_;         // guarded by pumping_, as the ring's head and tail
+  RingGrowth growth_;   // guarded by pumping_
+
+  mutable std::mutex mutex_;  // guards the members below
   bool stopped_ = false;
   std::int64_t sequence_ = 0;
   std::deque<Parked> parked_;

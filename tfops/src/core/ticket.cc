@@ -15,12 +15,14 @@ void TicketGate::Closed(std::int64_t state) {
     Exchange(&ring_.frame(state)->closed, 1u);  // SYNC ticket-closed: store
     RingTableWorkers();
   }
-  Ring(session_.bells + layout::kBellPump);
+  RingUnlessPausing(session_.bells + layout::kBellPump);
   Ring(session_.bells + layout::kBellTrainer);
 }
 
 void TicketGate::RingTableWorkers() const {
-  for (int index = 0; index < ring_.tables(); ++index) Ring(session_.TableWorkerBell(ring_.table(index)->worker));
+  for (int index = 0; index < ring_.tables(); ++index) {
+    RingUnlessPausing(session_.TableWorkerBell(ring_.table(index)->worker));
+  }
 }
 
 bool Ticket::TryHold() {

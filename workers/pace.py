@@ -1,0 +1,53 @@
+"""How long a worker may pause while training has enough batches ahead.
+
+With small batches, waking a worker for each of them takes longer than its work.  So it lets work gather: it pauses for
+half the time in which training uses up what is ready, and then does the work of several batches at once.
+"""
+import time
+from typing import Iterable, Optional
+
+from ascpipe.shm.ring import RingView
+
+MOST_S = .004  #: what a change asked for in between waits at most, if its ring comes just before a pause
+
+
+def pause_of(interval_s: float, ahead: int) -> float:
+    """Seconds to pause.
+
+    Args:
+        interval_s: seconds in which training takes a batch.
+        ahead: batches that are ready for it.
+
+    Returns:
+        Half the time that they last, at most ``MOST_S``; 0 where fewer than two batches would gather meanwhile.
+    """
+    pause_s = min(interval_s * ahead / 2, MOST_S)
+    return pause_s if pause_s >= 2 * interval_s else 0.0
+
+
+def least_pause(pauses: Iterable[Optional[float]]) -> float:
+    """Seconds to pause, of what each ring allows; None of one that does not train."""
+    return min((pause_s for pause_s in pauses if pause_s is not None), default=0.0)
+
+
+class Pace:
+    """How fast training takes the batches of a ring.
+
+    Args:
+        ring: of a training stream.
+    """
+
+    def __init__(self, ring: RingView) -> None:
+        self._header = ring.header
+        self._seen_s, self._trained = time.perf_counter(), int(self._header["trained"])
+
+    def pause_s(self, ahead: int) -> Optional[float]:
+        """Seconds to pause while ``ahead`` batches are ready; None if training has taken none since the last call."""
+        trained = int(self._header["trained"])
+        taken = trained - self._trained
+        if taken <= 0:
+            return None
+        now = time.perf_counter()
+        interval_s = (now - self._seen_s) / taken
+        self._seen_s, self._trained = now, trained
+        return pause_of(interval_s, ahead)
