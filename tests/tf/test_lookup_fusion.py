@@ -131,6 +131,28 @@ def test_lookups_and_gradients_of_all_tables_are_one_op_each(count, known_size):
 
 
 @pytest.mark.parametrize("known_size", [True, False])
+@pytest.mark.parametrize("count", [3, 20])
+def test_so_they_are_where_the_concat_counts_its_axes_from_the_end(count, known_size):
+    together, _ = same_bits(lambda: Program([0] * count, lambda rows, below: tf.concat([below, *rows], axis=-1),
+                                            known_size=known_size))
+    assert counts(together, FUSED) == (1, 1) and counts(together, APART) == (0, 0)
+    assert together["ConcatV2"] == 0
+
+
+@pytest.mark.parametrize("known_size", [True, False])
+@pytest.mark.parametrize("count", [3, 20])
+def test_no_column_is_cut_out_of_the_gradient_for_an_op_that_reads_it_where_it_is(count, known_size):
+    class Gated(Program):
+        def train(self):  # each column's gradient waits for those of all others, as TensorFlow's optimizers have it
+            variables = [table.variable for table in self.tables.values()]
+            gradients = tf.gradients(self.loss, variables, gate_gradients=True)
+            return programs.optimizer("adagrad", .1).apply_gradients(zip(gradients, variables))
+
+    together, _ = same_bits(lambda: Gated([0] * count, plain, known_size=known_size))
+    assert counts(together, FUSED) == (1, 1) and counts(together, ("Slice", "SplitV")) in {(0, 0), (1, 0)}
+
+
+@pytest.mark.parametrize("known_size", [True, False])
 @pytest.mark.parametrize("widths", [[2, 0, 3], [1, 1], [2] + [0] * 18])
 def test_rows_of_several_ids_that_are_reshaped_side_by_side_are_fused(widths, known_size):
     together, _ = same_bits(lambda: Program(widths, plain, known_size=known_size))
@@ -217,7 +239,7 @@ def test_a_fetch_of_one_lookup_alone_asks_for_no_other_plan():
         with programs.session() as session:
             session.run([program.iterator.initializer, tf.compat.v1.global_variables_initializer()])
             fused = ran(session, [program.loss, train])[1]
-            assert fused["AscNextPlan"] == 3 and counts(fused, APART) == (0, 0)
+            assert fused["AscNextPlans"] == 1 and counts(fused, APART) == (0, 0)
             found, ops = ran(session, program.rows[1])
             assert found.shape == (SIZE, 4) and ops["AscNextPlan"] == 1 and counts(ops, FUSED) == (0, 0)
             joined, ops = ran(session, program.loss)

@@ -11,21 +11,31 @@ using tensorflow::CancellationManager;
 using tensorflow::OpKernelContext;
 using tensorflow::Status;
 
-AsyncWait::AsyncWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx,
-                     tensorflow::AsyncOpKernel::DoneCallback done)
-    : pipeline_(std::move(pipeline)), step_(step), ctx_(ctx), done_(std::move(done)) {}
+Ended EndsOp(OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done) {
+  return [ctx, done](const Status& status) {
+    if (!status.ok()) ctx->SetStatus(status);
+    done();
+  };
+}
 
-void AsyncWait::Begin() {
-  CancellationManager* manager = ctx_->cancellation_manager();
-  CoreStatus at_once;
-  if ((manager == nullptr || !manager->IsCancelled()) && pipeline_->waiter().TryAtOnce(this, &at_once)) {
-    if (at_once.ok()) {
-      Proceed();
-    } else {
-      End(ToStatus(at_once));
-    }
-    return;
+AsyncWait::AsyncWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx, Ended ended)
+    : pipeline_(std::move(pipeline)), step_(step), ctx_(ctx), ended_(std::move(ended)) {}
+
+bool AsyncWait::IsOver() {
+  CancellationManager* const manager = ctx_->cancellation_manager();
+  return (manager == nullptr || !manager->IsCancelled()) && pipeline_->waiter().TryAtOnce(this, &at_once_);
+}
+
+void AsyncWait::GoOn() {
+  if (at_once_.ok()) {
+    Proceed();
+  } else {
+    End(ToStatus(at_once_));
   }
+}
+
+void AsyncWait::WaitForIt() {
+  CancellationManager* manager = ctx_->cancellation_manager();
   if (manager != nullptr) {
     const std::shared_ptr<AsyncWait> self = shared_from_this();
     const std::shared_ptr<Pipeline> pipeline = pipeline_;
@@ -56,11 +66,10 @@ void AsyncWait::End(const Status& status) {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
   // Releases everything of this op before the step may end: the container has to end the step.
   const std::shared_ptr<AsyncWait> self = shared_from_this();
-  tensorflow::AsyncOpKernel::DoneCallback done = std::move(done_);
-  if (!status.ok()) ctx_->SetStatus(status);
+  const Ended ended = std::move(ended_);
   DropStep();
   pipeline_.reset();
-  done();
+  ended(status);
 }
 
 void AsyncWait::DropStep() {

@@ -1,4 +1,4 @@
-// A wait of an asynchronous op: the step can cancel it, and `done` is called exactly once.
+// A wait of an asynchronous op: the step can cancel it, and it ends exactly once.
 #ifndef ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 #define ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 
@@ -13,16 +13,25 @@
 
 namespace ascpipe {
 
+// What a wait calls when it has ended.
+using Ended = std::function<void(const tensorflow::Status&)>;
+
+// Ends the op with its only wait.
+Ended EndsOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
+
 // Subclasses say when the wait is over (Poll) and what to do then (Proceed, on a thread of TensorFlow's).
 class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
  public:
   // Takes over one reference to `step`.
-  AsyncWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx,
-            tensorflow::AsyncOpKernel::DoneCallback done);
+  AsyncWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended);
   ~AsyncWait() override { DropStep(); }
 
-  // Proceeds at once if there is nothing to wait for; otherwise begins to wait, unless the step is cancelled already.
-  void Begin();
+  // Goes on at once if there is nothing to wait for; otherwise begins to wait.
+  void Begin() { IsOver() ? GoOn() : WaitForIt(); }
+  // The same in parts.  Whether there is nothing to wait for: then call GoOn, else WaitForIt.
+  bool IsOver();
+  void GoOn();
+  void WaitForIt();  // ends at once if the step is cancelled already
 
   void Finish(const CoreStatus& status) final;
 
@@ -43,7 +52,8 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
   std::shared_ptr<Pipeline> pipeline_;
   StepEnd* step_;
   tensorflow::OpKernelContext* const ctx_;
-  tensorflow::AsyncOpKernel::DoneCallback done_;
+  Ended ended_;
+  CoreStatus at_once_;  // of a wait that was over at once
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
 };
 

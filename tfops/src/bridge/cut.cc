@@ -11,7 +11,10 @@ namespace ascpipe {
 CutWait::CutWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, layout::CutKind kind,
                  std::int64_t argument, tensorflow::OpKernelContext* ctx,
                  tensorflow::AsyncOpKernel::DoneCallback done)
-    : AsyncWait(std::move(pipeline), step, ctx, std::move(done)), table_(*of), kind_(kind), argument_(argument) {
+    : AsyncWait(std::move(pipeline), step, ctx, EndsOp(ctx, std::move(done))),
+      table_(*of),
+      kind_(kind),
+      argument_(argument) {
   table = of->number();
   table_name = of->name();
 }

@@ -73,7 +73,7 @@ class LookupFusion {
 
   static bool IsConcatOfColumns(const Node* node) {
     return node->type_string() == "ConcatV2" && node->output_type(0) == tensorflow::DT_FLOAT &&
-           IsNumber(Source(node, node->num_inputs() - 1), 1);
+           IsColumnAxis(Source(node, node->num_inputs() - 1));
   }
 
   Status Fuse(const Shapes& shapes, Node* concat) {
@@ -230,7 +230,7 @@ class LookupFusion {
       }
       dims.push_back(IntOf(sum.gradient, "dim"));
       partial.push_back(IsTrue(*sum.gradient, "partial"));
-      AddControlInputs(sum.gradient, &after);
+      AddWaits(*sum.gradient, group[0].whole, &after);
     }
     NodeBuilder builder(graph_.NewName("ascpipe/sum_together"), "AscLookupConcatGrad", graph_.op_registry());
     builder.Input(slots).Input(restore).Input(group[0].whole.out());
@@ -244,6 +244,21 @@ class LookupFusion {
       gradients_.erase(std::find(gradients_.begin(), gradients_.end(), gradients[i]));
     }
     return Status::OK();
+  }
+
+  // What a gradient waits for besides its inputs.  TensorFlow lets each column's gradient wait for those of all others;
+  // the op that reads them where they are waits for the whole tensor.
+  static void AddWaits(const Node& node, const Port& whole, Nodes* waits) {
+    Nodes inputs;
+    AddControlInputs(&node, &inputs);
+    for (Node* input : inputs) {
+      const bool is_column = Is(input, {"Slice", "SplitV"}) && Source(input, 0) == whole;
+      if (is_column || input->type_string() == "NoOp") {
+        AddWaits(*input, whole, waits);
+      } else {
+        waits->push_back(input);
+      }
+    }
   }
 
   // Lets gradients of other columns be cut out of `whole` where they are known to lie, so that nothing asks for the shapes
@@ -281,7 +296,7 @@ class LookupFusion {
 
   Status CutSplit(const Shapes& shapes, const Port& whole, Node* split, const std::set<const Node*>& gone) {
     Numbers sizes;
-    if (!IsNumber(Source(split, 2), 1) || !shapes.IsMatrix(whole) || !SizesOfSplit(shapes, Source(split, 1), &sizes) ||
+    if (!IsColumnAxis(Source(split, 2)) || !shapes.IsMatrix(whole) || !SizesOfSplit(shapes, Source(split, 1), &sizes) ||
         HasControlOutputs(split) || std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 0; })) {
       return Status::OK();
     }
@@ -353,7 +368,7 @@ class LookupFusion {
   Nodes replaced_;
 };
 
-// A session runs this pass once per set of fetches, on the graph pruned to them, before that of step_order.cc.
+// A session runs this pass once per set of fetches, on the graph pruned to them, before that of table_fusion.cc.
 class LookupFusionPass : public tensorflow::GraphOptimizationPass {
  public:
   Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
@@ -361,7 +376,7 @@ class LookupFusionPass : public tensorflow::GraphOptimizationPass {
   }
 };
 
-REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, -1, LookupFusionPass);
+REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, -2, LookupFusionPass);
 
 }  // namespace
 

@@ -9,7 +9,7 @@ namespace ascpipe {
 
 // Changes the graph of one step (the fetches of one session.run), which then gives the same bits with less work.
 //
-// A concat along axis 1 of lookups (AscLookup) and other columns becomes AscLookupConcat, where nothing else in the step
+// A concat of columns of lookups (AscLookup) and other columns becomes AscLookupConcat, where nothing else in the step
 // reads the lookups: no tensor for each lookup is written and copied.  Gradients of these lookups (AscLookupGrad) that
 // are columns of one tensor become one AscLookupConcatGrad, which reads the columns where they are.  What is not
 // recognised stays as it is.  A fetch of a lookup alone is another step, with a graph of its own.

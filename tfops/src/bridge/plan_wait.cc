@@ -1,5 +1,7 @@
 #include "bridge/plan_wait.h"
 
+#include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "bridge/parallel.h"
@@ -21,13 +23,14 @@ namespace {
 
 class PlanWait : public AsyncWait {
  public:
-  PlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest wanted, OpKernelContext* ctx,
-           tensorflow::AsyncOpKernel::DoneCallback done)
-      : AsyncWait(std::move(pipeline), step, ctx, std::move(done)), request_(std::move(wanted)) {
+  PlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest wanted, OpKernelContext* ctx, Ended ended)
+      : AsyncWait(std::move(pipeline), step, ctx, std::move(ended)), request_(std::move(wanted)) {
     table = request_.table->number();
     table_name = request_.table->name();
     ticket = request_.ticket->number();
   }
+
+  std::int64_t ids() const { return ids_; }  // of the batch; 0: its keys were not deduplicated when it was polled
 
  protected:
   const RingView& ring() const { return request_.stream->ring(); }
@@ -44,6 +47,7 @@ class PlanWait : public AsyncWait {
     words.home_rows = request_.table->sizes().home_rows;
     ReadClaimWords(ring(), index(), *request_.ticket.get(), &words);
     if (words.state >= 0) frame_ = words.state;
+    if (words.state >= 0 && words.word >= layout::kDeduped) ids_ = ring().part(frame_, index())->id_count;
     return words;
   }
 
@@ -59,13 +63,13 @@ class PlanWait : public AsyncWait {
                     part->id_count, ". The record is damaged; restart the program");
     }
     Tensor* out;
-    TF_RETURN_IF_ERROR(ctx()->allocate_output(0, TensorShape({part->unique_count}), &out));
+    TF_RETURN_IF_ERROR(ctx()->allocate_output(request_.output, TensorShape({part->unique_count}), &out));
     outputs->slots = {out->flat<tensorflow::int32>().data(), out->NumElements()};
     const layout::Spec* spec = ring().array<layout::Spec>(frame(), part->specs);
     for (int feature = 0; feature < request_.features; ++feature) {
       TensorShape shape;
       for (std::int64_t axis = 0; axis < spec[feature].rank; ++axis) shape.AddDim(spec[feature].shape[axis]);
-      TF_RETURN_IF_ERROR(ctx()->allocate_output(1 + feature, shape, &out));
+      TF_RETURN_IF_ERROR(ctx()->allocate_output(request_.restore + feature, shape, &out));
       outputs->restores.push_back({out->flat<tensorflow::int32>().data(), out->NumElements()});
     }
     return Status::OK();
@@ -87,6 +91,7 @@ class PlanWait : public AsyncWait {
 
  private:
   std::int64_t frame_ = 0;
+  std::int64_t ids_ = 0;
 };
 
 // Training: PLANNED -> CLAIMED by CAS, rows, DONE.
@@ -117,7 +122,7 @@ class ClaimWait : public PlanWait {
     PlanOutputs outputs;
     std::vector<StateRows> state;
     Status status = Allocate(&outputs);
-    if (status.ok()) status = request_.table->Attach(ctx(), 1, request_.slots, &state);
+    if (status.ok()) status = request_.table->Attach(ctx(), request_.state, request_.slots, &state);
     if (status.ok()) status = request_.table->FitsHome(state);
     if (!status.ok()) {
       End(status);
@@ -185,7 +190,7 @@ class ClaimWait : public PlanWait {
     if (status.ok()) {
       StoreRelease(&ring().table(index())->finished, ticket);
       Exchange(ring().word(index(), number), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
-      RingWorker();
+      RingUnlessPausing(pipeline().TableWorkerBell(*request_.stream, index()));
     }
     step().BeginHandles(request_.table, ticket);
     step().Claimed(std::move(request_.ticket));
@@ -286,7 +291,7 @@ class ReadWait : public PlanWait {
   void Proceed() override {
     PlanOutputs outputs;
     std::vector<StateRows> state;
-    Status status = request_.table->Attach(ctx(), 1, request_.slots, &state);
+    Status status = request_.table->Attach(ctx(), request_.state, request_.slots, &state);
     if (status.ok()) status = Allocate(&outputs);
     if (status.ok()) status = Copy(outputs, Slots(LowestCode(request_.table->home().ready)));
     if (IsClosed()) {
@@ -321,7 +326,7 @@ class FixedWait : public PlanWait {
     PlanOutputs outputs;
     std::vector<StateRows> state;
     // The lookup op needs an initialised variable, although it reads the checkpoint's rows.
-    Status status = request_.table->Attach(ctx(), 1, request_.slots, &state);
+    Status status = request_.table->Attach(ctx(), request_.state, request_.slots, &state);
     if (status.ok()) status = Allocate(&outputs);
     if (status.ok()) {
       const layout::Part* part = ring().part(frame(), index());
@@ -341,22 +346,97 @@ class FixedWait : public PlanWait {
   }
 };
 
+// The waits of one op, which ends with the last of them.
+class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
+ public:
+  PlanGroup(std::shared_ptr<Pipeline> pipeline, OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
+      : ctx_(ctx), end_(EndsOp(ctx, std::move(done))), pipeline_(std::move(pipeline)) {}
+
+  // Takes over one reference to `step`.
+  void Begin(StepEnd* step, std::vector<PlanRequest> requests) {
+    const std::shared_ptr<PlanGroup> self = shared_from_this();
+    left_ = requests.size();
+    for (PlanRequest& request : requests) {
+      step->Ref();
+      waits_.push_back(Make(step, std::move(request), [self](const Status& status) { self->HasEnded(status); }));
+    }
+    step->Unref();
+    const Waits waits = waits_;  // the op may end before this returns
+    Waits over, later;
+    for (const std::shared_ptr<PlanWait>& wait : waits) (wait->IsOver() ? over : later).push_back(wait);
+    for (const std::shared_ptr<PlanWait>& wait : later) wait->WaitForIt();
+    if (over.empty()) return;
+    std::int64_t ids = 1;
+    for (const std::shared_ptr<PlanWait>& wait : over) ids += wait->ids();
+    const std::int64_t count = static_cast<std::int64_t>(over.size());
+    ShareBlocks(ctx_, count, std::max<std::int64_t>(1, kIdsOfBlock * count / ids),
+                [&over](std::int64_t begin, std::int64_t end) {
+                  for (; begin < end; ++begin) over[static_cast<std::size_t>(begin)]->GoOn();
+                });
+  }
+
+ private:
+  using Waits = std::vector<std::shared_ptr<PlanWait>>;
+  static constexpr std::int64_t kIdsOfBlock = 16384;  // some ten microseconds of copying
+
+  std::shared_ptr<PlanWait> Make(StepEnd* step, PlanRequest request, Ended ended) {
+    if (request.stream->training()) {
+      return std::make_shared<ClaimWait>(pipeline_, step, std::move(request), ctx_, std::move(ended));
+    }
+    if (request.rows != nullptr) {
+      return std::make_shared<FixedWait>(pipeline_, step, std::move(request), ctx_, std::move(ended));
+    }
+    return std::make_shared<ReadWait>(pipeline_, step, std::move(request), ctx_, std::move(ended));
+  }
+
+  // The first error ends the waits that are left: the step has failed.
+  void HasEnded(const Status& status) {
+    Waits cancelled;
+    std::shared_ptr<Pipeline> pipeline;
+    Status result;
+    bool is_last;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!status.ok() && status_.ok()) {
+        cancelled = waits_;
+        pipeline = pipeline_;
+      }
+      status_.Update(status);
+      is_last = --left_ == 0;
+      if (is_last) {
+        waits_.clear();  // they hold this group
+        pipeline_.reset();
+        result = status_;
+      }
+    }
+    for (const std::shared_ptr<PlanWait>& wait : cancelled) wait->Cancel();
+    if (pipeline != nullptr) pipeline->waiter().Wake();
+    cancelled.clear();
+    pipeline.reset();
+    if (is_last) end_(result);
+  }
+
+  OpKernelContext* const ctx_;
+  const Ended end_;
+  std::mutex mutex_;  // guards the members below, once all waits are made
+  std::shared_ptr<Pipeline> pipeline_;
+  std::size_t left_ = 0;
+  Waits waits_;
+  Status status_;
+};
+
+constexpr std::int64_t PlanGroup::kIdsOfBlock;
+
 }  // namespace
 
-void BeginPlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request, OpKernelContext* ctx,
-                   tensorflow::AsyncOpKernel::DoneCallback done) {
-  if (request.stream->training()) {
-    std::make_shared<ClaimWait>(std::move(pipeline), step, std::move(request), ctx, std::move(done))->Begin();
-  } else if (request.rows != nullptr) {
-    std::make_shared<FixedWait>(std::move(pipeline), step, std::move(request), ctx, std::move(done))->Begin();
-  } else {
-    std::make_shared<ReadWait>(std::move(pipeline), step, std::move(request), ctx, std::move(done))->Begin();
-  }
+void BeginPlanWaits(std::shared_ptr<Pipeline> pipeline, StepEnd* step, std::vector<PlanRequest> requests,
+                    OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done) {
+  std::make_shared<PlanGroup>(std::move(pipeline), ctx, std::move(done))->Begin(step, std::move(requests));
 }
 
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request, OpKernelContext* ctx,
                    tensorflow::AsyncOpKernel::DoneCallback done) {
-  std::make_shared<TurnWait>(std::move(pipeline), step, std::move(request), ctx, std::move(done))->Begin();
+  std::make_shared<TurnWait>(std::move(pipeline), step, std::move(request), ctx, EndsOp(ctx, std::move(done)))->Begin();
 }
 
 }  // namespace ascpipe

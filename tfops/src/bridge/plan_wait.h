@@ -12,7 +12,7 @@
 
 namespace ascpipe {
 
-// The checked arguments of one run of AscNextPlan.
+// The checked arguments of AscNextPlan, or of AscNextPlans for one of its tables.
 struct PlanRequest {
   Stream* stream = nullptr;
   Table* table = nullptr;
@@ -20,14 +20,17 @@ struct PlanRequest {
   int features = 0;
   TicketHold ticket;
   OptimizerSlots slots;
+  int state = 1;    // number of the input that is the table's variable; its optimizer slots follow
+  int output = 0;   // number of the output that is the slots
+  int restore = 1;  // number of the first output that is a restore index
   std::shared_ptr<const FixedRows> rows;  // evaluation reads these; null: the live table
 };
 
-// Takes over one reference to `step`; calls `done` when the outputs are there, or with an error.
-void BeginPlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
-                   tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
+// Takes over one reference to `step`; calls `done` when the outputs of all tables are there, or with the first error.
+void BeginPlanWaits(std::shared_ptr<Pipeline> pipeline, StepEnd* step, std::vector<PlanRequest> requests,
+                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// The same, but only waits until a training batch could be claimed and the step has the lease alone.
+// The same for one table, but only waits until a training batch could be claimed and the step has the lease alone.
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 

@@ -51,23 +51,36 @@ tensorflow::Status ReadRule(tensorflow::OpKernelContext* ctx, int first, Rule* r
   return ToStatus(CheckRule(*rule));
 }
 
-// Applies `count` gradients on threads of the pool; gradient i belongs to row row_of(i), -1 for none.  `update` has the
-// addresses of the rows and the gradients of all of them.
+constexpr std::int64_t kMostUpdated = 512;  // rows of one call of Update
+
+// Rows that one thread updates as one block.
+template <typename Rule>
+std::int64_t UpdateBlock(std::int64_t dim) {
+  return std::min(kMostUpdated, 4 * BlockRows(dim * Rule::kStates));
+}
+
+// Applies the gradients [begin, end); gradient i belongs to row row_of(i), -1 for none.  `update` has the addresses of
+// the rows and the gradients of all of them.
+template <typename Rule, typename RowOf>
+void UpdateSome(const Rule& rule, const UpdatedRows& update, std::int64_t begin, std::int64_t end,
+                const RowOf& row_of) {
+  std::int64_t rows[kMostUpdated];
+  for (; begin < end; begin += kMostUpdated) {
+    UpdatedRows part = update;
+    part.n = std::min(kMostUpdated, end - begin);
+    for (std::int64_t i = 0; i < part.n; ++i) rows[i] = row_of(begin + i);
+    part.rows = rows;
+    part.grads = update.grads + begin * update.dim;
+    Update(rule, part);
+  }
+}
+
+// The same for all of `count` gradients, on threads of the pool.
 template <typename Rule, typename RowOf>
 void UpdateTogether(tensorflow::OpKernelContext* ctx, const Rule& rule, const UpdatedRows& update, std::int64_t count,
                     const RowOf& row_of) {
-  constexpr std::int64_t kMostRows = 512;
-  const std::int64_t block = std::min(kMostRows, 4 * BlockRows(update.dim * Rule::kStates));
-  ShareBlocks(ctx, count, block, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t rows[kMostRows];
-    for (; begin < end; begin += kMostRows) {
-      UpdatedRows part = update;
-      part.n = std::min(kMostRows, end - begin);
-      for (std::int64_t i = 0; i < part.n; ++i) rows[i] = row_of(begin + i);
-      part.rows = rows;
-      part.grads = update.grads + begin * update.dim;
-      Update(rule, part);
-    }
+  ShareBlocks(ctx, count, UpdateBlock<Rule>(update.dim), [&](std::int64_t begin, std::int64_t end) {
+    UpdateSome(rule, update, begin, end, row_of);
   });
 }
 

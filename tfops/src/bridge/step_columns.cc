@@ -48,6 +48,14 @@ bool AddWidths(const Shapes& shapes, const Node* node, int first, int count, std
 
 }  // namespace
 
+bool IsColumnAxis(const Port& axis) {
+  if (axis.node == nullptr) return false;
+  if (axis.node->type_string() != "FloorMod") return IsNumber(axis, 1) || IsNumber(axis, -1);
+  const Port rank = Source(axis.node, 1);  // of a matrix, as all of this is about
+  return rank.node != nullptr && (rank.node->type_string() == "Rank" || IsNumber(rank, 2)) &&
+         IsColumnAxis(Source(axis.node, 0));
+}
+
 Shapes::Shapes(const Graph& graph, const Nodes& nodes) : refiner_(graph.versions(), graph.op_registry()) {
   refiner_.set_require_shape_inference_fns(false);
   refiner_.set_function_library_for_shape_inference(&graph.flib_def());
@@ -87,7 +95,7 @@ bool FindColumns(const Shapes& shapes, Port at, std::int64_t columns, std::int64
   if (at.node->type_string() == "Slice") {
     return BeginOfSlice(shapes, Source(at.node, 1), begin) && WidthOf(shapes, Source(at.node, 2)) == columns;
   }
-  if (at.node->type_string() != "SplitV" || !IsNumber(Source(at.node, 2), 1) || !shapes.IsMatrix(*whole) ||
+  if (at.node->type_string() != "SplitV" || !IsColumnAxis(Source(at.node, 2)) || !shapes.IsMatrix(*whole) ||
       !SizesOfSplit(shapes, Source(at.node, 1), &sizes) || at.index >= static_cast<int>(sizes.size()) ||
       std::any_of(sizes.begin(), sizes.begin() + at.index + 1, [](std::int64_t size) { return size < 0; })) {
     return false;
@@ -103,7 +111,7 @@ bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column)
     *column = numbers[1];
     return true;
   }
-  return begin.node != nullptr && begin.node->type_string() == "ConcatOffset" && IsNumber(Source(begin.node, 0), 1) &&
+  return begin.node != nullptr && begin.node->type_string() == "ConcatOffset" && IsColumnAxis(Source(begin.node, 0)) &&
          AddWidths(shapes, begin.node, 1, begin.index, column);
 }
 

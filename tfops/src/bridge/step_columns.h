@@ -26,6 +26,9 @@ class Shapes {
 // does not have as many rows as the batch.
 bool FindColumns(const Shapes& shapes, Port at, std::int64_t columns, std::int64_t* begin, Port* whole);
 
+// Whether an axis of a matrix is that of its columns: 1 or -1, also as the gradient of a concat writes it, modulo the rank.
+bool IsColumnAxis(const Port& axis);
+
 // The first column of Slice, from its input `begin`.
 bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column);
 

@@ -56,7 +56,9 @@ inline bool IsLookup(const tensorflow::Node& node) {
   return node.type_string() == "AscLookup" || node.type_string() == "AscLookupConcat";
 }
 
-inline bool IsPlan(const tensorflow::Node& node) { return node.type_string() == "AscNextPlan"; }
+inline bool IsPlan(const tensorflow::Node& node) {
+  return node.type_string() == "AscNextPlan" || node.type_string() == "AscNextPlans";
+}
 
 // Ops that move rows, or let another step do so.
 bool IsChange(const tensorflow::Node& node);

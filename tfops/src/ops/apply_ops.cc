@@ -1,5 +1,8 @@
-// AscApplyGradientDescent, -Adagrad, -LazyAdam, -Ftrl: optimizers of rows that lie in variables.
+// AscApplyGradientDescent, -Adagrad, -LazyAdam, -Ftrl: optimizers of rows that lie in variables.  AscApplyTables: the
+// same for several tables.
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "bridge/row_update.h"
@@ -127,7 +130,88 @@ indices: [m] in [0, n), no repeats; all are examined before a row is changed.
 use_locking: whether updates of the same variables exclude each other.
 )doc");
 
+// Not stateful: a session caches kernels of stateful ops by name, and this op gets a new name for each set of fetches.
+REGISTER_OP("AscApplyTables")
+    .Input("states: Ref(n_states * float)")
+    .Input("numbers: m * float")
+    .Input("grads: n * float")
+    .Input("indices: n * Tindices")
+    .Attr("rule: string")
+    .Attr("n_states: int >= 1")
+    .Attr("m: int >= 1")
+    .Attr("n: int >= 1")
+    .Attr("Tindices: {int32, int64}")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return tensorflow::Status::OK(); })
+    .Doc(R"doc(
+The update of several tables by one formula with the same parameters: one op in place of one for each of them.
+
+All indices of all tables are examined before a row is changed.
+
+states: of each table the variables of the formula's op, in its order.
+numbers: the parameters of the formula's op, scalars.
+grads: of each table.
+indices: of each table.
+rule: the op that updates one table: AscApplyAdagrad, for instance.
+)doc");
+
 namespace ascpipe {
+
+namespace {
+
+// One table's part of an update: which inputs it has, then what they hold.
+template <typename Rule, typename Index>
+struct TableUpdate {
+  int state, grad, indices;  // numbers of inputs, of states the first one
+  UpdatedRows update = {};
+  const Index* index = nullptr;
+  std::int64_t count = 0;
+
+  TableUpdate(int state, int grad, int indices) : state(state), grad(grad), indices(indices) {}
+
+  // Reads the inputs and examines all of them.
+  tensorflow::Status Read(tensorflow::OpKernelContext* ctx, bool locked) {
+    const tensorflow::OpKernel& op = ctx->op_kernel();
+    const tensorflow::Tensor& gradient = ctx->input(grad);
+    const tensorflow::Tensor& rows = ctx->input(indices);
+    std::int64_t row_count = 0;
+    tensorflow::TensorShape expected;  // of the gradient
+    for (int i = 0; i < Rule::kStates; ++i) {
+      tensorflow::Tensor variable = ctx->mutable_input(state + i, locked);
+      if (i == 0) {
+        if (variable.dims() < 1 || rows.dims() != 1) {
+          return Refuse(Code::kInvalidArgument, op.type_string(), ": rows and indices have shapes ",
+                        variable.shape().DebugString(), " and ", rows.shape().DebugString(),
+                        ", expected rows and a vector. Nothing was updated");
+        }
+        row_count = variable.dim_size(0);
+        expected = variable.shape();
+      } else if (variable.shape() != expected) {
+        return Refuse(Code::kInvalidArgument, op.type_string(), ": '", op.requested_input(state + i), "' has shape ",
+                      variable.shape().DebugString(), " beside rows of shape ", expected.DebugString(),
+                      ". Nothing was updated");
+      }
+      update.states[i] = variable.flat<float>().data();
+    }
+    count = rows.NumElements();
+    expected.set_dim(0, count);
+    if (gradient.shape() != expected) {
+      return Refuse(Code::kInvalidArgument, op.type_string(), ": the gradient has shape ",
+                    gradient.shape().DebugString(), ", expected ", expected.DebugString(), ". Nothing was updated");
+    }
+    index = rows.flat<Index>().data();
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (index[i] < 0 || index[i] >= row_count) {
+        return Refuse(Code::kInvalidArgument, op.type_string(), ": row ", index[i], " at index ", i,
+                      " is outside [0, ", row_count, "). Nothing was updated");
+      }
+    }
+    update.dim = update.stride = count == 0 ? 0 : gradient.NumElements() / count;
+    update.grads = gradient.flat<float>().data();
+    return tensorflow::Status::OK();
+  }
+};
+
+}  // namespace
 
 template <typename Rule, typename Index>
 class ApplyOp : public tensorflow::OpKernel {
@@ -158,50 +242,95 @@ class ApplyOp : public tensorflow::OpKernel {
   tensorflow::Status Apply(tensorflow::OpKernelContext* ctx) const {
     Rule rule;
     TF_RETURN_IF_ERROR(ReadRule(ctx, Rule::kStates, &rule));
-    const tensorflow::Tensor& grad = ctx->input(Rule::kStates + Numbers<Rule>());
-    const tensorflow::Tensor& indices = ctx->input(Rule::kStates + Numbers<Rule>() + 1);
-    UpdatedRows update = {};
-    std::int64_t row_count = 0;
-    tensorflow::TensorShape expected;  // of the gradient
-    for (int state = 0; state < Rule::kStates; ++state) {
-      tensorflow::Tensor variable = ctx->mutable_input(state, use_locking_);
-      if (state == 0) {
-        if (variable.dims() < 1 || indices.dims() != 1) {
-          return Refuse(Code::kInvalidArgument, type_string(), ": rows and indices have shapes ",
-                        variable.shape().DebugString(), " and ", indices.shape().DebugString(),
-                        ", expected rows and a vector. Nothing was updated");
-        }
-        row_count = variable.dim_size(0);
-        expected = variable.shape();
-      } else if (variable.shape() != expected) {
-        return Refuse(Code::kInvalidArgument, type_string(), ": '", requested_input(state), "' has shape ",
-                      variable.shape().DebugString(), " beside rows of shape ", expected.DebugString(),
-                      ". Nothing was updated");
-      }
-      update.states[state] = variable.flat<float>().data();
-    }
-    expected.set_dim(0, indices.NumElements());
-    if (grad.shape() != expected) {
-      return Refuse(Code::kInvalidArgument, type_string(), ": the gradient has shape ", grad.shape().DebugString(),
-                    ", expected ", expected.DebugString(), ". Nothing was updated");
-    }
-    const Index* const index = indices.flat<Index>().data();
-    const std::int64_t count = indices.NumElements();
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (index[i] < 0 || index[i] >= row_count) {
-        return Refuse(Code::kInvalidArgument, type_string(), ": row ", index[i], " at index ", i, " is outside [0, ",
-                      row_count, "). Nothing was updated");
-      }
-    }
-    if (count == 0) return tensorflow::Status::OK();
-    update.dim = update.stride = grad.NumElements() / count;
-    update.grads = grad.flat<float>().data();
-    UpdateTogether(ctx, rule, update, count, [index](std::int64_t i) { return index[i]; });
+    const int grad = Rule::kStates + Numbers<Rule>();
+    TableUpdate<Rule, Index> table(0, grad, grad + 1);
+    TF_RETURN_IF_ERROR(table.Read(ctx, use_locking_));
+    if (table.count == 0) return tensorflow::Status::OK();
+    UpdateTogether(ctx, rule, table.update, table.count, [&table](std::int64_t i) { return table.index[i]; });
     return tensorflow::Status::OK();
   }
 
   bool use_locking_;
 };
+
+// What AscApplyTables does for one formula.
+class TablesRule {
+ public:
+  virtual ~TablesRule() = default;
+  virtual int states() const = 0;
+  virtual int numbers() const = 0;
+  virtual tensorflow::Status Apply(tensorflow::OpKernelContext* ctx, int tables) const = 0;
+};
+
+template <typename Rule, typename Index>
+class TablesRuleOf : public TablesRule {
+ public:
+  int states() const override { return Rule::kStates; }
+  int numbers() const override { return Numbers<Rule>(); }
+
+  tensorflow::Status Apply(tensorflow::OpKernelContext* ctx, int tables) const override {
+    Rule rule;
+    TF_RETURN_IF_ERROR(ReadRule(ctx, tables * Rule::kStates, &rule));
+    const int first = tables * Rule::kStates + Numbers<Rule>();
+    std::vector<TableUpdate<Rule, Index>> updates;
+    std::vector<std::int64_t> ends;  // of the tables' gradients, counted through
+    std::int64_t total = 0, dim = 1;
+    for (int table = 0; table < tables; ++table) {
+      updates.emplace_back(table * Rule::kStates, first + table, first + tables + table);
+      TF_RETURN_IF_ERROR(updates.back().Read(ctx, false));
+      total += updates.back().count;
+      ends.push_back(total);
+      dim = std::max(dim, updates.back().update.dim);
+    }
+    ShareBlocks(ctx, total, UpdateBlock<Rule>(dim), [&](std::int64_t begin, std::int64_t end) {
+      auto at = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
+      for (; begin < end; ++at) {
+        const TableUpdate<Rule, Index>& table = updates[at];
+        const std::int64_t before = ends[at] - table.count, last = std::min(end, ends[at]);
+        UpdateSome(rule, table.update, begin - before, last - before,
+                   [&table](std::int64_t i) { return table.index[i]; });
+        begin = last;
+      }
+    });
+    return tensorflow::Status::OK();
+  }
+};
+
+template <typename Index>
+std::unique_ptr<TablesRule> MakeTablesRule(const std::string& rule) {
+  if (rule == "AscApplyGradientDescent") return std::make_unique<TablesRuleOf<GradientDescent, Index>>();
+  if (rule == "AscApplyAdagrad") return std::make_unique<TablesRuleOf<Adagrad, Index>>();
+  if (rule == "AscApplyLazyAdam") return std::make_unique<TablesRuleOf<LazyAdam, Index>>();
+  if (rule == "AscApplyFtrl") return std::make_unique<TablesRuleOf<Ftrl, Index>>();
+  return nullptr;
+}
+
+class ApplyTablesOp : public tensorflow::OpKernel {
+ public:
+  explicit ApplyTablesOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    std::string name;
+    int states, numbers;
+    tensorflow::DataType index;
+    OP_REQUIRES_OK(construction, construction->GetAttr("rule", &name));
+    OP_REQUIRES_OK(construction, construction->GetAttr("n_states", &states));
+    OP_REQUIRES_OK(construction, construction->GetAttr("m", &numbers));
+    OP_REQUIRES_OK(construction, construction->GetAttr("n", &tables_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("Tindices", &index));
+    rule_ = index == tensorflow::DT_INT32 ? MakeTablesRule<tensorflow::int32>(name)
+                                          : MakeTablesRule<tensorflow::int64>(name);
+    OP_REQUIRES(construction, rule_ != nullptr && states == tables_ * rule_->states() && numbers == rule_->numbers(),
+                Refuse(Code::kInvalidArgument, "AscApplyTables: ", states, " variables and ", numbers,
+                       " parameters do not fit ", tables_, " tables of ", name));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override { OP_REQUIRES_OK(ctx, rule_->Apply(ctx, tables_)); }
+
+ private:
+  int tables_;
+  std::unique_ptr<TablesRule> rule_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscApplyTables").Device(tensorflow::DEVICE_CPU), ApplyTablesOp);
 
 #define ASC_REGISTER(op, rule)                                                                                      \
   REGISTER_KERNEL_BUILDER(                                                                                          \

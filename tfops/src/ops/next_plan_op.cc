@@ -1,4 +1,4 @@
-// AscNextPlan: claims the plan of a batch for one table and moves its rows.
+// AscNextPlan, AscNextPlans: claim the plans of a batch for one table or several, and move their rows.
 #include "bridge/plan_wait.h"
 #include "bridge/status.h"
 #include "tensorflow/core/framework/op.h"
@@ -61,94 +61,197 @@ shapes: what is known of the shape of each restore index; [] = nothing.
 slot_widths: of an expansion table, whose n_state is 1: floats of each optimizer slot within a home row.
 )doc");
 
+// Not stateful: a session caches kernels of stateful ops by name, and this op gets a new name for each set of fetches.
+REGISTER_OP("AscNextPlans")
+    .Input("ticket: int64")
+    .Input("state: Ref(n_state * float)")
+    .Output("slots: n * int32")
+    .Output("restore: k * int32")
+    .Attr("tables: list(int)")
+    .Attr("stream: int")
+    .Attr("features: list(int)")
+    .Attr("states: list(int)")
+    .Attr("n: int >= 1")
+    .Attr("k: int >= 1")
+    .Attr("n_state: int >= 1")
+    .Attr("training: bool")
+    .Attr("slot_initial: list(float) = []")
+    .SetAllowsUninitializedInput()
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      tensorflow::shape_inference::ShapeHandle ticket;
+      return c->WithRank(c->input(0), 0, &ticket);
+    })
+    .Doc(R"doc(
+AscNextPlan for several tables of one stream: one op in place of one for each of them.
+
+Their plans are claimed as they come; the op ends when all have been, or with the first error.
+
+ticket: int64 scalar of AscSubmit, fetched in the same step.
+state: of each table its variable, then its optimizer slot variables.
+slots: of each table.
+restore: of each table its features.
+tables: numbers of the tables; none is an expansion table.
+stream: number of the stream.
+features: how many each table has in this stream; k in all.
+states: how many state variables each table has; n_state in all.
+training: whether this is the training channel.
+slot_initial: of each table the initial value of each optimizer slot.
+)doc");
+
 namespace ascpipe {
 
 class NextPlanOp : public tensorflow::AsyncOpKernel {
  public:
+  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
+    std::shared_ptr<Pipeline> pipeline;
+    OP_REQUIRES_OK_ASYNC(ctx, ToStatus(CurrentPipeline(&pipeline)), done);
+    std::vector<PlanRequest> requests(parts_.size());
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      OP_REQUIRES_OK_ASYNC(ctx, Examine(ctx, *pipeline, parts_[i], &requests[i]), done);
+      if (training_) {
+        OP_REQUIRES_OK_ASYNC(ctx, requests[i].table->Drive(ctx), done);
+      } else {
+        OP_REQUIRES_OK_ASYNC(ctx, RowsInstead(ctx, parts_[i].table, &requests[i].rows), done);
+      }
+    }
+    StepEnd* step;
+    OP_REQUIRES_OK_ASYNC(ctx, StepEnd::Of(ctx, pipeline, &step), done);
+    for (const PlanRequest& request : requests) {
+      const tensorflow::Status single = step->Uses(*request.stream, *request.table, request.ticket->number());
+      if (!single.ok()) {
+        step->Unref();
+        OP_REQUIRES_OK_ASYNC(ctx, single, done);
+      }
+    }
+    BeginPlanWaits(std::move(pipeline), step, std::move(requests), ctx, std::move(done));
+  }
+
+ protected:
+  // What the op does for one table.
+  struct Part {
+    int table;
+    int features;
+    int states;  // variables
+    OptimizerSlots slots;
+    int state;    // number of the first input
+    int restore;  // number of the output that is its first restore index
+  };
+
   explicit NextPlanOp(tensorflow::OpKernelConstruction* construction) : AsyncOpKernel(construction) {
-    OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
     OP_REQUIRES_OK(construction, construction->GetAttr("stream", &stream_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("k", &features_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("n_state", &states_));
     OP_REQUIRES_OK(construction, construction->GetAttr("training", &training_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("slot_initial", &slots_.initial));
-    OP_REQUIRES_OK(construction, construction->GetAttr("slot_widths", &slots_.widths));
-    const std::size_t slots = static_cast<std::size_t>(states_ - 1) + slots_.widths.size();
-    OP_REQUIRES(construction, slots_.initial.size() == slots,
-                Refuse(Code::kInvalidArgument, "AscNextPlan: ", slots_.initial.size(), " values in slot_initial for ",
-                       slots, " optimizer slots"));
-    for (const tensorflow::int32 width : slots_.widths) {
+  }
+
+  // Adds a part behind those that were added; `count`: of all.
+  void Add(int table, int features, int states, OptimizerSlots slots, int count) {
+    Part part = {table, features, states, std::move(slots), 1, count};
+    if (!parts_.empty()) {
+      part.state = parts_.back().state + parts_.back().states;
+      part.restore = parts_.back().restore + parts_.back().features;
+    }
+    parts_.push_back(std::move(part));
+  }
+
+ private:
+  tensorflow::Status Examine(tensorflow::OpKernelContext* ctx, const Pipeline& pipeline, const Part& part,
+                             PlanRequest* request) const {
+    request->table = pipeline.table(part.table);
+    request->stream = pipeline.stream(stream_);
+    if (request->table == nullptr || request->stream == nullptr) {
+      return Refuse(Code::kFailedPrecondition, type_string(), ": table ", part.table, " or stream ", stream_,
+                    " is not of this pipeline");
+    }
+    const std::string& name = request->table->name();
+    request->table_index = request->stream->TableIndex(part.table);
+    if (request->table_index < 0) {
+      return Refuse(Code::kInvalidArgument, type_string(), ": table '", name, "' is not in stream ", stream_);
+    }
+    if (request->stream->training() != training_) {
+      return Refuse(Code::kInvalidArgument, type_string(), ": table '", name, "': stream ", stream_, " is the ",
+                    training_ ? "evaluation" : "training", " channel, the plan is for the other one");
+    }
+    const int features = pipeline.features(stream_).Of(request->table_index);
+    if (features != part.features) {
+      return Refuse(Code::kInvalidArgument, type_string(), ": table '", name, "' has ", features,
+                    " features in stream ", stream_, ", the plan has ", part.features);
+    }
+    const tensorflow::Tensor& ticket = ctx->input(0);
+    if (ticket.dims() != 0) {
+      return Refuse(Code::kInvalidArgument, type_string(), ": the ticket has shape ", ticket.shape().DebugString(),
+                    ", expected a scalar: no stage after map(insert_fn) may batch its output");
+    }
+    if (request->table->is_expansion() ? part.states != 1 : !part.slots.widths.empty()) {
+      return Refuse(Code::kInvalidArgument, type_string(), ": table '", name, "' has its optimizer slots in ",
+                    request->table->is_expansion() ? "home rows" : "variables", ", the plan has ", part.states - 1,
+                    " slot variables and ", part.slots.widths.size(), " slot_widths");
+    }
+    request->features = part.features;
+    request->slots = part.slots;
+    request->state = part.state;
+    request->output = static_cast<int>(&part - parts_.data());
+    request->restore = part.restore;
+    return ToStatus(request->stream->Hold(ticket.scalar<tensorflow::int64>()(), &request->ticket));
+  }
+
+  std::vector<Part> parts_;  // by table
+  int stream_;
+  bool training_;
+};
+
+class NextPlanOfOneOp : public NextPlanOp {
+ public:
+  explicit NextPlanOfOneOp(tensorflow::OpKernelConstruction* construction) : NextPlanOp(construction) {
+    int table, features, states;
+    OptimizerSlots slots;
+    OP_REQUIRES_OK(construction, construction->GetAttr("table", &table));
+    OP_REQUIRES_OK(construction, construction->GetAttr("k", &features));
+    OP_REQUIRES_OK(construction, construction->GetAttr("n_state", &states));
+    OP_REQUIRES_OK(construction, construction->GetAttr("slot_initial", &slots.initial));
+    OP_REQUIRES_OK(construction, construction->GetAttr("slot_widths", &slots.widths));
+    const std::size_t count = static_cast<std::size_t>(states - 1) + slots.widths.size();
+    OP_REQUIRES(construction, slots.initial.size() == count,
+                Refuse(Code::kInvalidArgument, "AscNextPlan: ", slots.initial.size(), " values in slot_initial for ",
+                       count, " optimizer slots"));
+    for (const tensorflow::int32 width : slots.widths) {
       OP_REQUIRES(construction, width >= 1,
                   Refuse(Code::kInvalidArgument, "AscNextPlan: slot_widths has an optimizer slot of ", width,
                          " floats"));
     }
+    Add(table, features, states, std::move(slots), 1);
   }
-
-  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
-    std::shared_ptr<Pipeline> pipeline;
-    OP_REQUIRES_OK_ASYNC(ctx, ToStatus(CurrentPipeline(&pipeline)), done);
-    PlanRequest request;
-    OP_REQUIRES_OK_ASYNC(ctx, Examine(ctx, *pipeline, &request), done);
-    if (training_) {
-      OP_REQUIRES_OK_ASYNC(ctx, request.table->Drive(ctx), done);
-    } else {
-      OP_REQUIRES_OK_ASYNC(ctx, RowsInstead(ctx, table_, &request.rows), done);
-    }
-    StepEnd* step;
-    OP_REQUIRES_OK_ASYNC(ctx, StepEnd::Of(ctx, pipeline, &step), done);
-    const tensorflow::Status single = step->Uses(*request.stream, *request.table, request.ticket->number());
-    if (!single.ok()) {
-      step->Unref();
-      OP_REQUIRES_OK_ASYNC(ctx, single, done);
-    }
-    BeginPlanWait(std::move(pipeline), step, std::move(request), ctx, std::move(done));
-  }
-
- private:
-  tensorflow::Status Examine(tensorflow::OpKernelContext* ctx, const Pipeline& pipeline, PlanRequest* request) const {
-    request->table = pipeline.table(table_);
-    request->stream = pipeline.stream(stream_);
-    if (request->table == nullptr || request->stream == nullptr) {
-      return Refuse(Code::kFailedPrecondition, "AscNextPlan: table ", table_, " or stream ", stream_,
-                    " is not of this pipeline");
-    }
-    const std::string& name = request->table->name();
-    request->table_index = request->stream->TableIndex(table_);
-    if (request->table_index < 0) {
-      return Refuse(Code::kInvalidArgument, "AscNextPlan: table '", name, "' is not in stream ", stream_);
-    }
-    if (request->stream->training() != training_) {
-      return Refuse(Code::kInvalidArgument, "AscNextPlan: table '", name, "': stream ", stream_, " is the ",
-                    training_ ? "evaluation" : "training", " channel, the plan is for the other one");
-    }
-    const int features = pipeline.features(stream_).Of(request->table_index);
-    if (features != features_) {
-      return Refuse(Code::kInvalidArgument, "AscNextPlan: table '", name, "' has ", features, " features in stream ",
-                    stream_, ", the plan has ", features_);
-    }
-    const tensorflow::Tensor& ticket = ctx->input(0);
-    if (ticket.dims() != 0) {
-      return Refuse(Code::kInvalidArgument, "AscNextPlan: the ticket has shape ", ticket.shape().DebugString(),
-                    ", expected a scalar: no stage after map(insert_fn) may batch its output");
-    }
-    if (request->table->is_expansion() ? states_ != 1 : !slots_.widths.empty()) {
-      return Refuse(Code::kInvalidArgument, "AscNextPlan: table '", name, "' has its optimizer slots in ",
-                    request->table->is_expansion() ? "home rows" : "variables", ", the plan has ", states_ - 1,
-                    " slot variables and ", slots_.widths.size(), " slot_widths");
-    }
-    request->features = features_;
-    request->slots = slots_;
-    return ToStatus(request->stream->Hold(ticket.scalar<tensorflow::int64>()(), &request->ticket));
-  }
-
-  int table_;
-  int stream_;
-  int features_;
-  tensorflow::int32 states_;
-  bool training_;
-  OptimizerSlots slots_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("AscNextPlan").Device(tensorflow::DEVICE_CPU), NextPlanOp);
+class NextPlansOp : public NextPlanOp {
+ public:
+  explicit NextPlansOp(tensorflow::OpKernelConstruction* construction) : NextPlanOp(construction) {
+    std::vector<tensorflow::int32> tables, features, states;
+    std::vector<float> initial;
+    int n, k, n_state;
+    OP_REQUIRES_OK(construction, construction->GetAttr("tables", &tables));
+    OP_REQUIRES_OK(construction, construction->GetAttr("features", &features));
+    OP_REQUIRES_OK(construction, construction->GetAttr("states", &states));
+    OP_REQUIRES_OK(construction, construction->GetAttr("slot_initial", &initial));
+    OP_REQUIRES_OK(construction, construction->GetAttr("n", &n));
+    OP_REQUIRES_OK(construction, construction->GetAttr("k", &k));
+    OP_REQUIRES_OK(construction, construction->GetAttr("n_state", &n_state));
+    const std::size_t count = static_cast<std::size_t>(n);
+    bool fits = tables.size() == count && features.size() == count && states.size() == count;
+    auto value = initial.begin();
+    for (std::size_t i = 0; fits && i < count; ++i) {
+      k -= features[i];
+      n_state -= states[i];
+      fits = features[i] >= 1 && states[i] >= 1 && initial.end() - value >= states[i] - 1;
+      if (!fits) break;
+      Add(tables[i], features[i], states[i], {{value, value + (states[i] - 1)}, {}}, n);
+      value += states[i] - 1;
+    }
+    OP_REQUIRES(construction, fits && k == 0 && n_state == 0 && value == initial.end(),
+                Refuse(Code::kInvalidArgument, "AscNextPlans: tables, features, states and slot_initial do not fit ", n,
+                       " tables with the features and variables that the op has"));
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscNextPlan").Device(tensorflow::DEVICE_CPU), NextPlanOfOneOp);
+REGISTER_KERNEL_BUILDER(Name("AscNextPlans").Device(tensorflow::DEVICE_CPU), NextPlansOp);
 
 }  // namespace ascpipe
