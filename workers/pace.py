@@ -8,7 +8,7 @@ from typing import Iterable, Optional
 
 from ascpipe.shm.ring import RingView
 
-MOST_S = .004  #: what a change asked for in between waits at most, if its ring comes just before a pause
+MOST_S = .004  #: a ring just before a pause is not seen: what it asks for waits this long at most
 
 
 def pause_of(interval_s: float, ahead: int) -> float:
@@ -19,7 +19,7 @@ def pause_of(interval_s: float, ahead: int) -> float:
         ahead: batches that are ready for it.
 
     Returns:
-        Half the time that they last, at most ``MOST_S``; 0 where fewer than two batches would gather meanwhile.
+        Half the time that they last, at most ``MOST_S``; 0 if fewer than two batches would gather in that time.
     """
     pause_s = min(interval_s * ahead / 2, MOST_S)
     return pause_s if pause_s >= 2 * interval_s else 0.0

@@ -6,8 +6,8 @@ before its last look.  So either the publisher sees `waiting`, or the owner sees
 The futex is a word of its own: it is bumped before the wake, so a ring between the owner's look and its sleep ends
 the sleep at once.
 
-An owner that has enough ahead of the trainer *pauses*: it sleeps for a short time in which work gathers.  Those who
-publish work do not ring it then (``ring_unless_pausing``); those who wait for it do (``ring``).
+An owner that has enough ahead of the trainer *pauses*: it sleeps for a short time in which work gathers.  A process
+that publishes work does not ring it then (``ring_unless_pausing``); one that waits for it does (``ring``).
 
 Falling asleep and being woken takes longer than many waits.  So an owner spins before it sleeps, for twice the time
 of the last wait, and not at all after a long one: while batches follow each other closely no thread sleeps, and a

@@ -7,6 +7,7 @@ import pytest
 
 from ascpipe.layout import bells, structs
 from ascpipe.shm.bell import Bell, ring_plain
+from tests.support.waiting import wait_until
 
 LONG_S = 20.0
 
@@ -24,8 +25,7 @@ def sleeper(session, target):
     """A thread that runs ``target``, once its bell says that it sleeps or pauses."""
     thread = threading.Thread(target=target)
     thread.start()
-    while state(session) == bells.AWAKE:
-        time.sleep(.001)
+    wait_until(lambda: state(session) != bells.AWAKE)
     return thread
 
 

@@ -1,7 +1,5 @@
 #include "bridge/plan_wait.h"
 
-#include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "bridge/parallel.h"
@@ -21,16 +19,14 @@ using tensorflow::TensorShape;
 
 namespace {
 
-class PlanWait : public AsyncWait {
+class BatchWait : public PlanWait {
  public:
-  PlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest wanted, OpKernelContext* ctx, Ended ended)
-      : AsyncWait(std::move(pipeline), step, ctx, std::move(ended)), request_(std::move(wanted)) {
+  BatchWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest wanted, OpKernelContext* ctx, Ended ended)
+      : PlanWait(std::move(pipeline), step, ctx, std::move(ended)), request_(std::move(wanted)) {
     table = request_.table->number();
     table_name = request_.table->name();
     ticket = request_.ticket->number();
   }
-
-  std::int64_t ids() const { return ids_; }  // of the batch; 0: its keys were not deduplicated when it was polled
 
  protected:
   const RingView& ring() const { return request_.stream->ring(); }
@@ -91,13 +87,12 @@ class PlanWait : public AsyncWait {
 
  private:
   std::int64_t frame_ = 0;
-  std::int64_t ids_ = 0;
 };
 
 // Training: PLANNED -> CLAIMED by CAS, rows, DONE.
-class ClaimWait : public PlanWait {
+class ClaimWait : public BatchWait {
  public:
-  using PlanWait::PlanWait;
+  using BatchWait::BatchWait;
 
   bool Poll(CoreStatus* status) override {
     if (pipeline().lease().GiveUpShare(step().id())) pipeline().waiter().Wake();
@@ -262,9 +257,9 @@ class TurnWait : public ClaimWait {
 };
 
 // Evaluation: DEDUPED -> ASKED by CAS, the worker answers, DONE.  Changes no table.
-class ReadWait : public PlanWait {
+class ReadWait : public BatchWait {
  public:
-  using PlanWait::PlanWait;
+  using BatchWait::BatchWait;
 
   bool Poll(CoreStatus* status) override {
     const ClaimWords words = ReadWords();
@@ -310,9 +305,9 @@ class ReadWait : public PlanWait {
 };
 
 // Evaluation of a checkpoint: DEDUPED -> DONE by CAS.  Needs neither the worker nor the lease, so training goes on.
-class FixedWait : public PlanWait {
+class FixedWait : public BatchWait {
  public:
-  using PlanWait::PlanWait;
+  using BatchWait::BatchWait;
 
   bool Poll(CoreStatus* status) override {
     const ClaimVerdict verdict = DecideRead(ReadWords());
@@ -346,92 +341,17 @@ class FixedWait : public PlanWait {
   }
 };
 
-// The waits of one op, which ends with the last of them.
-class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
- public:
-  PlanGroup(std::shared_ptr<Pipeline> pipeline, OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
-      : ctx_(ctx), end_(EndsOp(ctx, std::move(done))), pipeline_(std::move(pipeline)) {}
-
-  // Takes over one reference to `step`.
-  void Begin(StepEnd* step, std::vector<PlanRequest> requests) {
-    const std::shared_ptr<PlanGroup> self = shared_from_this();
-    left_ = requests.size();
-    for (PlanRequest& request : requests) {
-      step->Ref();
-      waits_.push_back(Make(step, std::move(request), [self](const Status& status) { self->HasEnded(status); }));
-    }
-    step->Unref();
-    const Waits waits = waits_;  // the op may end before this returns
-    Waits over, later;
-    for (const std::shared_ptr<PlanWait>& wait : waits) (wait->IsOver() ? over : later).push_back(wait);
-    for (const std::shared_ptr<PlanWait>& wait : later) wait->WaitForIt();
-    if (over.empty()) return;
-    std::int64_t ids = 1;
-    for (const std::shared_ptr<PlanWait>& wait : over) ids += wait->ids();
-    const std::int64_t count = static_cast<std::int64_t>(over.size());
-    ShareBlocks(ctx_, count, std::max<std::int64_t>(1, kIdsOfBlock * count / ids),
-                [&over](std::int64_t begin, std::int64_t end) {
-                  for (; begin < end; ++begin) over[static_cast<std::size_t>(begin)]->GoOn();
-                });
-  }
-
- private:
-  using Waits = std::vector<std::shared_ptr<PlanWait>>;
-  static constexpr std::int64_t kIdsOfBlock = 16384;  // some ten microseconds of copying
-
-  std::shared_ptr<PlanWait> Make(StepEnd* step, PlanRequest request, Ended ended) {
-    if (request.stream->training()) {
-      return std::make_shared<ClaimWait>(pipeline_, step, std::move(request), ctx_, std::move(ended));
-    }
-    if (request.rows != nullptr) {
-      return std::make_shared<FixedWait>(pipeline_, step, std::move(request), ctx_, std::move(ended));
-    }
-    return std::make_shared<ReadWait>(pipeline_, step, std::move(request), ctx_, std::move(ended));
-  }
-
-  // The first error ends the waits that are left: the step has failed.
-  void HasEnded(const Status& status) {
-    Waits cancelled;
-    std::shared_ptr<Pipeline> pipeline;
-    Status result;
-    bool is_last;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (!status.ok() && status_.ok()) {
-        cancelled = waits_;
-        pipeline = pipeline_;
-      }
-      status_.Update(status);
-      is_last = --left_ == 0;
-      if (is_last) {
-        waits_.clear();  // they hold this group
-        pipeline_.reset();
-        result = status_;
-      }
-    }
-    for (const std::shared_ptr<PlanWait>& wait : cancelled) wait->Cancel();
-    if (pipeline != nullptr) pipeline->waiter().Wake();
-    cancelled.clear();
-    pipeline.reset();
-    if (is_last) end_(result);
-  }
-
-  OpKernelContext* const ctx_;
-  const Ended end_;
-  std::mutex mutex_;  // guards the members below, once all waits are made
-  std::shared_ptr<Pipeline> pipeline_;
-  std::size_t left_ = 0;
-  Waits waits_;
-  Status status_;
-};
-
-constexpr std::int64_t PlanGroup::kIdsOfBlock;
-
 }  // namespace
 
-void BeginPlanWaits(std::shared_ptr<Pipeline> pipeline, StepEnd* step, std::vector<PlanRequest> requests,
-                    OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done) {
-  std::make_shared<PlanGroup>(std::move(pipeline), ctx, std::move(done))->Begin(step, std::move(requests));
+std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
+                                       OpKernelContext* ctx, Ended ended) {
+  if (request.stream->training()) {
+    return std::make_shared<ClaimWait>(std::move(pipeline), step, std::move(request), ctx, std::move(ended));
+  }
+  if (request.rows != nullptr) {
+    return std::make_shared<FixedWait>(std::move(pipeline), step, std::move(request), ctx, std::move(ended));
+  }
+  return std::make_shared<ReadWait>(std::move(pipeline), step, std::move(request), ctx, std::move(ended));
 }
 
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request, OpKernelContext* ctx,

@@ -1,4 +1,4 @@
-// The waits of AscNextPlan (a training step claims a plan, an evaluation asks and reads) and of AscTurn.
+// The waits of plan ops (a training step claims a plan, an evaluation asks and reads) and of AscTurn.
 #ifndef ASCPIPE_BRIDGE_PLAN_WAIT_H_
 #define ASCPIPE_BRIDGE_PLAN_WAIT_H_
 
@@ -26,11 +26,21 @@ struct PlanRequest {
   std::shared_ptr<const FixedRows> rows;  // evaluation reads these; null: the live table
 };
 
-// Takes over one reference to `step`; calls `done` when the outputs of all tables are there, or with the first error.
-void BeginPlanWaits(std::shared_ptr<Pipeline> pipeline, StepEnd* step, std::vector<PlanRequest> requests,
-                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
+// A wait for the plan of one table.
+class PlanWait : public AsyncWait {
+ public:
+  using AsyncWait::AsyncWait;
+  std::int64_t ids() const { return ids_; }  // of the batch; 0: its keys were not deduplicated when it was polled
 
-// The same for one table, but only waits until a training batch could be claimed and the step has the lease alone.
+ protected:
+  std::int64_t ids_ = 0;
+};
+
+// Takes over one reference to `step`.
+std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
+                                       tensorflow::OpKernelContext* ctx, Ended ended);
+
+// Takes over one reference to `step`; only waits until a training batch could be claimed and the step has the lease alone.
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 

@@ -32,7 +32,7 @@ inline void Ring(layout::Bell* bell) {
   if (LoadAcquire(&bell->waiting) != layout::kAwake) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// Wakes the owner if it sleeps, and lets it be if it pauses: for those who bring work and wait for nothing.
+// Wakes the owner if it sleeps, and lets it be if it pauses: for a publisher that waits for nothing itself.
 inline void RingUnlessPausing(layout::Bell* bell) {
   FullFence();
   if (LoadAcquire(&bell->waiting) == layout::kAsleep) FutexBumpAndWake(&bell->futex);  // SYNC bell: load

@@ -59,7 +59,7 @@ void Pump::Run() {
     bell.Says(parked != 0 ? layout::kWaitRoom : layout::kWaitBatch, -1, parked);
     if (parked != 0) {
       bell.WaitSlice([this] { return stop_.load() || Round(); });
-    } else {  // whoever brings a batch fills its frame, and rings if there is no room
+    } else {  // the thread that submits a batch fills its frame, and rings if there is no room
       bell.Pause([this] { return stop_.load() || FirstParked() != 0; });
     }
   }

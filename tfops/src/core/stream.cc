@@ -262,7 +262,7 @@ void Stream::Stop() {
     parked.swap(parked_);
   }
   {
-    std::lock_guard<std::mutex> pumping(pumping_);  // nobody pumps after this
+    std::lock_guard<std::mutex> pumping(pumping_);  // no thread pumps after this
     growth_.Stop();
   }
   for (auto& entry : live) entry.second->Close();

@@ -1,5 +1,5 @@
 // AscNextPlan, AscNextPlans: claim the plans of a batch for one table or several, and move their rows.
-#include "bridge/plan_wait.h"
+#include "bridge/plan_group.h"
 #include "bridge/status.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"

@@ -1,0 +1,94 @@
+#include "bridge/plan_group.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "bridge/parallel.h"
+
+namespace ascpipe {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+
+namespace {
+
+constexpr std::int64_t kIdsOfBlock = 16384;  // some ten microseconds of copying
+
+// Ends the op with the last wait.
+class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
+ public:
+  PlanGroup(std::shared_ptr<Pipeline> pipeline, OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
+      : ctx_(ctx), end_(EndsOp(ctx, std::move(done))), pipeline_(std::move(pipeline)) {}
+
+  // Takes over one reference to `step`.
+  void Begin(StepEnd* step, std::vector<PlanRequest> requests) {
+    const std::shared_ptr<PlanGroup> self = shared_from_this();
+    left_ = requests.size();
+    for (PlanRequest& request : requests) {
+      step->Ref();
+      waits_.push_back(MakePlanWait(pipeline_, step, std::move(request), ctx_,
+                                    [self](const Status& status) { self->HasEnded(status); }));
+    }
+    step->Unref();
+    const Waits waits = waits_;  // the op may end before this returns
+    Waits over, later;
+    for (const std::shared_ptr<PlanWait>& wait : waits) (wait->IsOver() ? over : later).push_back(wait);
+    for (const std::shared_ptr<PlanWait>& wait : later) wait->WaitForIt();
+    if (over.empty()) return;
+    std::int64_t ids = 1;
+    for (const std::shared_ptr<PlanWait>& wait : over) ids += wait->ids();
+    const std::int64_t count = static_cast<std::int64_t>(over.size());
+    ShareBlocks(ctx_, count, std::max<std::int64_t>(1, kIdsOfBlock * count / ids),
+                [&over](std::int64_t begin, std::int64_t end) {
+                  for (; begin < end; ++begin) over[static_cast<std::size_t>(begin)]->GoOn();
+                });
+  }
+
+ private:
+  using Waits = std::vector<std::shared_ptr<PlanWait>>;
+
+  // The first error ends the waits that are left: the step has failed.
+  void HasEnded(const Status& status) {
+    Waits cancelled;
+    std::shared_ptr<Pipeline> pipeline;
+    Status result;
+    bool is_last;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!status.ok() && status_.ok()) {
+        cancelled = waits_;
+        pipeline = pipeline_;
+      }
+      status_.Update(status);
+      is_last = --left_ == 0;
+      if (is_last) {
+        waits_.clear();  // they hold this group
+        pipeline_.reset();
+        result = status_;
+      }
+    }
+    for (const std::shared_ptr<PlanWait>& wait : cancelled) wait->Cancel();
+    if (pipeline != nullptr) pipeline->waiter().Wake();
+    cancelled.clear();
+    pipeline.reset();
+    if (is_last) end_(result);
+  }
+
+  OpKernelContext* const ctx_;
+  const Ended end_;
+  std::mutex mutex_;  // guards the members below, once all waits are made
+  std::shared_ptr<Pipeline> pipeline_;
+  std::size_t left_ = 0;
+  Waits waits_;
+  Status status_;
+};
+
+}  // namespace
+
+void BeginPlanWaits(std::shared_ptr<Pipeline> pipeline, StepEnd* step, std::vector<PlanRequest> requests,
+                    OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done) {
+  std::make_shared<PlanGroup>(std::move(pipeline), ctx, std::move(done))->Begin(step, std::move(requests));
+}
+
+}  // namespace ascpipe

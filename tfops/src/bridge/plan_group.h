@@ -1,0 +1,18 @@
+// The waits of a plan op for its tables.
+#ifndef ASCPIPE_BRIDGE_PLAN_GROUP_H_
+#define ASCPIPE_BRIDGE_PLAN_GROUP_H_
+
+#include <memory>
+#include <vector>
+
+#include "bridge/plan_wait.h"
+
+namespace ascpipe {
+
+// Takes over one reference to `step`; calls `done` when the outputs of all tables are there, or with the first error.
+void BeginPlanWaits(std::shared_ptr<Pipeline> pipeline, StepEnd* step, std::vector<PlanRequest> requests,
+                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_PLAN_GROUP_H_
