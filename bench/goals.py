@@ -3,20 +3,22 @@ from typing import Dict, NamedTuple, Optional
 
 RATIO = "ratio"  #: a peer's time as a multiple of ours: at least
 SHARE = "share"  #: ours as a share of a peer's: at most
+OVER = "over"  #: seconds per unit of work that ours takes more than a peer: at most
 RATE = "rate"  #: units of work per second, ours: at least
 COST = "cost"  #: seconds per unit of work, ours: at most
 RANGE = "range"  #: the slowest contender as a multiple of the fastest: at most
 
 _AT_LEAST = (RATIO, RATE)
+_COMPARE = (RATIO, SHARE, OVER)
 
 
 class Goal(NamedTuple):
     """A limit of one figure.
 
     Attributes:
-        measure: which figure: RATIO, SHARE, RATE, COST or RANGE.
+        measure: which figure: RATIO, SHARE, OVER, RATE, COST or RANGE.
         limit: what it should reach at least, or be at most.
-        peer: name of the contender that RATIO and SHARE compare with; others have none.
+        peer: name of the contender that RATIO, SHARE and OVER compare with; others have none.
     """
 
     measure: str
@@ -31,11 +33,13 @@ class Figures(NamedTuple):
         ours: seconds per unit of work; the median.
         values: the same of every contender by name, ours among them.
         ratios: by peer, its time as a multiple of ours; the median of the ratios within rounds.
+        over: by peer, seconds per unit of work that ours takes more; the median of the differences within rounds.
     """
 
     ours: float
     values: Dict[str, float]
     ratios: Dict[str, float]
+    over: Dict[str, float]
 
 
 def reached(goal: Goal, figures: Figures) -> float:
@@ -44,12 +48,14 @@ def reached(goal: Goal, figures: Figures) -> float:
     Raises:
         ValueError: the goal names a peer that was not measured, or a measure that there is not.
     """
-    if goal.measure in (RATIO, SHARE) and goal.peer not in figures.ratios:
+    if goal.measure in _COMPARE and goal.peer not in figures.ratios:
         raise ValueError("a goal compares with {!r}, measured were {}".format(goal.peer, sorted(figures.ratios)))
     if goal.measure == RATIO:
         return figures.ratios[goal.peer]
     if goal.measure == SHARE:
         return 1 / figures.ratios[goal.peer]
+    if goal.measure == OVER:
+        return figures.over[goal.peer]
     if goal.measure == RATE:
         return 1 / figures.ours
     if goal.measure == COST:
@@ -69,13 +75,16 @@ def text(goal: Goal, unit: str, value: Optional[float] = None) -> str:
     sign = ">= " if goal.measure in _AT_LEAST else "<= "
     number = goal.limit if value is None else value
     shown = {RATIO: "{:.3g} x".format(number), SHARE: "{:.0f} % of it".format(100 * number),
+             OVER: "{} more per {}".format(duration(number), unit),
              RATE: "{} {}s/s".format(_rate(number), unit), COST: "{} per {}".format(duration(number), unit),
              RANGE: "{:.3g} x over the range".format(number)}[goal.measure]
     return shown if value is not None else sign + shown
 
 
 def duration(seconds: float) -> str:
-    """A time with three digits and its unit."""
+    """A time, or a difference of two, with three digits and its unit."""
+    if seconds < 0:
+        return "-" + duration(-seconds)
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size:
             return "{:.3g} {}".format(seconds / size, unit)

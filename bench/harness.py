@@ -47,10 +47,12 @@ class Compared(NamedTuple):
     Attributes:
         timing: its own.
         ratio: how many times as long it takes as ours: the median of the ratios within rounds.
+        over_s: seconds per call that ours takes more: the median of the differences within rounds.
     """
 
     timing: Timing
     ratio: float
+    over_s: float
 
 
 class Case(NamedTuple):
@@ -153,8 +155,9 @@ def repeated(step: Callable[[], object], times: int) -> Callable[[], object]:
 
 def compare(ours: Sequence[float], other: Sequence[float]) -> Compared:
     """Another contender against ours, round by round."""
-    ratios = [theirs / mine for mine, theirs in zip(ours, other)]
-    return Compared(summary(other), median(ratios))
+    rounds = list(zip(ours, other))
+    return Compared(summary(other), median([theirs / mine for mine, theirs in rounds]),
+                    median([mine - theirs for mine, theirs in rounds]))
 
 
 def run_variant(case: Case, variant: str, *, repeats: int = LEAST_REPEATS, warm: bool = True) -> Result:
@@ -168,6 +171,8 @@ def run_variant(case: Case, variant: str, *, repeats: int = LEAST_REPEATS, warm:
     ours = next(iter(contenders.calls))
     baselines = {name: compare(seconds[ours], times) for name, times in seconds.items() if name != ours}
     medians = {name: median(times) / contenders.units for name, times in seconds.items()}
-    figures = goals.Figures(medians[ours], medians, {name: compared.ratio for name, compared in baselines.items()})
+    figures = goals.Figures(
+        medians[ours], medians, {name: compared.ratio for name, compared in baselines.items()},
+        {name: compared.over_s / contenders.units for name, compared in baselines.items()})
     reached = [(goal, goals.reached(goal, figures)) for goal in case.goals.get(variant, ())]
     return Result(case, variant, contenders.units, ours, summary(seconds[ours]), baselines, reached, notes)

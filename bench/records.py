@@ -1,6 +1,6 @@
 """Writes results as JSON records, and as a table."""
 import json
-from typing import Any, Dict, Iterator, List, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ascpipe.cli.printing import Table
 from bench import goals
@@ -84,7 +84,7 @@ def headline(circumstances: Dict[str, Any]) -> str:
 
 
 def table(written: Sequence[Dict[str, Any]]) -> Table:
-    """All records: a row for each peer and each goal, whichever are more."""
+    """All records: a row for each peer, and one for each goal that has none free beside it."""
     rows = [row for one in written for row in _rows(one)]
     return "", _COLUMNS, rows
 
@@ -110,19 +110,26 @@ def text_of(one: Dict[str, Any]) -> str:
 
 
 def _rows(one: Dict[str, Any]) -> Iterator[List[str]]:
-    paired = {goal["peer"]: goal for goal in one["goal"] if goal["peer"]}
-    alone = [goal for goal in one["goal"] if not goal["peer"]]
-    peers = list(one["peers"]) + [""] * max(0, len(alone) - (len(one["peers"]) - len(paired)))
-    for number, peer in enumerate(peers or [""]):
-        goal = paired.get(peer) if peer else None
-        if goal is None and alone:
-            goal = alone.pop(0)
+    for number, (peer, goal) in enumerate(_peers_and_goals(one)):
         least, most = one["spread"][one["params"]["contender"]]
         head = [name_of(one), _unit(one),
                 "{} [{}..{}]".format(goals.duration(one["ours"]), goals.duration(least), goals.duration(most))]
         yield (["", "", ""] if number else head) + (
             [peer, goals.duration(one["peers"][peer]), "{:.2f}".format(one["ratio"][peer])] if peer else ["", "", ""]
         ) + ([_goal(one, goal), _reached(one, goal), _mark(goal)] if goal else ["", "", ""])
+
+
+def _peers_and_goals(one: Dict[str, Any]) -> List[Tuple[str, Optional[Dict[str, Any]]]]:
+    """Rows of a record, at least one: a peer beside its first goal, further goals below, others where there is room."""
+    rows: List[Tuple[str, Optional[Dict[str, Any]]]] = []
+    for peer in one["peers"]:
+        own = [goal for goal in one["goal"] if goal["peer"] == peer]
+        rows += [(peer, own[0] if own else None), *(("", goal) for goal in own[1:])]
+    for goal in one["goal"]:
+        if not goal["peer"]:
+            room = next((number for number, row in enumerate(rows) if row[1] is None), len(rows))
+            rows[room:room + 1] = [(rows[room][0] if room < len(rows) else "", goal)]
+    return rows or [("", None)]
 
 
 def _unit(one: Dict[str, Any]) -> str:

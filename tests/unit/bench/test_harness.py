@@ -73,6 +73,10 @@ def test_ratios_are_taken_within_rounds_so_that_a_slow_round_of_both_cancels_out
     assert harness.compare(ours=[1, 10, 2], other=[2, 20, 6]).ratio == 2
 
 
+def test_what_ours_takes_more_is_taken_within_rounds_too():
+    assert harness.compare(ours=[3, 30, 4], other=[1, 29, 6]).over_s == 1
+
+
 def test_a_contender_with_a_clock_of_its_own_is_timed_by_that():
     wall, own = Clock(), Clock()
     contenders = harness.Contenders(1, {"a": wall.call("a", 1), "b": own.call("b", 5)}, clocks={"b": own})
@@ -102,6 +106,7 @@ def test_a_result_names_the_first_contender_as_ours_and_becomes_a_record_that_is
 @pytest.mark.parametrize("goal, reached, met", [
     (goals.Goal(goals.RATIO, 4, "theirs"), 4, True), (goals.Goal(goals.RATIO, 4.1, "theirs"), 4, False),
     (goals.Goal(goals.SHARE, .25, "theirs"), .25, True), (goals.Goal(goals.SHARE, .2, "theirs"), .25, False),
+    (goals.Goal(goals.OVER, -1.5, "theirs"), -1.5, True), (goals.Goal(goals.OVER, -1.6, "theirs"), -1.5, False),
     (goals.Goal(goals.RATE, 2), 2, True), (goals.Goal(goals.RATE, 3), 2, False),
     (goals.Goal(goals.COST, .5), .5, True), (goals.Goal(goals.COST, .4), .5, False),
     (goals.Goal(goals.RANGE, 4), 4, True), (goals.Goal(goals.RANGE, 3.9), 4, False)])
@@ -110,9 +115,10 @@ def test_whether_a_goal_is_met_follows_from_what_was_measured(goal, reached, met
     assert (kept, value, goals.is_met(kept, value)) == (goal, reached, met)
 
 
-def test_a_goal_that_compares_with_nobody_who_was_measured_is_refused():
+@pytest.mark.parametrize("measure", [goals.RATIO, goals.SHARE, goals.OVER])
+def test_a_goal_that_compares_with_nobody_who_was_measured_is_refused(measure):
     with pytest.raises(ValueError, match="'nobody'"):
-        measured(goals.Goal(goals.RATIO, 2, "nobody"))
+        measured(goals.Goal(measure, 2, "nobody"))
 
 
 def test_the_table_has_a_row_for_each_peer_and_goal_with_its_mark():
@@ -123,6 +129,17 @@ def test_the_table_has_a_row_for_each_peer_and_goal_with_its_mark():
     assert (texts[0]["peer"], texts[0]["x ours"]) == ("theirs", "4.00")
     assert [(text["goal"], text["reached"], text["mark"]) for text in texts] == [
         (">= 3 x", "4 x", "pass"), (">= 1 M ids/s", "2 ids/s", "falls short")]
+
+
+def test_two_goals_beside_one_peer_have_a_row_each():
+    result = measured(goals.Goal(goals.RATIO, 3, "theirs"), goals.Goal(goals.OVER, 1.5e-4, "theirs"),
+                      goals.Goal(goals.COST, 1), own_s=4.0006, other_s=4.0)
+    _, columns, rows = records.table([records.record(result, circumstances.now())])
+    texts = [dict(zip(columns, row)) for row in rows]
+    assert [(text["case"], text["peer"]) for text in texts] == [("made_up/one", "theirs"), ("", ""), ("", "")]
+    assert [(text["goal"], text["reached"], text["mark"]) for text in texts[1:]] == [
+        ("<= 150 us more per id", "300 us more per id", "falls short"),
+        ("<= 1 s per id", "2 s per id", "falls short")]
 
 
 def test_a_document_gets_the_same_table_below_where_and_when_it_was_measured():
@@ -145,7 +162,7 @@ def test_a_case_without_work_is_refused(contenders):
 
 
 @pytest.mark.parametrize("seconds, text", [
-    (0, "0 ns"), (2.5e-8, "25 ns"), (1e-6, "1 us"), (.0123, "12.3 ms"), (12.34, "12.3 s")])
+    (0, "0 ns"), (2.5e-8, "25 ns"), (1e-6, "1 us"), (-.0004, "-400 us"), (.0123, "12.3 ms"), (12.34, "12.3 s")])
 def test_durations_are_written_with_their_unit(seconds, text):
     assert goals.duration(seconds) == text
 
