@@ -8,8 +8,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ascpipe.cli import printing
 from ascpipe.daemon import kernel_cache
-from bench import cache, circumstances, compare, harness, records, workloads
-from bench.cases import MODULES
+from bench import cache, circumstances, compare, harness, heat_map, records, workloads
+from bench.cases import APART, MODULES
 
 FAILED, USAGE = 1, 2
 
@@ -34,7 +34,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         return cache.main(arguments[1:])
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.repeats < harness.LEAST_REPEATS and not options.small:
+    if options.repeats is not None and options.repeats < harness.LEAST_REPEATS and not options.small:
         parser.error("--repeats must be at least {}, not {}".format(harness.LEAST_REPEATS, options.repeats))
     try:
         before = records.load(options.compare) if options.compare else []
@@ -42,19 +42,21 @@ def main(arguments: Optional[List[str]] = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     chosen: List[Tuple[harness.Case, str]] = []
-    for pattern in options.pattern or ["*"]:
+    for pattern in options.pattern or []:
         matching = [one for one in selected(pattern) if one not in chosen]
         if not matching:
             parser.error("--pattern {!r} matches no further case; see --list".format(pattern))
         chosen += matching
+    if not options.pattern:
+        chosen = [one for one in selected("*") if options.list or one[0].name not in APART]
     if options.list:
         for case, variant in chosen:
-            print("{:<24} per {:<6} {}".format("{}/{}".format(case.name, variant), case.unit, case.says))
+            print("{:<32} per {:<6} {}".format("{}/{}".format(case.name, variant), case.unit, case.says))
         return 0
     if written is None:
         written = run(chosen, options.repeats, options.json, small=options.small)
     if options.markdown:
-        print("\n".join(records.markdown(written)))
+        print("\n".join(document(written)))
     else:
         printing.show([], [records.table(written)])
     printing.show(records.notes(written), [])
@@ -70,8 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pattern", action="append", metavar="P",
                         help="of the names to run, such as 'dedup*' or 'train/device'; may be given more than once")
     parser.add_argument("--json", metavar="FILE", help="write the results there too")
-    parser.add_argument("--repeats", type=int, default=harness.LEAST_REPEATS, help="rounds, at least {}".format(
-        harness.LEAST_REPEATS))
+    parser.add_argument("--repeats", type=int, help="rounds, at least {}; {} unless a case needs fewer".format(
+        harness.LEAST_REPEATS, harness.LEAST_REPEATS))
     parser.add_argument("--small", action="store_true", help="small sizes, any number of rounds: to see that it runs")
     parser.add_argument("--results", metavar="FILE", help="take these results instead of measuring")
     parser.add_argument("--markdown", action="store_true", help="print the table as a document has it")
@@ -80,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run(chosen: Chosen, repeats: int, json_path: Optional[str], *, small: bool = False) -> List[Dict[str, Any]]:
+def run(chosen: Chosen, repeats: Optional[int], json_path: Optional[str], *, small: bool = False) -> List[Dict[str, Any]]:
     """Measure, print a line for each as it is done, and write the file whenever one is."""
     if small:
         os.environ[workloads.SMALL_VARIABLE] = "1"
@@ -96,6 +98,14 @@ def run(chosen: Chosen, repeats: int, json_path: Optional[str], *, small: bool =
         if json_path is not None:
             records.save(json_path, written)
     return written
+
+
+def document(written: List[Dict[str, Any]]) -> List[str]:
+    """What a document gets: the table, and the heat map in place of the many rows of its cells."""
+    cells = heat_map.of_cells(written)
+    others = [one for one in written if one not in cells]
+    lines = records.markdown(others) if others else [records.where(written[0])]
+    return [*lines, "", *heat_map.markdown(cells)] if cells else lines
 
 
 def _compared(before: List[Dict[str, Any]], after: List[Dict[str, Any]], limit: float) -> int:

@@ -4,7 +4,7 @@ A case yields ``Contenders``: what one call of each does, in units of work, ours
 each up, then calls them round robin, and compares within rounds.
 """
 import time
-from typing import Callable, ContextManager, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Callable, ContextManager, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from bench import goals
 from bench.goals import Goal
@@ -68,6 +68,7 @@ class Case(NamedTuple):
         goals: by variant, what it should reach; those that have goals.
         quantity: what is counted per unit of work: "s", or "CPU s".
         warm_up: calls of each contender before the first round.
+        repeats: rounds, where the command does not say how many.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Case(NamedTuple):
     goals: Mapping[str, Sequence[Goal]] = {}
     quantity: str = "s"
     warm_up: int = 2
+    repeats: int = LEAST_REPEATS
 
 
 class Result(NamedTuple):
@@ -160,13 +162,17 @@ def compare(ours: Sequence[float], other: Sequence[float]) -> Compared:
                     median([mine - theirs for mine, theirs in rounds]))
 
 
-def run_variant(case: Case, variant: str, *, repeats: int = LEAST_REPEATS, warm: bool = True) -> Result:
-    """Set one variant of a case up, measure it, after its warm-up if ``warm``, and take it down."""
+def run_variant(case: Case, variant: str, *, repeats: Optional[int] = None, warm: bool = True) -> Result:
+    """Set one variant of a case up, measure it, after its warm-up if ``warm``, and take it down.
+
+    ``repeats``: rounds, instead of those of the case.
+    """
     with case.prepare(variant) as contenders:
         if contenders.units < 1 or not contenders.calls:
             raise ValueError("{}/{}: {} units of work in {} calls".format(
                 case.name, variant, contenders.units, len(contenders.calls)))
-        seconds = measure(contenders, warm_up=case.warm_up if warm else 0, repeats=repeats)
+        seconds = measure(contenders, warm_up=case.warm_up if warm else 0,
+                          repeats=case.repeats if repeats is None else repeats)
         notes = dict(contenders.notes())
     ours = next(iter(contenders.calls))
     baselines = {name: compare(seconds[ours], times) for name, times in seconds.items() if name != ours}

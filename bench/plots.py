@@ -1,7 +1,7 @@
 """Draws what was measured: `python -m bench.plots --help`.
 
-One picture for each thing that the given files have: ids per second by stage and training steps and scale curves of
-`python -m bench --json`, misses by window of `python -m bench cache --json`, what a step consists of from traces of
+One picture for each thing that the given files have: ids per second by stage, training steps, the heat map of cells and
+scale curves of `python -m bench --json`, misses by window of `python -m bench cache --json`, what a step consists of from traces of
 TensorFlow's timeline.
 """
 import argparse
@@ -10,7 +10,7 @@ import re
 import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from bench import records
+from bench import heat_map, records
 
 _MOST_OPS = 10  #: shown by name; the rest is one part
 _OURS_COLOUR, _PEER_COLOURS = "#1f5fa8", ("#b0b0b0", "#d9b26f", "#8fb08f")
@@ -50,22 +50,27 @@ def main(arguments: Optional[List[str]] = None) -> int:
 
 def pictures_of(written: Sequence[Record], caches: Sequence[Dict[str, Any]],
                 traces: Sequence[Tuple[str, Dict[str, Any]]]) -> Dict[str, Callable[[Any], None]]:
-    """What can be drawn of these: name of the picture -> function that draws it upon an axes of matplotlib."""
+    """What can be drawn of these: name of the picture -> function that draws it upon a figure of matplotlib."""
     stages = [one for one in written if one["unit"].rsplit(" per ", 1)[-1] in _IDS_OF]
-    steps = [one for one in written if one["case"] == "train"]
+    steps = [one for one in written if one["case"] in ("usual", "train")]
     scales = [one for one in written if one["case"] == "scale"]
     pictures: Dict[str, Callable[[Any], None]] = {}
     if stages:
-        pictures["stages"] = lambda axes: _bars(axes, stages, lambda seconds: 1e-6 / seconds, "million ids per second")
+        pictures["stages"] = lambda figure: _bars(
+            figure.subplots(), stages, lambda seconds: 1e-6 / seconds, "million ids per second")
     if steps:
-        pictures["steps"] = lambda axes: _bars(axes, steps, lambda seconds: 1e3 * seconds, "ms per training step")
+        pictures["steps"] = lambda figure: _bars(
+            figure.subplots(), steps, lambda seconds: 1e3 * seconds, "ms per training step")
+    if heat_map.of_cells(written):
+        pictures["cells"] = lambda figure: heat_map.draw(figure, written)
     if scales:
-        pictures["scale"] = lambda axes: _scale(axes, scales)
+        pictures["scale"] = lambda figure: _scale(figure.subplots(), scales)
     if caches:
-        pictures["misses"] = lambda axes: _misses(axes, sorted(caches, key=lambda one: int(one["window"])))
+        pictures["misses"] = lambda figure: _misses(
+            figure.subplots(), sorted(caches, key=lambda one: int(one["window"])))
     if traces:
         parts = [(name, parts_of_step(trace)) for name, trace in traces]
-        pictures["breakdown"] = lambda axes: _breakdown(axes, parts)
+        pictures["breakdown"] = lambda figure: _breakdown(figure.subplots(), parts)
     return pictures
 
 
@@ -145,9 +150,9 @@ def _draw(draw: Callable[[Any], None], path: str) -> None:
     from matplotlib import pyplot
 
     with matplotlib.rc_context({"svg.fonttype": "none"}):  # text stays text
-        figure, axes = pyplot.subplots(figsize=(9, 6))
+        figure = pyplot.figure(figsize=(9, 6))
         try:
-            draw(axes)
+            draw(figure)
             figure.savefig(path, dpi=120, bbox_inches="tight")
         finally:
             pyplot.close(figure)

@@ -92,9 +92,13 @@ def table(written: Sequence[Dict[str, Any]]) -> Table:
 def markdown(written: Sequence[Dict[str, Any]]) -> List[str]:
     """The table for a document, below a line with where and when it was measured."""
     _, columns, rows = table(written)
-    lines = ["`{command}`, {date}, commit {commit}, {machine[processor]}, {machine[cores]} cores.".format(**written[0]),
-             "", "| {} |".format(" | ".join(columns)), "|{}".format("---|" * len(columns))]
+    lines = [where(written[0]), "", "| {} |".format(" | ".join(columns)), "|{}".format("---|" * len(columns))]
     return lines + ["| {} |".format(" | ".join(row)) for row in rows]
+
+
+def where(one: Dict[str, Any]) -> str:
+    """The line above a table of a document."""
+    return "`{command}`, {date}, commit {commit}, {machine[processor]}, {machine[cores]} cores.".format(**one)
 
 
 def notes(written: Sequence[Dict[str, Any]]) -> List[str]:

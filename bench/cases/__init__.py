@@ -3,5 +3,8 @@
 Importing a case loads neither TensorFlow nor numba: only preparing a variant does.
 """
 
-MODULES = ("dedup", "index", "handoff", "pipeline", "worker_cpu", "embedding_ops", "swap", "usual", "train",
-           "train_cpu", "scale", "startup", "idle", "status", "checkpoint", "serving")
+MODULES = ("dedup", "index", "handoff", "pipeline", "worker_cpu", "embedding_ops", "swap", "usual", "usual_cpu",
+           "cells", "train", "train_cpu", "scale", "startup", "idle", "status", "checkpoint", "serving")
+
+#: those that take long: measured where a pattern names them, as `make bench-usual` does
+APART = ("usual", "usual_cpu", "cells")

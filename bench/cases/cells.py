@@ -1,0 +1,81 @@
+"""The model of ``usual`` in every size: tables x rows of a batch, by dim, with all rows on the device or a tenth of them.
+
+Each side is a process of its own, ours and plain TensorFlow; a turn is as many steps as take ``_TURN_S``.
+"""
+import contextlib
+import functools
+import math
+import time
+from typing import Dict, Iterator, NamedTuple
+
+from bench import usual_sides, workloads
+from bench.goals import RATIO, Goal
+from bench.harness import Case, Contenders
+from bench.usual_model import OURS, PLAIN, Setting
+from bench.usual_sides import LEAD, NAMES, Side
+
+DEVICE, HOST = "device", "host"  #: tiers
+TABLES, ROWS, DIMS, TIERS = (1, 4, 26, 100), (64, 256, 1024, 4096), (8, 16, 64), (DEVICE, HOST)
+
+_KEYS, _KEYS_OF_MANY, _MANY = 100000, 20000, 100  #: of a table; where there are many tables
+_PART = 10  #: on the host tier, one in ten rows fits on the device
+_TURN_S = .2
+_LEAST_STEPS, _MOST_STEPS = 8, 1000
+_WARM_STEPS, _LOOK_STEPS = 8, LEAD - 8
+_REPEATS = 5
+
+
+class Cell(NamedTuple):
+    """One size.
+
+    Attributes:
+        tables: how many; each has one feature of one id.
+        rows: of a batch.
+        dim: of the tables.
+        tier: DEVICE: all rows of a table fit on the device; HOST: a tenth of them.
+    """
+
+    tables: int
+    rows: int
+    dim: int
+    tier: str
+
+
+#: by name of the variant
+CELLS: Dict[str, Cell] = {
+    "{}x{}-dim-{}-{}".format(tables, rows, dim, tier): Cell(tables, rows, dim, tier)
+    for tables in TABLES for rows in ROWS for dim in DIMS for tier in TIERS}
+
+
+def setting_of(cell: Cell) -> Setting:
+    """What a cell trains."""
+    return Setting(OURS, cell.tables, cell.rows, cell.dim, _KEYS_OF_MANY if cell.tables >= _MANY else _KEYS,
+                   1 if cell.tier == DEVICE else _PART)
+
+
+def steps_of_turn(step_s: float) -> int:
+    """Timed steps of a turn, where the faster side takes that long for one."""
+    return max(_LEAST_STEPS, min(_MOST_STEPS, math.ceil(_TURN_S / step_s)))
+
+
+@contextlib.contextmanager
+def prepare(variant: str) -> Iterator[Contenders]:
+    with usual_sides.running(usual_sides.sized(setting_of(CELLS[variant])), (OURS, PLAIN)) as programs:
+        steps = workloads.sized(steps_of_turn(min([_step_s(program) for program in programs.values()])), 2)
+        lead = min(LEAD, steps)
+        yield Contenders(steps, {name: program.turn(steps) for name, program in programs.items()},
+                         {name: functools.partial(program.train, lead) for name, program in programs.items()})
+
+
+def _step_s(program: Side) -> float:
+    """Seconds of a step, after some."""
+    program.train(workloads.sized(_WARM_STEPS, 1))
+    steps = workloads.sized(_LOOK_STEPS, 1)
+    began_s = time.perf_counter()
+    program.train(steps)
+    return (time.perf_counter() - began_s) / steps
+
+
+CASE = Case("cells", "step", "one_program", tuple(CELLS), prepare,
+            "training step as in usual, by tables x rows of a batch, dim, and where rows lie",
+            {variant: [Goal(RATIO, 1, NAMES[PLAIN])] for variant in CELLS}, warm_up=0, repeats=_REPEATS)

@@ -1,0 +1,93 @@
+"""The model of ``bench/usual_model.py``, trained by one call of a ``tf.estimator.Estimator``; defaults everywhere."""
+import tempfile
+from typing import Any, Callable, Dict, List
+
+from bench import usual_model
+from bench.sessions import tf
+from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
+
+
+class _Turns(tf.estimator.SessionRunHook):  # type: ignore[misc]
+    """Between two steps, waits for the number of those to do."""
+
+    def __init__(self, steps_to_do: Callable[[], int]) -> None:
+        self._steps_to_do, self._left = steps_to_do, 1
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Stop the training when there is nothing to do."""
+        self._left -= 1
+        if not self._left:
+            self._left = self._steps_to_do()
+            if not self._left:
+                run_context.request_stop()
+
+
+class _Fetched(tf.estimator.SessionRunHook):  # type: ignore[misc]
+    """Has each step compute a tensor."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+
+    def before_run(self, run_context: Any) -> Any:
+        """Its arguments."""
+        return tf.estimator.SessionRunArgs(self._tensor)
+
+
+class _Model:
+    """What an Estimator is made of, one side; as long as it lives, its FeatureSpecs are the same objects."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._specs: List[Any] = []
+        if setting.side == OURS:
+            from mx_rec.core.asc.feature_spec import FeatureSpec
+
+            self._specs = [FeatureSpec(name, table_name=name) for name in usual_model.names(setting)]
+
+    def input_fn(self) -> Any:
+        """A dataset of features and labels."""
+        dataset = tf.data.Dataset.from_tensor_slices(usual_model.batches(self._setting)).repeat()
+        if self._setting.side == OURS:
+            from mx_rec.core.asc.helper import get_asc_insert_func
+
+            dataset = dataset.map(get_asc_insert_func(tgt_key_specs=self._specs, is_training=True))
+        return dataset.prefetch(PREFETCH)
+
+    def of_tables(self, features: Dict[str, Any], labels: Any, mode: str) -> Any:
+        """With tables of ours."""
+        from mx_rec.core.asc.manager import start_asc_pipeline
+        from mx_rec.core.embedding import sparse_lookup
+
+        columns = [sparse_lookup(table, spec, batch=features, is_train=True)
+                   for table, spec in zip(usual_model.tables(tf, self._setting), self._specs)]
+        loss = usual_model.loss_of(tf, columns, labels)
+        update = usual_model.update_tables(tf, self._setting, loss, tf.train.get_global_step())
+        start_asc_pipeline()
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update)
+
+    def of_variables(self, features: Dict[str, Any], labels: Any, mode: str) -> Any:
+        """With plain variables."""
+        loss = usual_model.loss_of(tf, usual_model.columns_of_variables(tf, self._setting, features), labels)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=usual_model.update_variables(
+            tf, self._setting, loss, tf.train.get_global_step()))
+
+    def of_rows_at_hand(self, features: Dict[str, Any], labels: Any, mode: str) -> Any:
+        """With nothing to look up."""
+        columns = usual_model.columns_at_hand(tf, self._setting)
+        loss = usual_model.loss_of(tf, columns, labels)
+        update, some = usual_model.update_dense_part(tf, self._setting, loss, columns, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update, training_hooks=[_Fetched(some)])
+
+
+def train(setting: Setting, steps_to_do: Callable[[], int]) -> None:
+    """Train a step, then as many as ``steps_to_do`` says, which is asked again when they are done, until it says 0."""
+    if setting.side == OURS:
+        from mx_rec.util.initialize import init, terminate_config_initializer
+
+        init()
+    model = _Model(setting)
+    model_fn = {OURS: model.of_tables, PLAIN: model.of_variables, CEILING: model.of_rows_at_hand}[setting.side]
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        tf.estimator.Estimator(model_fn, model_dir=folder).train(model.input_fn, hooks=[_Turns(steps_to_do)])
+    if setting.side == OURS:
+        terminate_config_initializer()

@@ -1,0 +1,96 @@
+"""The model of ``bench/usual_model.py`` in a ``tf.Session`` loop: ids and labels in memory, defaults everywhere."""
+import contextlib
+from typing import Any, Callable, ContextManager, Dict, Iterator
+
+import numpy as np
+
+from bench import usual_model
+from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
+
+_LABEL = "label"
+
+
+def step_of(setting: Setting) -> ContextManager[Callable[[], object]]:
+    """A training step of the setting's side."""
+    return {OURS: _ours, PLAIN: _plain, CEILING: _ceiling}[setting.side](setting)
+
+
+@contextlib.contextmanager
+def _ours(setting: Setting) -> Iterator[Callable[[], object]]:
+    """With tables of ours, by the API of programs for Ascend servers."""
+    from bench.sessions import tf
+    from mx_rec.core.asc.feature_spec import FeatureSpec
+    from mx_rec.core.asc.helper import get_asc_insert_func
+    from mx_rec.core.asc.manager import start_asc_pipeline
+    from mx_rec.core.embedding import sparse_lookup
+    from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
+    from mx_rec.util.initialize import get_initializer, init, terminate_config_initializer
+
+    init()
+    tables = usual_model.tables(tf, setting)
+    dataset = tf.data.Dataset.from_tensor_slices(_drawn(setting)).repeat()
+    specs = [FeatureSpec(name, table_name=name) for name in usual_model.names(setting)]
+    if not setting.modifies_graph:
+        dataset = dataset.map(get_asc_insert_func(specs, is_training=True))
+    iterator = tf.data.make_initializable_iterator(dataset.prefetch(PREFETCH))
+    batch = iterator.get_next()
+    if setting.modifies_graph:
+        columns = [sparse_lookup(table, batch[name], is_train=True, modify_graph=True)
+                   for table, name in zip(tables, usual_model.names(setting))]
+    else:
+        columns = [sparse_lookup(table, spec, batch=batch, is_train=True) for table, spec in zip(tables, specs)]
+    loss = usual_model.loss_of(tf, columns, batch[_LABEL])
+    train = usual_model.update_tables(tf, setting, loss)
+    if setting.modifies_graph:
+        modify_graph_and_start_emb_cache()
+        initializer = get_initializer(True)
+    else:
+        start_asc_pipeline()
+        initializer = iterator.initializer
+    with _running(tf, initializer, loss, train) as step:
+        yield step
+    terminate_config_initializer()
+
+
+@contextlib.contextmanager
+def _plain(setting: Setting) -> Iterator[Callable[[], object]]:
+    """With variables."""
+    from bench.sessions import tf
+
+    iterator = _iterator(tf, setting)
+    batch = iterator.get_next()
+    columns = usual_model.columns_of_variables(tf, setting, batch)
+    loss = usual_model.loss_of(tf, columns, batch[_LABEL])
+    with _running(tf, iterator.initializer, loss, usual_model.update_variables(tf, setting, loss)) as step:
+        yield step
+
+
+@contextlib.contextmanager
+def _ceiling(setting: Setting) -> Iterator[Callable[[], object]]:
+    """With its rows at hand: what no table can be faster than."""
+    from bench.sessions import tf
+
+    iterator = _iterator(tf, setting)
+    columns = usual_model.columns_at_hand(tf, setting)
+    loss = usual_model.loss_of(tf, columns, iterator.get_next()[_LABEL])
+    with _running(tf, iterator.initializer, loss,
+                  *usual_model.update_dense_part(tf, setting, loss, columns)) as step:
+        yield step
+
+
+def _drawn(setting: Setting) -> Dict[str, np.ndarray]:
+    """Batches, the labels by the name ``_LABEL``."""
+    features, labels = usual_model.batches(setting)
+    return {**features, _LABEL: labels}
+
+
+def _iterator(tf: Any, setting: Setting) -> Any:
+    dataset = tf.data.Dataset.from_tensor_slices(_drawn(setting)).repeat()
+    return tf.data.make_initializable_iterator(dataset.prefetch(PREFETCH))
+
+
+@contextlib.contextmanager
+def _running(tf: Any, initializer: Any, *fetched: Any) -> Iterator[Callable[[], object]]:
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), initializer])
+        yield lambda: session.run(fetched)

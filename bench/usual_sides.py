@@ -1,0 +1,63 @@
+"""Sides of a program as users write it, each in a process of its own, which train in turns."""
+import contextlib
+import json
+import sys
+from typing import Callable, Dict, Iterator, List, Sequence
+
+from bench import usual_program, workloads
+from bench.programs import Program
+from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
+
+LEAD = PREFETCH + 2  #: steps of a turn that are not timed: what was made ready during another's turn is used up
+NAMES = {OURS: "ascpipe", PLAIN: "tf.Variable, embedding_lookup", CEILING: "rows at hand, the dense part alone"}
+
+
+class Side(Program):
+    """One side.
+
+    Attributes:
+        used_s: processor seconds of its processes since its first step.
+        cpu_s: the same of each turn.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__([sys.executable, "-m", usual_program.__name__, json.dumps(setting._asdict())])
+        self.used_s = 0.0
+        self.cpu_s: List[float] = []
+
+    def trained(self) -> None:
+        """Wait until the steps that it was told are done, or the first one."""
+        self.used_s = float(json.loads(self.answer()))
+
+    def train(self, steps: int) -> None:
+        """Train some steps."""
+        self.tell(str(steps))
+        self.trained()
+
+    def lead(self) -> None:
+        """Steps that are not timed."""
+        self.train(workloads.sized(LEAD, 2))
+
+    def turn(self, steps: int) -> Callable[[], object]:
+        """A call that trains some steps."""
+        def call() -> None:
+            used_s = self.used_s
+            self.train(steps)
+            self.cpu_s.append(self.used_s - used_s)
+
+        return call
+
+
+def sized(setting: Setting) -> Setting:
+    """The setting, with small tables in a run with small sizes."""
+    return setting._replace(keys=workloads.sized(setting.keys, 2 * setting.rows * setting.part))
+
+
+@contextlib.contextmanager
+def running(setting: Setting, sides: Sequence[str]) -> Iterator[Dict[str, Side]]:
+    """By name: the sides, which begin side by side; each has trained its first step."""
+    with contextlib.ExitStack() as stack:
+        programs = {NAMES[side]: stack.enter_context(Side(setting._replace(side=side))) for side in sides}
+        for program in programs.values():
+            program.trained()
+        yield programs
