@@ -4,6 +4,7 @@
 #   make demo [DATA=file.tsv] [ARGS="..."]   the main job: trains the example through the pipeline
 #   make test                                every test but the long sweeps; make test-long runs those
 #   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
+#   make bench, make bench-usual             measure: the parts; programs as users write them
 #
 # PYTHON=/path/to/python3.7 names the interpreter for .venv.
 
@@ -13,7 +14,7 @@ MAKEFLAGS += --no-print-directory
 SUITES := test-tf-a test-tf-r test-integration test-fault test-unit test-unit-nojit test-unit-bounds test-model test-house \
 	test-conformance test-cpp
 
-.PHONY: setup build fmt lint types test test-long test-tf demo bench clean $(SUITES)
+.PHONY: setup build fmt lint types test test-long test-tf demo bench bench-usual clean $(SUITES)
 .DEFAULT_GOAL := test
 
 setup build:
@@ -69,6 +70,13 @@ demo: setup
 
 bench: setup
 	@$(PY) -m bench $(ARGS)
+
+# Programs as users write them: their figures, and what else has goals beside them, in one run.
+USUAL := usual usual_cpu cells scale startup idle
+
+bench-usual: setup
+	@mkdir -p build
+	@$(PY) -m bench $(USUAL:%=--pattern %) --json build/usual.json --markdown $(ARGS)
 
 clean:
 	rm -rf build .hypothesis .ruff_cache .pytest_cache .mypy_cache *.egg-info .venv

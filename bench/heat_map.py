@@ -107,6 +107,7 @@ def _text(heat: Optional[Heat]) -> str:
 def _summary(written: Sequence[Record]) -> str:
     heats = {one["params"]["variant"]: one["ratio"][NAMES[PLAIN]] for one in of_cells(written)}
     least = min(heats, key=lambda variant: heats[variant])
-    return ("Plain TensorFlow's time as a multiple of ours (ours), {} of {} cells: {} are not slower than plain "
-            "TensorFlow; the least is {:.2f}, `{}`.").format(
-                len(heats), len(CELLS), sum(ratio >= 1 for ratio in heats.values()), heats[least], least)
+    return ("Plain TensorFlow's time as a multiple of ours, in brackets ours. {} of {} cells are at 1 or more; the least "
+            "is {:.2f}, `{}`.{}").format(
+                sum(ratio >= 1 for ratio in heats.values()), len(heats), heats[least], least,
+                "" if len(heats) == len(CELLS) else " {} were not measured.".format(len(CELLS) - len(heats)))

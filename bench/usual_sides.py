@@ -50,7 +50,7 @@ class Side(Program):
 
 def sized(setting: Setting) -> Setting:
     """The setting, with small tables in a run with small sizes."""
-    return setting._replace(keys=workloads.sized(setting.keys, 2 * setting.rows * setting.part))
+    return setting._replace(keys=workloads.sized(setting.keys, min(setting.keys, 2 * setting.rows * setting.part)))
 
 
 @contextlib.contextmanager

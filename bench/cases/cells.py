@@ -58,13 +58,17 @@ def steps_of_turn(step_s: float) -> int:
     return max(_LEAST_STEPS, min(_MOST_STEPS, math.ceil(_TURN_S / step_s)))
 
 
+def lead_of_turn(steps: int) -> int:
+    """Steps before the timed ones: where a step takes long, fewer than are ready, since it makes no difference there."""
+    return min(LEAD, steps)
+
+
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
     with usual_sides.running(usual_sides.sized(setting_of(CELLS[variant])), (OURS, PLAIN)) as programs:
         steps = workloads.sized(steps_of_turn(min([_step_s(program) for program in programs.values()])), 2)
-        lead = min(LEAD, steps)
         yield Contenders(steps, {name: program.turn(steps) for name, program in programs.items()},
-                         {name: functools.partial(program.train, lead) for name, program in programs.items()})
+                         {name: functools.partial(program.train, lead_of_turn(steps)) for name, program in programs.items()})
 
 
 def _step_s(program: Side) -> float:

@@ -11,7 +11,9 @@ from bench import records
 ROOT = Path(__file__).resolve().parents[2]
 VARIANTS = {case.name: list(case.variants) for case, _ in command.selected("*")}
 FIRST = ["{}/{}".format(name, variants[0]) for name, variants in VARIANTS.items()]
-OTHERS = ["{}/{}".format(name, variant) for name, variants in VARIANTS.items() for variant in variants[1:]]
+OTHERS = ["{}/{}".format(name, variant) for name, variants in VARIANTS.items() for variant in variants[1:]
+          if name != "cells"]
+CORNERS = ["cells/1x4096-dim-64-host", "cells/100x64-dim-16-host"]  #: some sizes of many
 
 
 def check(names, path):
@@ -33,7 +35,12 @@ def test_the_first_variant_of_each_case_runs(tmp_path):
     check(FIRST, tmp_path / "results.json")
 
 
+@pytest.mark.timeout_s(120)
+def test_the_usual_program_runs_in_an_estimator_too(tmp_path):
+    check(["usual/26x4096-estimator"], tmp_path / "results.json")
+
+
 @pytest.mark.long
 @pytest.mark.timeout_s(600)
 def test_the_other_variants_run(tmp_path):
-    check(OTHERS, tmp_path / "results.json")
+    check(OTHERS + CORNERS, tmp_path / "results.json")

@@ -6,6 +6,7 @@ import pytest
 
 from bench import __main__ as command
 from bench import circumstances, goals, harness, records
+from bench.cases import APART
 
 
 class Clock:
@@ -155,6 +156,13 @@ def test_of_a_run_with_small_sizes_no_goal_is_judged():
     assert plain["goal"] == [] and plain["params"]["small"]
 
 
+@pytest.mark.parametrize("repeats, rounds", [(None, 2), (3, 3)])
+def test_a_case_that_needs_fewer_rounds_gets_them_unless_the_command_says_how_many(repeats, rounds):
+    clock = Clock()
+    contenders = harness.Contenders(1, {"a": clock.call("a", 1)}, clocks={"a": clock})
+    assert harness.run_variant(case(contenders, repeats=2), "one", repeats=repeats).timing.repeats == rounds
+
+
 @pytest.mark.parametrize("contenders", [harness.Contenders(0, {"a": lambda: None}), harness.Contenders(1, {})])
 def test_a_case_without_work_is_refused(contenders):
     with pytest.raises(ValueError, match="made_up/one"):
@@ -190,6 +198,18 @@ def test_a_pattern_picks_variants_and_one_that_picks_none_is_a_usage_error(capsy
     with pytest.raises(SystemExit) as stopped:
         command.main(["--pattern", "nothing*"])
     assert stopped.value.code == 2
+
+
+def test_what_takes_long_is_listed_and_is_measured_where_a_pattern_names_it(monkeypatch, capsys):
+    chosen = []
+    monkeypatch.setattr(command, "run", lambda found, *_, **__: chosen.append({one.name for one, _ in found}) or [])
+    command.main([])
+    command.main(["--pattern", "cells", "--pattern", "idle/*"])
+    assert not chosen[0] & set(APART) and {"train", "scale"} < chosen[0]
+    assert chosen[1] == {"cells", "idle"}
+    assert command.main(["--list"]) == 0
+    listed = {line.split("/")[0] for line in capsys.readouterr().out.splitlines()}
+    assert set(APART) < listed
 
 
 def test_too_few_repeats_are_a_usage_error():

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench import plots, records
+from bench.usual_model import PLAIN
+from bench.usual_sides import NAMES
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -21,8 +23,11 @@ def record(case, variant, unit, ours, peers, contender="ours"):
 RESULTS = [
     record("dedup", "uniform", "s per id", 1e-8, {"tf.unique": 1e-7}),
     record("train", "device", "s per step", .02, {"plain": .05}),
+    record("usual", "26x4096", "s per step", .02, {"plain": .03}),
     record("scale", "rows", "s per batch", .001, {"1,000 rows": .002}, contender="100 rows"),
     record("status", "text", "s per call", .1, {}),
+    dict(record("cells", "26x4096-dim-16-host", "s per step", .02, {NAMES[PLAIN]: .025}), ratio={NAMES[PLAIN]: 1.25},
+         goal=[]),
 ]
 CACHES = [{"window": window, "misses": 110 - window, "misses_lru": 200, "misses_lfu": 150, "misses_min": 100}
           for window in (10, 4)]
@@ -52,12 +57,13 @@ def test_each_kind_of_file_gives_its_pictures(written, tmp_path):
     done = subprocess.run([sys.executable, "-c", code], cwd=str(ROOT), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     texts = {path.stem: path.read_text() for path in folder.iterdir()}
-    assert set(texts) == {"stages", "steps", "scale", "misses", "breakdown"}
+    assert set(texts) == {"stages", "steps", "scale", "misses", "breakdown", "cells"}
     assert sorted(done.stdout.split()) == sorted([*map(str, folder.iterdir()), str(tmp_path / "misses.png")])
     for name, words in {
-            "stages": ["dedup/uniform: tf.unique", "million ids per second"], "steps": ["train/device: ours"],
+            "stages": ["dedup/uniform: tf.unique", "million ids per second"], "steps": ["train/device: ours", "usual/26x4096: plain"],
             "scale": ["ms to plan a batch"], "misses": ["Belady's optimum", "LRU"],
-            "breakdown": ["MatMul", "plain"]}.items():
+            "breakdown": ["MatMul", "plain"],
+            "cells": ["dim 16, host: x plain TensorFlow", "1.25", "rows of a batch", "4,096"]}.items():
         assert all(word in texts[name] for word in words), name
     assert "status" not in texts["stages"]
     assert (tmp_path / "misses.png").read_bytes().startswith(b"\x89PNG")
