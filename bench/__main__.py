@@ -82,7 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run(chosen: Chosen, repeats: Optional[int], json_path: Optional[str], *, small: bool = False) -> List[Dict[str, Any]]:
+def run(chosen: Chosen, repeats: Optional[int], json_path: Optional[str], *,
+        small: bool = False) -> List[Dict[str, Any]]:
     """Measure, print a line for each as it is done, and write the file whenever one is."""
     if small:
         os.environ[workloads.SMALL_VARIABLE] = "1"

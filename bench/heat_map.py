@@ -101,13 +101,14 @@ def _places(panel: Panel) -> Iterator[Tuple[int, int, Heat]]:
 def _text(heat: Optional[Heat]) -> str:
     if heat is None:
         return ""
-    return "{} ({})".format("**{:.2f}**" if heat.falls_short else "{:.2f}", goals.duration(heat.ours)).format(heat.ratio)
+    ratio = "{:.2f}".format(heat.ratio)
+    return "{} ({})".format("**{}**".format(ratio) if heat.falls_short else ratio, goals.duration(heat.ours))
 
 
 def _summary(written: Sequence[Record]) -> str:
     heats = {one["params"]["variant"]: one["ratio"][NAMES[PLAIN]] for one in of_cells(written)}
     least = min(heats, key=lambda variant: heats[variant])
-    return ("Plain TensorFlow's time as a multiple of ours, in brackets ours. {} of {} cells are at 1 or more; the least "
-            "is {:.2f}, `{}`.{}").format(
+    return ("Plain TensorFlow's time as a multiple of ours, in brackets ours. {} of {} cells are at 1 or more; the "
+            "least is {:.2f}, `{}`.{}").format(
                 sum(ratio >= 1 for ratio in heats.values()), len(heats), heats[least], least,
                 "" if len(heats) == len(CELLS) else " {} were not measured.".format(len(CELLS) - len(heats)))

@@ -1,8 +1,8 @@
 """Draws what was measured: `python -m bench.plots --help`.
 
 One picture for each thing that the given files have: ids per second by stage, training steps, the heat map of cells and
-scale curves of `python -m bench --json`, misses by window of `python -m bench cache --json`, what a step consists of from traces of
-TensorFlow's timeline.
+scale curves of `python -m bench --json`, misses by window of `python -m bench cache --json`, what a step consists of
+from traces of TensorFlow's timeline.
 """
 import argparse
 import os

@@ -32,7 +32,7 @@ class Program:
     def __init__(self, command: Sequence[str], *, environment: Optional[Dict[str, str]] = None,
                  limit_s: float = LIMIT_S) -> None:
         self._command, self._environment, self.limit_s = list(command), environment, limit_s
-        self._process: Optional["subprocess.Popen[bytes]"] = None
+        self._process: Optional[subprocess.Popen[bytes]] = None
         self._unread = b""
 
     def __enter__(self: _Self) -> _Self:
@@ -49,7 +49,7 @@ class Program:
     def start(self) -> None:
         """Start it, in the folder of the bench; one that runs must have ended."""
         self._unread = b""
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (open as long as it runs)
         self._process = subprocess.Popen(self._command, cwd=_ROOT, env=self._environment, stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, stderr=self._errors, bufsize=0)
 

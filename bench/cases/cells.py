@@ -1,4 +1,4 @@
-"""The model of ``usual`` in every size: tables x rows of a batch, by dim, with all rows on the device or a tenth of them.
+"""The model of ``usual`` in every size: tables x rows of a batch, by dim, with all rows on the device or a tenth.
 
 Each side is a process of its own, ours and plain TensorFlow; a turn is as many steps as take ``_TURN_S``.
 """
@@ -59,7 +59,7 @@ def steps_of_turn(step_s: float) -> int:
 
 
 def lead_of_turn(steps: int) -> int:
-    """Steps before the timed ones: where a step takes long, fewer than are ready, since it makes no difference there."""
+    """Steps before the timed ones: fewer than are ready where a step takes long, since it makes no difference there."""
     return min(LEAD, steps)
 
 
@@ -67,8 +67,9 @@ def lead_of_turn(steps: int) -> int:
 def prepare(variant: str) -> Iterator[Contenders]:
     with usual_sides.running(usual_sides.sized(setting_of(CELLS[variant])), (OURS, PLAIN)) as programs:
         steps = workloads.sized(steps_of_turn(min([_step_s(program) for program in programs.values()])), 2)
+        lead = lead_of_turn(steps)
         yield Contenders(steps, {name: program.turn(steps) for name, program in programs.items()},
-                         {name: functools.partial(program.train, lead_of_turn(steps)) for name, program in programs.items()})
+                         {name: functools.partial(program.train, lead) for name, program in programs.items()})
 
 
 def _step_s(program: Side) -> float:

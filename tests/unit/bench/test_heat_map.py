@@ -32,8 +32,8 @@ def test_cells_stand_by_tables_and_rows_in_a_panel_for_each_dim_and_tier_that_wa
 
 def test_a_document_gets_a_table_for_each_dim_with_those_that_fall_short_in_bold():
     lines = heat_map.markdown(SOME)
-    assert lines[0] == ("Plain TensorFlow's time as a multiple of ours, in brackets ours. 2 of 3 cells are at 1 or more; "
-                        "the least is 0.50, `1x64-dim-8-device`. 93 were not measured.")
+    assert lines[0] == ("Plain TensorFlow's time as a multiple of ours, in brackets ours. 2 of 3 cells are at 1 or "
+                        "more; the least is 0.50, `1x64-dim-8-device`. 93 were not measured.")
     tables = [line for line in lines if line.startswith("| ")]
     assert tables[0] == ("| tables | device, 64 | device, 256 | device, 1,024 | device, 4,096 "
                          "| host, 64 | host, 256 | host, 1,024 | host, 4,096 |")
@@ -44,7 +44,8 @@ def test_a_document_gets_a_table_for_each_dim_with_those_that_fall_short_in_bold
 
 
 def test_of_all_cells_none_is_said_to_be_missing():
-    assert heat_map.markdown([cell(variant, 2) for variant in CELLS])[0].endswith("the least is 2.00, `1x64-dim-8-device`.")
+    summary, *_ = heat_map.markdown([cell(variant, 2) for variant in CELLS])
+    assert summary.endswith("96 of 96 cells are at 1 or more; the least is 2.00, `1x64-dim-8-device`.")
 
 
 @pytest.mark.parametrize("heat, warmth", [

@@ -60,7 +60,8 @@ def test_each_kind_of_file_gives_its_pictures(written, tmp_path):
     assert set(texts) == {"stages", "steps", "scale", "misses", "breakdown", "cells"}
     assert sorted(done.stdout.split()) == sorted([*map(str, folder.iterdir()), str(tmp_path / "misses.png")])
     for name, words in {
-            "stages": ["dedup/uniform: tf.unique", "million ids per second"], "steps": ["train/device: ours", "usual/26x4096: plain"],
+            "stages": ["dedup/uniform: tf.unique", "million ids per second"],
+            "steps": ["train/device: ours", "usual/26x4096: plain"],
             "scale": ["ms to plan a batch"], "misses": ["Belady's optimum", "LRU"],
             "breakdown": ["MatMul", "plain"],
             "cells": ["dim 16, host: x plain TensorFlow", "1.25", "rows of a batch", "4,096"]}.items():
