@@ -88,7 +88,7 @@ command -v g++ >/dev/null || { say "g++ is missing (Debian: apt-get install g++)
 $VENV/bin/python -m ascpipe.tfops.build >&2  # ninja knows what has to be done
 
 # Workers load byte code and compiled kernels from caches; filled here, the first one starts as fast as the others.
-kernels_digest=$(find ascpipe workers -name '*.py' -print0 | sort -z | xargs -0 cat | digest -)
+kernels_digest=$(find ascpipe workers \( -name '*.py' -o -name '*.c' \) -print0 | sort -z | xargs -0 cat | digest -)
 if ! stamped kernels "$kernels_digest"; then
   say "compiling the kernels"
   $VENV/bin/python -m compileall -q ascpipe workers tfops mx_rec

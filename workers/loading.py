@@ -13,7 +13,7 @@ from typing import Iterator, Optional
 from ascpipe.control.exec_worker import BROKEN_KERNELS
 
 _MODULES = {"key": "ascpipe.workers.key_worker", "table": "ascpipe.workers.table_worker"}
-_READER = "numba.core.caching"  # the module that reads and writes compiled kernels
+_READERS = ("numba.core.caching", "ascpipe.kernels.library")  # the modules that read compiled kernels
 
 
 def main() -> None:
@@ -29,8 +29,8 @@ def main() -> None:
 
 
 def exit_code(error: BaseException) -> int:
-    """Of a worker that ends by ``error``: BROKEN_KERNELS if numba raised it while it read compiled code, else 1."""
-    return BROKEN_KERNELS if any(_READER in _modules(link) for link in _chain(error)) else 1
+    """Of a worker that ends by ``error``: BROKEN_KERNELS if compiled code could not be read, else 1."""
+    return BROKEN_KERNELS if any(name in _READERS for link in _chain(error) for name in _modules(link)) else 1
 
 
 def _chain(error: Optional[BaseException]) -> Iterator[BaseException]:

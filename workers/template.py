@@ -2,11 +2,10 @@
 
     python -m ascpipe.workers.template --channel FD --supervisor PID --oom-score-adj NUMBER
 
-It begins before the supervisor knows the folder of compiled kernels: first it loads numba; when it has got the folder,
-the kernels.
+It begins before the supervisor knows where the compiled kernels are: first it loads what workers need in any case; when
+it is told, the kernels, from a library or from numba's cache.
 
-A worker that is executed first loads numba and the compiled kernels, about a second of processor time. A fork of the
-template begins in milliseconds and shares what was loaded. The template has no threads of ours, no segments and nothing
+A worker that is executed first loads all of that, up to a second of processor time. A fork of the template begins in milliseconds and shares what was loaded. The template has no threads of ours, no segments and nothing
 of a trainer, so a fork inherits nothing except code. Each worker is forked twice: the process in between ends at once,
 and the supervisor, a subreaper, becomes the worker's parent, as if it had executed it.
 """
@@ -25,6 +24,7 @@ from ascpipe.control import fdsocket
 from ascpipe.control.exec_worker import fence_in
 from ascpipe.control.process_title import set_process_title
 from ascpipe.errors import ConnectionClosedError
+from ascpipe.kernels.library import VARIABLE
 from ascpipe.workers.loading import exit_code
 
 _IDLE_S = 1e9  # it waits for the next request, or the supervisor's end, as long as it takes
@@ -50,17 +50,15 @@ def serve(supervisor: socket.socket) -> None:
 
 
 def _load(supervisor: socket.socket) -> _Kinds:
-    """Load numba, and the workers once the supervisor has sent the folder of their kernels; the commands by kind."""
+    """Load the workers once the supervisor has said where their kernels are; the commands by kind."""
     gc.disable()  # what is loaded stays: looking through it again and again is a sixth of the time
-    import numba
-    from numba.core.registry import cpu_target
+    import numpy  # noqa: F401  (what workers need in any case; the supervisor takes as long to find out)
 
-    cpu_target.target_context.refresh()  # as the first kernel does
     body, (log,) = fdsocket.receive(supervisor, _IDLE_S)
     _write_to(log)
+    os.environ[VARIABLE] = body["library"]
     if body["cache_dir"]:
         os.environ["NUMBA_CACHE_DIR"] = body["cache_dir"]
-        numba.config.reload_config()
     from ascpipe.workers import key_worker, table_worker
 
     gc.enable()

@@ -4,7 +4,7 @@ import click
 
 @click.command("warmup", help="Compile what workers need; files that are damaged are made again.")
 def command() -> None:
-    """Says where they lie; takes half a minute, or two seconds when they are there."""
+    """Says where they lie; takes half a minute, or a second when they are there."""
     from ascpipe.config import load_settings
     from ascpipe.daemon.warm_up import warm_up
 
@@ -12,3 +12,6 @@ def command() -> None:
     click.echo("ascpipe: {} files of compiled kernels in {}, {} of them new{}".format(
         warm.files, warm.folder, warm.compiled,
         "; {} damaged ones were removed".format(warm.damaged) if warm.damaged else ""))
+    if warm.unlinked:
+        click.echo("ascpipe: no library was made of them ({}): each daemon takes half a second longer to start".format(
+            warm.unlinked))

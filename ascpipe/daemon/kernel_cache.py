@@ -7,14 +7,21 @@ is executed: the folder must be ours alone.
 A disk that was full, a machine that went down, or a wrong copy may leave a file that numba trips over, or one that
 it loads.  ``SEAL`` lists what was whole, so that a damaged file is compiled again and never run; files that it does not
 list are new and left alone.
+
+Beside what numba keeps lies a library of the same machine code (``ascpipe.kernels.library``), made by ``warm_up``.
+A library is loaded only if the seal vouches for it; one is of its processor, its Python and its packages.
 """
+import functools
 import hashlib
+import importlib.util
 import json
 import os
+import platform
 import shutil
+import sys
 import tempfile
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, Mapping
 
 from ascpipe.errors import RunDirError
 from ascpipe.names import make_private_dir
@@ -22,7 +29,11 @@ from ascpipe.names import make_private_dir
 KEPT = 4  #: folders of other states of the sources that may stay
 SEAL = "seal.json"  #: path in the folder -> SHA-256
 _PREFIX = "kernels-"
-_COMPILED = (".nbi", ".nbc")
+_BY_NUMBA = (".nbi", ".nbc")
+_COMPILED = (*_BY_NUMBA, ".so")
+_OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # kernels are asked for that no library has
+_PACKAGES = (("numba", "_version.py"), ("llvmlite", "_version.py"), ("numpy", "version.py"))
+_DESCRIBED = 1 << 14  # bytes of /proc/cpuinfo: the first processor, and not all of a hundred
 
 
 def base_dir(setting: str) -> str:
@@ -74,7 +85,42 @@ def sources_digest() -> str:
 
 def _sources() -> List[Path]:
     package = Path(__file__).resolve().parent.parent
-    return [path for folder in ("kernels", "layout") for path in sorted((package / folder).glob("*.py"))]
+    return [path for folder in ("kernels", "layout") for ending in ("*.py", "*.c")
+            for path in sorted((package / folder).glob(ending))]
+
+
+# ---- the library
+
+def library(folder: str, environment: Mapping[str, str]) -> str:
+    """Path of the library that processes with ``environment`` load; empty if there is none, or it is not sealed."""
+    path = os.path.join(folder, library_name())
+    return path if may_link(environment) and library_name() in _read(folder) and os.path.exists(path) else ""
+
+
+def may_link(environment: Mapping[str, str]) -> bool:
+    """Whether the kernels of processes with ``environment`` are those of a library."""
+    return all(environment.get(name, "0") in ("", "0") for name in _OTHERWISE)
+
+
+@functools.lru_cache(maxsize=None)
+def library_name() -> str:
+    """Of the file that this Python may load on this processor."""
+    digest = hashlib.sha256("\n".join([sys.version, platform.machine(), *_processor()]).encode())
+    for package, version in _PACKAGES:
+        found = importlib.util.find_spec(package)  # imports nothing
+        if found is not None and found.origin is not None:
+            digest.update(Path(found.origin).with_name(version).read_bytes())
+    return "library-{}.so".format(digest.hexdigest()[:16])
+
+
+def _processor() -> List[str]:
+    """What machine code may depend on: model and instructions of a processor."""
+    try:
+        with open("/proc/cpuinfo", "rb") as file:
+            described = file.read(_DESCRIBED).decode("ascii", "replace").split("\n\n")[0]
+    except OSError:
+        return []
+    return [line for line in described.splitlines() if line.split("\t")[0] in ("vendor_id", "model name", "flags")]
 
 
 # ---- the seal
@@ -111,8 +157,8 @@ def _write(folder: str, listed: Dict[str, str]) -> None:
 
 
 def count(folder: str) -> int:
-    """Compiled files that are there."""
-    return len(_compiled(folder))
+    """Files of numba that are there."""
+    return sum(name.endswith(_BY_NUMBA) for name in _compiled(folder))
 
 
 def _read(folder: str) -> Dict[str, str]:

@@ -73,10 +73,10 @@ class Template:
         self._process, self._channel = process, channel
         self.state = LOADING
 
-    def load(self, cache_dir: str, log: int) -> None:
-        """Have it load the kernels that lie in ``cache_dir``, and write to ``log`` from now on."""
+    def load(self, cache_dir: str, library: str, log: int) -> None:
+        """Have it load the kernels of ``library``, or that lie in ``cache_dir``, and write to ``log`` from now on."""
         try:
-            fdsocket.send(self._channel, {"verb": "load", "cache_dir": cache_dir}, [log])
+            fdsocket.send(self._channel, {"verb": "load", "cache_dir": cache_dir, "library": library}, [log])
         except MessageError:  # it has ended
             self.end()
 

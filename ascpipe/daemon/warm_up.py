@@ -1,7 +1,8 @@
 """Compiles the kernels of the workers ahead of their first start."""
+import os
 import subprocess
 import sys
-from typing import NamedTuple, Tuple
+from typing import NamedTuple, Sequence, Tuple
 
 from ascpipe.control.launch import child_environment
 from ascpipe.daemon import kernel_cache
@@ -9,6 +10,7 @@ from ascpipe.daemon.supervisor import met_broken_kernels
 from ascpipe.errors import WorkerError
 
 _LOADING = (sys.executable, "-m", "ascpipe.workers.loading")
+_LINKING = (sys.executable, "-m", "ascpipe.kernels.linking")
 _TIMEOUT_S = 600.0
 
 
@@ -20,12 +22,14 @@ class Warm(NamedTuple):
         files: how many there are.
         compiled: how many of them were not there before.
         damaged: how many were removed first.
+        unlinked: why there is no library of them, if so: workers then need numba, and longer to start.
     """
 
     folder: str
     files: int
     compiled: int
     damaged: int
+    unlinked: str
 
 
 def warm_up(cache_dir: str) -> Warm:
@@ -41,23 +45,33 @@ def warm_up(cache_dir: str) -> Warm:
     folder = kernel_cache.prepare(cache_dir)
     damaged = len(kernel_cache.drop_damaged(folder))
     before = kernel_cache.count(folder)
-    code, reason = _load(folder)
+    code, reason = _run(_LOADING, folder)
     if met_broken_kernels(code):  # one that was damaged before it was sealed
         damaged += before
         kernel_cache.clear(folder)
-        before, (code, reason) = 0, _load(folder)
+        before, (code, reason) = 0, _run(_LOADING, folder)
     if code:
         raise WorkerError("the kernels in {} cannot be compiled: {}".format(folder, reason))
+    unlinked = _link(folder)
     kernel_cache.seal(folder)
     files = kernel_cache.count(folder)
-    return Warm(folder, files, files - before, damaged)
+    return Warm(folder, files, files - before, damaged, unlinked)
 
 
-def _load(folder: str) -> Tuple[int, str]:
-    """Have a process load the kernels; its exit code, or the number of a signal below 0, and its last line."""
+def _link(folder: str) -> str:
+    """Have the library made, unless it is there; returns why not, if so."""
+    if kernel_cache.library(folder, {}) or not kernel_cache.may_link(child_environment()):
+        return ""
+    code, reason = _run((*_LINKING, os.path.join(folder, kernel_cache.library_name())), folder)
+    return reason if code else ""
+
+
+def _run(command: Sequence[str], folder: str) -> Tuple[int, str]:
+    """Run a process that has kernels in ``folder``; its exit code, or the number of a signal below 0, and its last line.
+    """
     environment = {**child_environment(), "NUMBA_CACHE_DIR": folder, "PYTHONFAULTHANDLER": "1"}
     try:
-        done = subprocess.run(_LOADING, env=environment, cwd="/", stdin=subprocess.DEVNULL,
+        done = subprocess.run(command, env=environment, cwd="/", stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
         return 1, "it takes more than {:g} s".format(_TIMEOUT_S)

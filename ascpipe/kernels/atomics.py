@@ -13,13 +13,10 @@ The readable version is ``tests/reference/atomics.py``.
 """
 from typing import Any
 
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
+from ascpipe.kernels.compiler import cgutils, intrinsic, is_off, types
 from ascpipe.kernels.door import entry
 
-_BYTES = {types.uint32: 4, types.int64: 8}
+_BYTES = {"uint32": 4, "int64": 8}
 
 
 def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -30,7 +27,7 @@ def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 def _is_word_array(array: Any) -> bool:
-    return isinstance(array, types.Array) and array.ndim == 1 and array.dtype in _BYTES
+    return isinstance(array, types.Array) and array.ndim == 1 and array.dtype.name in _BYTES
 
 
 def _word_of(record: Any, field: Any) -> Any:
@@ -39,7 +36,7 @@ def _word_of(record: Any, field: Any) -> Any:
         return None
     kind = record.typeof(field.literal_value)
     kind = getattr(kind, "dtype", kind)
-    return kind if kind in _BYTES else None
+    return kind if kind.name in _BYTES else None
 
 
 def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -58,7 +55,7 @@ def load_acquire(typing_context, record, field, index):  # type: ignore[no-untyp
         return None
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.load_atomic(_field_pointer(context, builder, signature, args), "acquire", _BYTES[word])
+        return builder.load_atomic(_field_pointer(context, builder, signature, args), "acquire", _BYTES[word.name])
 
     return word(record, field, types.intp), generate
 
@@ -97,7 +94,7 @@ def _load_acquire(typing_context, array, index):  # type: ignore[no-untyped-def]
         return None
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.load_atomic(_pointer(context, builder, signature, args), "acquire", _BYTES[array.dtype])
+        return builder.load_atomic(_pointer(context, builder, signature, args), "acquire", _BYTES[array.dtype.name])
 
     return array.dtype(array, types.intp), generate
 
@@ -108,7 +105,7 @@ def _store_release(typing_context, array, index, value):  # type: ignore[no-unty
         return None
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        builder.store_atomic(args[2], _pointer(context, builder, signature, args), "release", _BYTES[array.dtype])
+        builder.store_atomic(args[2], _pointer(context, builder, signature, args), "release", _BYTES[array.dtype.name])
         return context.get_dummy_value()
 
     return types.void(array, types.intp, array.dtype), generate
@@ -155,7 +152,7 @@ _LOAD_I64 = ["int64(int64[::1], int64)", "int64(int64[:], int64)"]
 _STORE_I64 = ["void(int64[::1], int64, int64)", "void(int64[:], int64, int64)"]
 _SWAP_I64 = ["int64(int64[::1], int64, int64)", "int64(int64[:], int64, int64)"]
 
-if config.DISABLE_JIT:
+if is_off():
 
     def _at(record, field, index):  # type: ignore[no-untyped-def]
         """(what holds the word, where in it)"""

@@ -5,16 +5,14 @@ The readable version is ``tests/reference/bits.py``.
 from typing import Any, Tuple
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.extending import intrinsic
 
+from ascpipe.kernels.compiler import intrinsic, ir, is_off, types
 from ascpipe.kernels.door import inner
 from ascpipe.layout.structs import MAX_FRAMES
 
 _ONE = np.uint64(1)
 
-if config.DISABLE_JIT:
+if is_off():
 
     def multiply_wrapping(a: np.uint64, b: np.uint64) -> np.uint64:
         """The lower 64 bits of a * b."""

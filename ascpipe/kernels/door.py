@@ -4,70 +4,18 @@ Both take signatures, in which the names of ``records`` stand beside numba's own
 An entry is loaded, or compiled, when its module is imported.  An inner kernel is part of the machine code of its
 callers: to load its own would take as long again and serve nothing, so it is loaded when a caller is compiled, or when
 a test calls it.  With NUMBA_DISABLE_JIT both leave the function as it is.
+
+Where there is a library of machine code (``library``), an entry is its function there, and numba is never imported.
 """
-import ast
-from typing import Any, Callable, Sequence, TypeVar
+from typing import Any, Callable, TypeVar
 
-from numba import config, types
-from numba.core.registry import CPUDispatcher
-
-from ascpipe.kernels import records
+from ascpipe.kernels import compiler, library
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_NAMES = dict(vars(types), **records.numba_types())  # that may stand in a signature
-
-
-class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
-    """A function with the signatures that it was declared with, and no others.
-
-    Args:
-        function: to be compiled; without the interpreter's lock.
-        signatures: as numba writes them.
-    """
-
-    def __init__(self, function: Callable[..., Any], signatures: Sequence[str]) -> None:
-        super().__init__(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None})
-        self._declared = signatures
-        self.enable_caching()
-
-    def load(self) -> None:
-        """Take it from the cache, or compile it.  Idempotent."""
-        if self.overloads:
-            return
-        for declared in self._declared:
-            signature = _meant(ast.parse(declared, mode="eval").body)
-            found = self._cache.load_overload(signature, self.targetctx)
-            if found is None:
-                self.compile(signature)
-            else:  # as ``compile`` does it, but without timers: they cost as much as the rest
-                self.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
-                self.add_overload(found)
-        self.disable_compile()
-
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Called by numba when a caller is compiled."""
-        self.load()
-        return super().get_call_template(args, kws)
-
-    def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-        """Called by numba for a call from Python before anything is loaded; returns what is to be called."""
-        self.load()
-        return self  # which chooses among its signatures, now that it has some
-
-
-def _meant(node: ast.AST) -> Any:
-    """What a part of a signature means: a name, a type of some arguments, or an array of a type."""
-    if isinstance(node, ast.Name):
-        return _NAMES[node.id]
-    if isinstance(node, ast.Num):
-        return node.n
-    if isinstance(node, ast.Call):
-        return _meant(node.func)(*[_meant(argument) for argument in node.args])
-    if isinstance(node, ast.Subscript):
-        step = node.slice.step if isinstance(node.slice, ast.Slice) else None
-        return _meant(node.value)[::_meant(step) if step else None]
-    raise TypeError("a signature has {}".format(ast.dump(node)))
+_machine_code = library.opened()
+if _machine_code is None:
+    from ascpipe.kernels import jit
 
 
 def entry(*signatures: str) -> Callable[[Function], Function]:
@@ -77,9 +25,12 @@ def entry(*signatures: str) -> Callable[[Function], Function]:
         signatures: of its arguments and result, as numba writes them; in most cases one.
     """
     def declare(function: Function) -> Function:
+        if _machine_code is not None:
+            return _machine_code[library.name_of(function)]  # type: ignore[return-value]
         kernel = inner(*signatures)(function)
-        if isinstance(kernel, Kernel):
+        if isinstance(kernel, jit.Kernel):
             kernel.load()
+            jit.ENTRIES[library.name_of(function)] = kernel
         return kernel
 
     return declare
@@ -92,6 +43,8 @@ def inner(*signatures: str) -> Callable[[Function], Function]:
         signatures: of its arguments and result, as numba writes them; in most cases one.
     """
     def declare(function: Function) -> Function:
-        return function if config.DISABLE_JIT else Kernel(function, signatures)  # type: ignore[return-value]
+        if _machine_code is not None or compiler.is_off():
+            return function
+        return jit.Kernel(function, signatures)  # type: ignore[return-value]
 
     return declare

@@ -5,16 +5,13 @@ The readable version is ``tests/reference/lanes.py``.
 from typing import Any, Tuple
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from ascpipe.kernels.compiler import cgutils, intrinsic, ir, is_off, types
 from ascpipe.kernels.records import LINE_KEYS
 
 _LANES = 8  # of 64 bits in a cache line; those beyond the keys are compared in vain
 
-if config.DISABLE_JIT:
+if is_off():
 
     def match_keys(line: Any, key: int) -> np.uint64:
         """Bit i says whether ``line["keys"][i] == key``, of a LINE; bits from LINE_KEYS on mean nothing."""

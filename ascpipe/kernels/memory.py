@@ -6,11 +6,10 @@ import ctypes
 from typing import Any, Tuple
 
 import numpy as np
-from llvmlite import ir
-from numba import carray, config, types
-from numba.extending import intrinsic, register_jitable
 
-if config.DISABLE_JIT:
+from ascpipe.kernels.compiler import carray, intrinsic, ir, is_off, register_jitable, types
+
+if is_off():
 
     def array_at(address: int, n: int, kind: Any) -> np.ndarray:
         """n items of a numpy type, constant at compile time, at an address."""

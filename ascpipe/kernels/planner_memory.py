@@ -1,7 +1,7 @@
 """Makes the arrays of a planner from its addresses, for kernels.  Each function is inlined."""
 import numpy as np
-from numba.extending import register_jitable
 
+from ascpipe.kernels.compiler import register_jitable
 from ascpipe.kernels.memory import array_at
 from ascpipe.kernels.records import CHANGE, LINE, ORDER, PLANNER, ROW, Victims, View
 from ascpipe.kernels.victims import late_room

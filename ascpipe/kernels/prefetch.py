@@ -5,13 +5,10 @@ With the JIT off it does nothing.
 from typing import Any, Tuple
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
-if config.DISABLE_JIT:
+from ascpipe.kernels.compiler import cgutils, intrinsic, ir, is_off, make_array, types
+
+if is_off():
 
     def prefetch(array: np.ndarray, index: int) -> None:
         """Prefetch the cache line of ``array[index]``; the index is neither checked nor wrapped."""

@@ -4,11 +4,12 @@ Those of shared memory are in ``ascpipe.layout.structs``.  Here are the private 
 belong together, and the numba type of each.  A kernel names a field by ``record["field"]``, with the JIT on and off;
 numba reads it from the struct's address, so nothing is copied.
 """
+import functools
 from typing import Any, Dict, NamedTuple
 
 import numpy as np
-from numba import from_dtype, types
 
+from ascpipe.kernels.compiler import from_dtype, types
 from ascpipe.layout import structs
 from ascpipe.layout.structs import MAX_FRAMES
 
@@ -235,12 +236,9 @@ class Rules(NamedTuple):
     now: int
 
 
+@functools.lru_cache(maxsize=None)
 def numba_types() -> Dict[str, Any]:
     """The names that stand in signatures of kernels."""
-    return _TYPES
-
-
-def _types() -> Dict[str, Any]:
     found = {name: from_dtype(kind) for name, kind in (
         ("Ring", structs.RING), ("Frame", structs.FRAME), ("RingTable", structs.RING_TABLE), ("Part", structs.PART),
         ("Table", structs.TABLE), ("Entry", structs.ENTRY), ("Image", IMAGE), ("Line", LINE), ("Row", ROW),
@@ -253,6 +251,3 @@ def _types() -> Dict[str, Any]:
     found["Dedup"] = types.NamedTuple((longs, longs, ints, ints, ints), Dedup)
     found["Spread"] = types.UniTuple(types.uint64, 3)
     return found
-
-
-_TYPES = _types()

@@ -1,7 +1,7 @@
 """Makes the structs and arrays of a ring segment, uint8[bytes], for kernels.  Each function is inlined."""
 import numpy as np
-from numba.extending import register_jitable
 
+from ascpipe.kernels.compiler import register_jitable
 from ascpipe.kernels.memory import array_at
 from ascpipe.kernels.records import Record
 from ascpipe.layout.structs import FRAME, MAX_FRAMES, PART, RING, RING_TABLE

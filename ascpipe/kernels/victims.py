@@ -12,8 +12,8 @@ scores.  It decides how much is collected, never which slot is the least.
 The readable version is ``tests/reference/victims.py``.
 """
 import numpy as np
-from numba.extending import register_jitable
 
+from ascpipe.kernels.compiler import register_jitable
 from ascpipe.kernels.door import inner
 from ascpipe.kernels.prefetch import prefetch
 

@@ -47,7 +47,7 @@ def test_it_is_loading_until_it_says_that_it_has_loaded(both):
 def test_it_is_told_where_the_kernels_lie_and_where_to_write_to(both, tmp_path):
     made, theirs = both
     with open(str(tmp_path / "log"), "wb") as log:
-        made.load("/kernels", log.fileno())
+        made.load("/kernels", "", log.fileno())
     body, (fd,) = fdsocket.receive(theirs, 1.0)
     os.write(fd, b"said")
     os.close(fd)
@@ -58,7 +58,7 @@ def test_it_is_told_where_the_kernels_lie_and_where_to_write_to(both, tmp_path):
 def test_one_that_has_ended_before_it_is_told_to_load_is_gone(both):
     made, theirs = both
     theirs.close()
-    made.load("/kernels", 1)
+    made.load("/kernels", "", 1)
     assert made.state == GONE
 
 

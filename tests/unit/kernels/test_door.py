@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from ascpipe.kernels import door
+from ascpipe.kernels import compiler, door
 
 compiled = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -144,7 +144,7 @@ def test_a_second_process_compiles_nothing(source, tmp_path):
 
 
 def test_without_the_compiler_a_declared_function_stays_as_it_is(monkeypatch):
-    monkeypatch.setattr(door.config, "DISABLE_JIT", 1)
+    monkeypatch.setattr(compiler.config, "DISABLE_JIT", 1)
 
     def function(a):
         return a

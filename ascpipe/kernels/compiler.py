@@ -1,0 +1,43 @@
+"""What kernels take from numba and LLVM.
+
+Where machine code comes from a library neither is imported: what is declared then stays a Python function that nobody
+calls, except entries; see ``door``.
+"""
+from typing import Any, Callable, TypeVar
+
+from ascpipe.kernels import library
+
+__all__ = ["carray", "cgutils", "config", "from_dtype", "intrinsic", "ir", "is_off", "make_array", "register_jitable",
+           "types"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+carray: Any
+cgutils: Any
+config: Any
+from_dtype: Any
+ir: Any
+make_array: Any
+types: Any
+
+if library.opened() is None:
+    from llvmlite import ir
+    from numba import carray, config, from_dtype, types
+    from numba.core import cgutils
+    from numba.extending import intrinsic, register_jitable
+    from numba.np.arrayobj import make_array
+else:
+    carray = cgutils = config = from_dtype = ir = make_array = types = None
+
+    def intrinsic(function: Function) -> Function:
+        """The function as it is."""
+        return function
+
+    def register_jitable(function: Function) -> Function:
+        """The function as it is."""
+        return function
+
+
+def is_off() -> bool:
+    """Whether kernels run as Python code."""
+    return config is not None and bool(config.DISABLE_JIT)

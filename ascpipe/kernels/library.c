@@ -1,0 +1,136 @@
+/* What the machine code of kernels needs beside itself, in one extension module that loads neither numba nor LLVM.
+
+   numba compiles each kernel with a wrapper that takes Python's arguments. The wrappers call numba's helpers, whose
+   sources lie in its package. They check no types: numba's dispatcher does that, and here `Fits` does.
+   `ascpipe/kernels/linking.py` writes the table of kernels, kernels.h. */
+#include "_numba_common.h"
+#include "_pymodule.h"
+
+#define NUMBA_EXPORT_FUNC(_rettype) VISIBILITY_HIDDEN _rettype
+#define NUMBA_EXPORT_DATA(_vartype) VISIBILITY_HIDDEN _vartype
+#define PYCC_COMPILING
+
+#include "_helperlib.c"
+#include "_dynfunc.c"
+#include "core/runtime/_nrt_python.c"
+#include "core/runtime/nrt.c"
+
+typedef enum { ARRAY, RECORD, NUMBER, TUPLE } Kind;
+
+typedef struct {
+  Kind kind;
+  int count;      /* dimensions of an array, items of a tuple; those follow */
+  char type;      /* of an item of an array: numpy's letter of its kind */
+  int item_bytes; /* of an array or a record */
+  int contiguous; /* as the next two: whether an array must be so */
+  int writeable;
+  int aligned;
+} Argument;
+
+typedef struct {
+  PyCFunctionWithKeywords wrapper;
+  const Argument *arguments;
+  int count;
+} Overload;
+
+typedef struct {
+  PyMethodDef method;
+  const Overload *overloads;
+  int count;
+} Kernel;
+
+#include "kernels.h"
+
+static const char kCapsule[] = "ascpipe.kernel";
+
+static int FitsArray(const Argument *wanted, PyObject *given) {
+  PyArrayObject *array = (PyArrayObject *)given;
+  if (!PyArray_Check(given)) return 0;
+  return PyArray_NDIM(array) == wanted->count && PyArray_DESCR(array)->kind == wanted->type &&
+         PyArray_ITEMSIZE(array) == wanted->item_bytes && PyArray_ISNOTSWAPPED(array) &&
+         (!wanted->contiguous || PyArray_IS_C_CONTIGUOUS(array)) &&
+         (!wanted->writeable || PyArray_ISWRITEABLE(array)) && (!wanted->aligned || PyArray_ISALIGNED(array));
+}
+
+static int FitsRecord(const Argument *wanted, PyObject *given) {
+  if (!PyObject_TypeCheck(given, &PyVoidArrType_Type)) return 0;
+  return ((PyVoidScalarObject *)given)->descr->elsize == wanted->item_bytes;
+}
+
+/* Whether an object may be passed for `wanted`, which is moved to the next argument. */
+static int Fits(const Argument **wanted, PyObject *given) {
+  const Argument *self = (*wanted)++;
+  Py_ssize_t i;
+  switch (self->kind) {
+    case ARRAY:
+      return FitsArray(self, given);
+    case RECORD:
+      return FitsRecord(self, given);
+    case NUMBER:
+      return PyLong_Check(given) || PyArray_IsScalar(given, Integer) || PyArray_IsScalar(given, Bool);
+    case TUPLE:
+      if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != self->count) return 0;
+      for (i = 0; i < self->count; ++i) {
+        if (!Fits(wanted, PyTuple_GET_ITEM(given, i))) return 0;
+      }
+      return 1;
+  }
+  return 0;
+}
+
+static PyObject *Call(PyObject *capsule, PyObject *given) {
+  const Kernel *kernel = (const Kernel *)PyCapsule_GetPointer(capsule, kCapsule);
+  int i;
+  if (kernel == NULL) return NULL;
+  for (i = 0; i < kernel->count; ++i) {
+    const Overload *overload = kernel->overloads + i;
+    const Argument *wanted = overload->arguments;
+    Py_ssize_t place = 0;
+    if (PyTuple_GET_SIZE(given) != overload->count) continue;
+    while (place < overload->count && Fits(&wanted, PyTuple_GET_ITEM(given, place))) ++place;
+    if (place == overload->count) return overload->wrapper(NULL, given, NULL);
+  }
+  return PyErr_Format(PyExc_TypeError, "%s takes no arguments of these types", kernel->method.ml_name);
+}
+
+static int AddKernel(PyObject *module, Kernel *kernel) {
+  int failed;
+  PyObject *function, *capsule = PyCapsule_New(kernel, kCapsule, NULL);
+  if (capsule == NULL) return -1;
+  kernel->method.ml_meth = Call;
+  kernel->method.ml_flags = METH_VARARGS;
+  function = PyCFunction_New(&kernel->method, capsule);
+  Py_DECREF(capsule);
+  if (function == NULL) return -1;
+  failed = PyDict_SetItemString(PyModule_GetDict(module), kernel->method.ml_name, function);
+  Py_DECREF(function);
+  return failed;
+}
+
+static size_t AtomicAdd(size_t *count) { return __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST); }
+static size_t AtomicSubtract(size_t *count) { return __atomic_sub_fetch(count, 1, __ATOMIC_SEQ_CST); }
+
+/* As of a process that uses numba: the helpers of strings and sets want them. */
+int64_t _numba_hashsecret_siphash_k0, _numba_hashsecret_siphash_k1, _numba_hashsecret_djbx33a_suffix;
+
+static struct PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "ascpipe_kernels", NULL, -1, NULL, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit_ascpipe_kernels(void) {
+  size_t i;
+  PyObject *module;
+  import_array();
+  module = PyModule_Create(&kModule);
+  if (module == NULL) return NULL;
+  NRT_MemSys_init();
+  NRT_MemSys_set_atomic_inc_dec(AtomicAdd, AtomicSubtract);
+  if (init_dynfunc_module(module) || init_nrt_python_module(module)) goto error;
+  /* An environment has the constants of a function. None is used, but the wrappers want an object. */
+  for (i = 0; i < sizeof(kEnvironments) / sizeof(kEnvironments[0]); ++i) *kEnvironments[i] = Py_None;
+  for (i = 0; i < sizeof(kKernels) / sizeof(kKernels[0]); ++i) {
+    if (AddKernel(module, &kKernels[i])) goto error;
+  }
+  return module;
+error:
+  Py_DECREF(module);
+  return NULL;
+}

@@ -1,0 +1,34 @@
+"""The shared library that has the machine code of all entries; ``linking`` makes it.
+
+numba takes half a second to be imported and to read its cache. A process that is told of a library needs no numba.
+"""
+import functools
+import importlib.machinery
+import importlib.util
+import os
+from typing import Any, Callable, Mapping, Optional
+
+VARIABLE = "KERNEL_LIBRARY"  #: of the environment: its path; empty or unset = numba compiles, or reads its cache
+MODULE = "ascpipe_kernels"
+
+
+@functools.lru_cache(maxsize=None)
+def opened() -> Optional[Mapping[str, Callable[..., Any]]]:
+    """Its functions by ``name_of``; None where there is none, also when it was removed since.
+
+    Raises:
+        ImportError: it cannot be loaded.
+    """
+    path = os.environ.get(VARIABLE, "")
+    if not os.path.exists(path):
+        return None
+    loader = importlib.machinery.ExtensionFileLoader(MODULE, path)
+    spec = importlib.util.spec_from_file_location(MODULE, path, loader=loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return vars(module)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Of an entry, in a library."""
+    return "{}.{}".format(function.__module__, function.__qualname__)
