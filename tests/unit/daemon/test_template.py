@@ -47,11 +47,11 @@ def test_it_is_loading_until_it_says_that_it_has_loaded(both):
 def test_it_is_told_where_the_kernels_lie_and_where_to_write_to(both, tmp_path):
     made, theirs = both
     with open(str(tmp_path / "log"), "wb") as log:
-        made.load("/kernels", "", log.fileno())
+        made.load("/kernels", "/l.so", log.fileno())
     body, (fd,) = fdsocket.receive(theirs, 1.0)
     os.write(fd, b"said")
     os.close(fd)
-    assert (body, (tmp_path / "log").read_bytes(), made.state) == ({"verb": "load", "cache_dir": "/kernels"}, b"said",
+    assert (body, (tmp_path / "log").read_bytes(), made.state) == ({"verb": "load", "cache_dir": "/kernels", "library": "/l.so"}, b"said",
                                                                    LOADING)
 
 
