@@ -16,7 +16,7 @@ import numpy as np
 from ascpipe.control import fdsocket
 from ascpipe.control.process_title import set_process_title
 from ascpipe.errors import ConnectionClosedError
-from ascpipe.layout import structs
+from ascpipe.layout import bells, structs
 from ascpipe.layout.words import WAIT_BATCH
 from ascpipe.shm import segment
 from ascpipe.shm.bell import Bell
@@ -28,7 +28,7 @@ _IDLE_S = 1e9  # an idle worker waits for a message, or the end of its superviso
 # Producers ring this bell.  The supervisor rings it for a producer that died first; if the supervisor dies, the worker
 # is killed.  So looks without a ring may be rare; and they must be: each takes time per table, also while nothing
 # trains.
-_LONGEST_SLICE_S = 1.0
+_LONGEST_SLICE_S = bells.IDLE_SLICE_MS / 1000
 
 
 class Worker(NamedTuple):

@@ -47,7 +47,7 @@ _CONSTANTS: Tuple[Tuple[str, ModuleType, Sequence[str]], ...] = (
     ("int", ticket, ("SEQUENCE_BITS",)),
     ("std::int64_t", ticket, ("SEQUENCE_MASK", "MOST_RUNS")),
     ("std::uint32_t", bells, ("AWAKE", "ASLEEP", "PAUSING")),
-    ("int", bells, ("SLICE_MS", "GRACE_MS")),
+    ("int", bells, ("SLICE_MS", "IDLE_SLICE_MS", "GRACE_MS")),
     ("std::int64_t", bells, ("LEAST_SPIN_NS",)),
 )
 

@@ -22,6 +22,14 @@ int Looks(BellOwner* bell) {
 
 }  // namespace
 
+TEST(LooksWithoutARingGetRare) {
+  int slice_ms = layout::kSliceMs;
+  for (int i = 0; i < 4; ++i) slice_ms = IdleSlice(slice_ms);
+  CHECK_EQ(slice_ms, 16 * layout::kSliceMs);
+  CHECK_EQ(IdleSlice(slice_ms), layout::kIdleSliceMs);
+  CHECK_EQ(IdleSlice(layout::kIdleSliceMs), layout::kIdleSliceMs);
+}
+
 TEST(TwiceAsLongAsTheLastWaitWithinLimitsAndNotAtAllAfterALongOne) {
   CHECK_EQ(SpinAfter(0, kMost), 20 * kUs);
   CHECK_EQ(SpinAfter(10 * kUs, kMost), 20 * kUs);

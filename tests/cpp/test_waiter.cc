@@ -119,6 +119,29 @@ TEST(AFailedPipelineLetsNobodyOnAtOnce) {
   CHECK(!fixture.waiter->TryAtOnce(&wait, &status));
 }
 
+TEST(ASessionThatFailedWhileNobodyWaitedLetsNobodyOnAlthoughItsWordIsThere) {
+  Fixture fixture;
+  usleep(400000);  // the thread looks ever more rarely
+  layout::Session* session = fixture.session.session;
+  std::strcpy(session->failure_text, "E301: a row is damaged");
+  session->failure_bytes = std::strlen(session->failure_text);
+  Exchange(&session->failed, 301u);
+  fixture.word = 1;
+  WordWait wait(&fixture.word);
+  CoreStatus status;
+  CHECK(!fixture.waiter->TryAtOnce(&wait, &status));
+  CheckEnds(fixture.Add()->Result(), Code::kDataLoss, "E301: a row is damaged");
+}
+
+TEST(ASupervisorThatDiedWhileNobodyWaitedIsSeenByTheFirstWait) {
+  Fixture fixture;
+  usleep(400000);
+  close(fixture.supervisor);
+  fixture.supervisor = -1;
+  fixture.word = 1;
+  CheckEnds(fixture.Add()->Result(), Code::kInternal, "E110");
+}
+
 TEST(WhereNobodyWaitsTheThreadIsNotWokenByTheBell) {
   Fixture fixture;
   const auto wait = fixture.Add();

@@ -52,15 +52,18 @@ std::int64_t Pump::FirstParked() {
 
 void Pump::Run() {
   BellOwner bell(session_.bells + layout::kBellPump, spin_us_);
+  int slice_ms = layout::kSliceMs;
   while (!stop_.load()) {
-    while (!stop_.load() && Round()) {
-    }
+    while (!stop_.load() && Round()) slice_ms = layout::kSliceMs;
     const std::int64_t parked = FirstParked();
     bell.Says(parked != 0 ? layout::kWaitRoom : layout::kWaitBatch, -1, parked);
-    if (parked != 0) {
-      bell.WaitSlice([this] { return stop_.load() || Round(); });
-    } else {  // the thread that submits a batch fills its frame, and rings if there is no room
+    if (parked == 0 && slice_ms == layout::kSliceMs) {
+      // The thread that submits a batch fills its frame, and rings if there is no room.
       bell.Pause([this] { return stop_.load() || FirstParked() != 0; });
+      slice_ms = IdleSlice(slice_ms);
+    } else {  // where nothing happened during a pause, any ring ends the sleep, so looks may get rare
+      const bool any = bell.WaitSlice([this] { return stop_.load() || Round(); }, slice_ms);
+      slice_ms = any ? layout::kSliceMs : IdleSlice(slice_ms);
     }
   }
   bell.Says(layout::kWaitNone, -1, 0);

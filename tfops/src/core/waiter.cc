@@ -83,7 +83,8 @@ void Waiter::Add(std::shared_ptr<Wait> wait) {
 
 bool Waiter::TryAtOnce(Wait* wait, CoreStatus* status) {
   // Without the lock: if there are waits, the waiter thread polls them, and this one has to queue.
-  if (waiting_.load() > 0) return false;
+  // So does one of a session that has failed: the thread may not have looked for a while.
+  if (waiting_.load() > 0 || LoadAcquire(&session_.session->failed) != 0) return false;
   std::lock_guard<std::mutex> polling(polling_);
   if (waiting_.load() > 0 || failing_.load() || stop_.load() || !wait->Poll(status)) return false;
   wait->Left();
@@ -123,8 +124,10 @@ void Waiter::Run() {
 bool Waiter::IsIdle() {
   if (waiting_.load() > 0) return false;
   std::unique_lock<std::mutex> lock(mutex_);
-  return !wanted_.wait_for(lock, std::chrono::milliseconds(layout::kSliceMs),
-                           [this] { return stop_.load() || waiting_.load() > 0; });
+  const bool any = wanted_.wait_for(lock, std::chrono::milliseconds(idle_slice_ms_),
+                                    [this] { return stop_.load() || waiting_.load() > 0; });
+  idle_slice_ms_ = any ? layout::kSliceMs : IdleSlice(idle_slice_ms_);
+  return true;
 }
 
 bool Waiter::TakeNew() {
@@ -187,9 +190,6 @@ CoreStatus Waiter::TimedOut(const Wait& wait) const {
 }
 
 void Waiter::LookAround() {
-  const std::int64_t now = NowNs();
-  if (now - looked_ns_ < kLookAroundNs) return;
-  looked_ns_ = now;
   const layout::Session* session = session_.session;
   const std::uint32_t failed = LoadAcquire(&session->failed);
   if (failed != 0) {
@@ -200,6 +200,9 @@ void Waiter::LookAround() {
                     text.compare(0, code.size(), code) == 0 ? text : Text(code, ": ", text)));
     return;
   }
+  const std::int64_t now = NowNs();
+  if (now - looked_ns_ < kLookAroundNs) return;
+  looked_ns_ = now;
   pollfd lifeline = {settings_.lifeline_fd, POLLRDHUP, 0};
   if (settings_.lifeline_fd >= 0 && poll(&lifeline, 1, 0) > 0 &&
       (lifeline.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0) {

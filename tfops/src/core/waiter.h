@@ -83,7 +83,7 @@ class Waiter {
   void Run();
   bool Round();
   // Sleeps while there is no wait, at most a slice, and not on the bell, so that publishers do not wake this thread for
-  // nothing.  True: there is no wait.
+  // nothing.  True: there is no wait, or there was none: the session is looked at before the first one.
   bool IsIdle();
   bool TakeNew();
   std::int64_t TimeoutNs() const { return static_cast<std::int64_t>(settings_.wait_timeout_s * 1e9); }
@@ -101,6 +101,7 @@ class Waiter {
   std::list<std::shared_ptr<Wait>> waits_;  // oldest first; changed by the thread while it holds polling_
   std::atomic<int> waiting_{0};             // number of waits, those of new_ included
   std::int64_t looked_ns_ = 0;
+  int idle_slice_ms_ = layout::kSliceMs;
   bool expired_ = false;  // a round ended a wait because of time or a stop, not because of a word
 
   std::mutex mutex_;
