@@ -6,6 +6,7 @@ SHARE = "share"  #: ours as a share of a peer's: at most
 OVER = "over"  #: seconds per unit of work that ours takes more than a peer: at most
 RATE = "rate"  #: units of work per second, ours: at least
 COST = "cost"  #: seconds per unit of work, ours: at most
+COUNT = "count"  #: what a case counts in the place of seconds, per unit of work, ours: at most
 RANGE = "range"  #: the slowest contender as a multiple of the fastest: at most
 
 _AT_LEAST = (RATIO, RATE)
@@ -16,7 +17,7 @@ class Goal(NamedTuple):
     """A limit of one figure.
 
     Attributes:
-        measure: which figure: RATIO, SHARE, OVER, RATE, COST or RANGE.
+        measure: which figure: RATIO, SHARE, OVER, RATE, COST, COUNT or RANGE.
         limit: what it should reach at least, or be at most.
         peer: name of the contender that RATIO, SHARE and OVER compare with; others have none.
     """
@@ -58,7 +59,7 @@ def reached(goal: Goal, figures: Figures) -> float:
         return figures.over[goal.peer]
     if goal.measure == RATE:
         return 1 / figures.ours
-    if goal.measure == COST:
+    if goal.measure in (COST, COUNT):
         return figures.ours
     if goal.measure == RANGE:
         return max(figures.values.values()) / min(figures.values.values())
@@ -77,7 +78,7 @@ def text(goal: Goal, unit: str, value: Optional[float] = None) -> str:
     shown = {RATIO: "{:.3g} x".format(number), SHARE: "{:.0f} % of it".format(100 * number),
              OVER: "{} more per {}".format(duration(number), unit),
              RATE: "{} {}s/s".format(_rate(number), unit), COST: "{} per {}".format(duration(number), unit),
-             RANGE: "{:.3g} x over the range".format(number)}[goal.measure]
+             COUNT: "{:.3g} per {}".format(number, unit), RANGE: "{:.3g} x over the range".format(number)}[goal.measure]
     return shown if value is not None else sign + shown
 
 

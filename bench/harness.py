@@ -66,7 +66,7 @@ class Case(NamedTuple):
         prepare: context manager that sets a variant up and yields its ``Contenders``.
         says: one sentence for ``--list``.
         goals: by variant, what it should reach; those that have goals.
-        quantity: what is counted per unit of work: "s", or "CPU s".
+        quantity: what is counted per unit of work: "s", "CPU s", or what a clock of the case counts.
         warm_up: calls of each contender before the first round.
         repeats: rounds, where the command does not say how many.
     """

@@ -1,6 +1,8 @@
-"""Processor time of the processes of a pipeline."""
+"""Processor time and wake-ups of the processes of a pipeline."""
+import contextlib
 import threading
 import time
+from pathlib import Path
 from typing import Dict, Sequence
 
 from bench.harness import Clock
@@ -41,3 +43,31 @@ def of_pipeline() -> Dict[str, Sequence[int]]:
         if time.monotonic() > deadline:
             raise RuntimeError("workers that have not begun within {} s: {}".format(_BEGUN_S, found))
         threading.Event().wait(_LOOK_S)
+
+
+def wake_ups(pid: int, threads: str = "") -> int:
+    """How often the threads of a process that live have run after a pause, or after another thread of the processor.
+
+    Args:
+        pid: of the process.
+        threads: what the names of the threads that count begin with.
+    """
+    count = 0
+    for folder in Path("/proc", str(pid), "task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            if (folder / "comm").read_text().startswith(threads):
+                status = (folder / "status").read_text()
+                count += sum(int(line.split()[1]) for line in status.splitlines() if "ctxt_switches:" in line)
+    return count
+
+
+def children_of(pid: int) -> Dict[str, int]:
+    """Process ids of the children of a process by what ``ps`` shows of them, up to " of "."""
+    found: Dict[str, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if parent == pid:
+                title = (folder / "cmdline").read_bytes().split(b"\0")[0].decode("utf-8", "replace")
+                found[title.replace("ascpipe: ", "").split(" of ")[0]] = int(folder.name)
+    return found

@@ -13,6 +13,8 @@ FIELDS = frozenset({
 
 PASS, FALLS_SHORT = "pass", "falls short"
 
+TIMES = ("s", "CPU s")  #: quantities that are seconds
+
 _COLUMNS = ["case", "per", "ours", "peer", "peer's", "x ours", "goal", "reached", "mark"]
 
 
@@ -110,16 +112,16 @@ def text_of(one: Dict[str, Any]) -> str:
     """A record in one line, printed while the table is not complete."""
     ratios = "".join("; {} {:.2f} x".format(name, ratio) for name, ratio in one["ratio"].items())
     marks = "".join("; {} ({}): {}".format(_reached(one, goal), _goal(one, goal), _mark(goal)) for goal in one["goal"])
-    return "{}  {} per {}{}{}".format(name_of(one), goals.duration(one["ours"]), _unit(one), ratios, marks)
+    return "{}  {} per {}{}{}".format(name_of(one), _amount(one, one["ours"]), _unit(one), ratios, marks)
 
 
 def _rows(one: Dict[str, Any]) -> Iterator[List[str]]:
     for number, (peer, goal) in enumerate(_peers_and_goals(one)):
         least, most = one["spread"][one["params"]["contender"]]
         head = [name_of(one), _unit(one),
-                "{} [{}..{}]".format(goals.duration(one["ours"]), goals.duration(least), goals.duration(most))]
+                "{} [{}..{}]".format(*(_amount(one, value) for value in (one["ours"], least, most)))]
         yield (["", "", ""] if number else head) + (
-            [peer, goals.duration(one["peers"][peer]), "{:.2f}".format(one["ratio"][peer])] if peer else ["", "", ""]
+            [peer, _amount(one, one["peers"][peer]), "{:.2f}".format(one["ratio"][peer])] if peer else ["", "", ""]
         ) + ([_goal(one, goal), _reached(one, goal), _mark(goal)] if goal else ["", "", ""])
 
 
@@ -134,6 +136,12 @@ def _peers_and_goals(one: Dict[str, Any]) -> List[Tuple[str, Optional[Dict[str, 
             room = next((number for number, row in enumerate(rows) if row[1] is None), len(rows))
             rows[room:room + 1] = [(rows[room][0] if room < len(rows) else "", goal)]
     return rows or [("", None)]
+
+
+def _amount(one: Dict[str, Any], value: float) -> str:
+    """A time, or how many of what the case counts."""
+    quantity = str(one["unit"]).rsplit(" per ", 1)[0]
+    return goals.duration(value) if quantity in TIMES else "{:.3g} {}".format(value, quantity)
 
 
 def _unit(one: Dict[str, Any]) -> str:

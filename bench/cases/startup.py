@@ -1,6 +1,6 @@
 """From the start of a program to the end of its first step, Python and TensorFlow included, against one without us.
 
-``private``: the program starts its own daemon. ``named``: one runs already. Compiled kernels are in the cache.
+``private``: the program starts its own daemon. ``named``: one runs already. Kernels are compiled and linked.
 """
 import contextlib
 import json
@@ -10,10 +10,10 @@ import sys
 import tempfile
 from typing import Callable, Dict, Iterator, List
 
-from bench.goals import COST, Goal
+from bench.goals import OVER, Goal
 from bench.harness import Case, Contenders, median
 
-_LIMIT_S = 3.0
+_MORE_S = 1.0  # than the program without us
 _OURS, _PLAIN = "ascpipe", "tf.Variable"
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -75,4 +75,4 @@ class _Program:
 
 CASE = Case("startup", "start", "one_program", ("private", "named"), prepare,
             "from the start of a program to the end of its first step",
-            {variant: [Goal(COST, _LIMIT_S)] for variant in ("private", "named")}, warm_up=1)
+            {variant: [Goal(OVER, _MORE_S, _PLAIN)] for variant in ("private", "named")}, warm_up=1)

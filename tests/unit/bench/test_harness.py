@@ -110,6 +110,7 @@ def test_a_result_names_the_first_contender_as_ours_and_becomes_a_record_that_is
     (goals.Goal(goals.OVER, -1.5, "theirs"), -1.5, True), (goals.Goal(goals.OVER, -1.6, "theirs"), -1.5, False),
     (goals.Goal(goals.RATE, 2), 2, True), (goals.Goal(goals.RATE, 3), 2, False),
     (goals.Goal(goals.COST, .5), .5, True), (goals.Goal(goals.COST, .4), .5, False),
+    (goals.Goal(goals.COUNT, .5), .5, True), (goals.Goal(goals.COUNT, .4), .5, False),
     (goals.Goal(goals.RANGE, 4), 4, True), (goals.Goal(goals.RANGE, 3.9), 4, False)])
 def test_whether_a_goal_is_met_follows_from_what_was_measured(goal, reached, met):
     (kept, value), = measured(goal).reached
@@ -130,6 +131,18 @@ def test_the_table_has_a_row_for_each_peer_and_goal_with_its_mark():
     assert (texts[0]["peer"], texts[0]["x ours"]) == ("theirs", "4.00")
     assert [(text["goal"], text["reached"], text["mark"]) for text in texts] == [
         (">= 3 x", "4 x", "pass"), (">= 1 M ids/s", "2 ids/s", "falls short")]
+
+
+def test_what_is_counted_is_no_time():
+    clock = Clock()
+    contenders = harness.Contenders(2, {"ours": clock.call("ours", 7)}, clocks={"ours": clock})
+    result = harness.run_variant(case(contenders, goals={"one": [goals.Goal(goals.COUNT, 5)]}, quantity="wake-ups"),
+                                 "one", repeats=1)
+    plain = records.record(result, circumstances.now())
+    assert plain["unit"] == "wake-ups per id"
+    assert records.text_of(plain) == "made_up/one  3.5 wake-ups per id; 3.5 per id (<= 5 per id): pass"
+    _, columns, (row,) = records.table([plain])
+    assert dict(zip(columns, row))["ours"] == "3.5 wake-ups [3.5 wake-ups..3.5 wake-ups]"
 
 
 def test_two_goals_beside_one_peer_have_a_row_each():
