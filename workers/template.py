@@ -5,9 +5,10 @@
 It begins before the supervisor knows where the compiled kernels are: first it loads what workers need in any case; when
 it is told, the kernels, from a library or from numba's cache.
 
-A worker that is executed first loads all of that, up to a second of processor time. A fork of the template begins in milliseconds and shares what was loaded. The template has no threads of ours, no segments and nothing
-of a trainer, so a fork inherits nothing except code. Each worker is forked twice: the process in between ends at once,
-and the supervisor, a subreaper, becomes the worker's parent, as if it had executed it.
+A worker that is executed first loads all of that, up to a second of processor time. A fork of the template begins in
+milliseconds and shares what was loaded. The template has no threads of ours, no segments and nothing of a trainer, so a
+fork inherits nothing except code. Each worker is forked twice: the process in between ends at once, and the supervisor,
+a subreaper, becomes the worker's parent, as if it had executed it.
 """
 import gc
 import os
@@ -24,7 +25,7 @@ from ascpipe.control import fdsocket
 from ascpipe.control.exec_worker import fence_in
 from ascpipe.control.process_title import set_process_title
 from ascpipe.errors import ConnectionClosedError
-from ascpipe.kernels.library import VARIABLE
+from ascpipe.layout import kernel_library
 from ascpipe.workers.loading import exit_code
 
 _IDLE_S = 1e9  # it waits for the next request, or the supervisor's end, as long as it takes
@@ -56,7 +57,7 @@ def _load(supervisor: socket.socket) -> _Kinds:
 
     body, (log,) = fdsocket.receive(supervisor, _IDLE_S)
     _write_to(log)
-    os.environ[VARIABLE] = body["library"]
+    os.environ[kernel_library.VARIABLE] = body["library"]
     if body["cache_dir"]:
         os.environ["NUMBA_CACHE_DIR"] = body["cache_dir"]
     from ascpipe.workers import key_worker, table_worker

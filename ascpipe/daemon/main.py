@@ -18,7 +18,7 @@ from ascpipe.daemon import kernel_cache, run_directory, supervisor
 from ascpipe.daemon.loop import Daemon
 from ascpipe.daemon.template import Template
 from ascpipe.errors import AscpipeError
-from ascpipe.kernels import library
+from ascpipe.layout import kernel_library
 from ascpipe.logs import open_log
 from ascpipe.names import is_private_name
 from ascpipe.shm.memory import Places
@@ -63,7 +63,7 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
         for damaged in kernel_cache.drop_damaged(cache_dir):
             log.warning("compiled kernel %s was damaged, is removed and will be made again", damaged)
         environment = {**child_environment(), "NUMBA_CACHE_DIR": cache_dir, "PYTHONFAULTHANDLER": "1"}
-        environment[library.VARIABLE] = kernel_cache.library(cache_dir, environment)
+        environment[kernel_library.VARIABLE] = kernel_cache.library(cache_dir, environment)
         daemon = Daemon(owned.run, settings, private=private, cache_dir=cache_dir, places=places,
                         supervisor=supervisor.Supervisor(owned.run, environment, commands, processors, template))
         try:

@@ -15,7 +15,7 @@ from ascpipe.control.exec_worker import BROKEN_KERNELS
 from ascpipe.daemon.lifecycle import KEY, TABLE, Worker, WorkerEnded, workers_of
 from ascpipe.daemon.template import LOADING, Adopted, Template
 from ascpipe.errors import AscpipeError, ConfigError, MessageError, MessageTimeoutError, WorkerError, received
-from ascpipe.kernels import library
+from ascpipe.layout import kernel_library
 from ascpipe.names import RunDir
 from ascpipe.shm import syscalls
 
@@ -90,7 +90,7 @@ class Supervisor:
             return
         try:
             template.load(self._environment.get("NUMBA_CACHE_DIR", ""),
-                          self._environment.get(library.VARIABLE, ""), log)
+                          self._environment.get(kernel_library.VARIABLE, ""), log)
         finally:
             os.close(log)
 

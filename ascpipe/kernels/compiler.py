@@ -1,24 +1,13 @@
 """What kernels take from numba and LLVM.
 
-Where machine code comes from a library neither is imported: what is declared then stays a Python function that nobody
-calls, except entries; see ``door``.
+Where machine code comes from a library neither is imported: what is declared then stays a Python function, which is
+not called; see ``door`` for entries.
 """
 from typing import Any, Callable, TypeVar
 
 from ascpipe.kernels import library
 
-__all__ = ["carray", "cgutils", "config", "from_dtype", "intrinsic", "ir", "is_off", "make_array", "register_jitable",
-           "types"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-carray: Any
-cgutils: Any
-config: Any
-from_dtype: Any
-ir: Any
-make_array: Any
-types: Any
 
 if library.opened() is None:
     from llvmlite import ir

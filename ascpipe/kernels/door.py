@@ -15,7 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _machine_code = library.opened()
 if _machine_code is None:
-    from ascpipe.kernels import jit
+    from ascpipe.kernels import compiled
 
 
 def entry(*signatures: str) -> Callable[[Function], Function]:
@@ -28,9 +28,9 @@ def entry(*signatures: str) -> Callable[[Function], Function]:
         if _machine_code is not None:
             return _machine_code[library.name_of(function)]  # type: ignore[return-value]
         kernel = inner(*signatures)(function)
-        if isinstance(kernel, jit.Kernel):
+        if isinstance(kernel, compiled.Kernel):
             kernel.load()
-            jit.ENTRIES[library.name_of(function)] = kernel
+            compiled.ENTRIES[library.name_of(function)] = kernel
         return kernel
 
     return declare
@@ -45,6 +45,6 @@ def inner(*signatures: str) -> Callable[[Function], Function]:
     def declare(function: Function) -> Function:
         if _machine_code is not None or compiler.is_off():
             return function
-        return jit.Kernel(function, signatures)  # type: ignore[return-value]
+        return compiled.Kernel(function, signatures)  # type: ignore[return-value]
 
     return declare

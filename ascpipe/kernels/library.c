@@ -19,7 +19,7 @@ typedef enum { ARRAY, RECORD, NUMBER, TUPLE } Kind;
 
 typedef struct {
   Kind kind;
-  int count;      /* dimensions of an array, items of a tuple; those follow */
+  int parts;      /* dimensions of an array, items of a tuple; those follow */
   char type;      /* of an item of an array: numpy's letter of its kind */
   int item_bytes; /* of an array or a record */
   int contiguous; /* as the next two: whether an array must be so */
@@ -46,7 +46,7 @@ static const char kCapsule[] = "ascpipe.kernel";
 static int FitsArray(const Argument *wanted, PyObject *given) {
   PyArrayObject *array = (PyArrayObject *)given;
   if (!PyArray_Check(given)) return 0;
-  return PyArray_NDIM(array) == wanted->count && PyArray_DESCR(array)->kind == wanted->type &&
+  return PyArray_NDIM(array) == wanted->parts && PyArray_DESCR(array)->kind == wanted->type &&
          PyArray_ITEMSIZE(array) == wanted->item_bytes && PyArray_ISNOTSWAPPED(array) &&
          (!wanted->contiguous || PyArray_IS_C_CONTIGUOUS(array)) &&
          (!wanted->writeable || PyArray_ISWRITEABLE(array)) && (!wanted->aligned || PyArray_ISALIGNED(array));
@@ -69,8 +69,8 @@ static int Fits(const Argument **wanted, PyObject *given) {
     case NUMBER:
       return PyLong_Check(given) || PyArray_IsScalar(given, Integer) || PyArray_IsScalar(given, Bool);
     case TUPLE:
-      if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != self->count) return 0;
-      for (i = 0; i < self->count; ++i) {
+      if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != self->parts) return 0;
+      for (i = 0; i < self->parts; ++i) {
         if (!Fits(wanted, PyTuple_GET_ITEM(given, i))) return 0;
       }
       return 1;

@@ -8,7 +8,8 @@ import importlib.util
 import os
 from typing import Any, Callable, Mapping, Optional
 
-VARIABLE = "KERNEL_LIBRARY"  #: of the environment: its path; empty or unset = numba compiles, or reads its cache
+from ascpipe.layout.kernel_library import VARIABLE
+
 MODULE = "ascpipe_kernels"
 
 
@@ -23,8 +24,7 @@ def opened() -> Optional[Mapping[str, Callable[..., Any]]]:
     if not os.path.exists(path):
         return None
     loader = importlib.machinery.ExtensionFileLoader(MODULE, path)
-    spec = importlib.util.spec_from_file_location(MODULE, path, loader=loader)
-    module = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(MODULE, loader, origin=path))
     loader.exec_module(module)
     return vars(module)
 

@@ -22,7 +22,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.np import numpy_support
 
 from ascpipe import kernels
-from ascpipe.kernels import jit
+from ascpipe.kernels import compiled
 from ascpipe.kernels.compiler import types
 
 _SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library.c")
@@ -36,7 +36,7 @@ class Argument(NamedTuple):
     """What a kernel takes, as in ``library.c``, which says what each field is."""
 
     kind: str
-    count: int = 0
+    parts: int = 0
     type: str = "0"
     item_bytes: int = 0
     contiguous: int = 0
@@ -77,7 +77,7 @@ def link(path: str) -> None:
     for module in pkgutil.iter_modules(kernels.__path__):
         if module.name != "linking":
             importlib.import_module("{}.{}".format(kernels.__name__, module.name))
-    entries = sorted(jit.ENTRIES.items())
+    entries = sorted(compiled.ENTRIES.items())
     with tempfile.TemporaryDirectory(prefix="ascpipe-") as folder:
         objects, environments = _objects([one for _, kernel in entries for one in kernel.overloads.values()], folder)
         with open(os.path.join(folder, "kernels.h"), "w") as header:
@@ -117,21 +117,22 @@ def table(kernels_by_name: Mapping[str, Sequence[Tuple[str, Sequence[Any]]]], en
                       "static void **const kEnvironments[] = {{{}}};\n".format(",\n".join("&" + s for s in symbols))])
 
 
-def _objects(compiled: Sequence[Any], folder: str) -> Tuple[List[str], Set[str]]:
+def _objects(results: Sequence[Any], folder: str) -> Tuple[List[str], Set[str]]:
     """Machine code of each for a library: object files, and the symbols of the environments that they want.
 
     Raises:
-        TypeError: one of them uses constants of an environment, which a library has no place for.
+        TypeError: one of them uses constants of an environment, which a library does not have.
     """
-    _, processor, features = next(iter(jit.ENTRIES.values())).targetctx.codegen().magic_tuple()
+    _, processor, features = next(iter(compiled.ENTRIES.values())).targetctx.codegen().magic_tuple()
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=processor, features=features, opt=numba.config.OPT, reloc="pic", codemodel="default")
     paths, environments = [], set()
-    for number, one in enumerate(compiled):
+    for number, one in enumerate(results):
         module = one.library._get_module_for_linking().clone()
-        environments |= {variable.name for variable in module.global_variables if variable.name.startswith(_ENVIRONMENT)}
+        environments |= {variable.name for variable in module.global_variables
+                         if variable.name.startswith(_ENVIRONMENT)}
         if any(function.name == _READS_CONSTANT for function in module.functions):
-            raise TypeError("{} uses constants that a library has no place for".format(one.fndesc.qualname))
+            raise TypeError("{} uses constants, which a library does not have".format(one.fndesc.qualname))
         paths.append(os.path.join(folder, "{}.o".format(number)))
         with open(paths[-1], "wb") as file:
             file.write(machine.emit_object(module))
@@ -140,7 +141,7 @@ def _objects(compiled: Sequence[Any], folder: str) -> Tuple[List[str], Set[str]]
 
 def _compile(folder: str) -> List[str]:
     """The compiler and what it is told, but the object files."""
-    compiler = next((found for found in map(shutil.which, _COMPILERS) if found), None)
+    compiler = next((found for found in (shutil.which(name) for name in _COMPILERS) if found), None)
     if compiler is None:
         raise OSError("there is no C compiler ({})".format(", ".join(_COMPILERS)))
     helpers = os.path.dirname(numba.__file__)

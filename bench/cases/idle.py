@@ -5,6 +5,7 @@ A wake-up is a context switch of a thread: it slept, or another thread had the p
 Python, of which the one that saves in the background wakes every ten seconds, are not ours to count.
 """
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -32,9 +33,9 @@ def prepare(variant: str) -> Iterator[Contenders]:
     with (_daemon() if variant == _NAMED else _pipeline(variant)) as daemon_pid:
         threading.Event().wait(_SETTLED_S)
         pids = {"daemon": daemon_pid, **processes.children_of(daemon_pid)}
-        counters: Counters = {name: lambda pid=pid: processes.wake_ups(pid) for name, pid in pids.items()}
+        counters: Counters = {name: functools.partial(processes.wake_ups, pid) for name, pid in pids.items()}
         if variant != _NAMED:
-            counters["trainer"] = lambda: processes.wake_ups(os.getpid(), _THREADS)
+            counters["trainer"] = functools.partial(processes.wake_ups, os.getpid(), _THREADS)
         pauses = _Pauses(counters, workloads.sized(SECONDS, 1))
         clock = processes.cpu_clock(list(pids.values()))
         began = clock()
@@ -65,8 +66,8 @@ class _Pauses:
 
     def notes(self) -> Dict[str, str]:
         """The median of each process."""
-        return {name: "{:.1f} wake-ups per second".format(median([pause[name] for pause in self.counted]) / self.seconds)
-                for name in self._counters}
+        medians = {name: median([pause[name] for pause in self.counted]) for name in self._counters}
+        return {name: "{:.1f} wake-ups per second".format(count / self.seconds) for name, count in medians.items()}
 
 
 @contextlib.contextmanager

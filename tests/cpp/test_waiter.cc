@@ -135,11 +135,11 @@ TEST(ASessionThatFailedWhileNobodyWaitedLetsNobodyOnAlthoughItsWordIsThere) {
 
 TEST(ASupervisorThatDiedWhileNobodyWaitedIsSeenByTheFirstWait) {
   Fixture fixture;
-  usleep(400000);
+  usleep(400000);  // as above
   close(fixture.supervisor);
   fixture.supervisor = -1;
   fixture.word = 1;
-  CheckEnds(fixture.Add()->Result(), Code::kInternal, "E110");
+  CheckEnds(fixture.Add()->Result(), Code::kFailedPrecondition, "E110");
 }
 
 TEST(WhereNobodyWaitsTheThreadIsNotWokenByTheBell) {

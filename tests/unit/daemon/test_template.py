@@ -51,8 +51,8 @@ def test_it_is_told_where_the_kernels_lie_and_where_to_write_to(both, tmp_path):
     body, (fd,) = fdsocket.receive(theirs, 1.0)
     os.write(fd, b"said")
     os.close(fd)
-    assert (body, (tmp_path / "log").read_bytes(), made.state) == ({"verb": "load", "cache_dir": "/kernels", "library": "/l.so"}, b"said",
-                                                                   LOADING)
+    assert body == {"verb": "load", "cache_dir": "/kernels", "library": "/l.so"}
+    assert ((tmp_path / "log").read_bytes(), made.state) == (b"said", LOADING)
 
 
 def test_one_that_has_ended_before_it_is_told_to_load_is_gone(both):

@@ -39,8 +39,7 @@ inline void RingUnlessPausing(layout::Bell* bell) {
   if (LoadAcquire(&bell->waiting) == layout::kAsleep) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// How long to sleep at most after a sleep of `slice_ms` in which there was nothing to do: what is rung for needs no
-// look, so looks get rare.
+// The longest sleep after one of `slice_ms` in which there was nothing to do: work rings, so looks get rare.
 inline int IdleSlice(int slice_ms) { return std::min(2 * slice_ms, layout::kIdleSliceMs); }
 
 // The owner's side.

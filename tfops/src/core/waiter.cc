@@ -127,6 +127,7 @@ bool Waiter::IsIdle() {
   const bool any = wanted_.wait_for(lock, std::chrono::milliseconds(idle_slice_ms_),
                                     [this] { return stop_.load() || waiting_.load() > 0; });
   idle_slice_ms_ = any ? layout::kSliceMs : IdleSlice(idle_slice_ms_);
+  if (any) looked_ns_ = 0;  // the last look may be long ago
   return true;
 }
 
