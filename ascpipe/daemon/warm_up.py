@@ -67,7 +67,7 @@ def _link(folder: str) -> str:
 
 
 def _run(command: Sequence[str], folder: str) -> Tuple[int, str]:
-    """Run a process whose kernels lie in ``folder``: its exit code, or the number of a signal below 0; its last line."""
+    """Run a process whose kernels lie in ``folder``; its exit code or, below 0, its signal, and its last line."""
     environment = {**child_environment(), "NUMBA_CACHE_DIR": folder, "PYTHONFAULTHANDLER": "1"}
     try:
         done = subprocess.run(command, env=environment, cwd="/", stdin=subprocess.DEVNULL,

@@ -57,6 +57,37 @@ def test_damaged_kernels_are_found_by_their_digests_and_only_they_are_made_again
     assert warmup().stdout.endswith(" 0 of them new\n")
 
 
+def mapped(pid):
+    """Names of the files whose code a process has in its memory."""
+    with open("/proc/{}/maps".format(pid)) as maps:
+        return {os.path.basename(line.split()[-1]) for line in maps if "r-xp" in line and "/" in line}
+
+
+@pytest.mark.timeout_s(120)
+def test_workers_load_the_library_and_no_numba_and_numba_once_the_library_is_damaged(folder):
+    assert warmup().returncode == 0
+    library = kernel_cache.library_name()
+
+    def of_a_worker():
+        daemon = DaemonProcess("unit")
+        try:
+            worker = wait_until(lambda: [one["pid"] for one in daemon.workers("table") if one["pid"]], 60.0)[0]
+            return mapped(worker), daemon.log()
+        finally:
+            daemon.end()
+
+    files, _ = of_a_worker()
+    assert library in files and "libllvmlite.so" not in files
+    with open(os.path.join(folder, library), "r+b") as file:
+        file.seek(10000)
+        file.write(b"\0damaged\0")
+    files, log = of_a_worker()
+    assert library not in files and "libllvmlite.so" in files
+    assert "compiled kernel {} was damaged".format(library) in log
+    assert warmup().returncode == 0
+    assert library in of_a_worker()[0]
+
+
 @pytest.mark.long  # compiles everything
 @pytest.mark.timeout_s(400)
 def test_a_daemon_whose_kernels_are_broken_and_were_never_sealed_clears_them_and_starts_its_workers(folder):

@@ -68,3 +68,42 @@ def test_a_seal_that_is_up_to_date_is_not_written_again(folder):
     kernel_cache.seal(str(folder.parent))
     assert os.stat(str(folder.parent / kernel_cache.SEAL)).st_ino == before
     assert sorted(os.listdir(str(folder.parent))) == ["kernels_1", kernel_cache.SEAL]
+
+
+@pytest.fixture
+def library(folder):
+    """A library of this machine, as if it had been linked."""
+    path = folder.parent / kernel_cache.library_name()
+    path.write_bytes(b"machine code")
+    return path
+
+
+def test_a_library_is_loaded_only_if_the_seal_vouches_for_it(folder, library):
+    whole = str(folder.parent)
+    assert kernel_cache.library(whole, {}) == ""
+    kernel_cache.seal(whole)
+    assert kernel_cache.library(whole, {}) == str(library)
+    library.write_bytes(b"machine_code")
+    assert kernel_cache.drop_damaged(whole) == [library.name]
+    assert kernel_cache.library(whole, {}) == "" and not library.exists()
+
+
+def test_a_library_of_another_processor_or_python_is_none_of_ours(folder, library, monkeypatch):
+    kernel_cache.seal(str(folder.parent))
+    monkeypatch.setattr(kernel_cache, "_processor", lambda: ["flags\t: fpu avx512_new"])
+    kernel_cache.library_name.cache_clear()
+    try:
+        assert kernel_cache.library(str(folder.parent), {}) == ""
+    finally:
+        kernel_cache.library_name.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
+def test_where_kernels_are_asked_for_that_no_library_has_none_is_loaded(folder, library, name):
+    kernel_cache.seal(str(folder.parent))
+    assert kernel_cache.library(str(folder.parent), {name: "0"}) == str(library)
+    assert kernel_cache.library(str(folder.parent), {name: "1"}) == ""
+
+
+def test_a_library_is_no_file_of_numba_that_is_counted(folder, library):
+    assert kernel_cache.count(str(folder.parent)) == 3
