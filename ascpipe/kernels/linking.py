@@ -150,5 +150,15 @@ def _compile(folder: str) -> List[str]:
             _SOURCE]
 
 
+def main() -> None:
+    """Link; why it cannot be done is the last line of stderr."""
+    try:
+        link(sys.argv[1])
+    except subprocess.CalledProcessError as error:
+        sys.exit("{} ended with {}".format(error.cmd[0], error.returncode))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        sys.exit(str(error))
+
+
 if __name__ == "__main__":
-    link(sys.argv[1])
+    main()

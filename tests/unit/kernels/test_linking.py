@@ -104,3 +104,18 @@ def test_an_argument_is_described_as_numba_types_it():
 def test_a_type_that_no_kernel_has_taken_yet_is_refused(kind):
     with pytest.raises(TypeError, match="a kernel of a library takes"):
         list(arguments_of(kind))
+
+
+@pytest.mark.parametrize("path, code, said", [("", None, "there is no C compiler (gcc, cc, clang)"),
+                                              ("here", "#!/bin/sh\nexit 3\n", "gcc ended with 3")])
+def test_what_keeps_a_library_from_being_linked_is_said_in_one_line(monkeypatch, capsys, tmp_path, path, code, said):
+    if code is not None:
+        (tmp_path / path).mkdir()
+        (tmp_path / path / "gcc").write_text(code)
+        (tmp_path / path / "gcc").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path / path))
+    monkeypatch.setattr(sys, "argv", ["linking", str(tmp_path / "library.so")])
+    with pytest.raises(SystemExit) as ended:
+        linking.main()
+    assert str(ended.value.code).endswith(said)
+    assert not (tmp_path / "library.so").exists()
