@@ -256,13 +256,11 @@ void Stream::Stop() {
   std::unordered_map<std::int64_t, Ticket*> live;
   std::deque<Parked> parked;
   {
+    std::lock_guard<std::mutex> pumping(pumping_);  // a thread that fills a frame has its batch among the parked ones
     std::lock_guard<std::mutex> lock(mutex_);
-    stopped_ = true;
+    stopped_ = true;  // no thread pumps after this
     live.swap(live_);
     parked.swap(parked_);
-  }
-  {
-    std::lock_guard<std::mutex> pumping(pumping_);  // no thread pumps after this
     growth_.Stop();
   }
   for (auto& entry : live) entry.second->Close();
