@@ -5,6 +5,7 @@ from typing import Dict, Iterator, NamedTuple, Sequence
 import numpy as np
 
 from ascpipe.kernels.hashing import spread_of
+from ascpipe.kernels.index import LINE_LOAD, make_room
 from ascpipe.kernels.records import ROW
 from ascpipe.layout import structs
 from ascpipe.tables.key_index import KeyIndex
@@ -96,9 +97,9 @@ def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys:
 
 def memory_of_a_key() -> Dict[str, float]:
     """Bytes per key, beside the floats of its row: the entry, the worker's view of it, the index at its worst."""
-    index = KeyIndex(spread_of(workloads.HASH_SEED), GROWN_AT)
-    before = index.nbytes
-    count = index.limit + 1
-    index.reserve(count)  # the old arrays live until the keys have moved
+    index = KeyIndex(spread_of(workloads.HASH_SEED), 2 * GROWN_AT)
+    index.clear(GROWN_AT)
+    count = LINE_LOAD * index.lines + 1
+    make_room(count, index.index)
     return {"entry_bytes": structs.ENTRY.itemsize, "view_bytes": ROW.itemsize,
-            "index_bytes": (before + index.nbytes) / count}
+            "index_bytes": index.nbytes / count}

@@ -19,14 +19,13 @@ from ascpipe.kernels.planner_memory import (
     free_homes_of,
     header_of,
     held_in,
-    lines_of,
+    index_of,
     slot_entries_of,
     slot_owners_of,
     slot_words_of,
-    spread_in,
     view_of,
 )
-from ascpipe.kernels.records import LINE_KEYS, Rules
+from ascpipe.kernels.records import Rules
 from ascpipe.kernels.retire import assign_keys, assign_outs
 from ascpipe.kernels.swaps import choose_victims, drop_slots, rank_slots
 from ascpipe.kernels.touch import leave_window, mark_window, name_keys
@@ -37,7 +36,7 @@ from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMO
 # What a step lacks.
 LACKS_NOTHING = 0
 LACKS_SCRATCH = 1  #: for the keys of the frame
-LACKS_ENTRIES = 2  #: memory for entries, or room in the key index, for the frame's keys that have none
+LACKS_ENTRIES = 2  #: memory for entries for the frame's keys that have none
 LACKS_CHANGES = 3  #: room in the view's ring of changes
 LACKS_HOMES = 4  #: memory for home rows
 LACKS_VICTIMS = 5  #: memory for the victim order
@@ -94,18 +93,17 @@ def touch(planner, number, unique, out_held):
     n = unique.shape[0]
     if n > planner["scratch_room"]:
         return LACKS_SCRATCH
-    lines = lines_of(planner)
-    missing = planner["missing"] = find_keys(unique, n, lines, spread_in(planner), out_held)
+    index = index_of(planner)
+    missing = planner["missing"] = find_keys(unique, n, index, out_held)
     if missing:
         header = header_of(planner)
-        used, free = header["entries_used"], planner["free_entries"]
-        reach = used + max(np.int64(0), missing - free)
-        limit = 3 * LINE_KEYS * lines.shape[0] // 4
-        if reach > header["entries_ready"] or used - free + missing > limit:
+        used = header["entries_used"]
+        reach = used + max(np.int64(0), missing - planner["free_entries"])
+        if reach > header["entries_ready"]:
             return LACKS_ENTRIES
         if reach > used:
             header["entries_used"] = reach  # before their state is stored
-        name_keys(planner, unique, used, lines, entries_of(planner), view_of(planner).rows, free_entries_of(planner),
+        name_keys(planner, unique, used, index, entries_of(planner), view_of(planner).rows, free_entries_of(planner),
                   out_held)
     take_into_window(planner, number, out_held)
     return LACKS_NOTHING
@@ -127,7 +125,7 @@ def rules_of(planner, sequence):
 def missing_entries(planner, unique):
     """Return (status, need) of a batch whose keys found no entries, int64[n]; there is scratch for them."""
     n = unique.shape[0]
-    unknown = find_keys(unique, n, lines_of(planner), spread_in(planner), array_at(planner["scratch_at"], n, np.int32))
+    unknown = find_keys(unique, n, index_of(planner), array_at(planner["scratch_at"], n, np.int32))
     in_use = header_of(planner)["entries_used"] - planner["free_entries"]
     if in_use + unknown <= planner["capacity"]:
         return PLAN_NO_MEMORY, in_use + unknown
@@ -336,5 +334,5 @@ def leave(planner, number, held):
     freed_keys = array_at(planner["freed_keys_at"], planner["scratch_room"], np.int64)
     freed = leave_window(planner, held, bit, view_of(planner).rows, entries_of(planner), freed_keys,
                          free_entries_of(planner))
-    remove_keys(freed_keys, freed, lines_of(planner), spread_in(planner))
+    remove_keys(freed_keys, freed, index_of(planner))
     planner["touched"] &= ~bit

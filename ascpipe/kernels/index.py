@@ -3,8 +3,13 @@
 It is a hash table with open addressing, in lines of one cache line each (see ``records.LINE``): five keys, their entry
 numbers, and how many there are.  A key lies in its home line, which its hash chooses, or in the first one after it that
 had room: a search compares five keys at once and ends at the first line that is not full.  Any int64 is a valid key.
-Removal moves a later key back instead of leaving tombstones.  ``ascpipe.tables.key_index`` owns the lines and grows
-them.
+Removal moves a later key back instead of leaving tombstones.
+
+The index grows in place, by an eighth at a time, and a few lines with each batch of new keys.  A hash is a number below
+2^32, and its home line is the same share of all lines, ``hash * lines >> 32``: with more lines each key moves to a
+later line, if at all.  So lines move from the last one down, run by run, a run being full lines and the one that is not
+full after them: no search leaves it.  Hashes below the *frontier* have not moved.  There is memory behind the last line
+for every search that runs on.  ``ascpipe.tables.key_index`` owns the memory.
 
 The readable version is ``tests/reference/index.py``.
 """
@@ -12,34 +17,45 @@ import numpy as np
 
 from ascpipe.kernels.bits import lowest_bit
 from ascpipe.kernels.door import entry, inner
-from ascpipe.kernels.hashing import HASH_BITS, hash_key, home_cells
+from ascpipe.kernels.hashing import HASH_BITS, hash_key
 from ascpipe.kernels.lanes import match_keys
 from ascpipe.kernels.prefetch import prefetch
 from ascpipe.kernels.records import LINE_KEYS
 from ascpipe.layout.words import FREE
 
+LINE_LOAD = 4  #: keys for each line, above which an index grows
+
 _FULL = LINE_KEYS
 _NONE = np.uint64(0)
 _ONE = np.uint64(1)
 _AHEAD = 64  # keys between the one at hand and the one whose line is prefetched; see bench
+_GROWTH = np.uint64(8)  # a larger index has an eighth more lines
+_PACE = 4  # lines that move for each new key: all have when half of the keys for the next growth are there
+_RUN = 256  # keys; most runs have fewer
 
 
-@inner("uint64(Line[::1])")
-def _line_bits(lines):
-    """Bits of a hash that the number of a line has."""
-    return lowest_bit(np.uint64(lines.shape[0]))
-
-
-@inner("uint64(int64, Line[::1], Spread)")
-def home_line(key, lines, spread):
+@inner("uint64(int64, Extent)")
+def home_line(key, extent):
     """The line where the search for a key begins.
 
     Args:
         key: any int64.
-        lines: LINE[a power of two]; the index.
-        spread: three numbers; of the index.
+        extent: of the index.
     """
-    return hash_key(key, spread) >> (HASH_BITS - _line_bits(lines))
+    spread = extent["spread"]
+    hashed = hash_key(key, (spread[0], spread[1], spread[2]))
+    return hashed * (extent["lines"] if hashed >= extent["frontier"] else extent["lines_before"]) >> HASH_BITS
+
+
+@inner("void(int64[::1], Extent, int32[::1])")
+def _home_lines(keys, extent, out_lines):
+    spread = extent["spread"]
+    numbers, frontier = (spread[0], spread[1], spread[2]), extent["frontier"]
+    lines, before = extent["lines"], extent["lines_before"]
+    for j in range(keys.shape[0]):
+        i = np.uint64(j)
+        hashed = hash_key(keys[i], numbers)
+        out_lines[i] = np.int32(hashed * (lines if hashed >= frontier else before) >> HASH_BITS)
 
 
 @inner("UniTuple(int64, 2)(int64, uint64, Line[::1])")
@@ -49,12 +65,11 @@ def find_place(key, line, lines):
     Args:
         key: any int64.
         line: the key's home line.
-        lines: LINE[a power of two]; the index, with at least one line that is not full.
+        lines: LINE[room]; of the index.
 
     Returns:
         (its line, its lane there); or, if the index does not hold the key, (the line where it belongs, -1).
     """
-    mask = np.uint64(lines.shape[0] - 1)
     while True:
         looked_at = lines[line]
         count = looked_at["count"]
@@ -63,23 +78,31 @@ def find_place(key, line, lines):
             return np.int64(line), np.int64(lowest_bit(hits))
         if count < _FULL:
             return np.int64(line), np.int64(-1)
-        line = (line + _ONE) & mask
+        line += _ONE
 
 
-@entry("int64(int64[::1], int64, Line[::1], Spread, int32[::1])")
-def find_keys(keys, n, lines, spread, out_entries):
+@inner("int64(int64, Index)")
+def find_key(key, index):
+    """Return the entry number of a key, -1 if the index does not hold it."""
+    line, lane = find_place(key, home_line(key, index.extent[0]), index.lines)
+    return np.int64(index.lines[np.uint64(line)]["entries"][np.uint64(lane)]) if lane >= 0 else np.int64(-1)
+
+
+@entry("int64(int64[::1], int64, Index, int32[::1])")
+def find_keys(keys, n, index, out_entries):
     """Write the entry number of each key, -1 for keys that the index does not hold.
 
     Args:
         keys: int64[>= n]; any values, duplicates allowed.
         n: how many of them to look up.
-        lines, spread: LINE[a power of two], three numbers; the index.
+        index: of the keys.
         out_entries: int32[>= n]; receives the entry numbers.
 
     Returns:
         How many of the n keys are not there.
     """
-    home_cells(keys[:n], np.int64(_line_bits(lines)), spread, out_entries)  # home lines, until a key's own turn
+    lines = index.lines
+    _home_lines(keys[:n], index.extent[0], out_entries)  # until a key's own turn
     missing = 0
     last = n - 1
     for j in range(n):
@@ -102,25 +125,27 @@ def _append(key, number, line):
     line["count"] += np.int32(1)
 
 
-@inner("int64(int64, int64, Line[::1], Spread)")
-def insert_key(key, number, lines, spread):
+@inner("int64(int64, int64, Index)")
+def insert_key(key, number, index):
     """Make ``key`` lead to an entry, whether the index held it or not.
 
     Args:
         key: any int64.
         number: of its entry, 0 or more.
-        lines, spread: LINE[a power of two], three numbers; the index, with at least one line that is not full.
+        index: with room for the key: see ``make_room``.
 
     Returns:
         The entry number that the key had before, -1 if it is new.
     """
-    line, lane = find_place(key, home_line(key, lines, spread), lines)
-    found = lines[np.uint64(line)]
+    extent = index.extent[0]
+    line, lane = find_place(key, home_line(key, extent), index.lines)
+    found = index.lines[np.uint64(line)]
     if lane >= 0:
         before = np.int64(found["entries"][np.uint64(lane)])
         found["entries"][np.uint64(lane)] = number
         return before
     _append(key, number, found)
+    extent["keys"] += 1
     return np.int64(-1)
 
 
@@ -135,36 +160,31 @@ def _take_out(line, lane):
     return count == _FULL
 
 
-@inner("int64(uint64, uint64, Line[::1], Spread)")
-def _lane_that_passed(hole, line, lines, spread):
+@inner("int64(uint64, Line, Extent)")
+def _lane_that_passed(hole, line, extent):
     """The first lane of ``line`` whose key's search passes ``hole``, a line before it; 5 if there is none."""
-    lines_in_all = np.uint64(lines.shape[0])
-    mask = lines_in_all - _ONE
-    from_hole = (line + lines_in_all - hole) & mask  # distances around the ring, of unsigned numbers
-    looked_at = lines[line]
-    for lane in range(looked_at["count"]):
-        home = home_line(looked_at["keys"][np.uint64(lane)], lines, spread)
-        if (line + lines_in_all - home) & mask >= from_hole:
+    for lane in range(line["count"]):
+        if home_line(line["keys"][np.uint64(lane)], extent) <= hole:
             return lane
     return LINE_KEYS
 
 
-@inner("int64(int64[::1], int64, Line[::1], Spread)")
-def remove_keys(keys, n, lines, spread):
+@inner("int64(int64[::1], int64, Index)")
+def remove_keys(keys, n, index):
     """Take keys out of the index; those that it does not hold are passed over.
 
     Args:
         keys: int64[>= n]; any values, duplicates allowed.
         n: how many of them to remove.
-        lines, spread: LINE[a power of two], three numbers; the index, with at least one line that is not full.
+        index: of the keys.
 
     Returns:
         How many keys were removed.
     """
-    mask = np.uint64(lines.shape[0] - 1)
-    removed = 0
+    extent, lines, removed = index.extent[0], index.lines, 0
     for i in range(n):
-        found, lane = find_place(keys[i], home_line(keys[i], lines, spread), lines)
+        prefetch(lines, home_line(keys[min(i + _AHEAD, n - 1)], extent))
+        found, lane = find_place(keys[i], home_line(keys[i], extent), lines)
         if lane < 0:
             continue
         removed += 1
@@ -172,62 +192,94 @@ def remove_keys(keys, n, lines, spread):
         went_on = _take_out(lines[hole], lane)
         line = hole
         while went_on:  # a search that passed the hole, which was full, would end there now
-            line = (line + _ONE) & mask
+            line += _ONE
             looked_at = lines[line]
             went_on = looked_at["count"] == _FULL
-            lane = _lane_that_passed(hole, line, lines, spread)
+            lane = _lane_that_passed(hole, looked_at, extent)
             if lane < LINE_KEYS:
                 moved = np.uint64(lane)
                 _append(looked_at["keys"][moved], looked_at["entries"][moved], lines[hole])
                 _take_out(looked_at, lane)
                 hole = line
+    extent["keys"] -= removed
     return removed
 
 
-@inner("void(Line[::1])")
-def _empty(lines):
-    for line in range(lines.shape[0]):
-        lines[np.uint64(line)]["count"] = 0
-
-
-@entry("int64(int64, Entry[::1], Line[::1], Spread)")
-def rebuild_index(used, entries, lines, spread):
-    """Forget everything, then index the entries that hold a key.
+@entry("int64(int64, Entry[::1], Index)")
+def rebuild_index(used, entries, index):
+    """Index the entries that hold a key.
 
     Args:
         used: entries that were ever used.
         entries: ENTRY[>= used]; one that is not FREE holds a key, distinct among them.
-        lines: LINE[a power of two]; receives the index.
-        spread: three numbers; of the index from now on.
+        index: without keys, and with room for them.
 
     Returns:
         How many keys it holds: fewer than such entries if a key came twice (the higher entry is kept).
     """
-    _empty(lines)
-    held = 0
     for number in range(used):
-        prefetch(lines, home_line(entries[min(number + _AHEAD, used - 1)]["key"], lines, spread))
+        prefetch(index.lines, home_line(entries[min(number + _AHEAD, used - 1)]["key"], index.extent[0]))
         if entries[number]["state"] != FREE:
-            held += insert_key(entries[number]["key"], number, lines, spread) < 0
-    return held
+            insert_key(entries[number]["key"], number, index)
+    return index.extent[0]["keys"]
 
 
-@entry("int64(Line[::1], Line[::1], Spread)")
-def grow_index(old_lines, new_lines, spread):
-    """Fill a larger index with the keys of a smaller one, which is left as it is.
+@inner("void(int64, Index)")
+def move_lines(n, index):
+    """Move the keys of some more lines to where the larger index has them; the last lines come first.
 
     Args:
-        old_lines, new_lines: LINE[a power of two], LINE[a greater one]; the smaller index; receives the larger one.
-        spread: three numbers; of both.
-
-    Returns:
-        How many keys it holds.
+        n: lines at least, if so many have not moved.
+        index: is complete before and after.
     """
-    _empty(new_lines)
-    held = 0
-    for number in range(old_lines.shape[0]):  # so new lines are met in nearly ascending order, too
-        line = old_lines[np.uint64(number)]
-        for lane in range(line["count"]):
-            insert_key(line["keys"][np.uint64(lane)], line["entries"][np.uint64(lane)], new_lines, spread)
-            held += 1
-    return held
+    extent, lines = index.extent[0], index.lines
+    end = max(np.int64(0), extent["unmoved"] - n)
+    if extent["unmoved"] <= end:
+        return
+    keys, numbers = np.empty(_RUN, np.int64), np.empty(_RUN, np.int32)
+    while extent["unmoved"] > end:
+        last = first = extent["unmoved"] - 1
+        while first > 0 and lines[np.uint64(first - 1)]["count"] == _FULL:
+            first -= 1
+        while lines[np.uint64(last)]["count"] == _FULL:
+            last += 1
+        if (last + 1 - first) * LINE_KEYS > keys.shape[0]:
+            keys = np.empty((last + 1 - first) * LINE_KEYS, np.int64)
+            numbers = np.empty((last + 1 - first) * LINE_KEYS, np.int32)
+        taken = 0
+        for number in range(first, last + 1):
+            line = lines[np.uint64(number)]
+            for lane in range(line["count"]):
+                keys[np.uint64(taken)] = line["keys"][np.uint64(lane)]
+                numbers[np.uint64(taken)] = line["entries"][np.uint64(lane)]
+                taken += 1
+            line["count"] = 0
+        before = extent["lines_before"]
+        extent["unmoved"] = first
+        extent["frontier"] = ((np.uint64(first) << HASH_BITS) + before - _ONE) // before
+        for i in range(taken):
+            home = home_line(keys[np.uint64(i)], extent)
+            while lines[home]["count"] == _FULL:
+                home += _ONE
+            _append(keys[np.uint64(i)], numbers[np.uint64(i)], lines[home])
+
+
+@entry("void(int64, Index)")
+def make_room(n, index):
+    """Make sure that n more keys can be inserted, and move some lines if the index is growing.
+
+    Args:
+        n: how many; the index reserved memory for all keys that there may ever be.
+        index: receives them next.
+    """
+    extent = index.extent[0]
+    wanted = extent["keys"] + n
+    move_lines(_PACE * n, index)
+    if wanted > LINE_LOAD * np.int64(extent["lines"]):
+        move_lines(extent["unmoved"], index)
+        lines = extent["lines"]
+        extent["lines_before"] = lines
+        extent["frontier"] = _ONE << HASH_BITS
+        extent["unmoved"] = np.int64(lines)
+        extent["lines"] = max(lines + lines // _GROWTH + _ONE, np.uint64(wanted // LINE_LOAD + 1))
+        move_lines(_PACE * n, index)

@@ -3,7 +3,7 @@ import numpy as np
 
 from ascpipe.kernels.compiler import register_jitable
 from ascpipe.kernels.memory import array_at
-from ascpipe.kernels.records import CHANGE, LINE, ORDER, PLANNER, ROW, Victims, View
+from ascpipe.kernels.records import CHANGE, EXTENT, LINE, ORDER, PLANNER, ROW, Index, Victims, View
 from ascpipe.kernels.victims import late_room
 from ascpipe.layout.structs import ENTRY, TABLE
 
@@ -40,16 +40,10 @@ def view_of(planner):
 
 
 @register_jitable
-def lines_of(planner):
-    """LINE[a power of two]; the key index."""
-    return array_at(planner["lines_at"], planner["line_count"], LINE)
-
-
-@register_jitable
-def spread_in(planner):
-    """Three numbers; of the key index."""
-    spread = planner["spread"]
-    return spread[0], spread[1], spread[2]
+def index_of(planner):
+    """The key index."""
+    extent = array_at(planner["index_at"], 1, EXTENT)
+    return Index(extent, array_at(extent[0]["lines_at"], extent[0]["room"], LINE))
 
 
 @register_jitable

@@ -22,6 +22,18 @@ LINE = np.dtype([
     ("count", "<i4"),  # how many keys the line holds
 ])
 
+#: how far a key index extends, and which keys lie where; see ``index``
+EXTENT = np.dtype([
+    ("keys", "<i8"),  # how many it holds
+    ("lines", "<u8"),
+    ("lines_before", "<u8"),  # before it began to grow
+    ("frontier", "<u8"),  # keys with a hash below it still lie where ``lines_before`` has them
+    ("unmoved", "<i8"),  # how many lines these have, the first ones; 0 = it is not growing
+    ("room", "<i8"),  # lines that there is address space for
+    ("lines_at", "<i8"),  # LINE[room]
+    ("spread", "<u8", (3,)),  # that hashes depend on
+])
+
 #: a row of the view: what plans ask of an entry; see ``view``
 ROW = np.dtype([
     ("mask", "<u8"),  # bit p is set while the frame at position p of the ring holds the entry
@@ -81,7 +93,6 @@ PLANNER = np.dtype([
     ("capacity", "<i8"),  # entries at most
     ("device_rows", "<i8"),
     ("home_rows", "<i8"),  # at most, 0 = a table without home rows
-    ("line_count", "<i8"),  # of the key index
     ("change_room", "<i8"),  # changes that there is memory for, a power of two
     ("slot_words", "<i8"),  # uint64 of the tree of free slots
     ("home_stack_room", "<i8"),
@@ -94,7 +105,7 @@ PLANNER = np.dtype([
     ("slot_entries_at", "<i8"),  # int32[device_rows]: of the truth
     ("view_at", "<i8"),  # ROW[capacity]
     ("changes_at", "<i8"),  # CHANGE[change_room]
-    ("lines_at", "<i8"),  # LINE[line_count]
+    ("index_at", "<i8"),  # EXTENT: of the key index
     ("free_entries_at", "<i8"),  # int32[capacity]
     ("slot_words_at", "<i8"),  # uint64[slot_words]
     ("free_homes_at", "<i8"),  # int32[home_stack_room]
@@ -105,7 +116,6 @@ PLANNER = np.dtype([
     ("scores_at", "<i8"),  # int32[device_rows + 1]
     ("numbers_at", "<i8"),  # int64[2 * device_rows]
     ("late_at", "<i8"),  # int64[2 * late_room(device_rows)]
-    ("spread", "<u8", (3,)),  # that the lines of keys depend on
     # by position of the frame in the ring, ``number % MAX_FRAMES``
     ("held_at", "<i8", (MAX_FRAMES,)),  # address of the entry numbers of each frame of the window
     ("held_count", "<i8", (MAX_FRAMES,)),
@@ -190,6 +200,18 @@ class Dedup(NamedTuple):
     cells: np.ndarray
 
 
+class Index(NamedTuple):
+    """A key index; see ``index``.
+
+    Attributes:
+        extent: EXTENT[1]; numba keeps no record in a tuple.
+        lines: LINE[room].
+    """
+
+    extent: np.ndarray
+    lines: np.ndarray
+
+
 class View(NamedTuple):
     """The view of a table; see ``view``.
 
@@ -241,9 +263,10 @@ def numba_types() -> Dict[str, Any]:
     """The names that stand in signatures of kernels."""
     found = {name: from_dtype(kind) for name, kind in (
         ("Ring", structs.RING), ("Frame", structs.FRAME), ("RingTable", structs.RING_TABLE), ("Part", structs.PART),
-        ("Table", structs.TABLE), ("Entry", structs.ENTRY), ("Image", IMAGE), ("Line", LINE), ("Row", ROW),
-        ("Change", CHANGE), ("Order", ORDER), ("Planner", PLANNER), ("Turn", TURN))}
+        ("Table", structs.TABLE), ("Entry", structs.ENTRY), ("Image", IMAGE), ("Line", LINE),
+        ("Extent", EXTENT), ("Row", ROW), ("Change", CHANGE), ("Order", ORDER), ("Planner", PLANNER), ("Turn", TURN))}
     ints, longs = (types.Array(kind, 1, "C") for kind in (types.int32, types.int64))
+    found["Index"] = types.NamedTuple((found["Extent"][::1], found["Line"][::1]), Index)
     found["View"] = types.NamedTuple((found["Row"][::1], found["Change"][::1]), View)
     found["Victims"] = types.NamedTuple((found["Order"][::1], ints, longs, longs), Victims)
     found["Rules"] = types.NamedUniTuple(types.int64, len(Rules._fields), Rules)

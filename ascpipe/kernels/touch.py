@@ -5,22 +5,23 @@ The readable version is ``tests/reference/touch.py``.
 import numpy as np
 
 from ascpipe.kernels.door import inner
-from ascpipe.kernels.index import insert_key
+from ascpipe.kernels.index import insert_key, make_room
 from ascpipe.kernels.view import prefetch_row
 from ascpipe.layout.words import FREE, NAMED
 
 _NONE = np.uint64(0)
 
 
-@inner("int64(Planner, int64[::1], int64, Line[::1], Entry[::1], Row[::1], int32[::1], int32[::1])")
-def name_keys(planner, unique, used, lines, entries, rows, free_stack, out_entries):
+@inner("int64(Planner, int64[::1], int64, Index, Entry[::1], Row[::1], int32[::1], int32[::1])")
+def name_keys(planner, unique, used, index, entries, rows, free_stack, out_entries):
     """Give each key without an entry one, as a name only.
 
     Args:
-        planner: of the table; receives how many free entries are left in the stack, the top ones are taken first.
+        planner: of the table; has how many they are; receives how many free entries are left in the stack, the top ones
+            are taken first.
         unique: int64[n]; distinct keys.
         used: entries that were ever used; from here on they are taken when the stack is empty.
-        lines: LINE[a power of two]; the key index, with room for them.
+        index: the key index.
         entries: ENTRY[capacity]; with room.
         rows: of the view.
         free_stack: int32[capacity]; entry numbers that were given back.
@@ -30,8 +31,7 @@ def name_keys(planner, unique, used, lines, entries, rows, free_stack, out_entri
         ``used`` afterwards.
     """
     top = planner["free_entries"]
-    spread = planner["spread"]
-    index_spread = (spread[0], spread[1], spread[2])
+    make_room(planner["missing"], index)
     for i in range(unique.shape[0]):
         if out_entries[i] < 0:
             if top > 0:
@@ -53,7 +53,7 @@ def name_keys(planner, unique, used, lines, entries, rows, free_stack, out_entri
             row["slot"] = -1
             row["home"] = -1
             row["frequency"] = 0
-            insert_key(unique[i], number, lines, index_spread)
+            insert_key(unique[i], number, index)
             out_entries[i] = number
     planner["free_entries"] = top
     return used

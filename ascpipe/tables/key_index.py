@@ -1,52 +1,51 @@
-"""Owns the key index of a table, which grows with it.
-
-It doubles its lines when more than three of four lanes would be used; old and new lines are alive together while the
-keys move, which takes 51.2 bytes per key at the worst.
-"""
+"""Owns the memory of a key index: address space for all keys that there may ever be, taken as the index grows."""
 import numpy as np
 
 from ascpipe.kernels.hashing import Spread
-from ascpipe.kernels.index import grow_index, rebuild_index
-from ascpipe.kernels.records import LINE, LINE_KEYS
+from ascpipe.kernels.index import LINE_LOAD, rebuild_index
+from ascpipe.kernels.records import EXTENT, LINE, LINE_KEYS, Index
+from ascpipe.tables import lazy_arrays
 
-
-def lines_for(count: int) -> int:
-    """Lines of an index for ``count`` keys: a power of two; at most three of four lanes are used."""
-    return 1 << max(0, -(-4 * count // (3 * LINE_KEYS)) - 1).bit_length()
+_REBUILT_LOAD = 3.75  # keys for each line of an index that was rebuilt: 16 of 15 more, before it grows
 
 
 class KeyIndex:
-    """A key index that grows; it is empty at first.
+    """A key index; it is empty at first.
 
     Args:
         spread: that the lines of its keys depend on.
-        count: keys that it must be able to hold before it grows.
+        most: keys that it may ever hold.
 
     Attributes:
-        lines: LINE[a power of two]; what the kernels take.  ``reserve`` and ``rebuild`` replace them.
+        index: what kernels take; ``clear`` and ``rebuild`` replace its lines, never its extent.
     """
 
-    def __init__(self, spread: Spread, count: int = 0) -> None:
-        self.spread = spread
-        self.lines = _memory(lines_for(count))
-        self.lines["count"] = 0
+    def __init__(self, spread: Spread, most: int) -> None:
+        extent = np.zeros(1, EXTENT)
+        extent["spread"] = spread
+        # the largest one that grew by an eighth, and behind it every search that may run on
+        self._room = most // LINE_LOAD * 9 // 8 + most // LINE_KEYS + 4
+        self.index = Index(extent, lazy_arrays.zeros(0, LINE))
+        self.clear()
 
     @property
-    def limit(self) -> int:
-        """How many keys fit before it grows."""
-        return 3 * LINE_KEYS * len(self.lines) // 4
+    def lines(self) -> int:
+        """How many lines it has; the last keys may be in some more."""
+        return int(self.index.extent["lines"][0])
 
     @property
     def nbytes(self) -> int:
         """Bytes of its lines."""
-        return self.lines.nbytes
+        return self.lines * LINE.itemsize
 
-    def reserve(self, count: int) -> None:
-        """Grow until ``count`` keys fit; the keys it holds stay.  Call it before keys are inserted."""
-        if count > self.limit:
-            lines = _memory(lines_for(count))
-            grow_index(self.lines, lines, self.spread)
-            self.lines = lines
+    def clear(self, count: int = 0) -> None:
+        """Forget everything; make room for ``count`` keys."""
+        extent = self.index.extent
+        self.index = Index(extent, lazy_arrays.zeros(0, LINE))  # before there are new lines: both would take memory
+        self.index = Index(extent, lazy_arrays.zeros(self._room, LINE))
+        extent["lines_at"], extent["room"] = self.index.lines.ctypes.data, self._room
+        extent["lines"] = extent["lines_before"] = max(1, -int(-count // _REBUILT_LOAD))
+        extent["keys"] = extent["frontier"] = extent["unmoved"] = 0
 
     def rebuild(self, count: int, used: int, entries: np.ndarray) -> int:
         """Forget everything, then index the entries that hold a key.
@@ -58,14 +57,5 @@ class KeyIndex:
         Returns:
             How many keys it holds.
         """
-        if count > self.limit:
-            self.lines = _memory(lines_for(count))
-        return int(rebuild_index(used, entries, self.lines, self.spread))
-
-
-def _memory(lines: int) -> np.ndarray:
-    """LINE[lines], each a cache line, of any contents."""
-    # not zeros(): numpy asks for huge pages for large arrays it does not clear
-    room = np.empty((lines + 1) * LINE.itemsize, np.uint8)
-    first = -room.ctypes.data % LINE.itemsize
-    return room[first:first + lines * LINE.itemsize].view(LINE)
+        self.clear(count)
+        return int(rebuild_index(used, entries, self.index))

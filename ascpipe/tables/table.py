@@ -53,12 +53,12 @@ class Table:
         self.planner: Any = planner[0]
         self.planner_at = int(planner.ctypes.data)
         self._memory: Dict[str, np.ndarray] = {"": planner}  # by the field of the planner that has its address
-        self._index = KeyIndex(spread)
+        self._index = KeyIndex(spread, self._capacity)
         self._rows = lazy_arrays.zeros(self._capacity, ROW)
         self._free_entries = lazy_arrays.zeros(self._capacity, np.int32)
         self._slot_words = np.zeros(free_slot_words(self._device_rows), np.uint64)
         for name, value in (("capacity", self._capacity), ("device_rows", self._device_rows),
-                            ("home_rows", self._home_rows), ("slot_words", len(self._slot_words)), ("spread", spread),
+                            ("home_rows", self._home_rows), ("slot_words", len(self._slot_words)),
                             ("header_at", truth.header_at), ("images_kept_for", -1)):
             self.planner[name] = value
         self._lend("entries_at", truth.entries)
@@ -70,7 +70,7 @@ class Table:
             self._lend("slot_owners_at", np.full(self._device_rows, -1, np.int32))
         self._make_changes(_FIRST_CHANGES)
         self._make_scratch(0)
-        self._lend_index()
+        self._lend("index_at", self._index.index.extent)
 
     @property
     def rows(self) -> int:
@@ -110,11 +110,7 @@ class Table:
     def _make_entries(self, missing: int) -> bool:
         used, free = int(self._header["entries_used"]), int(self.planner["free_entries"])
         reach = used + max(0, missing - free)
-        if reach > self._capacity or not self._truth.ready_entries(reach):
-            return False
-        self._index.reserve(used - free + missing)
-        self._lend_index()
-        return True
+        return reach <= self._capacity and self._truth.ready_entries(reach)
 
     def _make_changes(self, n: int) -> None:
         """Make room for n more changes."""
@@ -137,10 +133,6 @@ class Table:
         self._lend("scores_at", lazy_arrays.zeros(rows + 1, np.int32))
         self._lend("numbers_at", lazy_arrays.zeros(2 * rows, np.int64))
         self._lend("late_at", np.empty(2 * late_room(rows), np.int64))  # memory is taken as it is written to
-
-    def _lend_index(self) -> None:
-        self._lend("lines_at", self._index.lines)
-        self.planner["line_count"] = len(self._index.lines)
 
     def _lend(self, field: str, array: np.ndarray) -> None:
         """Keep an array, and store its address in the planner."""
@@ -212,7 +204,7 @@ class Table:
     def _find(self, keys: np.ndarray) -> np.ndarray:
         """int32[n]: entry number of each key, -1 = there is none."""
         found = np.empty(len(keys), np.int32)
-        find_keys(keys, len(keys), self._index.lines, self._index.spread, found)
+        find_keys(keys, len(keys), self._index.index, found)
         return found
 
     # ---- reading and cuts
@@ -285,7 +277,6 @@ class Table:
             used, self._home_rows > 0, self._truth.entries, self._rows, self._free_entries)
         if not is_indexed:
             self._index.rebuild(used - int(planner["free_entries"]), used, self._truth.entries)
-        self._lend_index()
         planner["time"] = self._header["time"]
         self._rebuild_homes(used, pending)
         self._rebuild_slots(pending)

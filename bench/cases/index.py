@@ -45,7 +45,7 @@ def _index(batches: List[np.ndarray], known: np.ndarray) -> Callable[[], object]
 
     def call() -> None:
         for batch in batches:
-            if find_keys(batch, len(batch), index.lines, index.spread, out):
+            if find_keys(batch, len(batch), index.index, out):
                 raise RuntimeError("a key that is known was not found")
 
     return call

@@ -50,7 +50,7 @@ class Table:
         self.victims_filled = False  # once victims were chosen
         self.rows = self.time = 0
         # what there is memory for
-        self.scratch_room = self.entries_ready = self.index_room = self.homes_ready = 0
+        self.scratch_room = self.entries_ready = self.homes_ready = 0
         self.change_room = 0
         self.has_order = self.home_memory_ended = False
         # what steps of a ring know and count
@@ -80,7 +80,7 @@ def touch(table, number, unique):
         return LACKS_SCRATCH, None
     new = [key for key in unique if key not in table.index]
     reach = max(table.used, table.used + len(new) - len(table.free_entries))
-    if new and (reach > table.entries_ready or len(table.index) + len(new) > table.index_room):
+    if new and reach > table.entries_ready:
         return LACKS_ENTRIES, None
     held, table.used = name_keys(unique, table.used, table.free_entries, table.index)
     for key in new:

@@ -2,6 +2,10 @@
 from tests.reference.hashing import hash_key
 
 
+def find_key(key, index):
+    return index.get(key, -1)
+
+
 def find_keys(keys, index):
     entries = [index.get(key, -1) for key in keys]
     return entries.count(-1), entries
@@ -28,9 +32,11 @@ def rebuild_index(entry_keys, live, index):
     return len(index)
 
 
-def home_line(key, lines, spread):
-    """``lines``: how many there are."""
-    return hash_key(key, spread) * lines >> 32
+def home_line(key, extent, spread):
+    """``extent``: (lines, lines before it grew, hash below which keys have not moved)."""
+    lines, before, frontier = extent
+    hashed = hash_key(key, spread)
+    return hashed * (before if hashed < frontier else lines) >> 32
 
 
 def find_place(key, line, lines):
@@ -38,9 +44,13 @@ def find_place(key, line, lines):
     while key not in lines[line]:
         if len(lines[line]) < 5:
             return line, -1
-        line = (line + 1) % len(lines)
+        line += 1
     return line, lines[line].index(key)
 
 
-def grow_index(index):
-    return len(index), dict(index)
+def make_room(n, index):
+    """A dictionary has room."""
+
+
+def move_lines(n, index):
+    """Where keys lie is not seen."""

@@ -9,7 +9,7 @@ from ascpipe.kernels import batch_steps
 from ascpipe.kernels.free_slots import first_leaf
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.index import find_keys
-from ascpipe.kernels.records import CHANGE, LINE, LINE_KEYS, ROW, View
+from ascpipe.kernels.records import CHANGE, ROW, View
 from ascpipe.kernels.victims import NOT_IN
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.tables import table as table_module
@@ -114,7 +114,6 @@ class TwinTable:
         twin, planner, header = self.twin, self.planner, self.header
         twin.scratch_room, twin.has_order = int(planner["scratch_room"]), bool(planner["order_at"])
         twin.entries_ready, twin.homes_ready = int(header["entries_ready"]), int(header["homes_ready"])
-        twin.index_room = 3 * LINE_KEYS * int(planner["line_count"]) // 4
         twin.change_room = int(planner["change_room"])
         twin.home_memory_ended = bool(planner["home_memory_ended"])
 
@@ -161,8 +160,7 @@ class TwinTable:
     def _compare_entries(self):
         planner, twin = self.planner, self.twin
         found = np.empty(len(self._keys), np.int32)
-        find_keys(self._keys, len(self._keys), lent(planner, "lines_at", "line_count", LINE),
-                  spread_of(7), found)
+        find_keys(self._keys, len(self._keys), self.table._index.index, found)
         assert {key: entry for key, entry in zip(self._keys.tolist(), found.tolist()) if entry >= 0} == twin.index
         stack = lent(planner, "free_entries_at", "capacity", np.int32)[:planner["free_entries"]]
         assert (int(self.header["entries_used"]), stack.tolist()) == (twin.used, twin.free_entries)
