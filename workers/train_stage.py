@@ -122,11 +122,10 @@ class TrainStage:
         part = self._ring.part(number, self._column)
         if self._ring.word(number, self._column) != TOUCHED:
             part["held"] = 0
-        held = part.array("entries", part["held"]).copy()
         self._ring.store_word(number, self._column, RETIRED)  # SYNC retired: store
         self._bells.trainer()
         self._bells.pump()
-        self._table.leave(number, held)
+        self._table.leave(number)
         self._table.planner["touch_blocked"] = 0
 
     def _count_only(self, number: int) -> None:

@@ -18,8 +18,10 @@ from ascpipe.kernels.planner_memory import (
     free_entries_of,
     free_homes_of,
     header_of,
-    held_in,
+    held_rows_of,
     index_of,
+    list_of,
+    other_rows_of,
     slot_entries_of,
     slot_owners_of,
     slot_words_of,
@@ -28,8 +30,8 @@ from ascpipe.kernels.planner_memory import (
 from ascpipe.kernels.records import Rules
 from ascpipe.kernels.retire import assign_keys, assign_outs
 from ascpipe.kernels.swaps import choose_victims, drop_slots, rank_slots
-from ascpipe.kernels.touch import leave_window, mark_window, name_keys
-from ascpipe.kernels.view import put_keys, put_outs, undo_changes
+from ascpipe.kernels.touch import leave_window, name_keys
+from ascpipe.kernels.view import hold_entries, mark_row, put_keys, put_outs, undo_changes
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 
@@ -50,31 +52,33 @@ def take_into_window(planner, number, held):
     """Take a frame whose entries are found into the window, which keeps them.
 
     Args:
-        planner: of the table.
+        planner: of the table; there is scratch for the frame.
         number: of the frame.
-        held: int32[n]; its entry numbers, in memory that stays until the frame is left.
+        held: int32[n]; its entry numbers.
     """
-    bit = frame_bit(number)
-    mark_window(held, view_of(planner).rows, bit)
-    position = number % MAX_FRAMES
-    planner["held_at"][position] = held.ctypes.data
-    planner["held_count"][position] = held.shape[0]
+    bit, scratch = frame_bit(number), array_at(planner["lists_scratch_at"], 2 * planner["list_room"], np.int32)
+    hold_entries(planner, view_of(planner), entries_of(planner), bit, held, list_of(planner, number), scratch)
+    planner["held_count"][number % MAX_FRAMES] = held.shape[0]
+    planner["listed_count"][number % MAX_FRAMES] = held.shape[0]
     planner["newest"] = number
     planner["touched"] |= bit
     planner["unplanned"] |= bit
 
 
-@entry("void(Planner)")
-def clear_window(planner):
-    """Take every frame out of the window, and its bit off its entries."""
-    rows = view_of(planner).rows
-    for position in range(MAX_FRAMES):
-        if planner["touched"] & frame_bit(position) != _NONE:
-            held = held_in(planner, position)
-            for i in range(held.shape[0]):
-                rows[held[i]]["mask"] = _NONE
-    planner["touched"] = _NONE
-    planner["unplanned"] = _NONE
+@inner("void(Planner, int64, int32[::1])")
+def hold_others(planner, number, numbers):
+    """Give rows to further entries that the record of a frame changes, until the frame leaves the window.
+
+    Args:
+        planner: of the table.
+        number: of the frame.
+        numbers: int32[n]; of the entries, which may be among those that the frame holds.
+    """
+    listed = planner["listed_count"][number % MAX_FRAMES]
+    scratch = array_at(planner["lists_scratch_at"], 2 * planner["list_room"], np.int32)
+    hold_entries(planner, view_of(planner), entries_of(planner), frame_bit(number), numbers,
+                 list_of(planner, number)[listed:], scratch)
+    planner["listed_count"][number % MAX_FRAMES] = listed + numbers.shape[0]
 
 
 @inner("int64(Planner, int64, int64[::1], int32[::1])")
@@ -85,7 +89,7 @@ def touch(planner, number, unique, out_held):
         planner: of the table; receives how many keys have no entry yet.
         number: of the frame.
         unique: int64[n]; distinct keys.
-        out_held: int32[n]; receives the entry numbers, in memory that stays until the frame is left.
+        out_held: int32[n]; receives the entry numbers.
 
     Returns:
         LACKS_NOTHING, or LACKS_SCRATCH, LACKS_ENTRIES.
@@ -93,7 +97,7 @@ def touch(planner, number, unique, out_held):
     n = unique.shape[0]
     if n > planner["scratch_room"]:
         return LACKS_SCRATCH
-    index = index_of(planner)
+    index, entries = index_of(planner), entries_of(planner)
     missing = planner["missing"] = find_keys(unique, n, index, out_held)
     if missing:
         header = header_of(planner)
@@ -103,8 +107,7 @@ def touch(planner, number, unique, out_held):
             return LACKS_ENTRIES
         if reach > used:
             header["entries_used"] = reach  # before their state is stored
-        name_keys(planner, unique, used, index, entries_of(planner), view_of(planner).rows, free_entries_of(planner),
-                  out_held)
+        name_keys(planner, unique, used, index, entries, free_entries_of(planner), out_held)
     take_into_window(planner, number, out_held)
     return LACKS_NOTHING
 
@@ -202,6 +205,7 @@ def complete(planner, number, fresh, record):
             for i in range(outs):
                 slots[free + i] = record.out_slots[i]
                 record.out_entries[i] = owners[record.out_slots[i]]
+            hold_others(planner, number, record.out_entries[:outs])
         take_lowest_slots(planner["device_rows"], slot_words_of(planner), slots[:free])
         planner["free_slots"] -= free
         place_missing(move_in, slots, record.slots)
@@ -242,25 +246,48 @@ def put_on(planner, number, record, rows, time):
         record: of the frame.
         rows, time: of the table after it.
     """
-    view = view_of(planner)
-    put_outs(planner, view, record.out_entries, record.out_homes)
-    put_keys(planner, view, record)
+    view, listed = view_of(planner), held_rows_of(planner, number)
+    if listed.shape[0] != record.held.shape[0]:  # a count-only record of a frame whose touch found no room
+        hold_others(planner, number, record.held)
+        listed = other_rows_of(planner, number)
+    before = planner["listed_count"][number % MAX_FRAMES]
+    hold_others(planner, number, record.out_entries)
+    put_outs(planner, view, list_of(planner, number)[before:before + record.out_entries.shape[0]], record.out_homes)
+    put_keys(planner, view, listed, record)
     add_record(planner, number, record, rows, time)
 
 
-@entry("void(Planner, int64, int32[::1])")
-def pass_by(planner, number, held):
+@entry("void(Planner, int64)")
+def pass_by(planner, number):
     """Mark a frame as no longer to be planned: its rows may be victims of later plans.  Idempotent.
 
     Args:
         planner: of the table.
         number: of the frame.
-        held: int32[n]; its entry numbers.
     """
     bit = frame_bit(number)
     if planner["unplanned"] & bit != _NONE:
         planner["unplanned"] &= ~bit
-        rank_slots(planner, held, planner["unplanned"])
+        rank_slots(planner, held_rows_of(planner, number), planner["unplanned"])
+
+
+@inner("void(Planner, int64)")
+def drop_others(planner, number):
+    """Let go of the entries that only the record of a frame changed, which is taken back; their slots are ranked.
+
+    Args:
+        planner: of the table.
+        number: of the frame.
+    """
+    rows, held, others = view_of(planner).rows, held_rows_of(planner, number), other_rows_of(planner, number)
+    bit = frame_bit(number)
+    for i in range(others.shape[0]):
+        rows[others[i]]["mask"] &= ~bit
+        planner["rows_held"] -= np.int64(rows[others[i]]["mask"] == _NONE)
+    for i in range(held.shape[0]):  # some are both
+        mark_row(planner, rows[held[i]], bit)
+    rank_slots(planner, others, planner["unplanned"])
+    planner["listed_count"][number % MAX_FRAMES] = held.shape[0]
 
 
 @entry("void(Planner, int64, Record, int64)")
@@ -293,7 +320,7 @@ def take_back(planner, number, record, fresh):
             owners[record.slots[record.move_in[i]]] = -1
         for i in range(record.out_slots.shape[0]):
             owners[record.out_slots[i]] = record.out_entries[i]
-        rank_slots(planner, record.out_entries, planner["unplanned"])
+    drop_others(planner, number)
 
 
 @entry("void(Planner, Record, int64, int64)")
@@ -318,21 +345,20 @@ def forget(planner, n):
     planner["first_record"] += 1
 
 
-@entry("void(Planner, int64, int32[::1])")
-def leave(planner, number, held):
+@entry("void(Planner, int64)")
+def leave(planner, number):
     """Take a retired frame out of the window, which frees its entries.  Idempotent.
 
     Args:
-        planner: of the table; there is scratch for the keys.
+        planner: of the table.
         number: of the frame.
-        held: int32[n]; its entry numbers, in memory that is not reused before the call returns.
     """
     bit = frame_bit(number)
     if planner["touched"] & bit == _NONE:
         return
-    pass_by(planner, number, held)
-    freed_keys = array_at(planner["freed_keys_at"], planner["scratch_room"], np.int64)
-    freed = leave_window(planner, held, bit, view_of(planner).rows, entries_of(planner), freed_keys,
-                         free_entries_of(planner))
-    remove_keys(freed_keys, freed, index_of(planner))
+    pass_by(planner, number)
+    view, listed = view_of(planner), list_of(planner, number)[:planner["listed_count"][number % MAX_FRAMES]]
+    keys = array_at(planner["freed_keys_at"], planner["list_room"], np.int64)
+    freed = leave_window(planner, view, listed, bit, entries_of(planner), keys, free_entries_of(planner))
+    remove_keys(keys, freed, index_of(planner))
     planner["touched"] &= ~bit

@@ -229,7 +229,7 @@ def move_lines(n, index):
     """Move the keys of some more lines to where the larger index has them; the last lines come first.
 
     Args:
-        n: lines at least, if so many have not moved.
+        n: lines at least, or all that have not moved.
         index: is complete before and after.
     """
     extent, lines = index.extent[0], index.lines

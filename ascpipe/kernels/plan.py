@@ -10,16 +10,17 @@ from ascpipe.kernels.view import keep_row, prefetch_row
 from ascpipe.layout.words import TRAINED
 
 
-@inner("UniTuple(int64, 3)(Planner, View, Rules, int32[::1], Record)")
-def draft_record(planner, view, rules, occurrences, record):
+@inner("UniTuple(int64, 3)(Planner, View, Rules, int32[::1], int32[::1], Record)")
+def draft_record(planner, view, rules, listed, occurrences, record):
     """Fill a record from the view and put it upon the view, except the new slots and home rows.
 
     Args:
         planner: of the table.
         view: of the table, with room for n more changes.
         rules: of the table and this batch.
+        listed: int32[n]; the rows of its keys.
         occurrences: int32[n]; how often each key occurs in the batch.
-        record: of n keys; its entry numbers are read.  Slots and home rows receive what each key has, -1 for none and
+        record: of n keys.  Slots and home rows receive what each key has, -1 for none and
             for keys that are not admitted; counts and frequencies their new values; ``move_in``, of n items, the
             indexes of keys that are admitted and need a slot or a home row: first those without a row, then those
             whose row is at home.
@@ -27,18 +28,18 @@ def draft_record(planner, view, rules, occurrences, record):
     Returns:
         (how many keys are admitted, how many of them have no row, how many have theirs at home).
     """
-    held, slots, homes, move_in = record.held, record.slots, record.homes, record.move_in
+    slots, homes, move_in = record.slots, record.homes, record.move_in
     counts, frequencies, rows, changes = record.counts, record.frequencies, view.rows, view.changes
-    n, change = held.shape[0], planner["next_change"]
+    n, change = listed.shape[0], planner["next_change"]
     moves = rules.has_homes != 0 and rules.has_slots != 0
     admitted = fresh = loads = 0
     for j in range(n):
         i = np.uint64(j)
-        prefetch_row(held, j, rows)
-        row = rows[np.uint64(held[i])]
+        prefetch_row(listed, j, rows)
+        row = rows[np.uint64(listed[i])]
         slot, home, frequency = row["slot"], row["home"], row["frequency"]
         count = row["count"] + rules.coefficient * occurrences[i]
-        keep_row(held[i], row, change + j, changes)
+        keep_row(listed[i], row, change + j, changes)
         row["count"] = count
         counts[i] = count
         if rules.threshold >= 0 and count < rules.threshold:

@@ -5,7 +5,7 @@ from ascpipe.kernels.compiler import register_jitable
 from ascpipe.kernels.memory import array_at
 from ascpipe.kernels.records import CHANGE, EXTENT, LINE, ORDER, PLANNER, ROW, Index, Victims, View
 from ascpipe.kernels.victims import late_room
-from ascpipe.layout.structs import ENTRY, TABLE
+from ascpipe.layout.structs import ENTRY, MAX_FRAMES, TABLE
 
 
 @register_jitable
@@ -33,17 +33,18 @@ def slot_entries_of(planner):
 
 
 @register_jitable
-def view_of(planner):
-    """The view."""
-    return View(array_at(planner["view_at"], planner["capacity"], ROW),
-                array_at(planner["changes_at"], planner["change_room"], CHANGE))
-
-
-@register_jitable
 def index_of(planner):
     """The key index."""
     extent = array_at(planner["index_at"], 1, EXTENT)
     return Index(extent, array_at(extent[0]["lines_at"], extent[0]["room"], LINE))
+
+
+@register_jitable
+def view_of(planner):
+    """The view."""
+    return View(array_at(planner["view_at"], planner["capacity"], ROW),
+                array_at(planner["changes_at"], planner["change_room"], CHANGE),
+                array_at(planner["row_of_at"], planner["capacity"], np.int32))
 
 
 @register_jitable
@@ -71,9 +72,23 @@ def slot_owners_of(planner):
 
 
 @register_jitable
-def held_in(planner, position):
-    """int32[keys]; entry numbers of the frame of the window at a position of the ring."""
-    return array_at(planner["held_at"][position], planner["held_count"][position], np.int32)
+def list_of(planner, number):
+    """int32[list room]; the rows of the view that a frame took, if it is in the window."""
+    room = planner["list_room"]
+    return array_at(planner["lists_at"] + 4 * room * (number % MAX_FRAMES), room, np.int32)
+
+
+@register_jitable
+def held_rows_of(planner, number):
+    """int32[keys]; the rows of the entries that a frame of the window holds."""
+    return list_of(planner, number)[:planner["held_count"][number % MAX_FRAMES]]
+
+
+@register_jitable
+def other_rows_of(planner, number):
+    """int32[entries]; the rows of the other entries that the record of a frame of the window changes."""
+    position = number % MAX_FRAMES
+    return list_of(planner, number)[planner["held_count"][position]:planner["listed_count"][position]]
 
 
 @register_jitable

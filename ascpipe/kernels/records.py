@@ -36,21 +36,21 @@ EXTENT = np.dtype([
 
 #: a row of the view: what plans ask of an entry; see ``view``
 ROW = np.dtype([
-    ("mask", "<u8"),  # bit p is set while the frame at position p of the ring holds the entry
+    ("mask", "<u8"),  # bit p: the frame at position p of the ring holds the entry, or its record changes it
     ("count", "<i8"),
     ("slot", "<i4"),
     ("home", "<i4"),
     ("frequency", "<i4"),
-    ("unused", "<i4"),  # two rows share a cache line, none straddles two
+    ("entry", "<i4"),  # its number, -1 = the row is free
 ])
 
-#: what the row of an entry was before a record changed it; see ``view``
+#: what a row was before a record changed it; see ``view``
 CHANGE = np.dtype([
     ("count", "<i8"),
     ("slot", "<i4"),
     ("home", "<i4"),
     ("frequency", "<i4"),
-    ("entry", "<i4"),
+    ("row", "<i4"),  # its number
 ])
 
 #: the run and the late slots of the victim order: where each begins and ends; see ``victims``
@@ -73,6 +73,9 @@ PLANNER = np.dtype([
     ("free_slots", "<i8"),
     ("home_high_water", "<i8"),  # all home rows from here on are free
     ("free_homes", "<i8"),  # height of the stack of free home rows below
+    ("rows_used", "<i8"),  # rows of the view from here on were never used
+    ("rows_held", "<i8"),  # rows whose entry is in the window
+    ("row_hand", "<i8"),  # the row that is looked at next when one is to be used again
     ("oldest_change", "<i8"),  # numbers, which only grow, of the view's changes: the oldest one,
     ("next_change", "<i8"),  # and the next one
     ("touched", "<u8"),  # bits of the frames in the window
@@ -81,7 +84,6 @@ PLANNER = np.dtype([
     ("first_record", "<i8"),  # numbers, which only grow, of the records that are not retired: the oldest one,
     ("next_record", "<i8"),  # and the next one
     ("missing", "<i8"),  # keys of the frame that was touched last that had no entry
-    ("leaving", "<i8"),  # entries of the frame that is being retired; they lie in the scratch
     # what has changed between two steps
     ("touch_blocked", "<i8"),  # 1 = the last touch found too few free entries, and none was freed since
     ("is_loading", "<i8"),  # 1 = the table is granted to the trainer
@@ -93,10 +95,12 @@ PLANNER = np.dtype([
     ("capacity", "<i8"),  # entries at most
     ("device_rows", "<i8"),
     ("home_rows", "<i8"),  # at most, 0 = a table without home rows
+    ("least_rows", "<i8"),  # rows of the view that are made before one is used again
     ("change_room", "<i8"),  # changes that there is memory for, a power of two
     ("slot_words", "<i8"),  # uint64 of the tree of free slots
     ("home_stack_room", "<i8"),
-    ("scratch_room", "<i8"),  # keys
+    ("scratch_room", "<i8"),  # keys of a frame
+    ("list_room", "<i8"),  # rows that a frame may take: of its keys and its victims
     ("victims_filled", "<i8"),  # 1 = the victim order has the slots in use, and no others
     ("first_use", "<i8"),  # number of the frame that scores in the victim order count from
     # addresses; 0 = there is no such array
@@ -104,21 +108,24 @@ PLANNER = np.dtype([
     ("entries_at", "<i8"),  # ENTRY[capacity]
     ("slot_entries_at", "<i8"),  # int32[device_rows]: of the truth
     ("view_at", "<i8"),  # ROW[capacity]
+    ("row_of_at", "<i8"),  # int32[capacity]
+    ("lists_at", "<i8"),  # int32[MAX_FRAMES, list_room]: rows that each frame of the window took, first those it holds
     ("changes_at", "<i8"),  # CHANGE[change_room]
     ("index_at", "<i8"),  # EXTENT: of the key index
     ("free_entries_at", "<i8"),  # int32[capacity]
     ("slot_words_at", "<i8"),  # uint64[slot_words]
     ("free_homes_at", "<i8"),  # int32[home_stack_room]
     ("scratch_at", "<i8"),  # int32[scratch_room]
-    ("freed_keys_at", "<i8"),  # int64[scratch_room]
+    ("lists_scratch_at", "<i8"),  # int32[2 * list_room]
+    ("freed_keys_at", "<i8"),  # int64[list_room]
     ("slot_owners_at", "<i8"),  # int32[device_rows]: of the view
     ("order_at", "<i8"),  # ORDER
     ("scores_at", "<i8"),  # int32[device_rows + 1]
     ("numbers_at", "<i8"),  # int64[2 * device_rows]
     ("late_at", "<i8"),  # int64[2 * late_room(device_rows)]
     # by position of the frame in the ring, ``number % MAX_FRAMES``
-    ("held_at", "<i8", (MAX_FRAMES,)),  # address of the entry numbers of each frame of the window
-    ("held_count", "<i8", (MAX_FRAMES,)),
+    ("held_count", "<i8", (MAX_FRAMES,)),  # entries that the frame holds
+    ("listed_count", "<i8", (MAX_FRAMES,)),  # rows in its list
     ("time_before", "<i8", (MAX_FRAMES,)),  # ``time`` before the frame's record
     ("record_frame", "<i8", (MAX_FRAMES,)),  # by number of the record: the frame
 ])
@@ -216,12 +223,14 @@ class View(NamedTuple):
     """The view of a table; see ``view``.
 
     Attributes:
-        rows: ROW[capacity]; by entry number.
+        rows: ROW[capacity]; in any order.
         changes: CHANGE[a power of two]; the ring of changes.
+        row_of: int32[capacity]; by entry number: one more than the number of its row, 0 = it has none.
     """
 
     rows: np.ndarray
     changes: np.ndarray
+    row_of: np.ndarray
 
 
 class Victims(NamedTuple):
@@ -267,7 +276,7 @@ def numba_types() -> Dict[str, Any]:
         ("Extent", EXTENT), ("Row", ROW), ("Change", CHANGE), ("Order", ORDER), ("Planner", PLANNER), ("Turn", TURN))}
     ints, longs = (types.Array(kind, 1, "C") for kind in (types.int32, types.int64))
     found["Index"] = types.NamedTuple((found["Extent"][::1], found["Line"][::1]), Index)
-    found["View"] = types.NamedTuple((found["Row"][::1], found["Change"][::1]), View)
+    found["View"] = types.NamedTuple((found["Row"][::1], found["Change"][::1], ints), View)
     found["Victims"] = types.NamedTuple((found["Order"][::1], ints, longs, longs), Victims)
     found["Rules"] = types.NamedUniTuple(types.int64, len(Rules._fields), Rules)
     found["Record"] = types.NamedTuple([longs if field == "counts" else ints for field in Record._fields], Record)

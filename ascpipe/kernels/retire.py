@@ -6,8 +6,8 @@ record again.  The readable version is ``tests/reference/retire.py``.
 import numpy as np
 
 from ascpipe.kernels.door import entry, inner
-from ascpipe.kernels.prefetch import prefetch, prefetch_end
-from ascpipe.kernels.view import AHEAD
+from ascpipe.kernels.prefetch import prefetch_end
+from ascpipe.kernels.view import AHEAD, is_in_window, prefetch_entry
 from ascpipe.layout.words import FREE, NAMED, SLOT_HOME, SLOT_NONE, TRAINED
 
 
@@ -42,9 +42,7 @@ def assign_keys(record, ticket, time, entries, slot_entries):
     held, slots, homes, counts, move_in = record.held, record.slots, record.homes, record.counts, record.move_in
     n = held.shape[0]
     for i in range(n):
-        ahead = np.uint64(held[np.uint64(min(i + AHEAD, n - 1))])
-        prefetch(entries, ahead)
-        prefetch_end(entries, ahead)
+        prefetch_entry(held, min(i + AHEAD, n - 1), entries)
         known = entries[np.uint64(held[i])]
         known["count"] = counts[i]
         known["frequency"] = record.frequencies[i]
@@ -103,15 +101,15 @@ def resolve_entries(found, threshold, entries, out_slots):
             out_slots[i] = SLOT_HOME - known["home"]
 
 
-@entry("int64(int64, int64, int64, Row[::1], Entry[::1], int32[::1])")
-def evict_entries(used, time, age, rows, entries, slot_entries):
+@entry("int64(int64, int64, int64, View, Entry[::1], int32[::1])")
+def evict_entries(used, time, age, view, entries, slot_entries):
     """Drop the trained state of every key that was not used for a while; idempotent, also when cut short.
 
     Args:
         used: entries that were ever used.
         time: of the table.
         age: a key is dropped if its timestamp lies as far back, or farther.
-        rows: of the view: an entry that a frame holds stays a name.
+        view: of the table: an entry that a frame holds stays a name.
         entries: ENTRY[capacity].
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
 
@@ -130,6 +128,6 @@ def evict_entries(used, time, age, rows, entries, slot_entries):
         known["slot"] = -1
         known["home"] = -1
         known["frequency"] = 0
-        known["state"] = FREE if rows[number]["mask"] == np.uint64(0) else NAMED  # last
+        known["state"] = NAMED if is_in_window(number, view) else FREE  # last
         dropped += 1
     return dropped

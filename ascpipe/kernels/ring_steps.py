@@ -10,10 +10,9 @@ from ascpipe.kernels import batch_steps
 from ascpipe.kernels.atomics import exchange, load_acquire
 from ascpipe.kernels.batch_steps import LACKS_CHANGES, LACKS_IMAGES, LACKS_NOTHING, LACKS_SCRATCH
 from ascpipe.kernels.door import entry, inner
-from ascpipe.kernels.memory import array_at
 from ascpipe.kernels.next_action import PLAN, RETIRE, TOUCH, next_train_actions
 from ascpipe.kernels.plan import draft_record
-from ascpipe.kernels.planner_memory import header_of, planner_at, view_of
+from ascpipe.kernels.planner_memory import header_of, held_rows_of, other_rows_of, planner_at, view_of
 from ascpipe.kernels.ring_memory import (
     frame_of,
     ints_of,
@@ -150,8 +149,9 @@ def plan_frame(memory, turn, planner):
     else:
         sequence = min(frame["ticket"] & SEQUENCE_MASK, _MOST_INT32)
         view = view_of(planner)
-        admitted, fresh, loads = draft_record(planner, view, batch_steps.rules_of(planner, sequence),
-                                              ints_of(memory, frame, part["occurrences"], n), record)
+        admitted, fresh, loads = draft_record(
+            planner, view, batch_steps.rules_of(planner, sequence), held_rows_of(planner, number),
+            ints_of(memory, frame, part["occurrences"], n), record)
         status, need = batch_steps.fit(planner, admitted, fresh, loads)
         lacks = batch_steps.lacks_of(planner, fresh, loads) if status == PLAN_OK else LACKS_NOTHING
         if status != PLAN_OK or lacks != LACKS_NOTHING:
@@ -164,14 +164,14 @@ def plan_frame(memory, turn, planner):
         outs = batch_steps.complete(planner, number, fresh, made)
         made = record_of(memory, frame, part, n, fresh + loads, outs)
         rows, time, need = rows + fresh, max(time, frame["timestamp"]), np.int64(0)
-        put_outs(planner, view_of(planner), made.out_entries, made.out_homes)
-        put_moves(made, view_of(planner).rows)
+        put_outs(planner, view_of(planner), other_rows_of(planner, number), made.out_homes)
+        put_moves(made, held_rows_of(planner, number), view_of(planner).rows)
     else:
         made = record_of(memory, frame, part, np.int64(0), np.int64(0), np.int64(0))
         admitted = fresh = loads = np.int64(0)
     planner["home_memory_ended"] = 0  # the next plan asks anew
     batch_steps.add_record(planner, number, made, rows, time)
-    batch_steps.pass_by(planner, number, ints_of(memory, frame, part["entries"], part["held"]))
+    batch_steps.pass_by(planner, number)
     part["horizon"] = frame_of(memory, planner["newest"])["ticket"]
     part["status"] = status
     part["need"] = need
@@ -231,8 +231,6 @@ def count_batch(header, part, ticket):
 def assign_frame(memory, turn, planner):
     """Assign the record of one frame to the truth, and take it out of the view; returns what this lacks.
 
-    What ``leave_frames`` needs of the frame is kept, for the frame may be reused once RETIRED is stored.
-
     Args:
         memory: the ring.
         turn: of the table.
@@ -241,9 +239,6 @@ def assign_frame(memory, turn, planner):
     header = header_of(planner)
     frame = frame_of(memory, turn["number"])
     part = part_of(memory, frame, turn["column"])
-    n = part["held"]
-    if n > planner["scratch_room"]:
-        return LACKS_SCRATCH
     if planner["images_kept_for"] != turn["number"] and (
             # SYNC snapshot-copied: load
             planner["has_images"] != 0 or load_acquire(header, "snapshot_copied", 0) < header["snapshot_bound"]):
@@ -255,8 +250,6 @@ def assign_frame(memory, turn, planner):
     header["rows"] = part["rows"]
     header["time"] = part["time"]
     header["retired"] = ticket
-    array_at(planner["scratch_at"], n, np.int32)[:] = ints_of(memory, frame, part["entries"], n)
-    planner["leaving"] = n
     return LACKS_NOTHING
 
 
@@ -289,7 +282,7 @@ def leave_frames(turns, then):
         turn = turns[i]
         if turn["action"] == LEAVE:
             planner = planner_at(turn["planner_at"])
-            batch_steps.leave(planner, turn["number"], array_at(planner["scratch_at"], planner["leaving"], np.int32))
+            batch_steps.leave(planner, turn["number"])
             planner["touch_blocked"] = 0
             turn["action"] = then
 

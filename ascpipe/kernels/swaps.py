@@ -13,8 +13,8 @@ import numpy as np
 from ascpipe.kernels.bits import frame_bit, lowest_bit
 from ascpipe.kernels.door import inner
 from ascpipe.kernels.memory import array_at
-from ascpipe.kernels.planner_memory import header_of, slot_owners_of, victims_of, view_of
-from ascpipe.kernels.prefetch import prefetch
+from ascpipe.kernels.planner_memory import entries_of, header_of, held_rows_of, slot_owners_of, victims_of, view_of
+from ascpipe.kernels.prefetch import prefetch, prefetch_end
 from ascpipe.kernels.victims import SLOT_MASK, clear_order, drop_slot, expect_slots, put_slot, take_least
 from ascpipe.kernels.view import prefetch_row
 from ascpipe.layout.structs import MAX_FRAMES
@@ -46,26 +46,69 @@ def score_of(frequency, uses, newest, first_use):
 
 
 @inner("void(Planner, int32[::1], uint64)")
-def rank_slots(planner, held, future):
+def rank_slots(planner, listed, future):
     """Put the slots of some entries into the victim order, or move them to where they belong now, once there is one.
 
     Args:
         planner: of the table.
-        held: int32[n]; entry numbers; those without a slot are passed over.
+        listed: int32[n]; rows of the view; those without a slot are passed over.
         future: bits of the frames that are still to be planned.
     """
     if planner["victims_filled"] == 0:
         return
     rows, victims = view_of(planner).rows, victims_of(planner)
     newest, first_use = planner["newest"], planner["first_use"]
-    expect_slots(held.shape[0], victims)
-    for i in range(held.shape[0]):
-        prefetch_row(held, i, rows)
-        near = rows[np.uint64(held[np.uint64(min(i + _AHEAD, held.shape[0] - 1))])]["slot"]
+    expect_slots(listed.shape[0], victims)
+    for i in range(listed.shape[0]):
+        prefetch_row(listed, i, rows)
+        near = rows[np.uint64(listed[np.uint64(min(i + _AHEAD, listed.shape[0] - 1))])]["slot"]
         prefetch(victims.scores, np.uint64(max(np.int32(0), near)))
-        row = rows[np.uint64(held[np.uint64(i)])]
+        row = rows[np.uint64(listed[np.uint64(i)])]
         score = score_of(row["frequency"], row["mask"] & future, newest, first_use)
         put_slot(row["slot"], score, row["slot"] >= 0, victims)
+
+
+@inner("void(Planner)")
+def rank_all(planner):
+    """Make the victim order: of all slots in use.
+
+    Args:
+        planner: of the table, which has memory for it.
+    """
+    entries, owners, view, victims = entries_of(planner), slot_owners_of(planner), view_of(planner), victims_of(planner)
+    clear_order(victims)
+    planner["victims_filled"] = 1
+    newest = planner["newest"]
+    first_use = planner["first_use"] = newest - MAX_FRAMES + 1
+    for slot in range(owners.shape[0]):
+        near = owners[min(slot + _AHEAD, owners.shape[0] - 1)]
+        prefetch_end(entries, np.uint64(max(np.int32(0), near)))
+        if owners[slot] >= 0:
+            score = score_of(entries[np.uint64(owners[slot])]["frequency"], _NONE, newest, first_use)
+            put_slot(slot, score, True, victims)
+    for number in range(planner["rows_used"]):
+        row = view.rows[number]
+        if row["mask"] != _NONE and row["slot"] >= 0:  # what the truth says of it is old, or it is used
+            put_slot(row["slot"], score_of(row["frequency"], row["mask"] & planner["unplanned"], newest, first_use),
+                     True, victims)
+
+
+@inner("int32(Planner, View, int64, uint64)")
+def true_score(planner, view, owner, future):
+    """Score of a slot as it is now.
+
+    Args:
+        planner, view: of the table.
+        owner: entry number.
+        future: bits of the frames that are still to be planned.
+    """
+    known = entries_of(planner)[np.uint64(owner)]
+    found = view.row_of[np.uint64(owner)]
+    newest, first_use = planner["newest"], planner["first_use"]
+    if found == 0:
+        return score_of(known["frequency"], _NONE, newest, first_use)
+    row = view.rows[np.uint64(found - 1)]
+    return score_of(row["frequency"], row["mask"] & future, newest, first_use)
 
 
 @inner("int64(Planner, uint64, int64[::1])")
@@ -82,16 +125,16 @@ def keep_least(planner, future, numbers):
     Returns:
         How many are kept.
     """
-    rows, owners, victims = view_of(planner).rows, slot_owners_of(planner), victims_of(planner)
-    newest, first_use, n = planner["newest"], planner["first_use"], numbers.shape[0]
+    entries, view, owners, victims = entries_of(planner), view_of(planner), slot_owners_of(planner), victims_of(planner)
+    n = numbers.shape[0]
     expect_slots(n, victims)
     least, kept = np.int64(2**63 - 1), 0  # least: of those that are put back
     for i in range(n):
         near = np.uint64(numbers[np.uint64(min(i + _AHEAD, n - 1))] & SLOT_MASK)
-        prefetch(rows, np.uint64(owners[near]))
+        prefetch_end(entries, np.uint64(owners[near]))  # where the frequency is
+        prefetch(view.row_of, np.uint64(owners[near]))
         slot = numbers[i] & SLOT_MASK
-        row = rows[np.uint64(owners[slot])]
-        score = np.int64(score_of(row["frequency"], row["mask"] & future, newest, first_use))
+        score = np.int64(true_score(planner, view, owners[slot], future))
         if score == numbers[i] >> 32:
             numbers[kept] = numbers[i]
             kept += 1
@@ -133,14 +176,10 @@ def choose_victims(planner, number, record, out_slots):
     """
     future, victims = planner["unplanned"] & ~frame_bit(number), victims_of(planner)
     if planner["victims_filled"] == 0 or planner["newest"] - planner["first_use"] > MOST_USES:
-        owners = slot_owners_of(planner)
-        clear_order(victims)
-        planner["victims_filled"] = 1
-        planner["first_use"] = planner["newest"] - MAX_FRAMES + 1
-        rank_slots(planner, owners[owners >= 0], planner["unplanned"])
+        rank_all(planner)
     if header_of(planner)["access_threshold"] >= 0:
         # a key of the batch that is not admitted, but has a row on the device, may lose its slot at once
-        rank_slots(planner, record.held[record.slots < 0], future)
+        rank_slots(planner, held_rows_of(planner, number)[record.slots < 0], future)
     drop_slots(planner, record.slots)
     n, chosen = out_slots.shape[0], 0
     numbers = array_at(planner["freed_keys_at"], n, np.int64)  # scratch

@@ -18,10 +18,10 @@ from ascpipe.kernels.free_slots import free_slot_words, rebuild_free_slots
 from ascpipe.kernels.hashing import Spread
 from ascpipe.kernels.index import find_keys
 from ascpipe.kernels.plan import draft_count_only
-from ascpipe.kernels.records import CHANGE, ORDER, PLANNER, ROW
+from ascpipe.kernels.records import CHANGE, ORDER, PLANNER, ROW, View
 from ascpipe.kernels.retire import evict_entries, resolve_entries
 from ascpipe.kernels.victims import late_room
-from ascpipe.kernels.view import derive_view, move_changes
+from ascpipe.kernels.view import clear_rows, derive_view, move_changes
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import FREE
 from ascpipe.tables import lazy_arrays
@@ -30,6 +30,7 @@ from ascpipe.tables.key_index import KeyIndex
 from ascpipe.tables.records import Batch, Pending, Truth, first_keys
 
 _FIRST_CHANGES = 1024
+_LEAST_ROWS = 1024
 _NO_INTS = np.zeros(0, np.int32)
 
 
@@ -54,16 +55,18 @@ class Table:
         self.planner_at = int(planner.ctypes.data)
         self._memory: Dict[str, np.ndarray] = {"": planner}  # by the field of the planner that has its address
         self._index = KeyIndex(spread, self._capacity)
-        self._rows = lazy_arrays.zeros(self._capacity, ROW)
+        self._rows, self._row_of = (lazy_arrays.zeros(self._capacity, kind) for kind in (ROW, np.int32))
         self._free_entries = lazy_arrays.zeros(self._capacity, np.int32)
         self._slot_words = np.zeros(free_slot_words(self._device_rows), np.uint64)
         for name, value in (("capacity", self._capacity), ("device_rows", self._device_rows),
                             ("home_rows", self._home_rows), ("slot_words", len(self._slot_words)),
-                            ("header_at", truth.header_at), ("images_kept_for", -1)):
+                            ("header_at", truth.header_at), ("images_kept_for", -1),
+                            ("least_rows", _LEAST_ROWS)):
             self.planner[name] = value
         self._lend("entries_at", truth.entries)
         self._lend("slot_entries_at", truth.slot_entries)
         self._lend("view_at", self._rows)
+        self._lend("row_of_at", self._row_of)
         self._lend("free_entries_at", self._free_entries)
         self._lend("slot_words_at", self._slot_words)
         if self._home_rows and self._device_rows:
@@ -81,6 +84,10 @@ class Table:
     def time(self) -> int:
         """Of the view: greatest timestamp."""
         return int(self.planner["time"])
+
+    def nbytes(self, field: str) -> int:
+        """Bytes of the array whose address the planner has in ``field``, all of them, also those never used."""
+        return self._memory[field].nbytes
 
     # ---- what compiled steps lack
 
@@ -123,9 +130,17 @@ class Table:
                 move_changes(self.planner, before, self._memory["changes_at"])
 
     def _make_scratch(self, n: int) -> None:
+        """Make room for frames of n keys and as many victims; the lists of those in the window stay."""
+        before = self._memory.get("lists_at")
+        lists = lazy_arrays.zeros(MAX_FRAMES * 2 * n, np.int32).reshape(MAX_FRAMES, 2 * n)
+        if before is not None:
+            for position, count in enumerate(self.planner["listed_count"].tolist()):
+                lists[position, :count] = before[position, :count]
+        self._lend("lists_at", lists)
         self._lend("scratch_at", np.zeros(n, np.int32))
-        self._lend("freed_keys_at", np.zeros(n, np.int64))
-        self.planner["scratch_room"] = n
+        self._lend("lists_scratch_at", np.zeros(4 * n, np.int32))
+        self._lend("freed_keys_at", np.zeros(2 * n, np.int64))
+        self.planner["scratch_room"], self.planner["list_room"] = n, 2 * n
 
     def _make_victims(self) -> None:
         rows = self._device_rows
@@ -143,18 +158,16 @@ class Table:
 
     def touch_nothing(self, number: int) -> None:
         """Take a frame whose keys found no entries into the window."""
-        batch_steps.take_into_window(self.planner, number, _NO_INTS)
+        self._take_into_window(number, _NO_INTS)
 
-    def leave(self, number: int, held: np.ndarray) -> None:
-        """Take a retired frame out of the window, which frees its entries.
-
-        Args:
-            number: of the frame.
-            held: int32[n]; its entry numbers, in memory that is not reused before the call returns.
-        """
+    def _take_into_window(self, number: int, held: np.ndarray) -> None:
         if len(held) > self.planner["scratch_room"]:
             self._make_scratch(2 * len(held))
-        batch_steps.leave(self.planner, number, held)
+        batch_steps.take_into_window(self.planner, number, held)
+
+    def leave(self, number: int) -> None:
+        """Take a retired frame out of the window, which frees its entries."""
+        batch_steps.leave(self.planner, number)
 
     # ---- records
 
@@ -189,7 +202,7 @@ class Table:
         draft_count_only(batch_steps.rules_of(self.planner, batch.sequence), occurrences, self._truth.entries, record)
         counted = Pending(batch.number, record, 0, self.rows, max(self.time, batch.timestamp))
         self._put_on(counted)
-        batch_steps.pass_by(self.planner, batch.number, held[:held_count])
+        batch_steps.pass_by(self.planner, batch.number)
         return counted
 
     def assign(self, done: Pending, ticket: int) -> None:
@@ -198,8 +211,13 @@ class Table:
 
     def _put_on(self, pending: Pending) -> None:
         """Put a record upon the view."""
+        if len(pending.record.held) > self.planner["scratch_room"]:
+            self._make_scratch(2 * len(pending.record.held))
         self._make_changes(len(pending.record.held) + len(pending.record.out_slots))
         batch_steps.put_on(self.planner, pending.number, pending.record, pending.rows, pending.time)
+
+    def _view(self) -> View:
+        return View(self._rows, self._memory["changes_at"], self._row_of)
 
     def _find(self, keys: np.ndarray) -> np.ndarray:
         """int32[n]: entry number of each key, -1 = there is none."""
@@ -245,7 +263,7 @@ class Table:
         Frames stay touched: the entry of a key that one of them holds becomes a name.
         """
         truth = self._truth
-        dropped = int(evict_entries(int(self._header["entries_used"]), int(self._header["time"]), age, self._rows,
+        dropped = int(evict_entries(int(self._header["entries_used"]), int(self._header["time"]), age, self._view(),
                                     truth.entries, truth.slot_entries))
         self.rebuild(None, ())
         return dropped
@@ -270,18 +288,18 @@ class Table:
         if window is None:
             planner["unplanned"] = planner["touched"]
         else:
-            batch_steps.clear_window(planner)
+            clear_rows(planner, self._view())
             for number, held in window:
-                batch_steps.take_into_window(planner, number, held)
+                self._take_into_window(number, held)
         planner["free_entries"], planner["rows"] = derive_view(
-            used, self._home_rows > 0, self._truth.entries, self._rows, self._free_entries)
+            planner, self._view(), used, self._truth.entries, self._free_entries)
         if not is_indexed:
             self._index.rebuild(used - int(planner["free_entries"]), used, self._truth.entries)
         planner["time"] = self._header["time"]
         self._rebuild_homes(used, pending)
         self._rebuild_slots(pending)
         for one in pending:
-            batch_steps.pass_by(planner, one.number, _NO_INTS)
+            batch_steps.pass_by(planner, one.number)
             self._put_on(one)
 
     def _rebuild_homes(self, used: int, pending: List[Pending]) -> None:

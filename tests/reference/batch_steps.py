@@ -45,6 +45,7 @@ class Table:
         # derived
         self.index, self.view, self.changes = {}, {}, []  # key -> entry, entry -> row, rows before
         self.window, self.unplanned = {}, set()  # number -> entries held, numbers
+        self.others = {}  # number -> further entries that the frame's record changes
         self.pending = []  # (number, time before) of each record, oldest first
         self.free_entries, self.free_slots, self.homes = [], set(range(device_rows)), set()
         self.victims_filled = False  # once victims were chosen
@@ -55,23 +56,22 @@ class Table:
         self.has_order = self.home_memory_ended = False
         # what steps of a ring know and count
         self.cut_asked = self.touch_blocked = self.is_loading = self.has_images = False
-        self.images_kept_for, self.leaving = -1, []
+        self.images_kept_for = -1
         self.header = dict.fromkeys(("rows", "time", "retired", "batches", "ids", "hits", "misses", "loads"), 0)
 
     def masks(self):
         """Window mask of each entry."""
-        return [sum(frame_bit(number) for number, held in self.window.items() if entry in held)
-                for entry in range(self.capacity)]
+        return [sum(frame_bit(number) for number, held in self.window.items()
+                    if entry in held or entry in self.others[number]) for entry in range(self.capacity)]
 
 
 def take_into_window(table, number, held):
-    table.window[number] = list(held)
+    table.window[number], table.others[number] = list(held), []
     table.unplanned.add(number)
 
 
-def clear_window(table):
-    table.window.clear()
-    table.unplanned.clear()
+def hold_others(table, number, entries):
+    table.others[number] += entries
 
 
 def touch(table, number, unique):
@@ -140,6 +140,7 @@ def complete(table, number, fresh, record):
         record.out_slots = choose_victims(table, number, record, outs)
         owners = {row[0]: entry for entry, row in table.view.items()}
         record.out_entries = [owners[slot] for slot in record.out_slots]
+        hold_others(table, number, record.out_entries)
         free = take_lowest_slots(table.free_slots, len(record.move_in) - outs)
         record.slots = place_missing(record.move_in, free + record.out_slots, record.slots)
     if table.home_rows:
@@ -155,13 +156,31 @@ def add_record(table, number, record, rows, time):
 
 
 def put_on(table, number, record, rows, time):
+    if len(table.window[number]) != len(record.held):
+        hold_others(table, number, record.held)
+    hold_others(table, number, record.out_entries)
     record.out_homes = view.put_outs(record.out_entries, table.view, table.changes)
     view.put_keys(*record.keys(), table.view, table.changes)
     add_record(table, number, record, rows, time)
 
 
-def pass_by(table, number, held):
+def pass_by(table, number):
     table.unplanned.discard(number)
+
+
+def free_names(table, entries):
+    """Free those that are only a name and that no frame needs any more."""
+    masks, states = table.masks(), [entry.state for entry in table.entries]
+    freed = leave_window(list(dict.fromkeys(entries)), masks, 0, states)[2]
+    keys = {entry: key for key, entry in table.index.items()}
+    for entry in freed:
+        table.entries[entry].state = FREE
+        table.free_entries.append(entry)
+        del table.index[keys[entry]], table.view[entry]
+
+
+def drop_others(table, number):
+    table.others[number] = []
 
 
 def take_back(table, number, record, fresh):
@@ -173,6 +192,7 @@ def take_back(table, number, record, fresh):
         taken = record.move_in[:len(record.move_in) - len(record.out_slots)]
         assert release_slots([record.slots[i] for i in taken], table.free_slots, table.device_rows) == len(taken)
     give_back_homes(table.homes, [record.homes[i] for i in record.move_in[:fresh]])
+    drop_others(table, number)
 
 
 def assign(table, record, ticket, time):
@@ -185,15 +205,9 @@ def forget(table, n):
     del table.pending[0]
 
 
-def leave(table, number, held):
+def leave(table, number):
     if number not in table.window:
         return
-    pass_by(table, number, held)
-    del table.window[number]
-    states = [entry.state for entry in table.entries]
-    _, _, freed = leave_window(held, table.masks(), 0, states)
-    keys = {entry: key for key, entry in table.index.items()}
-    for entry in freed:
-        table.entries[entry].state = FREE
-        table.free_entries.append(entry)
-        del table.index[keys[entry]], table.view[entry]
+    pass_by(table, number)
+    listed = table.window.pop(number) + table.others.pop(number)
+    free_names(table, listed)

@@ -95,7 +95,7 @@ def plan_frame(ring, turn):
         admitted, fresh, loads = 0, [], []
     table.home_memory_ended = False
     batch_steps.add_record(table, turn.number, record, table.rows + len(fresh), time)
-    batch_steps.pass_by(table, turn.number, part.entries)
+    batch_steps.pass_by(table, turn.number)
     part.record = record
     part.fields.update(
         base=base, horizon=ring.frame(max(table.window)).ticket, status=status, need=need, full=1,
@@ -123,15 +123,12 @@ def count_batch(header, part, ticket):
 def assign_frame(ring, turn):
     """What the assignment lacks."""
     table, part, ticket = turn.table, turn.part(ring), ring.frame(turn.number).ticket
-    if len(part.entries) > table.scratch_room:
-        return LACKS_SCRATCH
     if table.has_images and table.images_kept_for != turn.number:
         return LACKS_IMAGES
     batch_steps.assign(table, part.record, ticket, part.fields["time"])
     batch_steps.forget(table, len(part.record.held) + len(part.record.out_slots))
     count_batch(table.header, part, ticket)
     table.header.update(rows=part.fields["rows"], time=part.fields["time"], retired=ticket)
-    table.leaving = list(part.entries)
     return LACKS_NOTHING
 
 
@@ -142,7 +139,7 @@ def assign_frames(ring, turns):
 def leave_frames(turns, then):
     for turn in turns:
         if turn.action == LEAVE:
-            batch_steps.leave(turn.table, turn.number, turn.table.leaving)
+            batch_steps.leave(turn.table, turn.number)
             turn.table.touch_blocked = False
             turn.action = then
 

@@ -14,6 +14,15 @@ def rank_slots(held, future, masks, rows, newest, first_use, scores):
     return {**scores, **ranked}
 
 
+def rank_all(table, newest, first_use):
+    """The scores of the slots in the order afterwards."""
+    return true_scores(table, newest, first_use)
+
+
+def true_score(slot, table, newest, first_use):
+    return true_scores(table, newest, first_use)[slot]
+
+
 def keep_least(taken, true_scores, scores):
     """(what is kept of the (score, slot) that were taken, the scores in the order afterwards)."""
     right = [true_scores[slot] == score for score, slot in taken]

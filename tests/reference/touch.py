@@ -11,11 +11,6 @@ def name_keys(unique, used, free_stack, index):
     return [index[key] for key in unique], used
 
 
-def mark_window(held, masks, bit):
-    """The masks afterwards."""
-    return [mask | bit if entry in held else mask for entry, mask in enumerate(masks)]
-
-
 def leave_window(held, masks, bit, states):
     """(masks, states, entries freed in the order of ``held``); a name has neither count nor row."""
     masks = [mask & ~bit if entry in held else mask for entry, mask in enumerate(masks)]

@@ -3,8 +3,50 @@ are a list of (entry, row before), the newest last."""
 from ascpipe.layout.words import FREE, NAMED, TRAINED
 
 
-def prefetch_row(held, i, rows):
+def prefetch_row(listed, i, rows):
     """Changes nothing."""
+
+
+def prefetch_entry(numbers, i, entries):
+    """Changes nothing."""
+
+
+def copy_truth(known):
+    """The row of a ``retire.Entry``."""
+    return known.values()[:4]
+
+
+def mark_row(mask, bit):
+    """(the mask afterwards, how many rows more are needed)."""
+    return mask | bit, int(mask == 0)
+
+
+def choose_rows(n, used, masks, hand, most):
+    """(rows, hand afterwards): new ones while there may be more, then those without a mask, from the hand on."""
+    new = list(range(used, min(used + n, max(used, most))))
+    first = hand + 1 if hand < used - 1 else 0
+    turn = [(first + i) % used for i in range(used)]
+    again = [row for row in turn if masks[row] == 0][:n - len(new)]
+    return new + again, again[-1] if again else hand
+
+
+def fill_row(entry, bit, known):
+    """(mask, entry, what the row says)."""
+    return bit, entry, copy_truth(known)
+
+
+def clear_rows(masks):
+    """The masks afterwards."""
+    return [0 for _ in masks]
+
+
+def is_in_window(entry, masks):
+    return masks[entry] != 0
+
+
+def hold_entries(entries, masks, bit):
+    """The masks afterwards; which row an entry has is not seen."""
+    return [mask | bit if entry in entries else mask for entry, mask in enumerate(masks)]
 
 
 def derive_view(used, places, masks, rows, states):

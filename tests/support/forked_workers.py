@@ -186,18 +186,11 @@ def _check_private(table: Table) -> None:
     for what, of in (("rows", lambda one: one.rows), ("time", lambda one: one.time), ("free entries", _free_entries),
                      ("free slots", lambda one: (int(one.planner["free_slots"]), one._slot_words.tolist())),
                      ("home rows", lambda one: _lowest(one, 64)), ("pending", lambda one: len(one.pending)),
-                     ("window", lambda one: int(one.planner["touched"])), ("view", _known), ("index", _indexed),
-                     ("window masks", lambda one: one._rows["mask"].any())):
+                     ("window", lambda one: int(one.planner["touched"])), ("index", _indexed),
+                     ("rows of the window", lambda one: int(one.planner["rows_held"]))):
         known, true = of(table), of(anew)
         if known != true:
             raise AssertionError("{} of the worker: {}; of the truth: {}".format(what, known, true))
-
-
-def _known(table: Table) -> List[Any]:
-    """What the view says of the entries that are not free."""
-    used = int(table._header["entries_used"])
-    in_use = np.setdiff1d(np.arange(used), _free_entries(table))
-    return table._rows[in_use][["slot", "home", "count", "frequency"]].tolist()
 
 
 def _free_entries(table: Table) -> List[int]:
@@ -212,5 +205,6 @@ def _lowest(table: Table, n: int) -> List[int]:
 
 
 def _indexed(table: Table) -> List[Any]:
-    return sorted((key, entry) for line in table._index.lines
+    lines = table._index.index.lines
+    return sorted((key, entry) for line in lines[lines["count"] > 0]
                   for key, entry in zip(line["keys"][:line["count"]].tolist(), line["entries"].tolist()))

@@ -38,7 +38,14 @@ def lent(planner, field, n, kind):
 
 def view_of(planner):
     """The view."""
-    return View(lent(planner, "view_at", "capacity", ROW), lent(planner, "changes_at", "change_room", CHANGE))
+    return View(lent(planner, "view_at", "capacity", ROW), lent(planner, "changes_at", "change_room", CHANGE),
+                lent(planner, "row_of_at", "capacity", np.int32))
+
+
+def list_of(planner, number):
+    """int32[n]: rows that a frame of the window took."""
+    lists = lent(planner, "lists_at", int(planner["list_room"]) * MAX_FRAMES, np.int32).reshape(MAX_FRAMES, -1)
+    return lists[number % MAX_FRAMES, :planner["listed_count"][number % MAX_FRAMES]]
 
 
 class TwinTable:
@@ -67,7 +74,7 @@ class TwinTable:
         header = self.header
         truth = Truth(header, self.segment.header_at, self.segment.entries, self.segment.slot_entries,
                       self._ready_entries, self._ready_homes)
-        with mock.patch.object(table_module, "_FIRST_CHANGES", 1):
+        with mock.patch.multiple(table_module, _FIRST_CHANGES=1, _LEAST_ROWS=1):
             self.table = table_module.Table(truth, spread_of(7))
         self.planner = self.table.planner
         self.table.rebuild(window, pending)
@@ -91,7 +98,7 @@ class TwinTable:
         fresh.index = {key: entry for key, entry in twin.index.items() if entry in known}
         fresh.time = int(self.header["time"])
         for number, record, _, rows, time in pending:
-            twins.pass_by(fresh, number, [])
+            twins.pass_by(fresh, number)
             twins.put_on(fresh, number, record, rows, time)
         assert all(fresh.view[entry] == old[entry] for entry in fresh.view)
         fresh.homes = {row[1] for row in fresh.view.values() if row[1] >= 0}
@@ -123,8 +130,9 @@ class TwinTable:
         for name in NOTES:
             planner[name] = 0
         memory = [(name, array.tobytes()) for name, array in sorted(self.table._memory.items())
-                  if name not in ("", "changes_at", "scratch_at", "freed_keys_at")]
-        return planner.tobytes(), memory, self._memory.tobytes(), self.live_changes()
+                  if name not in ("", "changes_at", "scratch_at", "freed_keys_at", "lists_at", "lists_scratch_at")]
+        lists = [list_of(self.planner, position).tolist() for position in range(MAX_FRAMES)]
+        return planner.tobytes(), memory, self._memory.tobytes(), self.live_changes(), lists
 
     def live_changes(self):
         """Of the ring of changes, those that may be undone."""
@@ -151,8 +159,8 @@ class TwinTable:
         newest = int(planner["newest"])
         for number in range(newest - MAX_FRAMES + 1, newest + 1):
             if int(planner["touched"]) & frame_bit(number):
-                n = planner["held_count"][number % MAX_FRAMES]
-                window[number] = array_at(planner["held_at"][number % MAX_FRAMES], n, np.int32).tolist()
+                held = list_of(planner, number)[:planner["held_count"][number % MAX_FRAMES]]
+                window[number] = view_of(planner).rows["entry"][held].tolist()
             if int(planner["unplanned"]) & frame_bit(number):
                 unplanned.add(number)
         return window, unplanned
@@ -164,16 +172,31 @@ class TwinTable:
         assert {key: entry for key, entry in zip(self._keys.tolist(), found.tolist()) if entry >= 0} == twin.index
         stack = lent(planner, "free_entries_at", "capacity", np.int32)[:planner["free_entries"]]
         assert (int(self.header["entries_used"]), stack.tolist()) == (twin.used, twin.free_entries)
-        rows, masks = view_of(planner).rows, twin.masks()
-        for entry, row in twin.view.items():
-            assert tuple(int(rows[entry][field]) for field in ROW_FIELDS) == row, entry
-        assert rows["mask"].tolist() == masks
+        self._compare_rows()
         known = self.segment.entries
         for entry in set(range(twin.used)) - set(stack.tolist()):
             assert tuple(int(known[entry][field]) for field in TRUTH_FIELDS) == twin.entries[entry].values(), entry
         assert known["state"].tolist() == [entry.state for entry in twin.entries]
         for key, entry in twin.index.items():
             assert known[entry]["key"] == key
+
+    def _compare_rows(self):
+        """Entries of the window have rows; of the others the truth is the view, and rows of theirs say the same."""
+        planner, twin, known = self.planner, self.twin, self.segment.entries
+        rows, used = view_of(planner).rows, int(planner["rows_used"])
+        kept = [row for row in rows[:used] if row["entry"] >= 0]
+        taken = {int(row["entry"]): row for row in kept}
+        masks = {entry: mask for entry, mask in enumerate(twin.masks()) if mask}
+        assert {int(row["entry"]): int(row["mask"]) for row in rows[:used] if row["mask"]} == masks
+        assert len(taken) == len(kept)
+        assert set(taken) <= set(twin.view)
+        for entry, row in twin.view.items():
+            seen = taken.get(entry, known[entry])
+            assert tuple(int(seen[field]) for field in ROW_FIELDS) == row, entry
+        row_of = view_of(planner).row_of
+        assert all(rows[row_of[row["entry"]] - 1] == row for row in kept)
+        assert np.count_nonzero(row_of) == len(kept)
+        assert planner["rows_held"] == len(masks)
 
     def _compare_places(self):
         planner, twin = self.planner, self.twin

@@ -12,7 +12,7 @@ from ascpipe.tables.records import Batch, Pending
 from tests.reference import batch_steps as twins
 from tests.reference import plan as plan_twins
 from tests.reference import view as view_twins
-from tests.support.twin_table import TwinTable, provide, view_of
+from tests.support.twin_table import TwinTable, list_of, provide, view_of
 
 DEVICE, HOMES, BOTH = (5, 0), (0, 9), (4, 9)  # device rows, home rows
 KEYS = st.lists(st.integers(0, 13), unique=True, max_size=6)
@@ -108,7 +108,8 @@ class Steps:
         planner, twin, rules = self.pair.planner, self.pair.twin, batch_steps.rules_of(self.pair.planner, frame.number)
         assert rules == twins.rules_of(twin, frame.number)
         seen = view_of(planner)
-        admitted, fresh, loads = plan.draft_record(planner, seen, rules, frame.occurrences, frame.record(frame.n, 0))
+        admitted, fresh, loads = plan.draft_record(
+            planner, seen, rules, list_of(planner, frame.number)[:frame.n], frame.occurrences, frame.record(frame.n, 0))
         held = frame.arrays.held.tolist()
         rows, fresh_keys, load_keys, many = plan_twins.draft_record(
             [twin.view[entry] for entry in held], frame.occurrences.tolist(), *twins.rules_of(twin, frame.number))
@@ -137,11 +138,12 @@ class Steps:
         assert outs == twins.complete(twin, frame.number, fresh, record)
         made = frame.record(fresh + loads, outs)
         rows, time = planner["rows"] + fresh, max(planner["time"], frame.timestamp)
-        view.put_outs(planner, view_of(planner), made.out_entries, made.out_homes)
+        listed = list_of(planner, frame.number)
+        view.put_outs(planner, view_of(planner), listed[frame.n:], made.out_homes)
         record.out_homes = view_twins.put_outs(record.out_entries, twin.view, twin.changes)
         assert [array.tolist() for array in made] == [
             *record.keys(), record.move_in, record.out_slots, record.out_entries, record.out_homes]
-        view.put_moves(made, view_of(planner).rows)
+        view.put_moves(made, listed[:frame.n], view_of(planner).rows)
         view_twins.put_moves(record.move_in, record.held, record.slots, record.homes, twin.view)
         batch_steps.add_record(planner, frame.number, made, rows, time)
         twins.add_record(twin, frame.number, record, int(rows), int(time))
@@ -149,16 +151,16 @@ class Steps:
         self._pass_by(frame)
 
     def _pass_by(self, frame):
-        batch_steps.pass_by(self.pair.planner, frame.number, frame.arrays.held)
-        twins.pass_by(self.pair.twin, frame.number, frame.twin.held)
+        batch_steps.pass_by(self.pair.planner, frame.number)
+        twins.pass_by(self.pair.twin, frame.number)
 
     def again(self, *_):
         """A step that was taken already changes nothing."""
         before = self.pair.image()
         for frame in self.frames_in(planned=True):
             self._pass_by(frame)
-        batch_steps.leave(self.pair.planner, self.next, int32([]))
-        twins.leave(self.pair.twin, self.next, [])
+        batch_steps.leave(self.pair.planner, self.next)
+        twins.leave(self.pair.twin, self.next)
         assert self.pair.image() == before
 
     def assign(self, *_):
@@ -176,12 +178,8 @@ class Steps:
         self._leave(frame)
 
     def _leave(self, frame):
-        held = frame.arrays.held
-        if len(held) > self.pair.planner["scratch_room"]:
-            self.pair.table._make_scratch(len(held))
-            self.pair.provided()
-        batch_steps.leave(self.pair.planner, frame.number, held)
-        twins.leave(self.pair.twin, frame.number, held.tolist())
+        batch_steps.leave(self.pair.planner, frame.number)
+        twins.leave(self.pair.twin, frame.number)
         self.frames.remove(frame)
         self.fixed.discard(frame.number)
 

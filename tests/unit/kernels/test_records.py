@@ -1,149 +1,30 @@
-"""touch, view, plan, swaps and retire: the kernels that make and assign records."""
+"""view, plan, swaps and retire: the kernels that make and assign records."""
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascpipe.kernels import plan, retire, swaps, touch, view
-from ascpipe.kernels.hashing import spread_of
-from ascpipe.kernels.index import find_keys
-from ascpipe.kernels.records import CHANGE, ORDER, PLANNER, ROW, Record, Rules, Victims, View
+from ascpipe.kernels import plan, retire, swaps, view
+from ascpipe.kernels.records import ORDER, Rules, Victims
 from ascpipe.kernels.victims import NOT_IN, clear_order, late_room, take_least
-from ascpipe.layout.structs import ENTRY
-from ascpipe.layout.words import FREE, NAMED, TRAINED
-from ascpipe.tables.key_index import KeyIndex
+from ascpipe.layout.words import TRAINED
 from tests.reference import plan as plan_reference
 from tests.reference import retire as retire_reference
 from tests.reference import swaps as swaps_reference
-from tests.reference import touch as touch_reference
 from tests.reference import view as view_reference
-
-CAPACITY = 12
-SLOTS = 8
-KEYS = st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 9)
-STATES = st.sampled_from([FREE, NAMED, TRAINED])
-ENTRIES = st.lists(
-    st.builds(retire_reference.Entry, st.integers(-1, SLOTS - 1), st.integers(-1, 5), st.integers(0, 9),
-              st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), STATES),
-    min_size=CAPACITY, max_size=CAPACITY)
-MASKS = st.lists(st.integers(0, 7) | st.sampled_from([1 << 63, 1 << 62, 1 << 63 | 1]), min_size=CAPACITY,
-                 max_size=CAPACITY)
-HELD = st.lists(st.tuples(st.integers(0, CAPACITY - 1), st.integers(1, 5)), max_size=CAPACITY, unique_by=lambda h: h[0])
-SOME = st.lists(st.integers(0, CAPACITY - 1), unique=True)
-
-
-def int32(values):
-    return np.array(list(values), np.int32)
-
-
-FIELDS = ["slot", "home", "count", "frequency", "last", "timestamp", "state"]  # as an Entry has its values
-
-
-def entry_array(truth):
-    """The truth as kernels take it."""
-    entries = np.zeros(CAPACITY, ENTRY)
-    for number, entry in enumerate(truth):
-        for field, value in zip(FIELDS, entry.values()):
-            entries[field][number] = value
-    return entries
-
-
-def truth_of(entries):
-    return list(zip(*(entries[field].tolist() for field in FIELDS)))
-
-
-def planner(**fields):
-    made = np.zeros(1, PLANNER)[0]
-    for name, value in fields.items():
-        made[name] = value
-    return made
-
-
-def record_of(held, n=None, **arrays):
-    """A record of these entries; arrays that are not given are zeros of n items."""
-    n = len(held) if n is None else n
-    made = Record(int32(held), *[np.zeros(n, np.int64 if field == "counts" else np.int32)
-                                 for field in Record._fields[1:]])
-    return made._replace(**{field: np.array(values, getattr(made, field).dtype) for field, values in arrays.items()})
-
-
-def rows_of(truth):
-    return [entry.values()[:4] for entry in truth]
-
-
-class Seen:
-    """A view that says what some truth says, and the planner that it belongs to."""
-
-    def __init__(self, truth, masks=(0,) * CAPACITY, room=4):
-        self.memory = View(np.zeros(CAPACITY, ROW), np.zeros(room, CHANGE))
-        self.rows["mask"] = masks
-        for row, entry in zip(self.rows, truth):
-            row["count"], row["slot"], row["home"], row["frequency"] = (
-                entry.count, entry.slot, entry.home, entry.frequency)
-        self.planner = planner()
-
-    @property
-    def rows(self):
-        return self.memory.rows
-
-    def both(self):
-        return self.planner, self.memory
-
-    def make_room(self, n):
-        while self.planner["next_change"] - self.planner["oldest_change"] + n > len(self.memory.changes):
-            new = np.zeros(2 * len(self.memory.changes), CHANGE)
-            view.move_changes(self.planner, self.memory.changes, new)
-            self.memory = self.memory._replace(changes=new)
-
-    def known(self):
-        return self.rows[["slot", "home", "count", "frequency"]].tolist()
-
-
-# ---- touch
-
-@settings(deadline=None)
-@given(st.lists(st.lists(KEYS, max_size=7, unique=True), max_size=4), st.lists(st.integers(0, 3), unique=True))
-def test_touched_keys_get_the_references_entries(batches, given_back):
-    entries, rows = np.full(40 * 6, 3, np.int64).view(ENTRY), np.full(40 * 4, 3, np.int64).view(ROW)
-    index, used, keys = {}, 4, KeyIndex(spread_of(1))
-    free, own = np.zeros(40, np.int32), planner(free_entries=len(given_back), spread=keys.spread)
-    free[:len(given_back)] = given_back
-    stack = list(given_back)
-    for batch in batches:
-        unique, held = np.array(batch, np.int64), np.zeros(len(batch), np.int32)
-        expected = touch_reference.name_keys(batch, used, stack, index)
-        find_keys(unique, len(unique), keys.lines, keys.spread, held)
-        keys.reserve(len(index) + len(batch))
-        used = touch.name_keys(own, unique, used, keys.lines, entries, rows, free, held)
-        assert (held.tolist(), used) == expected
-        assert free[:own["free_entries"]].tolist() == stack
-        assert entries["key"][held].tolist() == batch
-        assert entries[held][["state", "slot", "home"]].tolist() == [(NAMED, -1, -1)] * len(held)
-        assert rows[held][["mask", "count", "slot", "home", "frequency"]].tolist() == [(3, 0, -1, -1, 0)] * len(held)
-
-
-@settings(deadline=None)
-@given(ENTRIES, st.lists(st.integers(0, 7), min_size=CAPACITY, max_size=CAPACITY), SOME, st.integers(0, 2))
-def test_leaving_the_window_frees_names_that_no_frame_holds(truth, masks, held, bit):
-    truth = [entry if entry.state == TRAINED else retire_reference.Entry(state=entry.state) for entry in truth]
-    seen, entries = Seen(truth, masks), entry_array(truth)
-    entries["key"] = np.arange(CAPACITY) + 100
-    free, keys = np.zeros(CAPACITY, np.int32), np.zeros(CAPACITY, np.int64)
-    freed = touch.leave_window(seen.planner, int32(held), np.uint64(1 << bit), seen.rows, entries, keys, free)
-    expected = touch_reference.leave_window(held, masks, 1 << bit, [entry.state for entry in truth])
-    assert (seen.rows["mask"].tolist(), entries["state"].tolist(),
-            free[:seen.planner["free_entries"]].tolist()) == expected
-    assert keys[:freed].tolist() == [entry + 100 for entry in expected[2]]
-    assert seen.known() == rows_of(truth)
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 3), min_size=CAPACITY, max_size=CAPACITY), SOME)
-def test_marking_sets_the_bit_of_held_entries_only(masks, held):
-    rows = np.zeros(CAPACITY, ROW)
-    rows["mask"] = masks
-    touch.mark_window(int32(held), rows, np.uint64(2))
-    assert rows["mask"].tolist() == touch_reference.mark_window(held, masks, 2)
-
+from tests.support.seen_table import (
+    CAPACITY,
+    ENTRIES,
+    HELD,
+    MASKS,
+    SLOTS,
+    SOME,
+    Seen,
+    entry_array,
+    int32,
+    record_of,
+    rows_of,
+    truth_of,
+)
 
 # ---- view and plan
 
@@ -154,13 +35,17 @@ def test_a_view_is_derived_from_the_truth_and_free_entries_and_forgotten_names_a
         truth, masks, used, has_homes):
     seen, entries = Seen([retire_reference.Entry(7, 7, 7, 7)] * CAPACITY, masks), entry_array(truth)
     stack = np.zeros(CAPACITY, np.int32)
-    free, rows = view.derive_view(used, has_homes, entries, seen.rows, stack)
+    seen.planner["home_rows"] = has_homes
+    free, rows = view.derive_view(seen.planner, seen.memory, used, entries, stack)
     states, known, expected_free, expected_rows = view_reference.derive_view(
         used, [entry.home if has_homes else entry.slot for entry in truth], masks, rows_of(truth),
         [entry.state for entry in truth])
     assert (entries["state"].tolist(), stack[:free].tolist(), rows) == (states, expected_free, expected_rows)
-    assert seen.known() == [known.get(entry, (7, 7, 7, 7)) for entry in range(CAPACITY)]
+    held = [entry for entry in range(CAPACITY) if masks[entry]]
+    assert [row for row, mask in zip(seen.known(), masks) if mask] == [rows_of(truth)[entry] for entry in held]
+    assert all(known[entry] == rows_of(truth)[entry] for entry in held if entry < used)
     assert seen.rows["mask"].tolist() == masks
+    assert seen.memory.row_of.tolist() == [entry + 1 if entry in held else 0 for entry in range(CAPACITY)]
 
 
 @settings(deadline=None)
@@ -178,8 +63,8 @@ def test_the_view_is_the_references_whatever_is_put_on_taken_off_or_forgotten(tr
                 assert homes.tolist() == view_reference.put_outs(held, rows, changes)
             else:
                 slots, homes, counts, scores = ([data.draw(st.integers(-1, 9)) for _ in held] for _ in range(4))
-                view.put_keys(*seen.both(), record_of(held, slots=slots, homes=homes, counts=counts,
-                                                      frequencies=scores))
+                view.put_keys(*seen.both(), int32(held), record_of(
+                    held, slots=slots, homes=homes, counts=counts, frequencies=scores))
                 view_reference.put_keys(held, slots, homes, counts, scores, rows, changes)
             records.append(len(held))
         elif records and action == "undo":
@@ -201,7 +86,7 @@ def test_a_drafted_record_is_the_references(truth, batch, has_homes, has_slots, 
     n, record = len(batch), record_of(held)
     rules = Rules(int(has_homes), int(has_slots), threshold, coefficient, now)
     seen, rows = Seen(truth, room=16), rows_of(truth)
-    tally = plan.draft_record(*seen.both(), rules, occurrences, record)
+    tally = plan.draft_record(*seen.both(), rules, int32(held), occurrences, record)
     drafted, fresh, loads, admitted = plan_reference.draft_record(
         [rows[entry] for entry in held], occurrences.tolist(), has_homes, has_slots, threshold, coefficient, now)
     assert list(zip(record.slots.tolist(), record.homes.tolist(), record.counts.tolist(),
@@ -214,7 +99,7 @@ def test_a_drafted_record_is_the_references(truth, batch, has_homes, has_slots, 
         expected_rows[entry] = (*rows[entry][:2], count, score)
     assert seen.known() == expected_rows
     given_slots, given_homes = record.slots + np.int32(50), record.homes + np.int32(60)
-    view.put_moves(record._replace(move_in=moved, slots=given_slots, homes=given_homes), seen.rows)
+    view.put_moves(record._replace(move_in=moved, slots=given_slots, homes=given_homes), int32(held), seen.rows)
     view_reference.put_moves(moved.tolist(), held, given_slots.tolist(), given_homes.tolist(), expected_rows)
     assert seen.known() == expected_rows
     view.undo_changes(*seen.both(), n)
@@ -249,6 +134,7 @@ class Ranked(Seen):
 
     def __init__(self, truth, masks, newest, first_use):
         super().__init__(truth, masks)
+        self.entries = entry_array(truth)
         self.order, rows = np.zeros(1, ORDER), np.full(SLOTS + 1, 3, np.int32)
         self.victims = Victims(self.order, rows, np.zeros(2 * SLOTS, np.int64),
                                np.zeros(2 * late_room(SLOTS), np.int64))
@@ -259,7 +145,8 @@ class Ranked(Seen):
                 self.owners[entry.slot] = number
         for field, array in (("view_at", self.rows), ("changes_at", self.memory.changes), ("order_at", self.order),
                              ("scores_at", rows), ("numbers_at", self.victims.numbers), ("late_at", self.victims.late),
-                             ("slot_owners_at", self.owners)):
+                             ("slot_owners_at", self.owners), ("row_of_at", self.memory.row_of),
+                             ("entries_at", self.entries)):
             self.planner[field] = array.ctypes.data
         for field, value in (("capacity", CAPACITY), ("change_room", len(self.memory.changes)),
                              ("device_rows", SLOTS), ("victims_filled", 1), ("newest", newest),
@@ -313,6 +200,27 @@ def test_of_the_slots_that_are_taken_those_are_kept_that_come_before_all_others(
         score << 32 | slot for slot, score in scores.items())
 
 
+@settings(deadline=None)
+@given(ENTRIES, MASKS, SOME, FUTURE, NEWEST)
+def test_the_victim_order_begins_with_all_slots_in_use_whether_their_entries_have_rows(truth, masks, without, future,
+                                                                                      newest):
+    seen = Ranked(truth, masks, newest, 3)
+    for entry in without:  # of such the truth is the view; what an unused row says does not matter
+        if not masks[entry]:
+            seen.memory.row_of[entry] = 0
+    owners = {int(entry): slot for slot, entry in enumerate(seen.owners.tolist()) if entry >= 0}
+    for entry in range(CAPACITY):  # one entry a slot, as in a table
+        if entry not in owners:
+            seen.rows["slot"][entry] = -1
+    seen.planner["unplanned"], seen.planner["victims_filled"] = future, 0
+    swaps.rank_all(seen.planner)
+    right = swaps_reference.rank_slots(list(owners), future, masks, rows_of(truth), newest, newest - 63, {})
+    assert seen.scores() == right
+    assert (seen.planner["victims_filled"], seen.planner["first_use"]) == (1, newest - 63)
+    assert {slot: swaps.true_score(seen.planner, seen.memory, entry, np.uint64(future))
+            for entry, slot in owners.items()} == right
+
+
 # ---- truth
 
 @settings(deadline=None)
@@ -357,10 +265,10 @@ def test_an_evaluation_sees_the_places_of_rows_of_admitted_keys_only(truth, foun
 @settings(deadline=None)
 @given(ENTRIES, MASKS, st.integers(0, CAPACITY), st.integers(0, 12), st.integers(-1, 12), st.integers(0, CAPACITY))
 def test_evicting_again_after_a_part_of_it_evicts_the_rest(truth, masks, used, time, age, part):
-    entries, rows = entry_array(truth), Seen(truth, masks).rows
+    entries, seen = entry_array(truth), Seen(truth, masks).memory
     slot_entries, expected_slots = int32(range(SLOTS)), list(range(SLOTS))
     before = [entry.state for entry in truth]
-    dropped = [retire.evict_entries(n, time, age, rows, entries, slot_entries)
+    dropped = [retire.evict_entries(n, time, age, seen, entries, slot_entries)
                for n in (min(part, used), used, used)]
     assert sum(dropped) == retire_reference.evict_entries(used, time, age, masks, truth, expected_slots)
     assert dropped[2] == 0

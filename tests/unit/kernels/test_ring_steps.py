@@ -192,8 +192,8 @@ class Rings:
         elif action == next_action.SKIP:
             twin = self.twin.frame(number).parts[column]
             if self.twin.tables[column].words[number] == TOUCHED:
-                pair.table.leave(number, np.array(twin.entries, np.int32))
-                table_twins.leave(pair.twin, number, twin.entries)
+                pair.table.leave(number)
+                table_twins.leave(pair.twin, number)
             pair.planner["touch_blocked"] = pair.twin.touch_blocked = False
             self.store(number, column, RETIRED)
             pair.provided()
