@@ -7,6 +7,11 @@ import numpy as np
 
 from bench import cache_policies
 
+#: what ``cache_replay.memory_of_a_key`` counts, in words
+MEMORY_TEXT = (
+    "{key_bytes:.1f} bytes per key beside its row: {entry_bytes:.0f} for the entry, {index_bytes:.1f} for the index at "
+    "its worst, {view_bytes:.0f} that lead to the view; {slot_bytes:.1f} per slot of a device that is a cache")
+
 
 class Trace(NamedTuple):
     """Batches of distinct keys in order of first appearance.
@@ -125,6 +130,5 @@ def text_of(results: Dict[str, Any]) -> List[str]:
     for name, suffix in (("ascpipe", ""), ("LRU", "_lru"), ("LFU, half-life 64", "_lfu"), ("Belady's optimum", "_min")):
         misses = results["misses" + suffix]
         lines.append("{:<22}{:>10}{:>10.3f}{:>12}".format(name, misses, misses / least, results["refetches" + suffix]))
-    lines.append("bytes per key beside its row: {entry_bytes} for the entry, {view_bytes} for the worker's view of it, "
-                 "{index_bytes:.1f} for the index while it grows, its worst point".format(**results))
+    lines.append(MEMORY_TEXT.format(**results))
     return lines

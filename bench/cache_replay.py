@@ -4,11 +4,12 @@ from typing import Dict, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
+from ascpipe.kernels.batch_steps import LACKS_VICTIMS
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.index import LINE_LOAD, make_room
-from ascpipe.kernels.records import ROW
 from ascpipe.layout import structs
 from ascpipe.tables.key_index import KeyIndex
+from ascpipe.tables.table import Table
 from bench import workloads
 from bench.planner import PLAN_AHEAD, Batches, empty_truth
 
@@ -96,10 +97,19 @@ def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys:
 
 
 def memory_of_a_key() -> Dict[str, float]:
-    """Bytes per key, beside the floats of its row: the entry, the worker's view of it, the index at its worst."""
+    """Bytes per key, beside the floats of its row, and bytes per slot of the device, by the arrays of a table.
+
+    Of a key: its entry, the number that leads to its row of the view, and the index when it has just begun to grow,
+    which is its worst point.  Of a slot, with home rows: the slot's entry, in the truth and in the view, its bit among
+    the free ones, and the victim order.
+    """
     index = KeyIndex(spread_of(workloads.HASH_SEED), 2 * GROWN_AT)
     index.clear(GROWN_AT)
     count = LINE_LOAD * index.lines + 1
     make_room(count, index.index)
-    return {"entry_bytes": structs.ENTRY.itemsize, "view_bytes": ROW.itemsize,
-            "index_bytes": index.nbytes / count}
+    table = Table(empty_truth(GROWN_AT, GROWN_AT, home_rows=GROWN_AT), spread_of(workloads.HASH_SEED))
+    table.provide(LACKS_VICTIMS, 0)
+    of_key = {"entry_bytes": table.nbytes("entries_at") / GROWN_AT, "view_bytes": table.nbytes("row_of_at") / GROWN_AT,
+              "index_bytes": index.nbytes / count}
+    slots = sum(map(table.nbytes, ("slot_entries_at", "slot_owners_at", "slot_words_at", "scores_at", "numbers_at")))
+    return dict(of_key, key_bytes=sum(of_key.values()), slot_bytes=slots / GROWN_AT)

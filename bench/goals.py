@@ -7,6 +7,7 @@ OVER = "over"  #: seconds per unit of work that ours takes more than a peer: at 
 RATE = "rate"  #: units of work per second, ours: at least
 COST = "cost"  #: seconds per unit of work, ours: at most
 COUNT = "count"  #: what a case counts in the place of seconds, per unit of work, ours: at most
+MEMORY = "memory"  #: bytes per key, ours: at most
 RANGE = "range"  #: the slowest contender as a multiple of the fastest: at most
 
 _AT_LEAST = (RATIO, RATE)
@@ -17,7 +18,7 @@ class Goal(NamedTuple):
     """A limit of one figure.
 
     Attributes:
-        measure: which figure: RATIO, SHARE, OVER, RATE, COST, COUNT or RANGE.
+        measure: which figure: RATIO, SHARE, OVER, RATE, COST, COUNT, MEMORY or RANGE.
         limit: what it should reach at least, or be at most.
         peer: name of the contender that RATIO, SHARE and OVER compare with; others have none.
     """
@@ -35,12 +36,14 @@ class Figures(NamedTuple):
         values: the same of every contender by name, ours among them.
         ratios: by peer, its time as a multiple of ours; the median of the ratios within rounds.
         over: by peer, seconds per unit of work that ours takes more; the median of the differences within rounds.
+        memory: bytes per key.
     """
 
     ours: float
     values: Dict[str, float]
     ratios: Dict[str, float]
     over: Dict[str, float]
+    memory: float = 0
 
 
 def reached(goal: Goal, figures: Figures) -> float:
@@ -61,6 +64,8 @@ def reached(goal: Goal, figures: Figures) -> float:
         return 1 / figures.ours
     if goal.measure in (COST, COUNT):
         return figures.ours
+    if goal.measure == MEMORY:
+        return figures.memory
     if goal.measure == RANGE:
         return max(figures.values.values()) / min(figures.values.values())
     raise ValueError("there is no measure {!r}".format(goal.measure))
@@ -78,7 +83,8 @@ def text(goal: Goal, unit: str, value: Optional[float] = None) -> str:
     shown = {RATIO: "{:.3g} x".format(number), SHARE: "{:.0f} % of it".format(100 * number),
              OVER: "{} more per {}".format(duration(number), unit),
              RATE: "{} {}s/s".format(_rate(number), unit), COST: "{} per {}".format(duration(number), unit),
-             COUNT: "{:.3g} per {}".format(number, unit), RANGE: "{:.3g} x over the range".format(number)}[goal.measure]
+             COUNT: "{:.3g} per {}".format(number, unit), MEMORY: "{:.1f} bytes per key".format(number),
+             RANGE: "{:.3g} x over the range".format(number)}[goal.measure]
     return shown if value is not None else sign + shown
 
 

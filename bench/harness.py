@@ -23,6 +23,7 @@ class Contenders(NamedTuple):
         before: by name, what is done before each call of that name, not timed; for those that need it.
         clocks: by name, whose seconds count; wall time for those that have none.
         notes: figures that stand beside the times, as text by name; asked for when the calls are over.
+        memory: bytes per key, if that is a goal.
     """
 
     units: int
@@ -30,6 +31,7 @@ class Contenders(NamedTuple):
     before: Mapping[str, Callable[[], object]] = {}
     clocks: Mapping[str, Clock] = {}
     notes: Callable[[], Mapping[str, str]] = dict
+    memory: float = 0
 
 
 class Timing(NamedTuple):
@@ -179,6 +181,7 @@ def run_variant(case: Case, variant: str, *, repeats: Optional[int] = None, warm
     medians = {name: median(times) / contenders.units for name, times in seconds.items()}
     figures = goals.Figures(
         medians[ours], medians, {name: compared.ratio for name, compared in baselines.items()},
-        {name: compared.over_s / contenders.units for name, compared in baselines.items()})
+        {name: compared.over_s / contenders.units for name, compared in baselines.items()},
+        contenders.memory)
     reached = [(goal, goals.reached(goal, figures)) for goal in case.goals.get(variant, ())]
     return Result(case, variant, contenders.units, ours, summary(seconds[ours]), baselines, reached, notes)

@@ -88,7 +88,7 @@ def measured(*limits, own_s=1.0, other_s=4.0):
     """A result with these goals, of calls that take so long by clocks of their own."""
     clocks = {"ours": Clock(), "theirs": Clock()}
     calls = {"ours": clocks["ours"].call("ours", own_s), "theirs": clocks["theirs"].call("theirs", other_s)}
-    contenders = harness.Contenders(2, calls, clocks=clocks, notes=lambda: {"memory": "48 bytes"})
+    contenders = harness.Contenders(2, calls, clocks=clocks, notes=lambda: {"memory": "48 bytes"}, memory=48)
     return harness.run_variant(case(contenders, goals={"one": limits}), "one", repeats=3)
 
 
@@ -111,6 +111,7 @@ def test_a_result_names_the_first_contender_as_ours_and_becomes_a_record_that_is
     (goals.Goal(goals.RATE, 2), 2, True), (goals.Goal(goals.RATE, 3), 2, False),
     (goals.Goal(goals.COST, .5), .5, True), (goals.Goal(goals.COST, .4), .5, False),
     (goals.Goal(goals.COUNT, .5), .5, True), (goals.Goal(goals.COUNT, .4), .5, False),
+    (goals.Goal(goals.MEMORY, 48), 48, True), (goals.Goal(goals.MEMORY, 47), 48, False),
     (goals.Goal(goals.RANGE, 4), 4, True), (goals.Goal(goals.RANGE, 3.9), 4, False)])
 def test_whether_a_goal_is_met_follows_from_what_was_measured(goal, reached, met):
     (kept, value), = measured(goal).reached
