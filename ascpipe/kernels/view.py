@@ -4,8 +4,8 @@ A row (see ``records.ROW``) has what plans read of an entry, and its window mask
 position p of the ring holds the entry, or has a record that changes it.  Only such entries need a row: of all others
 the truth is the view.  A number for each entry leads to its row, and the frames of the window have lists of theirs.  A
 row that no frame needs any more stays, and says what the truth says, until it is used for another entry; the next one
-is found by a hand that goes round.  So there are twice as many rows, of 32 bytes each, as the window needs, however
-large the table is, and a key that occurs often has one already.
+is found by a hand that goes round.  So there are four times as many rows, of 32 bytes each, as the window needs,
+however large the table is, and a key that occurs often has one already.
 
 A record assigns its rows in place.  What they were is kept in a ring of *changes*, in the order of their records; the
 change of number n, which only grows, is item ``n & (room - 1)``.  So the newest record is taken off again in as many
@@ -23,6 +23,7 @@ from ascpipe.layout.words import FREE, NAMED, TRAINED
 AHEAD = 24  #: keys between the one at hand and the one whose row is prefetched
 
 _FAR = 64  # the same, for what is met alone
+_ROWS_PER_HELD = 4  # rows for each that the window needs
 _NONE = np.uint64(0)
 
 
@@ -84,7 +85,7 @@ def choose_rows(planner, view, out_rows):
         out_rows: int32[n]; receives the numbers of free rows.
     """
     rows, row_of, n, last = view.rows, view.row_of, out_rows.shape[0], planner["rows_used"] - 1
-    most = min(max(planner["least_rows"], 2 * (planner["rows_held"] + n)), rows.shape[0])
+    most = min(max(planner["least_rows"], _ROWS_PER_HELD * (planner["rows_held"] + n)), rows.shape[0])
     new = max(np.int64(0), min(n, most - planner["rows_used"]))
     for i in range(new):
         out_rows[i] = planner["rows_used"] + i

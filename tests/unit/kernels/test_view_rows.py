@@ -66,7 +66,7 @@ def test_rows_are_made_while_there_may_be_more_and_used_again_afterwards(masks, 
     n = min(n, masks.count(0))  # entries in the window are distinct
     seen.planner["rows_used"], seen.planner["row_hand"], seen.planner["least_rows"] = used, hand, least
     seen.rows["entry"][used:], seen.memory.row_of[used:] = -1, 0
-    most = min(CAPACITY, max(least, 2 * (CAPACITY - masks.count(0) + n)))
+    most = min(CAPACITY, max(least, 4 * (CAPACITY - masks.count(0) + n)))
     chosen = np.zeros(n, np.int32)
     view.choose_rows(seen.planner, seen.memory, chosen)
     rows, after = view_reference.choose_rows(n, used, masks, hand, most)
