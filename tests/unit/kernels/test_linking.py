@@ -19,8 +19,9 @@ USER = '''
 import sys
 import numpy as np
 from ascpipe.kernels import atomics, batch_steps, index, plan, ring_scan
-from ascpipe.kernels.records import LINE, PLANNER
+from ascpipe.kernels.records import LINE, PLANNER, Index
 from ascpipe.layout.structs import TABLE
+from ascpipe.tables.key_index import KeyIndex
 from ascpipe.workers import key_worker, table_worker
 
 print(sorted({"numba", "llvmlite"} & set(sys.modules)), type(index.find_keys).__name__)
@@ -32,9 +33,9 @@ planners, header = np.zeros(1, PLANNER), np.zeros(1, TABLE)
 planners[0]["home_rows"], planners[0]["header_at"] = 3, header.ctypes.data
 rules = batch_steps.rules_of(planners[0], 5)
 print(type(rules).__name__, rules.has_homes)
-lines, spread = np.zeros(4, LINE), (np.uint64(1), np.uint64(3), np.uint64(5))
+keys = KeyIndex((1, 3, 5), 40).index
 found = np.zeros(2, np.int32)
-index.find_keys(np.array([1, 2]), 2, lines, spread, found)
+index.find_keys(np.array([1, 2]), 2, keys, found)
 print(found.tolist())
 
 frozen = np.zeros(2, np.int32)
@@ -43,12 +44,12 @@ for wrong in [
         (atomics.load_acquire_u32, words.view(np.int32), 1), (atomics.load_acquire_u32, words.astype(">u4"), 1),
         (atomics.load_acquire_u32, words.reshape(2, 2), 1), (atomics.load_acquire_u32, words, 1.5),
         (atomics.load_acquire_u32, [1], 0), (atomics.load_acquire_u32, words), (atomics.load_acquire_u32, words, 1, 2),
-        (batch_steps.clear_window, lines[0]), (batch_steps.clear_window, planners),
-        (index.find_keys, np.array([1, 2]), 2, lines, spread[:2], found),
-        (index.find_keys, np.array([1, 2]), 2, lines, [*spread], found),
-        (index.find_keys, np.array([1, 2]), 2, lines, spread, frozen),
-        (index.find_keys, np.array([1, 2, 3, 4])[::2], 2, lines, spread, found),
-        (index.find_keys, np.array([1, 2]), 2, np.zeros(4, PLANNER), spread, found)]:
+        (batch_steps.rules_of, header[0], 5), (batch_steps.rules_of, planners, 5),
+        (index.find_keys, np.array([1, 2]), 2, keys[:1], found), (index.find_keys, np.array([1, 2]), 2, [*keys], found),
+        (index.find_keys, np.array([1, 2]), 2, keys, frozen),
+        (index.find_keys, np.array([1, 2, 3, 4])[::2], 2, keys, found),
+        (index.find_keys, np.array([1, 2]), 2, Index(keys.extent, np.zeros(4, PLANNER)), found),
+        (index.find_keys, np.array([1, 2]), 2, Index(np.zeros(1, LINE), keys.lines), found)]:
     try:
         wrong[0](*wrong[1:])
         print("taken:", wrong)
