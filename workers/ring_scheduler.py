@@ -1,32 +1,25 @@
-"""Scheduler of one training ring: picks the next action of every table and runs equal actions in one compiled call.
+"""Scheduler of one training ring: serves all of its tables together, by one compiled loop.
 
-One look decides what each table has to do.  Tables that retire, plan or touch do so together; what a table lacks is
-provided, and the call repeated.  Then one call stores their words, and the bells ring once.  What is rare is done table
-by table, by ``ascpipe.workers.train_stage``.
+In each round the loop looks what each table has to do next; tables that retire, plan or touch do so together.  It
+returns for what Python code does: rings a bell whose owner waits, provides what a table lacks, and carries out what is
+rare, table by table (``ascpipe.workers.train_stage``).
 """
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Optional, Sequence
 
 import numpy as np
 
+from ascpipe.kernels.asks import CARRY_OUT, ENDED, PROVIDE
 from ascpipe.kernels.batch_steps import LACKS_NOTHING
-from ascpipe.kernels.next_action import NOTHING, PLAN, RETIRE, TOUCH
-from ascpipe.kernels.records import TURN
-from ascpipe.kernels.ring_steps import (
-    LEAVE,
-    assign_frames,
-    leave_frames,
-    look_at_tables,
-    plan_frames,
-    store_words,
-    touch_frames,
-)
-from ascpipe.layout.words import PLANNED, RETIRED, TOUCHED
+from ascpipe.kernels.next_action import NOTHING
+from ascpipe.kernels.records import ROUNDS, TURN
+from ascpipe.kernels.ring_rounds import run_tables
 from ascpipe.shm.ring import RingView
+from ascpipe.workers.listeners import Listeners
 from ascpipe.workers.pace import Pace
-from ascpipe.workers.stage import Bells, Stage
+from ascpipe.workers.stage import Stage
 from ascpipe.workers.train_stage import ACTED, PROVIDED, TrainStage
 
-_Step = Callable[[np.ndarray, np.ndarray], Tuple[int, int]]
+_MOST_ROUNDS = 64  # of a step: the worker has other rings and messages, too
 
 
 class RingScheduler(Stage):
@@ -36,77 +29,63 @@ class RingScheduler(Stage):
         ring: the ring.
         columns: of the tables in it.
         stages: of the same tables; they live as long as this.
-        bells: to be rung.
+        listeners: the bells of the trainer, which waits, and of the pump, which works.
     """
 
-    def __init__(self, ring: RingView, columns: Sequence[int], stages: Sequence[TrainStage], bells: Bells) -> None:
-        self._memory, self._stages, self._bells = ring.memory, stages, bells
+    def __init__(self, ring: RingView, columns: Sequence[int], stages: Sequence[TrainStage],
+                 listeners: Listeners) -> None:
+        self._memory, self._stages, self._listeners = ring.memory, stages, listeners
         self._turns = np.zeros(len(columns), TURN)
         self._turns["column"] = columns
         self._turns["planner_at"] = [stage.planner_at for stage in stages]
-        self._plans = 0
+        self._rounds = np.zeros(1, ROUNDS)
         self._pace = Pace(ring)
+
+    def step(self) -> int:
+        """Do what can be done now, some rounds of it at most; never waits.  Returns how many actions were carried out.
+        """
+        return self._run(_MOST_ROUNDS)
 
     def act(self) -> int:
         """Carry out the next action of every table; returns how many: 0 if there is none, or all must wait."""
-        ready, loading, self._plans = self._look()
-        done = 0
-        if ready:
-            done = self._retire() + self._plan() + self._touch()
-        if done < ready:
-            for table in np.flatnonzero(self._turns["action"]).tolist():
-                done += self._stages[table].carry_out(
-                    int(self._turns["action"][table]), int(self._turns["number"][table]))
-        if loading:
-            for table in np.flatnonzero(self._turns["is_loading"]).tolist():
-                done += self._stages[table].advance_load()
-        return done
+        return self._run(1)
 
     def pause_s(self) -> Optional[float]:
         """Seconds to pause; None if this ring does not train."""
-        return self._pace.pause_s(self._plans)
+        return self._pace.pause_s(int(self._rounds["plans"][0]))
 
-    def _look(self) -> Tuple[int, int, int]:
-        """(how many tables have something to do, how many are granted to the trainer, how many plans stand)"""
-        return look_at_tables(self._memory, self._turns)
+    def _run(self, most: int) -> int:
+        """Serve the tables for ``most`` rounds, or until nothing can be done; returns how many actions there were."""
+        rounds, looks = self._rounds, self._listeners.looks
+        rounds["left"], rounds["done"] = most, 0
+        while True:
+            asks = run_tables(self._memory, self._turns, rounds, looks)
+            if asks == ENDED:
+                return int(rounds["done"][0])
+            if asks == PROVIDE:
+                rounds["acted"] += self._provide()
+            elif asks == CARRY_OUT:
+                rounds["acted"] += self._carry_out()
+            else:
+                self._listeners.ring()
 
-    def _retire(self) -> int:
-        """Assign the records of finished frames to the truth, acknowledge these, then take them out of the window."""
-        done = self._together(assign_frames, RETIRE)
-        if done:
-            store_words(self._memory, self._turns, RETIRE, LEAVE, RETIRED)  # SYNC retired: store
-            self._bells.trainer()
-            self._bells.pump()
-            leave_frames(self._turns, NOTHING)
+    def _provide(self) -> int:
+        """Provide what tables lack for their actions; returns how many did something else instead."""
+        done = 0
+        for table in np.flatnonzero(self._turns["lacks"] != LACKS_NOTHING).tolist():
+            turn = self._turns[table]
+            outcome = self._stages[table].provide(int(turn["lacks"]), int(turn["number"]))
+            turn["lacks"] = LACKS_NOTHING
+            if outcome != PROVIDED:
+                turn["action"] = NOTHING
+                done += outcome == ACTED
         return done
 
-    def _plan(self) -> int:
-        """Publish the plans that are due."""
-        done = self._together(plan_frames, PLAN)
-        if done:
-            store_words(self._memory, self._turns, PLAN, NOTHING, PLANNED)  # SYNC plan: store
-            self._bells.trainer()
+    def _carry_out(self) -> int:
+        """Carry out rare actions, and advance loads; returns how many were not to wait."""
+        turns, done = self._turns, 0
+        for table in np.flatnonzero(turns["action"] != NOTHING).tolist():
+            done += self._stages[table].carry_out(int(turns["action"][table]), int(turns["number"][table]))
+        for table in np.flatnonzero(turns["is_loading"]).tolist():
+            done += self._stages[table].advance_load()
         return done
-
-    def _touch(self) -> int:
-        """Find the entries of frames that were deduplicated."""
-        done = self._together(touch_frames, TOUCH)
-        if done:
-            store_words(self._memory, self._turns, TOUCH, NOTHING, TOUCHED)
-        return done
-
-    def _together(self, step: _Step, action: int) -> int:
-        """Run a step for all tables with this action, and provide what they lack; returns how many have acted."""
-        turns = self._turns
-        done, lacking = step(self._memory, turns)
-        while lacking:
-            for table in np.flatnonzero((turns["action"] == action) & (turns["lacks"] != LACKS_NOTHING)).tolist():
-                turn = turns[table]
-                outcome = self._stages[table].provide(int(turn["lacks"]), int(turn["number"]))
-                turn["lacks"] = LACKS_NOTHING
-                if outcome != PROVIDED:
-                    turn["action"] = NOTHING
-                    done += outcome == ACTED
-            more, lacking = step(self._memory, turns)
-            done += more
-        return int(done)

@@ -13,6 +13,7 @@ from ascpipe.shm.ring import TableInRing
 from ascpipe.tables.table import Table
 from ascpipe.workers.cuts import CutStage
 from ascpipe.workers.eval_stage import EvalStage, Questions
+from ascpipe.workers.listeners import Listeners
 from ascpipe.workers.pace import least_pause
 from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.runner import Attachment, StreamView, Work, Worker, command
@@ -51,7 +52,8 @@ class _Served:
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
     """The work of a table worker over the tables it serves."""
-    bells = Bells(attachment.bell(structs.BELL_TRAINER).ring, attachment.bell(structs.BELL_PUMP).ring_unless_pausing)
+    trainer, pump = attachment.bell(structs.BELL_TRAINER), attachment.bell(structs.BELL_PUMP)
+    bells, listeners = Bells(trainer.ring, pump.ring_unless_pausing), Listeners([trainer], [pump])
     served: Dict[int, _Served] = {}
     stages: List[Stage] = []  # of whole streams
 
@@ -71,7 +73,7 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
                 # a stream that was added: cuts may have happened
                 of.serve(attachment, stream.tables[column], bells, restart=True)
         trained = [of.changes for of in ours.values() if isinstance(of.changes, TrainStage)]
-        stages.append(RingScheduler(stream.ring, list(ours), trained, bells))
+        stages.append(RingScheduler(stream.ring, list(ours), trained, listeners))
 
     attachment.each_table(serve)
     attachment.each_stream(look_after)

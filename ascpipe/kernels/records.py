@@ -150,6 +150,34 @@ TURN = np.dtype([
     ("trained", "<i8", (MAX_FRAMES,)),  # 1 = some table claimed the frame
 ])
 
+#: how far a table worker is with the tables of a ring; see ``ring_rounds.take_step``
+ROUNDS = np.dtype([
+    ("at", "<i8"),  # the next step
+    ("left", "<i8"),  # rounds until its caller looks after other things
+    ("acted", "<i8"),  # actions of this round
+    ("done", "<i8"),  # actions of all rounds since the caller set it to 0
+    ("plans", "<i8"),  # that stood unclaimed for each table at least
+])
+
+#: how far a key worker is with the frames of a ring; see ``ring_scan.take_frame_step``
+CLAIMS = np.dtype([
+    ("at", "<i8"),  # the next step
+    ("left", "<i8"),  # frames until its caller looks after other things
+    ("done", "<i8"),  # frames that were published since the caller set it to 0
+    ("number", "<i8"),  # of the frame that is claimed
+    ("parts", "<i8"),  # how many of its parts are deduplicated
+    ("largest", "<i8"),  # ids of the largest of these
+    ("generation", "<u4"),  # of the key worker
+    ("unused", "<u4"),
+])
+
+#: a bell that a compiled call looks at, instead of ringing it
+LISTENER = np.dtype([
+    ("bell_at", "<i8"),  # BELL
+    ("may_pause", "<i8"),  # 1 = it is not rung while its owner pauses
+    ("waits", "<i8"),  # 1 = it must be rung
+])
+
 
 def _flat(struct: np.dtype) -> np.dtype:
     """A struct in which the fields of an inner struct stand as its own."""
@@ -273,7 +301,8 @@ def numba_types() -> Dict[str, Any]:
     found = {name: from_dtype(kind) for name, kind in (
         ("Ring", structs.RING), ("Frame", structs.FRAME), ("RingTable", structs.RING_TABLE), ("Part", structs.PART),
         ("Table", structs.TABLE), ("Entry", structs.ENTRY), ("Image", IMAGE), ("Line", LINE),
-        ("Extent", EXTENT), ("Row", ROW), ("Change", CHANGE), ("Order", ORDER), ("Planner", PLANNER), ("Turn", TURN))}
+        ("Extent", EXTENT), ("Row", ROW), ("Change", CHANGE), ("Order", ORDER), ("Planner", PLANNER), ("Turn", TURN),
+        ("Rounds", ROUNDS), ("Claims", CLAIMS), ("Listener", LISTENER))}
     ints, longs = (types.Array(kind, 1, "C") for kind in (types.int32, types.int64))
     found["Index"] = types.NamedTuple((found["Extent"][::1], found["Line"][::1]), Index)
     found["View"] = types.NamedTuple((found["Row"][::1], found["Change"][::1], ints), View)

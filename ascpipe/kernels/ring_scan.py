@@ -1,16 +1,22 @@
 """Reads the states of a ring's frames, claims frames for a key worker, deduplicates and publishes them.
 
-Each takes a ring segment, uint8[bytes].  The readable version is ``tests/reference/ring_scan.py``.
+Each takes a ring segment, uint8[bytes].  ``dedup_frames`` is the loop of a key worker.  The readable version is ``tests/reference/ring_scan.py``.
 """
 import numpy as np
 
+from ascpipe.kernels.asks import ENDED, GO_ON, PROVIDE, RING, look_at_bells
 from ascpipe.kernels.atomics import compare_exchange, load_acquire
-from ascpipe.kernels.door import entry
+from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.records import Dedup
 from ascpipe.kernels.ring_memory import frame_of, ints_of, longs_of, part_of, ring_of, table_of
 from ascpipe.kernels.unique import unique_keys
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import DEDUPED, SUBMITTED
+
+# The steps of a frame, as CLAIMS has them.
+CLAIM = 0
+DEDUP = 1
+PUBLISH = 2
 
 
 @entry("void(uint8[::1], int64, Turn)")
@@ -62,7 +68,7 @@ def count_untrained(memory):
     return count
 
 
-@entry("int64(uint8[::1], uint32)")
+@inner("int64(uint8[::1], uint32)")
 def claim_frame(memory, generation):
     """Claim the oldest frame that no key worker has claimed; returns its number, or -1 if there is none.
 
@@ -77,7 +83,7 @@ def claim_frame(memory, generation):
     return -1
 
 
-@entry("UniTuple(int64, 2)(uint8[::1], int64, int64[::1])")
+@inner("UniTuple(int64, 2)(uint8[::1], int64, int64[::1])")
 def submitted_parts(memory, number, out_columns):
     """Find the parts of a frame that wait for a key worker.
 
@@ -99,7 +105,7 @@ def submitted_parts(memory, number, out_columns):
     return count, largest
 
 
-@entry("void(uint8[::1], int64, int64[::1], int32[::1], Spread, int64[::1])")
+@inner("void(uint8[::1], int64, int64[::1], int32[::1], Spread, int64[::1])")
 def dedup_parts(memory, number, columns, cells, spread, out_counts):
     """Deduplicate parts of a frame: write their distinct keys, restore indexes and occurrences.
 
@@ -121,7 +127,7 @@ def dedup_parts(memory, number, columns, cells, spread, out_counts):
             spread)
 
 
-@entry("void(uint8[::1], int64, int64[::1], int64[::1])")
+@inner("void(uint8[::1], int64, int64[::1], int64[::1])")
 def publish_deduped(memory, number, columns, counts):
     """Store how many distinct keys some parts of a frame have, and that they are DEDUPED, by a full fence.
 
@@ -137,3 +143,60 @@ def publish_deduped(memory, number, columns, counts):
     for i in range(columns.shape[0]):  # SYNC deduplicated: store
         compare_exchange(table_of(memory, columns[i]), "words", number % MAX_FRAMES, np.uint32(SUBMITTED),
                          np.uint32(DEDUPED))
+
+
+@inner("int64(uint8[::1], Claims, int64[::1], int64[::1], int32[::1], Spread, Listener[::1])")
+def take_frame_step(memory, claims, columns, counts, cells, spread, listeners):
+    """Take one step of a frame: claim the oldest that is unclaimed, deduplicate it, publish it.
+
+    Args:
+        memory: the ring.
+        claims: how far the worker is.
+        columns, counts: int64[tables of the ring]; receive the columns of the parts and their distinct keys.
+        cells: int32[a power of two]; scratch, any contents.
+        spread: three numbers (see ``hashing``); no result depends on them.
+        listeners: LISTENER[n]; bells; receive whether they must be rung.
+
+    Returns:
+        GO_ON; RING; PROVIDE: more cells, for a part of ``largest`` ids, then the step is taken again: the frame stays
+        claimed; ENDED.
+    """
+    number = claims["number"]
+    if claims["at"] == CLAIM:
+        number = claim_frame(memory, claims["generation"]) if claims["left"] > 0 else -1
+        if number < 0:
+            return ENDED
+        claims["number"] = number
+        claims["left"] -= 1
+        claims["at"] = DEDUP
+    elif claims["at"] == DEDUP:
+        claims["parts"], claims["largest"] = submitted_parts(memory, number, columns)
+        if cells.shape[0] < 2 * claims["largest"]:
+            return PROVIDE
+        dedup_parts(memory, number, columns[:claims["parts"]], cells, spread, counts[:claims["parts"]])
+        claims["at"] = PUBLISH
+    else:
+        publish_deduped(memory, number, columns[:claims["parts"]], counts[:claims["parts"]])
+        claims["done"] += 1
+        claims["at"] = CLAIM
+        if look_at_bells(listeners):
+            return RING
+    return GO_ON
+
+
+@entry("int64(uint8[::1], Claims[::1], int64[::1], int64[::1], int32[::1], Spread, Listener[::1])")
+def dedup_frames(memory, claims, columns, counts, cells, spread, listeners):
+    """Take steps until Python code has something to do; returns what, as ``take_frame_step``, but not GO_ON.
+
+    Args:
+        memory: the ring.
+        claims: CLAIMS[1].
+        columns, counts: int64[tables of the ring].
+        cells: int32[a power of two].
+        spread: three numbers.
+        listeners: LISTENER[n].
+    """
+    asks = GO_ON
+    while asks == GO_ON:
+        asks = take_frame_step(memory, claims[0], columns, counts, cells, spread, listeners)
+    return asks

@@ -1,4 +1,4 @@
-"""The steps of all tables of a training ring, one compiled call each: look, touch, plan, assign, leave.
+"""The steps of all tables of a training ring: look, assign, leave, plan, touch.
 
 Each takes the ring segment, uint8[bytes], and a TURN per table.  The steps of one table are in ``batch_steps``; this
 module reads and fills the parts of frames and the tables' headers.  A table whose turn lacks something is skipped until
@@ -9,7 +9,7 @@ import numpy as np
 from ascpipe.kernels import batch_steps
 from ascpipe.kernels.atomics import exchange, load_acquire
 from ascpipe.kernels.batch_steps import LACKS_CHANGES, LACKS_IMAGES, LACKS_NOTHING, LACKS_SCRATCH
-from ascpipe.kernels.door import entry, inner
+from ascpipe.kernels.door import inner
 from ascpipe.kernels.next_action import PLAN, RETIRE, TOUCH, next_train_actions
 from ascpipe.kernels.plan import draft_record
 from ascpipe.kernels.planner_memory import header_of, held_rows_of, other_rows_of, planner_at, view_of
@@ -34,7 +34,7 @@ LEAVE = 32  #: the action of a table whose frame is retired and still has to lea
 _MOST_INT32 = 2**31 - 1
 
 
-@entry("UniTuple(int64, 3)(uint8[::1], Turn[::1])")
+@inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
 def look_at_tables(memory, turns):
     """Read the states of a ring's frames once, and choose the next action of each table.
 
@@ -43,10 +43,8 @@ def look_at_tables(memory, turns):
         turns: TURN[tables]; receive what was seen, and the action and the frame of each.
 
     Returns:
-        (how many tables have something to do, how many are granted to the trainer, how many plans stand unclaimed for
-        each table at least).
+        (how many tables have something to do, how many plans stand unclaimed for each table at least).
     """
-    loading = 0
     for i in range(turns.shape[0]):
         turn = turns[i]
         planner = planner_at(turn["planner_at"])
@@ -58,12 +56,10 @@ def look_at_tables(memory, turns):
         turn["is_loading"] = planner["is_loading"]
         turn["lacks"] = LACKS_NOTHING
         turn["done"] = 0
-        loading += planner["is_loading"]
     for i in range(turns.shape[0]):
         look(memory, turns[i]["column"], turns[i])
     ring = ring_of(memory)
-    ready, plans = next_train_actions(turns, ring["look_ahead"], ring["plan_ahead"])
-    return ready, loading, plans
+    return next_train_actions(turns, ring["look_ahead"], ring["plan_ahead"])
 
 
 @inner("boolean(Turn, int64)")
@@ -72,7 +68,7 @@ def is_due(turn, action):
     return turn["action"] == action and turn["done"] == 0 and turn["lacks"] == LACKS_NOTHING
 
 
-@entry("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
+@inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
 def touch_frames(memory, turns):
     """Find or name the entries of the frames whose action is TOUCH.
 
@@ -185,7 +181,7 @@ def plan_frame(memory, turn, planner):
     return LACKS_NOTHING
 
 
-@entry("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
+@inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
 def plan_frames(memory, turns):
     """Make and write the plans of the frames whose action is PLAN.
 
@@ -253,7 +249,7 @@ def assign_frame(memory, turn, planner):
     return LACKS_NOTHING
 
 
-@entry("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
+@inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
 def assign_frames(memory, turns):
     """Assign the records of the frames whose action is RETIRE to the truth.
 
@@ -275,7 +271,7 @@ def assign_frames(memory, turns):
     return done, lacking
 
 
-@entry("void(Turn[::1], int64)")
+@inner("void(Turn[::1], int64)")
 def leave_frames(turns, then):
     """Take the frames whose action is LEAVE out of the window; their tables' action is ``then`` afterwards."""
     for i in range(turns.shape[0]):
@@ -287,9 +283,9 @@ def leave_frames(turns, then):
             turn["action"] = then
 
 
-@entry("void(uint8[::1], Turn[::1], int64, int64, uint32)")
+@inner("int64(uint8[::1], Turn[::1], int64, int64, uint32)")
 def store_words(memory, turns, action, then, word):
-    """Store the same word for each frame whose action was carried out, with a full fence.
+    """Store the same word for each frame whose action was carried out, with a full fence; returns how many there are.
 
     Args:
         memory: the ring.
@@ -298,8 +294,11 @@ def store_words(memory, turns, action, then, word):
         then: what the action is afterwards.
         word: of the frames afterwards.
     """
+    stored = 0
     for i in range(turns.shape[0]):
         turn = turns[i]
         if turn["action"] == action and turn["done"]:
             exchange(table_of(memory, turn["column"]), "words", turn["number"] % MAX_FRAMES, np.uint32(word))
             turn["action"] = then
+            stored += 1
+    return stored

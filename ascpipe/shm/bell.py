@@ -69,7 +69,8 @@ class Bell:
         self._atomics = atomics
         self._words = _bell_words(session_buffer, index)
         self._fields = self._words.view(structs.BELL)[0]
-        self._futex_address = self._words.ctypes.data + 4 * _FUTEX
+        self.at = int(self._words.ctypes.data)  #: address of the BELL, for a compiled call that looks at it
+        self._futex_address = self.at + 4 * _FUTEX
         self._spin_ns = self._most_spin_ns = spin_us * 1000
 
     def ring(self) -> None:

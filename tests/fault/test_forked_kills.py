@@ -11,9 +11,8 @@ import pytest
 
 from ascpipe.layout.words import DONE, RETIRED, TOUCHED, TRAINED
 from ascpipe.tables.table import Table
-from ascpipe.workers import ring_scheduler
 from ascpipe.workers.train_stage import TrainStage
-from tests.support import shared_steps
+from tests.support import shared_steps, stepwise
 from tests.support.forked_sim import USUAL, ForkedSim, Plan, Settings
 from tests.support.pause_points import POINTS, Board
 
@@ -109,7 +108,7 @@ def test_a_worker_that_is_killed_on_its_way_to_a_stop_leaves_the_stop_to_another
 
 def counts_by_increment(sim):
     """A record says how much counts grow, not what they are: assigned twice, it counts twice."""
-    assign_again, assign_frames = Table.assign, ring_scheduler.assign_frames
+    assign_again, assign = Table.assign, stepwise.TABLE.assign
 
     def increase(part, header, entries):
         record = part.record(part["held"], 0, 0)
@@ -123,13 +122,13 @@ def counts_by_increment(sim):
         increase(sim.ring.part(done.number, table._column), table._header, table._truth.entries)
         assign_again(table, done, ticket)
 
-    def frames(memory, turns):
+    def assign_frames(memory, turns, *rest):
         for turn, part in shared_steps.due_parts(memory, turns):
             view = sim.tables[int(turn["column"])]
             increase(part, view.header, view.entries)
-        return assign_frames(memory, turns)
+        return assign(memory, turns, *rest)
 
-    Table.assign, ring_scheduler.assign_frames = again, frames
+    Table.assign, stepwise.TABLE.assign = again, assign_frames
 
 
 def before_restart(change):

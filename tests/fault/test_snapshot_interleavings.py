@@ -4,9 +4,9 @@ import pytest
 from ascpipe.tables import snapshot
 from ascpipe.tables.snapshot import Images
 from ascpipe.tables.table import Table
-from ascpipe.workers import ring_scheduler
 from ascpipe.workers.cuts import Cuts
 from ascpipe.workers.snapshots import Snapshots
+from tests.support import stepwise
 from tests.support.any_schedule import AnySchedule
 from tests.support.store_pauses import Pauses
 
@@ -59,7 +59,7 @@ def images_after_the_change(monkeypatch):
 
     monkeypatch.setattr(Snapshots, "keep", lambda self, record: late.append((self, record)) or True)
     monkeypatch.setattr(Table, "assign", then_keep(Table.assign))
-    monkeypatch.setattr(ring_scheduler, "assign_frames", then_keep(ring_scheduler.assign_frames))
+    monkeypatch.setattr(stepwise.TABLE, "assign", then_keep(stepwise.TABLE.assign))
 
 
 def a_full_log_ignored(monkeypatch):

@@ -1,6 +1,10 @@
 """Plain-Python twins of ``ascpipe/kernels/ring_scan.py``: a ring is a list of frames and one of tables."""
+from ascpipe.kernels.asks import ENDED, GO_ON, PROVIDE, RING
 from ascpipe.layout.words import DEDUPED, SUBMITTED
 from tests.reference import unique
+from tests.reference.asks import look_at_bells
+
+CLAIM, DEDUP, PUBLISH = range(3)
 
 
 class Part:
@@ -76,3 +80,37 @@ def publish_deduped(ring, number, columns, counts):
         ring.frame(number).parts[column].fields["unique_count"] = count
         if ring.tables[column].words[number] == SUBMITTED:
             ring.tables[column].words[number] = DEDUPED
+
+
+class Claims:
+    """How far a key worker is."""
+
+    def __init__(self, generation):
+        self.at, self.left, self.done, self.generation, self.number = CLAIM, 0, 0, generation, 0
+        self.columns, self.counts, self.largest = [], [], 0
+
+
+def take_frame_step(ring, claims, cells, listeners):
+    """``cells``: how many there are."""
+    if claims.at == CLAIM:
+        number = claim_frame(ring, claims.generation) if claims.left > 0 else -1
+        if number < 0:
+            return ENDED
+        claims.number, claims.left, claims.at = number, claims.left - 1, DEDUP
+        return GO_ON
+    if claims.at == DEDUP:
+        claims.columns, claims.largest = submitted_parts(ring, claims.number)
+        if cells < 2 * claims.largest:
+            return PROVIDE
+        claims.counts, claims.at = dedup_parts(ring, claims.number, claims.columns), PUBLISH
+        return GO_ON
+    publish_deduped(ring, claims.number, claims.columns, claims.counts)
+    claims.done, claims.at = claims.done + 1, CLAIM
+    return RING if look_at_bells(listeners) else GO_ON
+
+
+def dedup_frames(ring, claims, cells, listeners):
+    asks = GO_ON
+    while asks == GO_ON:
+        asks = take_frame_step(ring, claims, cells, listeners)
+    return asks

@@ -15,20 +15,22 @@ class Turn:
     def __init__(self, table, column):
         self.table, self.column = table, column
         self.action, self.number, self.lacks, self.done = NOTHING, 0, LACKS_NOTHING, False
+        self.is_loading = False
 
     def part(self, ring):
         return ring.frame(self.number).parts[self.column]
 
 
 def look_at_tables(ring, turns):
-    """(how many tables have something to do, how many are granted to the trainer, how many plans stand for each)."""
+    """(how many tables have something to do, how many plans stand for each)."""
     looks = [ring_scan.look(ring, turn.column) for turn in turns]
     chosen, plans = next_action.next_train_actions(
         [(*seen[1:], turn.table.cut_asked, turn.table.touch_blocked, turn.table.is_loading)
          for seen, turn in zip(looks, turns)], ring.look_ahead, ring.plan_ahead)
     for turn, (action, place) in zip(turns, chosen):
         turn.action, turn.number, turn.lacks, turn.done = action, ring.head + place, LACKS_NOTHING, False
-    return sum(action != NOTHING for action, _ in chosen), sum(turn.table.is_loading for turn in turns), plans
+        turn.is_loading = turn.table.is_loading
+    return sum(action != NOTHING for action, _ in chosen), plans
 
 
 def is_due(turn, action):
@@ -145,7 +147,9 @@ def leave_frames(turns, then):
 
 
 def store_words(ring, turns, action, then, word):
-    for turn in turns:
-        if turn.action == action and turn.done:
-            ring.tables[turn.column].words[turn.number] = word
-            turn.action = then
+    """How many were stored."""
+    chosen = [turn for turn in turns if turn.action == action and turn.done]
+    for turn in chosen:
+        ring.tables[turn.column].words[turn.number] = word
+        turn.action = then
+    return len(chosen)

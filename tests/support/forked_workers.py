@@ -20,6 +20,7 @@ from ascpipe.shm.ring import TableInRing
 from ascpipe.tables.table import Table
 from ascpipe.workers.eval_stage import EvalStage, Questions
 from ascpipe.workers.key_worker import KeyStage
+from ascpipe.workers.listeners import Listeners
 from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.stage import Bells
 from ascpipe.workers.train_stage import TrainStage
@@ -158,15 +159,14 @@ def _least_step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
 def _key_step(sim: "ForkedSim", worker: ForkedWorker) -> Callable[[], int]:
     trainer = Bell(sim.session, structs.BELL_TRAINER)
     tables = [Bell(sim.session, _BELLS[TABLE] + number) for number in range(sim.table_workers)]
-    listeners = [bell.ring_unless_pausing for bell in tables] + [trainer.ring]
-    stages = [KeyStage(pump.ring, worker.generation, listeners, sim.next_spread())
+    stages = [KeyStage(pump.ring, worker.generation, Listeners([trainer], tables), sim.next_spread())
               for pump in (sim.pump, sim.eval_pump)]
     return lambda: sum(stage.step() for stage in stages)
 
 
 def _table_step(sim: "ForkedSim", worker: ForkedWorker, tables: List[Table], restart: bool) -> Callable[[], int]:
-    trainer = Bell(sim.session, structs.BELL_TRAINER).ring
-    bells = Bells(trainer, trainer)  # the pump is the same thread
+    trainer = Bell(sim.session, structs.BELL_TRAINER)
+    bells = Bells(trainer.ring, trainer.ring)  # the pump is the same thread
     trains, readers = {}, []
     for index in range(worker.number, len(sim.tables), sim.table_workers):
         table = ReplayedTable(sim, index)
@@ -174,7 +174,7 @@ def _table_step(sim: "ForkedSim", worker: ForkedWorker, tables: List[Table], res
             sim.tables[index], table, TableInRing(sim.ring, index), bells, restart=restart)
         readers.append(EvalStage(table.resolve, TableInRing(sim.eval_pump.ring, index), train.is_readable, bells))
         tables.append(table)
-    stages = (RingScheduler(sim.ring, list(trains), list(trains.values()), bells),
+    stages = (RingScheduler(sim.ring, list(trains), list(trains.values()), Listeners([trainer], [trainer])),
               Questions(sim.eval_pump.ring, readers))
     return lambda: sum(stage.step() for stage in stages)
 

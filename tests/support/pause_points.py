@@ -5,12 +5,14 @@ the points around the stores of the stages, in the process that calls it: a fork
 """
 import functools
 import signal
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 
-from ascpipe.kernels import atomics
-from ascpipe.kernels.next_action import RETIRE
+from ascpipe.kernels import atomics, ring_scan
+from ascpipe.kernels.asks import GO_ON
+from ascpipe.kernels.batch_steps import LACKS_ENTRIES, LACKS_IMAGES
+from ascpipe.kernels.next_action import PLAN, RETIRE, TOUCH
 from ascpipe.layout import structs
 from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, EVAL, FREE, WORD_NAMES
 from ascpipe.shm.bell import ring_plain
@@ -20,12 +22,10 @@ from ascpipe.tables import loads, snapshot
 from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Pending, Truth
 from ascpipe.tables.table import Table
-from ascpipe.workers import cuts, key_worker, ring_scheduler, snapshots
+from ascpipe.workers import cuts, snapshots
 from ascpipe.workers.eval_stage import EvalStage
-from ascpipe.workers.key_worker import KeyStage
-from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.train_stage import TrainStage
-from tests.support import shared_steps
+from tests.support import shared_steps, stepwise
 from tests.support.replayed_table import ReplayedTable
 
 POINTS = tuple("{}: {}".format(action, moment) for action, moments in (
@@ -57,6 +57,9 @@ OF_RESTART = [number for name, number in NUMBERS.items() if name.startswith("res
 IDLE, ACTIONS = 0, ("nothing", "dedup", "touch", "plan", "revoke", "retire", "skip", "count-only", "reset",
                     "threshold", "eviction", "load", "take over", "restart", "answer", "release", "replay", "images")
 _CUTS = {CUT_RESET: "reset", CUT_THRESHOLD: "threshold", CUT_EVICT: "eviction", CUT_LOAD: "load"}
+_STEPS = {"retire": ("assign", "store_retired", "leave"), "plan": ("plan", "store_planned"),
+          "touch": ("touch", "store_touched")}
+_LACKING = {LACKS_IMAGES: "retire", LACKS_ENTRIES: "touch"}
 _STORES = {"cut_granted": "GRANTED", "cut_applied": "APPLIED", "snapshot_logged": "LOGGED"}
 ARMED, TAKEN = 1, 2  #: see ``Board.armed``
 _WORKERS = structs.MAX_KEY_WORKERS + structs.MAX_TABLE_WORKERS
@@ -212,13 +215,11 @@ def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
     for method, action in (("_revoke", "revoke"), ("_skip", "skip"), ("_count_only", "count-only"),
                            ("_restart", "restart")):
         pauses.during(TrainStage, method, action)
-    for action in ("retire", "plan", "touch"):
-        pauses.during(RingScheduler, "_" + action, action)
+    pauses.during(TrainStage, "provide", lambda stage, lacks, number: _LACKING.get(lacks, "plan"))
     pauses.during(TrainStage, "_apply_cut", lambda stage, *_: _CUTS[int(stage._view.header["cut_kind"])])
     pauses.during(cuts.Cuts, "advance_load", "take over")
     pauses.during(snapshots.Snapshots, "keep", "images")
     pauses.during(EvalStage, "_answer", "answer")
-    pauses.during(KeyStage, "_dedup", "dedup")
     pauses.during(ReplayedTable, "_expected", "replay")
     _around_words(pauses)
     _around_records(pauses)
@@ -227,6 +228,9 @@ def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
     _around_cuts(pauses)
     _around_loads(pauses)
     _around_growth(pauses)
+    for action, steps in _STEPS.items():  # last, as the points are in it
+        for step in steps:
+            pauses.during(stepwise.TABLE, step, action)
     return pauses
 
 
@@ -249,22 +253,44 @@ def _around_words(pauses: Pauses) -> None:
     stores(RingView, "replace_word", lambda ring, number, column, expected, word: WORD_NAMES[word])
     stores(RingView, "store_finished", lambda *_: "finished")
     stores(TableView, "store", lambda view, field, value: _STORES[field])
-    pauses.around(ring_scheduler, "store_words", lambda *args: pauses.at("before " + WORD_NAMES[args[-1]]),
-                  lambda *args: pauses.at("after " + WORD_NAMES[args[-2]]))
+    for step, action, word in (("store_retired", RETIRE, "RETIRED"), ("store_planned", PLAN, "PLANNED"),
+                               ("store_touched", TOUCH, "TOUCHED")):
+        _around_stores(pauses, step, action, word)
+    _around_frames(pauses)
 
-    publish = key_worker.publish_deduped
 
-    def publish_half(*args: Any) -> None:
-        half = len(args[-1]) // 2
-        publish(*args[:-2], args[-2][:half], args[-1][:half])
+def _around_stores(pauses: Pauses, step: str, action: int, word: str) -> None:
+    """Before and after the words of tables that took the same step together, if there are any."""
+    take = getattr(stepwise.TABLE, step)
+
+    def call(memory: np.ndarray, turns: np.ndarray, *rest: Any) -> int:
+        stores = shared_steps.has_done(turns, action)
+        if stores:
+            pauses.at("before " + word)
+        asks: int = take(memory, turns, *rest)
+        if stores:
+            pauses.at("after " + word)
+        return asks
+
+    setattr(stepwise.TABLE, step, call)
+
+
+def _around_frames(pauses: Pauses) -> None:
+    """While a key worker has a frame."""
+
+    def publish_half(memory: np.ndarray, claims: Any, columns: np.ndarray, counts: np.ndarray, *_: Any) -> None:
+        half = int(claims["parts"]) // 2
+        ring_scan.publish_deduped(memory, claims["number"], columns[:half], counts[:half])
 
     def before(*args: Any) -> None:
         pauses.at_point("dedup: before DEDUPED")
         pauses.at_point("dedup: half DEDUPED", lambda: publish_half(*args))
 
-    pauses.around(key_worker, "publish_deduped", before, lambda *_: pauses.at_point("dedup: after DEDUPED"))
-    pauses.around(KeyStage, "_dedup", lambda *_: pauses.at_point("dedup: claimed"))
-    pauses.around(key_worker, "dedup_parts", after=lambda *_: pauses.at("arrays written"))
+    pauses.around(stepwise.KEY, "dedup", lambda *_: pauses.at_point("dedup: claimed"),
+                  lambda *args: pauses.at_point("dedup: arrays written") if args[-1] == GO_ON else None)
+    pauses.around(stepwise.KEY, "publish", before, lambda *_: pauses.at_point("dedup: after DEDUPED"))
+    for step in ("dedup", "publish"):
+        pauses.during(stepwise.KEY, step, "dedup")
 
 
 def _around_records(pauses: Pauses) -> None:
@@ -290,18 +316,22 @@ def _around_records(pauses: Pauses) -> None:
 def _around_shared_steps(pauses: Pauses) -> None:
     """While tables make, publish and assign their records together."""
 
-    def before(memory: np.ndarray, turns: np.ndarray) -> None:
+    def before(memory: np.ndarray, turns: np.ndarray, *_: Any) -> None:
         if shared_steps.is_due(turns, RETIRE):
             pauses.at("before assignment")
             pauses.at("half assigned", lambda: shared_steps.assign_halves(memory, turns))
 
-    def planned(memory: np.ndarray, turns: np.ndarray, made: Tuple[int, int]) -> None:
-        if made[0]:
+    def assigned(memory: np.ndarray, turns: np.ndarray, *_: Any) -> None:
+        if shared_steps.has_done(turns, RETIRE):
+            pauses.at("assigned")
+
+    def planned(memory: np.ndarray, turns: np.ndarray, *_: Any) -> None:
+        if shared_steps.has_done(turns, PLAN):
             pauses.at("half of the fields", lambda: shared_steps.spoil_late_fields(memory, turns))
             pauses.at("record made")
 
-    pauses.around(ring_scheduler, "assign_frames", before, lambda *args: pauses.at("assigned") if args[-1][0] else None)
-    pauses.around(ring_scheduler, "plan_frames", after=planned)
+    pauses.around(stepwise.TABLE, "assign", before, assigned)
+    pauses.around(stepwise.TABLE, "plan", after=planned)
 
 
 def _around_images(pauses: Pauses) -> None:

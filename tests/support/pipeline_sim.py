@@ -25,6 +25,7 @@ from ascpipe.layout.words import (
 from ascpipe.shm.ring import PartView, TableInRing
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
+from ascpipe.workers.listeners import Listeners
 from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.stage import Bells
 from ascpipe.workers.train_stage import TrainStage
@@ -32,6 +33,7 @@ from tests.support.replayed_table import ReplayedTable
 from tests.support.sim_load import Checkpoint, SimLoad
 from tests.support.sim_ring import Allocate, Home, Open, PlanError, SimRing, aligned, make_table
 from tests.support.sim_snapshot import SimSnapshot
+from tests.support.stepwise import no_listeners
 
 
 class Feature:
@@ -91,14 +93,14 @@ class Sim:
         view = self.tables[index]
         table = ReplayedTable(self, index)
         train = self.trains[index] = TrainStage(view, table, TableInRing(self.ring, index), bells, restart=restart)
-        self.stages[index] = RingScheduler(self.ring, [index], [train], bells)
+        self.stages[index] = RingScheduler(self.ring, [index], [train], no_listeners())
         self.eval_stages[index] = EvalStage(
             table.resolve, TableInRing(self.eval_pump.ring, index), train.is_readable, bells)
 
     def start_workers(self) -> None:
         """Start the stages that play the workers, in this process."""
-        self.keys = KeyStage(self.ring, 7, [], self.next_spread())
-        self.eval_keys = KeyStage(self.eval_pump.ring, 7, [], self.next_spread())
+        self.keys = KeyStage(self.ring, 7, Listeners([], []), self.next_spread())
+        self.eval_keys = KeyStage(self.eval_pump.ring, 7, Listeners([], []), self.next_spread())
         self.trains: Dict[int, TrainStage] = {}
         self.stages: Dict[int, RingScheduler] = {}  # each of one table
         self.eval_stages: Dict[int, EvalStage] = {}
@@ -325,8 +327,7 @@ class Sim:
 
     def scheduler(self) -> RingScheduler:
         """One worker's look at all tables; to be made anew after a kill."""
-        return RingScheduler(self.ring, list(self.trains), list(self.trains.values()),
-                             Bells(lambda: None, lambda: None))
+        return RingScheduler(self.ring, list(self.trains), list(self.trains.values()), no_listeners())
 
     def work(self) -> None:
         """Let every worker do all it can, and every load and snapshot."""

@@ -1,6 +1,6 @@
 """Compares every plan of a table with one derived from nothing except shared memory."""
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, MutableMapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, MutableMapping, Optional
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from ascpipe.kernels.next_action import PLAN
 from ascpipe.layout.words import FREE, PLAN_NO_MEMORY, PLAN_OK, RETIRED, TOUCHED
 from ascpipe.shm.ring import PartView
 from ascpipe.tables.table import Table
-from ascpipe.workers import ring_scheduler
 from ascpipe.workers.stage import truth_of
 from tests.reference import replay
+from tests.support import stepwise
 
 if TYPE_CHECKING:
     from tests.support.pipeline_sim import Sim
@@ -74,20 +74,21 @@ def compare(number: int, made: Dict[str, Any], expected: Dict[str, Any]) -> None
         raise AssertionError("plan of frame {}: made, expected {}".format(number, wrong))
 
 
-def _replayed(plan_frames: Callable[..., Tuple[int, int]]) -> Callable[..., Tuple[int, int]]:
+def _replayed(plan: Callable[..., int]) -> Callable[..., int]:
     """Each plan is compared when it is made."""
 
-    def call(memory: np.ndarray, turns: np.ndarray) -> Tuple[int, int]:
+    def call(memory: np.ndarray, turns: np.ndarray, *rest: Any) -> int:
         due = [(turn, _TABLES[int(turn["planner_at"])]) for turn in turns
                if turn["action"] == PLAN and not turn["done"] and int(turn["planner_at"]) in _TABLES]
         expected = [table.expected_in(int(turn["number"])) for turn, table in due]
-        made = plan_frames(memory, turns)
+        asks = plan(memory, turns, *rest)
         for (turn, table), one in zip(due, expected):
             if turn["done"]:
                 table.compare_published(int(turn["number"]), one)
-        return made
+        return asks
 
     return call
 
 
-ring_scheduler.plan_frames = _replayed(ring_scheduler.plan_frames)
+stepwise.install()
+stepwise.TABLE.plan = _replayed(stepwise.TABLE.plan)

@@ -18,6 +18,11 @@ def is_due(turns: np.ndarray, action: int) -> bool:
     return bool(((turns["action"] == action) & (turns["done"] == 0)).any())
 
 
+def has_done(turns: np.ndarray, action: int) -> bool:
+    """Whether a table has carried out this action, and its word is not stored yet."""
+    return bool(((turns["action"] == action) & (turns["done"] != 0)).any())
+
+
 def due_parts(memory: np.ndarray, turns: np.ndarray) -> Iterator[Tuple[Any, PartView]]:
     """(TURN, part) of each frame that ``assign_frames`` would assign."""
     ring = RingView(memory)

@@ -1,5 +1,7 @@
 """Pauses a table worker between two stores, where a test may kill it or let the trainer act, in one process."""
-from typing import Any, Callable, Tuple
+from typing import Any, Callable
+
+import numpy as np
 
 from ascpipe.kernels.next_action import RETIRE
 from ascpipe.layout.words import FREE
@@ -8,10 +10,8 @@ from ascpipe.tables import loads, snapshot
 from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Pending
 from ascpipe.tables.table import Table
-from ascpipe.workers import ring_scheduler
-from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.train_stage import TrainStage
-from tests.support import shared_steps
+from tests.support import shared_steps, stepwise
 from tests.support.pipeline_sim import Sim
 
 
@@ -26,13 +26,12 @@ class Pauses:
         self.at: Callable[[str], None] = _go_on
         for owner, names in ((RingView, ("store_word", "replace_word", "store_finished", "look")),
                              (TableView, ("store", "load")),
-                             (ring_scheduler, ("store_words", "plan_frames", "touch_frames", "leave_frames"))):
+                             (stepwise.TABLE, ("look", "store_retired", "leave", "plan", "store_planned", "touch",
+                                               "store_touched"))):
             for name in names:
                 monkeypatch.setattr(owner, name, self._around(getattr(owner, name), name))
-        assign = self._half_way_of_assignment(ring_scheduler.assign_frames)
-        monkeypatch.setattr(ring_scheduler, "assign_frames", assign)
+        monkeypatch.setattr(stepwise.TABLE, "assign", self._half_way_of_assignment(stepwise.TABLE.assign))
         monkeypatch.setattr(snapshot, "keep_images", self._around(snapshot.keep_images, "images"))
-        monkeypatch.setattr(RingScheduler, "_look", self._around(RingScheduler._look, "look"))
         monkeypatch.setattr(PartView, "__setitem__", self._around(PartView.__setitem__, "field"))
         monkeypatch.setattr(Table, "assign", self._half_way(Table.assign))
         monkeypatch.setattr(table_module, "evict_entries", self._half_way_of_eviction(table_module.evict_entries))
@@ -54,15 +53,15 @@ class Pauses:
 
         return call
 
-    def _half_way_of_assignment(self, assign: Callable[..., Tuple[int, int]]) -> Callable[..., Tuple[int, int]]:
-        def call(*args: Any) -> Tuple[int, int]:
-            if shared_steps.is_due(args[-1], RETIRE):
-                shared_steps.assign_halves(*args)
+    def _half_way_of_assignment(self, assign: Callable[..., int]) -> Callable[..., int]:
+        def call(memory: np.ndarray, turns: np.ndarray, *rest: Any) -> int:
+            if shared_steps.is_due(turns, RETIRE):
+                shared_steps.assign_halves(memory, turns)
                 self.at("half-way of retire")
-            done = assign(*args)
-            if done[0]:
+            asks = assign(memory, turns, *rest)
+            if shared_steps.has_done(turns, RETIRE):
                 self.at("after retire")
-            return done
+            return asks
 
         return call
 

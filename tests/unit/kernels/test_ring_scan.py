@@ -4,12 +4,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import ring_scan
+from ascpipe.kernels.asks import ENDED, PROVIDE, RING
 from ascpipe.kernels.hashing import spread_of
-from ascpipe.kernels.records import TURN
+from ascpipe.kernels.records import CLAIMS, LISTENER, TURN
 from ascpipe.kernels.unique import scratch_cells
 from ascpipe.layout import structs
+from ascpipe.layout.bells import ASLEEP, AWAKE
 from ascpipe.layout.words import CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
 from tests.reference import ring_scan as reference
+from tests.reference.asks import Listener
 from tests.support.sim_ring import make_ring
 
 TABLES = 3
@@ -137,6 +140,53 @@ def test_key_workers_claim_deduplicate_and_publish_as_their_twins(head, frames):
         reference.publish_deduped(rings.twin, number, chosen.tolist(), counts.tolist())
     for frame in rings.twin.frames:
         rings.compare(frame.number)
+
+
+@settings(deadline=None)
+@given(HEADS, FRAMES, st.integers(0, 7), st.booleans(), st.booleans())
+def test_the_loop_of_a_key_worker_goes_through_the_frames_as_its_twin(head, frames, most, in_steps, waits):
+    rings, listeners, bell = Rings(head, frames), np.zeros(1, LISTENER), np.zeros(1, structs.BELL)
+    listeners["bell_at"], bell["waiting"] = bell.ctypes.data, ASLEEP if waits else AWAKE
+    twin_listeners = [Listener(int(bell["waiting"][0]), 0)]
+    claims, twin, cells = np.zeros(1, CLAIMS), reference.Claims(9), np.zeros(1, np.int32)
+    claims["generation"], claims["left"], twin.left = 9, most, most
+    columns, counts = np.zeros((2, len(rings.ring.tables)), np.int64)
+    asked = []
+    while not asked or asked[-1] != ENDED:
+        if in_steps:
+            asked.append(ring_scan.take_frame_step(
+                rings.ring.memory, claims[0], columns, counts, cells, SPREAD, listeners))
+            twin_asks = reference.take_frame_step(rings.twin, twin, len(cells), twin_listeners)
+        else:
+            asked.append(ring_scan.dedup_frames(rings.ring.memory, claims, columns, counts, cells, SPREAD, listeners))
+            twin_asks = reference.dedup_frames(rings.twin, twin, len(cells), twin_listeners)
+        assert asked[-1] == twin_asks
+        assert [claims[name][0] for name in ("at", "left", "done", "number", "largest")] == [
+            twin.at, twin.left, twin.done, twin.number, twin.largest]
+        assert [listener["waits"] for listener in listeners] == [listener.waits for listener in twin_listeners]
+        for frame in rings.twin.frames:
+            rings.compare(frame.number)
+        if asked[-1] == PROVIDE:
+            cells = np.zeros(scratch_cells(int(claims["largest"][0])), np.int32)
+    assert asked.count(RING) == (claims["done"][0] if waits else 0)
+    assert claims["done"][0] == min(most, sum(claim == 0 for _, claim, *_ in frames))
+
+
+def test_more_scratch_is_asked_for_with_the_frame_claimed_and_the_loop_goes_on_with_that_frame():
+    rings = Rings(5, [((SUBMITTED,), 0, 0, 0, [[1, 2, 1]]), ((SUBMITTED,), 0, 0, 0, [[4]])])
+    memory, claims, none = rings.ring.memory, np.zeros(1, CLAIMS), np.zeros(0, LISTENER)
+    claims["generation"], claims["left"] = 9, 64
+    columns, counts = np.zeros((2, 1), np.int64)
+    for _ in range(2):  # again with as little: the same frame is still meant
+        assert ring_scan.dedup_frames(memory, claims, columns, counts, np.zeros(4, np.int32), SPREAD, none) == PROVIDE
+        assert rings.ring.frames["claim"][5:7].tolist() == [9, 0]
+        assert [rings.ring.word(number, 0) for number in (5, 6)] == [SUBMITTED, SUBMITTED]
+    assert (claims["number"][0], claims["largest"][0]) == (5, 3)
+    assert ring_scan.dedup_frames(
+        memory, claims, columns, counts, np.zeros(scratch_cells(3), np.int32), SPREAD, none) == ENDED
+    assert [rings.ring.word(number, 0) for number in (5, 6)] == [DEDUPED, DEDUPED]
+    assert rings.ring.part(5, 0).array("unique", 2).tolist() == [1, 2]
+    assert claims["done"][0] == 2
 
 
 @settings(deadline=None)

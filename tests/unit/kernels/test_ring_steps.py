@@ -1,4 +1,4 @@
-"""The steps of two tables in one ring, as a table worker takes them, beside their twins."""
+"""The steps of two tables in one ring, one by one and in the loop of a table worker, beside their twins."""
 import math
 
 import numpy as np
@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascpipe.kernels import next_action, ring_scan, ring_steps
+from ascpipe.kernels import next_action, ring_rounds, ring_scan, ring_steps
+from ascpipe.kernels.asks import CARRY_OUT, ENDED, PROVIDE, RING
 from ascpipe.kernels.batch_steps import (
     LACKS_CHANGES,
     LACKS_ENTRIES,
@@ -17,20 +18,24 @@ from ascpipe.kernels.batch_steps import (
     LACKS_VICTIMS,
 )
 from ascpipe.kernels.hashing import spread_of
-from ascpipe.kernels.records import TURN
+from ascpipe.kernels.records import LISTENER, ROUNDS, TURN
 from ascpipe.kernels.unique import scratch_cells
+from ascpipe.layout import structs
 from ascpipe.layout.words import CLAIMED, DONE, PLAN_OK, PLANNED, RETIRED, SUBMITTED, TOUCHED
 from ascpipe.tables.records import Pending
 from tests.reference import batch_steps as table_twins
+from tests.reference import ring_rounds as round_twins
 from tests.reference import ring_scan as scan_twins
 from tests.reference import ring_steps as twins
+from tests.reference.asks import AWAKE, Listener
 from tests.support.sim_ring import SimRing
 from tests.support.twin_table import TwinTable
 
 DEVICE, HOMES, BOTH = (5, 0), (0, 9), (4, 9)  # device rows, home rows
 TABLES = 2
 IDS = st.lists(st.integers(0, 11), max_size=7)
-ACTIONS = ["submit"] * 4 + ["turn"] * 6 + ["claim"] * 3 + ["finish"] * 3 + ["want", "cut", "images", "loading"]
+ACTIONS = (["submit"] * 4 + ["turn"] * 3 + ["turns_of_the_loop"] * 3 + ["claim"] * 3 + ["finish"] * 3 + [
+    "want", "cut", "images", "loading", "bells"])
 STEPS = st.lists(st.tuples(st.sampled_from(ACTIONS), IDS, IDS), max_size=50)
 RECORD_FIELDS = ("base", "horizon", "status", "need", "full", "fresh_count", "load_count", "out_count", "admitted",
                  "rows", "time")
@@ -48,7 +53,13 @@ class Rings:
         self.turns["column"] = range(TABLES)
         self.turns["planner_at"] = [pair.table.planner_at for pair in self.pairs]
         self.twin_turns = [twins.Turn(pair.twin, column) for column, pair in enumerate(self.pairs)]
-        self.lacked, self.statuses, self.revoked = set(), [], 0
+        self.rounds, self.twin_rounds = np.zeros(1, ROUNDS), round_twins.Rounds()
+        self.bell_fields = np.zeros(2, structs.BELL)
+        self.listeners = np.zeros(2, LISTENER)
+        self.listeners["bell_at"] = self.bell_fields.ctypes.data + structs.BELL.itemsize * np.arange(2)
+        self.listeners["may_pause"] = (0, 1)
+        self.twin_listeners = [Listener(AWAKE, 0), Listener(AWAKE, 1)]
+        self.lacked, self.revoked, self.rung = set(), 0, 0
 
     # ---- pump, key worker and trainer
 
@@ -127,39 +138,50 @@ class Rings:
     # ---- the table worker
 
     def turn(self, *_):
-        looked = ring_steps.look_at_tables(self.memory, self.turns)
-        assert looked == twins.look_at_tables(self.twin, self.twin_turns)
-        self._compare_turns()
-        for step, twin_step, action, then, word in (
-                (ring_steps.assign_frames, twins.assign_frames, next_action.RETIRE, ring_steps.LEAVE, RETIRED),
-                (ring_steps.plan_frames, twins.plan_frames, next_action.PLAN, 0, PLANNED),
-                (ring_steps.touch_frames, twins.touch_frames, next_action.TOUCH, 0, TOUCHED)):
-            self._together(step, twin_step, action)
-            ring_steps.store_words(self.memory, self.turns, action, then, word)
-            twins.store_words(self.twin, self.twin_turns, action, then, word)
-            ring_steps.leave_frames(self.turns, 0)
-            twins.leave_frames(self.twin_turns, 0)
-            self.compare()
-        for column in range(TABLES):
-            action, number = int(self.turns[column]["action"]), int(self.turns[column]["number"])
-            if action:
-                self._rare(action, self.pairs[column], column, number)
-        self.compare()
+        """A round, step by step."""
+        self._go_on(lambda: (
+            ring_rounds.take_step(self.memory, self.turns, self.rounds[0], self.listeners),
+            round_twins.take_step(self.twin, self.twin_turns, self.twin_rounds, self.twin_listeners)), 1)
 
-    def _together(self, step, twin_step, action):
+    def turns_of_the_loop(self, *_):
+        """Rounds, until there is nothing to do, or enough."""
+        self._go_on(lambda: (
+            ring_rounds.run_tables(self.memory, self.turns, self.rounds, self.listeners),
+            round_twins.run_tables(self.twin, self.twin_turns, self.twin_rounds, self.twin_listeners)), 3)
+
+    def bells(self, *_):
+        """Owners of bells fall asleep, pause or wake up."""
+        for owner, twin, shift in zip(self.bell_fields, self.twin_listeners, (1, 2)):
+            owner["waiting"] = twin.waiting = (twin.waiting + shift) % 3
+
+    def _go_on(self, both, most):
+        self.rounds["left"], self.twin_rounds.left = most, most
+        self.rounds["done"], self.twin_rounds.done = 0, 0
         while True:
             before = [pair.image() for pair in self.pairs]
-            made = step(self.memory, self.turns)
-            assert made == twin_step(self.twin, self.twin_turns)
+            asks, twin_asks = both()
+            assert asks == twin_asks
+            assert {name: self.rounds[name][0] for name in ROUNDS.names} == vars(self.twin_rounds)
+            assert self.listeners["waits"].tolist() == [twin.waits for twin in self.twin_listeners]
             self._compare_turns()
-            lacking = [column for column in range(TABLES)
-                       if self.turns[column]["action"] == action and self.turns[column]["lacks"] != LACKS_NOTHING]
-            assert made[1] == len(lacking)
-            if not lacking:
+            if asks != PROVIDE:
+                self.compare()
+            if asks == ENDED:
                 return
-            for column in lacking:
-                assert self.pairs[column].image() == before[column]
-                self._provide(column, int(self.turns[column]["lacks"]), int(self.turns[column]["number"]))
+            if asks == PROVIDE:
+                lacking = np.flatnonzero(self.turns["lacks"] != LACKS_NOTHING).tolist()
+                assert lacking
+                for column in lacking:
+                    assert most > 1 or self.pairs[column].image() == before[column]
+                    self._provide(column, int(self.turns[column]["lacks"]), int(self.turns[column]["number"]))
+            elif asks == CARRY_OUT:
+                for column in np.flatnonzero(self.turns["action"]).tolist():
+                    done = self._rare(int(self.turns[column]["action"]), self.pairs[column], column,
+                                      int(self.turns[column]["number"]))
+                    self.rounds["acted"] += done
+                    self.twin_rounds.acted += done
+            elif asks == RING:
+                self.rung += 1
 
     def _provide(self, column, lacks, number):
         pair, turn, twin_turn = self.pairs[column], self.turns[column], self.twin_turns[column]
@@ -181,7 +203,7 @@ class Rings:
         pair.provided()
 
     def _rare(self, action, pair, column, number):
-        """What is done table by table."""
+        """What is done table by table; returns whether anything was."""
         if action == next_action.REVOKE:
             part, twin = self.ring.part(number, column), self.twin.frame(number).parts[column]
             made = self.ring_record(part, twin)
@@ -200,6 +222,9 @@ class Rings:
         elif action == next_action.APPLY_CUT:
             pair.twin.cut_asked = False
             pair.header["cut_applied"] = pair.header["cut_asked"]
+        else:
+            return 0  # COUNT_ONLY
+        return 1
 
     @staticmethod
     def ring_record(part, twin):
@@ -249,7 +274,7 @@ def test_a_long_run_of_a_ring(kinds, threshold):
         keys = [random.randint(0, size, random.randint(0, 5)).tolist() for size in (5, 9)]  # a batch fits the device
         getattr(rings, ACTIONS[random.randint(len(ACTIONS))])(*keys)
     assert all(pair.header["batches"] > 20 for pair in rings.pairs)
-    assert rings.revoked
+    assert rings.revoked and rings.rung
     assert rings.lacked >= {LACKS_SCRATCH, LACKS_ENTRIES, LACKS_CHANGES, LACKS_HOMES, LACKS_VICTIMS, LACKS_IMAGES}
 
 

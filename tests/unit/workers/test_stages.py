@@ -1,11 +1,17 @@
 """The stages of the workers over a simulated ring: contracts under any order of events."""
 import random
 
+import numpy as np
 import pytest
 
+from ascpipe.kernels import ring_scan
 from ascpipe.layout import structs
+from ascpipe.layout.bells import ASLEEP, PAUSING
 from ascpipe.layout.words import ANSWERED, ASKED, DEDUPED, PLAN_TABLE_FULL, PLANNED, RETIRED, SUBMITTED, TOUCHED
+from ascpipe.shm.bell import Bell
+from ascpipe.workers import key_worker
 from ascpipe.workers.key_worker import KeyStage
+from ascpipe.workers.listeners import Listeners
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_choices import any_tables, ask_any_cut
 from tests.support.sim_ring import PlanError
@@ -174,7 +180,7 @@ def test_a_killed_key_workers_frame_is_deduped_by_another_one_after_the_reap():
     sim = Sim([8, 8])
     batch = sim.submit([1, 1, 2], [3])
     sim.pump.frame(batch.number)["claim"] = 9  # killed after its claim
-    other = KeyStage(sim.ring, 10, [], sim.next_spread())
+    other = KeyStage(sim.ring, 10, Listeners([], []), sim.next_spread())
     assert other.step() == 0
     sim.pump.clear_claims(9)
     assert other.step() == 1
@@ -190,15 +196,49 @@ def test_a_killed_key_workers_frame_is_deduped_by_another_one_after_the_reap():
 def test_another_key_worker_leaves_alone_what_was_published_before_the_kill():
     sim = Sim([8, 8])
     batch = sim.submit([1, 1, 2], [3])
-    other = KeyStage(sim.ring, 10, [], sim.next_spread())
+    other = KeyStage(sim.ring, 10, Listeners([], []), sim.next_spread())
     other.step()
     part = sim.ring.part(batch.number, 0)
     part.array("unique", 2)[:] = (50, 60)  # would be written again
     sim.ring.store_word(batch.number, 1, SUBMITTED)
     sim.pump.clear_claims(10)
-    assert KeyStage(sim.ring, 11, [], sim.next_spread()).step() == 1
+    assert KeyStage(sim.ring, 11, Listeners([], []), sim.next_spread()).step() == 1
     assert part.array("unique", 2).tolist() == [50, 60]
     assert sim.word(batch.number, 1) == DEDUPED
+
+
+def test_a_key_worker_that_is_killed_while_it_enlarges_its_scratch_leaves_its_frame_to_another_one(monkeypatch):
+    sim = Sim([8])
+    batch = sim.submit(list(range(6)))
+
+    def no_memory(n):
+        raise MemoryError
+
+    monkeypatch.setattr(key_worker, "scratch_cells", no_memory)
+    with pytest.raises(MemoryError):
+        sim.keys.step()
+    monkeypatch.undo()
+    assert (sim.word(batch.number, 0), sim.pump.frame(batch.number)["claim"]) == (SUBMITTED, 7)
+    sim.pump.clear_claims(7)
+    assert KeyStage(sim.ring, 10, Listeners([], []), sim.next_spread()).step() == 1
+    assert sim.word(batch.number, 0) == DEDUPED
+
+
+def test_a_step_of_a_key_worker_deduplicates_frame_after_frame_enlarges_its_scratch_and_rings(monkeypatch):
+    monkeypatch.setattr(key_worker, "dedup_frames", ring_scan.dedup_frames)
+    sim, session, rung = Sim([8], frames=8), np.zeros(structs.SESSION_BYTES, np.uint8), []
+    bells = [Bell(session, structs.BELL_TABLE_WORKERS + number) for number in range(2)]
+    monkeypatch.setattr(Bell, "_wake", lambda bell: rung.append(bells.index(bell)))
+    bells[0]._fields["waiting"], bells[1]._fields["waiting"] = ASLEEP, PAUSING
+    keys = KeyStage(sim.ring, 8, Listeners([], bells), sim.next_spread())
+    batches = [sim.submit([key] * n + list(range(n))) for key, n in enumerate([1, 30, 2, 200])]
+    assert keys.step() == 4
+    assert [sim.word(batch.number, 0) for batch in batches] == [DEDUPED] * 4
+    assert (rung, keys.step()) == ([0] * 4, 0)
+    monkeypatch.setattr(key_worker, "_MOST_FRAMES", 2)
+    for key in range(3):
+        sim.submit([key])
+    assert [keys.step() for _ in range(3)] == [2, 1, 0]
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -1,0 +1,34 @@
+"""What a compiled loop of a worker asks of its caller, and which bells it finds waiting.
+
+The loop goes on by itself until Python code has something to do: its result says what.
+"""
+from ascpipe.kernels.atomics import load_acquire
+from ascpipe.kernels.door import inner
+from ascpipe.kernels.memory import array_at
+from ascpipe.layout.bells import ASLEEP, AWAKE
+from ascpipe.layout.structs import BELL
+
+GO_ON = 0  #: nothing
+RING = 1  #: the bells that wait
+PROVIDE = 2  #: what a table or a frame lacks
+CARRY_OUT = 3  #: rare actions of tables, and loads
+ENDED = 4  #: nothing more: there is no work, or all of it must wait, or enough was done at a time
+
+
+@inner("boolean(Listener[::1])")
+def look_at_bells(listeners):
+    """Look which owners wait for what was just published by a full fence; returns whether any does.
+
+    An owner that is awake looks again before it sleeps, so it needs no ring (see ``ascpipe.shm.bell``).
+
+    Args:
+        listeners: LISTENER[n]; receive whether they must be rung.
+    """
+    found = False
+    for i in range(listeners.shape[0]):
+        listener = listeners[i]
+        waiting = load_acquire(array_at(listener["bell_at"], 1, BELL)[0], "waiting", 0)  # SYNC bell: load
+        waits = waiting == ASLEEP or (waiting != AWAKE and listener["may_pause"] == 0)
+        listener["waits"] = 1 if waits else 0
+        found = found or waits
+    return found

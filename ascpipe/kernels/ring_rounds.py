@@ -1,0 +1,135 @@
+"""The loop of a table worker over the tables of a training ring: step after step, round after round.
+
+It returns when Python code has something to do; called again, it goes on with that very step.  So a worker that trains
+small batches hardly runs any Python.  The steps are in ``ring_steps``; loads and stores of shared memory have the same
+order whether the loop returns between them or not.
+"""
+from ascpipe.kernels.asks import CARRY_OUT, ENDED, GO_ON, PROVIDE, RING, look_at_bells
+from ascpipe.kernels.door import entry, inner
+from ascpipe.kernels.next_action import NOTHING, PLAN, RETIRE, TOUCH
+from ascpipe.kernels.ring_steps import (
+    LEAVE,
+    assign_frames,
+    leave_frames,
+    look_at_tables,
+    plan_frames,
+    store_words,
+    touch_frames,
+)
+from ascpipe.layout.words import PLANNED, RETIRED, TOUCHED
+
+# The steps of a round, as ROUNDS has them.
+LOOK = 0
+ASSIGN = 1  #: the records of finished frames to the truth
+STORE_RETIRED = 2
+LEAVE_WINDOW = 3
+MAKE_PLANS = 4
+STORE_PLANNED = 5
+FIND_ENTRIES = 6
+STORE_TOUCHED = 7
+LOOK_FOR_OTHERS = 8  #: rare actions and loads, which Python code carries out
+END_ROUND = 9
+
+
+@inner("int64(Rounds, UniTuple(int64, 2), int64)")
+def count_step(rounds, made, then):
+    """Count the actions of a step, which is followed by ``then`` if no table lacks anything for it.
+
+    Args:
+        rounds: of the worker.
+        made: (how many tables did it, how many lack something).
+        then: the next step.
+
+    Returns:
+        GO_ON or PROVIDE.
+    """
+    done, lacking = made
+    rounds["acted"] += done
+    if lacking > 0:
+        return PROVIDE
+    rounds["at"] = then
+    return GO_ON
+
+
+@inner("boolean(Turn[::1])")
+def has_others(turns):
+    """Check whether a table has a rare action, or is granted to the trainer."""
+    for i in range(turns.shape[0]):
+        if turns[i]["action"] != NOTHING or turns[i]["is_loading"] != 0:
+            return True
+    return False
+
+
+@inner("int64(Rounds)")
+def end_round(rounds):
+    """End a round; returns whether there is another one: GO_ON or ENDED.
+
+    A round in which no table did anything is the last one, also if some of them wait: they would wait in the next one.
+    """
+    rounds["at"] = LOOK
+    rounds["done"] += rounds["acted"]
+    rounds["left"] -= 1
+    return GO_ON if rounds["acted"] > 0 and rounds["left"] > 0 else ENDED
+
+
+@inner("int64(uint8[::1], Turn[::1], Rounds, Listener[::1])")
+def take_step(memory, turns, rounds, listeners):
+    """Take one step of a round.
+
+    Args:
+        memory: the ring.
+        turns: TURN[tables].
+        rounds: how far the worker is.
+        listeners: LISTENER[2]; the bells of the trainer and of the pump; receive whether they must be rung.
+
+    Returns:
+        GO_ON; RING; PROVIDE: what some turns lack, then the step is taken again; CARRY_OUT: the actions that are left
+        and the loads, and add what was done to ``acted``; ENDED.
+    """
+    at = rounds["at"]
+    if at == LOOK:
+        ready, rounds["plans"] = look_at_tables(memory, turns)
+        rounds["acted"] = 0
+        rounds["at"] = ASSIGN if ready > 0 else LOOK_FOR_OTHERS
+    elif at == ASSIGN:
+        return count_step(rounds, assign_frames(memory, turns), STORE_RETIRED)
+    elif at == STORE_RETIRED:
+        rounds["at"] = LEAVE_WINDOW
+        if store_words(memory, turns, RETIRE, LEAVE, RETIRED) > 0:  # SYNC retired: store
+            return RING if look_at_bells(listeners) else GO_ON
+    elif at == LEAVE_WINDOW:
+        leave_frames(turns, NOTHING)
+        rounds["at"] = MAKE_PLANS
+    elif at == MAKE_PLANS:
+        return count_step(rounds, plan_frames(memory, turns), STORE_PLANNED)
+    elif at == STORE_PLANNED:
+        rounds["at"] = FIND_ENTRIES
+        if store_words(memory, turns, PLAN, NOTHING, PLANNED) > 0:  # SYNC plan: store
+            return RING if look_at_bells(listeners[:1]) else GO_ON
+    elif at == FIND_ENTRIES:
+        return count_step(rounds, touch_frames(memory, turns), STORE_TOUCHED)
+    elif at == STORE_TOUCHED:
+        store_words(memory, turns, TOUCH, NOTHING, TOUCHED)
+        rounds["at"] = LOOK_FOR_OTHERS
+    elif at == LOOK_FOR_OTHERS:
+        rounds["at"] = END_ROUND
+        return CARRY_OUT if has_others(turns) else GO_ON
+    else:
+        return end_round(rounds)
+    return GO_ON
+
+
+@entry("int64(uint8[::1], Turn[::1], Rounds[::1], Listener[::1])")
+def run_tables(memory, turns, rounds, listeners):
+    """Take steps until Python code has something to do; returns what, as ``take_step``, but not GO_ON.
+
+    Args:
+        memory: the ring.
+        turns: TURN[tables].
+        rounds: ROUNDS[1].
+        listeners: LISTENER[2]; the bells of the trainer and of the pump.
+    """
+    asks = GO_ON
+    while asks == GO_ON:
+        asks = take_step(memory, turns, rounds[0], listeners)
+    return asks

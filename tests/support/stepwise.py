@@ -1,0 +1,52 @@
+"""The loops of workers step by step, in Python: a test acts between any two steps, which are the compiled ones.
+
+``install`` puts them where the compiled loops are.  What stands around an attribute of ``TABLE`` or ``KEY`` is
+called whenever that step is taken.
+"""
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ascpipe.kernels import ring_rounds, ring_scan
+from ascpipe.kernels.asks import ENDED, GO_ON
+from ascpipe.layout import structs
+from ascpipe.shm.bell import Bell
+from ascpipe.workers import key_worker, ring_scheduler
+from ascpipe.workers.listeners import Listeners
+
+_TABLE_STEPS = ("look", "assign", "store_retired", "leave", "plan", "store_planned", "touch", "store_touched", "others",
+                "end")  # by their numbers in ``ring_rounds``
+_KEY_STEPS = ("claim", "dedup", "publish")  # by their numbers in ``ring_scan``
+
+TABLE = SimpleNamespace(**{name: ring_rounds.take_step for name in _TABLE_STEPS})
+KEY = SimpleNamespace(**{name: ring_scan.take_frame_step for name in _KEY_STEPS})
+
+
+def run_tables(memory: np.ndarray, turns: np.ndarray, rounds: np.ndarray, looks: np.ndarray) -> int:
+    """As ``ring_rounds.run_tables``."""
+    asks = GO_ON
+    while asks == GO_ON:
+        asks = getattr(TABLE, _TABLE_STEPS[rounds["at"][0]])(memory, turns, rounds[0], looks)
+    return asks
+
+
+def dedup_frames(memory: np.ndarray, claims: np.ndarray, *rest: Any) -> int:
+    """As ``ring_scan.dedup_frames``, but one frame at a time."""
+    asks = GO_ON
+    while asks == GO_ON:
+        if claims["done"][0]:
+            return ENDED
+        asks = getattr(KEY, _KEY_STEPS[claims["at"][0]])(memory, claims[0], *rest)
+    return asks
+
+
+def install() -> None:
+    """Let the workers' stages take their steps here."""
+    ring_scheduler.run_tables, key_worker.dedup_frames = run_tables, dedup_frames
+
+
+def no_listeners() -> Listeners:
+    """Those of a table worker, which never wait."""
+    session = np.zeros(structs.SESSION_BYTES, np.uint8)
+    return Listeners([Bell(session, structs.BELL_TRAINER)], [Bell(session, structs.BELL_PUMP)])
