@@ -54,10 +54,10 @@ def count_step(rounds, made, then):
 @inner("boolean(Turn[::1])")
 def has_others(turns):
     """Check whether a table has a rare action, or is granted to the trainer."""
+    found = False
     for i in range(turns.shape[0]):
-        if turns[i]["action"] != NOTHING or turns[i]["is_loading"] != 0:
-            return True
-    return False
+        found = found or turns[i]["action"] != NOTHING or turns[i]["is_loading"] != 0
+    return found
 
 
 @inner("int64(Rounds)")

@@ -1,6 +1,7 @@
 """Reads the states of a ring's frames, claims frames for a key worker, deduplicates and publishes them.
 
-Each takes a ring segment, uint8[bytes].  ``dedup_frames`` is the loop of a key worker.  The readable version is ``tests/reference/ring_scan.py``.
+Each takes a ring segment, uint8[bytes].  ``dedup_frames`` is the loop of a key worker.
+The readable version is ``tests/reference/ring_scan.py``.
 """
 import numpy as np
 

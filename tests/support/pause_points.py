@@ -57,8 +57,8 @@ OF_RESTART = [number for name, number in NUMBERS.items() if name.startswith("res
 IDLE, ACTIONS = 0, ("nothing", "dedup", "touch", "plan", "revoke", "retire", "skip", "count-only", "reset",
                     "threshold", "eviction", "load", "take over", "restart", "answer", "release", "replay", "images")
 _CUTS = {CUT_RESET: "reset", CUT_THRESHOLD: "threshold", CUT_EVICT: "eviction", CUT_LOAD: "load"}
-_STEPS = {"retire": ("assign", "store_retired", "leave"), "plan": ("plan", "store_planned"),
-          "touch": ("touch", "store_touched")}
+_STEPS = {"assign": "retire", "store_retired": "retire", "leave": "retire", "plan": "plan", "store_planned": "plan",
+          "touch": "touch", "store_touched": "touch"}
 _LACKING = {LACKS_IMAGES: "retire", LACKS_ENTRIES: "touch"}
 _STORES = {"cut_granted": "GRANTED", "cut_applied": "APPLIED", "snapshot_logged": "LOGGED"}
 ARMED, TAKEN = 1, 2  #: see ``Board.armed``
@@ -228,9 +228,8 @@ def install(board: Board, session: np.ndarray, worker: int) -> Pauses:
     _around_cuts(pauses)
     _around_loads(pauses)
     _around_growth(pauses)
-    for action, steps in _STEPS.items():  # last, as the points are in it
-        for step in steps:
-            pauses.during(stepwise.TABLE, step, action)
+    for step, action in _STEPS.items():  # last, as the points are in it
+        pauses.during(stepwise.TABLE, step, action)
     return pauses
 
 
@@ -264,12 +263,10 @@ def _around_stores(pauses: Pauses, step: str, action: int, word: str) -> None:
     take = getattr(stepwise.TABLE, step)
 
     def call(memory: np.ndarray, turns: np.ndarray, *rest: Any) -> int:
-        stores = shared_steps.has_done(turns, action)
-        if stores:
-            pauses.at("before " + word)
+        at = pauses.at if shared_steps.has_done(turns, action) else lambda moment: None
+        at("before " + word)
         asks: int = take(memory, turns, *rest)
-        if stores:
-            pauses.at("after " + word)
+        at("after " + word)
         return asks
 
     setattr(stepwise.TABLE, step, call)
@@ -289,8 +286,8 @@ def _around_frames(pauses: Pauses) -> None:
     pauses.around(stepwise.KEY, "dedup", lambda *_: pauses.at_point("dedup: claimed"),
                   lambda *args: pauses.at_point("dedup: arrays written") if args[-1] == GO_ON else None)
     pauses.around(stepwise.KEY, "publish", before, lambda *_: pauses.at_point("dedup: after DEDUPED"))
-    for step in ("dedup", "publish"):
-        pauses.during(stepwise.KEY, step, "dedup")
+    pauses.during(stepwise.KEY, "dedup", "dedup")
+    pauses.during(stepwise.KEY, "publish", "dedup")
 
 
 def _around_records(pauses: Pauses) -> None:
@@ -321,16 +318,13 @@ def _around_shared_steps(pauses: Pauses) -> None:
             pauses.at("before assignment")
             pauses.at("half assigned", lambda: shared_steps.assign_halves(memory, turns))
 
-    def assigned(memory: np.ndarray, turns: np.ndarray, *_: Any) -> None:
-        if shared_steps.has_done(turns, RETIRE):
-            pauses.at("assigned")
-
     def planned(memory: np.ndarray, turns: np.ndarray, *_: Any) -> None:
         if shared_steps.has_done(turns, PLAN):
             pauses.at("half of the fields", lambda: shared_steps.spoil_late_fields(memory, turns))
             pauses.at("record made")
 
-    pauses.around(stepwise.TABLE, "assign", before, assigned)
+    pauses.around(stepwise.TABLE, "assign", before,
+                  lambda *args: pauses.at("assigned") if shared_steps.has_done(args[1], RETIRE) else None)
     pauses.around(stepwise.TABLE, "plan", after=planned)
 
 

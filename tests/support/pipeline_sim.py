@@ -25,7 +25,6 @@ from ascpipe.layout.words import (
 from ascpipe.shm.ring import PartView, TableInRing
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
-from ascpipe.workers.listeners import Listeners
 from ascpipe.workers.ring_scheduler import RingScheduler
 from ascpipe.workers.stage import Bells
 from ascpipe.workers.train_stage import TrainStage
@@ -99,8 +98,8 @@ class Sim:
 
     def start_workers(self) -> None:
         """Start the stages that play the workers, in this process."""
-        self.keys = KeyStage(self.ring, 7, Listeners([], []), self.next_spread())
-        self.eval_keys = KeyStage(self.eval_pump.ring, 7, Listeners([], []), self.next_spread())
+        self.keys = KeyStage(self.ring, 7, no_listeners(), self.next_spread())
+        self.eval_keys = KeyStage(self.eval_pump.ring, 7, no_listeners(), self.next_spread())
         self.trains: Dict[int, TrainStage] = {}
         self.stages: Dict[int, RingScheduler] = {}  # each of one table
         self.eval_stages: Dict[int, EvalStage] = {}

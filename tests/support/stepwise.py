@@ -19,8 +19,8 @@ _TABLE_STEPS = ("look", "assign", "store_retired", "leave", "plan", "store_plann
                 "end")  # by their numbers in ``ring_rounds``
 _KEY_STEPS = ("claim", "dedup", "publish")  # by their numbers in ``ring_scan``
 
-TABLE = SimpleNamespace(**{name: ring_rounds.take_step for name in _TABLE_STEPS})
-KEY = SimpleNamespace(**{name: ring_scan.take_frame_step for name in _KEY_STEPS})
+TABLE = SimpleNamespace(**dict.fromkeys(_TABLE_STEPS, ring_rounds.take_step))
+KEY = SimpleNamespace(**dict.fromkeys(_KEY_STEPS, ring_scan.take_frame_step))
 
 
 def run_tables(memory: np.ndarray, turns: np.ndarray, rounds: np.ndarray, looks: np.ndarray) -> int:
@@ -47,6 +47,6 @@ def install() -> None:
 
 
 def no_listeners() -> Listeners:
-    """Those of a table worker, which never wait."""
+    """Bells whose owners never wait."""
     session = np.zeros(structs.SESSION_BYTES, np.uint8)
     return Listeners([Bell(session, structs.BELL_TRAINER)], [Bell(session, structs.BELL_PUMP)])
