@@ -170,11 +170,11 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     def has_message() -> bool:
         return bool(poller.poll(0))
 
+    bell.says(WAIT_BATCH)  # it never waits for anything else
     while True:
         while not has_message():
             while step():
                 pass
-            bell.says(WAIT_BATCH)
             seconds = pause_s()
             if seconds > 0:
                 bell.pause(seconds)

@@ -55,11 +55,20 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
     trainer, pump = attachment.bell(structs.BELL_TRAINER), attachment.bell(structs.BELL_PUMP)
     bells, listeners = Bells(trainer.ring, pump.ring_unless_pausing), Listeners([trainer], [pump])
     served: Dict[int, _Served] = {}
+    untrained: Dict[int, CutStage] = {}  # of those that are in no training stream
     stages: List[Stage] = []  # of whole streams
 
-    def serve(number: int) -> None:
+    def serve(number: int, *, restart: bool) -> None:
+        served.setdefault(number, _Served()).serve(attachment, number, bells, restart=restart)
+        changes = served[number].changes
+        if isinstance(changes, CutStage):
+            untrained[number] = changes
+        else:
+            untrained.pop(number, None)
+
+    def serve_ours(number: int) -> None:
         if attachment.workers[number] == worker.number:
-            served.setdefault(number, _Served()).serve(attachment, number, bells, restart=attachment.restart)
+            serve(number, restart=attachment.restart)
 
     def look_after(stream: StreamView) -> None:
         ours = {column: served[number] for column, number in enumerate(stream.tables) if number in served}
@@ -68,19 +77,22 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
                        for column, of in ours.items()]
             stages.append(Questions(stream.ring, readers))
             return
-        for column, of in ours.items():
-            if isinstance(of.changes, CutStage):
-                # a stream that was added: cuts may have happened
-                of.serve(attachment, stream.tables[column], bells, restart=True)
+        for column in ours:
+            if stream.tables[column] in untrained:
+                serve(stream.tables[column], restart=True)  # a stream that was added: cuts may have happened
         trained = [of.changes for of in ours.values() if isinstance(of.changes, TrainStage)]
         stages.append(RingScheduler(stream.ring, list(ours), trained, listeners))
 
-    attachment.each_table(serve)
+    attachment.each_table(serve_ours)
     attachment.each_stream(look_after)
 
     def step() -> int:
-        return sum(stage.step() for stage in stages) + sum(
-            of.changes.step() for of in served.values() if isinstance(of.changes, CutStage))
+        done = 0
+        for stage in stages:
+            done += stage.step()
+        for changes in untrained.values():
+            done += changes.step()
+        return done
 
     return Work(step, lambda: least_pause(stage.pause_s() for stage in stages))
 

@@ -45,6 +45,12 @@ class _Timespec(ctypes.Structure):
     _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
 
 
+_wait = _libc["syscall"]  # of its own: a worker calls it once for a few batches, and declared types take half the time
+_wait.restype = ctypes.c_long
+_wait.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(_Timespec),
+                  ctypes.c_void_p, ctypes.c_int]
+
+
 def _number(name: str) -> int:
     machine = platform.machine()
     if machine not in _NUMBERS:
@@ -71,10 +77,7 @@ def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
     """
     whole = int(timeout_s)
     limit = _Timespec(whole, int((timeout_s - whole) * 1e9))
-    result = _libc.syscall(
-        ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAIT), ctypes.c_uint32(expected),
-        ctypes.byref(limit), None, ctypes.c_int(0))
-    if result == 0:
+    if _wait(_FUTEX, address, _FUTEX_WAIT, expected, ctypes.byref(limit), None, 0) == 0:
         return True
     number = ctypes.get_errno()
     if number == errno.ETIMEDOUT:
