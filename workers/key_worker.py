@@ -82,9 +82,12 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
     attachment.each_stream(look_after)
 
     def step() -> int:
-        return sum(stage.step() for stage in stages)
+        done = 0
+        for stage in stages:
+            done += stage.step()
+        return done
 
-    return Work(step, lambda: least_pause(stage.pause_s() for stage in stages))
+    return Work(step, lambda: least_pause([stage.pause_s() for stage in stages]))
 
 
 main = command("key_worker", structs.BELL_KEY_WORKERS, make_work)

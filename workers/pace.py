@@ -27,7 +27,11 @@ def pause_of(interval_s: float, ahead: int) -> float:
 
 def least_pause(pauses: Iterable[Optional[float]]) -> float:
     """Seconds to pause, of what each ring allows; None of one that does not train."""
-    return min((pause_s for pause_s in pauses if pause_s is not None), default=0.0)
+    least: Optional[float] = None
+    for pause_s in pauses:
+        if pause_s is not None and (least is None or pause_s < least):
+            least = pause_s
+    return least or 0.0
 
 
 class Pace:

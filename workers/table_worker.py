@@ -94,7 +94,7 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
             done += changes.step()
         return done
 
-    return Work(step, lambda: least_pause(stage.pause_s() for stage in stages))
+    return Work(step, lambda: least_pause([stage.pause_s() for stage in stages]))
 
 
 def _training_ring(attachment: Attachment, table: int) -> Optional[TableInRing]:

@@ -45,9 +45,9 @@ class _Timespec(ctypes.Structure):
     _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
 
 
-_wait = _libc["syscall"]  # of its own: a worker calls it once for a few batches, and declared types take half the time
-_wait.restype = ctypes.c_long
-_wait.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(_Timespec),
+_futex = _libc["syscall"]  # a function of its own: with declared types a call takes half the time
+_futex.restype = ctypes.c_long
+_futex.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(_Timespec),
                   ctypes.c_void_p, ctypes.c_int]
 
 
@@ -77,7 +77,7 @@ def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
     """
     whole = int(timeout_s)
     limit = _Timespec(whole, int((timeout_s - whole) * 1e9))
-    if _wait(_FUTEX, address, _FUTEX_WAIT, expected, ctypes.byref(limit), None, 0) == 0:
+    if _futex(_FUTEX, address, _FUTEX_WAIT, expected, ctypes.byref(limit), None, 0) == 0:
         return True
     number = ctypes.get_errno()
     if number == errno.ETIMEDOUT:
@@ -89,9 +89,7 @@ def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
 
 def futex_wake(address: int) -> int:
     """Wake every thread that sleeps on the word at ``address``; returns how many there were."""
-    return _checked(_libc.syscall(
-        ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE), ctypes.c_int(_ALL_WAITERS),
-        None, None, ctypes.c_int(0)), "futex wake")
+    return _checked(_futex(_FUTEX, address, _FUTEX_WAKE, _ALL_WAITERS, None, None, 0), "futex wake")
 
 
 def futex_bump_and_wake(address: int) -> int:
