@@ -21,7 +21,7 @@ from ascpipe.workers.listeners import Listeners
 from ascpipe.workers.pace import Pace, least_pause
 from ascpipe.workers.runner import Attachment, StreamView, Work, Worker, command
 
-_MOST_FRAMES = 64  # of a step: the worker has other rings and messages, too
+_MOST_FRAMES = 8  # of a step: frames of other rings, as those of an evaluation, wait so long
 
 
 class KeyStage:
