@@ -67,9 +67,9 @@ def mark_row(planner, row, bit):
     row["mask"] = mask | bit
 
 
-@inner("void(Entry, Row)")
-def copy_truth(known, row):
-    """Make a row say what the truth says."""
+@inner("void(Entry, Row)", "void(Change, Row)")
+def say_as(known, row):
+    """Make a row say what an entry says, or what it said before a change."""
     row["count"] = known["count"]
     row["slot"] = known["slot"]
     row["home"] = known["home"]
@@ -118,7 +118,7 @@ def fill_row(view, number, of_entry, bit, known):
     row = view.rows[np.uint64(number)]
     row["mask"] = bit
     row["entry"] = of_entry
-    copy_truth(known, row)
+    say_as(known, row)
     view.row_of[np.uint64(of_entry)] = number + 1
 
 
@@ -209,7 +209,7 @@ def derive_view(planner, view, used, entries, free_stack):
     for number in range(planner["rows_used"]):
         row = view.rows[np.uint64(number)]
         if row["mask"] != _NONE:
-            copy_truth(entries[row["entry"]], row)
+            say_as(entries[row["entry"]], row)
         elif row["entry"] >= 0:
             view.row_of[row["entry"]] = 0
             row["entry"] = -1
@@ -321,11 +321,7 @@ def undo_changes(planner, view, n):
     for _ in range(n):
         planner["next_change"] -= 1
         change = view.changes[np.uint64(planner["next_change"]) & last]
-        row = view.rows[np.uint64(change["row"])]
-        row["count"] = change["count"]
-        row["slot"] = change["slot"]
-        row["home"] = change["home"]
-        row["frequency"] = change["frequency"]
+        say_as(change, view.rows[np.uint64(change["row"])])
 
 
 @entry("void(Planner, Change[::1], Change[::1])")

@@ -11,7 +11,7 @@ def prefetch_entry(numbers, i, entries):
     """Changes nothing."""
 
 
-def copy_truth(known):
+def say_as(known):
     """The row of a ``retire.Entry``."""
     return known.values()[:4]
 
@@ -32,7 +32,7 @@ def choose_rows(n, used, masks, hand, most):
 
 def fill_row(entry, bit, known):
     """(mask, entry, what the row says)."""
-    return bit, entry, copy_truth(known)
+    return bit, entry, say_as(known)
 
 
 def clear_rows(masks):

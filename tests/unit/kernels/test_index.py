@@ -103,7 +103,7 @@ def int64(keys):
 
 
 def home_line(key, lines):
-    """Of an index with so many lines that does not grow."""
+    """In an index of that length that does not grow."""
     return reference.home_line(key, (lines, lines, 0), SPREAD)
 
 

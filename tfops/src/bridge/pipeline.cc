@@ -7,6 +7,7 @@
 
 #include "core/error_codes.gen.h"
 #include "core/fork.h"
+#include "core/freed_memory.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
@@ -34,6 +35,7 @@ Holder& TheHolder() {
 CoreStatus Pipeline::Make(std::int64_t run, int session_fd, const Waiter::Settings& settings,
                           std::shared_ptr<Pipeline>* pipeline) {
   WatchForks();
+  KeepFreedMemory();
   std::unique_ptr<Segment> segment;
   const CoreStatus status = Segment::Map(session_fd, layout::kSessionBytes, "session segment", &segment);
   if (!status.ok()) {
