@@ -1,4 +1,4 @@
-"""A map that does little more than submit ids runs on the thread that asks for the batch; others run where they did."""
+"""A map that does little more than submit ids runs on the thread that asks for the batch, op by op; others do not."""
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,15 +9,16 @@ from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
 from mx_rec.util.initialize import get_initializer
 from tests.tf import programs
 
+AS_IT_WAS, IN_ORDER = (True, b""), (False, b"SINGLE_THREADED_EXECUTOR")
 IDS = {"c": np.arange(24).reshape(4, 6)}
 
 
-def maps_on_the_pool(session, initializer):
-    """Of each map of a dataset, whether it runs on TensorFlow's pool."""
+def ways_of_maps(session, initializer):
+    """Of each map of a dataset, whether it runs on TensorFlow's pool, and which executor is asked for."""
     metadata = tf.compat.v1.RunMetadata()
     session.run(initializer, options=tf.compat.v1.RunOptions(output_partition_graphs=True), run_metadata=metadata)
-    return [node.attr["use_inter_op_parallelism"].b for graph in metadata.partition_graphs for node in graph.node
-            if node.op == "MapDataset"]
+    maps = [node.attr for graph in metadata.partition_graphs for node in graph.node if node.op == "MapDataset"]
+    return [(attr["use_inter_op_parallelism"].b, attr["f"].func.attr["_executor"].s) for attr in maps]
 
 
 def squares(batch):
@@ -25,9 +26,9 @@ def squares(batch):
 
 
 @pytest.mark.parametrize("stages, expected", [
-    (lambda data, insert: data.map(insert), [False]),
-    (lambda data, insert: data.map(squares).map(insert), [True, False]),
-    (lambda data, insert: data.map(lambda batch: insert(squares(batch))), [True]),
+    (lambda data, insert: data.map(insert), [IN_ORDER]),
+    (lambda data, insert: data.map(squares).map(insert), [AS_IT_WAS, IN_ORDER]),
+    (lambda data, insert: data.map(lambda batch: insert(squares(batch))), [AS_IT_WAS]),
 ], ids=["inserts", "two maps", "computes and inserts"])
 def test_a_map_that_only_submits_runs_on_its_callers_thread(stages, expected):
     with programs.ascpipe():
@@ -40,7 +41,7 @@ def test_a_map_that_only_submits_runs_on_its_callers_thread(stages, expected):
         start_asc_pipeline()
         with programs.session() as session:
             session.run(tf.compat.v1.global_variables_initializer())
-            assert maps_on_the_pool(session, iterator.initializer) == expected
+            assert ways_of_maps(session, iterator.initializer) == expected
             for _ in range(len(IDS["c"])):
                 assert session.run([rows, train])[0].shape == (6, programs.DIM)
 
@@ -54,6 +55,6 @@ def test_so_does_the_map_of_graph_modification():
         modify_graph_and_start_emb_cache()
         with programs.session() as session:
             session.run(tf.compat.v1.global_variables_initializer())
-            assert maps_on_the_pool(session, get_initializer(True)) == [False]
+            assert ways_of_maps(session, get_initializer(True)) == [IN_ORDER]
             for _ in range(len(IDS["c"])):
                 assert session.run([rows, train])[0].shape == (6, programs.DIM)

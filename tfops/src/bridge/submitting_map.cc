@@ -1,7 +1,7 @@
 // A map of a dataset that does little more than submit ids runs on the thread that asks for the batch.
 //
 // TensorFlow runs the function of a map on its pool: a thread is woken for each batch, and the one that asked sleeps
-// until it has ended.  That takes longer than AscSubmit.
+// until it has ended.  That takes longer than AscSubmit.  So does what its usual executor prepares for each run.
 #include <algorithm>
 #include <string>
 
@@ -18,6 +18,9 @@ using tensorflow::Status;
 namespace {
 
 constexpr char kOnPool[] = "use_inter_op_parallelism";
+constexpr char kFunction[] = "f";
+constexpr char kExecutor[] = "_executor";  // an attribute of a called function: which executor runs it
+constexpr char kInOrder[] = "SINGLE_THREADED_EXECUTOR";  // TensorFlow's: one op after the other, all of them synchronous
 
 // Whether a function submits ids, and whatever else it does takes next to no time.
 bool OnlySubmits(const tensorflow::FunctionDef& function) {
@@ -37,13 +40,16 @@ class SubmittingMapPass : public tensorflow::GraphOptimizationPass {
     for (Node* node : (*options.graph)->op_nodes()) {
       tensorflow::NameAttrList called;
       if (node->type_string() != "MapDataset" || !IsTrue(*node, kOnPool) ||
-          !tensorflow::GetNodeAttr(node->attrs(), "f", &called).ok()) {
+          !tensorflow::GetNodeAttr(node->attrs(), kFunction, &called).ok()) {
         continue;
       }
       const tensorflow::FunctionDef* const function = options.flib_def->Find(called.name());
       if (function == nullptr || !OnlySubmits(*function)) continue;
       node->ClearAttr(kOnPool);
       node->AddAttr(kOnPool, false);
+      (*called.mutable_attr())[kExecutor].set_s(kInOrder);
+      node->ClearAttr(kFunction);
+      node->AddAttr(kFunction, called);
     }
     return Status::OK();
   }
