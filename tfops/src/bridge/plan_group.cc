@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kIdsOfBlock = 16384;  // some ten microseconds of copying
 
-// Ends the op with the last wait.
+// Ends the op with the last wait.  Table workers are rung when all that need not wait have ended, and by each that ends
+// later: rung by the first one, a worker would act upon one table after the other.
 class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
  public:
   PlanGroup(std::shared_ptr<Pipeline> pipeline, OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
@@ -24,9 +25,11 @@ class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
   // Takes over one reference to `step`.
   void Begin(StepEnd* step, std::vector<PlanRequest> requests) {
     const std::shared_ptr<PlanGroup> self = shared_from_this();
+    stream_ = requests.front().stream;
     left_ = requests.size();
     for (PlanRequest& request : requests) {
       step->Ref();
+      request.rings = false;
       waits_.push_back(MakePlanWait(pipeline_, step, std::move(request), ctx_,
                                     [self](const Status& status) { self->HasEnded(status); }));
     }
@@ -34,6 +37,7 @@ class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
     const Waits waits = waits_;  // the op may end before this returns
     Waits over, later;
     for (const std::shared_ptr<PlanWait>& wait : waits) (wait->IsOver() ? over : later).push_back(wait);
+    silent_ = over.size();
     for (const std::shared_ptr<PlanWait>& wait : later) wait->WaitForIt();
     if (over.empty()) return;
     std::int64_t ids = 1;
@@ -53,33 +57,34 @@ class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
     Waits cancelled;
     std::shared_ptr<Pipeline> pipeline;
     Status result;
-    bool is_last;
+    bool is_last, rings;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (!status.ok() && status_.ok()) {
-        cancelled = waits_;
-        pipeline = pipeline_;
-      }
+      pipeline = pipeline_;
+      if (!status.ok() && status_.ok()) cancelled = waits_;
       status_.Update(status);
       is_last = --left_ == 0;
+      rings = silent_ == 0 || --silent_ == 0;
       if (is_last) {
         waits_.clear();  // they hold this group
         pipeline_.reset();
         result = status_;
       }
     }
+    if (rings && stream_->training()) stream_->gate().RingTableWorkers();
     for (const std::shared_ptr<PlanWait>& wait : cancelled) wait->Cancel();
-    if (pipeline != nullptr) pipeline->waiter().Wake();
+    if (!cancelled.empty()) pipeline->waiter().Wake();
     cancelled.clear();
     pipeline.reset();
     if (is_last) end_(result);
   }
 
   OpKernelContext* const ctx_;
+  const Stream* stream_ = nullptr;
   const Ended end_;
   std::mutex mutex_;  // guards the members below, once all waits are made
   std::shared_ptr<Pipeline> pipeline_;
-  std::size_t left_ = 0;
+  std::size_t left_ = 0, silent_ = 0;
   Waits waits_;
   Status status_;
 };

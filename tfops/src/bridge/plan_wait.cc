@@ -185,7 +185,7 @@ class ClaimWait : public BatchWait {
     if (status.ok()) {
       StoreRelease(&ring().table(index())->finished, ticket);
       Exchange(ring().word(index(), number), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
-      RingUnlessPausing(pipeline().TableWorkerBell(*request_.stream, index()));
+      if (request_.rings) RingUnlessPausing(pipeline().TableWorkerBell(*request_.stream, index()));
     }
     step().BeginHandles(request_.table, ticket);
     step().Claimed(std::move(request_.ticket));

@@ -23,6 +23,7 @@ struct PlanRequest {
   int state = 1;    // number of the input that is the table's variable; its optimizer slots follow
   int output = 0;   // number of the output that is the slots
   int restore = 1;  // number of the first output that is a restore index
+  bool rings = true;  // the table worker once it is trained; else the caller does
   std::shared_ptr<const FixedRows> rows;  // evaluation reads these; null: the live table
 };
 

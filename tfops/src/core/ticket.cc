@@ -13,15 +13,28 @@ constexpr std::int64_t Ticket::kFailed;
 void TicketGate::Closed(std::int64_t state) {
   if (state >= 0) {
     Exchange(&ring_.frame(state)->closed, 1u);  // SYNC ticket-closed: store
-    RingTableWorkers();
+    if (!IsDone(state)) RingTableWorkers();
   }
   RingUnlessPausing(session_.bells + layout::kBellPump);
   Ring(session_.bells + layout::kBellTrainer);
 }
 
-void TicketGate::RingTableWorkers() const {
+bool TicketGate::IsDone(std::int64_t frame) const {
+  if (ring_.header()->channel != layout::kTrain) return false;
   for (int index = 0; index < ring_.tables(); ++index) {
-    RingUnlessPausing(session_.TableWorkerBell(ring_.table(index)->worker));
+    if (LoadAcquire(ring_.word(index, frame)) < layout::kDone) return false;
+  }
+  return true;
+}
+
+void TicketGate::RingTableWorkers() const {
+  // One ring for each worker: until it runs, each further one would be a system call.
+  std::uint32_t rung = 0;
+  for (int index = 0; index < ring_.tables(); ++index) {
+    const int worker = ring_.table(index)->worker;
+    const std::uint32_t bit = 1u << (worker % layout::kMaxTableWorkers);
+    if ((rung & bit) == 0) RingUnlessPausing(session_.TableWorkerBell(worker));
+    rung |= bit;
   }
 }
 

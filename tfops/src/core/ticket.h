@@ -25,10 +25,13 @@ class TicketGate {
   bool Empty() const { return inside_.load() == 0; }
 
   void Closed(std::int64_t state);
-  // Rings every table worker of the stream.
+  // Rings every table worker of the stream, unless it pauses.
   void RingTableWorkers() const;
 
  private:
+  // Whether every table has claimed the frame and is done: that its ticket is closed is no news for a table worker then.
+  bool IsDone(std::int64_t frame) const;
+
   RingView ring_;
   SessionView session_;
   std::atomic<int> inside_{0};
