@@ -107,6 +107,33 @@ TEST(ClosingTwiceIsClosingOnce) {
   CHECK_EQ(ring.view.frame(0)->closed, 0u);
 }
 
+TEST(AWorkerOfSeveralTablesIsRungOnceWhenATicketCloses) {
+  TestRing ring({2, 2, 4096});
+  Ticket* ticket = Park(&ring, {1});
+  ring.stream->Pump();
+  layout::Bell* bell = ring.session.TableWorkerBell(0);
+  bell->waiting = layout::kAsleep;
+  const std::uint32_t before = bell->futex;
+  ticket->DropHold();
+  CHECK_EQ(bell->futex, before + 1);
+}
+
+TEST(ATicketThatAllTablesHaveTrainedClosesWithoutARing) {
+  TestRing ring({2, 2, 4096});
+  layout::Bell* bell = ring.session.TableWorkerBell(0);
+  for (const bool all : {false, true}) {
+    Ticket* ticket = Park(&ring, {1});
+    ring.stream->Pump();
+    const std::int64_t number = ticket->state();
+    StoreRelease(ring.view.word(0, number), static_cast<std::uint32_t>(layout::kDone));
+    if (all) StoreRelease(ring.view.word(1, number), static_cast<std::uint32_t>(layout::kRetired));
+    bell->waiting = layout::kAsleep;
+    const std::uint32_t before = bell->futex;
+    ticket->DropHold();
+    CHECK_EQ(bell->futex, before + (all ? 0 : 1));  // the other table gives the batch up
+  }
+}
+
 TEST(AHoldKeepsATicketOpenAndACopyOfItsNumberDoesNot) {
   TestRing ring({2, 1, 4096});
   Ticket* ticket = Park(&ring, {1});
