@@ -36,7 +36,7 @@ class KeyStage:
 
     def __init__(self, ring: RingView, generation: int, listeners: Listeners, spread: Spread) -> None:
         self._memory, self._listeners, self._spread = ring.memory, listeners, spread
-        self._pace = Pace(ring)
+        self._pace, self._look_ahead = Pace(ring), int(ring.header["look_ahead"])
         self._claims = np.zeros(1, CLAIMS)
         self._claims["generation"] = generation
         self._columns, self._counts = np.zeros((2, ring.table_count), np.int64)
@@ -65,7 +65,7 @@ class KeyStage:
 
     def pause_s(self) -> Optional[float]:
         """Seconds in which its work may gather; None if this ring does not train."""
-        return self._pace.pause_s(count_untrained(self._memory))
+        return self._pace.pause_s(count_untrained(self._memory) - self._look_ahead)
 
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:

@@ -8,7 +8,7 @@ from typing import Iterable, Optional
 
 from ascpipe.shm.ring import RingView
 
-MOST_S = .004  #: a ring just before a pause is not seen: what it asks for waits this long at most
+MOST_S = .1  #: limits what a pace that was misjudged can do to the speed
 
 
 def pause_of(interval_s: float, ahead: int) -> float:
@@ -16,7 +16,7 @@ def pause_of(interval_s: float, ahead: int) -> float:
 
     Args:
         interval_s: seconds in which training takes a batch.
-        ahead: batches that are ready for it.
+        ahead: batches that are ready for it; 0 or less: none.
 
     Returns:
         Half the time that they last, at most ``MOST_S``; 0 if fewer than two batches would gather in that time.

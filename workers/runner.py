@@ -170,16 +170,16 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     def has_message() -> bool:
         return bool(poller.poll(0))
 
+    def work() -> float:
+        while step():
+            pass
+        return 0.0 if has_message() else pause_s()  # a message that comes later rings
+
     bell.says(WAIT_BATCH)  # it never waits for anything else
     while True:
         while not has_message():
-            while step():
-                pass
-            seconds = pause_s()
-            if seconds > 0:
-                bell.pause(seconds)
-                continue
-            bell.wait(lambda: step() > 0, has_message, _IDLE_S, _LONGEST_SLICE_S)
+            if not bell.pause(work):
+                bell.wait(lambda: step() > 0, has_message, _IDLE_S, _LONGEST_SLICE_S)
         body, fds = fdsocket.receive(channel, _READ_S)
         if body["verb"] == "add_stream":
             attachment.add_stream(body, fds)

@@ -150,12 +150,20 @@ class Bell:
         finally:
             words[_WAITING] = bells.AWAKE
 
-    def pause(self, seconds: float) -> None:
-        """Sleep for ``seconds``, or until one that waits for the owner rings.
+    def pause(self, look: Callable[[], float]) -> bool:
+        """Look, then sleep for the seconds that ``look`` returns, or until one that waits for the owner rings.
 
-        A ring just before the pause is not seen: ``seconds`` must be few.
+        Such a ring during the look ends the sleep at once.
+
+        Returns:
+            Whether it slept; ``look`` returns 0 if there is nothing to pause for.
         """
         seen = self._atomics.load_acquire_u32(self._words, _FUTEX)
-        self._atomics.exchange_u32(self._words, _WAITING, bells.PAUSING)
-        syscalls.futex_wait(self._futex_address, seen, seconds)
-        self._words[_WAITING] = bells.AWAKE
+        self._atomics.exchange_u32(self._words, _WAITING, bells.PAUSING)  # SYNC bell: store
+        try:
+            seconds = look()
+            if seconds > 0:
+                syscalls.futex_wait(self._futex_address, seen, seconds)
+            return seconds > 0
+        finally:
+            self._words[_WAITING] = bells.AWAKE

@@ -140,14 +140,15 @@ def _work(sim: "ForkedSim", worker: ForkedWorker, restart: bool) -> None:
     def is_over() -> bool:
         return bool(sim.board.leaving[0])
 
-    while not is_over():
+    def work() -> float:
         worked = False
         while step():
             worked = True
-        if worked and random.random() < _PAUSES:
-            bell.pause(_PAUSE_S)
-            continue
-        bell.wait(lambda: step() > 0, is_over, _IDLE_S)
+        return _PAUSE_S if worked and random.random() < _PAUSES else 0.0
+
+    while not is_over():
+        if not bell.pause(work):
+            bell.wait(lambda: step() > 0, is_over, _IDLE_S)
     for table in tables:
         _check_private(table)
 

@@ -12,6 +12,7 @@ from ascpipe.shm.bell import Bell
 from ascpipe.workers import key_worker
 from ascpipe.workers.key_worker import KeyStage
 from ascpipe.workers.listeners import Listeners
+from ascpipe.workers.pace import Pace
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_choices import any_tables, ask_any_cut
 from tests.support.sim_ring import PlanError
@@ -239,6 +240,15 @@ def test_a_step_of_a_key_worker_deduplicates_frame_after_frame_enlarges_its_scra
     for key in range(3):
         sim.submit([key])
     assert [keys.step() for _ in range(3)] == [2, 1, 0]
+
+
+def test_a_key_worker_pauses_by_the_batches_for_which_a_plan_can_be_made(monkeypatch):
+    monkeypatch.setattr(Pace, "pause_s", lambda _pace, ahead: ahead)
+    sim = Sim([8], frames=8, look_ahead=3)
+    keys = KeyStage(sim.ring, 8, Listeners([], []), sim.next_spread())
+    for key in range(7):
+        sim.submit([key])
+    assert keys.pause_s() == 4
 
 
 @pytest.mark.parametrize("seed", range(60))
