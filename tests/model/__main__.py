@@ -1,18 +1,21 @@
-"""Run the model by hand: ``python -m tests.model [short | long | flaws | leases | snapshots | NAME ...]``.
+"""Run the model by hand: ``python -m tests.model [short | long | flaws | leases | ranks | snapshots | NAME ...]``.
 
 NAME is a flaw or (part of) the name of a scenario.  What is wrong is shown with a shortest trace.
 """
 
 import sys
-from typing import Iterator, List, Tuple
+from typing import Any, Iterator, List, Tuple
 
-from . import snapshots
-from .explore import HOLDS, explore
+from . import rank_scenarios, snapshots
+from .explore import HOLDS, System, explore
 from .flaws import FLAWS
 from .lease import AT_ONCE, NEVER, WHEN_READY, deadlocks
 from .protocol import Protocol
+from .ranks import Together
 from .scenario import Scenario
 from .scenarios import FLAWED, LONG, SHORT, planted
+
+Run = Tuple[str, "System[Any]", bool]  # name, what to explore, is a flaw planted
 
 
 def _say(line: str) -> None:
@@ -45,14 +48,26 @@ def _show_leases() -> None:
                 _say("\n".join("%4d  %s" % step for step in enumerate(trace, 1)))
 
 
-def _show_snapshots() -> int:
+def _snapshots() -> Iterator[Run]:
+    for name, sizes in snapshots.SHORT.items():
+        yield name, snapshots.Snapshots(sizes), False
+    for flaw, text in snapshots.FLAWS.items():
+        yield text, snapshots.Snapshots(snapshots.FLAWED.get(flaw, snapshots.USUAL), flaw), True
+
+
+def _ranks() -> Iterator[Run]:
+    for name, scenario in list(rank_scenarios.SHORT.items()) + list(rank_scenarios.FAULTY.items()):
+        yield name, Together(scenario), False
+    for flaw, text in rank_scenarios.FLAWS.items():
+        yield text, Together(rank_scenarios.planted(flaw)), True
+
+
+def _show(runs: Iterator[Run]) -> int:
     """How many runs did not go as they must."""
-    runs = [(name, sizes, "") for name, sizes in snapshots.SHORT.items()]
-    runs += [(text, snapshots.FLAWED.get(flaw, snapshots.USUAL), flaw) for flaw, text in snapshots.FLAWS.items()]
     wrong = 0
-    for name, sizes, flaw in runs:
-        report = explore(snapshots.Snapshots(sizes, flaw))
-        wrong += (report.verdict == HOLDS) == bool(flaw)
+    for name, system, flawed in runs:
+        report = explore(system)
+        wrong += (report.verdict == HOLDS) == flawed
         _say("%s: %s (%d states, %.1f s)" % (name, report.verdict, report.states, report.seconds))
         if report.verdict != HOLDS:
             _say(report.text())
@@ -64,8 +79,8 @@ def main(words: List[str]) -> int:
     if words == ["leases"]:
         _show_leases()
         return 0
-    if words == ["snapshots"]:
-        return 1 if _show_snapshots() else 0
+    if words in (["ranks"], ["snapshots"]):
+        return 1 if _show(_ranks() if words == ["ranks"] else _snapshots()) else 0
     wrong = chosen = 0
     for name, scenario, flawed in _chosen(words):
         report = explore(Protocol(scenario))

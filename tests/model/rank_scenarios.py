@@ -1,0 +1,140 @@
+"""What several ranks are tried on: programs, data, and what may happen to them; and the errors that can be planted."""
+
+import dataclasses
+from typing import Dict, FrozenSet, Tuple
+
+# Actions of a thread, each with the number of a stream.
+TRAIN = "train"
+LOSS = "loss"  #: a step that fetches no update
+FAIL_EARLY = "fail early"  #: a training step that fails before it has sent rows
+FAIL_LATE = "fail late"  #: one that fails between the two exchanges
+EVALUATE = "evaluate"
+SKIP = "skip"  #: takes a batch and does nothing with it
+RESTART = "restart"  #: initialises the iterator anew
+CHANGE = "change"  #: a threshold, an eviction, a reset
+SAVE_ALL = "save"
+CLOSE = "close"
+
+Action = Tuple[str, int]
+Thread = Tuple[Action, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranks:
+    """What ``ranks.Together`` is run on.
+
+    Attributes:
+        programs: per rank, its threads; the first one closes at its end.
+        batches: per rank and stream, how many batches each run of its iterator has.
+        ahead: batches that a dataset makes beyond those that were taken.
+        kills, stops: how often a rank may get SIGKILL, SIGSTOP.
+        impatience: how often a wait may be given up although no rank is stopped.
+        legal: the programs fit each other: without kills, stops and impatience nothing may fail.
+        stubborn: a program goes on after a step that failed, instead of closing.
+        flaws: errors to plant, see FLAWS.
+    """
+
+    programs: Tuple[Tuple[Thread, ...], ...]
+    batches: Tuple[Tuple[int, ...], ...]
+    ahead: int = 1
+    kills: int = 0
+    stops: int = 0
+    impatience: int = 0
+    legal: bool = True
+    stubborn: bool = False
+    flaws: FrozenSet[str] = frozenset()
+
+
+def thread(*actions: str) -> Thread:
+    """Each action on stream 0, or on the one whose number follows it: ``"train", "evaluate 1"``."""
+    words = [action.rsplit(" ", 1) if action[-1].isdigit() else [action, "0"] for action in actions]
+    return tuple((action, int(stream)) for action, stream in words)
+
+
+def one(*actions: str) -> Tuple[Thread]:
+    """The program of a rank with one thread."""
+    return (thread(*actions, CLOSE),)
+
+
+FLAWS: Dict[str, str] = {
+    "ticket_ignored": "tickets are not compared",
+    "run_ignored": "runs of iterators are not compared",
+    "changes_alone": "a rank changes its tables without the others",
+    "cause_ignored": "what failed on one rank is not looked at by the others",
+    "claim_counts": "a claim changes the tables before all ranks have said that they have the batch",
+    "no_poison": "tables are used after a step that failed between its two exchanges",
+    "each_saves": "every rank saves where it stands, without the others",
+    "end_when_late": "a rank takes a batch that its dataset has not made yet for the end of the data",
+    "own_keys_made": "a rank takes its own keys for known to the others once it has made them",
+    "no_turns": "steps of two threads come in the order in which each rank happens to begin them",
+    "keeps_lease": "a step that must let another one pass keeps the lease",
+    "close_waits_for_ever": "a rank that closes waits for the others without a limit",
+}
+
+_LOOP = ("train", "train", "restart", "train", "train", "save")
+
+#: what must hold
+SHORT: Dict[str, Ranks] = {
+    "two ranks, killed": Ranks((one("train", "train"),) * 2, ((2,),) * 2, kills=1),
+    "data ends earlier on one rank": Ranks((one(*_LOOP),) * 2, ((2,), (1,))),
+    "data ends earlier on rank 0": Ranks((one(*_LOOP),) * 2, ((1,), (3,)), ahead=2),
+    "three ranks, data ends earlier on one": Ranks((one("train", "train"),) * 3, ((2,), (1,), (2,))),
+    "evaluation between steps": Ranks((one("train", "evaluate 1", "train", "save"),) * 2, ((2, 1),) * 2),
+    "two training threads": Ranks(((thread("train", "train", "close"), thread("train 1")),) * 2, ((2, 1),) * 2),
+    "one trains, one evaluates": Ranks(((thread("train", "train", "close"), thread("evaluate 1")),) * 2, ((2, 1),) * 2),
+    "saves and changes": Ranks((one("train", "save", "change", "train", "save"),) * 2, ((2,),) * 2),
+    "rank 0 alone saves": Ranks((one("train", "save", "train", "save"), one("train", "train")), ((2,),) * 2),
+    "a save, killed": Ranks((one("train", "save"),) * 2, ((1,),) * 2, kills=1),
+    "stopped": Ranks((one("train", "save"),) * 2, ((1,),) * 2, stops=1),
+    "three ranks, one stopped": Ranks((one("train"),) * 3, ((1,),) * 3, stops=1),
+    "impatient": Ranks((one("train", "train", "save"),) * 2, ((2,),) * 2, impatience=1),
+    "impatient and killed": Ranks((one("train", "save"),) * 2, ((1,),) * 2, kills=1, impatience=1),
+    "all skip, all fetch the loss": Ranks((one("skip", "loss", "train"),) * 2, ((3,),) * 2),
+}
+
+_USUAL = one("train", "train", "save")
+
+
+def _faulty(*programs: Tuple[Thread, ...], stubborn: bool = False, batches: int = 3, streams: int = 1) -> Ranks:
+    return Ranks(programs, ((batches,) * streams,) * len(programs), legal=False, stubborn=stubborn)
+
+
+_FAULTS: Dict[str, Tuple[Tuple[Thread, ...], int]] = {
+    "skips a batch": (one("skip", "train", "save"), 1),
+    "fails early": (one("fail early", "train", "save"), 1),
+    "fails late": (one("train", "fail late", "save"), 1),
+    "fetches the loss alone": (one("train", "loss", "save"), 1),
+    "changes its tables alone": (one("train", "change", "train", "save"), 1),
+    "starts its iterator again": (one("train", "restart", "train", "save"), 1),
+    "starts its iterator twice": (one("restart", "train", "save"), 1),
+    "closes early": (one("train"), 1),
+    "evaluates alone": (one("train", "evaluate 1", "train", "save"), 2),
+}
+
+#: one rank has a fault: everything ends, and nothing wrong is saved
+FAULTY: Dict[str, Ranks] = {
+    "rank %d %s%s" % (rank, fault, ", all go on" if stubborn else ""):
+        _faulty(*((program, _USUAL) if rank == 0 else (_USUAL, program)), stubborn=stubborn, streams=streams)
+    for fault, (program, streams) in _FAULTS.items() for rank in range(2) for stubborn in (False, True)
+}
+
+#: where each flaw shows
+FLAWED: Dict[str, Ranks] = {
+    "ticket_ignored": FAULTY["rank 1 skips a batch"],
+    "run_ignored": FAULTY["rank 1 starts its iterator twice"],
+    "changes_alone": SHORT["saves and changes"],
+    "cause_ignored": FAULTY["rank 1 fails late"],
+    "claim_counts": SHORT["rank 0 alone saves"],
+    "no_poison": FAULTY["rank 1 fails late, all go on"],
+    "each_saves": SHORT["rank 0 alone saves"],
+    "end_when_late": SHORT["data ends earlier on one rank"],
+    "own_keys_made": SHORT["two ranks, killed"],
+    "no_turns": SHORT["two training threads"],
+    "keeps_lease": SHORT["two training threads"],
+    "close_waits_for_ever": SHORT["stopped"],
+}
+
+
+def planted(flaw: str) -> Ranks:
+    """The scenario that shows a flaw, with the flaw."""
+    return dataclasses.replace(FLAWED[flaw], flaws=frozenset([flaw]))

@@ -1,0 +1,365 @@
+"""Several ranks, a model of its own: each trains its part, and all that one learns of another is in a header.
+
+A rank runs a program of some threads.  A step takes the next batch of a stream, passes a *gate* unless the keys of all
+ranks are there, claims the batch, exchanges rows (FORWARD), computes, exchanges gradients (BACKWARD) and applies them.
+Exchange n of one rank meets exchange n of every other one, whatever they are for; ``verdicts`` says what follows.
+Between the verdicts of FORWARD and BACKWARD a table has the batch's counts and not its updates.
+
+What a table has gone through is a list of claims, updates and changes.  It must be the same on all ranks wherever they
+are saved, and at the end on all ranks that may go on.
+"""
+
+from typing import Iterator, List
+
+from .explore import Move, System, Violation
+from .rank_scenarios import CHANGE, CLOSE, EVALUATE, FAIL_EARLY, FAIL_LATE, LOSS, RESTART, SAVE_ALL, SKIP, Ranks
+from .rank_state import (
+    COMPUTES,
+    GONE,
+    NO_BATCH,
+    NOTHING,
+    READY,
+    RUNS,
+    STOPPED,
+    Rank,
+    Step,
+    World,
+    changed,
+    goes_on,
+    headers_of,
+    pruned,
+    with_header,
+    with_rank,
+    with_step,
+)
+from .state import replaced
+from .verdicts import (
+    APPLY,
+    BACKWARD,
+    BEGIN,
+    BROKEN,
+    CHANGED,
+    CHANGES,
+    FAIL,
+    FORWARD,
+    GATE,
+    GO,
+    LEAVE,
+    LEFT,
+    OVER,
+    POISON,
+    READ,
+    ROWS,
+    SAVE,
+    SAVED,
+    TURN,
+    Header,
+    Verdict,
+    decide,
+)
+
+
+class Together(System[World]):
+    """A scenario, ready to be explored."""
+
+    def __init__(self, scenario: Ranks) -> None:
+        self.scenario = scenario
+        self.count = len(scenario.programs)
+
+    def start(self) -> World:
+        sc = self.scenario
+        streams = len(sc.batches[0])
+        ranks = tuple(
+            Rank((0,) * len(threads), (None,) * len(threads), (1,) * streams, (0,) * streams, (0,) * streams,
+                 (((1, 0),) * self.count,) * streams)
+            for threads in sc.programs)
+        return World(ranks, (), 0, sc.kills, sc.stops, sc.impatience)
+
+    def may_stop(self, state: World) -> bool:
+        return all(rank.life != RUNS for rank in state.ranks)
+
+    def _check_end(self, state: World) -> None:
+        sc = self.scenario
+        going_on = {rank.tables for rank in state.ranks
+                    if not (rank.poisoned or rank.broken or rank.killed or rank.life == STOPPED)}
+        if len(going_on) > 1:
+            raise Violation("tables of ranks that may go on differ: %s" % sorted(going_on))
+        if not sc.legal or (state.kills, state.stops, state.impatience) != (sc.kills, sc.stops, sc.impatience):
+            return
+        if any(rank.failed for rank in state.ranks):
+            raise Violation("something failed although no program has a fault: %s" % [r.failed for r in state.ranks])
+        if len({(rank.overs, rank.saves) for rank in state.ranks}) > 1:
+            raise Violation("ranks met other ends of the data, or saved otherwise")
+
+    def moves(self, state: World) -> Iterator[Move]:
+        if self.may_stop(state):
+            self._check_end(state)
+        moved = False
+        for number, rank in enumerate(state.ranks):
+            if rank.life != RUNS:
+                continue
+            name = "rank %d" % number
+            for move in self._of_rank(state, number, name):
+                moved = moved or not move.optional
+                yield move
+            if state.kills:
+                yield Move(name + ": SIGKILL", with_rank, (state._replace(kills=state.kills - 1), number,
+                                                       rank._replace(life=GONE, killed=True)), True)
+            if state.stops:
+                yield Move(name + ": SIGSTOP", with_rank, (state._replace(stops=state.stops - 1), number,
+                                                       rank._replace(life=STOPPED)), True)
+        for number in range(self.count):
+            if not moved or state.impatience:
+                yield from self._gives_up(state, number, "rank %d" % number, in_vain=not moved)
+
+    def _of_rank(self, state: World, number: int, name: str) -> Iterator[Move]:
+        threads = range(len(state.ranks[number].at))
+        yield from self._makes_batches(state, number, name)
+        for thread in threads:
+            called = name if len(threads) == 1 else "%s thread %d" % (name, thread)
+            yield from self._thread(state, number, thread, called)
+        yield from self._exchanges(state, number, name)
+
+    # ---- data
+
+    def _makes_batches(self, world: World, number: int, name: str) -> Iterator[Move]:
+        rank, sc = world.ranks[number], self.scenario
+        for stream, made in enumerate(rank.made):
+            if made < min(sc.batches[number][stream], rank.taken[stream] + sc.ahead):
+                yield Move("%s: its dataset makes batch %d of stream %d" % (name, made + 1, stream), with_rank,
+                           (world, number, rank._replace(made=replaced(rank.made, stream, made + 1))))
+
+    # ---- programs
+
+    def _thread(self, world: World, number: int, thread: int, name: str) -> Iterator[Move]:
+        rank = world.ranks[number]
+        program = self.scenario.programs[number][thread]
+        if rank.at[thread] == len(program):
+            return
+        action, stream = program[rank.at[thread]]
+        step = rank.steps[thread]
+        if step is None:
+            yield from self._begins(world, number, thread, name, action, stream)
+        elif step.phase == READY:
+            if rank.poisoned or rank.broken:
+                yield Move(name + ": its claim is refused", with_rank,
+                           (world, number, self._failed(rank, number, thread)))
+            elif rank.lease == NOTHING and rank.turn in (NOTHING, stream):
+                yield Move("%s: claims %s" % (name, step.batch), with_rank,
+                           (world, number, self._claimed(rank, thread, step, action)))
+        elif step.phase == COMPUTES:
+            yield Move(name + (": its step fails" if action == FAIL_LATE else ": has gradients"), with_rank,
+                       (world, number, with_step(rank, thread, step._replace(phase=BACKWARD))))
+        elif rank.broken:
+            after = self._stopped(rank._replace(sender=thread), number, step, step.phase == BACKWARD)
+            yield Move(name + ": its exchange is refused", with_rank, (world, number, after))
+        elif step.phase == GATE and self._has_keys(rank, number, step):
+            yield Move("%s: has all keys of %s" % (name, step.batch), with_rank,
+                       (world, number, with_step(rank, thread, step._replace(phase=READY))))
+        elif rank.sender == NOTHING and rank.lease in (NOTHING, thread) and (
+                rank.turn in (NOTHING, stream) or step.batch == NO_BATCH):
+            yield Move("%s: sends %s %s" % (name, step.phase, step.batch), self._sent,
+                       (world, number, thread, step, action))
+
+    def _begins(self, world: World, number: int, thread: int, name: str, action: str,
+                stream: int) -> Iterator[Move]:
+        rank, flaws = world.ranks[number], self.scenario.flaws
+        if action == CLOSE:
+            if any(at < len(other) for at, other in zip(rank.at[1:], self.scenario.programs[number][1:])):
+                return  # once its other threads are done
+            if rank.broken:
+                yield Move(name + ": closes without the others", with_rank, (world, number, rank._replace(life=GONE)))
+                return
+            yield Move(name + ": closes", with_rank, (world, number, with_step(rank, thread, Step(NO_BATCH, LEAVE))))
+        elif action == SAVE_ALL and "each_saves" in flaws:
+            after = rank._replace(saves=rank.saves + (rank.tables,))
+            yield Move(name + ": saves by itself", self._saved_alone, (world, number, goes_on(after, thread)))
+        elif action == SAVE_ALL and number > 0:
+            yield Move(name + ": leaves the save to rank 0", with_rank, (world, number, goes_on(rank, thread)))
+        elif action == SAVE_ALL and (rank.poisoned or rank.broken):
+            yield Move(name + ": its save is refused", with_rank, (world, number, self._failed(rank, number, thread)))
+        elif action == SAVE_ALL:
+            if rank.lease == NOTHING:
+                yield Move(name + ": would save", with_rank, (
+                    world, number, with_step(rank, thread, Step(NO_BATCH, SAVE))._replace(lease=thread)))
+        elif action == CHANGE and "changes_alone" in flaws:
+            if rank.lease == NOTHING:
+                yield Move(name + ": changes its tables alone", with_rank,
+                           (world, number, goes_on(changed(rank), thread)))
+        elif action == CHANGE:
+            if rank.lease == NOTHING:
+                yield Move(name + ": would change its tables", with_rank, (
+                    world, number, with_step(rank, thread, Step(NO_BATCH, CHANGES))._replace(lease=thread)))
+        elif action == RESTART:
+            after = rank._replace(runs=replaced(rank.runs, stream, rank.runs[stream] + 1),
+                                  made=replaced(rank.made, stream, 0), taken=replaced(rank.taken, stream, 0))
+            yield Move(name + ": its iterator begins again", with_rank, (world, number, goes_on(after, thread)))
+        else:
+            yield from self._takes(world, number, thread, name, action, stream)
+
+    def _takes(self, world: World, number: int, thread: int, name: str, action: str,
+               stream: int) -> Iterator[Move]:
+        """The next batch of a stream, or the end of it."""
+        rank, sc = world.ranks[number], self.scenario
+        ticket = rank.taken[stream] + 1
+        batch = (stream, rank.runs[stream], ticket)
+        exists = ticket <= rank.made[stream]
+        if not exists and rank.made[stream] < sc.batches[number][stream] and "end_when_late" not in sc.flaws:
+            return
+        after = rank._replace(taken=replaced(rank.taken, stream, ticket)) if exists else rank
+        if action == SKIP:
+            yield Move("%s: takes %s and does nothing with it" % (name, batch), with_rank,
+                       (world, number, goes_on(after, thread)))
+            return
+        after = with_step(after, thread, Step(batch, GATE, exists))
+        yield Move("%s: %s %s" % (name, "takes" if exists else "there is no", batch), with_rank, (world, number, after))
+
+    def _has_keys(self, rank: Rank, number: int, step: Step) -> bool:
+        """Whether the keys of all ranks are here: looked at before a header is sent, so equal on all ranks."""
+        stream, run, ticket = step.batch
+        return step.exists and rank.sender == NOTHING and all(
+            its_run == run and last >= ticket for other, (its_run, last) in enumerate(rank.keys[stream])
+            if other != number or "own_keys_made" not in self.scenario.flaws)
+
+    def _claimed(self, rank: Rank, thread: int, step: Step, action: str) -> Rank:
+        rank = with_step(rank, thread, step._replace(phase=READ if action == EVALUATE else FORWARD))
+        if "claim_counts" in self.scenario.flaws and action != EVALUATE:
+            rank = rank._replace(tables=rank.tables + (("claim", step.batch),))
+        return rank._replace(lease=thread)
+
+    def _failed(self, rank: Rank, number: int, thread: int) -> Rank:
+        """What the thread does fails: its program closes, or goes on where it is stubborn."""
+        after = goes_on(rank, thread)._replace(failed=rank.failed + 1)
+        program = self.scenario.programs[number][thread]
+        if self.scenario.stubborn:
+            return after
+        return after._replace(at=replaced(after.at, thread, len(program) - (program[-1][0] == CLOSE)))
+
+    # ---- exchanges
+
+    def _sent(self, world: World, number: int, thread: int, step: Step, action: str) -> World:
+        rank = world.ranks[number]
+        fails = (step.phase, action) in ((FORWARD, FAIL_EARLY), (BACKWARD, FAIL_LATE))
+        cause = "its step fails" if fails else "its tables are poisoned" if rank.poisoned else ""
+        header = Header(step.phase, step.batch, step.exists, cause, tuple(zip(rank.runs, rank.made)), rank.changes)
+        return with_header(with_rank(world, number, rank._replace(sender=thread)), number, header)
+
+    def _exchanges(self, world: World, number: int, name: str) -> Iterator[Move]:
+        """The rank concludes its exchange, gives it up, or learns that the engine has ended."""
+        rank, sc = world.ranks[number], self.scenario
+        headers = headers_of(world, rank.exchanges)
+        if headers[number] is None:
+            if rank.broken and not rank.ended:
+                yield Move(name + ": says that it is broken", with_header,
+                           (world, number, Header(BROKEN, cause="it gave up")))
+            return
+        sent = [header for header in headers if header is not None]
+        is_whole = len(sent) == self.count
+        if is_whole:
+            verdict = decide(sent, sc.flaws)
+            yield Move("%s: %s" % (name, verdict.kind), self._concluded, (world, number, sent, verdict))
+        if rank.broken:
+            return
+        if any(other.life == GONE or other.ended for other in world.ranks):
+            yield Move(name + ": the engine has ended", self._broken, (world, number, True), is_whole)
+
+    def _gives_up(self, world: World, number: int, name: str, in_vain: bool) -> Iterator[Move]:
+        """The time of a wait is over: because nothing else happens, or although it would."""
+        rank = world.ranks[number]
+        if rank.life != RUNS or rank.broken:
+            return
+        if rank.sender == NOTHING:
+            for thread, step in enumerate(rank.steps):
+                if step is not None and in_vain:
+                    after = rank._replace(sender=thread, broken=True)
+                    yield Move(name + ": gives up its turn", with_rank, (
+                        world, number, self._stopped(after, number, step, step.phase == BACKWARD)))
+            return
+        if self._waits_for_ever(rank):
+            return
+        if None in headers_of(world, rank.exchanges):
+            after = world if in_vain else world._replace(impatience=world.impatience - 1)
+            yield Move(name + ": gives up", self._broken, (after, number, False), not in_vain)
+
+    def _waits_for_ever(self, rank: Rank) -> bool:
+        step = rank.steps[rank.sender]
+        return "close_waits_for_ever" in self.scenario.flaws and step is not None and step.phase == LEAVE
+
+    def _broken(self, world: World, number: int, ended: bool) -> World:
+        rank = world.ranks[number]
+        step = rank.steps[rank.sender]
+        assert step is not None
+        rank = rank._replace(broken=True, ended=ended)
+        return with_rank(world, number, self._stopped(rank, number, step, step.phase == BACKWARD))
+
+    def _stopped(self, rank: Rank, number: int, step: Step, torn: bool) -> Rank:
+        """What sent the header fails; ``torn``: its batch is counted and not applied, or may not be elsewhere."""
+        thread = rank.sender
+        poisoned = rank.poisoned or (torn and "no_poison" not in self.scenario.flaws)
+        rank = rank._replace(poisoned=poisoned, torn=rank.torn or torn, sender=NOTHING)
+        return rank._replace(life=GONE) if step.phase == LEAVE else self._failed(rank, number, thread)
+
+    def _concluded(self, world: World, number: int, headers: List[Header], verdict: Verdict) -> World:
+        rank = world.ranks[number]
+        thread, was_broken = rank.sender, rank.broken
+        keys = tuple(tuple(header.keys[stream] if header.keys else (0, 0) for header in headers)
+                     for stream in range(len(rank.runs)))
+        rank = rank._replace(exchanges=rank.exchanges + 1, turn=NOTHING, keys=keys)
+        if not was_broken:
+            rank = self._follows(rank, number, thread, headers, verdict)
+        return pruned(self._checked(with_rank(world, number, rank), number))
+
+    def _follows(self, rank: Rank, number: int, thread: int, headers: List[Header], verdict: Verdict) -> Rank:
+        step = rank.steps[thread]
+        assert step is not None
+        action = self.scenario.programs[number][thread][rank.at[thread]][0]
+        differ = len({(header.kind, header.batch) for header in headers}) > 1 or any(h.cause for h in headers)
+        if verdict.kind in (GO, ROWS, APPLY) and differ:
+            raise Violation("%s although the ranks say %s" % (verdict.kind, headers))
+        if verdict.kind in (FAIL, POISON):
+            return self._stopped(rank, number, step, verdict.kind == POISON)
+        rank = rank._replace(sender=NOTHING)
+        if verdict.kind == LEFT:
+            return rank._replace(life=GONE)
+        if verdict.kind == SAVED:
+            rank = rank._replace(saves=rank.saves + (rank.tables,))
+            return goes_on(rank, thread) if step.phase == SAVE else rank
+        if verdict.kind == TURN:
+            return self._turned(rank, verdict.batch[0])
+        if verdict.kind == BEGIN:
+            return with_step(rank, thread, step._replace(phase=READY))
+        if verdict.kind == GO:
+            if "claim_counts" not in self.scenario.flaws:
+                rank = rank._replace(tables=rank.tables + (("claim", step.batch),))
+            return goes_on(rank, thread) if action == LOSS else with_step(rank, thread, step._replace(phase=COMPUTES))
+        if verdict.kind == CHANGED:
+            rank = changed(rank)
+        if verdict.kind == APPLY:
+            rank = rank._replace(tables=rank.tables + (("update", step.batch),))
+        if verdict.kind == OVER:
+            rank = rank._replace(overs=rank.overs + 1)
+        return goes_on(rank, thread)
+
+    def _saved_alone(self, world: World, number: int, rank: Rank) -> World:
+        return self._checked(with_rank(world, number, rank), number)
+
+    def _turned(self, rank: Rank, stream: int) -> Rank:
+        """The next exchange is for ``stream``: a claim of another one is put aside, also if it was not sent yet."""
+        for thread, step in enumerate(rank.steps):
+            if step is not None and step.phase in (FORWARD, READ) and step.batch[0] != stream:
+                rank = with_step(rank, thread, step._replace(phase=READY))
+                rank = rank if "keeps_lease" in self.scenario.flaws else rank._replace(lease=NOTHING)
+        return rank._replace(turn=stream)
+
+    def _checked(self, world: World, number: int) -> World:
+        """The invariants that a rank's exchange or save may break."""
+        rank = world.ranks[number]
+        for other in world.ranks:
+            for mine, its in zip(rank.saves, other.saves):
+                if mine != its:
+                    raise Violation("one save has %s and %s" % (mine, its))
+            if other.exchanges == rank.exchanges and other.keys != rank.keys:
+                raise Violation("ranks do not know of the same keys: %s, %s" % (rank.keys, other.keys))
+        if rank.torn and rank.saves and rank.saves[-1] == rank.tables:
+            raise Violation("a step that failed halfway is in a save: %s" % (rank.tables,))
+        return world
