@@ -22,6 +22,7 @@ class TableArguments(ctypes.Structure):
         ("a", ctypes.c_double),
         ("b", ctypes.c_double),
         ("scale", ctypes.c_double),
+        ("averages", ctypes.c_int),  # 1 = its gradients are divided by the number of ranks
         ("fd", ctypes.c_int),  # of the segment; stays the caller's
         ("bytes", ctypes.c_int64),
     )

@@ -128,9 +128,11 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         process.expect_pipeline()
         first = row_initializer(emb_initializer, table_name, width, graph.seed)
         number = _number(process, table_name, list(tables))
-        shape = TableShape(number, table_name, width, int(device_vocabulary_size), first.seed, first.kind, first.a,
-                           first.b, float(init_param), pool=first.pool, home_rows=int(host_vocabulary_size),
-                           padding_keys=_padding_keys(padding_keys))
+        ranks = process.configuration.rank_size
+        shape = TableShape(number, table_name, width, _share(device_vocabulary_size, ranks), first.seed, first.kind,
+                           first.a, first.b, float(init_param), pool=first.pool,
+                           home_rows=_share(host_vocabulary_size, ranks), padding_keys=_padding_keys(padding_keys),
+                           averages=all2all_gradients_op == "sum_gradients_and_div_by_ranksize")
         variable = _device_rows(graph, shape, process.configuration.hashtable_collection)
     tables[table_name] = Table(shape, variable, key_dtype, is_save=is_save)
     return tables[table_name]
@@ -158,6 +160,11 @@ def _require_consistent(device: int, host: int, ssd: int) -> None:
     if ssd > 0:
         raise NotBuiltYetError("create_table(ssd_vocabulary_size={})".format(ssd),
                                "give a host_vocabulary_size that holds every key")
+
+
+def _share(rows: int, ranks: int) -> int:
+    """The rows of one rank: sizes of a table are totals over ranks, and its keys are dealt evenly."""
+    return -(-int(rows) // ranks)
 
 
 def _require_padding(keys: Any, mask: bool, length: Optional[int], is_dp: bool) -> None:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ascpipe.control.trainer_link import Piece
 from ascpipe.layout import calls
-from ascpipe.tf.running.shapes import StreamShape, TableShape
+from ascpipe.tf.running.shapes import RankPlace, StreamShape, TableShape
 from ascpipe.tfops import load
 
 _ERROR_BYTES = 4096
@@ -51,7 +51,7 @@ class NativePipeline:
         call("asc_pipeline_add_table", calls.TableArguments(
             number=table.number, name=table.name.encode(), dim=table.dim, device_rows=table.device_rows,
             home_rows=table.home_rows, row_floats=table.row_floats, padding_count=len(keys), padding_keys=keys,
-            seed=table.seed, initial_kind=table.kind, a=table.a, b=table.b, scale=table.scale, fd=fd, bytes=size))
+            averages=table.averages, seed=table.seed, initial_kind=table.kind, a=table.a, b=table.b, scale=table.scale, fd=fd, bytes=size))
         if table.pool is not None:
             pool = np.ascontiguousarray(table.pool, np.float32)
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
@@ -61,6 +61,20 @@ class NativePipeline:
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
         call("asc_pipeline_add_stream", stream.number, stream.channel, *segment, len(tables), tables,
              *_features(stream))
+
+    def set_ranks(self, place: RankPlace, signature: str) -> None:
+        """Exchange with the other ranks; before any stream is added.
+
+        Args:
+            place: of this process.
+            signature: what all ranks must have in common, line by line.
+        """
+        call("asc_pipeline_set_ranks", place.rank, place.size, place.library.encode(), signature.encode())
+
+    def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
+        """Map the ring of this rank's own batches of a stream that was added; ``ring``: its number."""
+        tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
+        call("asc_pipeline_add_local_stream", stream.number, ring, *segment, len(tables), tables)
 
     def share_stream(self, stream: StreamShape, known: int) -> None:
         """Let ops that name ``stream`` use stream ``known``, which has its channel and tables."""
@@ -115,6 +129,9 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_pipeline_add_stream": [
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
         ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_char_p)],
+    "asc_pipeline_set_ranks": [ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p],
+    "asc_pipeline_add_local_stream": [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int,
+                                      ctypes.POINTER(ctypes.c_int)],
     "asc_pipeline_share_stream": [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
                                   ctypes.POINTER(ctypes.c_char_p)],
     "asc_pipeline_start": [],

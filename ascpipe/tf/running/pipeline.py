@@ -1,16 +1,27 @@
 """The running pipeline of a process: the link to the daemon, the native side, their tables and streams."""
 import contextlib
 import uuid
-from typing import Dict, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from ascpipe.checkpoint.contents import Link, Position
 from ascpipe.control import messages, trainer_link
-from ascpipe.layout.words import TRAIN
+from ascpipe.layout.words import LOCAL, TRAIN
 from ascpipe.tf.running import native
 from ascpipe.tf.running.save_thread import SaveThread
 from ascpipe.tf.running.shapes import NO_TABLE, KnownTable, StreamShape, TableShape
+
+
+_LOCAL_RINGS = 1 << 20  # added to the number of a stream, the number of the ring of this rank's own batches
+
+
+def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
+    """The daemon's description of the rings of a stream: with several ranks, also that of this rank's own batches."""
+    rings = [messages.Stream(stream.number, stream.channel, stream.tables)]
+    if ranks > 1:
+        rings.append(messages.Stream(_LOCAL_RINGS + stream.number, LOCAL, stream.tables, ranks))
+    return rings
 
 
 class Tip(NamedTuple):
@@ -56,10 +67,12 @@ class Pipeline:
         background: the save that goes on while training does.
         save_log_bytes: memory that such a save may take for images of rows that training changes.
         read_ahead: batches that a dataset should read ahead of training.
+        ranks: how many processes train the tables together.
     """
 
     def __init__(self, link: trainer_link.TrainerLink, native_side: native.NativePipeline,
-                 tables: Dict[str, KnownTable], streams: Sequence[StreamShape]) -> None:
+                 tables: Dict[str, KnownTable], streams: Sequence[StreamShape], ranks: int = 1) -> None:
+        self.ranks = ranks
         self.link = link
         self.native_side = native_side
         self.streams = list(streams)
@@ -98,9 +111,11 @@ class Pipeline:
 
     def add_stream(self, shape: StreamShape) -> None:
         """Add a stream with a ring of its own."""
-        segment = self.link.add_stream(messages.Stream(shape.number, shape.channel, shape.tables))
+        rings = ring_messages(shape, self.ranks)
         try:
-            self.native_side.add_stream(shape, segment)
+            self.native_side.add_stream(shape, self.link.add_stream(rings[0]))
+            for ring in rings[1:]:
+                self.native_side.add_local_stream(shape, ring.stream, self.link.add_stream(ring))
         finally:
             self.link.close_segments()
         self.streams.append(shape)

@@ -27,6 +27,7 @@ class TableShape(NamedTuple):
         scale: multiplies each initial value.
         pool: float32[rows, dim] of kind POOL, else None.
         padding_keys: keys whose rows are looked up and never updated.
+        averages: whether its gradients, summed over ranks, are divided by the number of ranks.
     """
 
     number: int
@@ -42,11 +43,26 @@ class TableShape(NamedTuple):
     home_rows: int = 0
     row_floats: int = 0
     padding_keys: Tuple[int, ...] = ()
+    averages: bool = False
 
     @property
     def expands(self) -> bool:
         """Whether it is an expansion table: its rows are used at home, and it grows."""
         return self.device_rows == 0
+
+
+class RankPlace(NamedTuple):
+    """A process among several ranks.
+
+    Attributes:
+        rank: number of this one.
+        size: how many there are.
+        library: path of Horovod's library in this process.
+    """
+
+    rank: int
+    size: int
+    library: str
 
 
 class StreamShape(NamedTuple):

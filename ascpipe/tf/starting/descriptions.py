@@ -5,7 +5,7 @@ from ascpipe.checkpoint.contents import SlotSpec
 from ascpipe.control import messages
 from ascpipe.layout import structs
 from ascpipe.shm import memory
-from ascpipe.tf.graph.features import Stream
+from ascpipe.tf.graph.features import CHANNEL_NAMES, Stream
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
 from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, KnownTable, StreamShape, TableShape
@@ -36,6 +36,22 @@ def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
         tables=tuple(state.tables[name].shape.number for name in names),
         parts=tuple(places.get(feature.spec.table_name, NO_TABLE) for feature in stream.features),
         names=tuple(feature.spec.name for feature in stream.features))
+
+
+def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence[StreamShape]) -> str:
+    """What all ranks must have in common, a line for each table and stream; the first that differs is named."""
+    lines = []
+    for table in tables:
+        slots = slot_specs(state.slots.get(table.name, ()))
+        lines.append("table {!r}: number {}, dim {}, rows {} and {}, optimizer slots {}, initial rows {} {} {} {} of "
+                     "seed {}, padding keys {}, averages {}, thresholds {}".format(
+                         table.name, table.number, table.dim, table.device_rows, table.home_rows,
+                         [tuple(slot) for slot in slots], table.kind, table.a, table.b, table.scale, table.seed,
+                         table.padding_keys, table.averages, tuple(state.thresholds.of(table.name))))
+    for stream in streams:
+        lines.append("{} stream {}: tables {}, features {}".format(
+            CHANNEL_NAMES[stream.channel], stream.number, stream.tables, list(zip(stream.names, stream.parts))))
+    return "\n".join(lines)
 
 
 def known_tables(state: GraphState) -> Dict[str, KnownTable]:

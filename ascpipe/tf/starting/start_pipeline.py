@@ -10,15 +10,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from ascpipe.control import messages, trainer_link
+from ascpipe.control import trainer_link
 from ascpipe.layout import structs
 from ascpipe.tf import patches
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running import native
-from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.running.pipeline import Pipeline, ring_messages
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.starting.descriptions import known_tables, stream_shape, table_message, with_homes
+from ascpipe.tf.running.horovod import joined_ranks
+from ascpipe.tf.starting.descriptions import known_tables, signature, stream_shape, table_message, with_homes
 from ascpipe.tf.starting.graph_checks import require_startable, require_trained, warn_of_short_run_ahead
 from ascpipe.tf.starting.joining import join
 from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
@@ -110,21 +111,27 @@ def _start(process: Process, state: GraphState) -> Pipeline:
         streams = [stream_shape(state, stream) for stream in state.streams()]
         tables = [with_homes(table.shape, state.slots.get(table.table_name, ())) for table in state.tables.values()]
         warn_of_short_run_ahead(state, link.settings.read_ahead)
-        segments = link.start([messages.Stream(s.number, s.channel, s.tables) for s in streams],
+        place = joined_ranks(process.configuration)
+        rings = {stream.number: ring_messages(stream, 1 if place is None else place.size) for stream in streams}
+        segments = link.start([ring for of_stream in rings.values() for ring in of_stream],
                               [table_message(table, state) for table in tables])
         running = native.NativePipeline(link.run, segments.session[0], link.lifeline_fd, link.settings.spin_us,
                                         link.settings.wait_timeout_s)
         undo.callback(running.stop)
         for table in tables:
             running.add_table(table, segments.tables[table.number])
+        if place is not None:
+            running.set_ranks(place, signature(state, tables, streams))
         for stream in streams:
             running.add_stream(stream, segments.streams[stream.number])
+            for ring in rings[stream.number][1:]:
+                running.add_local_stream(stream, ring.stream, segments.streams[ring.stream])
         running.start()
         link.close_segments()  # all are mapped; a forked child would keep the descriptors, and with them the memory
         undo.pop_all()
     _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
               link.daemon_pid)
-    return Pipeline(link, running, known_tables(state), streams)
+    return Pipeline(link, running, known_tables(state), streams, 1 if place is None else place.size)
 
 
 def _extend_graph(self: Any) -> None:

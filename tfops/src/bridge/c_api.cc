@@ -102,6 +102,7 @@ ASC_EXPORT int asc_pipeline_add_table(const ascpipe::TableArguments* table, char
     }
     const ascpipe::InitialRows initial = {table->seed, static_cast<ascpipe::layout::InitialKind>(table->initial_kind),
                                           table->a, table->b, table->scale};
+    if (table->averages != 0) pipeline->SetAverages(table->number);
     return pipeline->AddTable(
         table->number, table->name, {table->dim, table->device_rows, table->home_rows, table->row_floats},
         std::vector<std::int64_t>(table->padding_keys, table->padding_keys + table->padding_count), initial, table->fd,
@@ -120,6 +121,27 @@ ASC_EXPORT int asc_pipeline_add_stream(int stream, int channel, int fd, std::int
   return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
     return pipeline->AddStream(stream, channel, fd, bytes, std::vector<int>(tables, tables + n_tables),
                                Features(n_specs, spec_part, spec_names));
+  });
+}
+
+ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, const char* signature, char* err,
+                                      int err_bytes) {
+  return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
+    std::unique_ptr<ascpipe::Transport> transport;
+    const CoreStatus status = ascpipe::HorovodTransport::Make(library, rank, size, &transport);
+    if (!status.ok()) return status;
+    ascpipe::Ranks::Settings settings;
+    settings.peers.wait_timeout_s = static_cast<int>(pipeline->waiter().wait_timeout_s());
+    settings.peers.signature = signature;
+    settings.close_timeout_ms = 10000;
+    return pipeline->SetRanks(std::unique_ptr<ascpipe::Ranks>(new ascpipe::Ranks(std::move(transport), settings)));
+  });
+}
+
+ASC_EXPORT int asc_pipeline_add_local_stream(int stream, int ring, int fd, std::int64_t bytes, int n_tables,
+                                             const int* tables, char* err, int err_bytes) {
+  return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
+    return pipeline->AddLocalStream(stream, ring, fd, bytes, std::vector<int>(tables, tables + n_tables));
   });
 }
 

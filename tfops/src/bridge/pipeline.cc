@@ -161,10 +161,54 @@ CoreStatus Pipeline::ShareStream(int number, int known, FeatureList features) {
   return status;
 }
 
+CoreStatus Pipeline::SetRanks(std::unique_ptr<Ranks> ranks) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (ranks_ != nullptr || pump_ != nullptr) {
+    return Error(Code::kFailedPrecondition, "ranks are set once, before the pipeline starts");
+  }
+  ranks_ = std::move(ranks);
+  return CoreStatus();
+}
+
+void Pipeline::SetAverages(int table) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  averaging_.insert(table);
+}
+
+bool Pipeline::averages(int table) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return averaging_.count(table) != 0;
+}
+
+CoreStatus Pipeline::AddLocalStream(int number, int ring_number, int fd, std::int64_t bytes, const std::vector<int>& tables) {
+  Stream* const owned = stream(number);
+  if (ranks_ == nullptr || owned == nullptr) {
+    return Error(Code::kFailedPrecondition, "stream ", number, " of several ranks has no ring for them yet");
+  }
+  std::unique_ptr<Segment> segment;
+  CoreStatus status = Segment::Map(fd, bytes, Text("ring of batches of stream ", number), &segment);
+  RingView ring;
+  if (status.ok()) status = RingView::Open(*segment, ring_number, layout::kLocal, tables, &ring);
+  if (!status.ok()) return status;
+  const bool grows = session_.session->rings_most > 0;
+  std::unique_ptr<Stream> local(new Stream(run_, number, std::move(segment), ring, session_, grows ? fd : -1, budget_));
+  std::unique_ptr<RankedStream> ranked(
+      new RankedStream(number, local.get(), owned, ranks_->rank(), ranks_->size()));
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (local_.count(number) != 0) return Error(Code::kInvalidArgument, "stream ", number, " has its batches already");
+  if (stopped_) return Error(Code::kFailedPrecondition, "stream ", number, ": the pipeline was stopped");
+  budget_->Note(ring.header()->arena_bytes);
+  if (pump_ != nullptr) pump_->Add(local.get());
+  local_[number] = std::move(local);
+  ranks_->streams().Add(std::move(ranked));
+  return CoreStatus();
+}
+
 void Pipeline::Start() {
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<Stream*> streams;
   for (const auto& entry : streams_) streams.push_back(entry.second.get());
+  for (const auto& entry : local_) streams.push_back(entry.second.get());
   pump_.reset(new Pump(session_, spin_us_, std::move(streams)));
   pump_->Start();
   waiter_->Start();
@@ -178,11 +222,13 @@ void Pipeline::Stop() {
     stopped_ = true;  // no stream is added from here on
     pump = pump_.get();
   }
+  if (ranks_ != nullptr) ranks_->Stop();
   budget_->Stop();
   // Without the lock: the waiter's thread may need it before it ends.
   if (pump != nullptr) pump->Stop();
   waiter_->Stop();
   for (const auto& entry : streams_) entry.second->Stop();
+  for (const auto& entry : local_) entry.second->Stop();
 }
 
 int Pipeline::table_count() const {
@@ -206,6 +252,12 @@ Stream* Pipeline::stream(int number) const {
   const auto shared = shared_.find(number);
   const auto found = streams_.find(shared == shared_.end() ? number : shared->second);
   return found == streams_.end() ? nullptr : found->second.get();
+}
+
+RankedStream* Pipeline::ranked(int number) const {
+  if (ranks_ == nullptr) return nullptr;
+  const Stream* const found = stream(number);
+  return found == nullptr ? nullptr : ranks_->streams().Find(found->number());
 }
 
 Stream* Pipeline::TrainingStream(int table, int* index) const {

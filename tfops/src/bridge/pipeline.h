@@ -6,9 +6,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "bridge/ranks.h"
 #include "bridge/table.h"
 #include "core/core_status.h"
 #include "core/lease.h"
@@ -46,6 +48,14 @@ class Pipeline {
   // From now on, ops that name stream `number` use stream `known`, with features of their own.
   CoreStatus ShareStream(int number, int known, FeatureList features);
 
+  // Of several ranks; before Start.
+  CoreStatus SetRanks(std::unique_ptr<Ranks> ranks);
+  // Gradients of a table, summed over ranks, are divided by their number.
+  void SetAverages(int table);
+  bool averages(int table) const;
+  // The ring of this rank's own batches of a stream; those of all ranks are in the ring that AddStream has added.
+  CoreStatus AddLocalStream(int number, int ring_number, int fd, std::int64_t bytes, const std::vector<int>& tables);
+
   void Start();
   // Ends every wait and both threads and closes all tickets.  The last op that uses the memory frees it.
   void Stop();
@@ -59,6 +69,10 @@ class Pipeline {
   Stream* TrainingStream(int table, int* index) const;
   // The bell of the worker that serves a table; null: it is in no stream.
   layout::Bell* TableWorkerBell(const Table& table) const;
+  // Null: there is one rank.
+  Ranks* ranks() const { return ranks_.get(); }
+  // A stream of several ranks; null: there is one rank.
+  RankedStream* ranked(int number) const;
   Lease& lease() { return lease_; }
   Waiter& waiter() { return *waiter_; }
   layout::Bell* TableWorkerBell(const Stream& stream, int index) const {
@@ -83,8 +97,11 @@ class Pipeline {
   std::vector<std::unique_ptr<Table>> replaced_;
   std::map<int, std::unique_ptr<Stream>> streams_;
   std::map<int, int> shared_;  // further numbers of streams
+  std::map<int, std::unique_ptr<Stream>> local_;  // by the number of the stream whose ring is in streams_
   std::map<int, FeatureList> features_;
+  std::set<int> averaging_;  // tables
   bool stopped_ = false;
+  std::unique_ptr<Ranks> ranks_;  // set before ops see the pipeline
   std::unique_ptr<Waiter> waiter_;
   std::unique_ptr<Pump> pump_;  // null: not started
 };

@@ -115,17 +115,18 @@ class ClaimWait : public BatchWait {
  protected:
   void Proceed() override {
     PlanOutputs outputs;
-    std::vector<StateRows> state;
+    std::unique_ptr<Moving> moving(new Moving);
     Status status = Allocate(&outputs);
-    if (status.ok()) status = request_.table->Attach(ctx(), request_.state, request_.slots, &state);
-    if (status.ok()) status = request_.table->FitsHome(state);
+    if (status.ok()) status = request_.table->Attach(ctx(), request_.state, request_.slots, &moving->state);
+    if (status.ok()) status = request_.table->FitsHome(moving->state);
+    moving->table = Moved(moving->state);
     if (!status.ok()) {
       End(status);
     } else if (!CompareExchange(word(), static_cast<std::uint32_t>(layout::kPlanned),  // SYNC plan: load
                                 static_cast<std::uint32_t>(layout::kClaimed))) {  // SYNC plan-claimed: store
       Again();  // the worker has just revoked the plan
     } else {
-      status = Claimed(outputs, state);
+      status = Claimed(outputs, std::move(moving));
       // A claimed plan that fails leaves the table between two steps: the run is over.
       if (!status.ok()) pipeline().waiter().Fail(CoreStatus(static_cast<Code>(status.code()), status.error_message()));
       End(status);
@@ -174,17 +175,16 @@ class ClaimWait : public BatchWait {
 
   // From here to DONE: no wait, no allocation that may fail, no early return.  The worker is rung only at DONE: work
   // that it does earlier would take processors from the threads that move rows.
-  Status Claimed(const PlanOutputs& outputs, const std::vector<StateRows>& state) {
+  Status Claimed(const PlanOutputs& outputs, std::unique_ptr<Moving> moving) {
     const std::int64_t number = frame();
-    // After the CAS, never before: every table counts a trained ticket.
-    if (Exchange(&ring().frame(number)->trained, 1u) == 0) FetchAdd(&ring().header()->trained, std::int64_t{1});
+    if (!request_.pends) CountTrained(ring(), number);  // after the CAS, never before
     Status status = PlanIsSound();
-    MovedTable table = Moved(state);
-    if (status.ok()) status = Copy(outputs, {Places(), layout::kSlotNone, table.device_rows});
-    if (status.ok()) status = Move(outputs, table);
-    if (status.ok()) {
-      StoreRelease(&ring().table(index())->finished, ticket);
-      Exchange(ring().word(index(), number), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
+    if (status.ok()) status = Copy(outputs, {Places(), layout::kSlotNone, moving->table.device_rows});
+    if (status.ok()) status = Move(outputs, moving.get());
+    if (status.ok() && request_.pends) {
+      step().Pends({ring(), index(), number, ticket, std::move(moving)});
+    } else if (status.ok()) {
+      FinishClaim(ring(), index(), number, ticket);
       if (request_.rings) RingUnlessPausing(pipeline().TableWorkerBell(*request_.stream, index()));
     }
     step().BeginHandles(request_.table, ticket);
@@ -210,11 +210,11 @@ class ClaimWait : public BatchWait {
   }
 
   // Examines every index before it moves the first row, and moves every row out before the first one in.
-  Status Move(const PlanOutputs& outputs, const MovedTable& table) {
-    RowMoves moves;
-    TF_RETURN_IF_ERROR(ToStatus(moves.Read(ring(), frame(), index(), table, outputs.slots)));
+  Status Move(const PlanOutputs& outputs, Moving* moving) {
+    RowMoves& moves = moving->moves;
+    TF_RETURN_IF_ERROR(ToStatus(moves.Read(ring(), frame(), index(), moving->table, outputs.slots)));
     std::int64_t floats = 0;
-    for (const StateRows& rows : *table.state) floats += rows.width;
+    for (const StateRows& rows : moving->state) floats += rows.width;
     const std::int64_t block = BlockRows(floats);
     KeepImages(moves, outputs, block);
     ShareBlocks(ctx(), moves.outs(), block, [&moves](std::int64_t begin, std::int64_t end) { moves.Out(begin, end); });

@@ -20,11 +20,13 @@ StepEnd::StepEnd(std::shared_ptr<Pipeline> pipeline) : id_(NextStep()), pipeline
 
 StepEnd::~StepEnd() {
   if (InForkedChild()) return;
+  for (const PendingClaim& claim : pending_) claim.TakeBack();
   for (TicketHold& hold : claimed_) hold->Close();
   claimed_.clear();
   for (Table* table : handled_) table->EndHandles();
   pipeline_->lease().Release(id_);
   pipeline_->waiter().Wake();
+  if (owes_) pipeline_->ranks()->SayFailed(owed_, "its step failed or was given up");
 }
 
 Status StepEnd::Of(OpKernelContext* ctx, const std::shared_ptr<Pipeline>& pipeline, StepEnd** step) {
@@ -56,6 +58,28 @@ void StepEnd::BeginHandles(Table* table, std::int64_t ticket) {
   std::lock_guard<std::mutex> lock(mutex_);
   handled_.push_back(table);
   table->BeginHandles(ticket);
+}
+
+void StepEnd::Owes(const PeerHeader& header) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  owes_ = true;
+  owed_ = header;
+}
+
+void StepEnd::OwesNothing() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  owes_ = false;
+}
+
+void StepEnd::Pends(PendingClaim claim) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  pending_.push_back(std::move(claim));
+}
+
+void StepEnd::Commit() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const PendingClaim& claim : pending_) claim.Commit();
+  pending_.clear();
 }
 
 }  // namespace ascpipe

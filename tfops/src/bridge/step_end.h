@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "bridge/pending_claim.h"
 #include "bridge/pipeline.h"
+#include "bridge/ranks.h"
 #include "core/ticket.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -43,6 +45,14 @@ class StepEnd : public tensorflow::ResourceBase {
   // The step has claimed this ticket for the table: handles of its rows are valid until the end.
   void BeginHandles(Table* table, std::int64_t ticket);
 
+  // Of several ranks.  What the other ranks wait for: an exchange of this batch, which the step will make.  If it ends
+  // before, they are told so.
+  void Owes(const PeerHeader& header);
+  void OwesNothing();
+  // A claim of a table that counts with Commit; without, the end of the step takes it back.
+  void Pends(PendingClaim claim);
+  void Commit();
+
   std::string DebugString() const override { return "ascpipe step"; }
 
  private:
@@ -54,6 +64,9 @@ class StepEnd : public tensorflow::ResourceBase {
   std::map<std::pair<int, int>, std::int64_t> tickets_;
   std::vector<TicketHold> claimed_;
   std::vector<Table*> handled_;
+  std::vector<PendingClaim> pending_;
+  bool owes_ = false;
+  PeerHeader owed_;
 };
 
 }  // namespace ascpipe

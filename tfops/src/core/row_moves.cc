@@ -169,6 +169,16 @@ void RowMoves::In(std::int64_t begin, std::int64_t end) const {
   }
 }
 
+void RowMoves::Back(std::int64_t begin, std::int64_t end) const {
+  for (std::int64_t i = begin; i < end; ++i) {
+    const float* from = table_->home.data + out_homes_[i] * table_->home.row_floats;
+    for (const StateRows& rows : *table_->state) {
+      CopyFloats(rows.row(out_slots_[i]), from, rows.width);
+      from += rows.width;
+    }
+  }
+}
+
 void RowMoves::Begin(std::int32_t index) const {
   const std::vector<StateRows>& state = *table_->state;
   const std::int64_t slot = slots_[index];

@@ -84,6 +84,8 @@ class RowMoves {
   // Carries out moves [begin, end).
   void Out(std::int64_t begin, std::int64_t end) const;
   void In(std::int64_t begin, std::int64_t end) const;
+  // Takes moves of Out [begin, end) back, also after In.  Reads neither slots nor keys.
+  void Back(std::int64_t begin, std::int64_t end) const;
 
  private:
   template <void (*Copy)(float*, const float*, std::int64_t), bool kFetchesHome>

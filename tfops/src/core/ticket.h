@@ -104,6 +104,12 @@ class TicketHold {
   }
   Ticket* get() const { return ticket_; }
   Ticket* operator->() const { return ticket_; }
+  // Hands the hold over to the caller.
+  Ticket* Release() {
+    Ticket* const held = ticket_;
+    ticket_ = nullptr;
+    return held;
+  }
 
  private:
   Ticket* ticket_ = nullptr;

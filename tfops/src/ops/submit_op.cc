@@ -1,4 +1,6 @@
 // AscSubmit: hands the ids of one batch to the pipeline.
+#include <atomic>
+
 #include "bridge/pipeline.h"
 #include "bridge/status.h"
 #include "bridge/ticket_allocator.h"
@@ -87,11 +89,20 @@ class SubmitOp : public tensorflow::OpKernel {
       batch->Add(ids, declared.tables[i]);
     }
     Ticket* ticket;
-    OP_REQUIRES_OK(ctx, ToStatus(stream->Submit(std::move(batch), &ticket)));
+    RankedStream* const ranked = pipeline->ranked(stream_);
+    OP_REQUIRES_OK(ctx, ToStatus(ranked == nullptr ? stream->Submit(std::move(batch), &ticket)
+                                                   : ranked->Submit(Run(ranked), std::move(batch), &ticket)));
     ctx->set_output(0, TicketAllocator::Get()->MakeTensor(ticket));
   }
 
  private:
+  // The kernel lives as long as its iterator.
+  std::int64_t Run(RankedStream* ranked) {
+    std::int64_t run = run_.load();
+    if (run == 0) run_.store(run = ranked->NewRun());
+    return run;
+  }
+
   tensorflow::Status ReadTimestamp(const tensorflow::Tensor& stamp, std::int64_t* timestamp) const {
     if (stamp.dims() != 0) {
       return Refuse(Code::kInvalidArgument, "AscSubmit: the timestamp of stream ", stream_, " has shape ",
@@ -106,6 +117,7 @@ class SubmitOp : public tensorflow::OpKernel {
 
   int stream_;
   int stamps_;
+  std::atomic<std::int64_t> run_{0};  // of several ranks: which iterator of the stream
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscSubmit").Device(tensorflow::DEVICE_CPU), SubmitOp);

@@ -1,0 +1,48 @@
+// An exchange with the other ranks that an op waits for: it ends with the verdict, or when its step is cancelled.
+#ifndef ASCPIPE_BRIDGE_RANK_WAIT_H_
+#define ASCPIPE_BRIDGE_RANK_WAIT_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "bridge/async_wait.h"
+#include "bridge/pipeline.h"
+#include "bridge/step_end.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+class RankWait : public std::enable_shared_from_this<RankWait> {
+ public:
+  // Called on a thread of TensorFlow's, once, with the verdict of all ranks; what it returns ends the op.
+  using Follow = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
+                                                  const PeerVerdict& verdict, const Received& rows)>;
+
+  // Takes over one reference to `step`.
+  static void Begin(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx,
+                    tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow);
+
+ private:
+  RankWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx,
+           tensorflow::AsyncOpKernel::DoneCallback done, Follow follow);
+
+  bool Takes();  // true for the first of verdict and cancellation
+  void End(const tensorflow::Status& status);
+
+  std::shared_ptr<Pipeline> pipeline_;
+  StepEnd* step_;
+  tensorflow::OpKernelContext* const ctx_;
+  tensorflow::AsyncOpKernel::DoneCallback done_;
+  Follow follow_;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  std::mutex mutex_;
+  bool taken_ = false;
+};
+
+// The error of a step whose exchange has failed.
+tensorflow::Status FailedExchange(const PeerVerdict& verdict);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_RANK_WAIT_H_

@@ -1,0 +1,209 @@
+// AscGate: lets a step have its batch when all ranks have it.  AscChoose, AscNothing: what stands for a batch that a
+// rank does not have.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bridge/async_wait.h"
+#include "bridge/rank_wait.h"
+#include "bridge/status.h"
+#include "bridge/ticket_allocator.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+// Not stateful, as AscNextPlans.
+REGISTER_OP("AscGate")
+    .Input("has_batch: bool")
+    .Input("components: T")
+    .Output("batch: T")
+    .Output("owned: int64")
+    .Attr("T: list(type) >= 1")
+    .Attr("stream: int")
+    .Attr("ticket: int")
+    .Attr("training: bool")
+    .Attr("tables: int")
+    .SetShapeFn(tensorflow::shape_inference::UnknownShape)
+    .Doc(R"doc(
+Of several ranks: hands a batch on when every rank has one and its keys are where they belong.
+
+Ends with OUT_OF_RANGE where the data of a rank is over, on all ranks at the same step.
+
+has_batch: bool scalar; false: the data of this rank is over.
+components: of the batch.
+batch: the same.
+owned: int64 scalar, the ticket of what all ranks ask of this one.
+stream: number of the stream.
+ticket: which component is the ticket of AscSubmit.
+training: whether this is the training channel.
+tables: a number for the tables that the step uses, equal on all ranks.
+)doc");
+
+REGISTER_OP("AscChoose")
+    .Input("choose: bool")
+    .Input("first: variant")
+    .Input("second: variant")
+    .Output("chosen: variant")
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc(R"doc(
+The first value, or the second one where `choose` is false.
+)doc");
+
+REGISTER_OP("AscNothing")
+    .Output("nothing: T")
+    .Attr("T: list(type) >= 1")
+    .SetShapeFn(tensorflow::shape_inference::UnknownShape)
+    .Doc(R"doc(
+A tensor without elements of each type.
+)doc");
+
+namespace ascpipe {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+
+namespace {
+
+// Waits until the keys of this rank's batch are deduplicated, so that they can be sent.
+class KeysWait : public AsyncWait {
+ public:
+  KeysWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx, Ended ended,
+           const RankedStream& stream, std::int64_t of)
+      : AsyncWait(std::move(pipeline), step, ctx, std::move(ended)), stream_(stream) {
+    ticket = of;
+    waits_for = layout::kWaitPlan;
+  }
+
+  bool Poll(CoreStatus*) override { return stream_.IsReady(ticket); }
+
+ protected:
+  void Proceed() override { End(Status::OK()); }
+
+ private:
+  const RankedStream& stream_;
+};
+
+}  // namespace
+
+class GateOp : public tensorflow::AsyncOpKernel {
+ public:
+  explicit GateOp(tensorflow::OpKernelConstruction* construction) : AsyncOpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("stream", &stream_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("ticket", &ticket_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("training", &training_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("tables", &tables_));
+  }
+
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    std::shared_ptr<Pipeline> pipeline;
+    OP_REQUIRES_OK_ASYNC(ctx, ToStatus(CurrentPipeline(&pipeline)), done);
+    RankedStream* const stream = pipeline->ranked(stream_);
+    OP_REQUIRES_ASYNC(ctx, stream != nullptr,
+                      Refuse(Code::kFailedPrecondition, "AscGate: stream ", stream_, " is not of several ranks"), done);
+    StepEnd* step;
+    OP_REQUIRES_OK_ASYNC(ctx, StepEnd::Of(ctx, pipeline, &step), done);
+    if (!ctx->input(0).scalar<bool>()()) {
+      PeerHeader header = Header(*stream, stream->NameOfNext());
+      header.exists = false;
+      Exchange(std::move(pipeline), stream, step, std::move(header), 0, ctx, std::move(done));
+      return;
+    }
+    const std::int64_t local = ctx->input(1 + ticket_).scalar<tensorflow::int64>()();
+    BatchName name;
+    if (!stream->NameOf(local, &name)) {
+      step->Unref();
+      OP_REQUIRES_ASYNC(ctx, false,
+                        Refuse(Code::kInvalidArgument, "AscGate: ticket ", SequenceOf(local), " of stream ", stream_,
+                               " was taken already: a batch is fetched and used in one run call"), done);
+    }
+    const PeerHeader header = Header(*stream, name);
+    if (stream->IsKnown(name)) {
+      const Status status = Pass(ctx, stream, step, header, local);
+      step->Unref();
+      if (!status.ok()) ctx->SetStatus(status);
+      done();
+      return;
+    }
+    step->Ref();
+    const std::shared_ptr<Pipeline> used = pipeline;
+    std::make_shared<KeysWait>(
+        std::move(pipeline), step, ctx,
+        [this, used, stream, step, header, local, ctx, done](const Status& status) {
+          if (status.ok()) {
+            Exchange(used, stream, step, header, local, ctx, done);
+            return;
+          }
+          step->Unref();
+          ctx->SetStatus(status);
+          done();
+        },
+        *stream, local)->Begin();
+  }
+
+ private:
+  PeerHeader Header(const RankedStream& stream, const BatchName& name) const {
+    PeerHeader header;
+    header.kind = PeerKind::kGate;
+    header.stream = stream.number();
+    header.run = name.run;
+    header.ticket = name.index;
+    header.tables = static_cast<std::uint64_t>(tables_);
+    return header;
+  }
+
+  // Takes over one reference to `step`.
+  void Exchange(std::shared_ptr<Pipeline> pipeline, RankedStream* stream, StepEnd* step, PeerHeader header,
+                std::int64_t local, OpKernelContext* ctx, DoneCallback done) {
+    PeerRequest request;
+    request.header = header;
+    RankWait::Begin(
+        std::move(pipeline), step, ctx, std::move(done), std::move(request),
+        [this, stream, header, local](OpKernelContext* ctx, StepEnd* step, const PeerVerdict& verdict,
+                                      const Received&) {
+          if (verdict.kind == VerdictKind::kOver) return tensorflow::errors::OutOfRange("End of sequence");
+          if (verdict.kind != VerdictKind::kBegin) return FailedExchange(verdict);
+          return Pass(ctx, stream, step, header, local);
+        });
+  }
+
+  Status Pass(OpKernelContext* ctx, RankedStream* stream, StepEnd* step, PeerHeader header, std::int64_t local) const {
+    header.kind = training_ ? PeerKind::kForward : PeerKind::kRead;
+    step->Owes(header);
+    std::shared_ptr<const RankedBatch> batch;
+    TicketHold owned;
+    TF_RETURN_IF_ERROR(ToStatus(stream->Take(local, &batch, &owned)));
+    const int components = ctx->num_inputs() - 1;
+    for (int i = 0; i < components; ++i) ctx->set_output(i, ctx->input(1 + i));
+    Ticket* const ticket = owned.Release();
+    ctx->set_output(components, TicketAllocator::Get()->MakeTensor(ticket));
+    return Status::OK();
+  }
+
+  int stream_;
+  int ticket_;
+  bool training_;
+  tensorflow::int64 tables_;
+};
+
+class ChooseOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(OpKernelContext* ctx) override { ctx->set_output(0, ctx->input(ctx->input(0).scalar<bool>()() ? 1 : 2)); }
+};
+
+class NothingOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(OpKernelContext* ctx) override {
+    for (int i = 0; i < ctx->num_outputs(); ++i) {
+      ctx->set_output(i, tensorflow::Tensor(ctx->expected_output_dtype(i), tensorflow::TensorShape({0})));
+    }
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscGate").Device(tensorflow::DEVICE_CPU), GateOp);
+REGISTER_KERNEL_BUILDER(Name("AscChoose").Device(tensorflow::DEVICE_CPU), ChooseOp);
+REGISTER_KERNEL_BUILDER(Name("AscNothing").Device(tensorflow::DEVICE_CPU), NothingOp);
+
+}  // namespace ascpipe

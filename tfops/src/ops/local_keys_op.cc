@@ -1,0 +1,90 @@
+// AscLocalKeys: which of this rank's distinct keys each id of a batch is.
+#include <vector>
+
+#include "bridge/pipeline.h"
+#include "bridge/status.h"
+#include "bridge/step_end.h"
+#include "core/row_moves.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+// Not stateful, as AscNextPlans.
+REGISTER_OP("AscLocalKeys")
+    .Input("ticket: int64")
+    .Input("owned: int64")
+    .Output("restore: k * int32")
+    .Attr("stream: int")
+    .Attr("table: int")
+    .Attr("k: int >= 1")
+    .SetShapeFn(tensorflow::shape_inference::UnknownShape)
+    .Doc(R"doc(
+Of several ranks: the restore indexes of this rank's own batch in one table.
+
+ticket: int64 scalar of AscSubmit, out of AscGate.
+owned: int64 scalar of AscGate.
+restore: int32, one per feature of the table, of the shape of its ids: index into the rows that AscForward gives.
+stream: number of the stream.
+table: number of the table.
+k: features of the table in this stream.
+)doc");
+
+namespace ascpipe {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+
+class LocalKeysOp : public tensorflow::OpKernel {
+ public:
+  explicit LocalKeysOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("stream", &stream_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("k", &features_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<Pipeline> pipeline;
+    OP_REQUIRES_OK(ctx, ToStatus(CurrentPipeline(&pipeline)));
+    StepEnd* step;
+    OP_REQUIRES_OK(ctx, StepEnd::Of(ctx, pipeline, &step));
+    const tensorflow::core::ScopedUnref unref(step);
+    OP_REQUIRES_OK(ctx, Read(ctx, *pipeline, step));
+  }
+
+ private:
+  Status Read(OpKernelContext* ctx, const Pipeline& pipeline, StepEnd* step) const {
+    const RankedStream* const stream = pipeline.ranked(stream_);
+    const int index = stream == nullptr ? -1 : stream->local()->TableIndex(table_);
+    if (index < 0 || pipeline.features(stream_).Of(index) != features_) {
+      return Refuse(Code::kFailedPrecondition, "AscLocalKeys: table ", table_, " has no ", features_,
+                    " features in a stream ", stream_, " of several ranks");
+    }
+    TicketHold ticket;
+    TF_RETURN_IF_ERROR(
+        ToStatus(stream->local()->Hold(ctx->input(0).scalar<tensorflow::int64>()(), &ticket)));
+    const std::int64_t frame = ticket->state();
+    if (frame < 0) return Refuse(Code::kFailedPrecondition, "AscLocalKeys: the batch of ticket ",
+                                 SequenceOf(ticket->number()), " was closed before it was used");
+    const RingView& ring = stream->local()->ring();
+    const layout::Spec* const spec = ring.array<layout::Spec>(frame, ring.part(frame, index)->specs);
+    PlanOutputs outputs;
+    for (int feature = 0; feature < features_; ++feature) {
+      tensorflow::TensorShape shape;
+      for (std::int64_t axis = 0; axis < spec[feature].rank; ++axis) shape.AddDim(spec[feature].shape[axis]);
+      tensorflow::Tensor* out;
+      TF_RETURN_IF_ERROR(ctx->allocate_output(feature, shape, &out));
+      outputs.restores.push_back({out->flat<tensorflow::int32>().data(), out->NumElements()});
+    }
+    CopyRestore(ring, frame, index, outputs);
+    step->Claimed(std::move(ticket));
+    return Status::OK();
+  }
+
+  int stream_;
+  int table_;
+  int features_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AscLocalKeys").Device(tensorflow::DEVICE_CPU), LocalKeysOp);
+
+}  // namespace ascpipe

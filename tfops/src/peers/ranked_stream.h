@@ -1,0 +1,141 @@
+// The batches of one stream among several ranks: what each rank asks of each owner of keys.
+//
+// A stream of several ranks has two rings.  The local one has this rank's batches: their distinct keys, ordered by
+// owner, travel to their owners ahead of training.  The owned one has, for each batch, the keys that all ranks ask of
+// this one: it is planned and trained as the ring of a single rank.
+#ifndef ASCPIPE_PEERS_RANKED_STREAM_H_
+#define ASCPIPE_PEERS_RANKED_STREAM_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/core_status.h"
+#include "core/stream.h"
+#include "core/ticket.h"
+#include "peers/peers.h"
+
+namespace ascpipe {
+
+// The rank that owns a key: |key| modulo the number of ranks, as workers deal keys (ascpipe/kernels/dealing.py).
+inline int OwnerOf(std::int64_t key, int ranks) {
+  const std::uint64_t magnitude = key < 0 ? 0 - static_cast<std::uint64_t>(key) : static_cast<std::uint64_t>(key);
+  return static_cast<int>(magnitude % static_cast<std::uint64_t>(ranks));
+}
+
+// A batch, by the same name on all ranks: the iterator's number among those of its stream, and its number in that.
+struct BatchName {
+  std::int64_t run = 0;
+  std::int64_t index = 0;
+
+  bool operator<(const BatchName& other) const { return std::tie(run, index) < std::tie(other.run, other.index); }
+  bool operator==(const BatchName& other) const { return run == other.run && index == other.index; }
+};
+
+// How the rows of one table are dealt in one batch; [ranks + 1] each, from 0 on.
+struct RowShares {
+  std::vector<std::int64_t> owners;  // of this rank's distinct keys, those of each owner: in the local ring
+  std::vector<std::int64_t> askers;  // of the keys asked of this rank, those of each rank: in the owned ring
+};
+
+// A batch whose keys all ranks have, as its step needs it.
+struct RankedBatch {
+  BatchName name;
+  std::int64_t local = 0;         // ticket in the local ring
+  std::int64_t frame = 0;         // its frame there
+  std::int64_t owned = 0;         // ticket in the owned ring
+  std::vector<RowShares> shares;  // by table of the ring
+};
+
+class RankedStream {
+ public:
+  RankedStream(int number, Stream* local, Stream* owned, int rank, int ranks);
+  ~RankedStream();
+
+  int number() const { return number_; }
+  Stream* local() const { return local_; }
+  Stream* owned() const { return owned_; }
+
+  // The number of a further iterator over the stream, from 1 on.
+  std::int64_t NewRun();
+  // Takes a batch and names it; as Stream::Submit of the local ring.
+  CoreStatus Submit(std::int64_t run, std::unique_ptr<Batch> batch, Ticket** ticket);
+  // The name that a batch behind the last one of the newest run would have.
+  BatchName NameOfNext() const;
+  // The name of a batch; false: it has none any more.
+  bool NameOf(std::int64_t local, BatchName* name) const;
+
+  // Whether the keys of a batch are deduplicated, or it can no longer be (then a look at all of it shows why).
+  bool IsReady(std::int64_t local) const;
+  // Whether every rank has said what it asks for in a batch.
+  bool IsKnown(const BatchName& name) const;
+  // A batch that is known, and the hold of its ticket in the owned ring; it can be taken once.
+  CoreStatus Take(std::int64_t local, std::shared_ptr<const RankedBatch>* batch, TicketHold* owned);
+  // One that was taken, by its ticket in the owned ring; null: there is none.
+  std::shared_ptr<const RankedBatch> Taken(std::int64_t owned) const;
+
+  // Appends what this rank asks of each owner in batches that were not sent yet, oldest first.
+  void Pack(std::vector<std::vector<Piece>>* to, std::vector<std::shared_ptr<const void>>* keeps);
+  // Takes what a rank asks for: `words` begins behind the head.
+  struct Head;
+  CoreStatus Unpack(int from, const Head& head, const std::uint8_t* data, std::int64_t bytes);
+
+ private:
+  struct Asked;
+  struct Entry;
+
+  bool Deal(Entry* entry);
+  void Complete(const BatchName& name, Entry* entry);
+  void Clear();
+
+  const int number_;
+  Stream* const local_;
+  Stream* const owned_;
+  const int rank_, ranks_;
+  mutable std::mutex mutex_;  // guards the members below
+  std::int64_t runs_ = 0;
+  std::map<std::int64_t, std::int64_t> submitted_;  // by run
+  std::map<BatchName, std::unique_ptr<Entry>> entries_;
+  std::map<std::int64_t, BatchName> names_;  // by ticket in the local ring
+  std::deque<BatchName> unsent_;
+  std::map<std::int64_t, std::pair<std::shared_ptr<const RankedBatch>, Ticket*>> taken_;  // by ticket in the owned ring
+};
+
+// What a rank says of one batch, before counts int64[tables], then of each table keys int64[count] and weights
+// int32[count], each array filled up to 8 bytes.
+struct RankedStream::Head {
+  std::int64_t bytes;  // of all, this included
+  std::int64_t stream;
+  std::int64_t run;
+  std::int64_t index;
+  std::int64_t timestamp;
+  std::int64_t closed;  // 1: the rank cannot train this batch any more, and asks for nothing
+  std::int64_t tables;
+  std::int64_t reserved;
+};
+
+// The streams of a process among several ranks: their keys ride on the messages of Peers.
+class RankedStreams : public PeerKeys {
+ public:
+  void Add(std::unique_ptr<RankedStream> stream);
+  RankedStream* Find(int number) const;  // null: there is none
+
+  void Pack(std::vector<std::vector<Piece>>* to, std::shared_ptr<const void>* keeps) override;
+  void Unpack(const Received& keys) override;
+  // What was wrong with keys that came from another rank; ok if nothing was.
+  CoreStatus status() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<int, std::unique_ptr<RankedStream>> streams_;
+  CoreStatus status_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_PEERS_RANKED_STREAM_H_
