@@ -10,12 +10,12 @@ from typing import List, Optional
 import numpy as np
 
 from ascpipe.kernels.asks import ENDED, PROVIDE
+from ascpipe.kernels.dealing import cells_to_deal
 from ascpipe.kernels.hashing import Spread, spread_of
 from ascpipe.kernels.records import CLAIMS
-from ascpipe.kernels.ring_scan import count_untrained, dedup_frames
-from ascpipe.kernels.unique import scratch_cells
+from ascpipe.kernels.ring_scan import count_deduped, count_untrained, dedup_frames
 from ascpipe.layout import structs
-from ascpipe.layout.words import EVAL
+from ascpipe.layout.words import EVAL, LOCAL
 from ascpipe.shm.ring import RingView
 from ascpipe.workers.listeners import Listeners
 from ascpipe.workers.pace import Pace, least_pause
@@ -36,11 +36,15 @@ class KeyStage:
 
     def __init__(self, ring: RingView, generation: int, listeners: Listeners, spread: Spread) -> None:
         self._memory, self._listeners, self._spread = ring.memory, listeners, spread
-        self._pace, self._look_ahead = Pace(ring), int(ring.header["look_ahead"])
+        is_local = ring.channel == LOCAL  # where no batch is claimed, and each is given back when it is trained
+        self._count_ahead = count_deduped if is_local else count_untrained
+        self._pace = Pace(ring, "head" if is_local else "trained")
+        self._look_ahead = int(ring.header["look_ahead"])
         self._claims = np.zeros(1, CLAIMS)
         self._claims["generation"] = generation
         self._columns, self._counts = np.zeros((2, ring.table_count), np.int64)
-        self._cells = np.zeros(scratch_cells(0), np.int32)
+        self._ranks = int(ring.header["rank_size"])
+        self._cells = np.zeros(cells_to_deal(0, self._ranks), np.int32)
 
     def step(self) -> int:
         """Deduplicate frames, the oldest unclaimed one first, some of them at most; never waits.
@@ -59,24 +63,31 @@ class KeyStage:
             if asks == ENDED:
                 return int(claims["done"][0])
             if asks == PROVIDE:
-                self._cells = np.zeros(scratch_cells(int(claims["largest"][0])), np.int32)
+                self._cells = np.zeros(cells_to_deal(int(claims["largest"][0]), self._ranks), np.int32)
             else:
                 self._listeners.ring()
 
     def pause_s(self) -> Optional[float]:
-        """Seconds in which its work may gather; None if this ring does not train."""
-        return self._pace.pause_s(count_untrained(self._memory) - self._look_ahead)
+        """Seconds in which its work may gather; None if this ring does not train.
+
+        Training may take what is ahead: of a local ring the frames whose keys may travel, of any other those that are
+        not trained. In both, ``look_ahead`` of them are needed on the way.
+        """
+        return self._pace.pause_s(self._count_ahead(self._memory) - self._look_ahead)
 
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
     """The work of a key worker over all rings of a trainer."""
-    trainer = attachment.bell(structs.BELL_TRAINER)
+    trainer, pump = attachment.bell(structs.BELL_TRAINER), attachment.bell(structs.BELL_PUMP)
     spread = spread_of(attachment.hash_seed)
     stages: List[KeyStage] = []
 
     def look_after(stream: StreamView) -> None:
-        # an evaluation asks as soon as its frame is deduplicated
-        listeners = Listeners([trainer] if stream.channel == EVAL else [], attachment.bells_of_tables(stream.tables))
+        if stream.channel == LOCAL:  # its frames may be given back as soon as they are deduplicated
+            listeners = Listeners([trainer], [pump])
+        else:  # an evaluation asks as soon as its frame is deduplicated
+            listeners = Listeners([trainer] if stream.channel == EVAL else [],
+                                  attachment.bells_of_tables(stream.tables))
         stages.append(KeyStage(stream.ring, worker.generation, listeners, spread))
 
     attachment.each_stream(look_after)

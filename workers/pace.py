@@ -38,16 +38,17 @@ class Pace:
     """How fast training takes the batches of a ring.
 
     Args:
-        ring: of a training stream.
+        ring: of a training stream, or a local one.
+        counter: field of its header that counts these batches.
     """
 
-    def __init__(self, ring: RingView) -> None:
-        self._header = ring.header
-        self._seen_s, self._trained = time.perf_counter(), int(self._header["trained"])
+    def __init__(self, ring: RingView, counter: str = "trained") -> None:
+        self._header, self._counter = ring.header, counter
+        self._seen_s, self._trained = time.perf_counter(), int(self._header[self._counter])
 
     def pause_s(self, ahead: int) -> Optional[float]:
         """Seconds to pause while ``ahead`` batches are ready; None if training has taken none since the last call."""
-        trained = int(self._header["trained"])
+        trained = int(self._header[self._counter])
         taken = trained - self._trained
         if taken <= 0:
             return None

@@ -7,7 +7,7 @@ from typing import Callable, List
 
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.ticket import sequence_of
-from ascpipe.layout.words import DEDUPED, PLANNED, RETIRED, TOUCHED
+from ascpipe.layout.words import DEDUPED, LOCAL, PLANNED, RETIRED, TOUCHED
 from ascpipe.shm.spans import SpanRing
 from ascpipe.workers.runner import StreamView
 
@@ -53,7 +53,8 @@ class Progress:
     def __init__(self, stream: StreamView, kind: str) -> None:
         ring = stream.ring
         self.stream = int(ring.header["stream"])
-        self._ring, self._reached = ring, _REACHED[kind]
+        is_served = kind == "key" or stream.channel != LOCAL
+        self._ring, self._reached = ring, _REACHED[kind] if is_served else ()
 
     def newest(self) -> List[int]:
         """Number of the newest frame that has reached each stage, for any table."""

@@ -60,7 +60,7 @@ class StreamView(NamedTuple):
 
     Attributes:
         ring: its ring, mapped.
-        channel: TRAIN or EVAL.
+        channel: TRAIN, EVAL or LOCAL.
         tables: numbers of its tables, in the order of the ring's columns.
     """
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.layout import structs
-from ascpipe.layout.words import EVAL, TRAIN
+from ascpipe.layout.words import EVAL, LOCAL, TRAIN
 from ascpipe.shm.ring import TableInRing
 from ascpipe.tables.table import Table
 from ascpipe.workers.cuts import CutStage
@@ -71,6 +71,8 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
             serve(number, restart=attachment.restart)
 
     def look_after(stream: StreamView) -> None:
+        if stream.channel == LOCAL:
+            return
         ours = {column: served[number] for column, number in enumerate(stream.tables) if number in served}
         if stream.channel == EVAL:
             readers = [EvalStage(of.resolve, TableInRing(stream.ring, column), of.is_readable, bells)

@@ -10,12 +10,13 @@ from typing import Any, Dict, List, Mapping, Set, Tuple, Union
 from ascpipe.control import codec
 from ascpipe.control.fields import RULE, Rule, exact_bytes, fields, integer, items, of_type, printable, record, text
 from ascpipe.errors import AscpipeError, MessageError, received
-from ascpipe.layout.words import CHANNELS, TRAIN
+from ascpipe.layout.words import CHANNELS, LOCAL, TRAIN
 
 VERSION = 1
 TOKEN_BYTES = 16
 MAX_STREAMS = 32
 MAX_TABLES = 200
+MAX_RANKS = 4095
 
 _INT31, _INT64 = 2**31 - 1, 2**63 - 1
 _ENVELOPE = {"v": integer(VERSION, VERSION), "id": integer(0, _INT64)}
@@ -56,11 +57,19 @@ class Register:
 
 @dataclass(frozen=True)
 class Stream:
-    """A ring that is wanted: its number, channel (0 train, 1 evaluation), and table numbers in ring order."""
+    """A ring that is wanted.
+
+    Attributes:
+        stream: its number.
+        channel: 0 train, 1 evaluation, 2 local.
+        tables: table numbers in ring order.
+        rank_size: ranks among which the keys of a local ring are dealt, 2 or more; 1 for any other ring.
+    """
 
     stream: int = field(metadata={RULE: integer(0, _INT31)})
     channel: int = field(metadata={RULE: integer(0, CHANNELS - 1)})
     tables: Tuple[int, ...] = field(metadata={RULE: items(_TABLE_NUMBER, MAX_TABLES)})
+    rank_size: int = field(default=1, metadata={RULE: integer(1, MAX_RANKS)})
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,9 @@ class Table:
 def _check_stream(stream: Stream, where: str) -> None:
     if len(set(stream.tables)) < len(stream.tables):
         raise MessageError("{} {} has a table twice".format(where, stream.stream))
+    if (stream.channel == LOCAL) != (stream.rank_size > 1):
+        raise MessageError("{} {} of channel {} has rank_size {}: 2 or more in channel {}, 1 in any other".format(
+            where, stream.stream, stream.channel, stream.rank_size, LOCAL))
 
 
 def _check_rows(table: Table) -> None:
@@ -266,9 +278,10 @@ def _check_start(start: Start, where: str) -> None:
             if number >= len(start.tables):
                 raise MessageError("stream {} has table {}, there are {}".format(
                     stream.stream, number, len(start.tables)))
-            if (stream.channel, number) in seen_tables:
+            if stream.channel != LOCAL and (stream.channel, number) in seen_tables:
                 raise MessageError("table {} is in two streams of channel {}".format(number, stream.channel))
             seen_tables.append((stream.channel, number))
+        _check_stream(stream, "stream")
 
 
 _BODIES: Dict[str, Rule] = {

@@ -277,7 +277,7 @@ def _write_ring(made: Segment, shape: structs.RingShape, present: int, stream: m
                 settings: Settings) -> None:
     fields: List[Tuple[str, int]] = [
         ("magic", structs.MAGIC), ("stream", stream.stream), ("channel", stream.channel),
-        ("frame_count", settings.ring_frames), ("table_count", len(stream.tables)),
+        ("rank_size", stream.rank_size), ("frame_count", settings.ring_frames), ("table_count", len(stream.tables)),
         ("look_ahead", settings.look_ahead), ("plan_ahead", settings.plan_ahead),
         ("arena_offset", shape.arena_offset), ("arena_bytes", present - shape.arena_offset),
         ("frames_offset", shape.frames_offset), ("tables_offset", shape.tables_offset),

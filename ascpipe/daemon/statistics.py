@@ -4,9 +4,9 @@ from typing import Any, Dict, List, Optional, Sequence
 from ascpipe.daemon.lifecycle import Worker
 from ascpipe.daemon.session_memory import SessionMemory, bell_of
 from ascpipe.layout import structs
-from ascpipe.layout.words import EVAL, TRAIN, WAIT_SENTENCES
+from ascpipe.layout.words import EVAL, LOCAL, TRAIN, WAIT_SENTENCES
 
-CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval"}
+CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval", LOCAL: "local"}
 
 
 def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) -> Dict[str, Any]:

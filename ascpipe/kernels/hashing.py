@@ -1,4 +1,4 @@
-"""Hashes keys, and assigns them to cells and to ranks.
+"""Hashes keys, and assigns them to cells.
 
 Hashes depend on the *spread*, three random numbers that a daemon draws when it begins.  Without it, ids could be
 crafted that all collide in one cell, and each lookup would take a time that grows with their number.  No result

@@ -7,10 +7,11 @@ import numpy as np
 
 from ascpipe.kernels.asks import ENDED, GO_ON, PROVIDE, RING, look_at_bells
 from ascpipe.kernels.atomics import compare_exchange, load_acquire
+from ascpipe.kernels.dealing import deal_keys, least_cells
 from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.records import Dedup
 from ascpipe.kernels.ring_memory import frame_of, ints_of, longs_of, part_of, ring_of, table_of
-from ascpipe.kernels.unique import unique_keys
+from ascpipe.kernels.unique import unique_keys, weigh_keys
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import DEDUPED, SUBMITTED
 
@@ -69,6 +70,20 @@ def count_untrained(memory):
     return count
 
 
+@entry("int64(uint8[::1])")
+def count_deduped(memory):
+    """Count the frames of a LOCAL ring that are deduplicated for every table, and whose tickets are not closed."""
+    ring = ring_of(memory)
+    tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
+    count = 0
+    for number in range(load_acquire(ring, "head", 0), tail):
+        waits = load_acquire(frame_of(memory, number), "closed", 0) != 0
+        for column in range(ring["table_count"]):
+            waits = waits or load_acquire(table_of(memory, column), "words", number % MAX_FRAMES) != DEDUPED
+        count += 0 if waits else 1
+    return count
+
+
 @inner("int64(uint8[::1], uint32)")
 def claim_frame(memory, generation):
     """Claim the oldest frame that no key worker has claimed; returns its number, or -1 if there is none.
@@ -110,22 +125,30 @@ def submitted_parts(memory, number, out_columns):
 def dedup_parts(memory, number, columns, cells, spread, out_counts):
     """Deduplicate parts of a frame: write their distinct keys, restore indexes and occurrences.
 
+    They depend on the ids and weights alone. Distinct keys stand in order of first appearance; where the ring has a
+    ``rank_size``, those of one owner behind those of another.
+
     Args:
         memory: the ring.
         number: of the frame.
         columns: int64[n]; of the tables.
-        cells: int32[>= scratch_cells(most ids of a part)]; scratch, any contents.
+        cells: int32[>= cells_to_deal(most ids of a part, rank_size)]; scratch, any contents.
         spread: three numbers (see ``hashing``); no result depends on them.
         out_counts: int64[n]; receives how many distinct keys each part has.
     """
-    frame = frame_of(memory, number)
+    frame, ranks = frame_of(memory, number), ring_of(memory)["rank_size"]
     for i in range(columns.shape[0]):
         part = part_of(memory, frame, columns[i])
         n = part["id_count"]
-        out_counts[i] = unique_keys(
-            Dedup(longs_of(memory, frame, part["ids"], n), longs_of(memory, frame, part["unique"], n),
-                  ints_of(memory, frame, part["restore"], n), ints_of(memory, frame, part["occurrences"], n), cells),
-            spread)
+        dedup = Dedup(
+            longs_of(memory, frame, part["ids"], n), longs_of(memory, frame, part["unique"], n),
+            ints_of(memory, frame, part["restore"], n), ints_of(memory, frame, part["occurrences"], n), cells)
+        n_unique = unique_keys(dedup, spread)
+        if part["weights"] != 0:
+            weigh_keys(ints_of(memory, frame, part["weights"], n), dedup.restore, dedup.occurrences[:n_unique])
+        if ranks > 1:
+            deal_keys(dedup, n_unique, ranks)
+        out_counts[i] = n_unique
 
 
 @inner("void(uint8[::1], int64, int64[::1], int64[::1])")
@@ -172,7 +195,7 @@ def take_frame_step(memory, claims, columns, counts, cells, spread, listeners):
         claims["at"] = DEDUP
     elif claims["at"] == DEDUP:
         claims["parts"], claims["largest"] = submitted_parts(memory, number, columns)
-        if cells.shape[0] < 2 * claims["largest"]:
+        if cells.shape[0] < least_cells(claims["largest"], ring_of(memory)["rank_size"]):
             return PROVIDE
         dedup_parts(memory, number, columns[:claims["parts"]], cells, spread, counts[:claims["parts"]])
         claims["at"] = PUBLISH

@@ -20,6 +20,7 @@ _BLOCK = 1024  # keys between two choices of how to find them
 _FEW_NEW = _BLOCK // 8  # of a block; with fewer than these the next one is taken with a branch,
 _MANY_NEW = _BLOCK * 7 // 8  # and with more
 _SIGN = np.int64(63)
+_MOST = 2**31 - 1
 
 
 def scratch_cells(n: int) -> int:
@@ -85,6 +86,22 @@ def _count(begin, end, known, n_unique, restore, out_occurrences):
     out_occurrences[known:n_unique] = 0
     for j in range(begin, end):
         out_occurrences[np.uint64(restore[np.uint64(j)])] += np.int32(1)
+
+
+@inner("void(int32[::1], int32[::1], int32[::1])")
+def weigh_keys(weights, restore, out_occurrences):
+    """Store how often distinct keys occur where an id counts more than once.
+
+    Args:
+        weights: int32[n]; how often each id counts; one below 0 counts as 0.
+        restore: int32[n]; the index of its distinct key.
+        out_occurrences: int32[distinct keys]; receives the sums of weights, at most 2^31 - 1.
+    """
+    out_occurrences[:] = 0
+    for j in range(weights.shape[0]):
+        key = np.uint64(restore[j])
+        total = np.int64(out_occurrences[key]) + max(np.int64(weights[j]), 0)
+        out_occurrences[key] = np.int32(min(total, _MOST))
 
 
 @inner("int64(Dedup, Spread)")

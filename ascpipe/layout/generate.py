@@ -29,7 +29,7 @@ def _integers(module: ModuleType, *names: str, prefix: str = "") -> Dict[str, in
 
 _ENUMS: Tuple[Tuple[str, str, Dict[str, int]], ...] = (
     ("Word", "std::uint32_t", _integers(words, *words.WORD_NAMES.values())),
-    ("Channel", "std::int32_t", _integers(words, "TRAIN", "EVAL")),
+    ("Channel", "std::int32_t", _integers(words, "TRAIN", "EVAL", "LOCAL")),
     ("EntryState", "std::int32_t", _integers(words, "FREE", "NAMED", "TRAINED")),
     ("PlanStatus", "std::int64_t", _integers(words, prefix="PLAN_")),
     ("CutKind", "std::int32_t", _integers(words, prefix="CUT_")),

@@ -32,6 +32,7 @@ from ascpipe.layout.words import (  # noqa: F401  (part of the layout that C++ s
     DONE,
     EVAL,
     FREE,
+    LOCAL,
     NAMED,
     PLAN_DEVICE_SMALL,
     PLAN_HOST_FULL,
@@ -57,7 +58,7 @@ from ascpipe.layout.words import (  # noqa: F401  (part of the layout that C++ s
     WORD_NAMES,
 )
 
-VERSION = 5  #: of this file; any change of a byte below raises it
+VERSION = 6  #: of this file; any change of a byte below raises it
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
@@ -128,7 +129,7 @@ RING = _struct(
     version=("<u4", 0, "S, last"),
     magic=("<u4", 4, "S"),
     stream=("<i4", 8, "S: number of the stream"),
-    channel=("<i4", 12, "S: TRAIN or EVAL"),
+    channel=("<i4", 12, "S: TRAIN, EVAL or LOCAL"),
     frame_count=("<i4", 16, "S: frames in use at most, 1 to MAX_FRAMES"),
     table_count=("<i4", 20, "S"),
     look_ahead=("<i4", 24, "S: frames touched beyond the one to plan"),
@@ -139,6 +140,7 @@ RING = _struct(
     tables_offset=("<i8", 56, "S"),
     head=("<i8", 64, "P: number of the oldest frame not given back"),
     arena_head=("<i8", 72, "P: ever-growing byte position of that frame"),
+    rank_size=("<i4", 80, "S: ranks among which the keys of a LOCAL ring are dealt, else 1"),
     tail=("<i8", 128, "P: number of the next frame"),
     arena_tail=("<i8", 136, "P: ever-growing byte position behind the newest frame"),
     submitted=("<i8", 192, "P: tickets taken"),
@@ -280,6 +282,7 @@ PART = _struct(
     full=("<i8", 208, "W plan: 1 = claimed plan, 0 = count-only record"),
     time=("<i8", 216, "W plan: absolute TABLE.time after this ticket"),
     admitted=("<i8", 224, "W plan: distinct keys that have a row in this batch"),
+    weights=("<i8", 232, "P: int32[id_count], how often each id counts, until DEDUPED; 0 = once each, else = counts"),
 )
 
 
@@ -296,7 +299,8 @@ def align(size: int, unit: int = CACHE_LINE) -> int:
     return (size + unit - 1) & ~(unit - 1)
 
 
-#: arrays of a part in the order in which they lie in a frame: name of the offset field, bytes per id
+#: arrays of a part in the order in which they lie in a frame: name of the offset field, bytes per id; weights lie
+#: where counts will: a table worker plans a part when its key worker is done with them
 PART_ARRAYS = (
     ("ids", 8), ("unique", 8), ("restore", 4), ("occurrences", 4), ("entries", 4), ("slots", 4), ("counts", 8),
     ("frequencies", 4), ("move_in", 4), ("out_slots", 4), ("out_entries", 4), ("homes", 4), ("out_homes", 4),

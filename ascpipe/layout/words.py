@@ -22,7 +22,8 @@ WORD_NAMES = {
 
 # Channels of a stream.
 TRAIN, EVAL = 0, 1
-CHANNELS = 2
+LOCAL = 2  # the ids of one rank's batches, of either: only key workers serve it
+CHANNELS = 3
 
 # States of an entry: no key; a key without trained state, held by frames of the window only; a key with
 # trained state.

@@ -23,7 +23,3 @@ def hash_key(key, spread):
 
 def home_cells(keys, bits, spread):
     return [hash_key(key, spread) >> 32 - bits for key in keys]
-
-
-def owner_rank(key, ranks):
-    return abs(key) % ranks

@@ -10,7 +10,8 @@ CLAIM, DEDUP, PUBLISH = range(3)
 class Part:
     """The keys of a table in a frame, and what is made of them; ``fields`` as PART names them, of a plan."""
 
-    def __init__(self, ids):
+    def __init__(self, ids, weights=None):
+        self.weights = weights
         self.ids, self.unique, self.restore, self.occurrences = list(ids), [], [], []
         self.entries, self.record, self.fields = [], None, {}
 
@@ -33,8 +34,9 @@ class RingTable:
 class Ring:
     """Frames, the oldest first, whose numbers have no gaps."""
 
-    def __init__(self, tables):
+    def __init__(self, tables, rank_size=1):
         self.head, self.frames, self.tables = 0, [], [RingTable() for _ in range(tables)]
+        self.rank_size = rank_size
 
     def frame(self, number):
         return self.frames[number - self.head]
@@ -51,6 +53,11 @@ def look(ring, column):
 
 def count_untrained(ring):
     return sum(not frame.closed and not frame.trained for frame in ring.frames)
+
+
+def count_deduped(ring):
+    return sum(not frame.closed and all(table.words[frame.number] == DEDUPED for table in ring.tables)
+               for frame in ring.frames)
 
 
 def claim_frame(ring, generation):
@@ -70,7 +77,7 @@ def submitted_parts(ring, number):
 def dedup_parts(ring, number, columns):
     """How many distinct keys each has."""
     parts = [ring.frame(number).parts[column] for column in columns]
-    for part, made in zip(parts, unique.dedup_parts([part.ids for part in parts])):
+    for part, made in zip(parts, unique.dedup_parts([(part.ids, part.weights) for part in parts], ring.rank_size)):
         part.unique, part.restore, part.occurrences = made
     return [len(part.unique) for part in parts]
 
@@ -100,7 +107,7 @@ def take_frame_step(ring, claims, cells, listeners):
         return GO_ON
     if claims.at == DEDUP:
         claims.columns, claims.largest = submitted_parts(ring, claims.number)
-        if cells < 2 * claims.largest:
+        if cells < (3 * claims.largest + ring.rank_size if ring.rank_size > 1 else 2 * claims.largest):
             return PROVIDE
         claims.counts, claims.at = dedup_parts(ring, claims.number, claims.columns), PUBLISH
         return GO_ON

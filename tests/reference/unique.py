@@ -1,4 +1,5 @@
 """What the kernels of ``ascpipe/kernels/unique.py`` must compute."""
+from tests.reference import dealing
 
 
 def unique_keys(keys):
@@ -10,5 +11,20 @@ def unique_keys(keys):
     return list(order), restore, occurrences
 
 
-def dedup_parts(parts):
-    return [unique_keys(keys) for keys in parts]
+def weigh_keys(weights, restore, count):
+    """Occurrences of ``count`` distinct keys."""
+    sums = [0] * count
+    for weight, place in zip(weights, restore):
+        sums[place] += max(weight, 0)
+    return [min(total, 2**31 - 1) for total in sums]
+
+
+def dedup_parts(parts, ranks=1):
+    """``parts``: (keys, weights or None) of each."""
+    made = []
+    for keys, weights in parts:
+        distinct, restore, occurrences = unique_keys(keys)
+        if weights is not None:
+            occurrences = weigh_keys(weights, restore, len(distinct))
+        made.append(dealing.deal_keys(distinct, restore, occurrences, ranks))
+    return made

@@ -12,7 +12,7 @@ from ascpipe.checkpoint import keys as key_rules
 from ascpipe.checkpoint.contents import PartedBlock
 from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.reader import open_checkpoint, trained_batches
-from tests.reference import hashing
+from tests.reference import dealing
 from tests.support import checkpoints
 from tests.support.checkpoints import content
 
@@ -150,7 +150,7 @@ def test_any_number_of_ranks_reads_what_any_number_saved(tmp_path, saved_by, loa
 def test_a_key_belongs_to_its_owner_rank_and_no_other(keys, ranks):
     for rank in range(ranks):
         mine = key_rules.belongs(np.array(keys, np.int64), rank, ranks)
-        assert mine.tolist() == [hashing.owner_rank(key, ranks) == rank for key in keys]
+        assert mine.tolist() == [dealing.owner_of(key, ranks) == rank for key in keys]
 
 
 @pytest.mark.parametrize("rank, ranks", [(0, 0), (1, 1), (-1, 2)])

@@ -125,3 +125,25 @@ def test_scratch_is_a_power_of_two_of_at_least_twice_the_batch(n):
     cells = unique.scratch_cells(n)
     assert cells & cells - 1 == 0
     assert 2 * n <= cells <= max(1, 4 * n)
+
+
+def weighed(weights, restore, count):
+    out = np.full(count, -9, np.int32)
+    unique.weigh_keys(np.array(weights, np.int32), np.array(restore, np.int32), out)
+    return out.tolist()
+
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.one_of(INT32, st.integers(0, 3)), st.integers(0, 5)), max_size=100))
+@example([(2**31 - 1, 0), (2**31 - 1, 0), (1, 1)])
+@example([(2**31 - 1, 0), (-(2**31), 0), (1, 0)])
+def test_sums_of_weights_equal_the_reference(ids):
+    weights, restore = [weight for weight, _ in ids], [place for _, place in ids]
+    assert weighed(weights, restore, 6) == reference.weigh_keys(weights, restore, 6)
+
+
+def test_a_sum_of_weights_that_is_too_large_is_the_largest_int32_and_a_negative_weight_counts_as_none():
+    assert weighed([2**31 - 2, 1, 1, -5, 3], [0, 0, 0, 1, 1], 2) == [2**31 - 1, 3]

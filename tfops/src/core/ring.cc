@@ -82,8 +82,10 @@ CoreStatus RingView::Open(const Segment& segment, int stream, int channel, const
 
 bool RingView::IsFree(std::int64_t number) const {
   if (LoadAcquire(&frame(number)->closed) == 0) return false;  // SYNC ticket-closed: load
+  // No table worker serves a local ring.  A frame that is SUBMITTED may still be written there.
+  const std::uint32_t last = ring_->channel == layout::kLocal ? layout::kDeduped : layout::kRetired;
   for (int index = 0; index < tables(); ++index) {
-    if (LoadAcquire(word(index, number)) != layout::kRetired) return false;  // SYNC retired: load
+    if (LoadAcquire(word(index, number)) != last) return false;  // SYNC retired, deduplicated: load
   }
   return true;
 }

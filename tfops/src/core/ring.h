@@ -81,7 +81,7 @@ class RingView {
     return reinterpret_cast<T*>(frame_base(number) + offset);
   }
 
-  // Whether the frame may be given back: closed, and retired by every table.
+  // Whether the frame may be given back: closed, and retired by every table; in a local ring, deduplicated for each.
   bool IsFree(std::int64_t number) const;
 
  private:

@@ -174,12 +174,19 @@ bool Stream::FillOne(Parked* next) {
   StoreRelease(&header->arena_tail, arena_.tail());
   StoreRelease(&ring_.frame(number)->claim, 0u);  // last: a key worker that wins the claim finds all of the frame
   Exchange(&header->tail, number + 1);            // SYNC frame-published: store
+  const bool may_pause = MayKeyWorkersPause();
   for (int worker = 0; worker < layout::kMaxKeyWorkers; ++worker) {
     layout::Bell* const bell = session_.bells + layout::kBellKeyWorkers + worker;
-    training() ? RingUnlessPausing(bell) : Ring(bell);  // an evaluation waits for its keys, training has some ahead
+    may_pause ? RingUnlessPausing(bell) : Ring(bell);
   }
   Ring(session_.bells + layout::kBellTrainer);
   return true;
+}
+
+bool Stream::MayKeyWorkersPause() const {
+  if (!local()) return training();  // an evaluation waits for its keys, training has some ahead
+  // The keys of a batch have a long way before them, so a ring that has hardly any waits for none.
+  return ring_.header()->tail - ring_.header()->head > ring_.header()->look_ahead;
 }
 
 std::int64_t Stream::FrameBytes(const Batch& batch) const {
@@ -242,6 +249,26 @@ void Stream::FillPart(const Batch& batch, int index, std::uint8_t* base, layout:
       for (std::int64_t id = 0; id < feature.count; ++id) out[id] = from[id];
     } else if (feature.count > 0) {
       std::memcpy(out, feature.data, static_cast<std::size_t>(feature.count) * sizeof(std::int64_t));
+    }
+    out += feature.count;
+  }
+  FillWeights(batch, index, base, part);
+}
+
+void Stream::FillWeights(const Batch& batch, int index, std::uint8_t* base, layout::Part* part) const {
+  bool any = false;
+  for (const FeatureIds& feature : batch.features) {
+    any = any || (feature.table == index && feature.weights != nullptr);
+  }
+  if (!any) return;
+  part->weights = part->counts;  // which are written later, by a table worker
+  std::int32_t* out = reinterpret_cast<std::int32_t*>(base + part->weights);
+  for (const FeatureIds& feature : batch.features) {
+    if (feature.table != index) continue;
+    if (feature.weights == nullptr) {
+      std::fill_n(out, feature.count, 1);
+    } else if (feature.count > 0) {
+      std::memcpy(out, feature.weights, static_cast<std::size_t>(feature.count) * sizeof(std::int32_t));
     }
     out += feature.count;
   }

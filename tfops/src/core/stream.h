@@ -24,6 +24,8 @@ struct FeatureIds {
   std::int64_t count;
   std::vector<std::int64_t> shape;  // at most kMaxSpecRank
   int table;                        // index of its table in the ring, or -1: the feature is left out
+  // How often each id counts, `count` of them, 0 or more each, as long as the Batch lives; null: once each.
+  const std::int32_t* weights = nullptr;
 };
 
 // A submitted batch; its owner keeps the ids alive with it.
@@ -43,6 +45,7 @@ class Stream {
 
   int number() const { return number_; }
   bool training() const { return ring_.header()->channel == layout::kTrain; }
+  bool local() const { return ring_.header()->channel == layout::kLocal; }
   const RingView& ring() const { return ring_; }
   const TicketGate& gate() const { return *gate_; }
   int TableIndex(int table) const;  // -1: not in this stream
@@ -77,6 +80,8 @@ class Stream {
   std::int64_t Fill(const Batch& batch, std::int64_t number, std::int64_t ticket, std::int64_t position,
                     std::int64_t length);
   void FillPart(const Batch& batch, int index, std::uint8_t* base, layout::Part* part) const;
+  void FillWeights(const Batch& batch, int index, std::uint8_t* base, layout::Part* part) const;
+  bool MayKeyWorkersPause() const;
 
   const std::int64_t run_;
   const int number_;

@@ -13,7 +13,7 @@ constexpr std::int64_t Ticket::kFailed;
 void TicketGate::Closed(std::int64_t state) {
   if (state >= 0) {
     Exchange(&ring_.frame(state)->closed, 1u);  // SYNC ticket-closed: store
-    if (!IsDone(state)) RingTableWorkers();
+    if (ring_.header()->channel != layout::kLocal && !IsDone(state)) RingTableWorkers();
   }
   RingUnlessPausing(session_.bells + layout::kBellPump);
   Ring(session_.bells + layout::kBellTrainer);

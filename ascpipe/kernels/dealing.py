@@ -1,0 +1,72 @@
+"""Deals the distinct keys of a batch among ranks: the keys of each owner side by side, in order of the owners.
+
+The readable version is ``tests/reference/dealing.py``.
+"""
+import numpy as np
+
+from ascpipe.kernels.bits import add_wrapping
+from ascpipe.kernels.compiler import register_jitable
+from ascpipe.kernels.door import inner
+from ascpipe.kernels.unique import scratch_cells
+
+_ONE = np.uint64(1)
+
+
+@register_jitable
+def least_cells(n, ranks):
+    """Cells that a batch of n keys needs, to be deduplicated and then dealt among ``ranks`` ranks."""
+    return 2 * n if ranks <= 1 else 3 * n + ranks
+
+
+def cells_to_deal(n: int, ranks: int) -> int:
+    """Cells to provide for a batch of n keys and ``ranks`` ranks: a power of two, at least ``least_cells``."""
+    return scratch_cells((int(least_cells(n, ranks)) + 1) // 2)
+
+
+@inner("int64(int64, int64)")
+def owner_of(key, ranks):
+    """The rank that stores a key: |key| % ``ranks``; the magnitude of -2^63 is 2^63."""
+    word = np.uint64(key)
+    if key < 0:
+        word = add_wrapping(~word, _ONE)
+    return np.int64(word % np.uint64(ranks))
+
+
+@inner("void(Dedup, int64, int64)")
+def deal_keys(dedup, n_unique, ranks):
+    """Order distinct keys by their owners; those of one owner keep their order.
+
+    Args:
+        dedup: a batch that is deduplicated; its distinct keys, restore index and occurrences are changed. Of its
+            cells ``least_cells`` are needed, with any contents.
+        n_unique: how many distinct keys there are.
+        ranks: 1 to 4095.
+    """
+    unique, restore, occurrences = dedup.unique[:n_unique], dedup.restore, dedup.occurrences[:n_unique]
+    keys = dedup.cells[:2 * n_unique].view(np.int64)  # the distinct keys as they will be
+    places = dedup.cells[2 * n_unique:3 * n_unique]  # of each distinct key: its owner, then where it will be
+    next_places = dedup.cells[3 * n_unique:3 * n_unique + ranks]  # of each owner: where its next key will be
+    next_places[:] = 0
+    for j in range(n_unique):
+        owner = owner_of(unique[j], ranks)
+        places[j] = owner
+        next_places[np.uint64(owner)] += np.int32(1)
+    first = np.int32(0)
+    for owner in range(ranks):
+        count = next_places[owner]
+        next_places[owner] = first
+        first += count
+    for j in range(n_unique):
+        owner = np.uint64(places[j])
+        place = next_places[owner]
+        next_places[owner] = place + np.int32(1)
+        keys[np.uint64(place)] = unique[j]
+        places[j] = place
+    unique[:] = keys
+    counts = dedup.cells[:n_unique]  # the keys are not needed any more
+    for j in range(n_unique):
+        counts[np.uint64(places[j])] = occurrences[j]
+    occurrences[:] = counts
+    for j in range(dedup.keys.shape[0]):
+        i = np.uint64(j)
+        restore[i] = places[np.uint64(restore[i])]

@@ -1,0 +1,13 @@
+"""What the kernels of ``ascpipe/kernels/dealing.py`` must compute."""
+
+
+def owner_of(key, ranks):
+    return abs(key) % ranks
+
+
+def deal_keys(unique, restore, occurrences, ranks):
+    """Those of a deduplicated batch in order of the owners."""
+    order = sorted(range(len(unique)), key=lambda index: owner_of(unique[index], ranks))
+    places = {index: place for place, index in enumerate(order)}
+    return ([unique[index] for index in order], [places[index] for index in restore],
+            [occurrences[index] for index in order])
