@@ -114,7 +114,7 @@ def _flags(source: Path, tensorflow: Dict[str, Any], info: Dict[str, Any]) -> Li
     for flag in tensorflow["compile"]:
         if not flag.startswith("-I"):
             flags.append(flag)
-        elif source.parent.name != "core":  # the core does without TensorFlow
+        elif source.parent.name not in ("core", "peers"):  # the core does without TensorFlow
             flags.append(flag.replace("-I", "-isystem", 1))
     if source.name == "c_api.cc":  # the one file that says what it was built for, so that others stay as they are
         flags.append("-DASC_BUILD_INFO=" + json.dumps(json.dumps(info, sort_keys=True)))

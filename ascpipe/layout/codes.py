@@ -23,8 +23,12 @@ class NativeError(NamedTuple):
 SUPERVISOR_GONE = NativeError("E110", "FAILED_PRECONDITION", "the daemon died")
 FORKED = NativeError("E204", "FAILED_PRECONDITION", "a process that was forked from the trainer uses its pipeline")
 DAMAGED_TABLE = NativeError("E301", "DATA_LOSS", "a plan, an entry or a row number in shared memory cannot be right")
+RANKS_LATE = NativeError("E310", "FAILED_PRECONDITION", "other ranks did not come to an exchange in time")
+RANKS_POISONED = NativeError("E311", "DATA_LOSS", "a step of several ranks failed when some had updated their tables")
+RANKS_ENDED = NativeError("E312", "FAILED_PRECONDITION", "the engine of exchanges has ended, as a rank did")
 
-NATIVE_ERRORS: Tuple[NativeError, ...] = (SUPERVISOR_GONE, FORKED, DAMAGED_TABLE)
+NATIVE_ERRORS: Tuple[NativeError, ...] = (
+    SUPERVISOR_GONE, FORKED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED)
 
 #: the text of E110, on both sides
 SUPERVISOR_GONE_TEXT = ("ascpipe supervisor (pid {pid}) is gone. No batch was half-applied. What was trained since the "

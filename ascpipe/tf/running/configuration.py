@@ -96,8 +96,8 @@ def _ranks(rank: int, size: int) -> Tuple[int, int]:
     if mpi_ranks.launched_by_mpi():
         rank = mpi_ranks.get_rank_id()
         size = mpi_ranks.get_rank_size()
-    if size > 1:
-        raise NotBuiltYetError("training with {} ranks".format(size), "start one process")
+    if "HOROVOD_RANK" in __import__("os").environ:
+        rank, size = int(__import__("os").environ["HOROVOD_RANK"]), int(__import__("os").environ["HOROVOD_SIZE"])
     if rank >= size:
         raise ValueError("rank {} is not below the number of ranks, {}".format(rank, size))
     return rank, size

@@ -16,6 +16,7 @@
 #include "core/claim.h"
 #include "core/fork.h"
 #include "core/ticket.h"
+#include "peers/horovod.h"
 
 namespace {
 

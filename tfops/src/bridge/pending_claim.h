@@ -3,8 +3,10 @@
 #define ASCPIPE_BRIDGE_PENDING_CLAIM_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "core/atomics.h"
 #include "core/ring.h"
 #include "core/row_moves.h"
 

@@ -348,7 +348,7 @@ void RankedStreams::Pack(std::vector<std::vector<Piece>>* to, std::shared_ptr<co
   *keeps = kept;
 }
 
-void RankedStreams::Unpack(const Received& keys) {
+CoreStatus RankedStreams::Unpack(const Received& keys) {
   for (std::size_t rank = 0; rank < keys.from.size(); ++rank) {
     const std::uint8_t* data = static_cast<const std::uint8_t*>(keys.from[rank].data);
     std::int64_t left = keys.from[rank].bytes;
@@ -366,20 +366,12 @@ void RankedStreams::Unpack(const Received& keys) {
                      : stream->Unpack(static_cast<int>(rank), head, data + sizeof(head),
                                       head.bytes - static_cast<std::int64_t>(sizeof(head)));
       }
-      if (!status.ok()) {
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (status_.ok()) status_ = status;
-        return;
-      }
+      if (!status.ok()) return status;
       data += head.bytes;
       left -= head.bytes;
     }
   }
-}
-
-CoreStatus RankedStreams::status() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return status_;
+  return CoreStatus();
 }
 
 }  // namespace ascpipe

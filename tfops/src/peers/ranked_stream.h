@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -126,14 +127,11 @@ class RankedStreams : public PeerKeys {
   RankedStream* Find(int number) const;  // null: there is none
 
   void Pack(std::vector<std::vector<Piece>>* to, std::shared_ptr<const void>* keeps) override;
-  void Unpack(const Received& keys) override;
-  // What was wrong with keys that came from another rank; ok if nothing was.
-  CoreStatus status() const;
+  CoreStatus Unpack(const Received& keys) override;
 
  private:
   mutable std::mutex mutex_;
   std::map<int, std::unique_ptr<RankedStream>> streams_;
-  CoreStatus status_;
 };
 
 }  // namespace ascpipe

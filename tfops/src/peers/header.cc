@@ -1,0 +1,120 @@
+#include "peers/header.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error_codes.gen.h"
+
+namespace ascpipe {
+
+namespace {
+
+constexpr std::uint32_t kMagic = 0x52435341;  // "ASCR" read as little-endian text
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kCauseBytes = 384;
+
+// As it travels, little-endian.
+struct Wire {
+  std::uint32_t magic;
+  std::uint32_t version;
+  std::int64_t sequence;
+  std::int32_t kind;
+  std::int32_t stream;
+  std::int64_t run;
+  std::int64_t ticket;
+  std::uint64_t tables;
+  std::int64_t changes;
+  std::uint64_t change_hash;
+  std::uint64_t signature;
+  std::int64_t signature_bytes;
+  std::int64_t keys_bytes;
+  std::int64_t rows_bytes;
+  std::uint32_t exists;
+  std::uint32_t cause_bytes;
+  std::uint8_t reserved[24];
+  char cause[kCauseBytes];
+};
+static_assert(sizeof(Wire) == kHeaderBytes, "a header has no gaps");
+static_assert(offsetof(Wire, signature_bytes) == 72 && offsetof(Wire, cause) == 128, "the header is as documented");
+
+// Whether this byte goes on with a character of UTF-8.
+bool GoesOn(char byte) { return (static_cast<unsigned char>(byte) & 0xc0u) == 0x80u; }
+
+}  // namespace
+
+const char* NameOf(PeerKind kind) {
+  switch (kind) {
+    case PeerKind::kGate: return "takes";
+    case PeerKind::kForward: return "trains";
+    case PeerKind::kBackward: return "sends gradients of";
+    case PeerKind::kRead: return "evaluates";
+    case PeerKind::kSave: return "saves";
+    case PeerKind::kChanges: return "changes its tables";
+    case PeerKind::kLeave: return "has ended";
+    case PeerKind::kBroken: return "has given up";
+  }
+  return "says what is not known";
+}
+
+void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8_t* out) {
+  Wire wire;
+  std::memset(&wire, 0, sizeof(wire));
+  wire.magic = kMagic;
+  wire.version = kVersion;
+  wire.sequence = header.sequence;
+  wire.kind = static_cast<std::int32_t>(header.kind);
+  wire.stream = header.stream;
+  wire.run = header.run;
+  wire.ticket = header.ticket;
+  wire.tables = header.tables;
+  wire.changes = header.changes;
+  wire.change_hash = header.change_hash;
+  wire.signature = header.signature;
+  wire.signature_bytes = sizes.signature;
+  wire.keys_bytes = sizes.keys;
+  wire.rows_bytes = sizes.rows;
+  wire.exists = header.exists ? 1 : 0;
+  std::size_t cause = std::min(header.cause.size(), kCauseBytes);
+  while (cause > 0 && cause < header.cause.size() && GoesOn(header.cause[cause])) --cause;
+  wire.cause_bytes = static_cast<std::uint32_t>(cause);
+  if (cause > 0) std::memcpy(wire.cause, header.cause.data(), cause);
+  std::memcpy(out, &wire, sizeof(wire));
+}
+
+CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeader* header, SectionSizes* sizes) {
+  Wire wire;
+  if (bytes < kHeaderBytes) return Error(kE301, "a message of ", bytes, " bytes has no room for its header");
+  std::memcpy(&wire, message, sizeof(wire));
+  if (wire.magic != kMagic) return Error(kE301, "a message begins with ", wire.magic, " in place of ", kMagic);
+  if (wire.version != kVersion) {
+    return Error(kE301, "a message of version ", wire.version, ", this is version ", kVersion,
+                 ": all ranks need the same ascpipe");
+  }
+  const std::int64_t most = bytes - kHeaderBytes;
+  for (const std::int64_t section : {wire.signature_bytes, wire.keys_bytes, wire.rows_bytes}) {
+    if (section < 0 || section > most) return Error(kE301, "a section of ", section, " bytes in a message of ", bytes);
+  }
+  if (FilledUp(wire.signature_bytes) + FilledUp(wire.keys_bytes) + FilledUp(wire.rows_bytes) > most) {
+    return Error(kE301, "sections of ", wire.signature_bytes, ", ", wire.keys_bytes, " and ", wire.rows_bytes,
+                 " bytes in a message of ", bytes);
+  }
+  if (wire.kind < static_cast<std::int32_t>(PeerKind::kGate) ||
+      wire.kind > static_cast<std::int32_t>(PeerKind::kBroken) || wire.cause_bytes > kCauseBytes) {
+    return Error(kE301, "a header of kind ", wire.kind, " with a cause of ", wire.cause_bytes, " bytes");
+  }
+  header->kind = static_cast<PeerKind>(wire.kind);
+  header->stream = wire.stream;
+  header->run = wire.run;
+  header->ticket = wire.ticket;
+  header->exists = wire.exists != 0;
+  header->tables = wire.tables;
+  header->cause.assign(wire.cause, wire.cause_bytes);
+  header->sequence = wire.sequence;
+  header->changes = wire.changes;
+  header->change_hash = wire.change_hash;
+  header->signature = wire.signature;
+  *sizes = {wire.signature_bytes, wire.keys_bytes, wire.rows_bytes};
+  return CoreStatus();
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,64 @@
+// What a rank says in one exchange, and how it is written: a header of fixed size before each message.
+#ifndef ASCPIPE_PEERS_HEADER_H_
+#define ASCPIPE_PEERS_HEADER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/core_status.h"
+
+namespace ascpipe {
+
+// What a rank is about to do; docs/adr/0037 says why these.
+enum class PeerKind : std::int32_t {
+  kGate = 1,  // it would begin a step with a batch, and does not have the keys of all ranks yet
+  kForward,   // it has claimed a batch and sends rows; nothing has changed in its tables
+  kBackward,  // it sends the gradients of a batch
+  kRead,      // it sends rows for an evaluation of a batch
+  kSave,      // rank 0 saves; it is between two steps
+  kChanges,   // it changes its tables between two steps
+  kLeave,     // it closes
+  kBroken,    // it has given up an exchange, and exchanges nothing any more
+};
+const char* NameOf(PeerKind kind);
+
+struct PeerHeader {
+  PeerKind kind = PeerKind::kGate;
+  int stream = 0;            // of a batch; so are the next two
+  std::int64_t run = 0;      // number of the iterator
+  std::int64_t ticket = 0;   // number of the batch in it
+  bool exists = true;        // kGate: false if the rank's data ends before the batch
+  std::uint64_t tables = 0;  // a number for the tables that the step uses
+  std::string cause;         // why the rank's step fails; empty if it does not
+  // Peers fills these.
+  std::int64_t sequence = 0;       // number of the exchange
+  std::int64_t changes = 0;        // how many changes the rank's tables have seen
+  std::uint64_t change_hash = 0;   // of them all
+  std::uint64_t signature = 0;     // hash of what all ranks must have in common
+
+  bool has_batch() const {
+    return kind == PeerKind::kGate || kind == PeerKind::kForward || kind == PeerKind::kBackward ||
+           kind == PeerKind::kRead;
+  }
+};
+
+// Bytes of the sections behind a header, each filled up to kSectionUnit.
+struct SectionSizes {
+  std::int64_t signature = 0;
+  std::int64_t keys = 0;
+  std::int64_t rows = 0;
+};
+
+constexpr std::int64_t kSectionUnit = 64;  // a cache line
+constexpr std::int64_t kHeaderBytes = 512;
+
+inline std::int64_t FilledUp(std::int64_t bytes) { return (bytes + kSectionUnit - 1) / kSectionUnit * kSectionUnit; }
+
+void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8_t* out);  // kHeaderBytes
+// Reads the header of a message of `bytes` bytes; the sections that it names lie within.
+CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeader* header, SectionSizes* sizes);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_PEERS_HEADER_H_

@@ -1,0 +1,216 @@
+#include "peers/horovod.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
+#include "core/error_codes.gen.h"
+#include "peers/header.h"
+
+// Classes of Horovod 0.28.1 (built for processors), as its library expects them: the order of members and of virtual
+// functions is its own.
+namespace horovod {
+namespace common {
+
+enum class DataType : int { kInt32 = 4, kInt64 = 5 };
+
+struct Event {};
+
+struct Status {
+  Event event;
+  int type = 0;  // 0: ok
+  std::string reason;
+};
+
+struct TensorShape {
+  std::vector<std::int64_t> dims;
+};
+
+class ReadyEvent;
+struct ReadyEventList {
+  std::vector<std::shared_ptr<ReadyEvent>> events;
+};
+
+class PersistentBuffer;
+
+class Tensor {
+ public:
+  virtual DataType dtype() const = 0;
+  virtual TensorShape shape() const = 0;
+  virtual const void* data() const = 0;
+  virtual std::int64_t size() const = 0;
+  virtual ~Tensor() = default;
+};
+
+class OpContext {
+ public:
+  virtual Status AllocatePersistent(std::int64_t size, std::shared_ptr<PersistentBuffer>* buffer) = 0;
+  virtual Status AllocateOutput(TensorShape shape, std::shared_ptr<Tensor>* tensor,
+                                std::shared_ptr<ReadyEvent>* event) = 0;
+  virtual Status AllocateOutput(int output, TensorShape shape, std::shared_ptr<Tensor>* tensor,
+                                std::shared_ptr<ReadyEvent>* event) = 0;
+  virtual Status AllocateZeros(std::int64_t elements, DataType type, std::shared_ptr<Tensor>* tensor) = 0;
+  virtual int framework() const = 0;
+  virtual ~OpContext() = default;
+};
+
+}  // namespace common
+}  // namespace horovod
+
+namespace ascpipe {
+
+namespace {
+
+namespace hvd = horovod::common;
+
+using Enqueue = hvd::Status (*)(std::shared_ptr<hvd::OpContext>, std::shared_ptr<hvd::Tensor>,
+                                std::shared_ptr<hvd::Tensor>, hvd::ReadyEventList, const std::string&, int,
+                                std::function<void(const hvd::Status&)>, std::int32_t);
+constexpr char kEnqueue[] =
+    "_ZN7horovod6common21EnqueueTensorAlltoallESt10shared_ptrINS0_9OpContextEES1_INS0_6TensorEES5_NS0_14ReadyEventListE"
+    "RKSsiSt8functionIFvRKNS0_6StatusEEEi";
+
+constexpr char kName[] = "ascpipe/exchange";  // of all exchanges: what ranks send meets, whatever it is for
+constexpr int kProcessor = -1;                // Horovod's device number
+constexpr std::int64_t kWords = kSectionUnit / 8;
+
+// A row of 64 bytes is the unit of splits: they are int32.
+class Rows : public hvd::Tensor {
+ public:
+  Rows(std::shared_ptr<std::vector<std::uint8_t>> bytes, std::int64_t rows) : bytes_(std::move(bytes)), rows_(rows) {}
+
+  hvd::DataType dtype() const override { return hvd::DataType::kInt64; }
+  hvd::TensorShape shape() const override { return {{rows_, kWords}}; }
+  const void* data() const override { return bytes_->data(); }
+  std::int64_t size() const override { return rows_ * kSectionUnit; }
+
+ private:
+  const std::shared_ptr<std::vector<std::uint8_t>> bytes_;
+  const std::int64_t rows_;
+};
+
+class Splits : public hvd::Tensor {
+ public:
+  explicit Splits(std::vector<std::int32_t> splits) : splits_(std::move(splits)) {}
+
+  hvd::DataType dtype() const override { return hvd::DataType::kInt32; }
+  hvd::TensorShape shape() const override { return {{static_cast<std::int64_t>(splits_.size())}}; }
+  const void* data() const override { return splits_.data(); }
+  std::int64_t size() const override { return static_cast<std::int64_t>(splits_.size() * sizeof(std::int32_t)); }
+  const std::vector<std::int32_t>& values() const { return splits_; }
+
+ private:
+  const std::vector<std::int32_t> splits_;
+};
+
+// Where Horovod puts what came: output 0 the messages, output 1 their sizes.
+class Exchange : public hvd::OpContext {
+ public:
+  explicit Exchange(std::shared_ptr<std::vector<std::uint8_t>> into) : bytes_(std::move(into)) {}
+
+  hvd::Status AllocatePersistent(std::int64_t, std::shared_ptr<hvd::PersistentBuffer>*) override { return Refused(); }
+  hvd::Status AllocateOutput(hvd::TensorShape shape, std::shared_ptr<hvd::Tensor>* tensor,
+                             std::shared_ptr<hvd::ReadyEvent>*) override {
+    const std::size_t bytes = static_cast<std::size_t>(shape.dims[0] * kSectionUnit);
+    if (bytes_->size() < bytes) bytes_->resize(bytes + bytes / 4);
+    *tensor = std::make_shared<Rows>(bytes_, shape.dims[0]);
+    return hvd::Status();
+  }
+  hvd::Status AllocateOutput(int output, hvd::TensorShape shape, std::shared_ptr<hvd::Tensor>* tensor,
+                             std::shared_ptr<hvd::ReadyEvent>* event) override {
+    if (output == 0) return AllocateOutput(std::move(shape), tensor, event);
+    splits_ = std::make_shared<Splits>(std::vector<std::int32_t>(static_cast<std::size_t>(shape.dims[0])));
+    *tensor = splits_;
+    return hvd::Status();
+  }
+  hvd::Status AllocateZeros(std::int64_t, hvd::DataType, std::shared_ptr<hvd::Tensor>*) override { return Refused(); }
+  int framework() const override { return 0; }
+
+  Parcel received() const {
+    Parcel parcel;
+    parcel.bytes = bytes_;
+    for (const std::int32_t rows : splits_->values()) parcel.sizes.push_back(rows * kSectionUnit);
+    return parcel;
+  }
+  bool has_sizes() const { return splits_ != nullptr; }
+
+ private:
+  static hvd::Status Refused() {
+    hvd::Status status;
+    status.type = 2;  // a precondition
+    status.reason = "ascpipe: Horovod asks for memory that an alltoall does not need";
+    return status;
+  }
+
+  const std::shared_ptr<std::vector<std::uint8_t>> bytes_;
+  std::shared_ptr<Splits> splits_;
+};
+
+CoreStatus EngineError(const hvd::Status& status) {
+  return Error(kE312, "the exchange with the other ranks has ended: ", status.reason, " What was saved is whole; the "
+               "launcher, or the output of the rank that ended first, says why it did. Restart all ranks from the last "
+               "checkpoint");
+}
+
+class HorovodExchanges : public Transport {
+ public:
+  HorovodExchanges(Enqueue enqueue, int rank, int size) : enqueue_(enqueue), rank_(rank), size_(size) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void Start(Parcel parcel, Done done) override {
+    std::vector<std::int32_t> splits;
+    std::int64_t rows = 0;
+    for (const std::int64_t size : parcel.sizes) {
+      splits.push_back(static_cast<std::int32_t>(size / kSectionUnit));
+      rows += size / kSectionUnit;
+    }
+    // The memory of the exchange before, where nothing reads it any more: new pages cost more than the copy.
+    if (into_ == nullptr || into_.use_count() > 1) into_ = std::make_shared<std::vector<std::uint8_t>>();
+    const auto exchange = std::make_shared<Exchange>(into_);
+    const hvd::Status begun = enqueue_(
+        exchange, std::make_shared<Rows>(parcel.bytes, rows), std::make_shared<Splits>(std::move(splits)), {}, kName,
+        kProcessor,
+        [exchange, done](const hvd::Status& status) {
+          if (status.type != 0) {
+            done(EngineError(status), {});
+          } else if (!exchange->has_sizes()) {
+            done(Error(Code::kInternal, "Horovod did not say what came"), {});
+          } else {
+            done(CoreStatus(), exchange->received());
+          }
+        },
+        0);
+    if (begun.type != 0) done(EngineError(begun), {});
+  }
+
+ private:
+  const Enqueue enqueue_;
+  const int rank_, size_;
+  std::shared_ptr<std::vector<std::uint8_t>> into_;
+};
+
+}  // namespace
+
+CoreStatus HorovodTransport::Make(const std::string& library, int rank, int size,
+                                  std::unique_ptr<Transport>* transport) {
+  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr) {
+    return Error(Code::kFailedPrecondition, "Horovod's library ", library, " is not loaded in this process: import "
+                 "horovod.tensorflow first");
+  }
+  void* const found = dlsym(handle, kEnqueue);
+  dlclose(handle);  // it stays loaded: Python has it
+  if (found == nullptr) {
+    return Error(Code::kFailedPrecondition, library, " has no alltoall as Horovod 0.28.1 for TensorFlow 1.15 has it; "
+                 "install horovod==0.28.1 (make ranks)");
+  }
+  transport->reset(new HorovodExchanges(reinterpret_cast<Enqueue>(found), rank, size));
+  return CoreStatus();
+}
+
+}  // namespace ascpipe

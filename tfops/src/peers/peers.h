@@ -1,0 +1,140 @@
+// The other ranks: exchanges messages with them, one exchange at a time, and says what all ranks conclude.
+//
+// All exchanges have one name, so whatever two ranks send meets, and Decide compares it.  A thread of its own makes
+// them: no other thread ever waits inside the transport, and each wait here has a limit.
+#ifndef ASCPIPE_PEERS_PEERS_H_
+#define ASCPIPE_PEERS_PEERS_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/core_status.h"
+#include "peers/header.h"
+#include "peers/transport.h"
+#include "peers/verdict.h"
+
+namespace ascpipe {
+
+// Bytes that are put into a message, or lie in one.
+struct Piece {
+  const void* data;
+  std::int64_t bytes;
+};
+
+// A section of the messages of all ranks.
+struct Received {
+  std::shared_ptr<const void> keeps;  // the bytes
+  std::vector<Piece> from;            // by rank
+};
+
+// What a thread wants to exchange.
+struct PeerRequest {
+  PeerHeader header;
+  std::vector<std::vector<Piece>> rows;  // by rank; empty: none
+  std::shared_ptr<const void> keeps;     // the bytes of `rows`, until the exchange is over
+  // Called once, on the thread of Peers or the caller's; must not wait.  kTurn: another stream comes first, so a claim
+  // is to be put aside.
+  std::function<void(const PeerVerdict&, const Received& rows)> done;
+};
+
+// What rides along with each message.  Called on the thread of Peers.
+class PeerKeys {
+ public:
+  virtual ~PeerKeys() = default;
+  // Appends pieces for each rank; `keeps` keeps their bytes.
+  virtual void Pack(std::vector<std::vector<Piece>>* to, std::shared_ptr<const void>* keeps) = 0;
+  // What came from all ranks, also when the verdict is a failure; before `done`.
+  virtual CoreStatus Unpack(const Received& keys) = 0;
+};
+
+// What `ascpipe status` shows.
+struct PeerFigures {
+  std::int64_t exchanges = 0;
+  std::int64_t bytes_sent = 0;
+  std::int64_t bytes_received = 0;
+  std::int64_t waited_us = 0;  // from the begin of each exchange to its end
+};
+
+class Peers {
+ public:
+  struct Settings {
+    double wait_timeout_s = 0;  // an exchange that takes longer is given up
+    std::string signature;      // what all ranks must have in common, line by line
+  };
+
+  Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings settings);
+  ~Peers();
+
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
+
+  // Exchanges when those before it are over.
+  void Exchange(PeerRequest request);
+  // Tables have changed between two steps; `hash` of the change.
+  void NoteChange(std::uint64_t hash);
+  // Streams or tables were added.
+  void SetSignature(std::string signature);
+
+  // Why this rank exchanges nothing any more; ok if it does.
+  CoreStatus Broken() const;
+  // Why no rank may go on with its tables; ok if they may.
+  CoreStatus Poisoned() const;
+  PeerFigures figures() const;
+
+  // Says that this rank ends, and waits for the others to do so, so long at most.  Idempotent.
+  void Stop(int timeout_ms);
+
+ private:
+  struct Answer {
+    bool over = false;
+    CoreStatus status;
+    Parcel parcel;
+  };
+
+  void Run();
+  bool Next(PeerRequest* request);
+  Parcel Pack(const PeerRequest& request, PeerHeader* sent);
+  bool Await(const std::shared_ptr<Answer>& answer);
+  void Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader& sent);
+  CoreStatus Read(const Parcel& parcel, const PeerHeader& sent, std::vector<PeerHeader>* headers, Received* keys,
+                  Received* rows);
+  std::string SignatureDifference() const;
+  CoreStatus GivenUp(const PeerHeader& header) const;
+  void Break(const CoreStatus& why, PeerRequest* request);
+  void FailAll(const PeerVerdict& verdict);
+
+  const std::unique_ptr<Transport> transport_;
+  PeerKeys* const keys_;
+  const Settings settings_;
+
+  mutable std::mutex mutex_;  // guards the members below
+  std::condition_variable changed_;
+  std::deque<PeerRequest> queue_;
+  bool stop_ = false;
+  bool left_ = false;
+  int turn_ = -1;  // only batches of this stream are next
+  CoreStatus broken_, poisoned_;
+  std::string signature_;
+  std::int64_t changes_ = 0;
+  std::uint64_t change_hash_ = 0;
+  PeerFigures figures_;
+
+  // Of the thread.
+  std::int64_t sequence_ = 0;
+  std::string signature_sent_;
+  std::vector<std::string> signatures_;  // by rank
+  std::shared_ptr<Answer> late_;         // of an exchange that was given up
+  std::shared_ptr<std::vector<std::uint8_t>> buffer_;
+  std::thread thread_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_PEERS_PEERS_H_

@@ -1,0 +1,91 @@
+#include "peers/verdict.h"
+
+#include <algorithm>
+
+namespace ascpipe {
+
+namespace {
+
+using Headers = std::vector<PeerHeader>;
+
+bool Has(const Headers& headers, PeerKind kind) {
+  return std::any_of(headers.begin(), headers.end(), [kind](const PeerHeader& h) { return h.kind == kind; });
+}
+
+bool All(const Headers& headers, PeerKind kind) {
+  return std::all_of(headers.begin(), headers.end(), [kind](const PeerHeader& h) { return h.kind == kind; });
+}
+
+// Whether a field is the same in all headers.
+template <typename Field>
+bool Agree(const Headers& headers, Field PeerHeader::*field) {
+  return std::all_of(headers.begin(), headers.end(),
+                     [&](const PeerHeader& h) { return h.*field == headers[0].*field; });
+}
+
+bool SameBatch(const Headers& headers) {
+  return Agree(headers, &PeerHeader::stream) && Agree(headers, &PeerHeader::run) &&
+         Agree(headers, &PeerHeader::ticket) && Agree(headers, &PeerHeader::tables);
+}
+
+bool SameChanges(const Headers& headers) {
+  return Agree(headers, &PeerHeader::changes) && Agree(headers, &PeerHeader::change_hash);
+}
+
+std::string WhatEachDoes(const Headers& headers) {
+  std::string text = "the ranks do different things: ";
+  for (std::size_t rank = 0; rank < headers.size(); ++rank) {
+    const PeerHeader& h = headers[rank];
+    text += Text(rank == 0 ? "" : "; ", "rank ", rank, " ", NameOf(h.kind));
+    if (h.has_batch()) {
+      text += Text(" batch ", h.ticket, " of iterator ", h.run, " of stream ", h.stream);
+      if (!Agree(headers, &PeerHeader::tables)) text += Text(" with tables of number ", h.tables);
+    }
+    if (!SameChanges(headers)) text += Text(" after ", h.changes, " changes of tables");
+  }
+  return text;
+}
+
+VerdictKind Meaning(PeerKind kind) {
+  switch (kind) {
+    case PeerKind::kForward: return VerdictKind::kGo;
+    case PeerKind::kBackward: return VerdictKind::kApply;
+    default: return VerdictKind::kRows;
+  }
+}
+
+}  // namespace
+
+PeerVerdict Decide(const Headers& headers) {
+  const VerdictKind failed = Has(headers, PeerKind::kBackward) ? VerdictKind::kPoison : VerdictKind::kFail;
+  std::string causes;
+  for (std::size_t rank = 0; rank < headers.size(); ++rank) {
+    if (!headers[rank].cause.empty()) {
+      causes += Text(causes.empty() ? "" : "; ", "rank ", rank, ": ", headers[rank].cause);
+    }
+  }
+  if (!causes.empty()) return {failed, 0, causes};
+  if (All(headers, PeerKind::kLeave)) return {VerdictKind::kLeft, 0, ""};
+  if (headers[0].kind == PeerKind::kSave && !Has(headers, PeerKind::kBackward)) {
+    return SameChanges(headers) ? PeerVerdict{VerdictKind::kSaved, 0, ""}
+                                : PeerVerdict{VerdictKind::kFail, 0, WhatEachDoes(headers)};
+  }
+  if (All(headers, PeerKind::kChanges)) return {VerdictKind::kChanged, 0, ""};
+  for (const PeerKind kind : {PeerKind::kSave, PeerKind::kChanges, PeerKind::kLeave, PeerKind::kBroken}) {
+    if (Has(headers, kind)) return {failed, 0, WhatEachDoes(headers)};
+  }
+  if (SameBatch(headers) && All(headers, headers[0].kind)) {
+    if (headers[0].kind == PeerKind::kGate) {
+      const bool exists = std::all_of(headers.begin(), headers.end(), [](const PeerHeader& h) { return h.exists; });
+      return {exists ? VerdictKind::kBegin : VerdictKind::kOver, headers[0].stream, ""};
+    }
+    if (!SameChanges(headers)) return {failed, 0, WhatEachDoes(headers)};
+    return {Meaning(headers[0].kind), headers[0].stream, ""};
+  }
+  if (!Has(headers, PeerKind::kBackward) && !Agree(headers, &PeerHeader::stream)) {
+    return {VerdictKind::kTurn, headers[0].stream, ""};
+  }
+  return {failed, 0, WhatEachDoes(headers)};
+}
+
+}  // namespace ascpipe
