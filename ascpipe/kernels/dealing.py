@@ -40,7 +40,7 @@ def deal_keys(dedup, n_unique, ranks):
         dedup: a batch that is deduplicated; its distinct keys, restore index and occurrences are changed. Of its
             cells ``least_cells`` are needed, with any contents.
         n_unique: how many distinct keys there are.
-        ranks: 1 to 4095.
+        ranks: 2 to 4095.
     """
     unique, restore, occurrences = dedup.unique[:n_unique], dedup.restore, dedup.occurrences[:n_unique]
     keys = dedup.cells[:2 * n_unique].view(np.int64)  # the distinct keys as they will be
