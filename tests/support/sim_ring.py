@@ -24,7 +24,8 @@ def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, 
     shape = structs.ring_shape(tables, arena_bytes)
     memory = allocate(shape.total_bytes)
     header = memory[:structs.RING.itemsize].view(structs.RING)[0]
-    for name, value in (("channel", channel), ("rank_size", rank_size), ("frame_count", frames), ("table_count", tables),
+    for name, value in (("channel", channel), ("rank_size", rank_size),
+                        ("frame_count", frames), ("table_count", tables),
                         ("look_ahead", look_ahead), ("plan_ahead", plan_ahead), ("arena_offset", shape.arena_offset),
                         ("arena_bytes", arena_bytes), ("frames_offset", shape.frames_offset),
                         ("tables_offset", shape.tables_offset)):

@@ -112,8 +112,8 @@ class ProcessSim(Sim):
         return self._added[-1]
 
     def _added_stream(self, place: int) -> Dict[str, Any]:
-        return {"stream": 2 + place, "channel": self._added[place].ring.channel, "tables": list(range(len(self.tables))),
-                "bytes": self._sizes[3 + len(self.tables) + place]}
+        return {"stream": 2 + place, "channel": self._added[place].ring.channel,
+                "tables": list(range(len(self.tables))), "bytes": self._sizes[3 + len(self.tables) + place]}
 
     def evaluate_through(self, pump: SimRing, *keys: Sequence[int]) -> List[Dict[int, int]]:
         """``evaluate`` through the ring of any evaluation stream."""
