@@ -63,7 +63,8 @@ def tables(status: Dict[str, Any]) -> List[Any]:
             for table in status["tables"]]),
         ("rings", _RING_COLUMNS, [
             [str(ring["stream"]), ring["channel"], str(ring["depth"]), str(ring["frame_count"]), str(ring["frames"]),
-             str(ring["parked"]), str(ring["submitted"]), str(ring["dropped"]), str(ring["trained"]),
+             str(ring["parked"]), str(ring["submitted"]), str(ring["dropped"]),
+             "-" if ring["channel"] == "local" else str(ring["trained"]),
              "{:.1f} of {:.1f}".format(ring["used_bytes"] / 2**20, ring["arena_bytes"] / 2**20)]
             for ring in status["rings"]]),
         ("waits", ["who", "", "waits for", "table", "ticket", "sleeps", "late"], [

@@ -40,33 +40,33 @@ def deal_keys(dedup, n_unique, ranks):
         dedup: a batch that is deduplicated; its distinct keys, restore index and occurrences are changed. Of its
             cells ``least_cells`` are needed, with any contents.
         n_unique: how many distinct keys there are.
-        ranks: 1 to 4095.
+        ranks: 2 to 4095.
     """
     unique, restore, occurrences = dedup.unique[:n_unique], dedup.restore, dedup.occurrences[:n_unique]
     keys = dedup.cells[:2 * n_unique].view(np.int64)  # the distinct keys as they will be
-    places = dedup.cells[2 * n_unique:3 * n_unique]  # of each distinct key: its owner, then where it will be
-    next_places = dedup.cells[3 * n_unique:3 * n_unique + ranks]  # of each owner: where its next key will be
-    next_places[:] = 0
+    indexes = dedup.cells[2 * n_unique:3 * n_unique]  # of each distinct key: its owner, then where it will be
+    next_indexes = dedup.cells[3 * n_unique:3 * n_unique + ranks]  # of each owner: where its next key will be
+    next_indexes[:] = 0
     for j in range(n_unique):
         owner = owner_of(unique[j], ranks)
-        places[j] = owner
-        next_places[np.uint64(owner)] += np.int32(1)
+        indexes[j] = owner
+        next_indexes[np.uint64(owner)] += np.int32(1)
     first = np.int32(0)
     for owner in range(ranks):
-        count = next_places[owner]
-        next_places[owner] = first
+        count = next_indexes[owner]
+        next_indexes[owner] = first
         first += count
     for j in range(n_unique):
-        owner = np.uint64(places[j])
-        place = next_places[owner]
-        next_places[owner] = place + np.int32(1)
-        keys[np.uint64(place)] = unique[j]
-        places[j] = place
+        owner = np.uint64(indexes[j])
+        index = next_indexes[owner]
+        next_indexes[owner] = index + np.int32(1)
+        keys[np.uint64(index)] = unique[j]
+        indexes[j] = index
     unique[:] = keys
     counts = dedup.cells[:n_unique]  # the keys are not needed any more
     for j in range(n_unique):
-        counts[np.uint64(places[j])] = occurrences[j]
+        counts[np.uint64(indexes[j])] = occurrences[j]
     occurrences[:] = counts
     for j in range(dedup.keys.shape[0]):
         i = np.uint64(j)
-        restore[i] = places[np.uint64(restore[i])]
+        restore[i] = indexes[np.uint64(restore[i])]

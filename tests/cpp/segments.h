@@ -35,6 +35,7 @@ struct RingPlan {
   int tables;
   std::int64_t arena_bytes;
   int channel = 0;
+  int look_ahead = 0;
 };
 
 // A session, one ring of `tables` tables with one feature each, and the trainer's stream over it.
@@ -50,6 +51,7 @@ class TestRing {
     layout::Ring* ring = reinterpret_cast<layout::Ring*>(segment->base());
     ring->channel = plan.channel;
     ring->frame_count = plan.frames;
+    ring->look_ahead = plan.look_ahead;
     ring->table_count = plan.tables;
     ring->arena_offset = arena;
     ring->arena_bytes = plan.arena_bytes;

@@ -232,6 +232,21 @@ def test_a_session_gets_streams_and_tables_while_it_goes_on(daemon, connect):
     assert [table["name"] for table in link.status()["tables"]] == ["user", "item", "late"]
 
 
+def test_a_session_has_local_rings(daemon, connect):
+    link = connect("unit")
+    streams, tables = small_session("user", "item")
+    found = link.start([*streams, messages.Stream(2, 2, (0, 1), 4095)], tables)
+    ring = header(found.streams[2], structs.RING)[0]
+    assert (ring["version"], ring["channel"], ring["rank_size"]) == (structs.VERSION, 2, 4095)
+    assert [header(found.streams[number], structs.RING)[0]["rank_size"] for number in (0, 1)] == [1, 1]
+    daemon.wait_attached()
+    added = link.add_stream(messages.Stream(3, 2, (1,), 2))
+    assert header(added, structs.RING)[0]["rank_size"] == 2
+    assert [ring["channel"] for ring in link.status()["rings"]] == ["train", "eval", "local", "local"]
+    with pytest.raises(MessageError, match="E2.*stream 4 of channel 2 has rank_size 1"):
+        link.add_stream(messages.Stream(4, 2, (0,)))
+
+
 def test_a_start_without_a_trainer_and_a_token_of_another_process_are_refused(daemon):
     with pytest.raises(WrongStateError, match="idle"):
         ask(daemon.run, messages.Start(*map(tuple, small_session())))

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ascpipe.layout.words import DONE
+from ascpipe.layout.words import DEDUPED, DONE, LOCAL
 from ascpipe.shm.bell import SLICE_S
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import KEY, TABLE, ProcessSim
@@ -63,6 +63,30 @@ def test_a_stream_that_is_added_is_answered_as_any_other_also_by_workers_that_co
         sim.train([99], [3])
         sim.drain()
         assert -1 not in [slot for found in sim.evaluate_through(first, *keys) for slot in found.values()]
+
+
+def test_local_rings_are_served_by_key_workers_alone_also_by_those_that_come_later():
+    with ProcessSim([50, 50], 2, 2, capacity=100) as sim:
+        local, batches = sim.add_stream(LOCAL, 3), []
+        for step in range(12):
+            keys = [[step, -step, 5, 4, 3, 5], [7, 8, 9]]
+            local.free_frames()
+            batches.append(wait_until(lambda keys=keys: local.submit(*keys), what="room in the local ring"))
+            if step in (3, 8):
+                sim.kill_worker(KEY, step % 2)
+                sim.kill_worker(TABLE, step % 2)
+            sim.ring_all()
+            sim.train(*keys)
+            for table in range(2):
+                wait_until(lambda table=table, number=batches[-1].number: local.word(number, table) == DEDUPED)
+                part = local.ring.part(batches[-1].number, table)
+                distinct = part.array("unique", part["unique_count"]).tolist()
+                assert distinct == sorted(dict.fromkeys(keys[table]), key=lambda key: abs(key) % 3)
+            local.frame(batches[-1].number)["closed"] = 1
+            sim.ring_all()
+        sim.drain()
+        local.free_frames()
+        assert (local.ring.header["head"], local.ring.header["tail"]) == (12, 12)
 
 
 def test_an_idle_worker_leaves_when_its_supervisor_is_gone():

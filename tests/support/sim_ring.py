@@ -5,7 +5,7 @@ import numpy as np
 
 from ascpipe.kernels.atomics import exchange_i64
 from ascpipe.layout import structs
-from ascpipe.layout.words import RETIRED, SUBMITTED, TRAIN
+from ascpipe.layout.words import DEDUPED, LOCAL, RETIRED, SUBMITTED, TRAIN
 from ascpipe.shm.ring import RingView, TableView
 
 Allocate = Callable[[int], np.ndarray]
@@ -19,12 +19,13 @@ def aligned(size: int) -> np.ndarray:
 
 
 def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, plan_ahead: int = 2,
-              channel: int = TRAIN, allocate: Allocate = aligned) -> RingView:
+              channel: int = TRAIN, allocate: Allocate = aligned, rank_size: int = 1) -> RingView:
     """An empty ring as the supervisor makes it."""
     shape = structs.ring_shape(tables, arena_bytes)
     memory = allocate(shape.total_bytes)
     header = memory[:structs.RING.itemsize].view(structs.RING)[0]
-    for name, value in (("channel", channel), ("frame_count", frames), ("table_count", tables),
+    for name, value in (("channel", channel), ("rank_size", rank_size),
+                        ("frame_count", frames), ("table_count", tables),
                         ("look_ahead", look_ahead), ("plan_ahead", plan_ahead), ("arena_offset", shape.arena_offset),
                         ("arena_bytes", arena_bytes), ("frames_offset", shape.frames_offset),
                         ("tables_offset", shape.tables_offset)):
@@ -93,16 +94,18 @@ class SimRing:
 
     Args:
         tables: how many tables it has.
-        frames, arena_bytes, look_ahead, plan_ahead, channel: of the ring.
+        frames, arena_bytes, look_ahead, plan_ahead, channel, rank_size: of the ring.
     """
 
     def __init__(self, tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, plan_ahead: int = 2,
-                 channel: int = TRAIN, allocate: Allocate = aligned) -> None:
-        self.ring = make_ring(tables, frames, arena_bytes, look_ahead, plan_ahead, channel, allocate)
+                 channel: int = TRAIN, allocate: Allocate = aligned, rank_size: int = 1) -> None:
+        self.ring = make_ring(tables, frames, arena_bytes, look_ahead, plan_ahead, channel, allocate, rank_size)
         self.next_ticket = 1
+        self._last_word = DEDUPED if channel == LOCAL else RETIRED
 
-    def submit(self, *keys: Sequence[int], timestamp: int = 0) -> Optional[Open]:
-        """Put one batch into a frame; None if there is no room."""
+    def submit(self, *keys: Sequence[int], timestamp: int = 0,
+               weights: Sequence[Sequence[int]] = ()) -> Optional[Open]:
+        """Put one batch into a frame; None if there is no room.  ``weights``: none, or those of each table's keys."""
         self.free_frames()
         header = self.ring.header
         need = structs.frame_bytes(tuple((len(k), 1) for k in keys))
@@ -128,6 +131,9 @@ class SimRing:
                 part[name] = place
                 place += structs.align(width * len(part_keys))
             part.array("ids", len(part_keys))[:] = part_keys
+            if weights:
+                part["weights"] = part["counts"]
+                part.array("weights", len(part_keys))[:] = weights[index]
             self.ring.store_word(number, index, SUBMITTED)
         frame["claim"] = 0
         header["arena_tail"] = start + need
@@ -142,7 +148,7 @@ class SimRing:
             number = int(header["head"])
             if not self.frame(number)["closed"]:
                 return
-            if any(self.word(number, index) != RETIRED for index in range(self.ring.table_count)):
+            if any(self.word(number, index) != self._last_word for index in range(self.ring.table_count)):
                 return
             header["arena_head"] = self._arena_position(number + 1)
             header["head"] = number + 1

@@ -101,9 +101,10 @@ class ProcessSim(Sim):
         return WorkerProcess(kind, number, self._generation, body,
                              [*self._fds[:3], *self._fds[added:], *self._fds[3:added]])
 
-    def add_stream(self) -> SimRing:
-        """One more evaluation stream over all tables, which every worker is told of."""
-        self._added.append(SimRing(len(self.tables), 4, 1 << 16, channel=EVAL, allocate=self._segment))
+    def add_stream(self, channel: int = EVAL, rank_size: int = 1) -> SimRing:
+        """One more stream over all tables, which every worker is told of."""
+        self._added.append(SimRing(len(self.tables), 4, 1 << 16, channel=channel, allocate=self._segment,
+                                   rank_size=rank_size))
         for worker in self.workers:
             fdsocket.send(worker.channel, {"verb": "add_stream", **self._added_stream(len(self._added) - 1)},
                           self._fds[-1:])
@@ -111,8 +112,8 @@ class ProcessSim(Sim):
         return self._added[-1]
 
     def _added_stream(self, place: int) -> Dict[str, Any]:
-        return {"stream": 2 + place, "channel": EVAL, "tables": list(range(len(self.tables))),
-                "bytes": self._sizes[3 + len(self.tables) + place]}
+        return {"stream": 2 + place, "channel": self._added[place].ring.channel,
+                "tables": list(range(len(self.tables))), "bytes": self._sizes[3 + len(self.tables) + place]}
 
     def evaluate_through(self, pump: SimRing, *keys: Sequence[int]) -> List[Dict[int, int]]:
         """``evaluate`` through the ring of any evaluation stream."""
@@ -137,7 +138,7 @@ class ProcessSim(Sim):
         place, old = next((i, w) for i, w in enumerate(self.workers) if (w.kind, w.number) == (kind, number))
         old.kill()
         if kind == KEY:
-            for pump in (self.pump, self.eval_pump):
+            for pump in (self.pump, self.eval_pump, *self._added):
                 pump.clear_claims(old.generation)
         self.workers[place] = self._spawn(kind, number, restart=True)
         self.ring_all()

@@ -42,6 +42,13 @@ def test_each_number_stands_beside_its_name(monkeypatch):
     assert ring[:9] == ["0", "train", "3", "64", "12", "1", "14", "1", "9"]
 
 
+def test_a_local_ring_trains_nothing(monkeypatch):
+    local = {**STATUS["rings"][0], "channel": "local", "trained": 0}
+    text = shown(monkeypatch, {**STATUS, "rings": [local]})
+    (ring,) = [line.split() for line in text.splitlines() if " local " in line]
+    assert ring[:9] == ["0", "local", "3", "64", "12", "1", "14", "1", "-"]
+
+
 def test_an_idle_daemon_shows_no_empty_tables(monkeypatch):
     text = shown(monkeypatch, {**STATUS, "trainer": None, "tables": [], "rings": [], "waits": [], "state": "idle"})
     assert "trainer: none" in text

@@ -14,11 +14,12 @@ GOOD = {
     "status": {}, "stop": {}, "bye": {},
     "register": {"pid": 5, "layout": 2**62, "version": "1", "token": b"x" * 16},
     "start": {
-        "streams": [{"stream": 0, "channel": 0, "tables": [1, 0]}, {"stream": 7, "channel": 1, "tables": [1]}],
+        "streams": [{"stream": 0, "channel": 0, "tables": [1, 0], "rank_size": 1},
+                    {"stream": 7, "channel": 1, "tables": [1], "rank_size": 1}],
         "tables": [{"table": 0, "name": "user", "dim": 8, "device_rows": 100, **OFF},
                    {"table": 1, "name": "item", "dim": 16, "device_rows": 7, **OFF}],
     },
-    "add_stream": {"stream": {"stream": 9, "channel": 1, "tables": [1, 0]}},
+    "add_stream": {"stream": {"stream": 9, "channel": 1, "tables": [1, 0], "rank_size": 1}},
     "add_table": {"table": {"table": 2, "name": "late", "dim": 4, "device_rows": 10, "home_rows": 0, "row_floats": 4,
                             "access_threshold": -1, "faae_coefficient": 1, "eviction_threshold": -1}},
 }
@@ -69,6 +70,23 @@ def test_a_session_has_a_limit_of_streams():
         messages.extended(full, messages.Stream(71, 1, (0,)))
 
 
+def local(number, *tables):
+    return {"stream": number, "channel": 2, "tables": list(tables), "rank_size": 2}
+
+
+def test_a_table_is_in_the_local_rings_of_several_streams():
+    start = {**GOOD["start"], "streams": [*GOOD["start"]["streams"], local(8, 0, 1), local(9, 1)]}
+    body = messages.parse_request(request("start", start)).body
+    assert body.streams[2:] == (messages.Stream(8, 2, (0, 1), 2), messages.Stream(9, 2, (1,), 2))
+    later = messages.parse_request(request("add_stream", {"stream": local(10, 1, 0)})).body
+    assert messages.extended(body, later.stream).streams[-1].rank_size == 2
+
+
+def test_a_local_ring_has_a_table_once():
+    with pytest.raises(MessageError, match="stream 8 has a table twice"):
+        messages.parse_request(request("start", {**GOOD["start"], "streams": [local(8, 1, 1)]}))
+
+
 def changed(path, value):
     body = copy.deepcopy(GOOD)
     place = body
@@ -88,7 +106,14 @@ def changed(path, value):
     (("register", "version"), "a\nb", "control characters"),
     (("status", "extra"), 1, "fields"),
     (("start", "streams"), [], "0 items"),
-    (("start", "streams", 0, "channel"), 2, "0 to 1"),
+    (("start", "streams", 0, "channel"), 3, "0 to 2"),
+    (("start", "streams", 0, "channel"), 2, "stream 0 of channel 2 has rank_size 1: 2 or more in channel 2"),
+    (("start", "streams", 0, "rank_size"), 2, "stream 0 of channel 0 has rank_size 2: 2 or more in channel 2, 1"),
+    (("start", "streams", 0, "rank_size"), 4096, "rank_size is 4096, allowed are 1 to 4095"),
+    (("start", "streams", 0, "rank_size"), 0, "rank_size is 0, allowed are 1 to 4095"),
+    (("start", "streams", 0, "rank_size"), None, "rank_size is a NoneType"),
+    (("add_stream", "stream", "rank_size"), 2, "stream 9 of channel 1 has rank_size 2"),
+    (("add_stream", "stream", "channel"), 2, "stream 9 of channel 2 has rank_size 1"),
     (("start", "streams", 0, "tables"), [0, 0], "two streams of channel 0"),
     (("start", "streams", 0, "tables"), [2], "there are 2"),
     (("start", "streams", 1, "stream"), 0, "twice"),

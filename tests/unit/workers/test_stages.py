@@ -212,10 +212,10 @@ def test_a_key_worker_that_is_killed_while_it_enlarges_its_scratch_leaves_its_fr
     sim = Sim([8])
     batch = sim.submit(list(range(6)))
 
-    def no_memory(n):
+    def no_memory(n, ranks):
         raise MemoryError
 
-    monkeypatch.setattr(key_worker, "scratch_cells", no_memory)
+    monkeypatch.setattr(key_worker, "cells_to_deal", no_memory)
     with pytest.raises(MemoryError):
         sim.keys.step()
     monkeypatch.undo()
