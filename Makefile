@@ -4,6 +4,7 @@
 #   make demo [DATA=file.tsv] [ARGS="..."]   the main job: trains the example through the pipeline
 #   make test                                every test but the long sweeps; make test-long runs those
 #   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
+#   make ranks                               Horovod for training on several ranks, and for its tests
 #   make bench, make bench-usual             measure: the parts; programs as users write them
 #
 # PYTHON=/path/to/python3.7 names the interpreter for .venv.
@@ -14,11 +15,15 @@ MAKEFLAGS += --no-print-directory
 SUITES := test-tf-a test-tf-r test-integration test-fault test-unit test-unit-nojit test-unit-bounds test-model test-house \
 	test-conformance test-cpp
 
-.PHONY: setup build fmt lint types test test-long test-tf demo bench bench-usual clean $(SUITES)
+.PHONY: setup build ranks fmt lint types test test-long test-tf demo bench bench-usual clean $(SUITES)
 .DEFAULT_GOAL := test
 
 setup build:
 	@scripts/setup.sh
+
+# Horovod is built once, in minutes; tests of several ranks run where it is installed.
+ranks: setup
+	@scripts/ranks.sh
 
 lint: setup
 	$(PY) -m ruff check .

@@ -42,8 +42,11 @@ def test_the_changelog_begins_with_what_is_unreleased_or_this_version():
     assert heads[0] == "Unreleased" or heads[0].startswith(ascpipe.__version__)
 
 
-def locked():
-    text = (tree.ROOT / "requirements.lock").read_text()
+LOCKS = ("requirements.lock", "requirements-ranks.lock")
+
+
+def locked(*files):
+    text = "".join((tree.ROOT / file).read_text() for file in files or LOCKS[:1])
     return dict(re.findall(r"^([\w.-]+)==([\w.]+) \\$", text, re.M))
 
 
@@ -61,7 +64,15 @@ def test_every_requirement_is_locked_to_the_version_it_asks_for():
         assert version in (None, pins[normal(name)]), requirement
 
 
-def test_every_locked_file_has_a_hash_and_no_address():
-    lines = [line for line in (tree.ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
+def test_every_requirement_of_several_ranks_is_locked_beside_the_others():
+    (requirement,) = PROJECT["project"]["optional-dependencies"]["ranks"]
+    assert requirement == "horovod=={}".format(locked(LOCKS[1])["horovod"])
+    assert not set(locked(LOCKS[0])) & set(locked(LOCKS[1]))
+    assert {"cloudpickle", "psutil", "pyyaml", "packaging"} <= set(locked(*LOCKS))
+
+
+@pytest.mark.parametrize("file", LOCKS)
+def test_every_locked_file_has_a_hash_and_no_address(file):
+    lines = [line for line in (tree.ROOT / file).read_text().splitlines() if not line.startswith("#")]
     assert all(re.match(r"[\w.-]+==[\w.]+ \\$|    --hash=sha256:[0-9a-f]{64}( \\)?$", line) for line in lines)
-    assert len([line for line in lines if "==" in line]) == len(locked())
+    assert len([line for line in lines if "==" in line]) == len(locked(file))

@@ -1,4 +1,6 @@
 """Every argument of the reference's tables, and the error it names."""
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -105,17 +107,22 @@ class TestRanks:
         assert (hccl_ops.get_rank_id(), hccl_ops.get_rank_size(), hccl_ops.get_local_rank_size(),
                 hccl_ops.get_device_id()) == (5, 8, 4, 1)
 
-    @pytest.mark.parametrize("helper", ["get_rank_id", "get_rank_size", "get_local_rank_size", "get_device_id"])
-    def test_unset_is_a_runtime_error_and_text_a_value_error(self, helper, monkeypatch):
-        from ascpipe.tf.running import mpi_ranks as ranks
-        for name in ("RANK", "SIZE", "LOCAL_SIZE"):
-            monkeypatch.delenv("OMPI_COMM_WORLD_" + name, raising=False)
-        with pytest.raises(RuntimeError, match="OMPI_COMM_WORLD"):
-            getattr(ranks, helper)()
-        for name in ("RANK", "SIZE", "LOCAL_SIZE"):
-            monkeypatch.setenv("OMPI_COMM_WORLD_" + name, "two")
-        with pytest.raises(ValueError, match="two"):
-            getattr(ranks, helper)()
+    def test_the_getters_ask_the_launcher_before_init(self, monkeypatch):
+        from ascpipe.tf.incumbent.getters_and_setters import get_rank_id, get_rank_size
+        assert (get_rank_id(), get_rank_size()) == (0, 1)
+        monkeypatch.setenv("HOROVOD_RANK", "2")
+        monkeypatch.setenv("HOROVOD_SIZE", "3")
+        assert (get_rank_id(), get_rank_size()) == (2, 3)
+
+    @pytest.mark.parametrize("environment", [
+        {}, {"HOROVOD_RANK": "0", "HOROVOD_SIZE": "1", "OMPI_COMM_WORLD_SIZE": "4"}, {"OMPI_COMM_WORLD_RANK": "0",
+                                                                                 "OMPI_COMM_WORLD_SIZE": "1"}])
+    def test_one_rank_never_meets_horovod(self, environment, monkeypatch):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        init()
+        assert Process.current().configuration.rank_size == 1
+        assert not [name for name in sys.modules if name.split(".")[0] == "horovod"]
 
 
 class TestFeatureSpec:

@@ -3,9 +3,9 @@ from typing import Any, Dict, List, Tuple
 
 import tensorflow as tf
 
+from ascpipe import ranks
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.incumbent.config_initializer import ConfigInitializer
-from ascpipe.tf.running import mpi_ranks
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Integer, Text, boolean, checked
 
@@ -17,14 +17,14 @@ def get_rank_id() -> int:
     """
     if Process.is_initialised():
         return Process.current().configuration.rank_id
-    return mpi_ranks.get_rank_id() if mpi_ranks.launched_by_mpi() else 0
+    return ranks.get_rank_id() if ranks.launched() else 0
 
 
 def get_rank_size() -> int:
     """The number of processes that train together. Before ``init``, too: the launcher's, else 1."""
     if Process.is_initialised():
         return Process.current().configuration.rank_size
-    return mpi_ranks.get_rank_size() if mpi_ranks.launched_by_mpi() else 1
+    return ranks.get_rank_size() if ranks.launched() else 1
 
 
 def get_device_id() -> int:

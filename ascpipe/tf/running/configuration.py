@@ -2,8 +2,8 @@
 import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
+from ascpipe import ranks
 from ascpipe.errors import NotBuiltYetError
-from ascpipe.tf.running import mpi_ranks
 from ascpipe.tf.validation import Integer, Rule, Text, boolean, check_all
 
 DEFAULT_HASHTABLE_COLLECTION = "ASCEND_GLOBAL_HASHTABLE_COLLECTION"
@@ -93,11 +93,9 @@ def unknown_arguments(given: Dict[str, Any]) -> List[str]:
 
 def _ranks(rank: int, size: int) -> Tuple[int, int]:
     """The rank and the number of ranks: those of the launcher, else those that were given."""
-    if mpi_ranks.launched_by_mpi():
-        rank = mpi_ranks.get_rank_id()
-        size = mpi_ranks.get_rank_size()
-    if "HOROVOD_RANK" in __import__("os").environ:
-        rank, size = int(__import__("os").environ["HOROVOD_RANK"]), int(__import__("os").environ["HOROVOD_SIZE"])
+    if ranks.launched():
+        rank = ranks.get_rank_id()
+        size = ranks.get_rank_size()
     if rank >= size:
         raise ValueError("rank {} is not below the number of ranks, {}".format(rank, size))
     return rank, size
