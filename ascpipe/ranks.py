@@ -86,7 +86,7 @@ def get_device_id() -> int:
 
 
 def told(environment: Mapping[str, str]) -> Dict[str, str]:
-    """What a program that reads the variables of Open MPI, or of an Ascend server, is to find; empty without a launcher.
+    """What a program that reads the variables of Open MPI or of Ascend servers is to find; empty without a launcher.
 
     Its rank and their number are this launcher's, whatever run scripts have set; numbers of devices are kept.
     """
