@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ascpipe.control.trainer_link import Piece
 from ascpipe.layout import calls
-from ascpipe.tf.running.shapes import RankPlace, StreamShape, TableShape
+from ascpipe.tf.running.shapes import StreamShape, TableShape
 from ascpipe.tfops import load
 
 _ERROR_BYTES = 4096
@@ -62,14 +62,15 @@ class NativePipeline:
         call("asc_pipeline_add_stream", stream.number, stream.channel, *segment, len(tables), tables,
              *_features(stream))
 
-    def set_ranks(self, place: RankPlace, signature: str) -> None:
+    def set_ranks(self, rank: int, size: int, library: str, signature: str) -> None:
         """Exchange with the other ranks; before any stream is added.
 
         Args:
-            place: of this process.
+            rank, size: number of this process, and of all.
+            library: path of Horovod's, which is loaded and runs.
             signature: what all ranks must have in common, line by line.
         """
-        call("asc_pipeline_set_ranks", place.rank, place.size, place.library.encode(), signature.encode())
+        call("asc_pipeline_set_ranks", rank, size, library.encode(), signature.encode())
 
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
         """Map the ring of this rank's own batches of a stream that was added; ``ring``: its number."""
