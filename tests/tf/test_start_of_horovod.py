@@ -7,6 +7,7 @@ import types
 import pytest
 import tensorflow as tf
 
+from ascpipe import ranks
 from ascpipe.errors import HorovodMissingError, HorovodVersionError, RanksDisagreeError, RanksError
 from ascpipe.tf.incumbent import collectives
 from ascpipe.tf.running import horovod
@@ -46,7 +47,7 @@ def installed(monkeypatch):
     monkeypatch.setenv("HOROVOD_RANK", "1")
     monkeypatch.setenv("HOROVOD_SIZE", "2")
 
-    def install(module, version=horovod.VERSION):
+    def install(module, version=ranks.HOROVOD_VERSION):
         package, paths = types.ModuleType("horovod"), types.ModuleType("horovod.common.util")
         package.__version__ = version
         paths.get_extension_full_path = lambda file, name: os.path.join(os.path.dirname(file), name + ".so")
@@ -129,6 +130,17 @@ def test_fused_sums_are_warned_of_from_three_ranks_on(installed, monkeypatch, ca
     installed(Module(size=size))
     horovod.started()
     assert ("depend on timing" in caplog.text) == warned
+
+
+def test_a_name_that_leads_to_this_machine_alone_is_refused_where_there_are_several(installed, monkeypatch):
+    module = Module()
+    installed(module)
+    monkeypatch.setattr("socket.gethostbyname", lambda name: "127.0.1.1")
+    monkeypatch.setenv("HOROVOD_CROSS_SIZE", "2")
+    with pytest.raises(RanksError, match="leads to 127.0.1.1"):
+        horovod.started()
+    monkeypatch.setenv("HOROVOD_CROSS_SIZE", "1")
+    assert horovod.started().module is module
 
 
 def test_an_unreachable_launcher_is_named(installed, monkeypatch):

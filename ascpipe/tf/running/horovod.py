@@ -14,10 +14,9 @@ import time
 from typing import Any, Callable, NamedTuple, Optional
 
 from ascpipe import ranks
-from ascpipe.errors import HorovodMissingError, HorovodVersionError, RanksDisagreeError, RanksError
+from ascpipe.errors import HorovodMissingError, RanksDisagreeError, RanksError
 from ascpipe.tf.running.process import Process, terminate_config_initializer
 
-VERSION = "0.28.1"  #: whose C++ functions we call
 EXIT_CODE = 70  #: of a rank whose exit would wait for a stopped one
 START_TIMEOUT_S = 600.0
 
@@ -77,6 +76,8 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
                          "(`ascpipe run --ranks {} --restarts K` does so after a failure)".format(size))
     _warn_of_fusion(size)
     if not module.is_initialized():
+        if os.environ.get("HOROVOD_CROSS_SIZE", "1") != "1":
+            ranks.check_own_name()
         _await_ranks(rank, size, timeout_s)
         os.environ.setdefault(_GLOO_TIMEOUT, str(_GLOO_TIMEOUT_S))
         try:
@@ -94,12 +95,10 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
 
 
 def _imported() -> Any:
+    ranks.check_horovod()
     try:
-        version = importlib.import_module("horovod").__version__
-        if version != VERSION:
-            raise HorovodVersionError(version, VERSION)
         return importlib.import_module("horovod.tensorflow")
-    except ImportError as error:
+    except ImportError as error:  # built without TensorFlow, or for another one
         raise HorovodMissingError(" ".join(str(error).split())) from error
 
 
