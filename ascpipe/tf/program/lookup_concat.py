@@ -17,8 +17,8 @@ def lookup_concat(values: Sequence[Any], name: Optional[str] = None) -> tf.Tenso
     What ``sparse_lookup`` returned for ids of shape [batch], or for ids of shape [batch, k] and was then reshaped to
     [batch, k dim], is looked up by one op for all tables, together with the other columns, and its gradient is summed
     from the columns of the one gradient, if all features of its table are among ``values``, each once.  All else, such
-    as ids of other shapes, lookups of tensors (``modify_graph``), expansion tables and several ranks, is joined as ``tf.concat`` does
-    it; nothing is refused.
+    as ids of other shapes, lookups of tensors (``modify_graph``) and expansion tables, and with several ranks all, is
+    joined as ``tf.concat`` does it; nothing is refused.
 
     Args:
         values: float32[batch, columns] each.

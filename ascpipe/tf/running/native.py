@@ -51,7 +51,8 @@ class NativePipeline:
         call("asc_pipeline_add_table", calls.TableArguments(
             number=table.number, name=table.name.encode(), dim=table.dim, device_rows=table.device_rows,
             home_rows=table.home_rows, row_floats=table.row_floats, padding_count=len(keys), padding_keys=keys,
-            averages=table.averages, seed=table.seed, initial_kind=table.kind, a=table.a, b=table.b, scale=table.scale, fd=fd, bytes=size))
+            averages=table.averages, seed=table.seed, initial_kind=table.kind, a=table.a, b=table.b, scale=table.scale,
+            fd=fd, bytes=size))
         if table.pool is not None:
             pool = np.ascontiguousarray(table.pool, np.float32)
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
