@@ -124,6 +124,20 @@ class Sim:
 
     def claim(self, batch: Open, index: int) -> bool:
         """Claim a batch for a table and finish it; False if that must wait."""
+        if not self.take(batch, index):
+            return False
+        self.ring.frames[batch.number % structs.MAX_FRAMES]["trained"] = 1
+        self._move(batch, index, self.ring.part(batch.number, index))
+        self.ring.store_finished(index, batch.ticket)
+        self.ring.store_word(batch.number, index, DONE)
+        return True
+
+    def put_aside(self, batch: Open, index: int) -> None:
+        """Take back a claim of ``take``, as a step does before all ranks have the batch."""
+        self.ring.store_word(batch.number, index, PLANNED)
+
+    def take(self, batch: Open, index: int) -> bool:
+        """Claim a batch for a table, and no more; False if that must wait."""
         if self.word(batch.number, index) != PLANNED:
             self.ring.tables["wanted"][index] = batch.ticket
             return False
@@ -137,13 +151,7 @@ class Sim:
                 return False
         if part["status"] != PLAN_OK:
             raise PlanError(part["status"], part["need"])
-        if not self.ring.replace_word(batch.number, index, PLANNED, CLAIMED):
-            return False
-        self.ring.frames[batch.number % structs.MAX_FRAMES]["trained"] = 1
-        self._move(batch, index, part)
-        self.ring.store_finished(index, batch.ticket)
-        self.ring.store_word(batch.number, index, DONE)
-        return True
+        return self.ring.replace_word(batch.number, index, PLANNED, CLAIMED)
 
     def _move(self, batch: Open, index: int, part: PartView) -> None:
         """What the plan op does, and one update of each row; every place is checked against its owner."""
