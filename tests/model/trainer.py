@@ -179,7 +179,7 @@ def _goes_on(sc: Scenario, world: World, thread: int, index: int, table: int, la
     elif stage == LOOKED and part.word == PLANNED:
         yield Move("%sCAS to CLAIMED of %d for %s" % (label, step.ticket, name), compare_exchange, args)
     elif stage == LOOKED:
-        yield Move("%sCAS of %d for %s fails" % (label, step.ticket, name), _to_stage, (world, thread, table, WANTED))
+        yield Move("%sCAS of %d for %s fails" % (label, step.ticket, name), to_stage, (world, thread, table, WANTED))
     elif stage == OWNED:
         yield Move("%smarks %d TRAINED" % (label, step.ticket), mark, args)
     elif stage == MARKED:

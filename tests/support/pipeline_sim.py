@@ -132,10 +132,6 @@ class Sim:
         self.ring.store_word(batch.number, index, DONE)
         return True
 
-    def put_aside(self, batch: Open, index: int) -> None:
-        """Take back a claim of ``take``, as a step does before all ranks have the batch."""
-        self.ring.store_word(batch.number, index, PLANNED)
-
     def take(self, batch: Open, index: int) -> bool:
         """Claim a batch for a table, and no more; False if that must wait."""
         if self.word(batch.number, index) != PLANNED:
@@ -144,10 +140,8 @@ class Sim:
         part = self.ring.part(batch.number, index)
         if part["base"] != self.ring.finished(index):
             return False
-        head = int(self.ring.header["head"])
-        for number in range(head, batch.number):
-            closed = self.ring.frames[number % structs.MAX_FRAMES]["closed"]
-            if not closed and self.word(number, index) < DONE:
+        for number in range(int(self.ring.header["head"]), batch.number):
+            if not self.ring.frame(number)["closed"] and self.word(number, index) < DONE:
                 return False
         if part["status"] != PLAN_OK:
             raise PlanError(part["status"], part["need"])
@@ -213,11 +207,10 @@ class Sim:
         self.times[index] = max(self.times[index], batch.timestamp)
         counts = self.counting[index] or not admission
         for key in batch.keys[index]:
-            known = key in features
-            if not known and (claimed or admission) and (counts or self.thresholds[index] == 0 and claimed):
+            if key not in features and (claimed or admission) and (
+                    counts or self.thresholds[index] == 0 and claimed):
                 features[key] = Feature()
-                known = True
-            if known:
+            if key in features:
                 features[key].count += self.homes[index].coefficient if counts else 0
                 features[key].time = self.times[index]
 

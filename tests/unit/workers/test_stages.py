@@ -251,6 +251,11 @@ def test_a_key_worker_pauses_by_the_batches_for_which_a_plan_can_be_made(monkeyp
     assert keys.pause_s() == 4
 
 
+def put_aside(sim, batch, index):
+    """As a step does before all ranks have the batch."""
+    sim.ring.store_word(batch.number, index, PLANNED)
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("then", ["claims_again", "drops_it", "cuts"])
 def test_a_claim_that_is_put_aside_is_as_if_it_had_not_been_made(then, restarts):
@@ -261,7 +266,7 @@ def test_a_claim_that_is_put_aside_is_as_if_it_had_not_been_made(then, restarts)
     if restarts:
         sim.kill(0)
     sim.work()
-    sim.put_aside(first, 0)
+    put_aside(sim, first, 0)
     if restarts:
         sim.kill(0)
     sim.work()
@@ -289,7 +294,7 @@ def test_a_claim_that_is_put_aside_while_a_worker_takes_over_is_a_plan_of_its_pr
     def look_and_act(column):
         looks.append(column)
         if len(looks) == 2:  # the plans were revoked, and what is left is to be learned
-            sim.put_aside(first, 0)
+            put_aside(sim, first, 0)
         return look(column)
 
     monkeypatch.setattr(sim.ring, "look", look_and_act)
@@ -330,7 +335,7 @@ def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed, asides):
         elif batch is sim.open[0] or not sim.ring.frames[batch.number % structs.MAX_FRAMES]["trained"]:
             sim.close(batch)
 
-    def put_aside():
+    def claim_and_put_aside():
         if any(load.advance() for load in sim.loads.values()) or not sim.open or not all(
                 sim.cut_is_applied(index) for index in range(tables)):
             return
@@ -340,7 +345,7 @@ def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed, asides):
         for _ in range(rng.randrange(8)):
             rng.choices([submit, one_worker, one_action, kill], [3, 4, 6, 0.4])[0]()
         for index in taken:
-            sim.put_aside(batch, index)
+            put_aside(sim, batch, index)
 
     def one_worker():
         rng.choice([sim.keys, *sim.stages.values()]).step()
@@ -362,7 +367,7 @@ def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed, asides):
             sim.check_answers(index, answers)
 
     for _ in range(600):
-        rng.choices([submit, step, one_worker, one_action, kill, evaluate, cut, put_aside],
+        rng.choices([submit, step, one_worker, one_action, kill, evaluate, cut, claim_and_put_aside],
                     [3, 4, 4, 6, 0.4, 0.2, 0.2, asides])[0]()
     for _ in range(1000):
         if not sim.open:
