@@ -207,8 +207,7 @@ class Sim:
         self.times[index] = max(self.times[index], batch.timestamp)
         counts = self.counting[index] or not admission
         for key in batch.keys[index]:
-            if key not in features and (claimed or admission) and (
-                    counts or self.thresholds[index] == 0 and claimed):
+            if key not in features and (claimed or admission) and (counts or self.thresholds[index] == 0 and claimed):
                 features[key] = Feature()
             if key in features:
                 features[key].count += self.homes[index].coefficient if counts else 0
