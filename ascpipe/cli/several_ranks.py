@@ -53,6 +53,7 @@ class Ranks:
         room = sum(slots for _, slots in places)
         if room < count:
             raise click.BadParameter("{} has room for {} of {} ranks".format(hosts, room, count), param_hint="--hosts")
+        places = _filled(places, count)
         self._hosts = ",".join("{}:{}".format(*place) for place in places)
         check_horovod()
         _check_addresses([name for name, _ in places])
@@ -164,6 +165,16 @@ def _parsed(hosts: str) -> List[Tuple[str, int]]:
             raise click.BadParameter("{!r} is not HOST or HOST:N".format(part), param_hint="--hosts")
         places.append((match.group(1), int(match.group(2) or 1)))
     return places
+
+
+def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, int]]:
+    """The places that ``count`` ranks take, in order: horovodrun would start a rank in each, whatever ``-np`` says."""
+    taken = []
+    for name, slots in places:
+        if count > 0:
+            taken.append((name, min(slots, count)))
+            count -= slots
+    return taken
 
 
 def _check_addresses(names: Sequence[str]) -> None:

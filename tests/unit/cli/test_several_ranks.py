@@ -38,7 +38,8 @@ def made(count, hosts, mpi=False):
 
 
 @pytest.mark.parametrize("hosts, mpi, engine, places", [
-    (None, False, "--gloo", "localhost:3"), ("other:2,third:2", False, "--gloo", "other:2,third:2"),
+    (None, False, "--gloo", "localhost:3"), ("other:2,third:2", False, "--gloo", "other:2,third:1"),
+    ("other:5,third:2", False, "--gloo", "other:3"),
     ("machine.test,other,third", True, "--mpi", "machine.test:1,other:1,third:1")])
 def test_horovod_s_launcher_gets_the_places_and_the_program(network, hosts, mpi, engine, places):
     assert made(3, hosts, mpi).command() == [
