@@ -35,7 +35,8 @@ def test_each_rank_is_told_its_number_and_gets_the_arguments(script):
             "import npu_bridge\n"
             "print(os.environ.get('HOROVOD_FUSION_THRESHOLD'), [name for name in sys.modules if 'horovod' in name])\n")
     # What a run script has exported for one process does not stand in the way.
-    code, out, err = ended(ascpipe_run(3, script(text), "x y", "--ranks", "-h"), RANK_SIZE="1", OMPI_COMM_WORLD_SIZE="9")
+    code, out, err = ended(ascpipe_run(3, script(text), "x y", "--ranks", "-h"), RANK_SIZE="1",
+                           OMPI_COMM_WORLD_SIZE="9")
     assert (code, ours(err)) == (0, []), err
     for rank in range(3):
         told = ["3", str(rank), "3", "3", str(rank), "10086"]
