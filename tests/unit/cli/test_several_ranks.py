@@ -95,3 +95,12 @@ def test_horovod_is_asked_for_before_anything_begins(monkeypatch):
     (7, "ended with exit code 7"), (137, "was ended by SIGKILL"), (255, "ended with exit code 255")])
 def test_how_a_rank_ended_is_told_by_the_signal_s_name(code, text):
     assert several_ranks._ending(code) == text
+
+
+@pytest.mark.parametrize("said, expected", [
+    (b"RuntimeError: ...\nProcess name: 1\nExit code: 137\n", (137, 1)),
+    (b"  Process name: [[12325,1],3]\n  Exit code:    7\n-----\n", (7, 3)),
+    (b"mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed).\n", (137, 2)),
+    (b"Process name: 1\nExit code: 1\nrestarted\nProcess name: 0\nExit code: 3\n", (3, 0)), (b"", (5, None))])
+def test_the_launcher_s_last_words_name_the_rank_that_failed_first(said, expected):
+    assert several_ranks._failure(5, said) == expected
