@@ -2,13 +2,13 @@
 
     python horovodrun.py ARGUMENTS OF HOROVODRUN...
 
-The working folder is not on its path, as it would be by ``python -m``. What it raises when a rank has failed is
-printed without the stack of the launcher, in which nothing failed. mpirun, which Horovod starts by a shell, takes the
-shell's place: signals to this process reach it, also when the process that started this one dies.
+The working folder is not on its path, as it would be by ``python -m``. What it raises when a rank has failed, or when
+it was built without MPI, is printed without the stack of the launcher. mpirun, which Horovod starts by a shell, takes
+the shell's place: signals to this process reach it, also when the process that started this one dies.
 """
 import os
 import sys
-from typing import Mapping, Sequence
+from typing import List, Mapping
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
     mpi_run.os = _Os()
     try:
         run_commandline()
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         sys.exit(str(error))
 
 
@@ -31,9 +31,9 @@ class _Os:
         return getattr(os, name)
 
     @staticmethod
-    def execve(path: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    def execve(path: str, arguments: List[str], environment: Mapping[str, str]) -> None:
         """``sh -c COMMAND`` as ``sh -c 'exec COMMAND'``."""
-        if tuple(arguments[:-1]) == ("/bin/sh", "-c"):
+        if arguments[:-1] == ["/bin/sh", "-c"]:
             arguments = [*arguments[:-1], "exec " + arguments[-1]]
         os.execve(path, arguments, environment)  # noqa: S606
 

@@ -1,7 +1,9 @@
 """``ascpipe run --ranks``: how ranks begin, fail, are ended and begin anew.  No process may be left: the leak gate
 looks after each test."""
 import os
+import shutil
 import signal
+import sys
 
 import pytest
 
@@ -111,9 +113,15 @@ def test_ranks_begin_anew_as_often_as_asked_in_new_processes(script, tmp_path):
             "restart 1 of 2: all ranks begin anew", "restart 2 of 2: all ranks begin anew"]
 
 
-def test_horovodrun_itself_may_run_ascpipe_run(script):
-    import sys
+@pytest.mark.skipif(shutil.which("mpirun") is not None, reason="Horovod may be built with MPI here")
+def test_ranks_by_mpi_are_refused_where_horovod_was_built_without(script):
+    code, _, err = ended(ascpipe_run(2, script("print(rank)\n"), options=["--mpi"]))
+    assert code == 1
+    assert "MPI support has not been built" in err
+    assert "Traceback" not in err
 
+
+def test_horovodrun_itself_may_run_ascpipe_run(script):
     command = [sys.executable, "-m", "horovod.runner.launch", "--gloo", "--disable-cache", "-np", "2",
                sys.executable, "-m", "ascpipe", "run", str(script("print(rank, os.environ['RANK_SIZE'])\n"))]
     code, out, err = ended(command)
