@@ -330,7 +330,7 @@ class HorovodMissingError(RanksError):
     code = "E241"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
     template = ('several ranks need Horovod, which cannot be imported ({reason}). Install it: '
-                'pip install "ascpipe[ranks]", or `make ranks` in the tree of ascpipe')
+                '`make ranks` in the tree of ascpipe, or pip install --no-build-isolation "ascpipe[ranks]"')
 
 
 class HorovodVersionError(RanksError):
@@ -339,7 +339,7 @@ class HorovodVersionError(RanksError):
     code = "E242"
     fields: ClassVar[Tuple[str, ...]] = ("found", "wanted")
     template = ('Horovod {found} is installed, and ascpipe works with {wanted} only. Install that one: '
-                'pip install "ascpipe[ranks]", or `make ranks` in the tree of ascpipe')
+                '`make ranks` in the tree of ascpipe, or pip install --no-build-isolation "ascpipe[ranks]"')
 
 
 class RanksDisagreeError(RanksError):

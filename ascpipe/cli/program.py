@@ -47,7 +47,7 @@ def _run_as_rank(program: Callable[[], None]) -> None:
     try:
         program()
     except KeyboardInterrupt:
-        raise  # somebody's wish
+        raise  # no failure of the program
     except SystemExit as end:
         if end.code not in (None, 0):
             ranks.leave_cause("exit code {}".format(end.code) if isinstance(end.code, int) else str(end.code))

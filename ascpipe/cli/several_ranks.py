@@ -22,7 +22,10 @@ from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, causes, check_horovod, che
 
 _HOROVODRUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "horovodrun.py")
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?::([1-9][0-9]{0,3}))?")
-_FIRST_FAILURE = re.compile(rb"Process name: ([0-9]+)\s+Exit code: ([0-9]+)")
+_FIRST_FAILURES = (  # in the words of horovodrun, and of mpirun where a rank ended by itself or by a signal
+    re.compile(rb"Process name: ([0-9]+)\s+Exit code: +([0-9]+)"),
+    re.compile(rb"Process name: \[\[[0-9]+,[0-9]+\],([0-9]+)\]\s+Exit code: +([0-9]+)"),
+    re.compile(rb"process rank ([0-9]+) with PID [0-9]+ on node \S+ exited on signal ([0-9]+)"))
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _FUSED_FROM = 3  # ranks; below that the sum of all has one order
@@ -53,6 +56,7 @@ class Ranks:
         room = sum(slots for _, slots in places)
         if room < count:
             raise click.BadParameter("{} has room for {} of {} ranks".format(hosts, room, count), param_hint="--hosts")
+        places = _filled(places, count)
         self._hosts = ",".join("{}:{}".format(*place) for place in places)
         check_horovod()
         _check_addresses([name for name, _ in places])
@@ -139,9 +143,8 @@ class _Launcher:
             for number, handler in self._before:
                 signal.signal(number, handler)
         copying.join(_LAST_WORDS_S)
-        found = _FIRST_FAILURE.findall(self._tail)
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-        return (int(found[-1][1]) or code, int(found[-1][0])) if found and code else (code, None)
+        return (0, None) if code == 0 else _failure(code, self._tail)
 
     def _pass_on(self, number: int, frame: Any) -> None:
         """The launcher ends its ranks; told twice, it is killed, and ranks notice."""
@@ -156,6 +159,16 @@ class _Launcher:
             sys.stderr.buffer.flush()
 
 
+def _failure(code: int, said: bytes) -> Tuple[int, Optional[int]]:
+    """(exit code, rank) of the first failure, by the launcher's last words; (``code``, None) if it names no rank."""
+    for kind, words in enumerate(_FIRST_FAILURES):
+        found = words.findall(said)
+        if found:
+            rank, number = map(int, found[-1])
+            return 128 + number if kind == 2 else number or code, rank
+    return code, None
+
+
 def _parsed(hosts: str) -> List[Tuple[str, int]]:
     places = []
     for part in hosts.split(","):
@@ -164,6 +177,16 @@ def _parsed(hosts: str) -> List[Tuple[str, int]]:
             raise click.BadParameter("{!r} is not HOST or HOST:N".format(part), param_hint="--hosts")
         places.append((match.group(1), int(match.group(2) or 1)))
     return places
+
+
+def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, int]]:
+    """The places that ``count`` ranks take, in order: horovodrun would start a rank in each, whatever ``-np`` says."""
+    taken = []
+    for name, slots in places:
+        if count > 0:
+            taken.append((name, min(slots, count)))
+            count -= slots
+    return taken
 
 
 def _check_addresses(names: Sequence[str]) -> None:
