@@ -1,5 +1,5 @@
 """Completes a graph once all its optimizer slots are known: real plan ops replace the provisional ones."""
-from typing import Dict, List
+from typing import Dict, List, Sequence
 
 import tensorflow as tf
 
@@ -30,6 +30,7 @@ def complete_graph(state: GraphState) -> None:
         lookup.plan = plan
     for name, table in state.tables.items():
         _refuse_restore(table)
+        _refuse_broadcast(table, state.slots.get(name, ()))
         # Running the initializer of a graph that trains the table resets it; another graph only reads.
         training = (name, TRAIN) in state.lookups
         internals.set_flag(table.variable.initial_value.op, "training", value=training)
@@ -52,6 +53,20 @@ def _refuse_restore(table: Table) -> None:
             text = "table {!r} is restored by ascpipe.tf.Saver, not by TensorFlow's Saver".format(table.table_name)
             with table.building("restore"), tf.control_dependencies([tf.debugging.Assert(False, [text])]):
                 internals.rewire(assign, 1, tf.identity(assign.inputs[1]))
+
+
+def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
+    """Horovod's broadcast of all variables would put the rows of rank 0 into the shards of all ranks."""
+    for variable in (table.variable, *(slot.variable for slot in slots if slot.variable is not None)):
+        for op in internals.reference_of(variable).consumers():
+            for assign in (op, *(user for output in op.outputs for user in output.consumers())):
+                place = 1 if assign.type == "Assign" else 0
+                if not any(tensor.op.type.startswith("HorovodBroadcast") for tensor in assign.inputs[place:]):
+                    continue
+                text = ("table {!r}: a broadcast would put the rows of one rank into the shards of all. Broadcast the "
+                        "other variables alone: hvd.broadcast_variables(list, root_rank)".format(table.table_name))
+                with table.building("broadcast"), tf.control_dependencies([tf.debugging.Assert(False, [text])]):
+                    internals.rewire(assign, place, tf.identity(assign.inputs[place]))
 
 
 def _attachment(state: GraphState) -> Attachment:

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "bridge/gathered_rows.h"
 #include "bridge/pipeline.h"
 #include "bridge/status.h"
 #include "bridge/step_graph.h"
@@ -148,7 +149,9 @@ class RankExchange {
         table->lookups.push_back(node);
       } else if (node->type_string() == "AscLookupGrad") {
         TablePlan* const table = PlanOf(Source(node, 0));
-        if (table != nullptr) table->sums.push_back(node);
+        if (table == nullptr) continue;
+        table->sums.push_back(node);
+        TF_RETURN_IF_ERROR(RefuseGathered(*node));
       } else if (Is(node, {"AscLookupConcat", "AscLookupConcatGrad"}) && PlanOf(Source(node, IntOf(node, "n")))) {
         return NotBuilt(*node, "lookup_concat");
       } else if (Is(node, {"AscLocalRows"}) && PlanOf(Source(node, 0)) != nullptr) {
