@@ -80,9 +80,9 @@ class TestInit:
             Process.current()
 
     def test_what_is_not_built_yet_is_an_error_that_says_so(self):
+        init()
         with pytest.raises(NotBuiltYetError, match="not built yet"):
-            init(rank_size=2)
-        assert not Process.is_initialised()
+            create_table(tf.int64, 8, "table", device_vocabulary_size=8, host_vocabulary_size=8, ssd_vocabulary_size=9)
 
     @pytest.mark.parametrize("given", [{}, {"save_checkpoint_due_time": 60}, {"save_delta_checkpoints_secs": 5}])
     def test_incremental_checkpoints_need_both_intervals(self, given):
@@ -90,11 +90,26 @@ class TestInit:
                              if name not in given), init, is_incremental_checkpoint=True, **given)
         assert not Process.is_initialised()
 
-    def test_several_ranks_in_the_environment_are_not_built_yet(self, monkeypatch):
+    def test_ranks_in_the_environment_come_before_those_that_are_given(self, monkeypatch):
         monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
         monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
-        with pytest.raises(NotBuiltYetError, match="4 ranks"):
-            init()
+        init(rank_id=0, rank_size=2)
+        assert (Process.current().configuration.rank_id, Process.current().configuration.rank_size) == (1, 4)
+
+    def test_a_rank_is_below_their_number(self):
+        refused("is not below the number of ranks", init, rank_id=2, rank_size=2)
+        assert not Process.is_initialised()
+
+    @pytest.mark.parametrize("mode, given", [({}, {"is_dp": True}), ({"use_dynamic_expansion": True}, {})])
+    def test_tables_that_several_ranks_cannot_share_yet_say_so(self, mode, given):
+        init(rank_id=0, rank_size=2, **mode)
+        with pytest.raises(NotBuiltYetError, match="with 2 ranks"):
+            create_table(tf.int64, 8, "table", device_vocabulary_size=8, **given)
+
+    def test_sizes_of_a_table_are_totals_over_ranks(self):
+        init(rank_id=0, rank_size=3)
+        shape = create_table(tf.int64, 8, "table", device_vocabulary_size=10, host_vocabulary_size=12).shape
+        assert (shape.device_rows, shape.home_rows) == (4, 4)
 
 
 class TestRanks:
