@@ -6,9 +6,11 @@ in the environment of the shell.
 
 ``ascpipe run --ranks`` names a folder in ``FOLDER_VARIABLE``, where ranks leave why they failed.
 """
+import logging
 import os
 import re
 import socket
+import sys
 import time
 from typing import Dict, List, Mapping, NamedTuple, Optional
 
@@ -151,6 +153,19 @@ def leave_cause(text: str) -> None:
             file.write(line)
     except OSError:
         pass  # a rank on another machine has no such folder: its words are on stderr
+
+
+def end_at_once(text: str, code: int) -> None:
+    """End this process without its exit handlers: leave and print why, flush what was written. Never returns."""
+    leave_cause(text)
+    sys.stderr.write("ascpipe: {}\n".format(text))
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # closed, or its reader is gone
+    os._exit(code)
 
 
 def causes(folder: str) -> List[Cause]:

@@ -25,7 +25,7 @@ def main() -> None:
 
 
 class _Os:
-    """``os``, but for a shell that gets one command and would wait for it."""
+    """``os``, except that a shell that gets one command does not wait for it."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)

@@ -147,7 +147,7 @@ def test_the_check_for_heavy_modules_sees_one():
 
 VERBS = [["--help"], ["start", "--help"], ["status"], ["status", "--json"], ["status", "--name", "nobody"],
          ["stop"], ["stop", "--name", "nobody"], ["checkpoint", "--help"], ["checkpoint", "list", "/nothing"],
-         ["run", "--help"], ["run", "/nothing.py"], ["run", "--ranks", "2", __file__],
+         ["run", "--help"], ["run", "/nothing.py"], ["run", "--ranks", "2", "--hosts", "a b", __file__],
          ["run", "--daemon", "nobody", __file__], ["checkpoint", "verify", "/nothing/model-1"],
          ["checkpoint", "show", "/nothing/model-1", "--json"]]
 

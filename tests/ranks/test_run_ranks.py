@@ -87,7 +87,7 @@ def test_a_signal_ends_all_ranks_and_is_no_reason_to_begin_anew(script, tmp_path
 @pytest.mark.parametrize("whom", ["launcher", "ascpipe"])
 def test_ranks_end_when_the_launcher_or_ascpipe_is_killed(script, tmp_path, whom):
     text = "open(sys.argv[1] + '/up-{}'.format(rank), 'w').close()\nwhile True:\n    signal.pause()\n"
-    process = started(ascpipe_run(2, script(text), str(tmp_path)))
+    process = started(ascpipe_run(2, script(text), str(tmp_path)), TMPDIR=str(tmp_path))  # a kill leaves its folder
     wait_until(lambda: {"up-0", "up-1"} <= set(os.listdir(str(tmp_path))), 60, "both ranks run")
     with open("/proc/{0}/task/{0}/children".format(process.pid)) as file:
         (launcher,) = map(int, file.read().split())

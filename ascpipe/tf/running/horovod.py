@@ -8,7 +8,6 @@ import http.client
 import importlib
 import logging
 import os
-import sys
 import threading
 import time
 from typing import Any, Callable, NamedTuple, Optional
@@ -162,14 +161,5 @@ def _shut_down_in_time(shut_down: Callable[[], None], wait_s: float = _SHUT_DOWN
     threading.Thread(target=end, name="asc-horovod-end", daemon=True).start()
     if done.wait(wait_s):
         return
-    text = "Horovod's shut-down took more than {:g} s, another rank does not answer: exit code {}".format(
-        wait_s, EXIT_CODE)
-    ranks.leave_cause(text)
-    sys.stderr.write("ascpipe: {}\n".format(text))
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            pass  # closed, or its reader is gone
-    os._exit(EXIT_CODE)
+    ranks.end_at_once("Horovod's shut-down took more than {:g} s, another rank does not answer: exit code {}".format(
+        wait_s, EXIT_CODE), EXIT_CODE)
