@@ -82,7 +82,7 @@ class TestInit:
     def test_what_is_not_built_yet_is_an_error_that_says_so(self):
         init()
         with pytest.raises(NotBuiltYetError, match="not built yet"):
-            create_table(tf.int64, 8, "table", device_vocabulary_size=8, host_vocabulary_size=8, ssd_vocabulary_size=9)
+            create_table(**{**TABLE, "host_vocabulary_size": 200, "ssd_vocabulary_size": 300})
 
     @pytest.mark.parametrize("given", [{}, {"save_checkpoint_due_time": 60}, {"save_delta_checkpoints_secs": 5}])
     def test_incremental_checkpoints_need_both_intervals(self, given):
@@ -104,11 +104,11 @@ class TestInit:
     def test_tables_that_several_ranks_cannot_share_yet_say_so(self, mode, given):
         init(rank_id=0, rank_size=2, **mode)
         with pytest.raises(NotBuiltYetError, match="with 2 ranks"):
-            create_table(tf.int64, 8, "table", device_vocabulary_size=8, **given)
+            create_table(**{**TABLE, **given})
 
     def test_sizes_of_a_table_are_totals_over_ranks(self):
         init(rank_id=0, rank_size=3)
-        shape = create_table(tf.int64, 8, "table", device_vocabulary_size=10, host_vocabulary_size=12).shape
+        shape = create_table(**{**TABLE, "device_vocabulary_size": 10, "host_vocabulary_size": 12}).shape
         assert (shape.device_rows, shape.home_rows) == (4, 4)
 
 
