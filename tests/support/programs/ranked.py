@@ -112,17 +112,18 @@ class Program:
             start_asc_pipeline()
         loss = tf.debugging.check_numerics(loss * self.scale, "the loss")
         dense, sparse = get_dense_and_sparse_variable()
-        gradients = tf.gradients(loss, dense + sparse)
-        of_dense, of_sparse = gradients[:len(dense)], gradients[len(dense):]
+        dense_optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.05)
+        averaged = dense_optimizer.compute_gradients(loss, var_list=dense)
+        self.loss = loss
         if self._sharing:
             import horovod.tensorflow as hvd
-            of_dense = [hvd.allreduce(gradient, op=hvd.Average) for gradient in of_dense]
-            loss = hvd.allreduce(loss, op=hvd.Average)
-        self.loss = loss
-        optimizer = OPTIMIZERS[self._case.optimizer].create_hash_optimizer(learning_rate=0.1)
-        self.train = tf.group(
-            tf.compat.v1.train.GradientDescentOptimizer(0.05).apply_gradients(zip(of_dense, dense)),
-            optimizer.apply_gradients([pair for pair in zip(of_sparse, sparse) if pair[0] is not None]))
+            averaged = [(hvd.allreduce(gradient, op=hvd.Average), variable) for gradient, variable in averaged]
+            self.loss = hvd.allreduce(loss, op=hvd.Average)
+        train_dense = dense_optimizer.apply_gradients(averaged)
+        sparse_optimizer = OPTIMIZERS[self._case.optimizer].create_hash_optimizer(learning_rate=0.1)
+        gradients = tf.gradients(loss, sparse)
+        self.train = [train_dense, sparse_optimizer.apply_gradients(
+            [(gradient, variable) for gradient, variable in zip(gradients, sparse)])]
         if self._case.modify:
             modify_graph_and_start_emb_cache(dump_graph=False)
 
@@ -209,7 +210,8 @@ class Program:
         pooled = [tf.reduce_sum(rows[name], axis=1) for name in self._features]
         width = sum(self._tables[feature.table].dim for feature in self._features.values())
         layer = tf.reshape(tf.concat(pooled, axis=1), [-1, width])
-        with tf.compat.v1.variable_scope("dense", reuse=tf.compat.v1.AUTO_REUSE):
+        # Resources: what is read is not changed by an update that comes before the gradient that needs it.
+        with tf.compat.v1.variable_scope("dense", reuse=tf.compat.v1.AUTO_REUSE, use_resource=True):
             for units in (16, 1):
                 layer = tf.compat.v1.layers.dense(
                     layer, units, tf.tanh if units > 1 else None, name="layer_{}".format(units),
