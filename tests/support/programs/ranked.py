@@ -38,7 +38,6 @@ class Feature(NamedTuple):
     table: str
     width: int = 2
     grad: bool = True
-    threshold: Optional[int] = None
     ragged: bool = False  #: a SparseTensor; every third id is missing
 
 
@@ -49,6 +48,7 @@ class Table(NamedTuple):
     device: int = 1000
     host: int = 0
     padding: Tuple[int, ...] = ()
+    threshold: Optional[int] = None  #: occurrences after which a key is admitted
 
 
 class Case(NamedTuple):
@@ -145,7 +145,8 @@ class Program:
     def _specs(self) -> Optional[Dict[str, FeatureSpec]]:
         if self._case.modify:
             return None
-        return {name: FeatureSpec(name, table_name=feature.table, index_key=name, access_threshold=feature.threshold)
+        return {name: FeatureSpec(name, table_name=feature.table, index_key=name,
+                                  access_threshold=self._tables[feature.table].threshold)
                 for name, feature in self._features.items()}
 
     def _lowest(self, feature: Feature) -> int:
@@ -201,7 +202,8 @@ class Program:
         count = self._case.batch // RANKS
         rows = {}
         for name, feature in self._features.items():
-            access = None if feature.threshold is None else {"access_threshold": feature.threshold}
+            threshold = self._tables[feature.table].threshold
+            access = None if threshold is None else {"access_threshold": threshold}
             rows[name] = sparse_lookup(
                 self._hash_tables[feature.table], batch[name] if specs is None else specs[name],
                 count * feature.width, dim=None, is_train=is_train, name=feature.table + "_lookup",
@@ -281,9 +283,10 @@ class Training:
 
     def _kill_workers(self) -> None:
         from tests.support.programs.scenarios import status
-        for worker in status()["workers"]:
-            if worker["pid"]:
-                os.kill(worker["pid"], signal.SIGKILL)
+        killed = [worker["pid"] for worker in status()["workers"] if worker["pid"]]
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        self._told["killed"] = len(killed)
 
 
 def train(case: Case, told: Dict[str, Any], tell: Callable[[], None]) -> List[Dict[str, np.ndarray]]:
