@@ -12,8 +12,8 @@
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -q
 MAKEFLAGS += --no-print-directory
-SUITES := test-tf-a test-tf-r test-integration test-fault test-unit test-unit-nojit test-unit-bounds test-model test-house \
-	test-conformance test-cpp
+SUITES := test-tf-a test-tf-r test-integration test-ranks test-fault test-unit test-unit-nojit test-unit-bounds \
+	test-model test-house test-conformance test-cpp
 
 .PHONY: setup build ranks fmt lint types test test-long test-tf demo bench bench-usual clean $(SUITES)
 .DEFAULT_GOAL := test
@@ -64,7 +64,7 @@ test-tf-r: setup
 	$(PYTEST) tests/tf/test_[r-z]*.py $(ARGS)
 
 # A suite without a test yet is no failure.
-test-conformance test-cpp test-integration test-fault test-house test-model: test-%: setup
+test-ranks test-conformance test-cpp test-integration test-fault test-house test-model: test-%: setup
 	@test -z "$$(find tests/$* -name 'test_*.py' 2>/dev/null)" || (set -x; $(PYTEST) tests/$* $(ARGS))
 
 test-long: setup

@@ -30,12 +30,17 @@
     |   `-- CrashLoopError     E140  restarted too often
     +-- OpsMissingError        E221  the ops are not built (ascpipe/tfops/load.py)
     +-- OpsMismatchError       E222  they are built for another TensorFlow or layout
+    +-- RanksError             E240  ranks cannot be started, or cannot join
+    |   +-- HorovodMissingError E241 it is needed for several ranks, and is not there
+    |   +-- HorovodVersionError E242 it is another version than the one that is supported
+    |   `-- RanksDisagreeError E243  Horovod and the launcher do not say the same
     +-- NotBuiltYetError       E600  the reference has it, ascpipe does not yet
     +-- CheckpointError        E500  ascpipe/checkpoint/errors.py has the tree of these
     `-- RemoteError            E199  a code of the daemon that this version does not know
 
 Errors of a step come from C++ and are classes of TensorFlow's.  Some have a code in their text: E110 as above, E204 (a
-forked process uses the trainer's pipeline), E301 (damaged state in shared memory); see ``ascpipe/layout/codes.py``.
+forked process uses the trainer's pipeline), E301 (damaged state in shared memory, or a damaged message of
+another rank), E310 to E312 (an exchange with other ranks came to nothing); see ``ascpipe/layout/codes.py``.
 
 Codes and attributes are stable; texts are for people and may get better.  An error that was received
 as a message (``received``) has its class, code and text, and ``None`` for the other attributes.
@@ -307,6 +312,43 @@ class CrashLoopError(WorkerError):
     fields: ClassVar[Tuple[str, ...]] = ("worker", "restarts", "window_s", "causes")
     template = ("{worker} was restarted {restarts} times in {window_s:g} s, giving up. Last causes: {causes}. "
                 "What was trained since the last checkpoint is lost. Restart the program")
+
+
+class RanksError(AscpipeError):
+    """Ranks cannot be started, or cannot join."""
+
+    code = "E240"
+
+
+class HorovodMissingError(RanksError):
+    """Several ranks need Horovod, and it cannot be imported.
+
+    Attributes:
+        reason: what the import said.
+    """
+
+    code = "E241"
+    fields: ClassVar[Tuple[str, ...]] = ("reason",)
+    template = ('several ranks need Horovod, which cannot be imported ({reason}). Install it: '
+                '`make ranks` in the tree of ascpipe, or pip install --no-build-isolation "ascpipe[ranks]"')
+
+
+class HorovodVersionError(RanksError):
+    """Horovod is another version; its C++ functions are used, which no other version promises."""
+
+    code = "E242"
+    fields: ClassVar[Tuple[str, ...]] = ("found", "wanted")
+    template = ('Horovod {found} is installed, and ascpipe works with {wanted} only. Install that one: '
+                '`make ranks` in the tree of ascpipe, or pip install --no-build-isolation "ascpipe[ranks]"')
+
+
+class RanksDisagreeError(RanksError):
+    """Horovod and the launcher do not say the same; each is ``(rank, number of ranks)``."""
+
+    code = "E243"
+    fields: ClassVar[Tuple[str, ...]] = ("horovod", "launched")
+    template = ("Horovod says rank {horovod[0]} of {horovod[1]}, the launcher says rank {launched[0]} of "
+                "{launched[1]}: call hvd.init() without arguments, and start all ranks by one launcher")
 
 
 class NotBuiltYetError(AscpipeError, NotImplementedError):

@@ -2,15 +2,19 @@
 
 Variables of Horovod are asked first, then those of Open MPI, of MPICH and Intel MPI (PMI), and of PMIx under Slurm. The
 first launcher of which one is set is the one: a ``HOROVOD_SIZE`` of 1 counts, whatever another launcher has left
-in the environment of the shell. Nothing is imported here that joins ranks.
+in the environment of the shell.
 
 ``ascpipe run --ranks`` names a folder in ``FOLDER_VARIABLE``, where ranks leave why they failed.
 """
 import os
 import re
+import socket
 import time
 from typing import Dict, List, Mapping, NamedTuple, Optional
 
+from ascpipe.errors import HorovodMissingError, HorovodVersionError, RanksError
+
+HOROVOD_VERSION = "0.28.1"  #: whose C++ functions we call
 FOLDER_VARIABLE = "ASCPIPE_RANKS_FOLDER"
 
 _CAUSES = re.compile(r"rank-([0-9]+)\.causes")
@@ -86,7 +90,7 @@ def get_device_id() -> int:
 
 
 def told(environment: Mapping[str, str]) -> Dict[str, str]:
-    """What a program that reads the variables of Open MPI, or of an Ascend server, is to find; empty without a launcher.
+    """What a program that reads the variables of Open MPI or of Ascend servers is to find; empty without a launcher.
 
     Its rank and their number are this launcher's, whatever run scripts have set; numbers of devices are kept.
     """
@@ -99,6 +103,37 @@ def told(environment: Mapping[str, str]) -> Dict[str, str]:
     wanted.update((name, values["rank"]) for name in ("DEVICE_ID", "ASCEND_DEVICE_ID", "DEVICE_INDEX")
                   if name not in environment)
     return {variable: value for variable, value in wanted.items() if value is not None}
+
+
+def check_horovod() -> None:
+    """Only where there are several ranks: imports the part of Horovod that starts ranks, which joins nothing.
+
+    Raises:
+        HorovodMissingError, HorovodVersionError: it is not there, or is another version.
+    """
+    try:
+        from horovod import __version__ as version
+    except ImportError as error:
+        raise HorovodMissingError(" ".join(str(error).split())) from error
+    if version != HOROVOD_VERSION:
+        raise HorovodVersionError(version, HOROVOD_VERSION)
+
+
+def check_own_name() -> None:
+    """Only where ranks are on several machines: Horovod listens where the name of this one leads.
+
+    Raises:
+        RanksError: it leads nowhere, or back to this machine alone.
+    """
+    name = socket.gethostname()
+    try:
+        address = socket.gethostbyname(name)
+    except OSError as error:
+        raise RanksError("this machine's name, {}, has no address ({}): other machines would not reach Horovod. Add a "
+                         "line with the address that they use to /etc/hosts".format(name, error)) from error
+    if address.startswith("127."):
+        raise RanksError("this machine's name, {}, leads to {}: other machines would not reach Horovod, which listens "
+                         "there. In /etc/hosts, give the name the address that they use".format(name, address))
 
 
 def leave_cause(text: str) -> None:

@@ -166,7 +166,7 @@ class TrainStage:
             if TOUCHED <= word <= DONE:
                 part = ring.part(number, column)
                 window.append((number, part.array("entries", part["held"])))
-                if word > PLANNED:
+                if word >= PLANNED:  # the trainer may have put a claim aside since the words were revoked
                     pending.append(_published(number, part))
                     # the one that may be assigned in part; it is not if it has to wait, for then there was no room
                     if word == DONE and len(window) == 1 and self._may_assign(pending[0]):

@@ -4,12 +4,16 @@
 
 ``ascpipe run`` becomes this; a program of its own, so that nothing of the command line is loaded beside the user's. The
 folder is not named in the environment, as it is for this program and not for those that it starts.
+
+As one of several ranks (``ascpipe run --ranks``) the program finds its rank in the variables that it reads, and why
+it failed is left for the launcher.
 """
 import importlib.machinery
 import logging
 import os
 import sys
 import types
+from typing import Callable
 
 
 class _ProgramLoader(importlib.machinery.SourceFileLoader):
@@ -30,7 +34,28 @@ def main() -> None:
     loader = _ProgramLoader("__main__", program)
     module.__dict__.update(__file__=program, __loader__=loader, __cached__=None)
     sys.modules["__main__"] = module
-    loader.exec_module(module)
+    if "ASCPIPE_RANKS_FOLDER" in os.environ:
+        _run_as_rank(lambda: loader.exec_module(module))
+    else:
+        loader.exec_module(module)
+
+
+def _run_as_rank(program: Callable[[], None]) -> None:
+    from ascpipe import ranks
+
+    os.environ.update(ranks.told(os.environ))
+    try:
+        program()
+    except KeyboardInterrupt:
+        raise  # no failure of the program
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            ranks.leave_cause("exit code {}".format(end.code) if isinstance(end.code, int) else str(end.code))
+        raise
+    except BaseException as error:
+        first_line = (str(error).strip().splitlines() or [""])[0]
+        ranks.leave_cause("{}: {}".format(type(error).__name__, first_line))
+        raise
 
 
 def _know_levels() -> None:

@@ -8,7 +8,8 @@ import click
 from ascpipe import names
 from ascpipe.control import messages
 from ascpipe.control.client import ask
-from ascpipe.errors import NotBuiltYetError
+from ascpipe.errors import RanksError
+from ascpipe.ranks import told
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _STARTER = os.path.join(_HERE, "program.py")
@@ -20,34 +21,53 @@ _ONE_RANK = {
     "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "RANK_ID": "0", "RANK_SIZE": "1", "DEVICE_ID": "0", "ASCEND_DEVICE_ID": "0",
     "DEVICE_INDEX": "0", "JOB_ID": "10086",
 }
-_SIZES = ("OMPI_COMM_WORLD_SIZE", "RANK_SIZE")
+_SIZE = "RANK_SIZE"  # of run scripts of Ascend servers, which say so to launchers of their own
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False},
                help="Run a program as `python SCRIPT ARGS...` does, with stand-ins for those packages of an Ascend "
                     "server that are not installed.")
-@click.option("--ranks", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes train.")
+@click.option("--ranks", type=click.IntRange(1, 4095), default=1, show_default=True, help="How many processes train.")
+@click.option("--hosts", default=None, metavar="HOST:N,...",
+              help="Machines of the ranks, and how many on each; this one if it is not given.")
+@click.option("--mpi", is_flag=True, help="Ranks talk by MPI, and mpirun starts them; else gloo, and horovodrun.")
+@click.option("--restarts", type=click.IntRange(min=0), default=0, show_default=True,
+              help="How often all ranks are started anew after one has failed.")
 @click.option("--daemon", "daemon", default=None, metavar="NAME", help="Daemon to use; it must run.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
-def command(ranks: int, daemon: Optional[str], script: str, args: Tuple[str, ...]) -> None:
-    """The program takes the place of this process: its exit code, output and signals are its own."""
-    environment = environment_of(os.environ, ranks)
+def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: Optional[str], script: str,
+            args: Tuple[str, ...]) -> None:
+    """One rank takes the place of this process: its exit code, output and signals are its own."""
+    program = [sys.executable, _STARTER, _STANDINS, script, *args]
+    if ranks > 1:
+        from ascpipe.cli.several_ranks import Ranks
+
+        if daemon is not None or names.NAME_VARIABLE in os.environ:
+            raise click.UsageError("a daemon serves one process: of several ranks each has a private one; leave out "
+                                   "--daemon, and unset {}".format(names.NAME_VARIABLE))
+        sys.exit(Ranks(program, ranks, hosts, mpi).run({"JOB_ID": "10086", **os.environ}, restarts))
+    for name, given in (("--hosts", hosts is not None), ("--mpi", mpi), ("--restarts", restarts > 0)):
+        if given:
+            raise click.UsageError("{} is for --ranks 2 or more".format(name))
+    environment = environment_of(os.environ)
     if daemon is not None:
         run = names.run_dir(names.daemon_name(daemon))
         ask(run, messages.Status())  # now, not after the program has built its graph
         environment["ASCPIPE_NAME"] = run.name
-    os.execve(sys.executable, [sys.executable, _STARTER, _STANDINS, script, *args], environment)  # noqa: S606
+    os.execve(sys.executable, program, environment)  # noqa: S606
 
 
-def environment_of(given: Mapping[str, str], ranks: int) -> Dict[str, str]:
-    """What the program finds in its environment: as given, and that it is the one rank where no launcher says so.
+def environment_of(given: Mapping[str, str]) -> Dict[str, str]:
+    """What the program finds in its environment: as given, and its rank, which is the only one where no launcher says
+    otherwise.
 
     Raises:
-        NotBuiltYetError: there are several ranks, by the command line or by a launcher.
+        RanksError: a run script of an Ascend server says that there are several, and no launcher does.
     """
-    sizes = {"--ranks": str(ranks), **{variable: given[variable] for variable in _SIZES if variable in given}}
-    for origin, size in sizes.items():
-        if size.isdigit() and int(size) > 1:
-            raise NotBuiltYetError("training with several ranks ({} is {})".format(origin, size), "start one process")
-    return {**_ONE_RANK, **given}
+    launched = told(given)
+    size = given.get(_SIZE, "1")
+    if not launched and size.isdigit() and int(size) > 1:
+        raise RanksError("{0} is {1}, and this is one process: start the ranks with `ascpipe run --ranks {1}`, or "
+                         "unset {0}".format(_SIZE, size))
+    return {**_ONE_RANK, **given, **launched}

@@ -20,6 +20,11 @@ FLAWS: Dict[str, str] = {
     "finished_after_done": "the count-only path stores DONE first and `finished` afterwards",
     "trained_before_cas": "the trainer marks the frame TRAINED before its CAS to CLAIMED went through",
     "revoke_by_store": "a revoke looks at the word and then stores TOUCHED, instead of one CAS",
+    # claims of several ranks
+    "aside_after_mark": "a frame is marked TRAINED with its claim, which may still be put aside",
+    "aside_after_finished": "`finished` is stored with a claim, which may still be put aside",
+    "aside_revokes": "a step that puts its claim aside stores TOUCHED, and plans upon it stand",
+    "claimed_is_trained": "a worker assigns the record of a claimed frame, which may still be put aside",
     # retiring
     "retire_adds": "retire adds to the counts instead of assigning absolute values",
     "retired_then_assign": "RETIRED is stored before the record is assigned",

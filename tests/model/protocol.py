@@ -42,7 +42,7 @@ class Protocol(System[World]):
             eval_fetch=1,
             threads=(None,) * sc.threads,
             lease=(None,) * lease.locks(sc),
-            budget=Budget(sc.kills, sc.key_kills, sc.reads, len(sc.cuts), sc.restarts, sc.fails),
+            budget=Budget(sc.kills, sc.key_kills, sc.reads, len(sc.cuts), sc.restarts, sc.fails, sc.asides),
         )
 
     def moves(self, state: World) -> Iterator[Move]:

@@ -110,6 +110,22 @@ def assign_entries(sc: Scenario, world: World, table: int, index: int) -> World:
     return with_table(world, table, entries=tuple(entries), doing=("assigns slots of", frame.ticket, frame.number))
 
 
+def assigning(sc: Scenario, world: World, table: int, name: str, index: int) -> Iterator[Move]:
+    """Only with the flaw: entries of a claimed frame become what its record says."""
+    record, state = world.ring[index].parts[table].record, world.tables[table]
+    entries, slots = list(state.entries), list(state.slots)
+    if record is not None:
+        oracle.assign(entries, slots, record)
+    if tuple(entries) != state.entries:
+        then = with_table(world, table, entries=tuple(entries), slots=tuple(slots))
+        yield Move("%s: assigns %d, which is claimed" % (name, world.ring[index].ticket), as_is, (then,))
+
+
+def as_is(world: World) -> World:
+    """What a move leads to, if it is known when the move is named."""
+    return world
+
+
 def assign_slots(sc: Scenario, world: World, table: int) -> World:
     """Second part of the record."""
     _, ticket, number = world.tables[table].doing or (None, 0, 0)

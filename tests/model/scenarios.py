@@ -25,6 +25,13 @@ SHORT: Dict[str, Scenario] = {
     ),
     "two tables, ring of one, kill": Scenario(TWO, frames=1, kills=1),
     "claim in three moves, kill": Scenario((_A[:3],), frames=2, plans=2, kills=1, kinds=(ONLY_A,), fine_claim=True),
+    "claims put aside, failing step": Scenario(
+        (_A[:3],), frames=2, plans=2, kills=1, kinds=(ONLY_A,), fails=1, asides=1
+    ),
+    "claims put aside, a cut of another thread": Scenario(
+        (_A[:2],), frames=2, plans=2, threads=2, kinds=(ONLY_A,), asides=1, cuts=((0, "reset", 0),)
+    ),
+    "claims of two tables put aside": Scenario(TWO, frames=1, kills=1, kinds=(BOTH, ONLY_A), asides=1),
     "re-initialised, one table": Scenario(
         (_A[:3],), frames=2, plans=2, kinds=(ONLY_A, NO_TABLE), restarts=1, drops=(0, 1)
     ),
@@ -141,6 +148,16 @@ LONG: Dict[str, Scenario] = {
         fails=1,
         cuts=((0, AT_HOME, 0b0011),),
     ),
+    "claims put aside, two tables, two threads, a reader": Scenario(
+        TWO, frames=1, kills=1, threads=2, reads=1, fails=1, asides=1
+    ),
+    "claims put aside, two tables, three tickets": Scenario(
+        THREE, frames=2, kills=1, kinds=(BOTH,), fails=1, asides=1
+    ),
+    "claim in three moves, put aside, a cut": Scenario(
+        (_A[:3],), frames=2, plans=2, kills=1, kinds=(ONLY_A, NO_TABLE), threads=2, fine_claim=True, asides=2,
+        cuts=((0, "evict", 0),),
+    ),
     "claim in three moves": Scenario(THREE, frames=2, kills=1, fine_claim=True),
     "claim in three moves, two threads, a cut that does not hold the lease": Scenario(
         ONE_TABLE,
@@ -203,6 +220,10 @@ FLAWED: Dict[str, Scenario] = {
     "finished_after_done": Scenario(TWO, frames=2, kills=1, planning=LOOK_AHEAD),
     "trained_before_cas": Scenario((_A[:2],), frames=2, kills=1, fails=1, kinds=(ONLY_A,)),
     "revoke_by_store": Scenario((_A[:2],), frames=2, kills=1, kinds=(ONLY_A,)),
+    "aside_after_mark": Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), fails=1, asides=1),
+    "aside_after_finished": Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), asides=1),
+    "aside_revokes": Scenario((_A[:3],), frames=3, plans=2, kinds=(ONLY_A,), asides=1),
+    "claimed_is_trained": Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), fails=1, asides=1),
     "retire_adds": Scenario((_A[:2],), frames=2, kills=1, kinds=(ONLY_A,)),
     "retired_then_assign": Scenario((_A[:2],), frames=2, kills=1, kinds=(ONLY_A,)),
     "skip_unfetched": Scenario(TWO, frames=1),

@@ -184,7 +184,10 @@ class Beside(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A training step of one thread; ``stages`` has one of trainer.WANTED... per table, 0 = nothing to do."""
+    """A training step of one thread; ``stages`` has one of trainer.WANTED... per table, 0 = nothing to do.
+
+    With several ranks, ``told`` is what it knows of them: one of asides.NOTHING, GO, BACK.
+    """
 
     ticket: int
     stages: Tuple[int, ...]
@@ -192,6 +195,7 @@ class Step(NamedTuple):
     updated: bool
     uses: Tuple[Tuple[int, int, int], ...] = ()  # table, key, slot
     beside: Optional[Beside] = None
+    told: int = 0
 
 
 class Evaluation(NamedTuple):
@@ -211,6 +215,7 @@ class Budget(NamedTuple):
     cuts: int
     restarts: int  # of the iterator
     fails: int
+    asides: int
 
 
 class World(NamedTuple):

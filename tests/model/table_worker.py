@@ -72,6 +72,8 @@ def _begins(sc: Scenario, world: World, table: int, name: str) -> Iterator[Move]
     head = next((index for index, word in enumerate(words) if word != RETIRED), None)
     if head is not None and words[head] == DONE:
         yield from retiring(sc, world, table, name, head)
+    elif head is not None and words[head] == CLAIMED and "claimed_is_trained" in sc.flaws:
+        yield from retire.assigning(sc, world, table, name, head)
     elif head is not None and ring[head].closed and words[head] < CLAIMED:
         yield from passing(sc, world, table, name, head, words, planned)
     if "skip_then_revoke" in sc.flaws and planned:

@@ -10,6 +10,8 @@ from tests.model.scenarios import FLAWED, LONG, SHORT, planted
 
 #: flaws that break no invariant but the promise that every run ends
 NOT_BROKEN = {
+    "aside_after_finished": STUCK,
+    "aside_revokes": STUCK,
     "finished_after_done": STUCK,
     "leave_unfetched": STUCK,
     "lease_per_table": STUCK,

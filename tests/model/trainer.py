@@ -7,7 +7,7 @@ are moved, `finished` is stored, then DONE.
 
 from typing import Iterator, List, Optional, Tuple
 
-from . import beside, evaluation, lease, loads, oracle, pump
+from . import asides, beside, evaluation, lease, loads, oracle, pump
 from .explore import Move, Violation
 from .scenario import BOTH, NO_TABLE, ONLY_A, ONLY_B, Scenario
 from .state import (
@@ -144,10 +144,12 @@ def _steps(sc: Scenario, world: World, thread: int, step: Step) -> Iterator[Move
     if any(step.stages):
         if index is not None:
             yield from beside.moves(sc, world, thread, _turn(sc, world, thread, index))
+            if sc.asides:
+                yield from asides.moves(sc, world, thread, index)
             for table in sc.tables:
-                if step.stages[table]:
+                if step.stages[table] and asides.may_go_on(sc, step, step.stages[table]):
                     yield from _goes_on(sc, world, thread, index, table, label)
-        if world.budget.fails and max(step.stages) <= LOOKED:
+        if world.budget.fails and max(step.stages) <= LOOKED and step.told == asides.NOTHING:
             yield Move("%sstep %d fails" % (label, step.ticket), fail, (world, thread), True)
         return
     if not step.closed:
@@ -172,11 +174,12 @@ def _goes_on(sc: Scenario, world: World, thread: int, index: int, table: int, la
         if sc.fine_claim or "trained_before_cas" in sc.flaws:
             yield Move("%slooks at plan %d of %s" % (label, step.ticket, name), look, args + (locks,))
         else:
-            yield Move("%sclaims %d for %s" % (label, step.ticket, name), claim, args + (locks,))
+            taking = take_plan if sc.asides else claim
+            yield Move("%sclaims %d for %s" % (label, step.ticket, name), taking, args + (locks,))
     elif stage == LOOKED and part.word == PLANNED:
         yield Move("%sCAS to CLAIMED of %d for %s" % (label, step.ticket, name), compare_exchange, args)
     elif stage == LOOKED:
-        yield Move("%sCAS of %d for %s fails" % (label, step.ticket, name), _to_stage, (world, thread, table, WANTED))
+        yield Move("%sCAS of %d for %s fails" % (label, step.ticket, name), to_stage, (world, thread, table, WANTED))
     elif stage == OWNED:
         yield Move("%smarks %d TRAINED" % (label, step.ticket), mark, args)
     elif stage == MARKED:
@@ -195,7 +198,8 @@ def _turn(sc: Scenario, world: World, thread: int, index: int) -> Optional[Tuple
     return None
 
 
-def _to_stage(world: World, thread: int, table: int, stage: int) -> World:
+def to_stage(world: World, thread: int, table: int, stage: int) -> World:
+    """The step's progress with a table."""
     step: Step = world.threads[thread]
     return world._replace(
         threads=replaced(world.threads, thread, step._replace(stages=replaced(step.stages, table, stage)))
@@ -217,7 +221,7 @@ def _may_claim(sc: Scenario, world: World, thread: int, index: int, table: int) 
 
 def look(sc: Scenario, world: World, thread: int, index: int, table: int, locks: Tuple[object, ...]) -> World:
     """The check; the lease is kept from here on, whatever the CAS says."""
-    world = _to_stage(world._replace(lease=locks), thread, table, LOOKED)
+    world = to_stage(world._replace(lease=locks), thread, table, LOOKED)
     if "trained_before_cas" not in sc.flaws:
         return world
     return with_part(world, index, table, world.ring[index].parts[table], trained=True)
@@ -232,13 +236,18 @@ def compare_exchange(sc: Scenario, world: World, thread: int, index: int, table:
     if record is not None and record.base != finished and "ignore_base" not in sc.flaws:
         raise Violation("claimed plan %d stands upon %s, finished is %d" % (frame.ticket, record.base, finished))
     world = with_part(world, index, table, part._replace(word=CLAIMED), claimed=frame.claimed | 1 << table)
-    return _to_stage(world, thread, table, OWNED)
+    return to_stage(asides.claimed_early(sc, world, index, table), thread, table, OWNED)
 
 
 def mark(sc: Scenario, world: World, thread: int, index: int, table: int) -> World:
     """After the CAS, never before it."""
     world = with_part(world, index, table, world.ring[index].parts[table], trained=True)
-    return _to_stage(world, thread, table, MARKED)
+    return to_stage(world, thread, table, MARKED)
+
+
+def take_plan(sc: Scenario, world: World, thread: int, index: int, table: int, locks: Tuple[object, ...]) -> World:
+    """Look and CAS in one move; the mark comes after GO."""
+    return compare_exchange(sc, world._replace(lease=locks), thread, index, table)
 
 
 def claim(sc: Scenario, world: World, thread: int, index: int, table: int, locks: Tuple[object, ...]) -> World:
@@ -277,7 +286,7 @@ def move_rows(sc: Scenario, world: World, thread: int, index: int, table: int) -
         oracle=state.oracle._replace(rows=tuple(rows)),
     )
     step = step._replace(uses=tuple(sorted(uses)))
-    return _to_stage(world._replace(threads=replaced(world.threads, thread, step)), thread, table, MOVED)
+    return to_stage(world._replace(threads=replaced(world.threads, thread, step)), thread, table, MOVED)
 
 
 def _record(frame: Frame, table: int) -> Record:
@@ -301,7 +310,7 @@ def store_done(sc: Scenario, world: World, table_thread: int, index: int, table:
     if frame.parts[table].word != CLAIMED:
         raise Violation("DONE of %d is stored over word %d" % (frame.ticket, frame.parts[table].word))
     world = with_part(world, index, table, frame.parts[table]._replace(word=DONE))
-    world = _to_stage(world, thread, table, IDLE)
+    world = to_stage(world, thread, table, IDLE)
     when = "DONE(%d) of %s" % (frame.ticket, TABLE_NAMES[table])
     oracle.check_rows(world, table, when)
     said = oracle.counts_of(oracle.state_after(world, table, DONE)[0], sc.keys)

@@ -20,6 +20,8 @@ SHM = Path("/dev/shm")
 _OUR_THREADS = re.compile(r"^(asc|ZMQ)")
 #: open for the life of the process by libraries, at first use
 _KEPT_OPEN = re.compile(r"^(/dev/(null|u?random|pts/\d+|tty)|/proc/.*|/sys/.*)$|\.(so[.\d]*|nbi|nbc|py|pyc|zip)$")
+#: of multiprocessing, as horovodrun has them in a suite that runs at the same time; its own tracker removes them
+_SEMAPHORES = "sem.mp-"
 _OUR_MAPPINGS = re.compile(r"(/memfd:\S*|/dev/shm/\S*)")
 
 
@@ -53,7 +55,7 @@ def snapshot(run_home: Path) -> Snapshot:
     """
     return Snapshot(
         processes=frozenset(_process_text(pid) for pid in our_processes(run_home)),
-        shm=frozenset("/dev/shm/" + name for name in _names(SHM)),
+        shm=frozenset("/dev/shm/" + name for name in _names(SHM) if not name.startswith(_SEMAPHORES)),
         run_files=frozenset(_run_files(run_home)),
         descriptors=frozenset(_descriptors()),
         mappings=frozenset(_mappings()),

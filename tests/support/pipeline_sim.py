@@ -124,26 +124,28 @@ class Sim:
 
     def claim(self, batch: Open, index: int) -> bool:
         """Claim a batch for a table and finish it; False if that must wait."""
+        if not self.take(batch, index):
+            return False
+        self.ring.frames[batch.number % structs.MAX_FRAMES]["trained"] = 1
+        self._move(batch, index, self.ring.part(batch.number, index))
+        self.ring.store_finished(index, batch.ticket)
+        self.ring.store_word(batch.number, index, DONE)
+        return True
+
+    def take(self, batch: Open, index: int) -> bool:
+        """Claim a batch for a table, and no more; False if that must wait."""
         if self.word(batch.number, index) != PLANNED:
             self.ring.tables["wanted"][index] = batch.ticket
             return False
         part = self.ring.part(batch.number, index)
         if part["base"] != self.ring.finished(index):
             return False
-        head = int(self.ring.header["head"])
-        for number in range(head, batch.number):
-            closed = self.ring.frames[number % structs.MAX_FRAMES]["closed"]
-            if not closed and self.word(number, index) < DONE:
+        for number in range(int(self.ring.header["head"]), batch.number):
+            if not self.ring.frame(number)["closed"] and self.word(number, index) < DONE:
                 return False
         if part["status"] != PLAN_OK:
             raise PlanError(part["status"], part["need"])
-        if not self.ring.replace_word(batch.number, index, PLANNED, CLAIMED):
-            return False
-        self.ring.frames[batch.number % structs.MAX_FRAMES]["trained"] = 1
-        self._move(batch, index, part)
-        self.ring.store_finished(index, batch.ticket)
-        self.ring.store_word(batch.number, index, DONE)
-        return True
+        return self.ring.replace_word(batch.number, index, PLANNED, CLAIMED)
 
     def _move(self, batch: Open, index: int, part: PartView) -> None:
         """What the plan op does, and one update of each row; every place is checked against its owner."""
@@ -205,11 +207,9 @@ class Sim:
         self.times[index] = max(self.times[index], batch.timestamp)
         counts = self.counting[index] or not admission
         for key in batch.keys[index]:
-            known = key in features
-            if not known and (claimed or admission) and (counts or self.thresholds[index] == 0 and claimed):
+            if key not in features and (claimed or admission) and (counts or self.thresholds[index] == 0 and claimed):
                 features[key] = Feature()
-                known = True
-            if known:
+            if key in features:
                 features[key].count += self.homes[index].coefficient if counts else 0
                 features[key].time = self.times[index]
 

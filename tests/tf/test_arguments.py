@@ -1,6 +1,4 @@
 """Every argument of the reference's tables, and the error it names."""
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -113,16 +111,6 @@ class TestRanks:
         monkeypatch.setenv("HOROVOD_RANK", "2")
         monkeypatch.setenv("HOROVOD_SIZE", "3")
         assert (get_rank_id(), get_rank_size()) == (2, 3)
-
-    @pytest.mark.parametrize("environment", [
-        {}, {"HOROVOD_RANK": "0", "HOROVOD_SIZE": "1", "OMPI_COMM_WORLD_SIZE": "4"}, {"OMPI_COMM_WORLD_RANK": "0",
-                                                                                 "OMPI_COMM_WORLD_SIZE": "1"}])
-    def test_one_rank_never_meets_horovod(self, environment, monkeypatch):
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        init()
-        assert Process.current().configuration.rank_size == 1
-        assert not [name for name in sys.modules if name.split(".")[0] == "horovod"]
 
 
 class TestFeatureSpec:

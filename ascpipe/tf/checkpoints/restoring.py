@@ -18,6 +18,7 @@ from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running.hold_between_steps import Hold, TableState, hold
 from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +85,7 @@ def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, resto
         tf.errors.OpError: the pipeline has failed, a table has too little room, or TensorFlow could not restore its
             part.
     """
+    Process.current().require_one_rank("restoring tables")
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
         loads = [_checked_load(state, checkpoint, table, _saved_spec(checkpoint, table, allow_missing), allow_missing)
                  for table in state.tables.values() if table.is_save]
@@ -148,6 +150,7 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
     Raises:
         CheckpointError, tf.errors.OpError: as ``restore_checkpoint``.
     """
+    Process.current().require_one_rank("restoring tables")
     pipeline.background.settle()
     with contextlib.ExitStack() as opened:
         checkpoints = {prefix: opened.enter_context(open_checkpoint(prefix, allow_unverified=allow_unverified))

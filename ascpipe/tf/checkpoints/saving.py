@@ -151,6 +151,7 @@ def wait_for_save() -> None:
 
 
 def _writer(request: SaveRequest) -> CheckpointWriter:
+    Process.current().require_one_rank("saving tables")
     return CheckpointWriter(request.directory, request.base, request.step, _Progress(request.base), dense=request.dense)
 
 

@@ -1,41 +1,71 @@
-"""The incumbent's collectives; with one rank each gives back what it was given.
+"""The incumbent's collectives: Horovod's with several ranks; with one, each gives back what it was given.
 
-Names of groups and of fusions, which other arguments are, say how ranks are joined: without effect.
+With several ranks the first call starts Horovod, unless the program has: see ``started`` of
+``ascpipe/tf/running/horovod.py`` for what it raises. All ranks must make the same calls in the same order. Names of
+groups and of fusions, which other arguments are, are without effect: all ranks take part.
 """
-from typing import Any, List
+from typing import Any, List, Optional
 
 import tensorflow as tf
 
+from ascpipe import ranks
+from ascpipe.tf.running.horovod import Started, started
 from ascpipe.tf.validation import Choice
 
 _REDUCTIONS = Choice("sum", "prod", "max", "min")
-_ONE_RANK = Choice(1)
+_HOROVODS = {"sum": "Sum", "prod": "Product", "max": "Max", "min": "Min"}
 
 
 def allreduce(tensor: Any, reduction: str = "sum", *args: Any, **kwargs: Any) -> tf.Tensor:
-    """The sum, product, maximum or minimum of a tensor over all ranks, of which there is one."""
+    """The sum, product, maximum or minimum of a tensor over all ranks; of the same shape on each."""
     _REDUCTIONS.check("reduction", reduction)
-    return tf.identity(tensor)
+    joined = _joined()
+    if joined is None:
+        return tf.identity(tensor)
+    return joined.module.allreduce(tf.convert_to_tensor(tensor), op=getattr(joined.module, _HOROVODS[reduction]))
 
 
 def broadcast(tensor: List[Any], root_rank: int, *args: Any, **kwargs: Any) -> List[tf.Tensor]:
-    """The tensors of rank ``root_rank``, which is 0."""
-    if root_rank != 0:
-        raise ValueError("para root_rank: {!r} is not a rank, there is only rank 0".format(root_rank))
-    return [tf.identity(one) for one in tensor]
+    """The tensors of rank ``root_rank``; of the same shapes on each rank."""
+    joined = _joined()
+    size = 1 if joined is None else joined.size
+    if isinstance(root_rank, bool) or root_rank not in range(size):
+        raise ValueError("para root_rank: {!r} is not a rank, there {}".format(
+            root_rank, "is only rank 0" if size == 1 else "are ranks 0 to {}".format(size - 1)))
+    if joined is None:
+        return [tf.identity(one) for one in tensor]
+    return [joined.module.broadcast(tf.convert_to_tensor(one), root_rank) for one in tensor]
 
 
 def allgather(tensor: Any, rank_size: int, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """The tensors of all ranks, one after the other."""
-    _ONE_RANK.check("rank_size", rank_size)
-    return tf.identity(tensor)
+    """The tensors of all ranks, one after the other along the first dimension, which may differ."""
+    joined = _joined()
+    _check_size(joined, rank_size)
+    if joined is None:
+        return tf.identity(tensor)
+    return joined.module.allgather(tf.convert_to_tensor(tensor))
 
 
 def reduce_scatter(tensor: Any, reduction: str, rank_size: int, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """This rank's part of the reduced tensor, which is all of it."""
+    """This rank's part of the reduced tensor: with N ranks one of N equal parts of the first dimension.
+
+    It is an error when it runs if N does not divide that dimension.
+    """
     _REDUCTIONS.check("reduction", reduction)
-    _ONE_RANK.check("rank_size", rank_size)
-    return tf.identity(tensor)
+    joined = _joined()
+    _check_size(joined, rank_size)
+    if joined is None:
+        return tf.identity(tensor)
+    # Horovod scatters sums and means alone.
+    reduced = allreduce(tensor, reduction)
+    rows = tf.shape(reduced)[0]
+    text = "reduce_scatter: the ranks, and the first dimension, which they do not divide:"
+    with tf.control_dependencies([tf.debugging.Assert(tf.equal(rows % joined.size, 0), [text, joined.size, rows])]):
+        part = rows // joined.size
+    mine = reduced[part * joined.rank:part * (joined.rank + 1)]
+    known = tf.compat.dimension_value(reduced.shape[0])
+    mine.set_shape([None if known is None else known // joined.size, *reduced.shape[1:]])
+    return mine
 
 
 def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv_counts: Any,
@@ -44,35 +74,69 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
 
     Args:
         send_data: tensor of any shape, taken flat.
-        send_counts, send_displacements: int[1]: how many elements go to each rank, and where they begin.
-        recv_counts, recv_displacements: int[1]: how many come from each rank, and where they are put.
+        send_counts, send_displacements: int[N]: how many elements go to each of N ranks, and where they begin.
+        recv_counts, recv_displacements: int[N]: how many come from each rank, and where they are put; in the order of
+            ranks, one behind the other or with gaps.
         args, kwargs: without effect.
 
     Returns:
-        Flat tensor of ``recv_displacements + recv_counts`` elements; those before the displacement are zero. It is an
-        error when it runs if the rank does not receive what it sends.
+        Flat tensor up to the end of what the last rank has sent; elements in gaps are zero. It is an error when it
+        runs if a rank does not send what is received.
     """
+    joined = _joined()
+    size = 1 if joined is None else joined.size
     counts, starts, received, places = (
-        tf.reshape(tf.cast(value, tf.int32), []) for value in (
+        tf.reshape(tf.cast(value, tf.int32), [size]) for value in (
             send_counts, send_displacements, recv_counts, recv_displacements))
-    text = "all_to_all_v: the one rank sends and receives another number of elements:"
-    with tf.control_dependencies([tf.debugging.Assert(tf.equal(counts, received), [text, counts, received])]):
-        sent = tf.slice(tf.reshape(send_data, [-1]), [starts], [counts])
-    return tf.pad(sent, [[places, 0]])
+    flat = tf.reshape(send_data, [-1])
+    sent = tf.concat([tf.slice(flat, starts[rank:rank + 1], counts[rank:rank + 1]) for rank in range(size)], 0)
+    if joined is None:
+        arrived, truly = sent, counts
+        text = "all_to_all_v: the one rank sends and receives another number of elements:"
+    else:
+        arrived, truly = joined.module.alltoall(sent, splits=counts)
+        text = "all_to_all_v: ranks send other numbers of elements than this one receives:"
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(truly, received)),
+                                                      [text, truly, received], summarize=size)]):
+        parts = tf.split(arrived, received) if size > 1 else [tf.identity(arrived)]
+    laid, end = [], tf.constant(0)
+    for rank, part in enumerate(parts):
+        laid.append(tf.pad(part, [[places[rank] - end, 0]]))
+        end = places[rank] + received[rank]
+    return tf.concat(laid, 0) if size > 1 else laid[0]
 
 
 def all_to_all_v_c(send_data: Any, send_count_matrix: Any, rank: int, *args: Any, **kwargs: Any) -> tf.Tensor:
     """The elements that all ranks have sent to this one.
 
     Args:
-        send_data: tensor of any shape, taken flat.
-        send_count_matrix: int[1, 1]: how many elements each rank sends to each.
-        rank: 0.
+        send_data: tensor of any shape, taken flat: what goes to rank 0, then to rank 1, and so on.
+        send_count_matrix: int[N, N]: how many elements each of N ranks (the row) sends to each.
+        rank: of this process.
         args, kwargs: without effect.
 
     Returns:
-        Flat tensor of that many elements.
+        Flat tensor of what came from rank 0, then from rank 1, and so on. It is an error when it runs if ranks were
+        given different matrices.
     """
-    Choice(0).check("rank", rank)
-    counts = tf.reshape(tf.cast(send_count_matrix, tf.int32), [1])
-    return tf.slice(tf.reshape(send_data, [-1]), [0], counts)
+    joined = _joined()
+    size = 1 if joined is None else joined.size
+    Choice(0 if joined is None else joined.rank).check("rank", rank)
+    counts = tf.reshape(tf.cast(send_count_matrix, tf.int32), [size, size])
+    sent = tf.slice(tf.reshape(send_data, [-1]), [0], tf.reshape(tf.reduce_sum(counts[rank]), [1]))
+    if joined is None:
+        return sent
+    arrived, truly = joined.module.alltoall(sent, splits=counts[rank])
+    text = "all_to_all_v_c: ranks send other numbers of elements than the matrix of this one says:"
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(truly, counts[:, rank])),
+                                                      [text, truly, counts[:, rank]], summarize=size)]):
+        return tf.identity(arrived)
+
+
+def _joined() -> Optional[Started]:
+    """Horovod where a launcher says that there are several ranks; started now if it does not run."""
+    return started() if ranks.launched() and ranks.get_rank_size() > 1 else None
+
+
+def _check_size(joined: Optional[Started], rank_size: int) -> None:
+    Choice(1 if joined is None else joined.size).check("rank_size", rank_size)

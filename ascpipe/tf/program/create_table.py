@@ -82,12 +82,14 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         host_vocabulary_size: in [0, 1e9], not below device_vocabulary_size: rows of the host, each with its optimizer
             slots: how many keys the table can hold. 0: the table lives on the device alone. In dynamic expansion mode
             this and the two other sizes are without effect: the table grows.
+            With several ranks both sizes are totals: each rank has room for its share.
         ssd_vocabulary_size: in [0, 1e9]; more than 0 is not built yet.
         init_param: in [-10, 10]; multiplies the initial values.
         padding_keys: an int or a list of them: keys whose rows are looked up and never updated. With
             ``padding_keys_mask=True`` and a ``padding_keys_len``, whose value is without effect.
         enable_merge: without effect but in the checks: tables are never merged, nor need be.
-        is_dp, all2all_gradients_op: without effect with one rank.
+        is_dp: without effect with one rank, and not built yet for several.
+        all2all_gradients_op: with several ranks, whether gradients of a row are the sum over ranks or their average.
         ssd_data_path, shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
         older: what other versions take beside these, as ``optimizer_list`` and ``mode``; ignored, with a warning.
 
@@ -95,7 +97,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         ValueError: an argument of the wrong type or out of range; a name that is taken.
         EnvironmentError: the pipeline of this graph was started already, or ``init`` was not called.
         RuntimeError: ``enable_merge`` without dynamic expansion mode.
-        NotBuiltYetError: an SSD tier.
+        NotBuiltYetError: an SSD tier; with several ranks ``is_dp`` or dynamic expansion mode.
         TypeError: an argument that is nearly spelt as one of these.
     """
     process = Process.current()
@@ -104,6 +106,8 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     if expands:
         device_vocabulary_size = host_vocabulary_size = ssd_vocabulary_size = 0
     _require_consistent(device_vocabulary_size, host_vocabulary_size, ssd_vocabulary_size)
+    if is_dp or expands:
+        process.require_one_rank("table {!r} with {}".format(name, "is_dp=True" if is_dp else "dynamic expansion"))
     _require_padding(padding_keys, padding_keys_mask, padding_keys_len, is_dp)
     if enable_merge and not expands:
         raise RuntimeError("table {!r}: enable_merge needs dynamic expansion mode, init(use_dynamic_expansion=True)"

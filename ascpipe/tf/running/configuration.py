@@ -3,7 +3,6 @@ import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
 from ascpipe import ranks
-from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf.validation import Integer, Rule, Text, boolean, check_all
 
 DEFAULT_HASHTABLE_COLLECTION = "ASCEND_GLOBAL_HASHTABLE_COLLECTION"

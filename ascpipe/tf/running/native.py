@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ascpipe.control.trainer_link import Piece
 from ascpipe.layout import calls
-from ascpipe.tf.running.shapes import RankPlace, StreamShape, TableShape
+from ascpipe.tf.running.shapes import StreamShape, TableShape
 from ascpipe.tfops import load
 
 _ERROR_BYTES = 4096
@@ -51,7 +51,8 @@ class NativePipeline:
         call("asc_pipeline_add_table", calls.TableArguments(
             number=table.number, name=table.name.encode(), dim=table.dim, device_rows=table.device_rows,
             home_rows=table.home_rows, row_floats=table.row_floats, padding_count=len(keys), padding_keys=keys,
-            averages=table.averages, seed=table.seed, initial_kind=table.kind, a=table.a, b=table.b, scale=table.scale, fd=fd, bytes=size))
+            averages=table.averages, seed=table.seed, initial_kind=table.kind, a=table.a, b=table.b, scale=table.scale,
+            fd=fd, bytes=size))
         if table.pool is not None:
             pool = np.ascontiguousarray(table.pool, np.float32)
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
@@ -62,14 +63,15 @@ class NativePipeline:
         call("asc_pipeline_add_stream", stream.number, stream.channel, *segment, len(tables), tables,
              *_features(stream))
 
-    def set_ranks(self, place: RankPlace, signature: str) -> None:
+    def set_ranks(self, rank: int, size: int, library: str, signature: str) -> None:
         """Exchange with the other ranks; before any stream is added.
 
         Args:
-            place: of this process.
+            rank, size: number of this process, and of all.
+            library: path of Horovod's, which is loaded and runs.
             signature: what all ranks must have in common, line by line.
         """
-        call("asc_pipeline_set_ranks", place.rank, place.size, place.library.encode(), signature.encode())
+        call("asc_pipeline_set_ranks", rank, size, library.encode(), signature.encode())
 
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
         """Map the ring of this rank's own batches of a stream that was added; ``ring``: its number."""

@@ -12,7 +12,6 @@ from ascpipe.tf.running import native
 from ascpipe.tf.running.save_thread import SaveThread
 from ascpipe.tf.running.shapes import NO_TABLE, KnownTable, StreamShape, TableShape
 
-
 _LOCAL_RINGS = 1 << 20  # added to the number of a stream, the number of the ring of this rank's own batches
 
 

@@ -51,20 +51,6 @@ class TableShape(NamedTuple):
         return self.device_rows == 0
 
 
-class RankPlace(NamedTuple):
-    """A process among several ranks.
-
-    Attributes:
-        rank: number of this one.
-        size: how many there are.
-        library: path of Horovod's library in this process.
-    """
-
-    rank: int
-    size: int
-    library: str
-
-
 class StreamShape(NamedTuple):
     """The native side's description of a stream.
 

@@ -15,10 +15,9 @@ from ascpipe.layout import structs
 from ascpipe.tf import patches
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.running import native
+from ascpipe.tf.running import horovod, native
 from ascpipe.tf.running.pipeline import Pipeline, ring_messages
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.running.horovod import joined_ranks
 from ascpipe.tf.starting.descriptions import known_tables, signature, stream_shape, table_message, with_homes
 from ascpipe.tf.starting.graph_checks import require_startable, require_trained, warn_of_short_run_ahead
 from ascpipe.tf.starting.joining import join
@@ -111,8 +110,9 @@ def _start(process: Process, state: GraphState) -> Pipeline:
         streams = [stream_shape(state, stream) for stream in state.streams()]
         tables = [with_homes(table.shape, state.slots.get(table.table_name, ())) for table in state.tables.values()]
         warn_of_short_run_ahead(state, link.settings.read_ahead)
-        place = joined_ranks(process.configuration)
-        rings = {stream.number: ring_messages(stream, 1 if place is None else place.size) for stream in streams}
+        ranks = process.configuration.rank_size
+        joined = horovod.started() if ranks > 1 else None
+        rings = {stream.number: ring_messages(stream, ranks) for stream in streams}
         segments = link.start([ring for of_stream in rings.values() for ring in of_stream],
                               [table_message(table, state) for table in tables])
         running = native.NativePipeline(link.run, segments.session[0], link.lifeline_fd, link.settings.spin_us,
@@ -120,8 +120,8 @@ def _start(process: Process, state: GraphState) -> Pipeline:
         undo.callback(running.stop)
         for table in tables:
             running.add_table(table, segments.tables[table.number])
-        if place is not None:
-            running.set_ranks(place, signature(state, tables, streams))
+        if joined is not None:
+            running.set_ranks(joined.rank, joined.size, joined.library, signature(state, tables, streams))
         for stream in streams:
             running.add_stream(stream, segments.streams[stream.number])
             for ring in rings[stream.number][1:]:
@@ -131,7 +131,7 @@ def _start(process: Process, state: GraphState) -> Pipeline:
         undo.pop_all()
     _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
               link.daemon_pid)
-    return Pipeline(link, running, known_tables(state), streams, 1 if place is None else place.size)
+    return Pipeline(link, running, known_tables(state), streams, ranks)
 
 
 def _extend_graph(self: Any) -> None:

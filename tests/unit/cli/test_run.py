@@ -5,9 +5,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from ascpipe import ranks
 from ascpipe.cli import main
 from ascpipe.cli.run import environment_of
-from ascpipe.errors import NotBuiltYetError
+from ascpipe.errors import RanksError
 from tests.support import tree
 
 
@@ -16,7 +17,7 @@ def became(monkeypatch):
     """What the process would have become: (executable, arguments, environment) of each time."""
     found = []
     monkeypatch.setattr(os, "execve", lambda *what: found.append(what))
-    for variable in ("OMPI_COMM_WORLD_SIZE", "RANK_SIZE"):
+    for variable in [name for launcher in ranks.LAUNCHERS for name in launcher] + ["RANK_SIZE"]:
         monkeypatch.delenv(variable, raising=False)
     return found
 
@@ -36,22 +37,27 @@ def test_the_program_gets_all_that_stands_after_its_name(became):
 
 
 def test_the_program_is_told_that_it_is_the_one_rank_where_nobody_says_so():
-    told = environment_of({"HOME": "/here", "DEVICE_ID": "3", "ASCPIPE_NAME": "mine"}, 1)
+    told = environment_of({"HOME": "/here", "DEVICE_ID": "3", "ASCPIPE_NAME": "mine"})
     assert (told["HOME"], told["DEVICE_ID"], told["ASCPIPE_NAME"]) == ("/here", "3", "mine")
     assert (told["RANK_ID"], told["RANK_SIZE"], told["OMPI_COMM_WORLD_RANK"], told["OMPI_COMM_WORLD_SIZE"],
             told["OMPI_COMM_WORLD_LOCAL_RANK"], told["OMPI_COMM_WORLD_LOCAL_SIZE"]) == ("0", "1") * 3
 
 
-@pytest.mark.parametrize("ranks, environment, origin", [
-    (2, {}, "--ranks is 2"), (1, {"RANK_SIZE": "8"}, "RANK_SIZE is 8"),
-    (1, {"OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_SIZE is 4")])
-def test_several_ranks_are_not_built_yet(ranks, environment, origin):
-    with pytest.raises(NotBuiltYetError, match=origin):
-        environment_of(environment, ranks)
+def test_a_rank_of_another_launcher_is_told_that_launcher_s_numbers():
+    told = environment_of({"HOROVOD_RANK": "1", "HOROVOD_SIZE": "2", "RANK_SIZE": "1", "JOB_ID": "7"})
+    assert (told["RANK_ID"], told["RANK_SIZE"], told["OMPI_COMM_WORLD_SIZE"], told["JOB_ID"]) == ("1", "2", "2", "7")
+
+
+def test_one_process_of_a_run_script_s_several_is_refused():
+    with pytest.raises(RanksError, match="RANK_SIZE is 8.*`ascpipe run --ranks 8`"):
+        environment_of({"RANK_SIZE": "8"})
+    assert environment_of({"RANK_SIZE": "8", "PMI_RANK": "0", "PMI_SIZE": "4"})["RANK_SIZE"] == "4"
 
 
 @pytest.mark.parametrize("arguments, code, text", [
-    (("--ranks", "2", __file__), 1, "E600"), (("--ranks", "0", __file__), 2, "--ranks"),
+    (("--ranks", "0", __file__), 2, "--ranks"), (("--hosts", "a:1", __file__), 2, "--ranks 2 or more"),
+    (("--restarts", "1", __file__), 2, "--ranks 2 or more"), (("--mpi", __file__), 2, "--ranks 2 or more"),
+    (("--ranks", "2", "--daemon", "mine", __file__), 2, "a private one"),
     (("--daemon", "nobody", __file__), 3, "E212"), (("--daemon", "a/b", __file__), 2, "E215"),
     (("--rank", "1", __file__), 2, "--rank"), ((), 2, "SCRIPT"), (("/nothing.py",), 2, "/nothing.py"),
     ((os.path.dirname(__file__),), 2, "SCRIPT")])

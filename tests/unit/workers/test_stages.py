@@ -15,7 +15,7 @@ from ascpipe.workers.listeners import Listeners
 from ascpipe.workers.pace import Pace
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_choices import any_tables, ask_any_cut
-from tests.support.sim_ring import PlanError
+from tests.support.sim_ring import Home, PlanError
 from tests.unit.workers.refusals import refusal
 
 
@@ -251,8 +251,66 @@ def test_a_key_worker_pauses_by_the_batches_for_which_a_plan_can_be_made(monkeyp
     assert keys.pause_s() == 4
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed):
+def put_aside(sim, batch, index):
+    """As a step does before all ranks have the batch."""
+    sim.ring.store_word(batch.number, index, PLANNED)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("then", ["claims_again", "drops_it", "cuts"])
+def test_a_claim_that_is_put_aside_is_as_if_it_had_not_been_made(then, restarts):
+    sim = Sim([2], homes=[Home(40)], frames=8, plan_ahead=3)
+    first, second, third = (sim.submit([key, key + 1]) for key in (1, 2, 3))
+    sim.work()
+    assert sim.take(first, 0)
+    if restarts:
+        sim.kill(0)
+    sim.work()
+    put_aside(sim, first, 0)
+    if restarts:
+        sim.kill(0)
+    sim.work()
+    if then == "cuts":
+        sim.ask_reset(0)
+        sim.work()
+    batches = [first, second, third]
+    if then == "drops_it":
+        sim.close(batches.pop(0))
+    for batch in batches:
+        sim.work()
+        assert sim.claim(batch, 0)
+        sim.close(batch)
+    sim.work()
+    sim.check(0)
+
+
+def test_a_claim_that_is_put_aside_while_a_worker_takes_over_is_a_plan_of_its_predecessor(monkeypatch):
+    sim = Sim([2], homes=[Home(40)], frames=8, plan_ahead=3)
+    first, second, third = (sim.submit([key, key + 1]) for key in (1, 2, 3))
+    sim.work()
+    assert sim.take(first, 0)
+    look, looks = sim.ring.look, []
+
+    def look_and_act(column):
+        looks.append(column)
+        if len(looks) == 2:  # the plans were revoked, and what is left is to be learned
+            put_aside(sim, first, 0)
+        return look(column)
+
+    monkeypatch.setattr(sim.ring, "look", look_and_act)
+    sim.kill(0)
+    monkeypatch.undo()
+    assert len(looks) >= 2
+    for batch in (first, second, third):
+        sim.work()
+        assert sim.claim(batch, 0)
+        sim.close(batch)
+    sim.work()
+    sim.check(0)
+
+
+@pytest.mark.parametrize("seed, asides", [(seed, 0) for seed in range(60)] + [(seed, 1) for seed in range(30)])
+def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed, asides):
     rng = random.Random(seed)
     tables = rng.choice([1, 2, 3])
     sim = Sim(**any_tables(rng, tables, 6, 25), capacity=40, frames=rng.choice([1, 2, 3, 8]),
@@ -277,6 +335,18 @@ def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed):
         elif batch is sim.open[0] or not sim.ring.frames[batch.number % structs.MAX_FRAMES]["trained"]:
             sim.close(batch)
 
+    def claim_and_put_aside():
+        if any(load.advance() for load in sim.loads.values()) or not sim.open or not all(
+                sim.cut_is_applied(index) for index in range(tables)):
+            return
+        batch = sim.open[0]
+        taken = [] if sim.ring.frames[batch.number % structs.MAX_FRAMES]["trained"] else [
+            index for index in sorted(wanted[batch]) if sim.take(batch, index)]
+        for _ in range(rng.randrange(8)):
+            rng.choices([submit, one_worker, one_action, kill], [3, 4, 6, 0.4])[0]()
+        for index in taken:
+            put_aside(sim, batch, index)
+
     def one_worker():
         rng.choice([sim.keys, *sim.stages.values()]).step()
 
@@ -297,7 +367,8 @@ def test_any_order_of_events_and_kills_ends_in_the_oracles_state(seed):
             sim.check_answers(index, answers)
 
     for _ in range(600):
-        rng.choices([submit, step, one_worker, one_action, kill, evaluate, cut], [3, 4, 4, 6, 0.4, 0.2, 0.2])[0]()
+        rng.choices([submit, step, one_worker, one_action, kill, evaluate, cut, claim_and_put_aside],
+                    [3, 4, 4, 6, 0.4, 0.2, 0.2, asides])[0]()
     for _ in range(1000):
         if not sim.open:
             break

@@ -9,6 +9,7 @@
 #include "core/atomics.h"
 #include "core/ring.h"
 #include "core/row_moves.h"
+#include "core/ticket.h"
 
 namespace ascpipe {
 
@@ -30,25 +31,40 @@ inline void CountTrained(const RingView& ring, std::int64_t frame) {
   if (Exchange(&ring.frame(frame)->trained, 1u) == 0) FetchAdd(&ring.header()->trained, std::int64_t{1});
 }
 
-struct PendingClaim {
-  RingView ring;
-  int index;  // of the table in the ring
-  std::int64_t frame;
-  std::int64_t ticket;
-  std::unique_ptr<Moving> moving;
+// Changes no table until Commit, as other processes see it: the row that each key has is the same before and after.
+class PendingClaim {
+ public:
+  PendingClaim(const RingView& ring, int index, std::int64_t frame, const Ticket* ticket,
+               std::unique_ptr<Moving> moving);
+
+  const RingView& ring() const { return ring_; }
+  int index() const { return index_; }
+  std::int64_t frame() const { return frame_; }
+  const Ticket& ticket() const { return *ticket_; }
+  const Moving& moving() const { return *moving_; }
 
   // The batch counts from now on.
-  void Commit() const {
-    CountTrained(ring, frame);
-    FinishClaim(ring, index, frame, ticket);
-  }
-
+  void Commit() const;
   // The batch was never there: rows that made room return to their slots, from home, where they are still the same.
-  void TakeBack() const {
-    moving->moves.Back(0, moving->moves.outs());
-    CompareExchange(ring.word(index, frame), static_cast<std::uint32_t>(layout::kClaimed),
-                    static_cast<std::uint32_t>(layout::kPlanned));
-  }
+  void TakeBack() const;
+  // The same where no row was moved yet.
+  void TakeBackUnmoved() const;
+  // Claims the plan anew; false: the worker has just revoked it.
+  bool TryAgain() const;
+  // Whether the plan is the one that was claimed at first: a worker may have made another one.
+  bool IsTheSame() const { return digest_ == Digest(); }
+  // Moves the rows again.
+  CoreStatus MoveAgain();
+
+ private:
+  std::uint64_t Digest() const;
+
+  RingView ring_;
+  int index_;  // of the table in the ring
+  std::int64_t frame_;
+  const Ticket* ticket_;  // held by the step
+  std::unique_ptr<Moving> moving_;
+  std::uint64_t digest_;  // of the plan
 };
 
 }  // namespace ascpipe

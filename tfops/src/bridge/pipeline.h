@@ -75,6 +75,9 @@ class Pipeline {
   RankedStream* ranked(int number) const;
   Lease& lease() { return lease_; }
   Waiter& waiter() { return *waiter_; }
+  void RingTableWorker(const RingView& ring, int index) const {
+    Ring(session_.TableWorkerBell(ring.table(index)->worker));
+  }
   layout::Bell* TableWorkerBell(const Stream& stream, int index) const {
     return session_.TableWorkerBell(stream.ring().table(index)->worker);
   }

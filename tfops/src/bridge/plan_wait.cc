@@ -98,6 +98,8 @@ class ClaimWait : public BatchWait {
     if (pipeline().lease().GiveUpShare(step().id())) pipeline().waiter().Wake();
     if (Decided(status)) return true;
     if (!ready_) return false;
+    waits_for = layout::kWaitStep;
+    if (request_.pends && !pipeline().ranks()->peers().MayClaim(request_.stream->number())) return false;
     waits_for = layout::kWaitLease;
     if (!pipeline().lease().HoldsExclusive(step().id())) {
       if (!pipeline().lease().TryExclusive(step().id())) return false;
@@ -182,7 +184,7 @@ class ClaimWait : public BatchWait {
     if (status.ok()) status = Copy(outputs, {Places(), layout::kSlotNone, moving->table.device_rows});
     if (status.ok()) status = Move(outputs, moving.get());
     if (status.ok() && request_.pends) {
-      step().Pends({ring(), index(), number, ticket, std::move(moving)});
+      step().Pends(PendingClaim(ring(), index(), number, request_.ticket.get(), std::move(moving)));
     } else if (status.ok()) {
       FinishClaim(ring(), index(), number, ticket);
       if (request_.rings) RingUnlessPausing(pipeline().TableWorkerBell(*request_.stream, index()));

@@ -160,6 +160,11 @@ class RankExchange {
 
   Status Put(NodeBuilder* builder, const Node& beside, Node** node) { return Place(&graph_, builder, {}, beside, node); }
 
+  // A stateful op for one of the program's: a session caches its kernel by name, for all sets of fetches.
+  NodeBuilder Named(const Node& stands_for, const char* type) const {
+    return NodeBuilder(stands_for.name() + "/ascpipe_ranks", type, graph_.op_registry());
+  }
+
   NodeBuilder New(const char* name, const char* type) const {
     return NodeBuilder(graph_.NewName(std::string("ascpipe/") + name), type, graph_.op_registry());
   }
@@ -180,7 +185,7 @@ class RankExchange {
     Nodes before;
     AddControlInputs(next, &before);
     Node *optional, *has, *nothing, *filler, *chosen, *values, *gate;
-    NodeBuilder asking = New("optional_batch", "IteratorGetNextAsOptional");
+    NodeBuilder asking = Named(*next, "IteratorGetNextAsOptional");
     asking.Input(Source(next, 0).out()).Attr("output_types", types).Attr("output_shapes", shapes).ControlInputs(before);
     TF_RETURN_IF_ERROR(Put(&asking, *next, &optional));
     NodeBuilder having = New("has_batch", "OptionalHasValue");
@@ -234,7 +239,7 @@ class RankExchange {
     for (TablePlan& table : step->tables) {
       Nodes before;
       AddControlInputs(table.plan, &before);
-      NodeBuilder planning = New("owned_plan", "AscNextPlan");
+      NodeBuilder planning = Named(*table.plan, "AscNextPlan");
       std::vector<NodeBuilder::NodeOut> state;
       for (int i = 0; i < IntOf(table.plan, "n_state"); ++i) state.push_back(Source(table.plan, 1 + i).out());
       std::vector<float> initial;

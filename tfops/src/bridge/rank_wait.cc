@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "bridge/claim_again.h"
 #include "bridge/status.h"
 #include "core/error_codes.gen.h"
 #include "tensorflow/core/lib/core/threadpool.h"
@@ -14,46 +15,85 @@ using tensorflow::OpKernelContext;
 using tensorflow::Status;
 
 RankWait::RankWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx,
-                   AsyncOpKernel::DoneCallback done, Follow follow)
-    : pipeline_(std::move(pipeline)), step_(step), ctx_(ctx), done_(std::move(done)), follow_(std::move(follow)) {}
+                   AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow)
+    : pipeline_(std::move(pipeline)),
+      step_(step),
+      ctx_(ctx),
+      done_(std::move(done)),
+      request_(std::move(request)),
+      follow_(std::move(follow)) {}
 
 void RankWait::Begin(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx,
                      AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow) {
   const std::shared_ptr<RankWait> self(
-      new RankWait(std::move(pipeline), step, ctx, std::move(done), std::move(follow)));
-  const std::shared_ptr<Pipeline> used = self->pipeline_;
-  CancellationManager* const manager = ctx->cancellation_manager();
+      new RankWait(std::move(pipeline), step, ctx, std::move(done), std::move(request), std::move(follow)));
+  self->Send();
+}
+
+void RankWait::Send() {
+  const std::shared_ptr<RankWait> self = shared_from_this();
+  const std::shared_ptr<Pipeline> pipeline = pipeline_;
+  taken_ = false;
+  CancellationManager* const manager = ctx_->cancellation_manager();
   if (manager != nullptr) {
-    self->token_ = manager->get_cancellation_token();
-    const bool registered = manager->RegisterCallback(self->token_, [self] {
+    token_ = manager->get_cancellation_token();
+    const bool registered = manager->RegisterCallback(token_, [self] {
       if (!self->Takes()) return;
       // Not here: the thread that ends the op may wait for this callback to return.
       self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
           [self] { self->End(Refuse(Code::kCancelled, "the step was cancelled")); });
     });
     if (!registered) {
-      self->token_ = CancellationManager::kInvalidToken;
-      self->Takes();
-      self->End(Refuse(Code::kCancelled, "the step was cancelled"));
+      token_ = CancellationManager::kInvalidToken;
+      Takes();
+      End(Refuse(Code::kCancelled, "the step was cancelled"));
       return;
     }
   }
+  PeerRequest request = request_;
   const PeerHeader header = request.header;
-  Ranks* const ranks = used->ranks();
+  Ranks* const ranks = pipeline->ranks();
   request.done = [self, header, ranks](const PeerVerdict& verdict, const Received& rows) {
     if (self->Takes()) {
-      self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule([self, verdict, rows] {
-        const Status status = self->follow_(self->ctx_, self->step_, verdict, rows);
-        self->End(status);
-      });
+      self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
+          [self, verdict, rows] { self->HearVerdict(verdict, rows); });
     } else if (verdict.kind == VerdictKind::kGo) {
       // The step was cancelled although all ranks have begun the batch: they wait for its gradients.
       PeerHeader failed = header;
       failed.kind = PeerKind::kBackward;
       ranks->SayFailed(failed, "its step was cancelled");
+    } else if (verdict.kind == VerdictKind::kTurn || verdict.kind == VerdictKind::kSaved) {
+      ranks->SayFailed(header, "its step was cancelled");
     }
   };
   ranks->peers().Exchange(std::move(request));
+}
+
+void RankWait::HearVerdict(const PeerVerdict& verdict, const Received& rows) {
+  const bool aside = verdict.kind == VerdictKind::kTurn || verdict.kind == VerdictKind::kSaved;
+  if (aside && request_.header.kind == PeerKind::kForward) {
+    PutAside();
+  } else {
+    End(follow_(ctx_, step_, verdict, rows));
+  }
+}
+
+// Another stream, or a save of rank 0, comes first: others may have the tables until this step claims them again.
+void RankWait::PutAside() {
+  if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
+  token_ = CancellationManager::kInvalidToken;
+  const std::shared_ptr<RankWait> self = shared_from_this();
+  step_->PutAside();
+  step_->Owes(request_.header);
+  step_->Ref();
+  ClaimAgain(pipeline_, step_, ctx_, [self](const Status& status) {
+    if (!status.ok()) {
+      self->End(status);
+      return;
+    }
+    self->step_->OwesNothing();
+    self->Send();
+  }, request_.header.stream);
 }
 
 bool RankWait::Takes() {
@@ -76,6 +116,10 @@ void RankWait::End(const Status& status) {
 }
 
 Status FailedExchange(const PeerVerdict& verdict) {
+  if (!verdict.failed()) {
+    return Refuse(Code::kFailedPrecondition, "another step came first on rank 0: with several ranks, steps that evaluate "
+                  "do not run beside steps that train. Nothing was lost; run one after the other");
+  }
   return Refuse(verdict.kind == VerdictKind::kPoison ? Code::kDataLoss : Code::kFailedPrecondition, verdict.cause);
 }
 

@@ -25,15 +25,19 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
 
  private:
   RankWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx,
-           tensorflow::AsyncOpKernel::DoneCallback done, Follow follow);
+           tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow);
 
+  void Send();
   bool Takes();  // true for the first of verdict and cancellation
+  void HearVerdict(const PeerVerdict& verdict, const Received& rows);
+  void PutAside();
   void End(const tensorflow::Status& status);
 
   std::shared_ptr<Pipeline> pipeline_;
   StepEnd* step_;
   tensorflow::OpKernelContext* const ctx_;
   tensorflow::AsyncOpKernel::DoneCallback done_;
+  const PeerRequest request_;
   Follow follow_;
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   std::mutex mutex_;

@@ -20,7 +20,9 @@ StepEnd::StepEnd(std::shared_ptr<Pipeline> pipeline) : id_(NextStep()), pipeline
 
 StepEnd::~StepEnd() {
   if (InForkedChild()) return;
-  for (const PendingClaim& claim : pending_) claim.TakeBack();
+  for (const PendingClaim& claim : pending_) {
+    if (!aside_) claim.TakeBack();
+  }
   for (TicketHold& hold : claimed_) hold->Close();
   claimed_.clear();
   for (Table* table : handled_) table->EndHandles();
@@ -80,6 +82,19 @@ void StepEnd::Commit() {
   std::lock_guard<std::mutex> lock(mutex_);
   for (const PendingClaim& claim : pending_) claim.Commit();
   pending_.clear();
+}
+
+void StepEnd::PutAside() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const PendingClaim& claim : pending_) claim.TakeBack();
+  aside_ = true;
+  pipeline_->lease().Release(id_);
+  pipeline_->waiter().Wake();
+}
+
+void StepEnd::HasClaimedAgain(bool has) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  aside_ = !has;
 }
 
 }  // namespace ascpipe

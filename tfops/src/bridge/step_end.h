@@ -52,6 +52,10 @@ class StepEnd : public tensorflow::ResourceBase {
   // A claim of a table that counts with Commit; without, the end of the step takes it back.
   void Pends(PendingClaim claim);
   void Commit();
+  // Takes the claims back and gives the lease to others, until ClaimAgain has claimed the same plans again.
+  void PutAside();
+  void HasClaimedAgain(bool has);
+  std::vector<PendingClaim>& pending() { return pending_; }  // once all claims are made
 
   std::string DebugString() const override { return "ascpipe step"; }
 
@@ -65,6 +69,7 @@ class StepEnd : public tensorflow::ResourceBase {
   std::vector<TicketHold> claimed_;
   std::vector<Table*> handled_;
   std::vector<PendingClaim> pending_;
+  bool aside_ = false;  // the claims are taken back
   bool owes_ = false;
   PeerHeader owed_;
 };

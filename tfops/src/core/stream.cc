@@ -237,8 +237,10 @@ std::int64_t Stream::Fill(const Batch& batch, std::int64_t number, std::int64_t 
 void Stream::FillPart(const Batch& batch, int index, std::uint8_t* base, layout::Part* part) const {
   layout::Spec* spec = reinterpret_cast<layout::Spec*>(base + part->specs);
   std::int64_t* out = reinterpret_cast<std::int64_t*>(base + part->ids);
+  bool weighted = false;
   for (const FeatureIds& feature : batch.features) {
     if (feature.table != index) continue;
+    weighted = weighted || feature.weights != nullptr;
     *spec = layout::Spec();
     spec->count = feature.count;
     spec->rank = static_cast<std::int64_t>(feature.shape.size());
@@ -252,15 +254,10 @@ void Stream::FillPart(const Batch& batch, int index, std::uint8_t* base, layout:
     }
     out += feature.count;
   }
-  FillWeights(batch, index, base, part);
+  if (weighted) FillWeights(batch, index, base, part);
 }
 
 void Stream::FillWeights(const Batch& batch, int index, std::uint8_t* base, layout::Part* part) const {
-  bool any = false;
-  for (const FeatureIds& feature : batch.features) {
-    any = any || (feature.table == index && feature.weights != nullptr);
-  }
-  if (!any) return;
   part->weights = part->counts;  // which are written later, by a table worker
   std::int32_t* out = reinterpret_cast<std::int32_t*>(base + part->weights);
   for (const FeatureIds& feature : batch.features) {

@@ -90,6 +90,20 @@ void Peers::SetSignature(std::string signature) {
   signature_ = std::move(signature);
 }
 
+void Peers::HasSaved() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    saving_ = false;
+    changed_.notify_all();
+  }
+  if (settings_.on_change != nullptr) settings_.on_change();
+}
+
+bool Peers::MayClaim(int stream) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return !saving_ && (turn_ < 0 || turn_ == stream);
+}
+
 CoreStatus Peers::Broken() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return broken_;
@@ -135,7 +149,7 @@ bool Peers::Next(PeerRequest* request) {
     const auto next = std::find_if(queue_.begin(), queue_.end(), [this](const PeerRequest& one) {
       return turn_ < 0 || !one.header.has_batch() || one.header.stream == turn_;
     });
-    if (next != queue_.end()) {
+    if (next != queue_.end() && !saving_) {
       *request = std::move(*next);
       queue_.erase(next);
       return true;
@@ -319,9 +333,10 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     return;
   }
   std::vector<PeerRequest> aside;
-  bool again = false;
+  bool again = false, freed;
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    freed = turn_ >= 0;
     turn_ = verdict.kind == VerdictKind::kTurn ? verdict.stream : -1;
     if (verdict.kind == VerdictKind::kPoison && poisoned_.ok()) poisoned_ = Error(kE311, "the tables are half-way through a step: ", verdict.cause, ". What was saved is whole; restart all ranks from the last checkpoint");
     const PeerHeader& mine = request.header;
@@ -338,12 +353,18 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
       }
       again = mine.kind == PeerKind::kGate || mine.stream == turn_;
     } else if (verdict.kind == VerdictKind::kSaved) {
-      again = mine.kind == PeerKind::kGate || mine.kind == PeerKind::kLeave;
+      again = mine.kind != PeerKind::kSave && mine.kind != PeerKind::kForward;
+      saving_ = rank() != 0 && settings_.on_save != nullptr;
     }
     if (again) queue_.push_front(std::move(request));
   }
+  if (verdict.kind == VerdictKind::kSaved && rank() != 0 && settings_.on_save != nullptr) {
+    settings_.on_save(std::string(static_cast<const char*>(rows.from[0].data),
+                                  static_cast<std::size_t>(rows.from[0].bytes)));
+  }
   if (!again) request.done(verdict, rows);
   for (PeerRequest& one : aside) one.done(verdict, {});
+  if (freed && settings_.on_change != nullptr) settings_.on_change();
   if (verdict.kind == VerdictKind::kPoison) FailAll(verdict);
 }
 

@@ -67,6 +67,10 @@ class Peers {
   struct Settings {
     double wait_timeout_s = 0;  // an exchange that takes longer is given up
     std::string signature;      // what all ranks must have in common, line by line
+    // Batches of other streams may be claimed now, or a save is over.
+    std::function<void()> on_change;
+    // Rank 0 saves, and this is another rank: begins to save its part.  Nothing is sent before HasSaved.
+    std::function<void(const std::string& request)> on_save;
   };
 
   Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings settings);
@@ -81,6 +85,11 @@ class Peers {
   void NoteChange(std::uint64_t hash);
   // Streams or tables were added.
   void SetSignature(std::string signature);
+
+  // The part of a save is written, or why it is not.
+  void HasSaved();
+  // Whether a batch of this stream may be claimed: no other stream comes first, and no save.
+  bool MayClaim(int stream) const;
 
   // Why this rank exchanges nothing any more; ok if it does.
   CoreStatus Broken() const;
@@ -119,6 +128,7 @@ class Peers {
   std::deque<PeerRequest> queue_;
   bool stop_ = false;
   bool left_ = false;
+  bool saving_ = false;
   int turn_ = -1;  // only batches of this stream are next
   CoreStatus broken_, poisoned_;
   std::string signature_;

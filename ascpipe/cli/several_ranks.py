@@ -1,0 +1,230 @@
+"""Starts several ranks of a program by Horovod's launcher, and says why they failed.
+
+Horovod starts the processes and brings them together; what is added here are checks before, signals, the exit code of
+the program, the causes that ranks have left, and new processes after a failure.
+"""
+import ctypes
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import IO, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import click
+
+from ascpipe.errors import RanksError
+from ascpipe.logs import one_line
+from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, causes, check_horovod, check_own_name
+
+_HOROVODRUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "horovodrun.py")
+_HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?::([1-9][0-9]{0,3}))?")
+_FIRST_FAILURES = (  # in the words of horovodrun, and of mpirun where a rank ended by itself or by a signal
+    re.compile(rb"Process name: ([0-9]+)\s+Exit code: +([0-9]+)"),
+    re.compile(rb"Process name: \[\[[0-9]+,[0-9]+\],([0-9]+)\]\s+Exit code: +([0-9]+)"),
+    re.compile(rb"process rank ([0-9]+) with PID [0-9]+ on node \S+ exited on signal ([0-9]+)"))
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+_FUSED_FROM = 3  # ranks; below that the sum of all has one order
+_END_S = 30.0  # from a signal to the end of the launcher; horovodrun kills ranks after 10
+_LAST_WORDS_S = 5.0  # from the end of the launcher to the end of its stderr
+_KEPT_BYTES = 65536
+_SHOWN_CAUSES = 20
+
+
+class Ranks:
+    """How ranks are to be started.
+
+    Args:
+        program: the command of each rank.
+        count: how many there are.
+        hosts: ``HOST:N,...``, or None for this machine.
+        mpi: by mpirun, rather than by horovodrun's own means.
+
+    Raises:
+        click.BadParameter: the hosts are not hosts, or too few.
+        HorovodMissingError, HorovodVersionError: it is not there, or is another version.
+        RanksError: a host has no address, or other machines would not reach this one.
+    """
+
+    def __init__(self, program: Sequence[str], count: int, hosts: Optional[str], mpi: bool) -> None:
+        self._program, self._count, self._mpi = program, count, mpi
+        places = [("localhost", count)] if hosts is None else _parsed(hosts)
+        room = sum(slots for _, slots in places)
+        if room < count:
+            raise click.BadParameter("{} has room for {} of {} ranks".format(hosts, room, count), param_hint="--hosts")
+        places = _filled(places, count)
+        self._hosts = ",".join("{}:{}".format(*place) for place in places)
+        check_horovod()
+        _check_addresses([name for name, _ in places])
+
+    def command(self) -> List[str]:
+        """The command line of Horovod's launcher."""
+        return [sys.executable, _HOROVODRUN, "--mpi" if self._mpi else "--gloo", "--disable-cache",
+                "-np", str(self._count), "-H", self._hosts, *self._program]
+
+    def run(self, environment: Mapping[str, str], restarts: int) -> int:
+        """Run the ranks to their end, all anew up to ``restarts`` times after a failure.
+
+        Returns:
+            The exit code of the rank that failed first, else 0; 128 and its number after a signal to this process.
+        """
+        mine = {name for launcher in LAUNCHERS for name in launcher}
+        given = {name: value for name, value in environment.items() if name not in mine}
+        if self._count >= _FUSED_FROM:
+            given.setdefault("HOROVOD_FUSION_THRESHOLD", "0")  # sums of dense gradients are the same in every run
+        for attempt in range(restarts + 1):
+            if attempt:
+                _say("restart {} of {}: all ranks begin anew".format(attempt, restarts))
+            code, signalled = self._run_once(given)
+            if code == 0 or signalled:
+                break
+        return code
+
+    def _run_once(self, environment: Mapping[str, str]) -> Tuple[int, bool]:
+        """(exit code, whether it is because of a signal to this process)."""
+        with tempfile.TemporaryDirectory(prefix="ascpipe-ranks-") as folder:
+            launcher = _Launcher(self.command(), {**environment, FOLDER_VARIABLE: folder})
+            code, first = launcher.wait()
+            if launcher.signalled:
+                return 128 + launcher.signalled, True
+            if code:
+                self._explain(code, first, folder)
+            return code, False
+
+    def _explain(self, code: int, first: Optional[int], folder: str) -> None:
+        _say("{} {}; what ranks said of it, the first one first:".format(
+            "the ranks" if first is None else "rank {}".format(first), _ending(code)))
+        found = causes(folder)
+        for cause in found[:_SHOWN_CAUSES]:
+            _say("  rank {}: {}".format(cause.rank, cause.text))
+        if not found:
+            _say("  nothing{}; see their output above".format(
+                ", on this machine" if self._hosts != "localhost:{}".format(self._count) else ""))
+
+
+class _Launcher:
+    """Horovod's launcher as our child, in a session of its own; it ends with us.
+
+    Attributes:
+        signalled: number of the first signal that we were sent, or 0.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Dict[str, str]) -> None:
+        self.signalled = 0
+        self._tail = b""
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._before = [(number, signal.signal(number, self._pass_on)) for number in _SIGNALS]
+        owner = os.getpid()
+        self._process = subprocess.Popen(
+            command, env=environment, stderr=subprocess.PIPE, start_new_session=True,
+            preexec_fn=lambda: _end_with(owner))  # noqa: PLW1509  (no thread runs here)
+        if self.signalled:  # it came before there was a child
+            self._process.terminate()
+
+    def wait(self) -> Tuple[int, Optional[int]]:
+        """(exit code, the rank that failed first if the launcher names it), once it has ended."""
+        process = self._process
+        if process is None or process.stderr is None:
+            raise RanksError("the launcher of ranks was not started")
+        copying = threading.Thread(target=self._copy, args=(process.stderr,), daemon=True)
+        copying.start()
+        try:
+            while process.poll() is None:
+                try:
+                    process.wait(_END_S)
+                except subprocess.TimeoutExpired:
+                    if self.signalled:
+                        process.kill()
+        finally:
+            for number, handler in self._before:
+                signal.signal(number, handler)
+        copying.join(_LAST_WORDS_S)
+        code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        return (0, None) if code == 0 else _failure(code, self._tail)
+
+    def _pass_on(self, number: int, frame: Any) -> None:
+        """The launcher ends its ranks; told twice, it is killed, and ranks notice."""
+        again, self.signalled = bool(self.signalled), self.signalled or number
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL if again else signal.SIGTERM)
+
+    def _copy(self, stream: IO[bytes]) -> None:
+        for line in stream:
+            self._tail = (self._tail + line)[-_KEPT_BYTES:]
+            sys.stderr.buffer.write(line)
+            sys.stderr.buffer.flush()
+
+
+def _failure(code: int, said: bytes) -> Tuple[int, Optional[int]]:
+    """(exit code, rank) of the first failure, by the launcher's last words; (``code``, None) if it names no rank."""
+    for kind, words in enumerate(_FIRST_FAILURES):
+        found = words.findall(said)
+        if found:
+            rank, number = map(int, found[-1])
+            return 128 + number if kind == 2 else number or code, rank
+    return code, None
+
+
+def _parsed(hosts: str) -> List[Tuple[str, int]]:
+    places = []
+    for part in hosts.split(","):
+        match = _HOST.fullmatch(part)
+        if match is None:
+            raise click.BadParameter("{!r} is not HOST or HOST:N".format(part), param_hint="--hosts")
+        places.append((match.group(1), int(match.group(2) or 1)))
+    return places
+
+
+def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, int]]:
+    """The places that ``count`` ranks take, in order: horovodrun would start a rank in each, whatever ``-np`` says."""
+    taken = []
+    for name, slots in places:
+        if count > 0:
+            taken.append((name, min(slots, count)))
+            count -= slots
+    return taken
+
+
+def _check_addresses(names: Sequence[str]) -> None:
+    """Refuse names that Horovod's ranks could not reach. Of machines named by others, each checks its own name."""
+    import psutil
+
+    here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    addresses = {}
+    for name in names:
+        try:
+            addresses[name] = socket.gethostbyname(name)
+        except OSError as error:
+            raise RanksError("host {} has no address: {}".format(name, error)) from error
+    if set(addresses.values()) <= here | {"127.0.0.1"}:
+        return
+    for name, address in addresses.items():
+        if address.startswith("127."):
+            raise RanksError("host {} leads to {}, which no other machine reaches: write the name that they "
+                             "know".format(name, address))
+    check_own_name()
+
+
+def _ending(code: int) -> str:
+    if code <= 128:
+        return "ended with exit code {}".format(code)
+    try:
+        return "was ended by {}".format(signal.Signals(code - 128).name)
+    except ValueError:
+        return "ended with exit code {}".format(code)
+
+
+def _end_with(owner: int) -> None:
+    """In the child, before the launcher: it is told to end when we die."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM), 0, 0, 0)
+    if os.getppid() != owner:
+        os._exit(1)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write("ascpipe: {}\n".format(one_line(text)))
+    sys.stderr.flush()

@@ -1,0 +1,102 @@
+"""``ascpipe run --hosts`` between two machines: network namespaces with a cable, and an ``ssh`` that enters them."""
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+from tests.support.several_ranks import ascpipe_run, ended, needs_horovod, said
+
+MACHINES = {"ma": "10.77.77.1", "mb": "10.77.77.2"}
+NAMED = {"ma": "127.0.0.1 localhost\n10.77.77.1 ma {name}\n10.77.77.2 mb\n",
+         "mb": "127.0.0.1 localhost\n10.77.77.1 ma\n10.77.77.2 mb {name}\n"}
+
+SSH = """\
+#!/bin/bash
+host=
+while [ $# -gt 0 ]; do
+  case $1 in
+    -[opi]) shift 2 ;;
+    -*) shift ;;
+    *) [ -z "$host" ] || break; host=$1; shift ;;
+  esac
+done
+exec ip netns exec {prefix}$host bash -c "$*"
+"""
+
+PROGRAM = """\
+import os
+import tensorflow as tf
+from ascpipe.tf.incumbent import collectives
+total = collectives.allreduce(tf.constant(float(os.environ["RANK_ID"]) + 1))
+print(os.environ["RANK_ID"], os.environ["HOROVOD_HOSTNAME"], tf.compat.v1.Session().run(total))
+"""
+
+
+def _ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def _possible():
+    """Whether this user may make network namespaces here."""
+    name = "asc-try-" + secrets.token_hex(3)
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    made = subprocess.run(["ip", "netns", "add", name], stderr=subprocess.DEVNULL).returncode == 0
+    return made and subprocess.run(["ip", "netns", "del", name]).returncode == 0
+
+
+pytestmark = [needs_horovod, pytest.mark.timeout_s(120),
+              pytest.mark.skipif(not _possible(), reason="network namespaces cannot be made here")]
+
+
+@pytest.fixture
+def machines(tmp_path):
+    """Two machines; gives a function that runs a command on the first, which reaches the other by ``ssh``."""
+    prefix = "asc{}".format(secrets.token_hex(2))
+    spaces = {name: prefix + name for name in MACHINES}
+    folders = [os.path.join("/etc/netns", space) for space in spaces.values()]
+    (tmp_path / "ssh").write_text(SSH.replace("{prefix}", prefix))
+    (tmp_path / "ssh").chmod(0o755)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    try:
+        for space in spaces.values():
+            _ip("netns", "add", space)
+            _ip("-n", space, "link", "set", "lo", "up")
+        _ip("-n", spaces["ma"], "link", "add", "eth7", "type", "veth", "peer", "name", "eth7", "netns", spaces["mb"])
+        for name, space in spaces.items():
+            _ip("-n", space, "addr", "add", MACHINES[name] + "/24", "dev", "eth7")
+            _ip("-n", space, "link", "set", "eth7", "up")
+
+        def run(count, **hosts):
+            for name, folder in zip(spaces, folders):
+                os.makedirs(folder, exist_ok=True)
+                with open(os.path.join(folder, "hosts"), "w") as file:
+                    file.write(hosts.get(name, NAMED[name]).format(name=socket.gethostname()))
+            command = ascpipe_run(count, tmp_path / "program.py", options=["--hosts", "ma:2,mb:2"])
+            return ended(["ip", "netns", "exec", spaces["ma"], *command],
+                         PATH="{}:{}".format(tmp_path, os.environ["PATH"]))
+
+        yield run
+    finally:
+        for space, folder in zip(spaces.values(), folders):
+            subprocess.run(["ip", "netns", "del", space], stderr=subprocess.DEVNULL)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_ranks_of_two_machines_are_joined(machines):
+    code, out, err = machines(3)
+    assert code == 0, err
+    assert [said(out, rank)[-1] for rank in range(3)] == ["0 ma 6.0", "1 ma 6.0", "2 mb 6.0"]
+
+
+def test_a_machine_whose_name_leads_to_itself_alone_says_so_before_horovod_begins(machines):
+    wrong = "127.0.0.1 localhost\n10.77.77.1 ma\n10.77.77.2 mb\n127.0.1.1 {name}\n"
+    code, _, err = machines(3, ma=wrong)
+    assert code == 1
+    assert "E240: this machine's name, {}, leads to 127.0.1.1".format(socket.gethostname()) in err
+    code, _, err = machines(3, mb=wrong)
+    assert code == 1
+    assert "rank 2: RanksError: E240: this machine's name, {}, leads to 127.0.1.1".format(socket.gethostname()) in err

@@ -1,0 +1,106 @@
+"""What is refused before ranks are started, and how they are; tests/ranks starts them."""
+import socket
+import sys
+
+import click
+import pytest
+
+from ascpipe.cli import several_ranks
+from ascpipe.cli.several_ranks import Ranks
+from ascpipe.errors import HorovodMissingError, HorovodVersionError, RanksError
+from ascpipe.ranks import check_horovod
+from tests.support import tree
+
+HERE = "machine.test"
+
+
+@pytest.fixture
+def network(monkeypatch):
+    """Names and their addresses; this machine has 10.0.0.1 and is called machine.test."""
+    known = {HERE: "10.0.0.1", "localhost": "127.0.0.1", "other": "10.0.0.2", "third": "10.0.0.3"}
+
+    def find(name):
+        if name not in known:
+            raise socket.gaierror("Name or service not known")
+        return known[name]
+
+    monkeypatch.setattr(several_ranks, "check_horovod", lambda: None)
+    monkeypatch.setattr(socket, "gethostname", lambda: HERE)
+    monkeypatch.setattr(socket, "gethostbyname", find)
+    monkeypatch.setattr("psutil.net_if_addrs", lambda: {
+        name: [type("Address", (), {"address": address})] for name, address in (("lo", "127.0.0.1"),
+                                                                                ("eth0", "10.0.0.1"))})
+    return known
+
+
+def made(count, hosts, mpi=False):
+    return Ranks(["python", "program.py", "x y"], count, hosts, mpi)
+
+
+@pytest.mark.parametrize("hosts, mpi, engine, places", [
+    (None, False, "--gloo", "localhost:3"), ("other:2,third:2", False, "--gloo", "other:2,third:1"),
+    ("other:5,third:2", False, "--gloo", "other:3"),
+    ("machine.test,other,third", True, "--mpi", "machine.test:1,other:1,third:1")])
+def test_horovod_s_launcher_gets_the_places_and_the_program(network, hosts, mpi, engine, places):
+    assert made(3, hosts, mpi).command() == [
+        sys.executable, str(tree.ROOT / "ascpipe/cli/horovodrun.py"), engine, "--disable-cache", "-np", "3", "-H",
+        places, "python", "program.py", "x y"]
+
+
+@pytest.mark.parametrize("hosts", ["", "a:0", "a:x", "-oProxyCommand=x:1", "a b", "a;b", "a:1,", "other:1"])
+def test_hosts_that_are_none_or_too_few_are_wrong_usage(network, hosts):
+    with pytest.raises(click.BadParameter):
+        made(2, hosts)
+
+
+def test_a_host_without_an_address_is_refused(network):
+    with pytest.raises(RanksError, match="host nowhere has no address"):
+        made(2, "other:1,nowhere:1")
+
+
+@pytest.mark.parametrize("hosts", ["machine.test:1,other:1", "other:2", "other:1,third:1"])
+def test_this_machine_s_name_must_not_lead_to_itself_alone_where_there_are_others(network, hosts):
+    made(2, hosts)
+    network[HERE] = "127.0.1.1"
+    with pytest.raises(RanksError, match="leads to 127.0.1.1"):
+        made(2, hosts)
+    del network[HERE]
+    with pytest.raises(RanksError, match="machine.test, (leads|has no address)|host machine.test has no address"):
+        made(2, hosts)
+
+
+def test_alone_this_machine_may_be_called_as_it_likes(network):
+    network[HERE] = "127.0.0.1"
+    made(2, None)
+    made(2, "localhost:2")
+    made(2, HERE + ":2")
+
+
+def test_localhost_beside_another_machine_is_refused(network):
+    with pytest.raises(RanksError, match="host localhost leads to 127.0.0.1, which no other machine reaches"):
+        made(2, "localhost:1,other:1")
+
+
+def test_horovod_is_asked_for_before_anything_begins(monkeypatch):
+    monkeypatch.setitem(sys.modules, "horovod", None)
+    with pytest.raises(HorovodMissingError, match="make ranks"):
+        Ranks(["program"], 2, None, False)
+    monkeypatch.setitem(sys.modules, "horovod", type(sys)("horovod"))
+    sys.modules["horovod"].__version__ = "0.27.0"
+    with pytest.raises(HorovodVersionError, match="0.27.0"):
+        check_horovod()
+
+
+@pytest.mark.parametrize("code, text", [
+    (7, "ended with exit code 7"), (137, "was ended by SIGKILL"), (255, "ended with exit code 255")])
+def test_how_a_rank_ended_is_told_by_the_signal_s_name(code, text):
+    assert several_ranks._ending(code) == text
+
+
+@pytest.mark.parametrize("said, expected", [
+    (b"RuntimeError: ...\nProcess name: 1\nExit code: 137\n", (137, 1)),
+    (b"  Process name: [[12325,1],3]\n  Exit code:    7\n-----\n", (7, 3)),
+    (b"mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed).\n", (137, 2)),
+    (b"Process name: 1\nExit code: 1\nrestarted\nProcess name: 0\nExit code: 3\n", (3, 0)), (b"", (5, None))])
+def test_the_launcher_s_last_words_name_the_rank_that_failed_first(said, expected):
+    assert several_ranks._failure(5, said) == expected

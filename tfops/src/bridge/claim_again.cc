@@ -1,0 +1,86 @@
+#include "bridge/claim_again.h"
+
+#include <utility>
+#include <vector>
+
+#include "bridge/status.h"
+#include "core/claim.h"
+
+namespace ascpipe {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+
+namespace {
+
+class ClaimAgainWait : public AsyncWait {
+ public:
+  ClaimAgainWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx, Ended ended, int stream)
+      : AsyncWait(std::move(pipeline), step, ctx, std::move(ended)), stream_(stream) {}
+
+  bool Poll(CoreStatus* status) override {
+    waits_for = layout::kWaitStep;
+    if (!pipeline().ranks()->peers().MayClaim(stream_)) return false;
+    for (const PendingClaim& claim : step().pending()) {
+      ClaimWords words;
+      words.table = *claim.moving().table.name;
+      words.device_rows = claim.moving().table.device_rows;
+      ReadClaimWords(claim.ring(), claim.index(), claim.ticket(), &words);
+      const ClaimVerdict verdict = DecideClaim(words);
+      *status = verdict.error;
+      waits_for = verdict.waits_for;
+      ticket = claim.ticket().number();
+      table_name = words.table;
+      if (verdict.kind == ClaimVerdict::kError) return true;
+      if (verdict.kind == ClaimVerdict::kReady) continue;
+      if (verdict.wants && LoadAcquire(&claim.ring().table(claim.index())->wanted) != ticket) {
+        Exchange(&claim.ring().table(claim.index())->wanted, ticket);
+        pipeline().RingTableWorker(claim.ring(), claim.index());
+      }
+      return false;
+    }
+    waits_for = layout::kWaitLease;
+    return pipeline().lease().TryExclusive(step().id());
+  }
+
+ protected:
+  void Proceed() override {
+    std::vector<PendingClaim>& claims = step().pending();
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      if (claims[i].TryAgain()) continue;
+      while (i-- > 0) claims[i].TakeBackUnmoved();
+      pipeline().lease().Release(step().id());
+      Again();
+      return;
+    }
+    Status status;
+    for (PendingClaim& claim : claims) {
+      if (!claim.IsTheSame()) {
+        status = Refuse(Code::kFailedPrecondition, "table '", *claim.moving().table.name, "': the plan of ticket ",
+                        SequenceOf(claim.ticket().number()), " was made anew while another step had its turn. Nothing "
+                        "was trained; all ranks may run the step again with the next batch");
+      }
+    }
+    for (PendingClaim& claim : claims) {
+      if (!status.ok()) {
+        claim.TakeBackUnmoved();
+      } else {
+        status = ToStatus(claim.MoveAgain());
+      }
+    }
+    step().HasClaimedAgain(status.ok());
+    End(status);
+  }
+
+ private:
+  const int stream_;
+};
+
+}  // namespace
+
+void ClaimAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx, Ended ended,
+                int stream) {
+  std::make_shared<ClaimAgainWait>(std::move(pipeline), step, ctx, std::move(ended), stream)->Begin();
+}
+
+}  // namespace ascpipe
