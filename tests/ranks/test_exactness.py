@@ -2,9 +2,10 @@
 import numpy as np
 import pytest
 
-from tests.support import ranks
+from tests.support import ranked_runs
+from tests.support.several_ranks import needs_horovod
 
-pytestmark = [ranks.needs_horovod, pytest.mark.timeout_s(280)]
+pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
 
 TWO = {"user": {}, "item": {"dim": 4}}
 THREE = {"a": {"table": "user"}, "b": {"table": "user", "width": 3}, "c": {"table": "item", "width": 1}}
@@ -28,10 +29,10 @@ def require_equal(got, want):
 
 def trained(folder, case, counts, **settings):
     """The same case with each number of ranks; as one rank trains it."""
-    want = ranks.train(folder / "1", 1, case).require_good_end()
+    want = ranked_runs.train(folder / "1", 1, case).require_good_end()
     assert len(want.losses) == case["steps"]
     for count in counts:
-        require_equal(ranks.train(folder / str(count), count, case, **settings).require_good_end(), want)
+        require_equal(ranked_runs.train(folder / str(count), count, case, **settings).require_good_end(), want)
     return want
 
 
@@ -84,9 +85,9 @@ def test_ranks_admit_pad_and_leave_out_as_one_does(tmp_path, host, optimizer):
 @pytest.mark.long
 def test_added_gradients_are_those_of_one_rank_times_the_ranks(tmp_path):
     case = {"tables": TWO, "features": THREE, "optimizer": "gradient_descent", "steps": 1}
-    before = ranks.train(tmp_path / "0", 1, {**case, "steps": 0}).require_good_end()
-    one = ranks.train(tmp_path / "1", 1, {**case, "average": False}).require_good_end()
-    two = ranks.train(tmp_path / "2", 2, {**case, "average": False}).require_good_end()
+    before = ranked_runs.train(tmp_path / "0", 1, {**case, "steps": 0}).require_good_end()
+    one = ranked_runs.train(tmp_path / "1", 1, {**case, "average": False}).require_good_end()
+    two = ranked_runs.train(tmp_path / "2", 2, {**case, "average": False}).require_good_end()
     for name in one.rows:
         np.testing.assert_allclose(two.rows[name] - before.rows[name], 2 * (one.rows[name] - before.rows[name]),
                                    rtol=1e-4, atol=1e-7)
@@ -102,9 +103,10 @@ def same(first, second):
 
 def test_runs_of_two_ranks_are_the_same_bits_whatever_workers_rings_and_devices(tmp_path):
     case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 40}
-    first = ranks.train(tmp_path / "small", 2, case).require_good_end()
+    first = ranked_runs.train(tmp_path / "small", 2, case).require_good_end()
     killed = {**case, "tables": TWO, "fault": {"kind": "workers", "rank": 1, "step": 20}}
-    other = ranks.train(tmp_path / "other", 2, killed, ring_frames=3, workers=2, table_workers=2).require_good_end()
+    other = ranked_runs.train(tmp_path / "other", 2, killed, ring_frames=3, workers=2, table_workers=2)
+    other.require_good_end()
     assert other.told[1]["killed"] == 4
     same(first, other)
 
@@ -116,16 +118,16 @@ def test_runs_of_two_ranks_are_the_same_bits_whatever_workers_rings_and_devices(
     ids=lambda settings: "_".join(settings))
 def test_runs_of_equal_ranks_are_the_same_bits(tmp_path, count, settings):
     case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 150}
-    first = ranks.train(tmp_path / "usual", count, case).require_good_end()
-    same(first, ranks.train(tmp_path / "other", count, case, **settings).require_good_end())
+    first = ranked_runs.train(tmp_path / "usual", count, case).require_good_end()
+    same(first, ranked_runs.train(tmp_path / "other", count, case, **settings).require_good_end())
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
 def test_killed_workers_of_a_rank_change_nothing(tmp_path, rank):
     case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 150, "evaluate_each": 50}
-    first = ranks.train(tmp_path / "usual", 2, case).require_good_end()
+    first = ranked_runs.train(tmp_path / "usual", 2, case).require_good_end()
     killed = {**case, "fault": {"kind": "workers", "rank": rank, "step": 70}}
-    other = ranks.train(tmp_path / "killed", 2, killed).require_good_end()
+    other = ranked_runs.train(tmp_path / "killed", 2, killed).require_good_end()
     assert other.told[rank]["killed"] >= 2
     same(first, other)

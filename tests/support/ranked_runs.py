@@ -1,21 +1,16 @@
 """Runs ``tests.support.programs.ranked`` on several ranks, or on one, and reads what they told."""
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
-import pytest
 
-from tests.support.programs.running import environment
-
-#: Of tests that start ranks.
-needs_horovod = pytest.mark.skipif(importlib.util.find_spec("horovod") is None,
-                                   reason="needs Horovod: `make ranks` installs it")
-ENDS_WITHIN_S = 250.0
+from tests.support import several_ranks
+from tests.support.ascend_programs import PROGRAMS
+from tests.support.programs.running import RING_BYTES
 
 
 class Ran(NamedTuple):
@@ -50,35 +45,36 @@ class Ran(NamedTuple):
         return self
 
 
-def command(ranks: int) -> List[str]:
-    """What a launcher's command line begins with."""
-    if ranks == 1:
-        return []
-    return [sys.executable, "-W", "ignore", "-m", "horovod.runner.launch", "-np", str(ranks)]
-
-
-def train(folder: Any, ranks: int, case: Dict[str, Any], **settings: Any) -> Ran:
+def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 250.0, **settings: Any) -> Ran:
     """Train a case to its end, good or bad.
 
     Args:
         folder: a new one.
         ranks: how many processes; 1: without a launcher.
         case: fields of ``ranked.Case``.
+        ends_within_s: else ``subprocess.TimeoutExpired``.
         settings: of ascpipe, as ``ring_frames=2``.
     """
     os.makedirs(str(folder))
     with open(os.path.join(str(folder), "case.json"), "w") as file:
         json.dump(case, file)
-    variables = dict(environment(**settings), PYTHONWARNINGS="ignore", TF_CPP_MIN_LOG_LEVEL="2",
-                     HOROVOD_FUSION_THRESHOLD="0")  # else dense sums depend on timing from three ranks on
+    script = os.path.join(PROGRAMS, "ranked.py")
+    command = [sys.executable, script, str(folder)] if ranks == 1 else several_ranks.horovodrun(ranks, script, folder)
+    given = {"ring_bytes": RING_BYTES, **settings}
+    variables = several_ranks.environment(
+        HOROVOD_FUSION_THRESHOLD="0",  # else dense sums depend on timing from three ranks on
+        **{"ASCPIPE_" + name.upper(): str(value) for name, value in given.items()})
     started = time.monotonic()
-    ended = subprocess.run([*command(ranks), sys.executable, "-m", "tests.support.programs.ranked", str(folder)],
-                           env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                           universal_newlines=True, timeout=ENDS_WITHIN_S, check=False)
-    seconds = time.monotonic() - started
+    ended = subprocess.run([str(word) for word in command], env=variables, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True,
+                           timeout=ends_within_s, check=False)
+    return Ran(ended.returncode, ended.stdout, *_told(str(folder), ranks), time.monotonic() - started)
+
+
+def _told(folder: str, ranks: int) -> Tuple[List[Dict[str, Any]], Dict[str, np.ndarray]]:
     told, rows = [], []
     for rank in range(ranks):
-        path = os.path.join(str(folder), str(rank))
+        path = os.path.join(folder, str(rank))
         told.append({})
         if os.path.exists(path + ".json"):
             with open(path + ".json") as file:
@@ -88,4 +84,4 @@ def train(folder: Any, ranks: int, case: Dict[str, Any], **settings: Any) -> Ran
                 rows.append({name: arrays[name] for name in arrays.files})
     together = {name: np.concatenate([one[name] for one in rows], axis=1) for name in rows[0]} \
         if len(rows) == ranks else {}
-    return Ran(ended.returncode, ended.stdout, told, together, seconds)
+    return told, together
