@@ -1,0 +1,133 @@
+"""Ranks whose batches, side by side, are the batch of one rank train what one rank trains."""
+import numpy as np
+import pytest
+
+from tests.support import ranked_runs
+from tests.support.several_ranks import needs_horovod
+
+pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
+
+TWO = {"user": {}, "item": {"dim": 4}}
+THREE = {"a": {"table": "user"}, "b": {"table": "user", "width": 3}, "c": {"table": "item", "width": 1}}
+#: Rows that are at home when a batch does not need them; a batch needs about 60 of a table.
+SMALL = {"user": {"device": 160, "host": 600}, "item": {"device": 100, "host": 600, "dim": 4}}
+ALL_SORTS = {"user": {"threshold": 3}, "item": {"dim": 4, "padding": [0, 7]}, "tag": {"dim": 3}}
+OF_ALL_SORTS = {"admitted": {"table": "user"}, "again": {"table": "user", "grad": False}, "padded": {"table": "item"},
+                "ragged": {"table": "tag", "ragged": True}, "whole": {"table": "tag"}}
+MANY = {"t{:02d}".format(i): {"dim": 1 + i % 5, "device": 400} for i in range(26)}
+
+
+def require_equal(got, want):
+    """Losses to 1e-5; rows besides to 1e-6, as optimizers make steps of gradients that are nearly nothing."""
+    np.testing.assert_allclose(got.losses, want.losses, rtol=1e-5)
+    assert sorted(got.rows) == sorted(want.rows) and want.rows
+    for name, rows in want.rows.items():
+        np.testing.assert_allclose(got.rows[name], rows, rtol=1e-5, atol=1e-6, err_msg=name)
+    for got_losses in zip(*(told["evaluations"] for told in got.told)):
+        assert len({len(losses) for losses in got_losses}) == 1
+
+
+def trained(folder, case, counts, **settings):
+    """The same case with each number of ranks; as one rank trains it."""
+    want = ranked_runs.train(folder / "1", 1, case).require_good_end()
+    assert len(want.losses) == case["steps"]
+    for count in counts:
+        require_equal(ranked_runs.train(folder / str(count), count, case, **settings).require_good_end(), want)
+    return want
+
+
+def test_two_ranks_train_what_one_trains(tmp_path):
+    trained(tmp_path, {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 60, "evaluate_each": 20},
+            [2])
+
+
+def test_two_ranks_with_all_that_features_may_be_train_what_one_trains(tmp_path):
+    trained(tmp_path, {"tables": ALL_SORTS, "features": OF_ALL_SORTS, "steps": 60}, [2])
+
+
+def test_two_ranks_train_a_modified_graph_as_one_does(tmp_path):
+    trained(tmp_path, {"tables": SMALL, "features": THREE, "steps": 40, "modify": True, "evaluate_each": 20}, [2])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tables", [TWO, SMALL], ids=["device", "host"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "lazy_adam", "gradient_descent", "ftrl"])
+def test_ranks_train_300_steps_as_one_does(tmp_path, optimizer, tables):
+    trained(tmp_path, {"tables": tables, "features": THREE, "optimizer": optimizer, "steps": 300}, [2, 3, 4])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("more", [
+    {"static": True}, {"modify": True}, {"modify": True, "static": True}, {"evaluate_each": 7}],
+    ids=["static", "modified", "modified and static", "evaluation"])
+def test_ranks_train_in_each_mode_as_one_does(tmp_path, more):
+    trained(tmp_path, {"tables": SMALL, "features": THREE, "steps": 300, **more}, [2, 4])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("modify", [False, True])
+def test_26_tables_train_as_on_one_rank(tmp_path, modify):
+    features = {"f" + name[1:]: {"table": name, "width": 1} for name in MANY}
+    trained(tmp_path, {"tables": MANY, "features": features, "steps": 300, "modify": modify}, [2, 3])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("optimizer", ["adagrad", "lazy_adam"])
+@pytest.mark.parametrize("host", [0, 600])
+def test_ranks_admit_pad_and_leave_out_as_one_does(tmp_path, host, optimizer):
+    tables = {name: {**table, "host": host} for name, table in ALL_SORTS.items()}
+    if host:
+        tables = {name: {**table, "device": 240} for name, table in tables.items()}
+    trained(tmp_path, {"tables": tables, "features": OF_ALL_SORTS, "optimizer": optimizer,
+                       "steps": 300}, [2, 3, 4])
+
+
+@pytest.mark.long
+def test_added_gradients_are_those_of_one_rank_times_the_ranks(tmp_path):
+    case = {"tables": TWO, "features": THREE, "optimizer": "gradient_descent", "steps": 1}
+    before = ranked_runs.train(tmp_path / "0", 1, {**case, "steps": 0}).require_good_end()
+    one = ranked_runs.train(tmp_path / "1", 1, {**case, "average": False}).require_good_end()
+    two = ranked_runs.train(tmp_path / "2", 2, {**case, "average": False}).require_good_end()
+    for name in one.rows:
+        np.testing.assert_allclose(two.rows[name] - before.rows[name], 2 * (one.rows[name] - before.rows[name]),
+                                   rtol=1e-4, atol=1e-7)
+
+
+def same(first, second):
+    """Require two runs to be the same bits."""
+    assert first.losses == second.losses
+    assert sorted(first.rows) == sorted(second.rows) and first.rows
+    for name, rows in first.rows.items():
+        np.testing.assert_array_equal(rows, second.rows[name], err_msg=name)
+
+
+def test_runs_of_two_ranks_are_the_same_bits_whatever_workers_rings_and_devices(tmp_path):
+    case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 40}
+    first = ranked_runs.train(tmp_path / "small", 2, case).require_good_end()
+    killed = {**case, "tables": TWO, "fault": {"kind": "workers", "rank": 1, "step": 20}}
+    other = ranked_runs.train(tmp_path / "other", 2, killed, ring_frames=3, workers=2, table_workers=2)
+    other.require_good_end()
+    assert other.told[1]["killed"] == 4
+    same(first, other)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("settings", [
+    {"ring_frames": 2}, {"ring_frames": 64, "workers": 3}, {"table_workers": 3}, {"look_ahead": 1, "plan_ahead": 1}],
+    ids=lambda settings: "_".join(settings))
+def test_runs_of_equal_ranks_are_the_same_bits(tmp_path, count, settings):
+    case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 150}
+    first = ranked_runs.train(tmp_path / "usual", count, case).require_good_end()
+    same(first, ranked_runs.train(tmp_path / "other", count, case, **settings).require_good_end())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
+def test_killed_workers_of_a_rank_change_nothing(tmp_path, rank):
+    case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 150, "evaluate_each": 50}
+    first = ranked_runs.train(tmp_path / "usual", 2, case).require_good_end()
+    killed = {**case, "fault": {"kind": "workers", "rank": rank, "step": 70}}
+    other = ranked_runs.train(tmp_path / "killed", 2, killed).require_good_end()
+    assert other.told[rank]["killed"] >= 2
+    same(first, other)

@@ -1,0 +1,339 @@
+"""A program for one rank or several, as users write them: sharded tables, dense layers whose gradients are averaged.
+
+    horovodrun -np 2 python tests/support/programs/ranked.py FOLDER
+
+FOLDER/case.json holds the fields of a ``Case``. Each rank trains its part of every batch: rank 0 the first lines, and
+so on. It writes what it saw to FOLDER/RANK.json, and the rows of an evaluation of all keys to FOLDER/RANK.npz.
+"""
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+import warnings
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+warnings.simplefilter("ignore")
+
+import numpy as np
+import tensorflow as tf
+
+from mx_rec.core.asc.helper import FeatureSpec, get_asc_insert_func
+from mx_rec.core.asc.manager import start_asc_pipeline
+from mx_rec.core.embedding import create_table, sparse_lookup
+from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
+from mx_rec.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
+from mx_rec.util.initialize import ConfigInitializer, init, terminate_config_initializer
+from mx_rec.util.variable import get_dense_and_sparse_variable
+
+tf.compat.v1.disable_eager_execution()
+RANK, RANKS = int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HOROVOD_SIZE", "1"))
+OPTIMIZERS = {"adagrad": adagrad, "ftrl": ftrl, "gradient_descent": gradient_descent, "lazy_adam": lazy_adam}
+
+
+class Feature(NamedTuple):
+    """Ids [lines, width] of a batch, and the table they are looked up in."""
+
+    table: str
+    width: int = 2
+    grad: bool = True
+    ragged: bool = False  #: a SparseTensor; every third id is missing
+
+
+class Table(NamedTuple):
+    """A table; sizes are those of all ranks together."""
+
+    dim: int = 8
+    device: int = 1000
+    host: int = 0
+    padding: Tuple[int, ...] = ()
+    threshold: Optional[int] = None  #: occurrences after which a key is admitted
+
+
+class Case(NamedTuple):
+    """What to train.
+
+    Attributes:
+        tables, features: by name, each as a dictionary.
+        optimizer: of the tables.
+        average: whether ranks average gradients of rows, or add them up.
+        keys: ids are in [-keys // 2, keys - keys // 2), or in [0, keys) of tables with padding keys.
+        batch: lines of one batch of all ranks.
+        evaluate_each: steps between two evaluations; 0: only one, at the end.
+        modify: graph modification.
+        static: fixed sizes.
+        fault: of a rank, at a step: kind, rank (-1: all), step.
+    """
+
+    tables: Dict[str, Any]
+    features: Dict[str, Any]
+    optimizer: str = "adagrad"
+    average: bool = True
+    steps: int = 60
+    batch: int = 24
+    keys: int = 240
+    evaluate_each: int = 0
+    modify: bool = False
+    static: bool = False
+    fault: Dict[str, Any] = {}
+
+    def fails(self, *kinds: str) -> bool:
+        """Whether this rank has a fault of some kind."""
+        return self.fault.get("kind") in kinds and self.fault["rank"] in (RANK, -1)
+
+
+class Program:
+    """The graph of a case: a training channel, and an evaluation channel over every key."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._sharing = RANKS > 1
+        tables = {name: Table(**table) for name, table in case.tables.items()}
+        if case.fails("other_table"):
+            first = min(tables)
+            tables[first] = tables[first]._replace(dim=tables[first].dim + 1)
+        self._hash_tables = {name: self._create(name, table) for name, table in sorted(tables.items())}
+        self._features = {name: Feature(**feature) for name, feature in sorted(case.features.items())}
+        if case.fails("other_features"):
+            self._features.pop(max(self._features))
+        self._tables = tables
+        self.scale = tf.compat.v1.placeholder_with_default(np.float32(1), [])
+        self.iterator, self.batch = None, None
+
+    def build(self) -> None:
+        """All of the graph, in the order in which programs call."""
+        train_specs, eval_specs = self._specs(), self._specs()
+        self.batch, self.iterator = self._iterator(train_specs, self._training_lines, is_training=True)
+        loss, _ = self._forward(train_specs, self.batch, is_train=True)
+        eval_batch, self.eval_iterator = self._iterator(eval_specs, self._all_keys, is_training=False)
+        self.eval_loss, self.eval_rows = self._forward(eval_specs, eval_batch, is_train=False)
+        if not self._case.modify:
+            start_asc_pipeline()
+        loss = tf.debugging.check_numerics(loss * self.scale, "the loss")
+        dense, sparse = get_dense_and_sparse_variable()
+        dense_optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.05)
+        averaged = dense_optimizer.compute_gradients(loss, var_list=dense)
+        self.loss = loss
+        if self._sharing:
+            import horovod.tensorflow as hvd
+            averaged = [(hvd.allreduce(gradient, op=hvd.Average), variable) for gradient, variable in averaged]
+            self.loss = hvd.allreduce(loss, op=hvd.Average)
+        train_dense = dense_optimizer.apply_gradients(averaged)
+        sparse_optimizer = OPTIMIZERS[self._case.optimizer].create_hash_optimizer(learning_rate=0.1)
+        gradients = tf.gradients(loss, sparse)
+        self.train = [train_dense, sparse_optimizer.apply_gradients(
+            [(gradient, variable) for gradient, variable in zip(gradients, sparse)])]
+        if self._case.modify:
+            modify_graph_and_start_emb_cache(dump_graph=False)
+
+    def initializer(self, is_training: bool) -> tf.Operation:
+        """Of the iterator of a channel."""
+        if self._case.modify:
+            return ConfigInitializer.get_instance().train_params_config.get_initializer(is_training)
+        return (self.iterator if is_training else self.eval_iterator).initializer
+
+    def _create(self, name: str, table: Table) -> Any:
+        more = {}
+        if table.padding:
+            more.update(padding_keys=list(table.padding), padding_keys_mask=True, padding_keys_len=len(table.padding))
+        return create_table(
+            key_dtype=tf.int64, dim=tf.TensorShape([table.dim]), name=name,
+            emb_initializer=tf.compat.v1.truncated_normal_initializer(stddev=0.1, seed=3),
+            device_vocabulary_size=table.device, host_vocabulary_size=table.host,
+            all2all_gradients_op="sum_gradients_and_div_by_ranksize" if self._case.average else "sum_gradients", **more)
+
+    def _specs(self) -> Optional[Dict[str, FeatureSpec]]:
+        if self._case.modify:
+            return None
+        return {name: FeatureSpec(name, table_name=feature.table, index_key=name,
+                                  access_threshold=self._tables[feature.table].threshold)
+                for name, feature in self._features.items()}
+
+    def _lowest(self, feature: Feature) -> int:
+        return 0 if self._tables[feature.table].padding else -(self._case.keys // 2)
+
+    def _training_lines(self) -> Iterator[Dict[str, np.ndarray]]:
+        """This rank's lines of every batch."""
+        case, random = self._case, np.random.RandomState(1)
+        steps = case.fault["step"] if case.fails("ends_early") else 1 << 30
+        for _ in range(min(steps, case.steps + 3)):
+            ids = {name: (random.zipf(1.2, (case.batch, feature.width)) % case.keys + self._lowest(feature))
+                   for name, feature in self._features.items()}
+            ids["label"] = random.randint(0, 2, case.batch)
+            yield self._part(ids)
+
+    def _all_keys(self) -> Iterator[Dict[str, np.ndarray]]:
+        """This rank's lines of batches that have every key once in each column."""
+        case = self._case
+        for first in range(0, case.keys, case.batch):
+            columns = {name: (first + np.arange(case.batch)) % case.keys + self._lowest(feature)
+                       for name, feature in self._features.items()}
+            ids = {name: np.stack([columns[name]] * feature.width, 1) for name, feature in self._features.items()}
+            ids["label"] = np.arange(case.batch) % 2
+            yield self._part(ids)
+
+    def _part(self, lines: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+        count = self._case.batch // RANKS
+        part = {name: value[RANK * count:(RANK + 1) * count] for name, value in lines.items()}
+        return {name: value.astype(np.float32 if name == "label" else np.int64) for name, value in part.items()}
+
+    def _iterator(self, specs: Optional[Dict[str, FeatureSpec]], lines: Callable[[], Iterator[Dict[str, np.ndarray]]],
+                  is_training: bool) -> Tuple[Dict[str, Any], Any]:
+        count = self._case.batch // RANKS if self._case.static else None
+        types = {"label": tf.float32, **{name: tf.int64 for name in self._features}}
+        shapes = {"label": [count], **{name: [count, feature.width] for name, feature in self._features.items()}}
+        dataset = tf.data.Dataset.from_generator(lines, types, shapes).map(self._with_ragged)
+        if specs is not None:
+            dataset = dataset.map(get_asc_insert_func(tgt_key_specs=list(specs.values()), is_training=is_training,
+                                                      dump_graph=False))
+        iterator = tf.compat.v1.data.make_initializable_iterator(dataset.prefetch(10))
+        return iterator.get_next(), iterator
+
+    def _with_ragged(self, batch: Dict[str, tf.Tensor]) -> Dict[str, Any]:
+        for name, feature in self._features.items():
+            if feature.ragged:
+                ids = batch[name]
+                places = tf.where(tf.not_equal(ids % 3, 0))
+                batch[name] = tf.SparseTensor(places, tf.gather_nd(ids, places), tf.shape(ids, out_type=tf.int64))
+        return batch
+
+    def _forward(self, specs: Optional[Dict[str, FeatureSpec]], batch: Dict[str, Any],
+                 is_train: bool) -> Tuple[tf.Tensor, Dict[str, tf.Tensor]]:
+        count = self._case.batch // RANKS
+        rows = {}
+        for name, feature in self._features.items():
+            threshold = self._tables[feature.table].threshold
+            access = None if threshold is None else {"access_threshold": threshold}
+            rows[name] = sparse_lookup(
+                self._hash_tables[feature.table], batch[name] if specs is None else specs[name],
+                count * feature.width, dim=None, is_train=is_train, name=feature.table + "_lookup",
+                modify_graph=specs is None, batch=batch, is_grad=feature.grad,
+                access_and_evict_config=access if specs is None else None)
+        pooled = [tf.reduce_sum(rows[name], axis=1) for name in self._features]
+        width = sum(self._tables[feature.table].dim for feature in self._features.values())
+        layer = tf.reshape(tf.concat(pooled, axis=1), [-1, width])
+        # Resources: what is read is not changed by an update that comes before the gradient that needs it.
+        with tf.compat.v1.variable_scope("dense", reuse=tf.compat.v1.AUTO_REUSE, use_resource=True):
+            for units in (16, 1):
+                layer = tf.compat.v1.layers.dense(
+                    layer, units, tf.tanh if units > 1 else None, name="layer_{}".format(units),
+                    kernel_initializer=tf.compat.v1.glorot_uniform_initializer(seed=units))
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=batch["label"], logits=tf.reshape(layer, [-1]))
+        return tf.reduce_mean(losses), rows
+
+
+class Training:
+    """Runs a program step by step, and notes what it sees."""
+
+    def __init__(self, case: Case, program: Program, session: tf.compat.v1.Session, told: Dict[str, Any]) -> None:
+        self._case, self._program, self._session, self._told = case, program, session, told
+        self.rows: List[Dict[str, np.ndarray]] = []
+
+    def run(self) -> None:
+        """All steps, and evaluations."""
+        case = self._case
+        self._session.run(self._program.initializer(True))
+        self._session.run(tf.compat.v1.global_variables_initializer())
+        for step in range(case.steps):
+            if case.fault.get("step") == step and not self._fault():
+                return
+            scale = float("nan") if case.fails("nan") and case.fault["step"] == step else 1.0
+            self._told["begun"] = time.time()
+            _, loss = self._session.run([self._program.train, self._program.loss], {self._program.scale: scale})
+            self._told["losses"].append(float(loss))
+            if case.evaluate_each and (step + 1) % case.evaluate_each == 0:
+                self._told["evaluations"].append(self._evaluate(keep=False))
+        self._told["evaluations"].append(self._evaluate(keep=True))
+        if case.fault.get("kind") == "trains_to_the_end":
+            while True:
+                self._told["losses"].append(float(self._session.run([self._program.train, self._program.loss])[1]))
+
+    def _evaluate(self, keep: bool) -> List[float]:
+        self._session.run(self._program.initializer(False))
+        losses = []
+        while True:
+            try:
+                loss, rows = self._session.run([self._program.eval_loss, self._program.eval_rows])
+            except tf.errors.OutOfRangeError:
+                return losses
+            losses.append(float(loss))
+            if keep:
+                self.rows.append(rows)
+
+    def _fault(self) -> bool:
+        """What goes wrong on this rank before a step; false: it trains no more."""
+        case = self._case
+        if case.fails("skip"):
+            self._session.run(self._program.batch["label"])
+        elif case.fails("begin_anew"):
+            self._session.run(self._program.initializer(True))
+        elif case.fails("evaluate"):
+            self._told["evaluations"].append(self._evaluate(keep=False))
+        elif case.fails("close"):
+            return False
+        elif case.fails("raise"):
+            raise ValueError("the program's own error")
+        elif case.fails("exit"):
+            sys.exit(0)
+        elif case.fails("kill"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif case.fails("workers"):
+            self._kill_workers()
+        return True
+
+    def _kill_workers(self) -> None:
+        from tests.support.programs.scenarios import status
+        killed = [worker["pid"] for worker in status()["workers"] if worker["pid"]]
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        self._told["killed"] = len(killed)
+
+
+def train(case: Case, told: Dict[str, Any], tell: Callable[[], None]) -> List[Dict[str, np.ndarray]]:
+    """Train a case; the rows of all keys."""
+    init(max_steps=case.steps, train_steps=case.evaluate_each or -1, eval_steps=-1, save_steps=-1,
+         use_dynamic=not case.static, use_dynamic_expansion=False)
+    tf.compat.v1.set_random_seed(5)
+    program = Program(case)
+    program.build()
+    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
+    with tf.compat.v1.Session(config=config) as session:
+        training = Training(case, program, session, told)
+        try:
+            training.run()
+        except tf.errors.OpError as error:
+            told["error"] = [type(error).__name__, error.message]
+            told["after_s"] = time.time() - told["begun"]
+            tell()
+            if not isinstance(error, tf.errors.OutOfRangeError):
+                raise
+    terminate_config_initializer()
+    return training.rows
+
+
+def main() -> None:
+    folder = sys.argv[1]
+    with open(os.path.join(folder, "case.json")) as file:
+        case = Case(**json.load(file))
+    if RANKS > 1:
+        import horovod.tensorflow as hvd
+        hvd.init()
+    told = {"losses": [], "evaluations": [], "begun": time.time(), "ended": False}
+
+    def tell() -> None:
+        path = os.path.join(folder, str(RANK))
+        with open(path + ".new", "w") as file:
+            json.dump(told, file)
+        os.rename(path + ".new", path + ".json")
+
+    with contextlib.ExitStack() as last:
+        last.callback(tell)
+        rows = train(case, told, tell)
+        names = sorted(rows[0]) if rows else []
+        np.savez(os.path.join(folder, str(RANK)), **{name: np.stack([one[name] for one in rows]) for name in names})
+        told["ended"] = True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Runs ``tests.support.programs.ranked`` on several ranks, or on one, and reads what they told."""
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+
+from tests.support import several_ranks
+from tests.support.ascend_programs import PROGRAMS
+from tests.support.programs.running import RING_BYTES
+
+
+class Ran(NamedTuple):
+    """What came of a run.
+
+    Attributes:
+        code: exit code of the launcher, or of the only rank.
+        said: what it wrote.
+        told: of each rank, as the program wrote it; {} of one that wrote nothing.
+        rows: by feature, float32[batches, lines, width, dim] of the evaluation of all keys; {} without one.
+        seconds: until all ranks had ended.
+    """
+
+    code: int
+    said: str
+    told: List[Dict[str, Any]]
+    rows: Dict[str, np.ndarray]
+    seconds: float
+
+    @property
+    def losses(self) -> List[float]:
+        """Of the first rank; all ranks have the same."""
+        for told in self.told:
+            assert told.get("losses") == self.told[0].get("losses"), self.said
+        return self.told[0]["losses"]
+
+    def require_good_end(self) -> "Ran":
+        """Itself, if all ranks came to their end without an error."""
+        for told in self.told:
+            assert told.get("ended") and "error" not in told, "{}\n{}".format(told, self.said)
+        assert self.code == 0, self.said
+        return self
+
+
+def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 250.0, **settings: Any) -> Ran:
+    """Train a case to its end, good or bad.
+
+    Args:
+        folder: a new one.
+        ranks: how many processes; 1: without a launcher.
+        case: fields of ``ranked.Case``.
+        ends_within_s: else ``subprocess.TimeoutExpired``.
+        settings: of ascpipe, as ``ring_frames=2``.
+    """
+    os.makedirs(str(folder))
+    with open(os.path.join(str(folder), "case.json"), "w") as file:
+        json.dump(case, file)
+    script = os.path.join(PROGRAMS, "ranked.py")
+    command = [sys.executable, script, str(folder)] if ranks == 1 else several_ranks.horovodrun(ranks, script, folder)
+    given = {"ring_bytes": RING_BYTES, **settings}
+    variables = several_ranks.environment(
+        HOROVOD_FUSION_THRESHOLD="0",  # else dense sums depend on timing from three ranks on
+        **{"ASCPIPE_" + name.upper(): str(value) for name, value in given.items()})
+    started = time.monotonic()
+    ended = subprocess.run([str(word) for word in command], env=variables, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True,
+                           timeout=ends_within_s, check=False)
+    return Ran(ended.returncode, ended.stdout, *_told(str(folder), ranks), time.monotonic() - started)
+
+
+def _told(folder: str, ranks: int) -> Tuple[List[Dict[str, Any]], Dict[str, np.ndarray]]:
+    told, rows = [], []
+    for rank in range(ranks):
+        path = os.path.join(folder, str(rank))
+        told.append({})
+        if os.path.exists(path + ".json"):
+            with open(path + ".json") as file:
+                told[-1] = json.load(file)
+        if os.path.exists(path + ".npz"):
+            with np.load(path + ".npz") as arrays:
+                rows.append({name: arrays[name] for name in arrays.files})
+    together = {name: np.concatenate([one[name] for one in rows], axis=1) for name in rows[0]} \
+        if len(rows) == ranks else {}
+    return told, together
