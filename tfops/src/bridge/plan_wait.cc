@@ -150,6 +150,7 @@ class ClaimWait : public BatchWait {
     *status = verdict.error;
     waits_for = verdict.waits_for;
     if (verdict.kind == ClaimVerdict::kWait && verdict.wants) Want();
+    if (verdict.kind == ClaimVerdict::kWait && request_.pends) pipeline().ranked(request_.stream->number())->DropClosed();
     if (ready_ && !ImagesFit()) {
       ready_ = false;
       waits_for = layout::kWaitSave;

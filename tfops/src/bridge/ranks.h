@@ -32,7 +32,7 @@ class Ranks {
     header.cause = std::move(cause);
     request.header = std::move(header);
     request.done = [](const PeerVerdict&, const Received&) {};
-    peers_.Exchange(std::move(request));
+    peers_.ExchangeNext(std::move(request));
   }
 
   void Stop() { peers_.Stop(settings_.close_timeout_ms); }

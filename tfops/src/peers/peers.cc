@@ -64,12 +64,16 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
 
 Peers::~Peers() { Stop(0); }
 
-void Peers::Exchange(PeerRequest request) {
+void Peers::Exchange(PeerRequest request) { Enter(std::move(request), false); }
+
+void Peers::ExchangeNext(PeerRequest request) { Enter(std::move(request), true); }
+
+void Peers::Enter(PeerRequest request, bool is_next) {
   PeerVerdict refused;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (broken_.ok() && poisoned_.ok() && !stop_) {
-      queue_.push_back(std::move(request));
+      is_next ? queue_.push_front(std::move(request)) : queue_.push_back(std::move(request));
       changed_.notify_all();
       return;
     }
@@ -321,11 +325,12 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     Break(status, &request);
     return;
   }
-  PeerVerdict verdict = Decide(headers);
+  const PeerVerdict verdict = Decide(headers);
   const bool differ = std::any_of(headers.begin(), headers.end(),
                                   [&](const PeerHeader& h) { return h.signature != headers[0].signature; });
-  if (differ && !verdict.failed() && verdict.kind != VerdictKind::kLeft) {
-    verdict = Failure(request, SignatureDifference());
+  if (differ && verdict.kind != VerdictKind::kLeft) {  // what came is not to be read as if it were alike
+    Break(Error(Code::kFailedPrecondition, SignatureDifference()), &request);
+    return;
   }
   const CoreStatus unpacked = keys_->Unpack(keys);
   if (!unpacked.ok()) {

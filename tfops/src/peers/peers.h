@@ -81,6 +81,8 @@ class Peers {
 
   // Exchanges when those before it are over.
   void Exchange(PeerRequest request);
+  // Exchanges next: other ranks wait for this one, whatever else is in line.
+  void ExchangeNext(PeerRequest request);
   // Tables have changed between two steps; `hash` of the change.
   void NoteChange(std::uint64_t hash);
   // Streams or tables were added.
@@ -107,6 +109,7 @@ class Peers {
     Parcel parcel;
   };
 
+  void Enter(PeerRequest request, bool is_next);
   void Run();
   bool Next(PeerRequest* request);
   Parcel Pack(const PeerRequest& request, PeerHeader* sent);

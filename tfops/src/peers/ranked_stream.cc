@@ -306,6 +306,11 @@ std::shared_ptr<const RankedBatch> RankedStream::Taken(std::int64_t owned) const
   return found == taken_.end() ? nullptr : found->second.first;
 }
 
+void RankedStream::DropClosed() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Clear();
+}
+
 // Forgets batches that are over: trained, or dropped by every rank.
 void RankedStream::Clear() {
   for (auto taken = taken_.begin(); taken != taken_.end();) {

@@ -77,6 +77,8 @@ class RankedStream {
   bool IsKnown(const BatchName& name) const;
   // A batch that is known, and the hold of its ticket in the owned ring; it can be taken once.
   CoreStatus Take(std::int64_t local, std::shared_ptr<const RankedBatch>* batch, TicketHold* owned);
+  // Closes the owned tickets of batches that this rank has dropped: later ones wait for them.
+  void DropClosed();
   // One that was taken, by its ticket in the owned ring; null: there is none.
   std::shared_ptr<const RankedBatch> Taken(std::int64_t owned) const;
 
