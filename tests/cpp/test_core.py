@@ -16,11 +16,12 @@ from ascpipe.tfops import build
 from tests.reference import initial_rows
 
 HERE = Path(__file__).resolve().parent
-CORE = build.SOURCES / "core"
+CORE, PEERS = build.SOURCES / "core", build.SOURCES / "peers"
 FOLDER = build.OBJECTS / "tests"
 
 TESTS = sorted(path.stem for path in HERE.glob("test_*.cc"))
-WITH_THREADS = ("test_bell", "test_blocks", "test_ring_growth", "test_stream", "test_table_file", "test_waiter")
+WITH_THREADS = ("test_bell", "test_blocks", "test_peer_failures", "test_peers", "test_ring_growth", "test_stream",
+                "test_table_file", "test_waiter")
 FLAGS = ["-std=c++14", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(build.SOURCES),
          "-I", str(build.GENERATED), "-I", str(HERE)]
 SHIPPED = ["-O1", "-DNDEBUG"]  # of the tests themselves; the core is as in the library
@@ -40,7 +41,8 @@ def run(command):
 def compiled(source, flags):
     """The object of a source, compiled once per content of what it may be made from."""
     digest = hashlib.sha256(" ".join(flags).encode())
-    for path in [source, *sorted(HERE.glob("*.h")), *sorted(CORE.glob("*.h")), *sorted(build.GENERATED.glob("*/*.h"))]:
+    headers = [sorted(folder.glob("*.h")) for folder in (HERE, CORE, PEERS)]
+    for path in [source, *sum(headers, []), *sorted(build.GENERATED.glob("*/*.h"))]:
         digest.update(path.name.encode() + path.read_bytes())
     target = FOLDER / "{}-{}.o".format(source.stem, digest.hexdigest()[:16])
     if not target.exists():
@@ -56,15 +58,20 @@ def linked(name, sources, flags, objects):
     with ThreadPoolExecutor(build.JOBS) as pool:
         parts = [*pool.map(lambda source: compiled(source, flags), sources), *objects]
     program = FOLDER / "{}-{}".format(name, os.getpid())
-    run(["g++", *FLAGS, *flags, *parts, "-o", program])
+    run(["g++", *FLAGS, *flags, *parts, "-ldl", "-o", program])
     return program
+
+
+def objects():
+    """Those of the op library that do without TensorFlow."""
+    return [path for part in ("core", "peers") for path in sorted(build.OBJECTS.glob(part + "-*.o"))]
 
 
 def shipped(name, sources):
     """A program over the very objects of the op library."""
     build.build(verbose=False)
     abi = [flag for flag in build.tensorflow_flags()["compile"] if flag.startswith("-D")]
-    return linked(name, sources, SHIPPED + abi, sorted(build.OBJECTS.glob("core-*.o")))
+    return linked(name, sources, SHIPPED + abi, objects())
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +92,8 @@ def test_the_core_does_what_its_tests_say(all_tests, name):
     (name, sanitizer) for name in TESTS for sanitizer in SANITIZERS if sanitizer != "thread" or name in WITH_THREADS])
 @pytest.mark.timeout_s(600)
 def test_the_core_is_clean_under_the_sanitizers(name, sanitizer):
-    sources = [HERE / "check_main.cc", HERE / (name + ".cc"), *sorted(CORE.glob("*.cc"))]
+    product = [*sorted(CORE.glob("*.cc")), *sorted(PEERS.glob("*.cc"))]
+    sources = [HERE / "check_main.cc", HERE / (name + ".cc"), *product]
     program = linked("{}-{}".format(name, sanitizer), sources, SANITIZERS[sanitizer], [])
     assert "ok " in run([program])
     program.unlink()

@@ -75,7 +75,8 @@ void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8
   wire.rows_bytes = sizes.rows;
   wire.exists = header.exists ? 1 : 0;
   std::size_t cause = std::min(header.cause.size(), kCauseBytes);
-  while (cause > 0 && cause < header.cause.size() && GoesOn(header.cause[cause])) --cause;
+  // Of a text, at most three steps; what is no text is cut anywhere, for an empty cause would be none.
+  for (int step = 0; step < 3 && cause < header.cause.size() && GoesOn(header.cause[cause]); ++step) --cause;
   wire.cause_bytes = static_cast<std::uint32_t>(cause);
   if (cause > 0) std::memcpy(wire.cause, header.cause.data(), cause);
   std::memcpy(out, &wire, sizeof(wire));
@@ -99,8 +100,10 @@ CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeade
                  " bytes in a message of ", bytes);
   }
   if (wire.kind < static_cast<std::int32_t>(PeerKind::kGate) ||
-      wire.kind > static_cast<std::int32_t>(PeerKind::kBroken) || wire.cause_bytes > kCauseBytes) {
-    return Error(kE301, "a header of kind ", wire.kind, " with a cause of ", wire.cause_bytes, " bytes");
+      wire.kind > static_cast<std::int32_t>(PeerKind::kBroken) || wire.stream < 0 || wire.exists > 1 ||
+      wire.cause_bytes > kCauseBytes) {
+    return Error(kE301, "a header of kind ", wire.kind, " and stream ", wire.stream, " with a cause of ",
+                 wire.cause_bytes, " bytes");
   }
   header->kind = static_cast<PeerKind>(wire.kind);
   header->stream = wire.stream;

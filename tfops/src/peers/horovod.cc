@@ -169,6 +169,11 @@ class HorovodExchanges : public Transport {
       splits.push_back(static_cast<std::int32_t>(size / kSectionUnit));
       rows += size / kSectionUnit;
     }
+    if (rows > kMostParcelBytes / kSectionUnit) {
+      done(Error(Code::kResourceExhausted, "an exchange of ", rows * kSectionUnit, " bytes; at most ", kMostParcelBytes,
+                 " can be sent: make batches smaller"), {});
+      return;
+    }
     // The memory of the exchange before, where nothing reads it any more: new pages cost more than the copy.
     if (into_ == nullptr || into_.use_count() > 1) into_ = std::make_shared<std::vector<std::uint8_t>>();
     const auto exchange = std::make_shared<Exchange>(into_);

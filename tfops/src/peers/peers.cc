@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
-#include <sstream>
 #include <utility>
 
 #include "core/error_codes.gen.h"
@@ -17,25 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::uint64_t HashOf(const std::string& text) {
-  std::uint64_t hash = 1469598103934665603u;  // FNV-1a
-  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
-  return hash;
-}
-
-std::int64_t BytesOf(const std::vector<Piece>& pieces) {
-  std::int64_t bytes = 0;
-  for (const Piece& piece : pieces) bytes += piece.bytes;
-  return bytes;
-}
-
-std::uint8_t* Put(const std::vector<Piece>& pieces, std::uint8_t* out) {
-  const std::uint8_t* const begin = out;
-  for (const Piece& piece : pieces) {
-    if (piece.bytes > 0) std::memcpy(out, piece.data, static_cast<std::size_t>(piece.bytes));
-    out += piece.bytes;
-  }
-  return out + (FilledUp(out - begin) - (out - begin));
+Clock::duration Limit(double seconds) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 1e9)));
 }
 
 PeerVerdict Failure(const PeerRequest& request, std::string cause) {
@@ -76,6 +57,10 @@ void Peers::Enter(PeerRequest request, bool is_next) {
       is_next ? queue_.push_front(std::move(request)) : queue_.push_back(std::move(request));
       changed_.notify_all();
       return;
+    }
+    if (request.header.kind == PeerKind::kBackward && poisoned_.ok()) {
+      poisoned_ = Error(kE311, "the tables are half-way through a step: ", broken_.ok() ? "the pipeline was stopped"
+                                                                                         : broken_.text());
     }
     refused = Failure(request, !poisoned_.ok() ? poisoned_.text() : !broken_.ok() ? broken_.text()
                                                                                   : "the pipeline was stopped");
@@ -125,7 +110,6 @@ PeerFigures Peers::figures() const {
 
 void Peers::Stop(int timeout_ms) {
   if (timeout_ms > 0) {
-    const auto left = std::make_shared<std::pair<std::mutex, bool>>();
     PeerRequest request;
     request.header.kind = PeerKind::kLeave;
     request.done = [this](const PeerVerdict&, const Received&) {
@@ -145,71 +129,107 @@ void Peers::Stop(int timeout_ms) {
   if (thread_.joinable()) thread_.join();
 }
 
+// Whether it is a request's turn.
+bool Peers::MayBeSent(const PeerRequest& request) const {
+  const PeerHeader& header = request.header;
+  if (saving_) return false;
+  if (owes_) return header.kind == PeerKind::kBackward || header.kind == PeerKind::kLeave;
+  return turn_ < 0 || !header.has_batch() || header.stream == turn_;
+}
+
+// Whether other ranks are to learn that this one is broken, and the exchange before is over.
+bool Peers::SaysBroken() {
+  if (!others_wait_ || (late_ != nullptr && !late_->over)) return false;
+  others_wait_ = late_ == nullptr || (late_->status.ok() && !AllHaveEnded(late_->parcel));
+  return others_wait_;
+}
+
 // The next request whose turn it is; false: the thread ends.
 bool Peers::Next(PeerRequest* request) {
   std::unique_lock<std::mutex> lock(mutex_);
-  while (true) {
-    if (stop_) return false;
-    const auto next = std::find_if(queue_.begin(), queue_.end(), [this](const PeerRequest& one) {
-      return turn_ < 0 || !one.header.has_batch() || one.header.stream == turn_;
-    });
-    if (next != queue_.end() && !saving_) {
+  while (!stop_) {
+    const auto next = std::find_if(queue_.begin(), queue_.end(), [this](const PeerRequest& o) { return MayBeSent(o); });
+    if (next != queue_.end()) {
       *request = std::move(*next);
       queue_.erase(next);
-      return true;
-    }
-    if (late_ != nullptr && late_->over && late_->status.ok()) {
-      // Other ranks may wait for this one.
-      late_ = nullptr;
+      const PeerHeader& header = request->header;
+      if (header.kind != PeerKind::kGate || !header.exists || !keys_->IsKnown(header)) return true;
+      // The keys came since with the exchange of another thread; ranks whose thread was later pass their gate as well.
+      lock.unlock();
+      request->done({VerdictKind::kBegin, header.stream, ""}, {});
+      *request = PeerRequest();
+      lock.lock();
+    } else if (SaysBroken()) {
       *request = PeerRequest();
       request->header.kind = PeerKind::kBroken;
       request->header.cause = broken_.text();
-      request->done = [](const PeerVerdict&, const Received&) {};
       return true;
+    } else if (turn_ < 0 || queue_.empty() || owes_) {
+      changed_.wait(lock);
+    } else if (changed_.wait_until(lock, turned_ + Limit(settings_.wait_timeout_s)) == std::cv_status::timeout &&
+               !stop_ && turn_ >= 0 && !queue_.empty() &&
+               std::none_of(queue_.begin(), queue_.end(), [this](const PeerRequest& o) { return MayBeSent(o); })) {
+      PeerRequest waits = std::move(queue_.front());
+      queue_.pop_front();
+      const int stream = turn_;
+      turn_ = -1;
+      lock.unlock();
+      Break(Error(kE310, "rank ", rank(), " ", NameOf(waits.header.kind), " batch ", waits.header.ticket, " of stream ",
+                  waits.header.stream, ", rank 0 one of stream ", stream, ", which rank ", rank(), " has not begun in ",
+                  settings_.wait_timeout_s, " s. What was saved is whole; all ranks run the same steps"),
+            std::move(waits), true);
+      lock.lock();
     }
-    changed_.wait(lock);
   }
+  return false;
 }
 
 void Peers::Run() {
-  PeerRequest request;
-  while (Next(&request)) {
+  while (true) {
+    PeerRequest request;
+    if (!Next(&request)) break;
     PeerHeader sent = request.header;
     const auto answer = std::make_shared<Answer>();
     const Clock::time_point begin = Clock::now();
-    Parcel parcel = Pack(request, &sent);
-    std::int64_t bytes = 0;
-    for (const std::int64_t size : parcel.sizes) bytes += size;
-    transport_->Start(std::move(parcel), [this, answer](const CoreStatus& status, Parcel received) {
-      std::lock_guard<std::mutex> lock(mutex_);
-      answer->status = status;
-      answer->parcel = std::move(received);
-      answer->over = true;
-      changed_.notify_all();
-    });
+    Send(request, &sent, answer);
     if (request.header.kind == PeerKind::kBroken) {
       late_ = answer;
       continue;
     }
     if (!Await(answer)) {
       late_ = answer;
-      Break(GivenUp(request.header), &request);
+      Break(GivenUp(request.header), std::move(request), true);
       continue;
     }
     {
       std::lock_guard<std::mutex> lock(mutex_);
       ++figures_.exchanges;
-      figures_.bytes_sent += bytes;
       for (const std::int64_t size : answer->parcel.sizes) figures_.bytes_received += size;
       figures_.waited_us += std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
     }
     if (answer->status.ok()) {
       Conclude(std::move(request), answer->parcel, sent);
     } else {
-      Break(answer->status, &request);
+      Break(answer->status, std::move(request), false);  // the transport has ended on all ranks
     }
   }
   FailAll(PeerVerdict{VerdictKind::kFail, 0, "the pipeline was stopped"});
+}
+
+void Peers::Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Answer>& answer) {
+  Parcel parcel = Pack(request, sent);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const std::int64_t size : parcel.sizes) figures_.bytes_sent += size;
+  }
+  const std::shared_ptr<Meeting> meeting = meeting_;
+  transport_->Start(std::move(parcel), [meeting, answer](const CoreStatus& status, Parcel received) {
+    std::lock_guard<std::mutex> lock(meeting->mutex);
+    answer->status = status;
+    answer->parcel = std::move(received);
+    answer->over = true;
+    meeting->changed.notify_all();
+  });
 }
 
 CoreStatus Peers::GivenUp(const PeerHeader& header) const {
@@ -226,115 +246,63 @@ CoreStatus Peers::GivenUp(const PeerHeader& header) const {
 // Waits for the end of an exchange; false: its time is over, or the pipeline stops.
 bool Peers::Await(const std::shared_ptr<Answer>& answer) {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait_for(lock, std::chrono::duration<double>(settings_.wait_timeout_s),
-                    [&] { return stop_ || answer->over; });
+  changed_.wait_for(lock, Limit(settings_.wait_timeout_s), [&] { return stop_ || answer->over; });
   return answer->over;
 }
 
 Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
   const std::size_t ranks = static_cast<std::size_t>(size());
-  std::vector<std::vector<Piece>> keys(ranks), rows = request.rows;
-  rows.resize(ranks);
+  Sections sections;
+  sections.keys.resize(ranks);
+  sections.rows = request.rows;
+  sections.rows.resize(ranks);
   std::shared_ptr<const void> keeps;
-  keys_->Pack(&keys, &keeps);
-  std::string signature;
+  keys_->Pack(request.header, &sections.keys, &keeps);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    signature = signature_;
+    sections.signature = signature_;
     sent->changes = changes_;
     sent->change_hash = change_hash_;
   }
   sent->sequence = ++sequence_;
-  sent->signature = HashOf(signature);
-  const bool says = sequence_ == 1 || signature != signature_sent_;
-  signature_sent_ = signature;
-  Parcel parcel;
-  std::int64_t all = 0;
-  std::vector<SectionSizes> sizes(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    sizes[rank] = {says ? static_cast<std::int64_t>(signature.size()) : 0, BytesOf(keys[rank]), BytesOf(rows[rank])};
-    parcel.sizes.push_back(kHeaderBytes + FilledUp(sizes[rank].signature) + FilledUp(sizes[rank].keys) +
-                           FilledUp(sizes[rank].rows));
-    all += parcel.sizes.back();
+  sent->signature = HashOf(sections.signature);
+  if (sections.signature == signature_sent_) {
+    sections.signature.clear();
+  } else {
+    signature_sent_ = sections.signature;
   }
-  // The memory of the exchange before, where the transport is done with it: new pages cost more than the copy.
-  if (buffer_ == nullptr || buffer_.use_count() > 1) buffer_ = std::make_shared<std::vector<std::uint8_t>>();
-  if (static_cast<std::int64_t>(buffer_->size()) < all) buffer_->resize(static_cast<std::size_t>(all + all / 4));
-  parcel.bytes = buffer_;
-  std::uint8_t* out = buffer_->data();
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    WriteHeader(*sent, sizes[rank], out);
-    out += kHeaderBytes;
-    if (says) out = Put({{signature.data(), static_cast<std::int64_t>(signature.size())}}, out);
-    out = Put(keys[rank], out);
-    out = Put(rows[rank], out);
+  const std::int64_t most = kMostParcelBytes / size() / 2;  // so that no rank gets more either, and keys have room
+  for (const std::vector<Piece>& pieces : request.rows) {
+    if (BytesOf(pieces) <= most) continue;
+    sent->cause = Text("it would send ", BytesOf(pieces), " bytes of rows to one rank, at most ", most,
+                       " can be sent: make batches smaller, or more ranks");
+    sections.rows.assign(ranks, {});
+    break;
   }
-  return parcel;
-}
-
-CoreStatus Peers::Read(const Parcel& parcel, const PeerHeader& sent, std::vector<PeerHeader>* headers, Received* keys,
-                       Received* rows) {
-  const std::uint8_t* at = parcel.bytes->data();
-  std::int64_t left = static_cast<std::int64_t>(parcel.bytes->size());
-  keys->keeps = rows->keeps = parcel.bytes;
-  for (std::size_t rank = 0; rank < parcel.sizes.size(); ++rank) {
-    PeerHeader header;
-    SectionSizes sizes;
-    if (parcel.sizes[rank] > left) return Error(kE301, "the messages are longer than their memory");
-    const CoreStatus status = ReadHeader(at, parcel.sizes[rank], &header, &sizes);
-    if (!status.ok()) return Error(kE301, "what rank ", rank, " sent is damaged: ", status.text());
-    if (header.sequence != sent.sequence) {
-      return Error(kE301, "rank ", rank, " makes exchange ", header.sequence, ", this rank ", sent.sequence);
-    }
-    const std::uint8_t* section = at + kHeaderBytes;
-    if (sizes.signature > 0) {
-      signatures_[rank].assign(reinterpret_cast<const char*>(section), static_cast<std::size_t>(sizes.signature));
-    }
-    section += FilledUp(sizes.signature);
-    keys->from.push_back({section, sizes.keys});
-    rows->from.push_back({section + FilledUp(sizes.keys), sizes.rows});
-    headers->push_back(std::move(header));
-    at += parcel.sizes[rank];
-    left -= parcel.sizes[rank];
-  }
-  return CoreStatus();
-}
-
-// The first line in which two ranks differ.
-std::string Peers::SignatureDifference() const {
-  for (std::size_t rank = 1; rank < signatures_.size(); ++rank) {
-    std::istringstream first(signatures_[0]), other(signatures_[rank]);
-    while (first.good() || other.good()) {
-      std::string a, b;
-      std::getline(first, a);
-      std::getline(other, b);
-      if (a != b) {
-        return Text("all ranks run the same program with the same tables, but rank 0 has [", a, "] and rank ", rank,
-                    " [", b, "]");
-      }
-    }
-  }
-  return "";
+  return MakeMessages(*sent, sections, &buffer_);
 }
 
 void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader& sent) {
-  std::vector<PeerHeader> headers;
-  Received keys, rows;
-  const CoreStatus status = Read(parcel, sent, &headers, &keys, &rows);
+  Messages messages;
+  const CoreStatus status = ReadMessages(parcel, size(), sent.sequence, &messages);
   if (!status.ok()) {
-    Break(status, &request);
+    Break(status, std::move(request), true);
     return;
   }
-  const PeerVerdict verdict = Decide(headers);
+  for (std::size_t rank = 0; rank < signatures_.size(); ++rank) {
+    if (!messages.signatures[rank].empty()) signatures_[rank] = messages.signatures[rank];
+  }
+  const std::vector<PeerHeader>& headers = messages.headers;
+  PeerVerdict verdict = Decide(headers);
   const bool differ = std::any_of(headers.begin(), headers.end(),
                                   [&](const PeerHeader& h) { return h.signature != headers[0].signature; });
-  if (differ && verdict.kind != VerdictKind::kLeft) {  // what came is not to be read as if it were alike
-    Break(Error(Code::kFailedPrecondition, SignatureDifference()), &request);
-    return;
+  if (differ && !verdict.failed() && verdict.kind != VerdictKind::kLeft) {
+    verdict = Failure(request, DifferenceOf(signatures_));
   }
-  const CoreStatus unpacked = keys_->Unpack(keys);
+  const CoreStatus unpacked = keys_->Unpack(messages.keys);
   if (!unpacked.ok()) {
-    Break(unpacked, &request);
+    // Ranks that differ do not understand each other's keys: that they differ says more.
+    Break(differ ? Error(kE301, verdict.cause) : unpacked, std::move(request), true);
     return;
   }
   std::vector<PeerRequest> aside;
@@ -343,7 +311,12 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     std::lock_guard<std::mutex> lock(mutex_);
     freed = turn_ >= 0;
     turn_ = verdict.kind == VerdictKind::kTurn ? verdict.stream : -1;
-    if (verdict.kind == VerdictKind::kPoison && poisoned_.ok()) poisoned_ = Error(kE311, "the tables are half-way through a step: ", verdict.cause, ". What was saved is whole; restart all ranks from the last checkpoint");
+    turned_ = Clock::now();
+    owes_ = verdict.kind == VerdictKind::kGo && request.has_backward;
+    if (verdict.kind == VerdictKind::kPoison && poisoned_.ok()) {
+      poisoned_ = Error(kE311, "the tables are half-way through a step: ", verdict.cause,
+                        ". What was saved is whole; restart all ranks from the last checkpoint");
+    }
     const PeerHeader& mine = request.header;
     if (verdict.kind == VerdictKind::kTurn) {
       // Claims of other streams are put aside, also those that were not sent yet.
@@ -364,23 +337,27 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     if (again) queue_.push_front(std::move(request));
   }
   if (verdict.kind == VerdictKind::kSaved && rank() != 0 && settings_.on_save != nullptr) {
-    settings_.on_save(std::string(static_cast<const char*>(rows.from[0].data),
-                                  static_cast<std::size_t>(rows.from[0].bytes)));
+    settings_.on_save(std::string(static_cast<const char*>(messages.rows.from[0].data),
+                                  static_cast<std::size_t>(messages.rows.from[0].bytes)));
   }
-  if (!again) request.done(verdict, rows);
+  if (!again) request.done(verdict, messages.rows);
   for (PeerRequest& one : aside) one.done(verdict, {});
   if (freed && settings_.on_change != nullptr) settings_.on_change();
   if (verdict.kind == VerdictKind::kPoison) FailAll(verdict);
 }
 
-void Peers::Break(const CoreStatus& why, PeerRequest* request) {
-  const PeerVerdict verdict = Failure(*request, why.text());
+// `others_wait`: they have to be told, when the exchange before is over.
+void Peers::Break(const CoreStatus& why, PeerRequest request, bool others_wait) {
+  const PeerVerdict verdict = Failure(request, why.text());
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (broken_.ok()) broken_ = why;
     if (verdict.kind == VerdictKind::kPoison && poisoned_.ok()) poisoned_ = why;
+    others_wait_ = others_wait;
+    owes_ = false;
+    turn_ = -1;
   }
-  request->done(verdict, {});
+  request.done(verdict, {});
   FailAll({VerdictKind::kFail, 0, why.text()});
 }
 

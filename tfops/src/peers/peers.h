@@ -5,6 +5,7 @@
 #ifndef ASCPIPE_PEERS_PEERS_H_
 #define ASCPIPE_PEERS_PEERS_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -17,28 +18,19 @@
 
 #include "core/core_status.h"
 #include "peers/header.h"
+#include "peers/message.h"
 #include "peers/transport.h"
 #include "peers/verdict.h"
 
 namespace ascpipe {
-
-// Bytes that are put into a message, or lie in one.
-struct Piece {
-  const void* data;
-  std::int64_t bytes;
-};
-
-// A section of the messages of all ranks.
-struct Received {
-  std::shared_ptr<const void> keeps;  // the bytes
-  std::vector<Piece> from;            // by rank
-};
 
 // What a thread wants to exchange.
 struct PeerRequest {
   PeerHeader header;
   std::vector<std::vector<Piece>> rows;  // by rank; empty: none
   std::shared_ptr<const void> keeps;     // the bytes of `rows`, until the exchange is over
+  // kForward: gradients follow.  Until they do, nothing else is sent: other ranks wait for them.
+  bool has_backward = false;
   // Called once, on the thread of Peers or the caller's; must not wait.  kTurn: another stream comes first, so a claim
   // is to be put aside.
   std::function<void(const PeerVerdict&, const Received& rows)> done;
@@ -48,10 +40,13 @@ struct PeerRequest {
 class PeerKeys {
  public:
   virtual ~PeerKeys() = default;
-  // Appends pieces for each rank; `keeps` keeps their bytes.
-  virtual void Pack(std::vector<std::vector<Piece>>* to, std::shared_ptr<const void>* keeps) = 0;
+  // Appends pieces for each rank, those of the header's batch among them; `keeps` keeps their bytes.
+  virtual void Pack(const PeerHeader& header, std::vector<std::vector<Piece>>* to,
+                    std::shared_ptr<const void>* keeps) = 0;
   // What came from all ranks, also when the verdict is a failure; before `done`.
   virtual CoreStatus Unpack(const Received& keys) = 0;
+  // Whether all that a gate waits for has come.  Looked at before a header is sent, so that all ranks find the same.
+  virtual bool IsKnown(const PeerHeader& gate) const = 0;
 };
 
 // What `ascpipe status` shows.
@@ -108,31 +103,39 @@ class Peers {
     CoreStatus status;
     Parcel parcel;
   };
+  // An exchange that was given up may end when there is no Peers any more.
+  struct Meeting {
+    std::mutex mutex;
+    std::condition_variable changed;
+  };
 
   void Enter(PeerRequest request, bool is_next);
   void Run();
   bool Next(PeerRequest* request);
+  bool MayBeSent(const PeerRequest& request) const;
+  bool SaysBroken();
+  void Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Answer>& answer);
   Parcel Pack(const PeerRequest& request, PeerHeader* sent);
   bool Await(const std::shared_ptr<Answer>& answer);
   void Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader& sent);
-  CoreStatus Read(const Parcel& parcel, const PeerHeader& sent, std::vector<PeerHeader>* headers, Received* keys,
-                  Received* rows);
-  std::string SignatureDifference() const;
   CoreStatus GivenUp(const PeerHeader& header) const;
-  void Break(const CoreStatus& why, PeerRequest* request);
+  void Break(const CoreStatus& why, PeerRequest request, bool others_wait);
   void FailAll(const PeerVerdict& verdict);
 
   const std::unique_ptr<Transport> transport_;
   PeerKeys* const keys_;
   const Settings settings_;
 
-  mutable std::mutex mutex_;  // guards the members below
-  std::condition_variable changed_;
+  const std::shared_ptr<Meeting> meeting_ = std::make_shared<Meeting>();
+  std::mutex& mutex_ = meeting_->mutex;  // guards the members below
+  std::condition_variable& changed_ = meeting_->changed;
   std::deque<PeerRequest> queue_;
   bool stop_ = false;
   bool left_ = false;
   bool saving_ = false;
   int turn_ = -1;  // only batches of this stream are next
+  std::chrono::steady_clock::time_point turned_;  // since when
+  bool owes_ = false;  // a step has begun on all ranks, and its gradients are next
   CoreStatus broken_, poisoned_;
   std::string signature_;
   std::int64_t changes_ = 0;
@@ -143,7 +146,8 @@ class Peers {
   std::int64_t sequence_ = 0;
   std::string signature_sent_;
   std::vector<std::string> signatures_;  // by rank
-  std::shared_ptr<Answer> late_;         // of an exchange that was given up
+  bool others_wait_ = false;             // this rank is broken, and others do not know it
+  std::shared_ptr<Answer> late_;         // of an exchange that nothing here waits for
   std::shared_ptr<std::vector<std::uint8_t>> buffer_;
   std::thread thread_;
 };

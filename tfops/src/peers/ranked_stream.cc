@@ -11,7 +11,6 @@ namespace ascpipe {
 namespace {
 
 constexpr int kMostBatches = 8;  // of one message: a step does not wait for the keys of many others
-constexpr std::int64_t kMostTables = 1 << 16;
 
 std::int64_t Filled(std::int64_t bytes) { return (bytes + 7) & ~std::int64_t{7}; }
 
@@ -26,6 +25,12 @@ struct RankedStream::Asked {
   std::int64_t timestamp = 0;
   std::vector<std::vector<std::int64_t>> keys;     // by table
   std::vector<std::vector<std::int32_t>> weights;  // likewise
+};
+
+// Distinct keys of one table in a frame, and how often each occurs.
+struct RankedStream::FrameKeys {
+  const std::int64_t* unique;
+  const std::int32_t* occurrences;
 };
 
 struct RankedStream::Entry {
@@ -45,7 +50,12 @@ struct RankedStream::Entry {
 };
 
 RankedStream::RankedStream(int number, Stream* local, Stream* owned, int rank, int ranks)
-    : number_(number), local_(local), owned_(owned), rank_(rank), ranks_(ranks) {}
+    : number_(number),
+      local_(local),
+      owned_(owned),
+      rank_(rank),
+      ranks_(ranks),
+      newest_(static_cast<std::size_t>(ranks)) {}
 
 RankedStream::~RankedStream() {
   for (auto& taken : taken_) taken.second.second->Unref();
@@ -85,14 +95,23 @@ bool RankedStream::NameOf(std::int64_t local, BatchName* name) const {
   return true;
 }
 
+// Whether the distinct keys of a frame, or of a batch without one, are as they will be.
+bool RankedStream::IsDeduplicated(std::int64_t frame) const {
+  if (frame < 0) return frame != Ticket::kParked;
+  for (int index = 0; index < local_->ring().tables(); ++index) {
+    if (LoadAcquire(local_->ring().word(index, frame)) != layout::kDeduped) return false;  // SYNC deduplicated: load
+  }
+  return true;
+}
+
 bool RankedStream::IsReady(std::int64_t local) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = names_.find(local);
   if (found == names_.end()) return true;
-  const std::int64_t frame = entries_.at(found->second)->local->state();
-  if (frame < 0) return frame != Ticket::kParked;
-  for (int index = 0; index < local_->ring().tables(); ++index) {
-    if (LoadAcquire(local_->ring().word(index, frame)) != layout::kDeduped) return false;  // SYNC deduplicated: load
+  // Batches are sent in order, and another key worker may be slower with one before it.
+  for (const BatchName& name : unsent_) {
+    if (!IsDeduplicated(entries_.at(name)->local->state())) return false;
+    if (name == found->second) break;
   }
   return true;
 }
@@ -104,69 +123,89 @@ bool RankedStream::IsKnown(const BatchName& name) const {
   return std::all_of(found->second->asked.begin(), found->second->asked.end(), [](const Asked& a) { return a.came; });
 }
 
-// Finds which distinct keys each owner has; false: the batch is not deduplicated yet.
-bool RankedStream::Deal(Entry* entry) {
+// Finds which distinct keys each owner has.  Another process writes the frame: nothing outside of it is read.
+CoreStatus RankedStream::Deal(std::int64_t frame, Entry* entry, std::vector<FrameKeys>* keys) const {
   const RingView& ring = local_->ring();
-  const std::int64_t frame = entry->local->state();
-  if (frame < 0) return false;
-  for (int index = 0; index < ring.tables(); ++index) {
-    if (LoadAcquire(ring.word(index, frame)) != layout::kDeduped) return false;  // SYNC deduplicated: load
+  const std::int64_t arena = ring.header()->arena_bytes, length = ring.frame(frame)->length;
+  const std::int64_t begin = ring.frame(frame)->offset - ring.header()->arena_offset;
+  const std::int64_t parts = ring.tables() * static_cast<std::int64_t>(sizeof(layout::Part));
+  if (length < parts || length > arena || begin < 0 || begin > arena - length) {
+    return Error(kE301, "the frame of a batch of stream ", number_, " has ", length, " bytes from ", begin, " on, of ",
+                 arena);
   }
-  entry->shares.resize(static_cast<std::size_t>(ring.tables()));
   for (int index = 0; index < ring.tables(); ++index) {
-    const layout::Part* part = ring.part(frame, index);
-    const std::int64_t* const keys = ring.array<std::int64_t>(frame, part->unique);
-    const std::int64_t* const end = keys + part->unique_count;
-    std::vector<std::int64_t>& owners = entry->shares[static_cast<std::size_t>(index)].owners;
-    owners.assign(1, 0);
+    layout::Part part;
+    std::memcpy(&part, ring.part(frame, index), sizeof(part));
+    const std::int64_t count = part.unique_count;
+    const bool fits = count >= 0 && count <= part.id_count && part.id_count <= length / 8 && part.unique >= 0 &&
+                      part.unique <= length - 8 * count && part.occurrences >= 0 &&
+                      part.occurrences <= length - 4 * count && part.unique % 8 == 0 && part.occurrences % 4 == 0;
+    if (!fits) {
+      return Error(kE301, "a batch of stream ", number_, " has ", count, " distinct ids of ", part.id_count,
+                   " of table ", index, ", at ", part.unique, " and ", part.occurrences, " of ", length,
+                   " bytes. The record is damaged; restart all ranks");
+    }
+    keys->push_back({ring.array<std::int64_t>(frame, part.unique), ring.array<std::int32_t>(frame, part.occurrences)});
+    const std::int64_t* const first = keys->back().unique;
+    std::vector<std::int64_t> owners(1, 0);
     for (int owner = 0; owner < ranks_; ++owner) {
       const std::int64_t* const next = std::partition_point(
-          keys + owners.back(), end, [this, owner](std::int64_t key) { return OwnerOf(key, ranks_) <= owner; });
-      owners.push_back(next - keys);
+          first + owners.back(), first + count, [&](std::int64_t key) { return OwnerOf(key, ranks_) <= owner; });
+      owners.push_back(next - first);
     }
+    owners.back() = count;  // all are sent, also if they are not ordered: then an owner refuses them
+    entry->shares[static_cast<std::size_t>(index)].owners = std::move(owners);
   }
-  return true;
+  return CoreStatus();
 }
 
-void RankedStream::Pack(std::vector<std::vector<Piece>>* to, std::vector<std::shared_ptr<const void>>* keeps) {
+void RankedStream::Pack(const BatchName& until, std::vector<std::vector<Piece>>* to,
+                        std::vector<std::shared_ptr<const void>>* keeps) {
   std::lock_guard<std::mutex> lock(mutex_);
   Clear();
-  const RingView& ring = local_->ring();
-  const std::size_t tables = static_cast<std::size_t>(ring.tables());
-  for (int batch = 0; batch < kMostBatches && !unsent_.empty(); ++batch) {
+  for (int batches = 0; !unsent_.empty(); unsent_.pop_front()) {
     const BatchName name = unsent_.front();
+    if (batches == kMostBatches && until < name) return;
     Entry* const entry = entries_.at(name).get();
     const auto hold = std::make_shared<TicketHold>();
     if (entry->local->TryHold()) *hold = TicketHold(entry->local);  // its frame stays while the message is made
-    const bool closed = hold->get() == nullptr || entry->local->state() == Ticket::kClosed ||
-                        entry->local->state() == Ticket::kFailed;
-    if (!closed && !Deal(entry)) return;  // in order: the others wait for this one first
-    unsent_.pop_front();
+    const std::int64_t frame = hold->get() == nullptr ? Ticket::kClosed : entry->local->state();
+    if (!IsDeduplicated(frame)) return;  // in order: the others wait for this one first
+    entry->shares.resize(static_cast<std::size_t>(local_->ring().tables()));
+    std::vector<FrameKeys> keys;
+    if (frame >= 0) entry->status = Deal(frame, entry, &keys);
+    const bool closed = frame < 0 || !entry->status.ok();
     entry->sent = true;
-    const std::int64_t frame = entry->local->state();
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const auto words = std::make_shared<std::vector<std::int64_t>>(sizeof(Head) / sizeof(std::int64_t) + tables);
-      std::vector<Piece>& pieces = (*to)[static_cast<std::size_t>(rank)];
-      pieces.push_back({words->data(), static_cast<std::int64_t>(words->size() * sizeof(std::int64_t))});
-      Head head = {pieces.back().bytes, number_, name.run, name.index, 0, closed ? 1 : 0, ring.tables(), 0};
-      if (!closed) {
-        head.timestamp = ring.frame(frame)->timestamp;
-        for (std::size_t table = 0; table < tables; ++table) {
-          const layout::Part* part = ring.part(frame, static_cast<int>(table));
-          const std::vector<std::int64_t>& owners = entry->shares[table].owners;
-          const std::int64_t begin = owners[static_cast<std::size_t>(rank)];
-          const std::int64_t count = owners[static_cast<std::size_t>(rank) + 1] - begin;
-          (*words)[sizeof(Head) / sizeof(std::int64_t) + table] = count;
-          pieces.push_back({ring.array<std::int64_t>(frame, part->unique) + begin, count * 8});
-          pieces.push_back({ring.array<std::int32_t>(frame, part->occurrences) + begin, count * 4});
-          if (count % 2 != 0) pieces.push_back({&kZeros, 4});
-          head.bytes += count * 8 + Filled(count * 4);
-        }
-      }
-      std::memcpy(words->data(), &head, sizeof(head));
-      keeps->push_back(words);
-    }
+    if (!closed && batches < kMostBatches) ++batches;
+    Put(name, *entry, closed ? nullptr : &keys, frame, to, keeps);
     keeps->push_back(hold);
+  }
+}
+
+// Appends what a rank asks of each owner in one batch; `keys` null: it asks for nothing.
+void RankedStream::Put(const BatchName& name, const Entry& entry, const std::vector<FrameKeys>* keys,
+                       std::int64_t frame, std::vector<std::vector<Piece>>* to,
+                       std::vector<std::shared_ptr<const void>>* keeps) const {
+  constexpr std::size_t kHeadWords = sizeof(Head) / sizeof(std::int64_t);
+  const std::size_t tables = static_cast<std::size_t>(local_->ring().tables());
+  for (std::size_t rank = 0; rank < to->size(); ++rank) {
+    const auto words = std::make_shared<std::vector<std::int64_t>>(kHeadWords + tables);
+    std::vector<Piece>& pieces = (*to)[rank];
+    pieces.push_back({words->data(), static_cast<std::int64_t>(words->size() * sizeof(std::int64_t))});
+    const std::int64_t timestamp = keys == nullptr ? 0 : local_->ring().frame(frame)->timestamp;
+    Head head = {pieces.back().bytes, number_, name.run, name.index, timestamp, keys == nullptr ? 1 : 0,
+                 static_cast<std::int64_t>(tables), 0};
+    for (std::size_t table = 0; keys != nullptr && table < tables; ++table) {
+      const std::vector<std::int64_t>& owners = entry.shares[table].owners;
+      const std::int64_t begin = owners[rank], count = owners[rank + 1] - begin;
+      (*words)[kHeadWords + table] = count;
+      pieces.push_back({(*keys)[table].unique + begin, count * 8});
+      pieces.push_back({(*keys)[table].occurrences + begin, count * 4});
+      if (count % 2 != 0) pieces.push_back({&kZeros, 4});
+      head.bytes += count * 8 + Filled(count * 4);
+    }
+    std::memcpy(words->data(), &head, sizeof(head));
+    keeps->push_back(words);
   }
 }
 
@@ -176,6 +215,10 @@ CoreStatus RankedStream::Unpack(int from, const Head& head, const std::uint8_t* 
   if (head.tables != tables || bytes < tables * 8) {
     return Error(kE301, "rank ", from, " sent keys of ", head.tables, " tables in stream ", number_, ", which has ",
                  tables, lost);
+  }
+  if (head.run < 1 || head.index < 1 || head.closed < 0 || head.closed > 1) {
+    return Error(kE301, "rank ", from, " sent keys of batch ", head.index, " of iterator ", head.run, " of stream ",
+                 number_, ", closed ", head.closed, lost);
   }
   Asked asked;
   asked.came = true;
@@ -188,7 +231,7 @@ CoreStatus RankedStream::Unpack(int from, const Head& head, const std::uint8_t* 
   std::int64_t at = tables * 8;
   for (std::size_t table = 0; table < counts.size(); ++table) {
     const std::int64_t count = counts[table];
-    if (count < 0 || count > (bytes - at) / 12 || at + count * 8 + Filled(count * 4) > bytes) {
+    if (count < 0 || (asked.closed && count > 0) || count > (bytes - at) / 12 || at + count * 8 + Filled(count * 4) > bytes) {
       return Error(kE301, "rank ", from, " sent ", count, " keys of table ", table, " of stream ", number_, " in ",
                    bytes - at, " bytes", lost);
     }
@@ -204,9 +247,19 @@ CoreStatus RankedStream::Unpack(int from, const Head& head, const std::uint8_t* 
       return Error(kE301, "rank ", from, " asks rank ", rank_, " for key ", *foreign, " of table ", table,
                    ", which rank ", OwnerOf(*foreign, ranks_), " owns", lost);
     }
+    const auto& weights = asked.weights[table];
+    const auto negative = std::find_if(weights.begin(), weights.end(), [](std::int32_t weight) { return weight < 0; });
+    if (negative != weights.end()) {
+      return Error(kE301, "rank ", from, " sent a key of table ", table, " that occurs ", *negative, " times", lost);
+    }
+  }
+  if (at != bytes) {
+    return Error(kE301, "rank ", from, " sent ", bytes - at, " bytes behind its keys of stream ", number_, lost);
   }
   std::lock_guard<std::mutex> lock(mutex_);
   const BatchName name = {head.run, head.index};
+  std::int64_t& newest = newest_[static_cast<std::size_t>(from)];
+  newest = std::max(newest, head.run);
   std::unique_ptr<Entry>& entry = entries_[name];
   if (entry == nullptr) entry.reset(new Entry);
   entry->asked.resize(static_cast<std::size_t>(ranks_));
@@ -232,6 +285,7 @@ class AskedBatch : public Batch {
 
 // Submits a batch of which every rank has said what it asks for.
 void RankedStream::Complete(const BatchName& name, Entry* entry) {
+  if (!entry->status.ok()) return;  // this rank could not send it
   for (int rank = 0; rank < ranks_; ++rank) {
     if (!entry->asked[static_cast<std::size_t>(rank)].closed) continue;
     entry->status = Error(Code::kFailedPrecondition, "rank ", rank, " has dropped batch ", name.index, " of stream ",
@@ -283,6 +337,9 @@ CoreStatus RankedStream::Take(std::int64_t local, std::shared_ptr<const RankedBa
                  " was taken already: a batch is fetched and used in one run call");
   }
   const BatchName name = named->second;
+  if (entries_.at(name)->owned == nullptr && entries_.at(name)->status.ok()) {
+    return Error(Code::kInternal, "batch ", name.index, " of stream ", number_, " is taken before its keys came");
+  }
   const std::unique_ptr<Entry> entry = std::move(entries_.at(name));
   entries_.erase(name);
   names_.erase(named);
@@ -322,61 +379,22 @@ void RankedStream::Clear() {
     ticket->Unref();
     taken = taken_.erase(taken);
   }
+  // A rank that has sent a batch of a later iterator sends none of an earlier one.
+  const std::int64_t begun = *std::min_element(newest_.begin(), newest_.end());
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const Entry& one = *entry->second;
+    const bool never = entry->first.run < begun;
     const bool complete = one.owned != nullptr || !one.status.ok();
-    if (one.local != nullptr && one.sent && complete && one.local->state() == Ticket::kClosed) {
-      names_.erase(one.local->number());
-      entry = entries_.erase(entry);
-    } else {
+    const bool is_over = one.local == nullptr
+                             ? never
+                             : one.sent && (complete || never) && one.local->state() == Ticket::kClosed;
+    if (!is_over) {
       ++entry;
+      continue;
     }
+    if (one.local != nullptr) names_.erase(one.local->number());
+    entry = entries_.erase(entry);
   }
-}
-
-void RankedStreams::Add(std::unique_ptr<RankedStream> stream) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const int number = stream->number();
-  streams_[number] = std::move(stream);
-}
-
-RankedStream* RankedStreams::Find(int number) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = streams_.find(number);
-  return found == streams_.end() ? nullptr : found->second.get();
-}
-
-void RankedStreams::Pack(std::vector<std::vector<Piece>>* to, std::shared_ptr<const void>* keeps) {
-  const auto kept = std::make_shared<std::vector<std::shared_ptr<const void>>>();
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (auto& stream : streams_) stream.second->Pack(to, kept.get());
-  *keeps = kept;
-}
-
-CoreStatus RankedStreams::Unpack(const Received& keys) {
-  for (std::size_t rank = 0; rank < keys.from.size(); ++rank) {
-    const std::uint8_t* data = static_cast<const std::uint8_t*>(keys.from[rank].data);
-    std::int64_t left = keys.from[rank].bytes;
-    while (left > 0) {
-      RankedStream::Head head;
-      CoreStatus status;
-      if (left >= static_cast<std::int64_t>(sizeof(head))) std::memcpy(&head, data, sizeof(head));
-      if (left < static_cast<std::int64_t>(sizeof(head)) || head.bytes < static_cast<std::int64_t>(sizeof(head)) ||
-          head.bytes > left || head.tables < 0 || head.tables > kMostTables) {
-        status = Error(kE301, "rank ", rank, " sent keys whose head does not fit ", left, " bytes; restart all ranks");
-      } else {
-        RankedStream* const stream = Find(static_cast<int>(head.stream));
-        status = stream == nullptr
-                     ? Error(kE301, "rank ", rank, " sent keys of stream ", head.stream, ", which is not here")
-                     : stream->Unpack(static_cast<int>(rank), head, data + sizeof(head),
-                                      head.bytes - static_cast<std::int64_t>(sizeof(head)));
-      }
-      if (!status.ok()) return status;
-      data += head.bytes;
-      left -= head.bytes;
-    }
-  }
-  return CoreStatus();
 }
 
 }  // namespace ascpipe

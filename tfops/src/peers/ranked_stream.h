@@ -71,7 +71,7 @@ class RankedStream {
   // The name of a batch; false: it has none any more.
   bool NameOf(std::int64_t local, BatchName* name) const;
 
-  // Whether the keys of a batch are deduplicated, or it can no longer be (then a look at all of it shows why).
+  // Whether the keys of a batch, and of those before it, are deduplicated, or it can no longer be (then a look at all of it shows why).
   bool IsReady(std::int64_t local) const;
   // Whether every rank has said what it asks for in a batch.
   bool IsKnown(const BatchName& name) const;
@@ -82,8 +82,10 @@ class RankedStream {
   // One that was taken, by its ticket in the owned ring; null: there is none.
   std::shared_ptr<const RankedBatch> Taken(std::int64_t owned) const;
 
-  // Appends what this rank asks of each owner in batches that were not sent yet, oldest first.
-  void Pack(std::vector<std::vector<Piece>>* to, std::vector<std::shared_ptr<const void>>* keeps);
+  // Appends what this rank asks of each owner in batches that were not sent yet, oldest first: some of them, and all up
+  // to `until`.
+  void Pack(const BatchName& until, std::vector<std::vector<Piece>>* to,
+            std::vector<std::shared_ptr<const void>>* keeps);
   // Takes what a rank asks for: `words` begins behind the head.
   struct Head;
   CoreStatus Unpack(int from, const Head& head, const std::uint8_t* data, std::int64_t bytes);
@@ -91,8 +93,12 @@ class RankedStream {
  private:
   struct Asked;
   struct Entry;
+  struct FrameKeys;
 
-  bool Deal(Entry* entry);
+  bool IsDeduplicated(std::int64_t frame) const;
+  CoreStatus Deal(std::int64_t frame, Entry* entry, std::vector<FrameKeys>* keys) const;
+  void Put(const BatchName& name, const Entry& entry, const std::vector<FrameKeys>* keys, std::int64_t frame,
+           std::vector<std::vector<Piece>>* to, std::vector<std::shared_ptr<const void>>* keeps) const;
   void Complete(const BatchName& name, Entry* entry);
   void Clear();
 
@@ -106,6 +112,7 @@ class RankedStream {
   std::map<BatchName, std::unique_ptr<Entry>> entries_;
   std::map<std::int64_t, BatchName> names_;  // by ticket in the local ring
   std::deque<BatchName> unsent_;
+  std::vector<std::int64_t> newest_;  // by rank: the greatest run of what it has sent
   std::map<std::int64_t, std::pair<std::shared_ptr<const RankedBatch>, Ticket*>> taken_;  // by ticket in the owned ring
 };
 
@@ -128,8 +135,10 @@ class RankedStreams : public PeerKeys {
   void Add(std::unique_ptr<RankedStream> stream);
   RankedStream* Find(int number) const;  // null: there is none
 
-  void Pack(std::vector<std::vector<Piece>>* to, std::shared_ptr<const void>* keeps) override;
+  void Pack(const PeerHeader& header, std::vector<std::vector<Piece>>* to,
+            std::shared_ptr<const void>* keeps) override;
   CoreStatus Unpack(const Received& keys) override;
+  bool IsKnown(const PeerHeader& gate) const override;
 
  private:
   mutable std::mutex mutex_;

@@ -17,6 +17,9 @@ struct Parcel {
   std::vector<std::int64_t> sizes;                   // by rank
 };
 
+// Of all that one rank sends, or gets: MPI counts it in words of 8 bytes, as int.
+constexpr std::int64_t kMostParcelBytes = (std::int64_t{1} << 31) * 8 - 64;
+
 class Transport {
  public:
   using Done = std::function<void(const CoreStatus&, Parcel)>;

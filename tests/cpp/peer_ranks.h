@@ -1,0 +1,130 @@
+// Ranks that are threads of one process, and what each of them is told.
+#ifndef ASCPIPE_TESTS_CPP_PEER_RANKS_H_
+#define ASCPIPE_TESTS_CPP_PEER_RANKS_H_
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "peers/peers.h"
+#include "rank_transport.h"
+
+namespace peer_ranks {
+
+using namespace ascpipe;
+
+constexpr double kLong = 30.0;
+constexpr double kShort = 0.05;
+
+// Keys that say what rank they are of, and notes what came.
+class TestKeys : public PeerKeys {
+ public:
+  explicit TestKeys(int rank) : mine_(Text("keys of ", rank)) {}
+
+  void Pack(const PeerHeader&, std::vector<std::vector<Piece>>* to, std::shared_ptr<const void>*) override {
+    for (std::vector<Piece>& pieces : *to) {
+      pieces.push_back({mine_.data(), static_cast<std::int64_t>(mine_.size())});
+    }
+  }
+  CoreStatus Unpack(const Received& keys) override {
+    for (std::size_t rank = 0; rank < keys.from.size(); ++rank) {
+      const Piece& piece = keys.from[rank];
+      CHECK_EQ(std::string(static_cast<const char*>(piece.data), static_cast<std::size_t>(piece.bytes)),
+               Text("keys of ", rank));
+    }
+    return refusal;
+  }
+  bool IsKnown(const PeerHeader& gate) const override { return gate.ticket == known; }
+
+  CoreStatus refusal;
+  std::atomic<std::int64_t> known{-1};
+
+ private:
+  const std::string mine_;
+};
+
+struct Told {
+  PeerVerdict verdict;
+  std::vector<std::string> rows;  // by rank
+};
+
+using Future = std::future<Told>;
+
+inline PeerHeader Header(PeerKind kind, int stream = 1, std::int64_t ticket = 1) {
+  PeerHeader header;
+  header.kind = kind;
+  if (header.has_batch()) {
+    header.stream = stream;
+    header.run = 1;
+    header.ticket = ticket;
+  }
+  return header;
+}
+
+// Ranks that exchange with each other.
+class Ranks {
+ public:
+  explicit Ranks(int count, double timeout_s = kLong) : Ranks(count, std::vector<double>(count, timeout_s)) {}
+  Ranks(int count, const std::vector<double>& timeouts, std::vector<std::string> signatures = {})
+      : meeting(std::make_shared<RankMeeting>(count)) {
+    signatures.resize(static_cast<std::size_t>(count), "table user\ndim 8");
+    for (int rank = 0; rank < count; ++rank) {
+      keys.emplace_back(new TestKeys(rank));
+      Peers::Settings settings;
+      settings.wait_timeout_s = timeouts[static_cast<std::size_t>(rank)];
+      settings.signature = signatures[static_cast<std::size_t>(rank)];
+      peers.emplace_back(new Peers(std::unique_ptr<Transport>(new RankTransport(meeting, rank)), keys.back().get(),
+                                   settings));
+    }
+  }
+  // What Peers is destroyed with.
+  ~Ranks() {
+    for (auto& one : peers) one.reset();
+  }
+
+  Future Send(int rank, PeerRequest request) {
+    const auto told = std::make_shared<std::promise<Told>>();
+    request.done = [told](const PeerVerdict& verdict, const Received& rows) {
+      Told what;
+      what.verdict = verdict;
+      for (const Piece& piece : rows.from) {
+        what.rows.emplace_back(static_cast<const char*>(piece.data), static_cast<std::size_t>(piece.bytes));
+      }
+      told->set_value(std::move(what));
+    };
+    peers[static_cast<std::size_t>(rank)]->Exchange(std::move(request));
+    return told->get_future();
+  }
+  Future Send(int rank, const PeerHeader& header) {
+    PeerRequest request;
+    request.header = header;
+    return Send(rank, std::move(request));
+  }
+  Future Send(int rank, PeerKind kind, int stream = 1, std::int64_t ticket = 1) {
+    return Send(rank, Header(kind, stream, ticket));
+  }
+  // Each rank sends the same: what they are told, and that it is equal.
+  VerdictKind All(const PeerHeader& header) {
+    std::vector<Future> told;
+    for (std::size_t rank = 0; rank < peers.size(); ++rank) told.push_back(Send(static_cast<int>(rank), header));
+    const VerdictKind first = told[0].get().verdict.kind;
+    for (std::size_t rank = 1; rank < told.size(); ++rank) CHECK(told[rank].get().verdict.kind == first);
+    return first;
+  }
+
+  std::shared_ptr<RankMeeting> meeting;
+  std::vector<std::unique_ptr<TestKeys>> keys;
+  std::vector<std::unique_ptr<Peers>> peers;
+};
+
+inline bool Is(Future* told, VerdictKind kind) { return told->get().verdict.kind == kind; }
+inline bool Is(Future told, VerdictKind kind) { return Is(&told, kind); }
+
+inline bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace peer_ranks
+
+#endif  // ASCPIPE_TESTS_CPP_PEER_RANKS_H_

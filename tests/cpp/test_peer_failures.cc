@@ -1,0 +1,178 @@
+// Exchanges that fail: given up, ended, damaged, poisoned, stopped.
+#include <thread>
+
+#include "peer_ranks.h"
+
+using namespace peer_ranks;
+
+TEST(AnExchangeThatIsGivenUpFailsAtOnceAndTheOthersWhenTheyCome) {
+  Ranks ranks(3, {kLong, kShort, kLong});
+  const Told told = ranks.Send(1, PeerKind::kGate).get();
+  CHECK(told.verdict.kind == VerdictKind::kFail);
+  CHECK(Has(told.verdict.cause, "E310"));
+  CHECK(!ranks.peers[1]->Broken().ok());
+  CHECK(Is(ranks.Send(1, PeerKind::kGate), VerdictKind::kFail));  // refused, without an exchange
+  // The message of rank 1 is under way: the others meet it, and go on.
+  Future zero = ranks.Send(0, PeerKind::kGate), two = ranks.Send(2, PeerKind::kGate);
+  CHECK(Is(&zero, VerdictKind::kBegin));
+  CHECK(Is(&two, VerdictKind::kBegin));
+  // Then it says that it is broken, as often as they exchange.
+  for (int round = 0; round < 3; ++round) {
+    zero = ranks.Send(0, PeerKind::kForward);
+    two = ranks.Send(2, PeerKind::kForward);
+    const Told failed = zero.get();
+    CHECK(failed.verdict.kind == VerdictKind::kFail);
+    CHECK(Has(failed.verdict.cause, "rank 1: E310"));
+    CHECK(Is(&two, VerdictKind::kFail));
+  }
+  CHECK(ranks.peers[0]->Broken().ok());
+}
+
+TEST(GradientsThatAreGivenUpPoisonTheTablesAndALaterMeetingOfTheOthersToo) {
+  Ranks ranks(2, {kShort, kLong});
+  CHECK(Is(ranks.Send(0, PeerKind::kBackward), VerdictKind::kPoison));
+  CHECK(!ranks.peers[0]->Poisoned().ok());
+}
+
+TEST(RanksThatHaveAllGivenUpSayNoMore) {
+  Ranks ranks(3, {kShort, kShort, kLong});
+  Future zero = ranks.Send(0, PeerKind::kGate), one = ranks.Send(1, PeerKind::kGate);
+  CHECK(Is(&zero, VerdictKind::kFail));
+  CHECK(Is(&one, VerdictKind::kFail));
+  Future two = ranks.Send(2, PeerKind::kGate);
+  CHECK(Is(&two, VerdictKind::kBegin));
+  ranks.keys[2]->refusal = Error(Code::kDataLoss, "damaged");
+  CHECK(Is(ranks.Send(2, PeerKind::kForward), VerdictKind::kFail));
+  // Now all are broken: one exchange more, in which all say so, and no other one.
+  ranks.meeting->AwaitExchanges(3);
+  for (auto& peers : ranks.peers) peers->Stop(0);
+  CHECK_EQ(ranks.meeting->Exchanges(), 3);
+}
+
+TEST(ATransportThatEndsBreaksTheRankWithItsReason) {
+  Ranks ranks(2);
+  Future told = ranks.Send(0, PeerKind::kGate);
+  ranks.meeting->End(Error(Code::kDataLoss, "rank 1 is gone"));
+  CHECK_EQ(told.get().verdict.cause, "rank 1 is gone");
+  CHECK_EQ(ranks.peers[0]->Broken().text(), "rank 1 is gone");
+  ranks.peers[0]->Stop(30000);  // does not wait
+}
+
+TEST(ADamagedMessageBreaksTheRankThatReadsItAndTheOthersLearnIt) {
+  Ranks ranks(2);
+  ranks.meeting->Damages(1, 0);  // what rank 0 receives in exchange 1
+  Future zero = ranks.Send(0, PeerKind::kGate), one = ranks.Send(1, PeerKind::kGate);
+  const Told told = zero.get();
+  CHECK(told.verdict.kind == VerdictKind::kFail);
+  CHECK(Has(told.verdict.cause, "what rank 0 sent is damaged"));
+  CHECK(Is(&one, VerdictKind::kBegin));
+  const Told later = ranks.Send(1, PeerKind::kForward).get();
+  CHECK(later.verdict.kind == VerdictKind::kFail);
+  CHECK(Has(later.verdict.cause, "is damaged"));
+}
+
+TEST(MessagesOfFewerRanksAreRefused) {
+  Ranks ranks(2);
+  ranks.meeting->Shortens();
+  Future zero = ranks.Send(0, PeerKind::kGate), one = ranks.Send(1, PeerKind::kGate);
+  CHECK(Has(zero.get().verdict.cause, "messages of 1 ranks came"));
+  CHECK(Is(&one, VerdictKind::kFail));
+}
+
+TEST(KeysThatCannotBeReadBreakTheRank) {
+  Ranks ranks(2);
+  ranks.keys[0]->refusal = Error(Code::kDataLoss, "keys of no stream");
+  Future zero = ranks.Send(0, PeerKind::kForward), one = ranks.Send(1, PeerKind::kForward);
+  CHECK_EQ(zero.get().verdict.cause, "keys of no stream");
+  CHECK(Is(&one, VerdictKind::kGo));
+  CHECK(Is(ranks.Send(1, PeerKind::kBackward), VerdictKind::kPoison));
+  // The gradients that rank 0 owed never came: its tables may not be saved either.
+  CHECK(Is(ranks.Send(0, PeerKind::kBackward), VerdictKind::kPoison));
+  CHECK(!ranks.peers[0]->Poisoned().ok());
+}
+
+TEST(APoisonedRankRefusesAtOnce) {
+  Ranks ranks(2);
+  PeerHeader failed = Header(PeerKind::kBackward);
+  failed.cause = "its step fails";
+  Future zero = ranks.Send(0, failed), one = ranks.Send(1, PeerKind::kBackward);
+  CHECK(Is(&zero, VerdictKind::kPoison));
+  CHECK(Has(one.get().verdict.cause, "rank 0: its step fails"));
+  for (int rank = 0; rank < 2; ++rank) {
+    const Told told = ranks.Send(rank, PeerKind::kGate).get();
+    CHECK(told.verdict.kind == VerdictKind::kFail);
+    CHECK(Has(told.verdict.cause, "E311"));
+  }
+}
+
+TEST(WhatDiffersInTheSignaturesIsNamed) {
+  Ranks ranks(2, {kLong, kLong}, {"table user\ndim 8\nseed 1", "table user\ndim 9\nseed 2"});
+  Future zero = ranks.Send(0, PeerKind::kForward), one = ranks.Send(1, PeerKind::kForward);
+  CHECK(Has(zero.get().verdict.cause, "rank 0 has [dim 8] and rank 1 [dim 9]"));
+  CHECK(Has(one.get().verdict.cause, "rank 0 has [dim 8] and rank 1 [dim 9]"));
+  ranks.peers[1]->SetSignature("table user\ndim 8\nseed 1");
+  CHECK(ranks.All(Header(PeerKind::kForward)) == VerdictKind::kGo);
+}
+
+TEST(SignaturesThatDifferInHowTheyEndHaveACauseToo) {
+  Ranks ranks(2, {kLong, kLong}, {"dim 8", "dim 8\n"});
+  Future zero = ranks.Send(0, PeerKind::kForward), one = ranks.Send(1, PeerKind::kForward);
+  CHECK(!zero.get().verdict.cause.empty());
+  CHECK(!one.get().verdict.cause.empty());
+}
+
+TEST(RanksWhoseSignaturesDifferHearOfThatAndNotOfTheirKeys) {
+  Ranks ranks(2, {kLong, kLong}, {"streams 1", "streams 2"});
+  ranks.keys[0]->refusal = Error(Code::kDataLoss, "keys of no stream");
+  Future zero = ranks.Send(0, PeerKind::kForward), one = ranks.Send(1, PeerKind::kForward);
+  CHECK(Has(zero.get().verdict.cause, "[streams 1]"));
+  CHECK(Has(one.get().verdict.cause, "[streams 1]"));
+}
+
+TEST(RanksThatChangedOtherTablesFail) {
+  Ranks ranks(2);
+  ranks.peers[0]->NoteChange(1);
+  ranks.peers[1]->NoteChange(2);
+  CHECK(ranks.All(Header(PeerKind::kForward)) == VerdictKind::kFail);
+}
+
+TEST(RowsThatNoTransportTakesFailTheStepOfAllRanks) {
+  Ranks ranks(2);
+  PeerRequest request;
+  request.header = Header(PeerKind::kForward);
+  request.rows = {{}, {{nullptr, std::int64_t{1} << 40}}};
+  Future zero = ranks.Send(0, std::move(request)), one = ranks.Send(1, PeerKind::kForward);
+  CHECK(Is(&zero, VerdictKind::kFail));
+  CHECK(Has(one.get().verdict.cause, "rank 0: it would send 1099511627776 bytes of rows to one rank"));
+  CHECK(ranks.peers[0]->Broken().ok());
+}
+
+TEST(AStopEndsAWaitAndWhatIsInTheQueue) {
+  Ranks ranks(2);
+  Future sent = ranks.Send(0, PeerKind::kForward), queued = ranks.Send(0, PeerKind::kGate, 2);
+  ranks.meeting->AwaitWaiting(1);
+  ranks.peers[0]->Stop(0);
+  CHECK(Is(&sent, VerdictKind::kFail));
+  CHECK(Is(&queued, VerdictKind::kFail));
+  ranks.peers[0]->Stop(0);
+  ranks.peers[0]->Stop(30000);  // neither waits
+  CHECK(Is(ranks.Send(0, PeerKind::kForward), VerdictKind::kFail));
+}
+
+TEST(AnExchangeMayEndWhenItsRankIsGone) {
+  Ranks ranks(2);
+  Future sent = ranks.Send(0, PeerKind::kForward);
+  ranks.meeting->AwaitWaiting(1);
+  ranks.peers[0].reset();
+  CHECK(Is(&sent, VerdictKind::kFail));
+  Future late = ranks.Send(1, PeerKind::kForward);
+  CHECK(Is(&late, VerdictKind::kGo));
+}
+
+TEST(ManyStepsOfThreeRanksAreToldTheSame) {
+  Ranks ranks(3);
+  for (int step = 1; step <= 200; ++step) {
+    CHECK(ranks.All(Header(PeerKind::kForward, 1, step)) == VerdictKind::kGo);
+    CHECK(ranks.All(Header(PeerKind::kBackward, 1, step)) == VerdictKind::kApply);
+  }
+}
