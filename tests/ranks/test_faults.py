@@ -67,6 +67,14 @@ def test_a_step_that_fails_on_one_rank_fails_on_all(tmp_path, rank):
     require_error(run, "rank {}: its step".format(rank), of=[1 - rank])
 
 
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
+def test_a_step_that_fails_after_its_gradients_have_gone_to_other_ranks_poisons_all(tmp_path, rank):
+    run = ran(tmp_path / "run", "nan_gradient", rank)
+    require_error(run, "a gradient : Tensor had NaN values", of=[rank])
+    require_error(run, "rank {}: its step".format(rank), of=[1 - rank], at=(AT, AT + 1))
+    assert run.told[1 - rank]["error"][0] == "DataLossError"
+
+
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_a_rank_that_stops_training_early_stops_the_others_with_an_error(tmp_path, rank):
     require_error(ran(tmp_path / "run", "close", rank), "rank {} ".format(rank), of=[1 - rank])

@@ -74,6 +74,10 @@ stream: number of the stream.
 used: a number for the tables that the step uses, equal on all ranks.
 )doc");
 
+REGISTER_OP("AscApplied").SetIsStateful().SetShapeFn(tensorflow::shape_inference::NoOutputs).Doc(R"doc(
+Of several ranks: comes after all that reads the gradients of AscBackward; a step that fails before is half a step.
+)doc");
+
 namespace ascpipe {
 
 using tensorflow::OpKernelContext;
@@ -308,7 +312,7 @@ class BackwardOp : public ExchangeOp {
     return Status::OK();
   }
 
-  void Agreed(StepEnd*, Pipeline*, const PeerHeader&) override {}
+  void Agreed(StepEnd* step, Pipeline*, const PeerHeader& header) override { step->Owes(header); }
 
   Status Allocate(OpKernelContext* ctx, int i, const RowShares& shares, Incoming* incoming) override {
     const Tensor& restore = ctx->input(1 + i);
@@ -323,9 +327,24 @@ class BackwardOp : public ExchangeOp {
   }
 };
 
+class AppliedOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<Pipeline> pipeline;
+    OP_REQUIRES_OK(ctx, ToStatus(CurrentPipeline(&pipeline)));
+    StepEnd* step;
+    OP_REQUIRES_OK(ctx, StepEnd::Of(ctx, pipeline, &step));
+    step->OwesNothing();
+    step->Unref();
+  }
+};
+
 }  // namespace
 
 REGISTER_KERNEL_BUILDER(Name("AscForward").Device(tensorflow::DEVICE_CPU), ForwardOp);
 REGISTER_KERNEL_BUILDER(Name("AscBackward").Device(tensorflow::DEVICE_CPU), BackwardOp);
+REGISTER_KERNEL_BUILDER(Name("AscApplied").Device(tensorflow::DEVICE_CPU), AppliedOp);
 
 }  // namespace ascpipe
