@@ -9,7 +9,7 @@ pytestmark = [needs_horovod, pytest.mark.timeout_s(150)]
 CASE = {"tables": {"user": {}, "item": {"dim": 4}}, "steps": 30,
         "features": {"a": {"table": "user"}, "c": {"table": "item", "width": 1}}}
 AT = 15
-#: A batch that was skipped is forgotten when keys are sent next, and no keys are: all ranks have those of the next step.
+#: A batch that was skipped is forgotten when keys are sent next; none are, where all ranks have those of the next step.
 waits_for_skipped = pytest.mark.xfail(strict=True, reason="the plan of a batch waits for one that was skipped")
 unlike_streams = pytest.mark.xfail(strict=True, reason="keys are read before the programs of ranks are compared")
 
@@ -21,7 +21,7 @@ def ran(folder, kind, rank, count=2, wait_timeout_s=20):
 
 
 def require_error(run, *words, of=None, at=(AT,)):
-    """That ranks fail soon with an error that has all the words; those ``of`` whom it is asked, or all."""
+    """That ranks fail soon with an error that has all the words: those in ``of``, or all."""
     assert run.code != 0, run.said
     for rank in range(len(run.told)) if of is None else of:
         told = run.told[rank]
@@ -57,7 +57,8 @@ def test_a_batch_that_all_ranks_skip_is_not_trained(tmp_path):
 @waits_for_skipped
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_batch_that_one_rank_skips_is_an_error_on_all(tmp_path, rank):
-    require_error(ran(tmp_path / "run", "skip", rank, wait_timeout_s=3), "rank {} ".format(rank), "batch {}".format(AT + 1))
+    run = ran(tmp_path / "run", "skip", rank, wait_timeout_s=3)
+    require_error(run, "rank {} ".format(rank), "batch {}".format(AT + 1))
 
 
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])

@@ -11,10 +11,7 @@ import os
 import signal
 import sys
 import time
-import warnings
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
-
-warnings.simplefilter("ignore")
 
 import numpy as np
 import tensorflow as tf
@@ -122,8 +119,9 @@ class Program:
         sparse_optimizer = OPTIMIZERS[self._case.optimizer].create_hash_optimizer(learning_rate=0.1)
         gradients = tf.gradients(loss, sparse)
         if self._case.fault.get("kind") == "nan_gradient":
-            gradients = [tf.IndexedSlices(tf.debugging.check_numerics(gradient.values * self.gradient_scale, "a gradient"),
-                                          gradient.indices, gradient.dense_shape) for gradient in gradients]
+            gradients = [tf.IndexedSlices(
+                tf.debugging.check_numerics(gradient.values * self.gradient_scale, "a gradient"), gradient.indices,
+                gradient.dense_shape) for gradient in gradients]
         self.train = [train_dense, sparse_optimizer.apply_gradients(
             [(gradient, variable) for gradient, variable in zip(gradients, sparse)])]
         if self._case.modify:
@@ -183,7 +181,7 @@ class Program:
     def _iterator(self, specs: Optional[Dict[str, FeatureSpec]], lines: Callable[[], Iterator[Dict[str, np.ndarray]]],
                   is_training: bool) -> Tuple[Dict[str, Any], Any]:
         count = self._case.batch // RANKS if self._case.static else None
-        types = {"label": tf.float32, **{name: tf.int64 for name in self._features}}
+        types = {"label": tf.float32, **dict.fromkeys(self._features, tf.int64)}
         shapes = {"label": [count], **{name: [count, feature.width] for name, feature in self._features.items()}}
         dataset = tf.data.Dataset.from_generator(lines, types, shapes).map(self._with_ragged)
         if specs is not None:

@@ -7,9 +7,6 @@ Each rank trains its part of every batch, and writes the losses of all ranks' ba
 import json
 import os
 import sys
-import warnings
-
-warnings.simplefilter("ignore")
 
 import numpy as np
 import tensorflow as tf
