@@ -26,6 +26,8 @@ from mx_rec.util.variable import get_dense_and_sparse_variable
 
 tf.compat.v1.disable_eager_execution()
 RANK, RANKS = int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HOROVOD_SIZE", "1"))
+#: Adam turns rounding of a gradient that is nearly nothing into a step of about its rate.
+RATES = {"adagrad": 0.1, "ftrl": 0.1, "gradient_descent": 0.1, "lazy_adam": 0.01}
 OPTIMIZERS = {"adagrad": adagrad, "ftrl": ftrl, "gradient_descent": gradient_descent, "lazy_adam": lazy_adam}
 
 
@@ -116,7 +118,7 @@ class Program:
             averaged = [(hvd.allreduce(gradient, op=hvd.Average), variable) for gradient, variable in averaged]
             self.loss = hvd.allreduce(loss, op=hvd.Average)
         train_dense = dense_optimizer.apply_gradients(averaged)
-        sparse_optimizer = OPTIMIZERS[self._case.optimizer].create_hash_optimizer(learning_rate=0.1)
+        sparse_optimizer = OPTIMIZERS[self._case.optimizer].create_hash_optimizer(RATES[self._case.optimizer])
         gradients = tf.gradients(loss, sparse)
         if self._case.fault.get("kind") == "nan_gradient":
             gradients = [tf.IndexedSlices(
