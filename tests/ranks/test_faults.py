@@ -81,7 +81,7 @@ def test_a_rank_that_stops_training_early_stops_the_others_with_an_error(tmp_pat
     require_error(ran(tmp_path / "run", "close", rank), "rank {} ".format(rank), of=[1 - rank])
 
 
-@pytest.mark.parametrize("kind", ["raise", "exit"])
+@pytest.mark.parametrize("kind", [pytest.param("raise", marks=pytest.mark.long), "exit"])
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_a_program_that_ends_on_one_rank_ends_on_all(tmp_path, rank, kind):
     run = ran(tmp_path / "run", kind, rank)
@@ -106,12 +106,14 @@ def test_all_ranks_begin_their_data_anew(tmp_path):
     assert run.losses == pytest.approx(one.losses, rel=1e-5)
 
 
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
 def test_data_that_one_rank_begins_anew_is_an_error_on_all(tmp_path, rank):
     require_error(ran(tmp_path / "run", "begin_anew", rank), "rank {} ".format(rank), "iterator")
 
 
-@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
 def test_an_evaluation_on_one_rank_is_an_error_on_all(tmp_path, rank):
     run = ran(tmp_path / "run", "evaluate", rank, wait_timeout_s=4)
     require_error(run)
