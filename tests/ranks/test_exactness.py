@@ -1,9 +1,14 @@
 """Ranks whose batches, side by side, are the batch of one rank train what one rank trains."""
+import json
+import os
+import sys
+
 import numpy as np
 import pytest
 
 from tests.support import ranked_runs
-from tests.support.several_ranks import needs_horovod
+from tests.support.ascend_programs import PROGRAMS
+from tests.support.several_ranks import ended, horovodrun, needs_horovod
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
 
@@ -131,3 +136,18 @@ def test_killed_workers_of_a_rank_change_nothing(tmp_path, rank):
     other = ranked_runs.train(tmp_path / "killed", 2, killed).require_good_end()
     assert other.told[rank]["killed"] >= 2
     same(first, other)
+
+
+@pytest.mark.parametrize("how", [pytest.param("features", marks=pytest.mark.long), "modify"])
+def test_an_estimator_of_two_ranks_trains_what_that_of_one_does(tmp_path, how):
+    script = os.path.join(PROGRAMS, "ranked_estimator.py")
+    losses = []
+    for command in ([sys.executable, script], horovodrun(2, script)):
+        folder = tmp_path / str(len(losses))
+        folder.mkdir()
+        code, out, err = ended([*command, str(folder), how])
+        assert code == 0, out + err
+        losses += [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    one, first, other = losses
+    assert first == other
+    assert (len(one), first) == (40, pytest.approx(one, rel=1e-5))

@@ -66,7 +66,7 @@ def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 
         **{"ASCPIPE_" + name.upper(): str(value) for name, value in given.items()})
     started = time.monotonic()
     ended = subprocess.run([str(word) for word in command], env=variables, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                            timeout=ends_within_s, check=False)
     return Ran(ended.returncode, ended.stdout, *_told(str(folder), ranks), time.monotonic() - started)
 

@@ -11,10 +11,7 @@ import os
 import signal
 import sys
 import time
-import warnings
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
-
-warnings.simplefilter("ignore")
 
 import numpy as np
 import tensorflow as tf
@@ -29,6 +26,8 @@ from mx_rec.util.variable import get_dense_and_sparse_variable
 
 tf.compat.v1.disable_eager_execution()
 RANK, RANKS = int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HOROVOD_SIZE", "1"))
+#: Adam turns rounding of a gradient that is nearly nothing into a step of about its rate.
+RATES = {"adagrad": 0.1, "ftrl": 0.1, "gradient_descent": 0.1, "lazy_adam": 0.01}
 OPTIMIZERS = {"adagrad": adagrad, "ftrl": ftrl, "gradient_descent": gradient_descent, "lazy_adam": lazy_adam}
 
 
@@ -98,7 +97,7 @@ class Program:
         if case.fails("other_features"):
             self._features.pop(max(self._features))
         self._tables = tables
-        self.scale = tf.compat.v1.placeholder_with_default(np.float32(1), [])
+        self.scale, self.gradient_scale = (tf.compat.v1.placeholder_with_default(np.float32(1), []) for _ in range(2))
         self.iterator, self.batch = None, None
 
     def build(self) -> None:
@@ -110,7 +109,6 @@ class Program:
         self.eval_loss, self.eval_rows = self._forward(eval_specs, eval_batch, is_train=False)
         if not self._case.modify:
             start_asc_pipeline()
-        loss = tf.debugging.check_numerics(loss * self.scale, "the loss")
         dense, sparse = get_dense_and_sparse_variable()
         dense_optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.05)
         averaged = dense_optimizer.compute_gradients(loss, var_list=dense)
@@ -120,8 +118,12 @@ class Program:
             averaged = [(hvd.allreduce(gradient, op=hvd.Average), variable) for gradient, variable in averaged]
             self.loss = hvd.allreduce(loss, op=hvd.Average)
         train_dense = dense_optimizer.apply_gradients(averaged)
-        sparse_optimizer = OPTIMIZERS[self._case.optimizer].create_hash_optimizer(learning_rate=0.1)
+        sparse_optimizer = OPTIMIZERS[self._case.optimizer].create_hash_optimizer(RATES[self._case.optimizer])
         gradients = tf.gradients(loss, sparse)
+        if self._case.fault.get("kind") == "nan_gradient":
+            gradients = [tf.IndexedSlices(
+                tf.debugging.check_numerics(gradient.values * self.gradient_scale, "a gradient"), gradient.indices,
+                gradient.dense_shape) for gradient in gradients]
         self.train = [train_dense, sparse_optimizer.apply_gradients(
             [(gradient, variable) for gradient, variable in zip(gradients, sparse)])]
         if self._case.modify:
@@ -181,7 +183,7 @@ class Program:
     def _iterator(self, specs: Optional[Dict[str, FeatureSpec]], lines: Callable[[], Iterator[Dict[str, np.ndarray]]],
                   is_training: bool) -> Tuple[Dict[str, Any], Any]:
         count = self._case.batch // RANKS if self._case.static else None
-        types = {"label": tf.float32, **{name: tf.int64 for name in self._features}}
+        types = {"label": tf.float32, **dict.fromkeys(self._features, tf.int64)}
         shapes = {"label": [count], **{name: [count, feature.width] for name, feature in self._features.items()}}
         dataset = tf.data.Dataset.from_generator(lines, types, shapes).map(self._with_ragged)
         if specs is not None:
@@ -213,6 +215,7 @@ class Program:
         pooled = [tf.reduce_sum(rows[name], axis=1) for name in self._features]
         width = sum(self._tables[feature.table].dim for feature in self._features.values())
         layer = tf.reshape(tf.concat(pooled, axis=1), [-1, width])
+        layer = tf.debugging.check_numerics(layer * self.scale, "the rows")
         # Resources: what is read is not changed by an update that comes before the gradient that needs it.
         with tf.compat.v1.variable_scope("dense", reuse=tf.compat.v1.AUTO_REUSE, use_resource=True):
             for units in (16, 1):
@@ -238,9 +241,12 @@ class Training:
         for step in range(case.steps):
             if case.fault.get("step") == step and not self._fault():
                 return
-            scale = float("nan") if case.fails("nan") and case.fault["step"] == step else 1.0
+            feeds = {}
+            if case.fault.get("step") == step:
+                feeds = {place: float("nan") for kind, place in (
+                    ("nan", self._program.scale), ("nan_gradient", self._program.gradient_scale)) if case.fails(kind)}
             self._told["begun"] = time.time()
-            _, loss = self._session.run([self._program.train, self._program.loss], {self._program.scale: scale})
+            _, loss = self._session.run([self._program.train, self._program.loss], feeds)
             self._told["losses"].append(float(loss))
             if case.evaluate_each and (step + 1) % case.evaluate_each == 0:
                 self._told["evaluations"].append(self._evaluate(keep=False))

@@ -306,11 +306,7 @@ class RankExchange {
 
   // The sums of a table's gradients go to the owners of its keys, and what came from all ranks is summed in rank order.
   Status PutBackward(Step* step) {
-    struct Sum {
-      Node* node;
-      const TablePlan* table;
-    };
-    std::vector<Sum> sums;
+    std::vector<std::pair<Node*, const TablePlan*>> sums;
     std::vector<NodeBuilder::NodeOut> restore, values, indices;
     std::vector<int> tables;
     for (const TablePlan& table : step->tables) {
@@ -326,17 +322,17 @@ class RankExchange {
     NodeBuilder builder = New("backward", "AscBackward");
     builder.Input(step->owned.out()).Input(restore).Input(values).Input(indices).Attr("tables", tables);
     builder.Attr("stream", step->stream).Attr("used", UsedTables(*step));
-    TF_RETURN_IF_ERROR(Put(&builder, *sums[0].node, &step->backward));
+    TF_RETURN_IF_ERROR(Put(&builder, *sums[0].first, &step->backward));
     const int count = static_cast<int>(sums.size());
     for (int i = 0; i < count; ++i) {
-      Node* const node = sums[static_cast<std::size_t>(i)].node;
-      const TablePlan& table = *sums[static_cast<std::size_t>(i)].table;
-      int dim = IntOf(node, "dim");
+      Node* const node = sums[static_cast<std::size_t>(i)].first;
+      const TablePlan& table = *sums[static_cast<std::size_t>(i)].second;
       NodeBuilder summing = New("sum_of_ranks", "AscLookupGrad");
       summing.Input(table.owned, 0).Input(std::vector<NodeBuilder::NodeOut>{{step->backward, i}});
-      summing.Input(std::vector<NodeBuilder::NodeOut>{{step->backward, count + i}}).Attr("dim", dim);
+      summing.Input(std::vector<NodeBuilder::NodeOut>{{step->backward, count + i}});
+      summing.Attr("dim", IntOf(node, "dim")).Attr("partial", IsTrue(*node, "partial"));
       Node* sum;
-      TF_RETURN_IF_ERROR(Put(&summing.Attr("partial", IsTrue(*node, "partial")), *node, &sum));
+      TF_RETURN_IF_ERROR(Put(&summing, *node, &sum));
       Node* value = sum;
       if (pipeline_.averages(table.table)) TF_RETURN_IF_ERROR(PutAverage(sum, &value));
       const std::vector<const Edge*> edges(node->out_edges().begin(), node->out_edges().end());
@@ -353,7 +349,7 @@ class RankExchange {
         }
       }
     }
-    return Status::OK();
+    return PutApplied(*step);
   }
 
   Status PutAverage(Node* sum, Node** average) {
@@ -364,6 +360,20 @@ class RankExchange {
     TF_RETURN_IF_ERROR(Put(&constant.Attr("dtype", ranks.dtype()).Attr("value", ranks), *sum, &number));
     NodeBuilder dividing = New("average_of_ranks", "RealDiv");
     return Put(&dividing.Input(sum, 0).Input(number, 0), *sum, average);
+  }
+
+  // A step that fails before all that reads its gradients has run leaves tables half-way: other ranks are told.
+  Status PutApplied(const Step& step) {
+    const After after(graph_, {step.backward});
+    Nodes last;
+    for (Node* node : graph_.op_nodes()) {
+      const auto& edges = node->out_edges();
+      const bool read = std::any_of(edges.begin(), edges.end(), [](const Edge* edge) { return edge->dst()->IsOp(); });
+      if (after.has(node) && !read) last.push_back(node);
+    }
+    NodeBuilder builder = New("applied", "AscApplied");
+    Node* applied;
+    return Place(&graph_, &builder, last, *step.backward, &applied);
   }
 
   Graph& graph_;

@@ -46,6 +46,7 @@ void RankWait::Send() {
     if (!registered) {
       token_ = CancellationManager::kInvalidToken;
       Takes();
+      if (request_.header.kind != PeerKind::kGate) step_->Owes(request_.header);  // not sent: others wait for it
       End(Refuse(Code::kCancelled, "the step was cancelled"));
       return;
     }
@@ -62,7 +63,9 @@ void RankWait::Send() {
       PeerHeader failed = header;
       failed.kind = PeerKind::kBackward;
       ranks->SayFailed(failed, "its step was cancelled");
-    } else if (verdict.kind == VerdictKind::kTurn || verdict.kind == VerdictKind::kSaved) {
+    } else if (verdict.kind == VerdictKind::kApply || verdict.kind == VerdictKind::kTurn ||
+               verdict.kind == VerdictKind::kSaved) {
+      // Also after gradients: the others apply what this rank has and does not.
       ranks->SayFailed(header, "its step was cancelled");
     }
   };

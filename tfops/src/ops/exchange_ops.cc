@@ -74,6 +74,10 @@ stream: number of the stream.
 used: a number for the tables that the step uses, equal on all ranks.
 )doc");
 
+REGISTER_OP("AscApplied").SetIsStateful().SetShapeFn(tensorflow::shape_inference::NoOutputs).Doc(R"doc(
+Of several ranks: comes after all that reads the gradients of AscBackward; a step that fails before is half a step.
+)doc");
+
 namespace ascpipe {
 
 using tensorflow::OpKernelContext;
@@ -129,6 +133,7 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
     request.header.run = batch->name.run;
     request.header.ticket = batch->name.index;
     request.header.tables = static_cast<std::uint64_t>(used_);
+    request.has_backward = HasBackward();
     StepEnd* step;
     OP_REQUIRES_OK_ASYNC(ctx, StepEnd::Of(ctx, pipeline, &step), done);
     step->OwesNothing();
@@ -146,6 +151,7 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
  protected:
   virtual PeerKind Kind() const = 0;
   virtual VerdictKind Expected() const = 0;
+  virtual bool HasBackward() const { return false; }
   // Appends what input i sends.
   virtual Status Send(OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
                       std::vector<std::vector<Piece>>* to) = 0;
@@ -220,6 +226,7 @@ class ForwardOp : public ExchangeOp {
  protected:
   PeerKind Kind() const override { return training_ ? PeerKind::kForward : PeerKind::kRead; }
   VerdictKind Expected() const override { return training_ ? VerdictKind::kGo : VerdictKind::kRows; }
+  bool HasBackward() const override { return has_backward_; }
 
   Status Send(OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
               std::vector<std::vector<Piece>>* to) override {
@@ -308,7 +315,7 @@ class BackwardOp : public ExchangeOp {
     return Status::OK();
   }
 
-  void Agreed(StepEnd*, Pipeline*, const PeerHeader&) override {}
+  void Agreed(StepEnd* step, Pipeline*, const PeerHeader& header) override { step->Owes(header); }
 
   Status Allocate(OpKernelContext* ctx, int i, const RowShares& shares, Incoming* incoming) override {
     const Tensor& restore = ctx->input(1 + i);
@@ -323,9 +330,24 @@ class BackwardOp : public ExchangeOp {
   }
 };
 
+class AppliedOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<Pipeline> pipeline;
+    OP_REQUIRES_OK(ctx, ToStatus(CurrentPipeline(&pipeline)));
+    StepEnd* step;
+    OP_REQUIRES_OK(ctx, StepEnd::Of(ctx, pipeline, &step));
+    step->OwesNothing();
+    step->Unref();
+  }
+};
+
 }  // namespace
 
 REGISTER_KERNEL_BUILDER(Name("AscForward").Device(tensorflow::DEVICE_CPU), ForwardOp);
 REGISTER_KERNEL_BUILDER(Name("AscBackward").Device(tensorflow::DEVICE_CPU), BackwardOp);
+REGISTER_KERNEL_BUILDER(Name("AscApplied").Device(tensorflow::DEVICE_CPU), AppliedOp);
 
 }  // namespace ascpipe
