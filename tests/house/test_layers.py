@@ -103,8 +103,9 @@ def test_worker_processes_do_not_import_each_other():
 
 INCLUDES = {  # folder of tfops/src -> what the path of an include may begin with
     "core": ("core/",),
-    "bridge": ("core/", "bridge/", "tensorflow/"),
-    "ops": ("core/", "bridge/", "ops/", "tensorflow/"),
+    "peers": ("core/", "peers/"),
+    "bridge": ("core/", "peers/", "bridge/", "tensorflow/"),
+    "ops": ("core/", "peers/", "bridge/", "ops/", "tensorflow/"),
 }
 
 
