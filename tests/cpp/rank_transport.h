@@ -14,9 +14,9 @@
 // Where ranks meet: when each of them has begun exchange n, that of each one is done.
 class RankMeeting {
  public:
-  explicit RankMeeting(int ranks) : begun_(static_cast<std::size_t>(ranks)) {}
+  explicit RankMeeting(int ranks) : ranks_(ranks), begun_(static_cast<std::size_t>(ranks)) {}
 
-  int size() const { return static_cast<int>(begun_.size()); }
+  int size() const { return ranks_; }
 
   void Start(int rank, ascpipe::Parcel parcel, ascpipe::Transport::Done done) {
     std::vector<Begun> all;
@@ -116,6 +116,7 @@ class RankMeeting {
     return came;
   }
 
+  const int ranks_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Begun> begun_;
