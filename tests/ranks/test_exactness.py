@@ -90,12 +90,12 @@ def test_ranks_admit_pad_and_leave_out_as_one_does(tmp_path, host, optimizer):
 @pytest.mark.long
 def test_added_gradients_are_those_of_one_rank_times_the_ranks(tmp_path):
     case = {"tables": TWO, "features": THREE, "optimizer": "gradient_descent", "steps": 1}
-    before = ranked_runs.train(tmp_path / "0", 1, {**case, "steps": 0}).require_good_end()
-    one = ranked_runs.train(tmp_path / "1", 1, {**case, "average": False}).require_good_end()
-    two = ranked_runs.train(tmp_path / "2", 2, {**case, "average": False}).require_good_end()
-    for name in one.rows:
-        np.testing.assert_allclose(two.rows[name] - before.rows[name], 2 * (one.rows[name] - before.rows[name]),
-                                   rtol=1e-4, atol=1e-7)
+    one, two, four = (ranked_runs.train(tmp_path / str(count), count, {**case, "average": False}).require_good_end()
+                      for count in (1, 2, 4))
+    for name in one.rows:  # first rows less once, twice and four times the gradients
+        np.testing.assert_allclose(four.rows[name] - one.rows[name], 3 * (two.rows[name] - one.rows[name]),
+                                   rtol=1e-4, atol=1e-6)
+        assert np.abs(two.rows[name] - one.rows[name]).max() > 1e-4
 
 
 def same(first, second):
