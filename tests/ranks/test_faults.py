@@ -10,8 +10,6 @@ CASE = {"tables": {"user": {}, "item": {"dim": 4}}, "steps": 30,
         "features": {"a": {"table": "user"}, "c": {"table": "item", "width": 1}}}
 AT = 15
 #: A batch that was skipped is forgotten when keys are sent next; none are, where all ranks have those of the next step.
-waits_for_skipped = pytest.mark.xfail(strict=True, reason="the plan of a batch waits for one that was skipped")
-unlike_streams = pytest.mark.xfail(strict=True, reason="keys are read before the programs of ranks are compared")
 
 
 def ran(folder, kind, rank, count=2, wait_timeout_s=20):
@@ -47,14 +45,12 @@ def test_four_ranks_end_their_data_at_the_same_step(tmp_path, rank):
     assert (run.code, len(run.losses)) == (0, AT), run.said
 
 
-@waits_for_skipped
 def test_a_batch_that_all_ranks_skip_is_not_trained(tmp_path):
     run = ran(tmp_path / "run", "skip", -1, wait_timeout_s=3).require_good_end()
     one = ranked_runs.train(tmp_path / "one", 1, {**CASE, "fault": {"kind": "skip", "rank": 0, "step": AT}})
     assert run.losses == pytest.approx(one.losses, rel=1e-5)
 
 
-@waits_for_skipped
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_batch_that_one_rank_skips_is_an_error_on_all(tmp_path, rank):
     run = ran(tmp_path / "run", "skip", rank, wait_timeout_s=3)
@@ -120,8 +116,7 @@ def test_an_evaluation_on_one_rank_is_an_error_on_all(tmp_path, rank):
     require_error(run)
 
 
-@pytest.mark.parametrize("kind, says", [
-    ("other_table", "dim"), pytest.param("other_features", "item", marks=unlike_streams)])
+@pytest.mark.parametrize("kind, says", [("other_table", "dim"), ("other_features", "item")])
 def test_ranks_with_different_programs_are_told_the_difference(tmp_path, kind, says):
     run = ran(tmp_path / "run", kind, 1)
     assert run.code != 0

@@ -132,7 +132,7 @@ ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, c
     const CoreStatus status = ascpipe::HorovodTransport::Make(library, rank, size, &transport);
     if (!status.ok()) return status;
     ascpipe::Ranks::Settings settings;
-    settings.peers.wait_timeout_s = static_cast<int>(pipeline->waiter().wait_timeout_s());
+    settings.peers.wait_timeout_s = pipeline->waiter().wait_timeout_s();
     settings.peers.signature = signature;
     // The pipeline outlives its ranks' thread.
     settings.peers.on_change = [pipeline] { pipeline->waiter().Wake(); };
