@@ -90,43 +90,6 @@ class TestInit:
                              if name not in given), init, is_incremental_checkpoint=True, **given)
         assert not Process.is_initialised()
 
-    def test_ranks_in_the_environment_come_before_those_that_are_given(self, monkeypatch):
-        monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
-        monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
-        init(rank_id=0, rank_size=2)
-        assert (Process.current().configuration.rank_id, Process.current().configuration.rank_size) == (1, 4)
-
-    def test_a_rank_is_below_their_number(self):
-        refused("is not below the number of ranks", init, rank_id=2, rank_size=2)
-        assert not Process.is_initialised()
-
-    @pytest.mark.parametrize("mode, given", [({}, {"is_dp": True}), ({"use_dynamic_expansion": True}, {})])
-    def test_tables_that_several_ranks_cannot_share_yet_say_so(self, mode, given):
-        init(rank_id=0, rank_size=2, **mode)
-        with pytest.raises(NotBuiltYetError, match="with 2 ranks"):
-            create_table(**{**TABLE, **given})
-
-    def test_sizes_of_a_table_are_totals_over_ranks(self):
-        init(rank_id=0, rank_size=3)
-        shape = create_table(**{**TABLE, "device_vocabulary_size": 10, "host_vocabulary_size": 12}).shape
-        assert (shape.device_rows, shape.home_rows) == (4, 4)
-
-
-class TestRanks:
-    def test_the_rank_helpers_read_the_launchers_environment(self, monkeypatch):
-        from mx_rec.util.communication import hccl_ops
-        for name, value in (("RANK", "5"), ("SIZE", "8"), ("LOCAL_SIZE", "4")):
-            monkeypatch.setenv("OMPI_COMM_WORLD_" + name, value)
-        assert (hccl_ops.get_rank_id(), hccl_ops.get_rank_size(), hccl_ops.get_local_rank_size(),
-                hccl_ops.get_device_id()) == (5, 8, 4, 1)
-
-    def test_the_getters_ask_the_launcher_before_init(self, monkeypatch):
-        from ascpipe.tf.incumbent.getters_and_setters import get_rank_id, get_rank_size
-        assert (get_rank_id(), get_rank_size()) == (0, 1)
-        monkeypatch.setenv("HOROVOD_RANK", "2")
-        monkeypatch.setenv("HOROVOD_SIZE", "3")
-        assert (get_rank_id(), get_rank_size()) == (2, 3)
-
 
 class TestFeatureSpec:
     @pytest.mark.parametrize("kwargs, fragment", [

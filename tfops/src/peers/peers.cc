@@ -296,7 +296,7 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
   PeerVerdict verdict = Decide(headers);
   const bool differ = std::any_of(headers.begin(), headers.end(),
                                   [&](const PeerHeader& h) { return h.signature != headers[0].signature; });
-  if (differ && !verdict.failed() && verdict.kind != VerdictKind::kLeft) {
+  if (differ && verdict.kind != VerdictKind::kLeft) {  // that says more than what it leads to
     verdict = Failure(request, DifferenceOf(signatures_));
   }
   const CoreStatus unpacked = keys_->Unpack(messages.keys);
