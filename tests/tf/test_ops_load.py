@@ -45,9 +45,9 @@ def test_every_op_is_documented():
 
     ours = [op for op in op_def_registry.get_registered_ops() if op.startswith("Asc")]
     assert sorted(ours) == [
-        "AscApplyAdagrad", "AscApplyAdagradByAddress", "AscApplyFtrl", "AscApplyGradientDescent",
+        "AscApplied", "AscApplyAdagrad", "AscApplyAdagradByAddress", "AscApplyFtrl", "AscApplyGradientDescent",
         "AscApplyGradientDescentByAddress", "AscApplyLazyAdam", "AscApplyLazyAdamByAddress", "AscApplyTables",
-        "AscAttach", "AscCut", "AscLocalRows", "AscLookup", "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad",
-        "AscNextPlan", "AscNextPlans", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive",
-        "AscRestoreRows", "AscServedLookup", "AscServedTable", "AscSubmit", "AscTableInit", "AscTurn",
-        "AscWriteRows"]
+        "AscAttach", "AscBackward", "AscChoose", "AscCut", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows",
+        "AscLookup", "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad", "AscNextPlan", "AscNextPlans",
+        "AscNothing", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive", "AscRestoreRows",
+        "AscServedLookup", "AscServedTable", "AscSubmit", "AscTableInit", "AscTurn", "AscWriteRows"]
