@@ -343,12 +343,12 @@ class HorovodVersionError(RanksError):
 
 
 class RanksDisagreeError(RanksError):
-    """Horovod and the launcher do not say the same; each is ``(rank, number of ranks)``."""
+    """Horovod and the launcher do not say the same; each is "rank R of N"."""
 
     code = "E243"
     fields: ClassVar[Tuple[str, ...]] = ("horovod", "launched")
-    template = ("Horovod says rank {horovod[0]} of {horovod[1]}, the launcher says rank {launched[0]} of "
-                "{launched[1]}: call hvd.init() without arguments, and start all ranks by one launcher")
+    template = ("Horovod says {horovod}, the launcher says {launched}: call hvd.init() without arguments, and start all "
+                "ranks by one launcher")
 
 
 class NotBuiltYetError(AscpipeError, NotImplementedError):

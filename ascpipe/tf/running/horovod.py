@@ -84,7 +84,8 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
         except ValueError as error:
             raise RanksError("Horovod did not start: {}".format(error)) from error
     if (module.rank(), module.size()) != (rank, size):
-        raise RanksDisagreeError((module.rank(), module.size()), (rank, size))
+        raise RanksDisagreeError("rank {} of {}".format(module.rank(), module.size()),
+                                 "rank {} of {}".format(rank, size))
     if known is None:
         paths = importlib.import_module("horovod.common.util")
         known = Started(module, rank, size, paths.get_extension_full_path(module.__file__, "mpi_lib"))
