@@ -347,8 +347,8 @@ class RanksDisagreeError(RanksError):
 
     code = "E243"
     fields: ClassVar[Tuple[str, ...]] = ("horovod", "launched")
-    template = ("Horovod says {horovod}, the launcher says {launched}: call hvd.init() without arguments, and start all "
-                "ranks by one launcher")
+    template = ("Horovod says {horovod}, the launcher says {launched}: call hvd.init() without arguments, and start "
+                "all ranks by one launcher")
 
 
 class NotBuiltYetError(AscpipeError, NotImplementedError):
