@@ -108,7 +108,6 @@ def test_data_that_one_rank_begins_anew_is_an_error_on_all(tmp_path, rank):
     require_error(ran(tmp_path / "run", "begin_anew", rank), "rank {} ".format(rank), "iterator")
 
 
-@pytest.mark.xfail(strict=False, reason="a rank that has given up an exchange aborts at its end now and then")
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
 def test_an_evaluation_on_one_rank_is_an_error_on_all(tmp_path, rank):

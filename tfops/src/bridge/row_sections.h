@@ -31,7 +31,6 @@ class RowSections {
     std::int64_t count;
     std::int64_t has_mask;
   };
-  static constexpr std::int64_t kUnit = 8;
 
   std::deque<Head> heads_;
 
