@@ -29,6 +29,7 @@ class Ranks:
         ahead: batches that a dataset makes beyond those that were taken.
         kills, stops: how often a rank may get SIGKILL, SIGSTOP.
         impatience: how often a wait may be given up although no rank is stopped.
+        idles: how often a rank may say that it is idle.
         legal: the programs fit each other: without kills, stops and impatience nothing may fail.
         stubborn: a program goes on after a step that failed, instead of closing.
         flaws: errors to plant, see FLAWS.
@@ -40,6 +41,7 @@ class Ranks:
     kills: int = 0
     stops: int = 0
     impatience: int = 0
+    idles: int = 0
     legal: bool = True
     stubborn: bool = False
     flaws: FrozenSet[str] = frozenset()
@@ -60,6 +62,7 @@ FLAWS: Dict[str, str] = {
     "ticket_ignored": "tickets are not compared",
     "run_ignored": "runs of iterators are not compared",
     "changes_alone": "a rank changes its tables without the others",
+    "idle_ignored": "what an idle rank says is taken for what it does",
     "cause_ignored": "what failed on one rank is not looked at by the others",
     "claim_counts": "a claim changes the tables before all ranks have said that they have the batch",
     "no_poison": "tables are used after a step that failed between its two exchanges",
@@ -83,6 +86,13 @@ SHORT: Dict[str, Ranks] = {
     "two training threads": Ranks(((thread("train", "train", "close"), thread("train 1")),) * 2, ((2, 1),) * 2),
     "one trains, one evaluates": Ranks(((thread("train", "train", "close"), thread("evaluate 1")),) * 2, ((2, 1),) * 2),
     "saves and changes": Ranks((one("train", "save", "change", "train", "save"),) * 2, ((2,),) * 2),
+    "rank 0 alone changes": Ranks((one("train", "change", "train", "save"), one("train", "train")), ((2,),) * 2,
+                                  idles=1),
+    "idle": Ranks((one("train", "save", "train", "change"), one("train", "train")), ((2,),) * 2, idles=3),
+    "three ranks, idle": Ranks((one("train", "save"), one("train"), one("train")), ((1,),) * 3, idles=2),
+    "idle and killed": Ranks((one("train", "save"), one("train")), ((1,),) * 2, kills=1, idles=2),
+    "idle and stopped": Ranks((one("train", "save"), one("train")), ((1,),) * 2, stops=1, idles=2),
+    "idle and impatient": Ranks((one("train", "save"), one("train")), ((1,),) * 2, impatience=1, idles=2),
     "rank 0 alone saves": Ranks((one("train", "save", "train", "save"), one("train", "train")), ((2,),) * 2),
     "a save, killed": Ranks((one("train", "save"),) * 2, ((1,),) * 2, kills=1),
     "stopped": Ranks((one("train", "save"),) * 2, ((1,),) * 2, stops=1),
@@ -123,6 +133,7 @@ FLAWED: Dict[str, Ranks] = {
     "ticket_ignored": FAULTY["rank 1 skips a batch"],
     "run_ignored": FAULTY["rank 1 starts its iterator twice"],
     "changes_alone": SHORT["saves and changes"],
+    "idle_ignored": SHORT["idle"],
     "cause_ignored": FAULTY["rank 1 fails late"],
     "claim_counts": SHORT["rank 0 alone saves"],
     "no_poison": FAULTY["rank 1 fails late, all go on"],

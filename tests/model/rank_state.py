@@ -7,7 +7,7 @@ from .verdicts import Batch, Header
 
 RUNS, STOPPED, GONE = "runs", "stopped", "gone"
 READY, COMPUTES = "ready", "computes"  # phases of a step, beside the kinds of headers
-NOTHING = -1
+NOTHING, IDLES = -1, -2
 NO_BATCH = (NOTHING, 0, 0)
 
 Event = Tuple[str, Batch]
@@ -30,7 +30,7 @@ class Rank(NamedTuple):
         runs, made, taken: per stream: the run of its iterator, batches of it that were made, and that were taken.
         keys: per stream and rank (run, last ticket) whose keys are here.
         exchanges: how many are concluded.
-        sender: thread whose header the current exchange has, NOTHING = it has none.
+        sender: thread whose header the current exchange has, NOTHING = it has none, IDLES = that it is idle.
         turn: stream that comes next, NOTHING = any.
         lease: thread that has it, or NOTHING.
         tables: what they have gone through; changes: how many of that are changes.
@@ -73,6 +73,7 @@ class World(NamedTuple):
     kills: int
     stops: int
     impatience: int
+    idles: int
 
 
 def with_rank(world: World, number: int, rank: Rank) -> World:

@@ -16,6 +16,7 @@ from .rank_scenarios import CHANGE, CLOSE, EVALUATE, FAIL_EARLY, FAIL_LATE, LOSS
 from .rank_state import (
     COMPUTES,
     GONE,
+    IDLES,
     NO_BATCH,
     NOTHING,
     READY,
@@ -34,24 +35,24 @@ from .rank_state import (
 )
 from .state import replaced
 from .verdicts import (
+    AGAIN,
     APPLY,
+    ASK,
+    ASKED,
     BACKWARD,
     BEGIN,
     BROKEN,
-    CHANGED,
-    CHANGES,
     FAIL,
     FORWARD,
     GATE,
     GO,
+    IDLE,
     LEAVE,
     LEFT,
     OVER,
     POISON,
     READ,
     ROWS,
-    SAVE,
-    SAVED,
     TURN,
     Header,
     Verdict,
@@ -73,7 +74,7 @@ class Together(System[World]):
             Rank((0,) * len(threads), (None,) * len(threads), (1,) * streams, (0,) * streams, (0,) * streams,
                  (((1, 0),) * self.count,) * streams)
             for threads in sc.programs)
-        return World(ranks, (), 0, sc.kills, sc.stops, sc.impatience)
+        return World(ranks, (), 0, sc.kills, sc.stops, sc.impatience, sc.idles)
 
     def may_stop(self, state: World) -> bool:
         return all(rank.life != RUNS for rank in state.ranks)
@@ -118,6 +119,13 @@ class Together(System[World]):
         for thread in threads:
             called = name if len(threads) == 1 else "%s thread %d" % (name, thread)
             yield from self._thread(state, number, thread, called)
+        rank = state.ranks[number]
+        waits = any(step is not None and step.phase not in (READY, GATE) for step in rank.steps)
+        if number > 0 and state.idles and rank.sender == NOTHING and not waits and not rank.broken:
+            idle = Header(IDLE, keys=tuple(zip(rank.runs, rank.made)), changes=rank.changes)
+            yield Move(name + ": is idle", with_header, (
+                with_rank(state._replace(idles=state.idles - 1), number, rank._replace(sender=IDLES)), number, idle),
+                True)
         yield from self._exchanges(state, number, name)
 
     # ---- data
@@ -174,22 +182,19 @@ class Together(System[World]):
         elif action == SAVE_ALL and "each_saves" in flaws:
             after = rank._replace(saves=rank.saves + (rank.tables,))
             yield Move(name + ": saves by itself", self._saved_alone, (world, number, goes_on(after, thread)))
-        elif action == SAVE_ALL and number > 0:
-            yield Move(name + ": leaves the save to rank 0", with_rank, (world, number, goes_on(rank, thread)))
-        elif action == SAVE_ALL and (rank.poisoned or rank.broken):
-            yield Move(name + ": its save is refused", with_rank, (world, number, self._failed(rank, number, thread)))
-        elif action == SAVE_ALL:
-            if rank.lease == NOTHING:
-                yield Move(name + ": would save", with_rank, (
-                    world, number, with_step(rank, thread, Step(NO_BATCH, SAVE))._replace(lease=thread)))
         elif action == CHANGE and "changes_alone" in flaws:
             if rank.lease == NOTHING:
                 yield Move(name + ": changes its tables alone", with_rank,
                            (world, number, goes_on(changed(rank), thread)))
-        elif action == CHANGE:
+        elif action in (SAVE_ALL, CHANGE) and number > 0:
+            yield Move(name + ": leaves it to rank 0", with_rank, (world, number, goes_on(rank, thread)))
+        elif action in (SAVE_ALL, CHANGE) and (rank.poisoned or rank.broken):
+            yield Move(name + ": what it asks for is refused", with_rank,
+                       (world, number, self._failed(rank, number, thread)))
+        elif action in (SAVE_ALL, CHANGE):
             if rank.lease == NOTHING:
-                yield Move(name + ": would change its tables", with_rank, (
-                    world, number, with_step(rank, thread, Step(NO_BATCH, CHANGES))._replace(lease=thread)))
+                yield Move("%s: asks for a %s" % (name, action), with_rank, (
+                    world, number, with_step(rank, thread, Step(NO_BATCH, ASK))._replace(lease=thread)))
         elif action == RESTART:
             after = rank._replace(runs=replaced(rank.runs, stream, rank.runs[stream] + 1),
                                   made=replaced(rank.made, stream, 0), taken=replaced(rank.taken, stream, 0))
@@ -241,7 +246,8 @@ class Together(System[World]):
         rank = world.ranks[number]
         fails = (step.phase, action) in ((FORWARD, FAIL_EARLY), (BACKWARD, FAIL_LATE))
         cause = "its step fails" if fails else "its tables are poisoned" if rank.poisoned else ""
-        header = Header(step.phase, step.batch, step.exists, cause, tuple(zip(rank.runs, rank.made)), rank.changes)
+        asks = action if step.phase == ASK else ""
+        header = Header(step.phase, step.batch, step.exists, cause, tuple(zip(rank.runs, rank.made)), rank.changes, asks)
         return with_header(with_rank(world, number, rank._replace(sender=thread)), number, header)
 
     def _exchanges(self, world: World, number: int, name: str) -> Iterator[Move]:
@@ -268,7 +274,7 @@ class Together(System[World]):
         rank = world.ranks[number]
         if rank.life != RUNS or rank.broken:
             return
-        if rank.sender == NOTHING:
+        if rank.sender in (NOTHING, IDLES):
             for thread, step in enumerate(rank.steps):
                 if step is not None and in_vain:
                     after = rank._replace(sender=thread, broken=True)
@@ -286,10 +292,11 @@ class Together(System[World]):
         return "close_waits_for_ever" in self.scenario.flaws and step is not None and step.phase == LEAVE
 
     def _broken(self, world: World, number: int, ended: bool) -> World:
-        rank = world.ranks[number]
+        rank = world.ranks[number]._replace(broken=True, ended=ended)
+        if rank.sender == IDLES:
+            return with_rank(world, number, rank._replace(sender=NOTHING))
         step = rank.steps[rank.sender]
         assert step is not None
-        rank = rank._replace(broken=True, ended=ended)
         return with_rank(world, number, self._stopped(rank, number, step, step.phase == BACKWARD))
 
     def _stopped(self, rank: Rank, number: int, step: Step, torn: bool) -> Rank:
@@ -310,6 +317,9 @@ class Together(System[World]):
         return pruned(self._checked(with_rank(world, number, rank), number))
 
     def _follows(self, rank: Rank, number: int, thread: int, headers: List[Header], verdict: Verdict) -> Rank:
+        if thread == IDLES:
+            rank = rank._replace(sender=NOTHING)
+            return self._asked(rank, number, headers[0].asks) if verdict.kind == ASKED else rank
         step = rank.steps[thread]
         assert step is not None
         action = self.scenario.programs[number][thread][rank.at[thread]][0]
@@ -321,9 +331,11 @@ class Together(System[World]):
         rank = rank._replace(sender=NOTHING)
         if verdict.kind == LEFT:
             return rank._replace(life=GONE)
-        if verdict.kind == SAVED:
-            rank = rank._replace(saves=rank.saves + (rank.tables,))
-            return goes_on(rank, thread) if step.phase == SAVE else rank
+        if verdict.kind == AGAIN:
+            return rank
+        if verdict.kind == ASKED:
+            rank = self._asked(rank, number, headers[0].asks)
+            return goes_on(rank, thread) if step.phase == ASK else rank
         if verdict.kind == TURN:
             return self._turned(rank, verdict.batch[0])
         if verdict.kind == BEGIN:
@@ -332,13 +344,20 @@ class Together(System[World]):
             if "claim_counts" not in self.scenario.flaws:
                 rank = rank._replace(tables=rank.tables + (("claim", step.batch),))
             return goes_on(rank, thread) if action == LOSS else with_step(rank, thread, step._replace(phase=COMPUTES))
-        if verdict.kind == CHANGED:
-            rank = changed(rank)
         if verdict.kind == APPLY:
             rank = rank._replace(tables=rank.tables + (("update", step.batch),))
         if verdict.kind == OVER:
             rank = rank._replace(overs=rank.overs + 1)
         return goes_on(rank, thread)
+
+    def _asked(self, rank: Rank, number: int, what: str) -> Rank:
+        """What rank 0 asks for: claims are put aside, and evaluations of tables that change fail."""
+        for thread, step in enumerate(rank.steps):
+            if step is not None and step.phase == FORWARD:
+                rank = with_step(rank, thread, step._replace(phase=READY))._replace(lease=NOTHING)
+            elif step is not None and step.phase == READ and what == CHANGE:
+                rank = self._failed(rank, number, thread)
+        return changed(rank) if what == CHANGE else rank._replace(saves=rank.saves + (rank.tables,))
 
     def _saved_alone(self, world: World, number: int, rank: Rank) -> World:
         return self._checked(with_rank(world, number, rank), number)

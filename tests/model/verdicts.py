@@ -10,8 +10,8 @@ GATE = "gate"  #: it would begin a step with a batch, and does not have the keys
 FORWARD = "forward"  #: it has claimed a batch and sends rows; nothing has changed in its tables
 BACKWARD = "backward"  #: it sends the gradients of a batch
 READ = "read"  #: it sends rows for an evaluation of a batch
-SAVE = "save"  #: rank 0 saves; it is between two steps
-CHANGES = "changes"  #: it changes its tables between two steps: a threshold, an eviction, a reset
+ASK = "ask"  #: rank 0 asks all ranks for a save, a restore or a change of tables; it is between two steps
+IDLE = "idle"  #: it does nothing for now, and is no rank 0: it hears what rank 0 asks for
 LEAVE = "leave"  #: it closes
 BROKEN = "broken"  #: it has given up an exchange, and exchanges nothing any more
 
@@ -22,8 +22,8 @@ GO = "go"  #: rows of one batch on all ranks; from here on tables change
 ROWS = "rows"  #: as GO, for an evaluation
 APPLY = "apply"  #: gradients of one batch on all ranks
 TURN = "turn"  #: batches of several streams: that of rank 0 comes first, and all send anew
-SAVED = "saved"  #: every rank saves its part; then all but rank 0 send anew
-CHANGED = "changed"  #: all make the same change
+ASKED = "asked"  #: every rank does what rank 0 asks for; then all others send anew
+AGAIN = "again"  #: a rank has nothing to say yet: all others send anew
 LEFT = "left"  #: all close
 FAIL = "fail"  #: the step of each rank fails; its tables are as before it
 POISON = "poison"  #: the step of each rank fails, and some tables may have its updates: no rank may go on with them
@@ -41,6 +41,7 @@ class Header(NamedTuple):
         cause: why the rank's step fails; "" if it does not.
         keys: for each stream (run, last ticket whose keys came with this header or an earlier one).
         changes: how many changes the rank's tables have seen.
+        asks: of ASK: what for.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Header(NamedTuple):
     cause: str = ""
     keys: Tuple[Tuple[int, int], ...] = ()
     changes: int = 0
+    asks: str = ""
 
 
 class Verdict(NamedTuple):
@@ -63,16 +65,17 @@ def decide(headers: Sequence[Header], flaws: FrozenSet[str] = frozenset()) -> Ve
     """The verdict over the headers of all ranks, in rank order."""
     kinds = {header.kind for header in headers}
     failed = POISON if BACKWARD in kinds else FAIL
+    if IDLE in kinds and BROKEN not in kinds and "idle_ignored" not in flaws:
+        is_heard = headers[0].kind == ASK and BACKWARD not in kinds and not any(header.cause for header in headers)
+        return Verdict(ASKED) if is_heard and _agree_on_changes(headers, flaws) else Verdict(AGAIN)
     causes = ["rank %d: %s" % (rank, header.cause) for rank, header in enumerate(headers) if header.cause]
     if causes and "cause_ignored" not in flaws:
         return Verdict(failed, cause="; ".join(causes))
     if kinds == {LEAVE}:
         return Verdict(LEFT)
-    if headers[0].kind == SAVE and (BACKWARD not in kinds or "save_in_a_step" in flaws):
-        return Verdict(SAVED) if _agree_on_changes(headers, flaws) else Verdict(FAIL, cause=_text(headers))
-    if kinds == {CHANGES}:
-        return Verdict(CHANGED)
-    if kinds & {SAVE, CHANGES, LEAVE, BROKEN}:
+    if headers[0].kind == ASK and not kinds & {BACKWARD, BROKEN}:
+        return Verdict(ASKED) if _agree_on_changes(headers, flaws) else Verdict(FAIL, cause=_text(headers))
+    if kinds & {ASK, LEAVE, BROKEN}:
         return Verdict(failed, cause=_text(headers))
     if len({_compared(header.batch, flaws) for header in headers}) == 1 and len(kinds) == 1:
         if headers[0].kind == GATE:
