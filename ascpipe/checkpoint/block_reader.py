@@ -8,9 +8,9 @@ from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ascpipe.checkpoint import disk, table_folders
-from ascpipe.checkpoint.contents import FLOAT_BYTES, Block, KeyBlock, PartedBlock, Position, TableSpec
+from ascpipe.checkpoint.contents import FLOAT_BYTES, WHOLE, Block, KeyBlock, PartedBlock, Position, Slice, TableSpec
 from ascpipe.checkpoint.keys import belongs, check_rank
-from ascpipe.checkpoint.table_folders import DATA, Piece, candidate_pieces, count_pieces, row_pieces
+from ascpipe.checkpoint.table_folders import Piece, candidate_pieces, count_pieces, row_pieces
 from ascpipe.checkpoint.tree import Tree
 from ascpipe.checkpoint.verify import Stamps, read_all
 
@@ -29,13 +29,15 @@ class Checkpoint:
         prefix: as it was opened.
         step: of its manifest; None: saved without one.
         tables: specs by name. Those of an unverified one lack ``initial``, ``policies`` and the slots' ``initial``.
-        position: where training was; None of an unverified one.
+        position: where training was, on rank 0; None of an unverified one.
+        positions: of each rank that saved it; empty of an unverified one.
         dense_prefix: what TensorFlow's Saver restores from; None if there is no dense part.
         verified: False: it has no manifest of ours; only sizes and that keys are unique was checked.
     """
 
     def __init__(self, tree: Tree, step: Optional[int], tables: Sequence[TableSpec], position: Optional[Position],
-                 dense_prefix: Optional[str], stamps: Stamps) -> None:
+                 dense_prefix: Optional[str], stamps: Stamps, part: Slice = WHOLE) -> None:
+        self._slice = part
         self._tree = tree
         self._stamps = stamps
         self._closed = False
@@ -43,6 +45,7 @@ class Checkpoint:
         self.step = step
         self.tables = {spec.name: spec for spec in tables}
         self.position = position
+        self.positions: Tuple[Position, ...] = () if position is None else (position,)
         self.dense_prefix = dense_prefix
         self.verified = position is not None
 
@@ -69,19 +72,20 @@ class Checkpoint:
         for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows):
             yield PartedBlock(keys, tuple(parts), counts, timestamps)
 
-    def keys_with_rows(self, table: str) -> Iterator[KeyBlock]:
+    def keys_with_rows(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
         """Keys that have a row, in the order of ``blocks``, without their rows."""
-        for keys, counts, timestamps in self.arrays(table, count_pieces):
+        for keys, counts, timestamps in self.arrays(table, count_pieces, rank, ranks):
             yield KeyBlock(keys, counts, timestamps)
 
-    def row_parts(self, table: str, targets: Targets) -> Iterator[Sequence[np.ndarray]]:
+    def row_parts(self, table: str, targets: Targets, rank: int = 0,
+                  ranks: int = 1) -> Iterator[Sequence[np.ndarray]]:
         """The rows of ``keys_with_rows`` alone, in that order; the blocks may be others.
 
         Args:
             targets: where the caller wants the parts of rows, float32[n, width], contiguous.  A hint: a part may lie
                 elsewhere, and one block more than was given may have been read already.
         """
-        for _, *parts in self.arrays(table, lambda spec: row_pieces(spec)[:-2],
+        for _, *parts in self.arrays(table, lambda spec: row_pieces(spec)[:-2], rank, ranks,
                                      targets=lambda start, n: [None, *targets(start, n)]):
             yield parts
 
@@ -91,10 +95,19 @@ class Checkpoint:
         for keys, counts, timestamps in self.arrays(table, candidate_pieces, rank, ranks, block_rows):
             yield KeyBlock(keys, counts, timestamps)
 
-    def counts(self, table: str) -> Iterator[KeyBlock]:
-        """All keys, with a row or without, and their counts and timestamps."""
-        yield from self.keys_with_rows(table)
-        yield from self.candidates(table)
+    def counts(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
+        """All keys that belong to the rank, with a row or without, and their counts and timestamps."""
+        yield from self.keys_with_rows(table, rank, ranks)
+        yield from self.candidates(table, rank, ranks)
+
+    def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
+        """How many keys belong to the rank: (with a row, only counted)."""
+        if ranks == 1:
+            return self.tables[table].rows, self.tables[table].candidates
+        rows, candidates = (
+            sum(len(keys) for keys, *_ in self.arrays(table, pieces_of, rank, ranks))
+            for pieces_of in (lambda spec: count_pieces(spec)[:1], lambda spec: candidate_pieces(spec)[:1]))
+        return rows, candidates
 
     def deleted(self, table: str) -> np.ndarray:
         """int64[deleted]: of a delta, the keys that its parent has and it has no more."""
@@ -121,7 +134,7 @@ class Checkpoint:
         """The only piece of a kind, as one array; None if there is none."""
         for piece in pieces_of(self.tables[table]):
             with self._unchanged(table, piece):
-                return read_all(self._tree, table, piece)
+                return read_all(self._tree, table, piece, self._slice)
         return None
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
@@ -168,7 +181,7 @@ class Checkpoint:
         if stamp is None:
             yield None
             return
-        names = (table, piece.folder, DATA)
+        names = (table, piece.folder, self._slice.data)
         with self._tree.file(names) as fd:
             if disk.stamp(fd) != stamp:
                 raise self._tree.damaged(os.path.join(*names), "it has changed since it was verified")

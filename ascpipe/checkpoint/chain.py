@@ -27,6 +27,7 @@ class Chain(Checkpoint):
         newest = members[-1]
         super().__init__(newest._tree, newest.step, list(newest.tables.values()), newest.position,
                          newest.dense_prefix, newest._stamps)
+        self.positions = newest.positions
         for member in members[:-1]:
             if [_form(spec) for spec in member.tables.values()] != [_form(spec) for spec in newest.tables.values()]:
                 raise DamagedCheckpointError(newest.prefix, member.prefix, "it has other tables than what stands upon "
@@ -48,6 +49,14 @@ class Chain(Checkpoint):
                     yield arrays
                 elif told.any():
                     yield [values[told] for values in arrays]
+
+    def deleted(self, table: str) -> np.ndarray:
+        """None: the checkpoint that they make together is a full one."""
+        return np.empty(0, np.int64)
+
+    def pool(self, table: str) -> Optional[np.ndarray]:
+        """As of a Checkpoint."""
+        return self._members[-1].pool(table)
 
     def close(self) -> None:
         """Give back the descriptors. May be called twice."""

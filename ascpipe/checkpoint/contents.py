@@ -173,6 +173,34 @@ class Link(NamedTuple):
     manifest: str
 
 
+class Slice(NamedTuple):
+    """Whose part of a checkpoint: of several ranks each writes the keys that are its own, ``|key| % ranks == rank``.
+
+    Attributes:
+        rank: which.
+        ranks: how many there are.
+    """
+
+    rank: int = 0
+    ranks: int = 1
+
+    @property
+    def data(self) -> str:
+        """Name of the file of an array, in each folder."""
+        return self._file("data")
+
+    @property
+    def attribute(self) -> str:
+        """Name of the file of its shape."""
+        return self._file("attribute")
+
+    def _file(self, what: str) -> str:
+        return "slice.{}".format(what) if self.ranks == 1 else "slice_{}.{}".format(self.rank, what)
+
+
+WHOLE = Slice()  #: of one rank
+
+
 class Position(NamedTuple):
     """Where training was.
 

@@ -57,6 +57,15 @@ def make_directory(directory_fd: int, name: str) -> int:
     return open_directory(name, directory_fd)
 
 
+def make_or_open_directory(directory_fd: int, name: str) -> int:
+    """Make a directory that another process may make at the same time; its descriptor."""
+    try:
+        os.mkdir(name, DIRECTORY_MODE, dir_fd=directory_fd)
+    except FileExistsError:
+        pass
+    return open_directory(name, directory_fd)
+
+
 def create_file(directory_fd: int, name: str, mode: int = FILE_MODE) -> int:
     """Create a file that is not there yet; its descriptor, for writing."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -4,10 +4,10 @@ from typing import Dict, Iterable, List, Sequence, Union
 import numpy as np
 
 from ascpipe.checkpoint import disk, table_folders
-from ascpipe.checkpoint.contents import Block, KeyBlock, PartedBlock, TableSpec, columns
+from ascpipe.checkpoint.contents import WHOLE, Block, KeyBlock, PartedBlock, Slice, TableSpec, columns
 from ascpipe.checkpoint.digests import StreamDigest
 from ascpipe.checkpoint.manifest import SavedFile
-from ascpipe.checkpoint.table_folders import ATTRIBUTE, DATA, Piece
+from ascpipe.checkpoint.table_folders import Piece
 
 _CHUNK_BYTES = 1 << 18  #: that are copied, summed and written at a time
 
@@ -15,13 +15,14 @@ _CHUNK_BYTES = 1 << 18  #: that are copied, summed and written at a time
 class _Folder:
     """One folder while it is written; its files are durable when ``finish`` returns."""
 
-    def __init__(self, table_fd: int, piece: Piece) -> None:
+    def __init__(self, table_fd: int, piece: Piece, part: Slice) -> None:
         self.piece = piece
+        self._slice = part
         self._digest = StreamDigest()
         self._begun = 0  # bytes that are on their way to the disk
-        self._fd = disk.make_directory(table_fd, piece.folder)
+        self._fd = _made(table_fd, piece.folder, part)
         try:
-            self._data = disk.create_file(self._fd, DATA)
+            self._data = disk.create_file(self._fd, part.data)
         except BaseException:
             disk.close(self._fd)
             raise
@@ -38,9 +39,9 @@ class _Folder:
         self._begun = self._digest.size
 
     def finish(self) -> SavedFile:
-        """What ``slice.data`` is."""
+        """What the file of the array is."""
         disk.sync(self._data)
-        disk.write_file(self._fd, ATTRIBUTE, self.piece.attribute)
+        disk.write_file(self._fd, self._slice.attribute, self.piece.attribute)
         disk.sync(self._fd)
         return SavedFile(self._digest.size, self._digest.hexdigest())
 
@@ -51,17 +52,18 @@ class _Folder:
 
 
 class TableFolders:
-    """The folders of one table while they are written; close it, or use ``with``."""
+    """The folders of one table while a slice of them is written; close it, or use ``with``."""
 
-    def __init__(self, directory_fd: int, spec: TableSpec) -> None:
+    def __init__(self, directory_fd: int, spec: TableSpec, part: Slice = WHOLE) -> None:
         self._spec = spec
+        self._slice = part
         self._folders: List[_Folder] = []
-        self._fd = disk.make_directory(directory_fd, spec.name)
+        self._fd = _made(directory_fd, spec.name, part)
         try:
             self._rows = self._open(table_folders.row_pieces(spec))
             self._candidates = self._open(table_folders.candidate_pieces(spec))
             self._deleted = self._open(table_folders.deleted_pieces(spec))
-            self._pool = self._open(table_folders.pool_pieces(spec))
+            self._pool = self._open(table_folders.pool_pieces(spec) if part.rank == 0 else ())
         except BaseException:
             self.close()
             raise
@@ -104,7 +106,11 @@ class TableFolders:
         return _write(self._pool, [pool])
 
     def finish(self) -> Dict[str, SavedFile]:
-        """Make everything durable; ``slice.data`` by folder. ValueError if there are fewer keys than the spec says."""
+        """Make everything durable; the files of arrays by folder.
+
+        Raises:
+            ValueError: there are fewer keys than the spec says.
+        """
         spec = self._spec
         for what, there, wanted in (("rows", self._row_count, spec.rows),
                                     ("candidates", self._candidate_count, spec.candidates)):
@@ -130,9 +136,16 @@ class TableFolders:
     def _open(self, pieces: Iterable[Piece]) -> List[_Folder]:
         opened = []
         for piece in pieces:
-            opened.append(_Folder(self._fd, piece))
+            opened.append(_Folder(self._fd, piece, self._slice))
             self._folders.append(opened[-1])
         return opened
+
+
+def _made(directory_fd: int, name: str, part: Slice) -> int:
+    """Descriptor of a directory, which is new, or of which other ranks have made it first."""
+    if part.ranks > 1:
+        return disk.make_or_open_directory(directory_fd, name)
+    return disk.make_directory(directory_fd, name)
 
 
 def _write(folders: Sequence[_Folder], arrays: Sequence[np.ndarray]) -> int:

@@ -2,18 +2,22 @@
 
 Both are sealed records; the pair record is written last, so a directory that has it was written to its end.  Pure.
 """
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from ascpipe.checkpoint import checks, sealed_json
-from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, SlotSpec, TablePosition, TableSpec
+from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, Slice, SlotSpec, TablePosition, TableSpec
 from ascpipe.checkpoint.digests import digest_of
-from ascpipe.checkpoint.table_folders import all_pieces
+from ascpipe.checkpoint.keys import check_rank
+from ascpipe.checkpoint.table_folders import Piece, all_pieces
 
 VERSION = 2
+SLICED_VERSION = 3  #: of a manifest of several ranks
 MAX_BYTES = 16 << 20  #: of a record
 
 _FORMAT = "ascpipe checkpoint"
 _PAIR_FORMAT = "ascpipe checkpoint pair"
+_SLICE_FORMAT = "ascpipe checkpoint slice"
+_OF_A_SLICE = ("rows", "candidates", "deleted")  # what specs of slices differ in, beside the time of the table
 
 
 class SavedFile(NamedTuple):
@@ -23,6 +27,20 @@ class SavedFile(NamedTuple):
     digest: str
 
 
+class SliceContent(NamedTuple):
+    """What one rank has written.
+
+    Attributes:
+        tables: specs, in the order of the save, with the numbers of its own keys.
+        data: by table, by folder: the file of the array.
+        position: where training was on that rank.
+    """
+
+    tables: Tuple[TableSpec, ...]
+    data: Dict[str, Dict[str, SavedFile]]
+    position: Position
+
+
 class Manifest(NamedTuple):
     """What the sparse part is.
 
@@ -30,19 +48,63 @@ class Manifest(NamedTuple):
         step: of the save; None: it had none.
         stem: ``base-step`` of the save, with which the names of the dense files begin.
         saved_at: seconds since 1970 by the clock of that machine; for people only.
-        tables: specs, in the order of the save.
-        data: by table, by folder: its ``slice.data``.
-        position: where training was.
+        slices: by rank.
         parent: of a delta: what it stands upon; None: it is a full checkpoint.
     """
 
     step: Optional[int]
     stem: str
     saved_at: float
-    tables: Tuple[TableSpec, ...]
-    data: Dict[str, Dict[str, SavedFile]]
-    position: Position
+    slices: Tuple[SliceContent, ...]
     parent: Optional[Link] = None
+
+    @property
+    def tables(self) -> Tuple[TableSpec, ...]:
+        """Specs of the tables, of all ranks together."""
+        return merged(self.slices)
+
+    @property
+    def position(self) -> Position:
+        """Where training was, on rank 0."""
+        return self.slices[0].position
+
+
+    def arrays(self) -> Iterator[Tuple[str, Slice, Piece]]:
+        """Every array that was saved: its table, whose slice it is of, and its folder."""
+        for rank, content in enumerate(self.slices):
+            for spec in content.tables:
+                for piece in all_pieces(spec, rank):
+                    yield spec.name, Slice(rank, len(self.slices)), piece
+
+
+def merged(slices: Sequence[SliceContent]) -> Tuple[TableSpec, ...]:
+    """The specs of all ranks together.
+
+    Raises:
+        ValueError: their tables differ; the text names rank, table and field.
+    """
+    of_first = slices[0].tables
+    for rank, other in enumerate(slices[1:], 1):
+        names = [[spec.name for spec in tables] for tables in (of_first, other.tables)]
+        if names[0] != names[1]:
+            raise ValueError("rank 0 has the tables {}, rank {} has {}".format(names[0], rank, names[1]))
+        for mine, its in zip(map(_alike, of_first), map(_alike, other.tables)):
+            for field, value in mine._asdict().items():
+                if value != getattr(its, field):
+                    raise ValueError("table {!r}: its {} is {!r} on rank 0 and {!r} on rank {}".format(
+                        mine.name, field, value, getattr(its, field), rank))
+    return tuple(_together(specs) for specs in zip(*(one.tables for one in slices)))
+
+
+def _alike(spec: TableSpec) -> TableSpec:
+    policies = spec.policies and spec.policies._replace(time=0)
+    return spec._replace(policies=policies, **dict.fromkeys(_OF_A_SLICE, 0))
+
+
+def _together(specs: Sequence[TableSpec]) -> TableSpec:
+    spec = specs[0]._replace(**{field: sum(getattr(of, field) for of in specs) for field in _OF_A_SLICE})
+    times = [of.policies.time for of in specs if of.policies is not None]
+    return spec if spec.policies is None else spec._replace(policies=spec.policies._replace(time=max(times)))
 
 
 class Pair(NamedTuple):
@@ -59,35 +121,71 @@ class Pair(NamedTuple):
 
 def encoded_manifest(manifest: Manifest) -> bytes:
     """The bytes of ``MANIFEST.json``."""
-    tables = [{"spec": _spec_json(spec), "data": _files_json(manifest.data[spec.name])} for spec in manifest.tables]
     parent = None if manifest.parent is None else dict(manifest.parent._asdict())
+    slices = [_slice_json(content) for content in manifest.slices]
     return sealed_json.encoded({
-        "format": _FORMAT, "version": VERSION, "step": manifest.step, "stem": manifest.stem,
-        "saved_at": manifest.saved_at, "tables": tables, "position": _position_json(manifest.position),
-        "parent": parent})
+        "format": _FORMAT, "version": VERSION if len(slices) == 1 else SLICED_VERSION, "step": manifest.step,
+        "stem": manifest.stem, "saved_at": manifest.saved_at, "parent": parent,
+        **(slices[0] if len(slices) == 1 else {"slices": slices})})
 
 
 def decoded_manifest(record: bytes) -> Manifest:
     """The manifest of these bytes; ValueError if it is none, or one that makes no sense."""
-    content = _of_format(record, _FORMAT)
-    content = sealed_json.fields(
-        content, ["format", "version", "step", "stem", "saved_at", "tables", "position", "parent"])
+    content = _of_format(record, _FORMAT, SLICED_VERSION)
+    parts = ["slices"] if content["version"] == SLICED_VERSION else list(_SLICE_FIELDS)
+    content = sealed_json.fields(content, ["format", "version", "step", "stem", "saved_at", "parent", *parts])
     parent = None if content["parent"] is None else Link(**sealed_json.fields(content["parent"], Link._fields))
     if parent is not None:
         checks.check_link(parent)
-    tables = [sealed_json.fields(table, ["spec", "data"]) for table in sealed_json.array(content["tables"])]
-    specs = tuple(_spec(table["spec"]) for table in tables)
-    checks.check_specs(specs, delta=parent is not None)
-    position = _position(content["position"])
-    checks.check_position(position, [spec.name for spec in specs])
-    data = {spec.name: _data(spec, table["data"]) for spec, table in zip(specs, tables)}
+    if content["version"] == SLICED_VERSION:
+        slices = tuple(_slice_content(sealed_json.fields(one, _SLICE_FIELDS), rank, delta=parent is not None)
+                       for rank, one in enumerate(sealed_json.array(content["slices"])))
+        if len(slices) < 2:
+            raise ValueError("{} slices, a manifest of version {} has 2 or more".format(len(slices), SLICED_VERSION))
+    else:
+        slices = (_slice_content(content, 0, delta=parent is not None),)
+    merged(slices)
     step, stem = content["step"], content["stem"]
     if step is not None and (type(step) is not int or not 0 <= step < 1 << 63):
         raise ValueError("step {!r}".format(step))
     if type(content["saved_at"]) is not float:
         raise ValueError("saved_at {!r}".format(content["saved_at"]))
     checks.check_stem(stem)
-    return Manifest(step, stem, content["saved_at"], specs, data, position, parent)
+    return Manifest(step, stem, content["saved_at"], slices, parent)
+
+
+def encoded_slice(content: SliceContent, rank: int, ranks: int, *, delta: bool) -> bytes:
+    """The bytes of the record in which a rank tells rank 0 what it has written."""
+    return sealed_json.encoded({"format": _SLICE_FORMAT, "version": VERSION, "rank": rank, "ranks": ranks,
+                                "delta": delta, **_slice_json(content)})
+
+
+def decoded_slice(record: bytes, rank: int, ranks: int, *, delta: bool) -> SliceContent:
+    """What a rank has written; ValueError if these bytes are no record of it."""
+    content = sealed_json.fields(_of_format(record, _SLICE_FORMAT),
+                                 ["format", "version", "rank", "ranks", "delta", *_SLICE_FIELDS])
+    check_rank(rank, ranks)
+    if (content["rank"], content["ranks"], content["delta"]) != (rank, ranks, delta):
+        raise ValueError("it is of rank {!r} of {!r}".format(content["rank"], content["ranks"]))
+    return _slice_content(content, rank, delta=delta)
+
+
+_SLICE_FIELDS = ("tables", "position")
+
+
+def _slice_json(content: SliceContent) -> Dict[str, Any]:
+    tables = [{"spec": _spec_json(spec), "data": _files_json(content.data[spec.name])} for spec in content.tables]
+    return {"tables": tables, "position": _position_json(content.position)}
+
+
+def _slice_content(content: Dict[str, Any], rank: int, *, delta: bool) -> SliceContent:
+    tables = [sealed_json.fields(table, ["spec", "data"]) for table in sealed_json.array(content["tables"])]
+    specs = tuple(_spec(table["spec"]) for table in tables)
+    checks.check_specs(specs, delta=delta)
+    position = _position(content["position"])
+    checks.check_position(position, [spec.name for spec in specs])
+    data = {spec.name: _data(spec, table["data"], rank) for spec, table in zip(specs, tables)}
+    return SliceContent(specs, data, position)
 
 
 def encoded_pair(manifest_record: bytes, dense: Dict[str, SavedFile]) -> bytes:
@@ -102,18 +200,18 @@ def decoded_pair(record: bytes) -> Pair:
     return Pair(content["manifest"], _files(content["dense"]))
 
 
-def _of_format(record: bytes, wanted: str) -> Dict[str, Any]:
+def _of_format(record: bytes, wanted: str, newest: int = VERSION) -> Dict[str, Any]:
     content = sealed_json.decoded(record)
     if content.get("format") != wanted:
         raise ValueError("its format is {!r}, expected {!r}".format(content.get("format"), wanted))
-    if content.get("version") != VERSION:
+    if content.get("version") not in range(VERSION, newest + 1):
         raise ValueError("its format has version {!r}, this ascpipe reads version {}; use the version that saved "
-                         "it".format(content.get("version"), VERSION))
+                         "it".format(content.get("version"), VERSION if newest == VERSION else "2 and 3"))
     return content
 
 
-def _data(spec: TableSpec, content: Any) -> Dict[str, SavedFile]:
-    files, pieces = _files(content), all_pieces(spec)
+def _data(spec: TableSpec, content: Any, rank: int) -> Dict[str, SavedFile]:
+    files, pieces = _files(content), all_pieces(spec, rank)
     sealed_json.fields(files, [piece.folder for piece in pieces])
     for piece in pieces:
         if files[piece.folder].size != piece.data_bytes:

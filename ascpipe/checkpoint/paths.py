@@ -24,6 +24,11 @@ _SYSTEM = frozenset(["bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx
 _NOT_SYSTEM = ("/dev/shm", "/usr/local")  # noqa: S108 (said of paths that the program gives)
 
 
+def slice_record(rank: int) -> str:
+    """Name of the file in which a rank tells rank 0 what it has written; a complete checkpoint has none."""
+    return "SLICE_{}.json".format(rank)
+
+
 class Place(NamedTuple):
     """Where a checkpoint is.
 

@@ -9,6 +9,7 @@ from ascpipe.checkpoint.chain import MAX_DELTAS, Chain
 from ascpipe.checkpoint.contents import Link
 from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, UnverifiedCheckpointError
 from ascpipe.checkpoint.paths import DENSE, MANIFEST
+from ascpipe.checkpoint.sliced import Sliced
 from ascpipe.checkpoint.tree import Tree, open_tree
 from ascpipe.checkpoint.verify import verified
 
@@ -65,7 +66,9 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
                 raise DamagedCheckpointError(members[-1].prefix, MANIFEST, "it stands upon another {} than has that "
                                              "name now".format(link.stem))
             dense = os.path.join(tree.path, DENSE, manifest.stem) if records.pair.dense else None
-            members.append(Checkpoint(tree, manifest.step, manifest.tables, manifest.position, dense, stamps))
+            members.append(
+                Checkpoint(tree, manifest.step, manifest.tables, manifest.position, dense, stamps[0])
+                if len(stamps) == 1 else Sliced(tree, manifest, dense, stamps))
             link = manifest.parent
             if link is None:
                 break

@@ -9,9 +9,9 @@ import numpy as np
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.checks import MAX_ROWS, MAX_WIDTH
-from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, SlotSpec, TableSpec
+from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, WHOLE, SlotSpec, TableSpec
 from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME
-from ascpipe.checkpoint.table_folders import ATTRIBUTE, DATA, EMBEDDING, KEY, OURS, Piece, float_pieces
+from ascpipe.checkpoint.table_folders import EMBEDDING, KEY, OURS, Piece, float_pieces
 from ascpipe.checkpoint.tree import Tree, why
 from ascpipe.checkpoint.verify import Stamps, check_table
 
@@ -56,7 +56,7 @@ def _table(tree: Tree, name: str, stamps: Stamps) -> TableSpec:
         _log.warning("checkpoint %s, table %s: not read: %s", tree.place.prefix, name, ", ".join(sorted(ignored)))
     spec = TableSpec(name, embedding.width, "int64", tuple(slots), keys.rows, 0, None, None)
     for piece in (keys, *float_pieces(spec)):
-        with tree.file((name, piece.folder, DATA)) as file:
+        with tree.file((name, piece.folder, WHOLE.data)) as file:
             stamps[name, piece.folder] = disk.stamp(file)
     check_table(tree, spec, {KEY: keys})
     return spec
@@ -64,7 +64,7 @@ def _table(tree: Tree, name: str, stamps: Stamps) -> TableSpec:
 
 def _piece(tree: Tree, table: str, folder: str) -> Optional[Piece]:
     """What a folder is by its attribute; None: not an array of int64 keys or of float32 rows."""
-    names = (table, folder, ATTRIBUTE)
+    names = (table, folder, WHOLE.attribute)
     shape = _attribute(tree, names)
     if len(shape) == 2 and shape[1] == INT_BYTES:
         rows, width = shape[0], 0
@@ -75,9 +75,9 @@ def _piece(tree: Tree, table: str, folder: str) -> Optional[Piece]:
     if not 0 <= rows <= MAX_ROWS or not (0 if len(shape) == 2 else 1) <= width <= MAX_WIDTH:
         raise tree.damaged(os.path.join(*names), "{} rows of {} values".format(rows, width))
     piece = Piece(folder, rows, width)
-    size = tree.file_size((table, folder, DATA))
+    size = tree.file_size((table, folder, WHOLE.data))
     if size != piece.data_bytes:
-        raise tree.damaged(os.path.join(table, folder, DATA), "it has {} bytes, its attribute says {}".format(
+        raise tree.damaged(os.path.join(table, folder, WHOLE.data), "it has {} bytes, its attribute says {}".format(
             size, piece.data_bytes))
     return piece
 

@@ -7,7 +7,6 @@ from ascpipe.checkpoint import disk, staging
 from ascpipe.checkpoint.contents import Link
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NotRemovedError
 from ascpipe.checkpoint.paths import DENSE, Place, checked_directory, place_of, stem_of
-from ascpipe.checkpoint.table_folders import ATTRIBUTE, DATA, all_pieces
 from ascpipe.checkpoint.tree import Records, Tree, open_place, open_tree, why
 
 
@@ -106,10 +105,9 @@ def _stands(records: Records, whole: Dict[str, Records]) -> bool:
 
 def _sizes_agree(tree: Tree, records: Records) -> bool:
     wanted: Dict[Tuple[str, ...], int] = {(DENSE, name): saved.size for name, saved in records.pair.dense.items()}
-    for spec in records.manifest.tables:
-        for piece in all_pieces(spec):
-            wanted[spec.name, piece.folder, DATA] = piece.data_bytes
-            wanted[spec.name, piece.folder, ATTRIBUTE] = len(piece.attribute)
+    for table, part, piece in records.manifest.arrays():
+        wanted[table, piece.folder, part.data] = piece.data_bytes
+        wanted[table, piece.folder, part.attribute] = len(piece.attribute)
     return all(tree.file_size(names) == size for names, size in wanted.items())
 
 

@@ -6,9 +6,6 @@ import numpy as np
 from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, TableSpec
 from ascpipe.layout.initial_kinds import POOL
 
-DATA = "slice.data"
-ATTRIBUTE = "slice.attribute"
-
 KEY, EMBEDDING, COUNT, TIMESTAMP = "key", "embedding", "count", "timestamp"
 CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP = "candidate_key", "candidate_count", "candidate_timestamp"
 DELETED_KEY = "deleted_key"
@@ -19,7 +16,7 @@ OURS = frozenset([*KEYS, *COUNTS, EMBEDDING, INITIAL_POOL])
 
 
 class Piece(NamedTuple):
-    """One folder of a table: an array in ``slice.data``, its shape in ``slice.attribute``.
+    """One folder of a table: an array in one file, its shape in another one, named by ``Slice``.
 
     Attributes:
         folder: its name.
@@ -38,7 +35,7 @@ class Piece(NamedTuple):
 
     @property
     def data_bytes(self) -> int:
-        """Length of ``slice.data``."""
+        """Length of the file of the array."""
         return self.rows * self.row_bytes
 
     @property
@@ -48,7 +45,7 @@ class Piece(NamedTuple):
 
     @property
     def attribute(self) -> bytes:
-        """Content of ``slice.attribute``: int64 [rows, 8], or [rows, width, 4]."""
+        """Content of the file of the shape: int64 [rows, 8], or [rows, width, 4]."""
         shape = [self.rows, self.width, FLOAT_BYTES] if self.width else [self.rows, INT_BYTES]
         return np.array(shape, "<i8").tobytes()
 
@@ -97,6 +94,6 @@ def key_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
     return count_pieces(spec) + candidate_pieces(spec) + deleted_pieces(spec)
 
 
-def all_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Every folder of a table."""
-    return key_pieces(spec) + float_pieces(spec) + pool_pieces(spec)
+def all_pieces(spec: TableSpec, rank: int = 0) -> Tuple[Piece, ...]:
+    """Every folder of a table that has a file of this rank: the pool is the same on all, and rank 0 writes it."""
+    return key_pieces(spec) + float_pieces(spec) + (pool_pieces(spec) if rank == 0 else ())

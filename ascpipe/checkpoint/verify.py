@@ -6,65 +6,69 @@ from typing import Any, Dict, List, Sequence, Tuple
 import numpy as np
 
 from ascpipe.checkpoint import disk, table_folders
-from ascpipe.checkpoint.contents import TableSpec
+from ascpipe.checkpoint.contents import WHOLE, Slice, TableSpec
 from ascpipe.checkpoint.digests import file_digest
-from ascpipe.checkpoint.keys import repeated
+from ascpipe.checkpoint.keys import belongs, repeated
 from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.paths import DENSE
-from ascpipe.checkpoint.table_folders import ATTRIBUTE, DATA, KEY, Piece, float_pieces, key_pieces, pool_pieces
+from ascpipe.checkpoint.table_folders import KEY, Piece, all_pieces, key_pieces
 from ascpipe.checkpoint.tree import Records, Tree
 
 _THREADS = 4
 
-Stamps = Dict[Tuple[str, str], disk.Stamp]  #: of each ``slice.data``, by table and folder
+Stamps = Dict[Tuple[str, str], disk.Stamp]  #: of the file of each array of a slice, by table and folder
 
 
 _NO_KEYS = np.empty(0, np.int64)
 
 
-def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, Stamps]:
+def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
     """Verify all of a checkpoint; without ``rows``, only its records and its keys with their counts.
 
     Returns:
-        Its records, and the stamps of what was verified.
+        Its records, and of each slice the stamps of what was verified.
 
     Raises:
         DamagedCheckpointError: it is not what was saved.
     """
     records = tree.records()
-    stamps: Dict[Tuple[str, str], Future[disk.Stamp]] = {}
+    slices = records.manifest.slices
+    stamps: List[Dict[Tuple[str, str], Future[disk.Stamp]]] = [{} for _ in slices]
     # A file is read by one thread from its start to its end, as the system reads ahead, and several files at a time.
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as readers, ThreadPoolExecutor(1) as beside:
         checks: List[Future[Any]] = []
-        for spec in records.manifest.tables:
-            keys, floats = key_pieces(spec), float_pieces(spec) + pool_pieces(spec) if rows else ()
-            for piece in keys + floats:
-                stamps[spec.name, piece.folder] = readers.submit(_verify_piece, tree, records, spec, piece)
-            checks.append(beside.submit(_check_when_read, [stamps[spec.name, piece.folder] for piece in keys], tree,
-                                        spec, {piece.folder: piece for piece in keys}))
+        for rank, content in enumerate(slices):
+            part, of_slice = Slice(rank, len(slices)), stamps[rank]
+            for spec in content.tables:
+                keys, pieces = key_pieces(spec), all_pieces(spec, rank) if rows else key_pieces(spec)
+                for piece in pieces:
+                    of_slice[spec.name, piece.folder] = readers.submit(
+                        _verify_piece, tree, part, content.data[spec.name][piece.folder], spec, piece)
+                checks.append(beside.submit(_check_when_read, [of_slice[spec.name, piece.folder] for piece in keys],
+                                            tree, spec, {piece.folder: piece for piece in keys}, part))
         for name, saved in records.pair.dense.items() if rows else ():
             checks.append(readers.submit(_verify_file, tree, (DENSE, name), saved))
         try:
             for outcome in checks:
                 outcome.result()
-            return records, {names: stamp.result() for names, stamp in stamps.items()}
+            return records, [{names: stamp.result() for names, stamp in of_slice.items()} for of_slice in stamps]
         except BaseException:
-            for task in [*checks, *stamps.values()]:
+            for task in [*checks, *(stamp for of_slice in stamps for stamp in of_slice.values())]:
                 task.cancel()  # if it has not begun: what it would find changes nothing
             raise
 
 
 def _check_when_read(parts: Sequence["Future[disk.Stamp]"], tree: Tree, spec: TableSpec,
-                     there: Dict[str, Piece]) -> None:
+                     there: Dict[str, Piece], of: Slice) -> None:
     for part in parts:
         part.result()
-    check_table(tree, spec, there)
+    check_table(tree, spec, there, of)
 
 
-def _verify_piece(tree: Tree, records: Records, spec: TableSpec, piece: Piece) -> disk.Stamp:
+def _verify_piece(tree: Tree, part: Slice, saved: SavedFile, spec: TableSpec, piece: Piece) -> disk.Stamp:
     names = (spec.name, piece.folder)
-    tree.check_content((*names, ATTRIBUTE), piece.attribute)
-    return _verify_file(tree, (*names, DATA), records.manifest.data[spec.name][piece.folder])
+    tree.check_content((*names, part.attribute), piece.attribute)
+    return _verify_file(tree, (*names, part.data), saved)
 
 
 def _verify_file(tree: Tree, names: Tuple[str, ...], saved: SavedFile) -> disk.Stamp:
@@ -77,35 +81,40 @@ def _verify_file(tree: Tree, names: Tuple[str, ...], saved: SavedFile) -> disk.S
         return stamp
 
 
-def check_table(tree: Tree, spec: TableSpec, there: Dict[str, Piece]) -> None:
-    """Keys are unique, counts and timestamps not below 0.
+def check_table(tree: Tree, spec: TableSpec, there: Dict[str, Piece], part: Slice = WHOLE) -> None:
+    """Keys are unique and the rank's, counts and timestamps not below 0.
 
     Args:
-        there: the folders, by name, whose ``slice.data`` has the length that it must have.
+        there: the folders, by name, whose array has the length that it must have.
 
     Raises:
         DamagedCheckpointError: they are not.
     """
     for folder in table_folders.COUNTS:
         if folder in there:
-            values = read_all(tree, spec.name, there[folder])
+            values = read_all(tree, spec.name, there[folder], part)
             if values.size and int(values.min()) < 0:
-                raise tree.damaged(os.path.join(spec.name, folder, DATA), "{} at place {} is below 0".format(
+                raise tree.damaged(os.path.join(spec.name, folder, part.data), "{} at place {} is below 0".format(
                     int(values.min()), int(values.argmin())))
     keys = [there[folder] for folder in table_folders.KEYS if folder in there]
-    of_each = [read_all(tree, spec.name, piece) for piece in keys if piece.rows]
+    of_each = [read_all(tree, spec.name, piece, part) for piece in keys if piece.rows]
+    for own in of_each if part.ranks > 1 else ():
+        foreign = own[~belongs(own, part.rank, part.ranks)]
+        if len(foreign):
+            raise tree.damaged(os.path.join(spec.name, KEY, part.data), "key {} is not of rank {} of {}".format(
+                foreign[0], part.rank, part.ranks))
     double = repeated(of_each[0] if len(of_each) == 1 else np.concatenate([_NO_KEYS, *of_each]))
     if double is not None:
-        raise tree.damaged(os.path.join(spec.name, KEY, DATA), "key {} occurs twice".format(double))
+        raise tree.damaged(os.path.join(spec.name, KEY, part.data), "key {} occurs twice".format(double))
 
 
-def read_all(tree: Tree, table: str, piece: Piece) -> np.ndarray:
+def read_all(tree: Tree, table: str, piece: Piece, part: Slice = WHOLE) -> np.ndarray:
     """int64[rows] or float32[rows, width]: all of a folder, whose length was checked before.
 
     Raises:
         DamagedCheckpointError: it cannot be read.
     """
-    names = (table, piece.folder, DATA)
+    names = (table, piece.folder, part.data)
     with tree.file(names) as file:
         values = np.empty((piece.rows, piece.width) if piece.width else piece.rows, piece.dtype)
         if values.size:

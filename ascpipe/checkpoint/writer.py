@@ -7,14 +7,22 @@ from typing import Callable, Dict, Iterable, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
-from ascpipe.checkpoint import checks, dense_part, disk, retention, staging
-from ascpipe.checkpoint.contents import Block, KeyBlock, Link, PartedBlock, Position, TableSpec
+from ascpipe.checkpoint import dense_part, disk, retention, staging
+from ascpipe.checkpoint.contents import Block, KeyBlock, Link, PartedBlock, Position, Slice, TableSpec
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointPathError, NotPublishedError, NotSavedError
-from ascpipe.checkpoint.folder_writer import TableFolders
-from ascpipe.checkpoint.manifest import Manifest, SavedFile, encoded_manifest, encoded_pair
-from ascpipe.checkpoint.paths import DENSE, MANIFEST, MARKER, PAIR, Place, place_of_save
-from ascpipe.checkpoint.table_folders import all_pieces
+from ascpipe.checkpoint.manifest import (
+    MAX_BYTES,
+    Manifest,
+    SavedFile,
+    SliceContent,
+    decoded_slice,
+    encoded_manifest,
+    encoded_pair,
+    merged,
+)
+from ascpipe.checkpoint.paths import DENSE, MANIFEST, MARKER, PAIR, Place, place_of_save, slice_record
+from ascpipe.checkpoint.slice_tables import SliceTables
 from ascpipe.checkpoint.tree import open_tree, why
 
 Progress = Callable[[int, int], None]  #: (bytes written, bytes needed), of the sparse part
@@ -35,7 +43,8 @@ class CheckpointWriter:
                 writer.write_table(spec.name, blocks(spec), candidates(spec))
             prefix = writer.commit(position)  # "dir/model.ckpt-100"
 
-    One thread at a time. Any failure is a ``NotSavedError``: earlier checkpoints are as they were.
+    One thread at a time. Any failure is a ``NotSavedError``: earlier checkpoints are as they were. Of several ranks,
+    rank 0 uses this and the others a ``SliceWriter``.
 
     Attributes:
         prefix: ``directory/base-step``, the name that users give to the checkpoint.
@@ -45,13 +54,14 @@ class CheckpointWriter:
     """
 
     def __init__(self, directory: str, base: str, step: Optional[int], progress: Optional[Progress] = None, *,
-                 dense: bool = True) -> None:
+                 dense: bool = True, ranks: int = 1) -> None:
         """Check what is given; nothing is written before ``with``.
 
         Args:
             step: of the save, 0 or more; None: the name gets no suffix.
             progress: called after each block.
             dense: False: there is no dense part.
+            ranks: how many write slices; this one is rank 0.
 
         Raises:
             CheckpointPathError: a path or name that we refuse.
@@ -60,10 +70,10 @@ class CheckpointWriter:
         self._name = self._place.sparse
         self._parent: Optional[Link] = None
         self._step = step
-        self._specs: Dict[str, TableSpec] = {}
+        self._slice = Slice(0, ranks)
+        self._tables: Optional[SliceTables] = None
         self._progress = progress
         self._dense = dense
-        self._saved: Dict[str, Dict[str, SavedFile]] = {}
         self._directory_fd: Optional[int] = None
         self._staging: Optional[staging.Staging] = None
         self.prefix = self._place.prefix
@@ -81,6 +91,11 @@ class CheckpointWriter:
     def dense_prefix(self) -> str:
         """Where TensorFlow shall write its part: ``<dense_prefix>.index``, ``.data-*`` and ``.meta``."""
         return os.path.join(self._place.directory, self._stage().name, DENSE, self._place.stem)
+
+    @property
+    def staging_name(self) -> str:
+        """Name of the directory, beside the checkpoint, in which the other ranks write their slices until then."""
+        return self._stage().name
 
     def has_dense_of(self, prefix: str) -> bool:
         """Whether TensorFlow has written here, byte by byte, what it wrote for that checkpoint; its graph aside."""
@@ -120,11 +135,10 @@ class CheckpointWriter:
             ValueError: a spec that makes no sense.
             NotSavedError: too little space, or the place of a delta is taken.
         """
-        checks.check_specs(tables, delta=parent is not None)
-        self._specs = {spec.name: spec for spec in tables}
+        self._tables = SliceTables(self._slice, tables, self._wrote, delta=parent is not None)
         self._parent = parent
         self._name = self._place.sparse if parent is None else self._place.delta
-        self.needed_bytes = sum(piece.file_bytes for spec in tables for piece in all_pieces(spec))
+        self.needed_bytes = self._tables.needed_bytes
         with self._failing():
             self._check_place()
             free = disk.free_bytes(self._directory())
@@ -147,42 +161,37 @@ class CheckpointWriter:
             ValueError: another dtype, shape or number of keys than the spec says.
             NotSavedError: the disk refused.
         """
-        spec = self._specs.get(name)
-        if spec is None or name in self._saved:
-            raise ValueError("table {!r} {}".format(
-                name, "is not among those of this save" if spec is None else "was written already"))
-        if pool is None and spec.initial is not None and spec.initial.pool_rows:
-            raise ValueError("table {!r}: its pool of initial rows is missing".format(name))
-        with self._failing(), TableFolders(self._stage().fd, spec) as folders:
-            for block in blocks:
-                self._wrote(folders.write_block(block))
-            for candidate_block in candidates:
-                self._wrote(folders.write_candidates(candidate_block))
-            self._wrote(folders.write_deleted(np.empty(0, np.int64) if deleted is None else deleted))
-            if pool is not None:
-                self._wrote(folders.write_pool(pool))
-            self._saved[name] = folders.finish()
-            self._wrote(sum(len(piece.attribute) for piece in all_pieces(spec)))
+        tables = self._begun()
+        tables.check(name, has_pool=pool is not None)
+        with self._failing():
+            tables.write(self._stage().fd, name, blocks, candidates, pool, deleted)
 
-    def commit(self, position: Position) -> str:
+    def commit(self, position: Position, slices: Sequence[str] = ()) -> str:
         """Make the checkpoint durable and give it its name; one of that name is exchanged for it atomically.
+
+        Args:
+            slices: of several ranks, what ``SliceWriter.finish`` returned on each other one, from rank 1 on.
 
         Returns:
             ``prefix``.
 
         Raises:
             ValueError: a table was not written, or the position makes no sense.
-            NotSavedError: the disk refused, or TensorFlow's part is not there.
+            NotSavedError: the disk refused, TensorFlow's part is not there, or a slice is not what that rank wrote.
             NotPublishedError: the checkpoint is complete and restores, but what follows the commit failed.
         """
-        missing = sorted(set(self._specs) - set(self._saved))
-        if missing:
-            raise ValueError("not written yet: table {}".format(", ".join(missing)))
-        checks.check_position(position, self._specs)
-        manifest = encoded_manifest(Manifest(self._step, self._place.stem, time.time(), tuple(self._specs.values()),
-                                             self._saved, position, self._parent))
+        content = self._begun().content(position)
+        if len(slices) != self._slice.ranks - 1:
+            raise ValueError("{} slices of other ranks, there are {} ranks".format(len(slices), self._slice.ranks))
         stage = self._stage()
         with self._failing():
+            contents = [content, *(self._slice_of(rank, digest) for rank, digest in enumerate(slices, 1))]
+            try:
+                merged(contents)
+            except ValueError as error:
+                raise self._failure(str(error)) from error
+            manifest = encoded_manifest(Manifest(self._step, self._place.stem, time.time(), tuple(contents),
+                                                 self._parent))
             dense = dense_part.make_durable(stage.fd, self._place.stem, needed=self._dense)
             disk.write_file(stage.fd, MANIFEST, manifest)
             disk.write_file(stage.fd, PAIR, encoded_pair(manifest, dense))
@@ -195,6 +204,26 @@ class CheckpointWriter:
 
     def __exit__(self, *reason: object) -> None:
         self._abandon()
+
+    def _slice_of(self, rank: int, digest: str) -> SliceContent:
+        """What another rank has written, as it says itself."""
+        fd, name = self._stage().fd, slice_record(rank)
+        try:
+            record = disk.read_file(fd, name, MAX_BYTES)
+            if digest_of(record) != digest:
+                raise ValueError("it is another one than rank {} has written".format(rank))
+            content = decoded_slice(record, rank, self._slice.ranks, delta=self._parent is not None)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise self._failure("{}: {}".format(name, error)) from error
+        except FileNotFoundError as error:
+            raise self._failure("{} is not there: all ranks need one file system".format(name)) from error
+        disk.try_unlink(fd, name)
+        return content
+
+    def _begun(self) -> SliceTables:
+        if self._tables is None:
+            raise ValueError("checkpoint {}: begin_tables comes first".format(self.prefix))
+        return self._tables
 
     def _stage(self) -> staging.Staging:
         if self._staging is None:

@@ -87,7 +87,11 @@ def show(prefix: str, as_json: bool) -> None:
           for spec in manifest.tables]),
         ("policies", ["table", "access threshold", "faae coefficient", "eviction threshold", "time", "last ticket",
                       "initial rows", "seed"],
-         [_policy_row(spec, manifest.position) for spec in manifest.tables])])
+         [_policy_row(spec, manifest.position) for spec in manifest.tables]),
+        *([("slices", ["rank", "table", "rows", "candidates", "deleted"],
+            [[str(rank), spec.name, str(spec.rows), str(spec.candidates), str(spec.deleted)]
+             for rank, content in enumerate(manifest.slices) for spec in content.tables])]
+          if len(manifest.slices) > 1 else [])])
 
 
 def summary(looked: "Looked") -> Dict[str, Any]:
@@ -97,13 +101,15 @@ def summary(looked: "Looked") -> Dict[str, Any]:
     about: Dict[str, Any] = {
         "checkpoint": looked.place.prefix, "state": looked.state,
         "problem": None if looked.problem is None else str(looked.problem),
-        "kind": None, "parent": None, "step": None, "saved_at": None, "bytes": None, "tables": None, "rows": None}
+        "kind": None, "parent": None, "step": None, "saved_at": None, "bytes": None, "tables": None, "rows": None,
+        "ranks": None}
     if looked.records is not None:
         manifest = looked.records.manifest
         parent = manifest.parent
         about.update(kind="full" if parent is None else "delta", parent=None if parent is None else parent.stem,
                      step=manifest.step, saved_at=_time(manifest.saved_at), bytes=saved_bytes(looked.records),
-                     tables=len(manifest.tables), rows=sum(spec.rows for spec in manifest.tables))
+                     tables=len(manifest.tables), rows=sum(spec.rows for spec in manifest.tables),
+                     ranks=len(manifest.slices))
     return about
 
 
@@ -118,7 +124,9 @@ def details(looked: "Looked") -> Dict[str, Any]:
         {**spec._asdict(), "slots": [dict(slot._asdict()) for slot in spec.slots],
          "initial": None if spec.initial is None else dict(spec.initial._asdict()),
          "policies": None if spec.policies is None else dict(spec.policies._asdict()),
-         **position.tables[spec.name]._asdict()} for spec in manifest.tables])
+         **position.tables[spec.name]._asdict(),
+         "rows_of_ranks": [content.tables[place].rows for content in manifest.slices]}
+        for place, spec in enumerate(manifest.tables)])
     return about
 
 

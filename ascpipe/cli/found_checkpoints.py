@@ -8,7 +8,6 @@ from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, N
 from ascpipe.checkpoint.paths import Place, checked_directory, place_of, stem_of
 from ascpipe.checkpoint.reader import open_checkpoint, open_keys
 from ascpipe.checkpoint.retention import complete_checkpoints
-from ascpipe.checkpoint.table_folders import all_pieces
 from ascpipe.checkpoint.tree import Records, Tree, open_place, why
 from ascpipe.checkpoint.verify import verified
 
@@ -46,7 +45,7 @@ class Verdict(NamedTuple):
 
 def saved_bytes(records: Records) -> int:
     """Bytes of all files of a checkpoint, its records aside."""
-    return (sum(piece.file_bytes for spec in records.manifest.tables for piece in all_pieces(spec))
+    return (sum(piece.file_bytes for _, _, piece in records.manifest.arrays())
             + sum(file.size for file in records.pair.dense.values()))
 
 

@@ -50,6 +50,7 @@ from ascpipe.layout.words import (  # noqa: F401  (part of the layout that C++ s
     WAIT_LEASE,
     WAIT_NONE,
     WAIT_PLAN,
+    WAIT_RANKS,
     WAIT_READ,
     WAIT_ROOM,
     WAIT_SAVE,

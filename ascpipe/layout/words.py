@@ -48,7 +48,8 @@ SLOT_HOME = -2  # home row h is SLOT_HOME - h; evaluation only
 SLOT_FROZEN = 1 << 30  # added to a slot: the row is looked up and never updated (a padding key); trainer only
 
 # What a thread waits for: in `ascpipe status`, and in errors after "waiting for".
-WAIT_NONE, WAIT_BATCH, WAIT_ROOM, WAIT_PLAN, WAIT_STEP, WAIT_LEASE, WAIT_READ, WAIT_CUT, WAIT_SAVE = range(9)
+WAIT_NONE, WAIT_BATCH, WAIT_ROOM, WAIT_PLAN, WAIT_STEP, WAIT_LEASE, WAIT_READ, WAIT_CUT, WAIT_SAVE, \
+    WAIT_RANKS = range(10)
 WAIT_SENTENCES = {
     WAIT_NONE: "nothing",
     WAIT_BATCH: "the next batch",
@@ -59,4 +60,5 @@ WAIT_SENTENCES = {
     WAIT_READ: "the table worker to answer an evaluation",
     WAIT_CUT: "the table worker to apply a change",
     WAIT_SAVE: "room in the log of a save",
+    WAIT_RANKS: "the other ranks",
 }

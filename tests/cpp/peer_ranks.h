@@ -3,9 +3,14 @@
 #define ASCPIPE_TESTS_CPP_PEER_RANKS_H_
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -68,7 +73,8 @@ inline PeerHeader Header(PeerKind kind, int stream = 1, std::int64_t ticket = 1)
 class Ranks {
  public:
   explicit Ranks(int count, double timeout_s = kLong) : Ranks(count, std::vector<double>(count, timeout_s)) {}
-  Ranks(int count, const std::vector<double>& timeouts, std::vector<std::string> signatures = {})
+  Ranks(int count, const std::vector<double>& timeouts, std::vector<std::string> signatures = {},
+        double idle_after_s = 1e6)
       : meeting(std::make_shared<RankMeeting>(count)) {
     signatures.resize(static_cast<std::size_t>(count), "table user\ndim 8");
     for (int rank = 0; rank < count; ++rank) {
@@ -76,6 +82,12 @@ class Ranks {
       Peers::Settings settings;
       settings.wait_timeout_s = timeouts[static_cast<std::size_t>(rank)];
       settings.signature = signatures[static_cast<std::size_t>(rank)];
+      settings.idle_after_s = idle_after_s;
+      settings.on_ask = [this, rank](PeerAsk ask) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        asked_.push_back({rank, std::move(ask)});
+        changed_.notify_all();
+      };
       peers.emplace_back(new Peers(std::unique_ptr<Transport>(new RankTransport(meeting, rank)), keys.back().get(),
                                    settings));
     }
@@ -115,9 +127,33 @@ class Ranks {
     return first;
   }
 
+  // The next thing that a rank was asked for.
+  std::pair<int, PeerAsk> Asked() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    CHECK(changed_.wait_for(lock, std::chrono::seconds(30), [this] { return !asked_.empty(); }));
+    std::pair<int, PeerAsk> first = std::move(asked_.front());
+    asked_.pop_front();
+    return first;
+  }
+  // Rank 0 asks the others.
+  Future Ask(AskPhase phase, const std::string& text = "") {
+    PeerRequest request;
+    request.header.kind = PeerKind::kAsk;
+    request.header.phase = phase;
+    const auto kept = std::make_shared<std::string>(text);
+    request.rows.assign(peers.size(), {{kept->data(), static_cast<std::int64_t>(kept->size())}});
+    request.keeps = kept;
+    return Send(0, std::move(request));
+  }
+
   std::shared_ptr<RankMeeting> meeting;
   std::vector<std::unique_ptr<TestKeys>> keys;
   std::vector<std::unique_ptr<Peers>> peers;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<int, PeerAsk>> asked_;
 };
 
 inline bool Is(Future* told, VerdictKind kind) { return told->get().verdict.kind == kind; }

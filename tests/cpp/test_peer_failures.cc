@@ -45,7 +45,7 @@ TEST(RanksThatHaveAllGivenUpSayNoMore) {
   CHECK(Is(ranks.Send(2, PeerKind::kForward), VerdictKind::kFail));
   // Now all are broken: one exchange more, in which all say so, and no other one.
   ranks.meeting->AwaitExchanges(3);
-  for (auto& peers : ranks.peers) peers->Stop(0);
+  for (auto& peers : ranks.peers) peers->Stop();
   CHECK_EQ(ranks.meeting->Exchanges(), 3);
 }
 
@@ -55,7 +55,7 @@ TEST(ATransportThatEndsBreaksTheRankWithItsReason) {
   ranks.meeting->End(Error(Code::kDataLoss, "rank 1 is gone"));
   CHECK_EQ(told.get().verdict.cause, "rank 1 is gone");
   CHECK_EQ(ranks.peers[0]->Broken().text(), "rank 1 is gone");
-  ranks.peers[0]->Stop(30000);  // does not wait
+  ranks.peers[0]->Leave(30000);  // does not wait
 }
 
 TEST(ADamagedMessageBreaksTheRankThatReadsItAndTheOthersLearnIt) {
@@ -151,11 +151,11 @@ TEST(AStopEndsAWaitAndWhatIsInTheQueue) {
   Ranks ranks(2);
   Future sent = ranks.Send(0, PeerKind::kForward), queued = ranks.Send(0, PeerKind::kGate, 2);
   ranks.meeting->AwaitWaiting(1);
-  ranks.peers[0]->Stop(0);
+  ranks.peers[0]->Stop();
   CHECK(Is(&sent, VerdictKind::kFail));
   CHECK(Is(&queued, VerdictKind::kFail));
-  ranks.peers[0]->Stop(0);
-  ranks.peers[0]->Stop(30000);  // neither waits
+  ranks.peers[0]->Stop();
+  ranks.peers[0]->Leave(30000);  // neither waits
   CHECK(Is(ranks.Send(0, PeerKind::kForward), VerdictKind::kFail));
 }
 

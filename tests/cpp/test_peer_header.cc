@@ -34,8 +34,8 @@ PeerHeader Some() {
 
 // A message whose sections have these bytes.
 Bytes Message(const PeerHeader& header, const SectionSizes& sizes) {
-  Bytes bytes(static_cast<std::size_t>(kHeaderBytes + FilledUp(sizes.signature) + FilledUp(sizes.keys) +
-                                       FilledUp(sizes.rows)));
+  Bytes bytes(static_cast<std::size_t>(kHeaderBytes + FilledUp(sizes.signature) + FilledUp(sizes.answer) +
+                                       FilledUp(sizes.keys) + FilledUp(sizes.rows)));
   WriteHeader(header, sizes, bytes.data());
   return bytes;
 }
@@ -71,7 +71,7 @@ TEST(AHeaderIsReadAsItWasWritten) {
   const PeerHeader sent = Some();
   PeerHeader got;
   SectionSizes sizes;
-  CHECK(Read(Message(sent, {1, 64, 65}), &got, &sizes).ok());
+  CHECK(Read(Message(sent, {1, 3, 64, 65}), &got, &sizes).ok());
   CHECK(got.kind == sent.kind);
   CHECK_EQ(got.stream, 2);
   CHECK_EQ(got.run, 3);
@@ -89,10 +89,10 @@ TEST(AHeaderIsReadAsItWasWritten) {
 }
 
 TEST(EveryDamagedFieldOfAHeaderIsRefused) {
-  const Bytes whole = Message(Some(), {1, 64, 65});
+  const Bytes whole = Message(Some(), {1, 3, 64, 65});
   CHECK(!IsRefused(whole));
   CHECK(IsRefused(With<std::uint32_t>(whole, kMagicAt, 0)));
-  CHECK(IsRefused(With<std::uint32_t>(whole, kVersionAt, 2)));
+  CHECK(IsRefused(With<std::uint32_t>(whole, kVersionAt, 3)));
   for (const std::int32_t kind : {0, 9, -1}) CHECK(IsRefused(With(whole, kKindAt, kind)));
   CHECK(IsRefused(With<std::int32_t>(whole, kStreamAt, -1)));
   CHECK(IsRefused(With<std::uint32_t>(whole, kExistsAt, 2)));
@@ -106,7 +106,7 @@ TEST(EveryDamagedFieldOfAHeaderIsRefused) {
 }
 
 TEST(AMessageThatIsTooShortIsRefused) {
-  const Bytes whole = Message(Some(), {1, 64, 65});
+  const Bytes whole = Message(Some(), {1, 3, 64, 65});
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     CHECK(IsRefused(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes))));
   }
@@ -114,7 +114,7 @@ TEST(AMessageThatIsTooShortIsRefused) {
 
 TEST(RandomBytesNeverNameSectionsOutsideOfTheirMessage) {
   std::mt19937_64 numbers(5);
-  const Bytes whole = Message(Some(), {100, 1000, 10000});
+  const Bytes whole = Message(Some(), {100, 200, 1000, 10000});
   int read = 0;
   for (int round = 0; round < 20000; ++round) {
     Bytes message(whole.begin(), whole.end());
@@ -127,9 +127,9 @@ TEST(RandomBytesNeverNameSectionsOutsideOfTheirMessage) {
     SectionSizes sizes;
     if (!Read(message, &header, &sizes).ok()) continue;
     ++read;
-    CHECK(sizes.signature >= 0 && sizes.keys >= 0 && sizes.rows >= 0);
-    CHECK(kHeaderBytes + FilledUp(sizes.signature) + FilledUp(sizes.keys) + FilledUp(sizes.rows) <=
-          static_cast<std::int64_t>(message.size()));
+    CHECK(sizes.signature >= 0 && sizes.answer >= 0 && sizes.keys >= 0 && sizes.rows >= 0);
+    CHECK(kHeaderBytes + FilledUp(sizes.signature) + FilledUp(sizes.answer) + FilledUp(sizes.keys) +
+              FilledUp(sizes.rows) <= static_cast<std::int64_t>(message.size()));
     CHECK(header.cause.size() <= kMostCause);
   }
   CHECK(read > 0);

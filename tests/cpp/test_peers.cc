@@ -12,8 +12,6 @@ TEST(RanksThatSayTheSameAreToldTheSame) {
     CHECK(ranks.All(Header(PeerKind::kForward)) == VerdictKind::kGo);
     CHECK(ranks.All(Header(PeerKind::kBackward)) == VerdictKind::kApply);
     CHECK(ranks.All(Header(PeerKind::kRead)) == VerdictKind::kRows);
-    CHECK(ranks.All(Header(PeerKind::kSave)) == VerdictKind::kSaved);
-    CHECK(ranks.All(Header(PeerKind::kChanges)) == VerdictKind::kChanged);
     PeerHeader over = Header(PeerKind::kGate);
     over.exists = false;
     CHECK(ranks.All(over) == VerdictKind::kOver);
@@ -22,7 +20,7 @@ TEST(RanksThatSayTheSameAreToldTheSame) {
     CHECK(ranks.All(failed) == VerdictKind::kFail);
     CHECK(ranks.All(Header(PeerKind::kLeave)) == VerdictKind::kLeft);
     const PeerFigures figures = ranks.peers[0]->figures();
-    CHECK_EQ(figures.exchanges, 9);
+    CHECK_EQ(figures.exchanges, 7);
     CHECK_EQ(figures.bytes_sent, figures.bytes_received);
   }
 }
@@ -105,34 +103,9 @@ TEST(AGateWhoseKeysCameWithAnExchangeOfAnotherThreadIsNotSent) {
   CHECK_EQ(ranks.meeting->Waiting(), 0);
 }
 
-TEST(ARankAtItsGateGoesOnByItselfAfterASave) {
-  Ranks ranks(2);
-  Future gate = ranks.Send(1, PeerKind::kGate), save = ranks.Send(0, PeerKind::kSave);
-  CHECK(Is(&save, VerdictKind::kSaved));
-  Future other = ranks.Send(0, PeerKind::kGate);
-  CHECK(Is(&other, VerdictKind::kBegin));
-  CHECK(Is(&gate, VerdictKind::kBegin));
-}
-
-TEST(ARankThatHasClaimedIsToldOfASave) {
-  Ranks ranks(2);
-  Future forward = ranks.Send(1, PeerKind::kForward), save = ranks.Send(0, PeerKind::kSave);
-  CHECK(Is(&save, VerdictKind::kSaved));
-  CHECK(Is(&forward, VerdictKind::kSaved));
-}
-
-TEST(ARankThatLeavesStaysForASave) {
-  Ranks ranks(2);
-  std::thread leaves([&ranks] { ranks.peers[1]->Stop(30000); });
-  Future save = ranks.Send(0, PeerKind::kSave);
-  CHECK(Is(&save, VerdictKind::kSaved));
-  ranks.peers[0]->Stop(30000);
-  leaves.join();
-}
-
 TEST(WhatMeetsARankThatLeavesFails) {
   Ranks ranks(2);
-  std::thread leaves([&ranks] { ranks.peers[1]->Stop(30000); });
+  std::thread leaves([&ranks] { ranks.peers[1]->Leave(30000); });
   const Told told = ranks.Send(0, PeerKind::kGate).get();
   leaves.join();
   CHECK(told.verdict.kind == VerdictKind::kFail);

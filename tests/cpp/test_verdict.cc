@@ -37,7 +37,7 @@ TEST(RanksWhoseStepsUseOtherTablesFailAndTheErrorNamesThem) {
 }
 
 TEST(RanksWithAsManyChangesThatAreNotTheSameFail) {
-  for (const PeerKind kind : {PeerKind::kForward, PeerKind::kRead, PeerKind::kSave}) {
+  for (const PeerKind kind : {PeerKind::kForward, PeerKind::kRead, PeerKind::kAsk}) {
     std::vector<PeerHeader> headers = Two(kind);
     headers[1].change_hash = 1;
     CHECK(Decide(headers).kind == VerdictKind::kFail);
@@ -46,10 +46,10 @@ TEST(RanksWithAsManyChangesThatAreNotTheSameFail) {
 
 TEST(AFailureSaysWhatEachRankDoes) {
   std::vector<PeerHeader> headers = Two(PeerKind::kForward);
-  headers[0].kind = PeerKind::kChanges;
+  headers[0].kind = PeerKind::kLeave;
   headers[1].changes = 4;
   const PeerVerdict verdict = Decide(headers);
   CHECK(verdict.kind == VerdictKind::kFail);
-  CHECK_EQ(verdict.cause, "the ranks do different things: rank 0 changes its tables after 0 changes of tables; rank 1 "
+  CHECK_EQ(verdict.cause, "the ranks do different things: rank 0 has ended after 0 changes of tables; rank 1 "
                           "trains batch 3 of iterator 2 of stream 1 after 4 changes of tables");
 }

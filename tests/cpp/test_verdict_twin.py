@@ -8,10 +8,10 @@ import pytest
 from tests.cpp.test_core import HERE, shipped
 from tests.model import verdicts
 
-KINDS = [verdicts.GATE, verdicts.FORWARD, verdicts.BACKWARD, verdicts.READ, verdicts.SAVE, verdicts.CHANGES,
+KINDS = [verdicts.GATE, verdicts.FORWARD, verdicts.BACKWARD, verdicts.READ, verdicts.ASK, verdicts.IDLE,
          verdicts.LEAVE, verdicts.BROKEN]  # by PeerKind, from 1 on
-VERDICTS = [verdicts.BEGIN, verdicts.OVER, verdicts.GO, verdicts.ROWS, verdicts.APPLY, verdicts.TURN, verdicts.SAVED,
-            verdicts.CHANGED, verdicts.LEFT, verdicts.FAIL, verdicts.POISON]  # by VerdictKind
+VERDICTS = [verdicts.BEGIN, verdicts.OVER, verdicts.GO, verdicts.ROWS, verdicts.APPLY, verdicts.TURN, verdicts.ASKED,
+            verdicts.AGAIN, verdicts.LEFT, verdicts.FAIL, verdicts.POISON]  # by VerdictKind
 CAUSE = "its step fails"
 WITH_BATCH = KINDS[:4]
 

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "graph": {"running", "ground"},
     "program": {"graph", "running", "ground"},
     "optimizers": {"graph", "running", "ground"},
-    "starting": {"program", "graph", "running", "ground"},
+    "starting": {"checkpoints", "program", "graph", "running", "ground"},
     "modify": {"starting", "program", "graph", "running", "ground"},
     "checkpoints": {"graph", "running", "ground"},
     "serving": {"graph", "running", "ground"},

@@ -247,7 +247,8 @@ class Together(System[World]):
         fails = (step.phase, action) in ((FORWARD, FAIL_EARLY), (BACKWARD, FAIL_LATE))
         cause = "its step fails" if fails else "its tables are poisoned" if rank.poisoned else ""
         asks = action if step.phase == ASK else ""
-        header = Header(step.phase, step.batch, step.exists, cause, tuple(zip(rank.runs, rank.made)), rank.changes, asks)
+        keys = tuple(zip(rank.runs, rank.made))
+        header = Header(step.phase, step.batch, step.exists, cause, keys, rank.changes, asks)
         return with_header(with_rank(world, number, rank._replace(sender=thread)), number, header)
 
     def _exchanges(self, world: World, number: int, name: str) -> Iterator[Move]:

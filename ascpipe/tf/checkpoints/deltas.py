@@ -6,7 +6,7 @@ from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ascpipe.checkpoint.chain import MAX_DELTAS
-from ascpipe.checkpoint.contents import KeyBlock
+from ascpipe.checkpoint.contents import KeyBlock, Link, Position
 from ascpipe.checkpoint.errors import CheckpointError
 from ascpipe.checkpoint.keys import places
 from ascpipe.checkpoint.paths import Place, place_of_save
@@ -14,7 +14,7 @@ from ascpipe.checkpoint.reader import open_keys
 from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.tf.checkpoints import table_rows
 from ascpipe.tf.running.hold_between_steps import TableState
-from ascpipe.tf.running.pipeline import Tip
+from ascpipe.tf.running.pipeline import Pipeline, Tip
 
 _log = logging.getLogger(__name__)
 
@@ -40,10 +40,14 @@ class Changes(NamedTuple):
         return told
 
 
-def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[int]) -> Optional[Tip]:
+def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[int],
+              tables: Dict[str, TableState]) -> Optional[Tip]:
     """The save that a delta can build on; None, with a line in the log: a full checkpoint is needed."""
     tip = tips.get(name_of(directory, base))
     reason = _obstacle(tip, directory, place_of_save(directory, base, step))
+    if reason is None and tip is not None:
+        loaded = [name for name, at in tables.items() if int(at.header["cut_granted"]) != tip.loads[name]]
+        reason = "table {} was loaded since".format(loaded[0]) if loaded else None
     if reason is not None:
         _say_whole(os.path.join(directory, base) if tip is None else tip.prefix, reason)
         return None
@@ -83,15 +87,18 @@ def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
     whole: Dict[str, Optional[Changes]] = dict.fromkeys(tables)
     if tip is None:
         return None, whole
-    loaded = [name for name, at in tables.items() if int(at.header["cut_granted"]) != tip.loads[name]]
-    if loaded:
-        _say_whole(tip.prefix, "table {} was loaded since".format(loaded[0]))
-        return None, whole
     try:
         return tip, {name: _changes(tip, name, at, threshold) for name, at in tables.items()}
     except CheckpointError as error:
         _say_whole(tip.prefix, str(error))
         return None, whole
+
+
+def next_tip(pipeline: Pipeline, tip: Optional[Tip], prefix: str, link: Link, here: Position,
+             tables: Dict[str, TableState]) -> Tip:
+    """The tip that a save makes, full or a delta upon ``tip``."""
+    return Tip(prefix, link, 0 if tip is None else tip.deltas + 1, here, here if tip is None else tip.full,
+               loads_of(tables), pipeline.rank, pipeline.ranks)
 
 
 def loads_of(tables: Dict[str, TableState]) -> Dict[str, int]:
@@ -139,4 +146,4 @@ def _without_seldom(tip: Tip, name: str, at: TableState, changes: Changes, least
 
 def _saved_counts(tip: Tip, name: str) -> Iterator[KeyBlock]:
     with open_keys(tip.prefix) as checkpoint:
-        yield from checkpoint.counts(name)
+        yield from checkpoint.counts(name, tip.rank, tip.ranks)

@@ -21,12 +21,15 @@ class Wanted(NamedTuple):
     Attributes:
         number: of the live table.
         checkpoint: that has it.
-        spec: of it there; its rows may be missing there, if there are none.
+        spec: of it there, with the number of the rows that are read; it may be missing there, if there are none.
+        rank, ranks: whose keys are read.
     """
 
     number: int
     checkpoint: Checkpoint
     spec: TableSpec
+    rank: int = 0
+    ranks: int = 1
 
 
 @contextlib.contextmanager
@@ -58,7 +61,8 @@ def _read(instance: int, wanted: Wanted) -> None:
     spec, start = wanted.spec, 0
     keys, rows = _memory(instance, wanted)
     if spec.rows:
-        for some_keys, some_rows in wanted.checkpoint.arrays(spec.name, lambda of: row_pieces(of)[:2]):
+        for some_keys, some_rows in wanted.checkpoint.arrays(spec.name, lambda of: row_pieces(of)[:2],
+                                                                  wanted.rank, wanted.ranks):
             end = start + len(some_keys)
             keys[start:end], rows[start:end] = some_keys, some_rows
             start = end

@@ -47,7 +47,8 @@ class Saver(tf.compat.v1.train.Saver):
              save_delta: bool = False, background: bool = False) -> Optional[str]:
         """Save everything between two training steps; durable when this returns, except with ``background``.
 
-        A save waits for one that goes on in the background.
+        A save waits for one that goes on in the background. Of several ranks, rank 0 saves, and the others write their
+        parts when it does, whatever their programs do then; on another rank this only returns the name.
 
         Args:
             sess: a session of a graph whose pipeline runs; no step of it may be under way in this thread.
@@ -91,6 +92,11 @@ class Saver(tf.compat.v1.train.Saver):
         latest_filename = latest_filename or "checkpoint"
         directory, base = os.path.split(save_path)
         began = time.monotonic()
+        pipeline = process.running_pipeline()
+        step = _step_number(sess, global_step)
+        if pipeline.rank != 0:
+            _log.debug("rank %d leaves the save of %s to rank 0, and writes its part then", pipeline.rank, save_path)
+            return save_path if step is None else "{}-{}".format(save_path, step)
 
         def save_dense(prefix: str) -> None:
             patches.SAVER_SAVE.plain(
@@ -110,9 +116,8 @@ class Saver(tf.compat.v1.train.Saver):
                     model_index.note_saved(saved, cost_s=time.monotonic() - began)
             process.last_saved = saved
 
-        pipeline = process.running_pipeline()
         request = SaveRequest(pipeline, saved_part(pipeline, state), directory or os.curdir, base,
-                              _step_number(sess, global_step), dense=not self._is_empty, delta=save_delta,
+                              step, dense=not self._is_empty, delta=save_delta,
                               threshold=process.configuration.recent_key_count_threshold)
         if background:
             return begin_save(request, save_dense, describe, publish)
@@ -126,7 +131,8 @@ class Saver(tf.compat.v1.train.Saver):
 
         Batches that were submitted and not yet trained are trained upon what was restored. In a graph that only
         evaluates the tables are left as they are: from then on ``sess`` reads the rows of the checkpoint, of which it
-        has a copy of its own, unless that is the state that the tables have. The first restore after
+        has a copy of its own, unless that is the state that the tables have. Of several ranks, all load their parts of
+        the tables when rank 0 restores; another rank restores the variables. The first restore after
         ``init(restore_model_version=...)`` takes that step instead of the one in ``save_path``.
 
         Args:

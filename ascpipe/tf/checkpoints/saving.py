@@ -3,19 +3,21 @@ import contextlib
 import logging
 import os
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, ContextManager, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from ascpipe.checkpoint.contents import InitialRows, Policies, Position, TablePosition, TableSpec
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints
+from ascpipe.checkpoint.slice_writer import SliceWriter
 from ascpipe.checkpoint.writer import CheckpointWriter
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
 from ascpipe.shm import memory
 from ascpipe.tf.checkpoints import deltas, table_rows
-from ascpipe.tf.checkpoints.snapshot_reader import frozen_tables
+from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables, frozen_tables
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.asking import Asked, RefusedError, asked
 from ascpipe.tf.running.hold_between_steps import Hold, TableState, hold
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
@@ -24,6 +26,8 @@ from ascpipe.tf.running.shapes import KnownTable
 _log = logging.getLogger(__name__)
 
 PROGRESS_S = 10.0  #: between two lines about a save that takes long
+
+SAVE = "save"  #: what rank 0 asks the other ranks for
 
 DenseSave = Callable[[str], Any]  #: TensorFlow's save of the dense variables to a prefix
 
@@ -94,10 +98,15 @@ def save_checkpoint(request: SaveRequest, save_dense: DenseSave) -> str:
     """
     request.pipeline.background.wait()
     with hold(alone=False) as held, _writer(request) as writer:
-        tables = _held_tables(request, held)
+        tables = held_tables(held, request.part.tables)
+        here = position(request.pipeline, held, tables, request.part.rings)
         if request.dense:
             save_dense(writer.dense_prefix)
-        return _write(request, writer, tables, position(request.pipeline, held, tables, request.part.rings))
+        if _is_saved(request, writer, tables, here):
+            return writer.prefix
+        tip = _tip(request, tables)
+        with _other_ranks(request, writer, tip, background=False) as others:
+            return _write(request, writer, tables, here, tip, others)
 
 
 def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave, publish: Callable[[str], None]) -> str:
@@ -118,11 +127,11 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
     with contextlib.ExitStack() as undo:
         writer = undo.enter_context(_writer(request))
         with hold(alone=False) as held:
-            tables = _held_tables(request, held)
-            _require_memory(request.pipeline, tables, writer.prefix)
-            frozen = undo.enter_context(frozen_tables(
-                held, {table.shape.name: table.shape.number for table in request.part.tables}, tables,
-                request.pipeline.save_log_bytes))
+            tables = held_tables(held, request.part.tables)
+            require_memory(request.pipeline, tables, writer.prefix)
+            tip = _tip(request, tables)
+            others = undo.enter_context(_other_ranks(request, writer, tip, background=True))
+            frozen = undo.enter_context(freeze(request.pipeline, held, request.part.tables, tables))
             here = position(request.pipeline, held, tables, request.part.rings)
             if request.dense:
                 save_dense(writer.dense_prefix)
@@ -132,7 +141,9 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
         with rest:
             if request.dense:
                 describe(writer.dense_prefix)
-            prefix = _write(request, writer, frozen.tables(), here)
+            tables = frozen.tables()
+            prefix = (writer.prefix if _is_saved(request, writer, tables, here)
+                      else _write(request, writer, tables, here, tip, others))
         publish(prefix)
 
     request.pipeline.background.begin(writer.prefix, work)
@@ -151,47 +162,99 @@ def wait_for_save() -> None:
 
 
 def _writer(request: SaveRequest) -> CheckpointWriter:
-    Process.current().require_one_rank("saving tables")
-    return CheckpointWriter(request.directory, request.base, request.step, _Progress(request.base), dense=request.dense)
+    return CheckpointWriter(request.directory, request.base, request.step, SaveProgress(request.base),
+                            dense=request.dense, ranks=request.pipeline.ranks)
 
 
-def _held_tables(request: SaveRequest, held: Hold) -> Dict[str, TableState]:
-    return {table.shape.name: held.table(table.shape.number) for table in request.part.tables}
+def _tip(request: SaveRequest, tables: Dict[str, TableState]) -> Optional[deltas.Tip]:
+    """The save that this one is a delta upon, if it is one."""
+    if not request.delta:
+        return None
+    return deltas.parent_of(request.pipeline.tips, request.directory, request.base, request.step, tables)
 
 
-def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position) -> str:
+def _other_ranks(request: SaveRequest, writer: CheckpointWriter, tip: Optional[deltas.Tip], *,
+                 background: bool) -> ContextManager[Optional[Asked]]:
+    """Let the other ranks write their slices; None: there are none."""
+    if request.pipeline.ranks == 1:
+        return contextlib.nullcontext()
+    return asked({"what": SAVE, "directory": os.path.abspath(request.directory), "base": request.base,
+                  "step": request.step, "staging": writer.staging_name, "background": background,
+                  "parent": None if tip is None else tip.link.stem, "threshold": request.threshold,
+                  "tables": [table.shape.name for table in request.part.tables], "rings": request.part.rings},
+                 changes=False)
+
+
+def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position,
+           tip: Optional[deltas.Tip], others: Optional[Asked]) -> str:
     """Write the tables beside the dense part, and commit; the prefix."""
     pipeline = request.pipeline
-    name = deltas.name_of(request.directory, request.base)
-    if _is_saved(pipeline.tips.get(name), request, writer, tables, here):
-        return writer.prefix
-    tip = deltas.parent_of(pipeline.tips, request.directory, request.base, request.step) if request.delta else None
-    tip, changes = deltas.changes_since(tip, tables, request.threshold)
-    specs = [_spec(pipeline, table, tables[table.shape.name], changes[table.shape.name])
-             for table in request.part.tables]
-    writer.begin_tables(specs, None if tip is None else tip.link)
+    since, changes = deltas.changes_since(tip, tables, request.threshold)
+    if others is not None and since is not tip:
+        raise NotSavedError(writer.prefix, "the checkpoint that the delta stands upon cannot be read", 0, 0,
+                            "Save the whole.")
+    specs = specs_of(pipeline, request.part.tables, tables, changes)
+    writer.begin_tables(specs, None if since is None else since.link)
+    write_tables(writer, pipeline, specs, tables, changes)
+    prefix = writer.commit(here, () if others is None else _slices(others, writer))
+    note_saved(pipeline, deltas.name_of(request.directory, request.base),
+               deltas.next_tip(pipeline, since, prefix, writer.link, here, tables))
+    if others is not None:
+        others.tell({"what": SAVE, "done": True, "link": list(writer.link)})
+    return prefix
+
+
+def _slices(others: Asked, writer: CheckpointWriter) -> List[str]:
+    try:
+        return others.answers()
+    except RefusedError as error:
+        raise NotSavedError(writer.prefix, str(error), writer.written_bytes, writer.needed_bytes,
+                            "Earlier checkpoints were not touched, and training may go on.") from error
+
+
+def specs_of(pipeline: Pipeline, known: Sequence[KnownTable], tables: Dict[str, TableState],
+             changes: Dict[str, Optional[deltas.Changes]]) -> List[TableSpec]:
+    """What a save writes of each table."""
+    return [_spec(pipeline, table, tables[table.shape.name], changes[table.shape.name]) for table in known]
+
+
+def write_tables(writer: Union[CheckpointWriter, SliceWriter], pipeline: Pipeline, specs: Sequence[TableSpec],
+                 tables: Dict[str, TableState], changes: Dict[str, Optional[deltas.Changes]]) -> None:
+    """Write the tables whose specs the writer was told."""
     for spec in specs:
         at, told = tables[spec.name], changes[spec.name]
         writer.write_table(spec.name, table_rows.blocks(at, _which(told)),
                            table_rows.candidates(at, _which(told)) if spec.candidates else (),
                            pipeline.pools.get(spec.name), None if told is None else told.deleted)
-    prefix = writer.commit(here)
-    pipeline.tips[name] = deltas.Tip(
-        prefix, writer.link, 0 if tip is None else tip.deltas + 1, here, here if tip is None else tip.full,
-        deltas.loads_of(tables))
-    return prefix
 
 
-def _is_saved(tip: Optional[deltas.Tip], request: SaveRequest, writer: CheckpointWriter,
-              tables: Dict[str, TableState], here: Position) -> bool:
+def held_tables(held: Hold, tables: Sequence[KnownTable]) -> Dict[str, TableState]:
+    """The states of tables, by name."""
+    return {table.shape.name: held.table(table.shape.number) for table in tables}
+
+
+def freeze(pipeline: Pipeline, held: Hold, known: Sequence[KnownTable],
+           tables: Dict[str, TableState]) -> ContextManager[FrozenTables]:
+    """The tables as they are now, to be read while training goes on."""
+    return frozen_tables(held, {table.shape.name: table.shape.number for table in known}, tables,
+                         pipeline.save_log_bytes)
+
+
+def note_saved(pipeline: Pipeline, name: str, tip: deltas.Tip) -> None:
+    """From now on deltas under this name build on this save."""
+    pipeline.tips[name] = tip
+
+
+def _is_saved(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position) -> bool:
     """Whether the newest save has this very name, and nothing has changed since."""
+    tip = request.pipeline.tips.get(deltas.name_of(request.directory, request.base))
     if tip is None or tip.prefix != writer.prefix or tip.position != here or tip.loads != deltas.loads_of(tables):
         return False
     return (tip.link in [found.link for found in complete_checkpoints(request.directory)]
             and (not request.dense or writer.has_dense_of(tip.prefix)))
 
 
-def _require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: str) -> None:
+def require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: str) -> None:
     """Refuse a save for whose copies there is no memory: a process that takes too much is killed."""
     needed = sum(structs.ENTRY.itemsize * int(at.header["entries_used"]) for at in tables.values())
     needed += sum(4 * (int(at.header["entries_used"]) + int(at.header["homes_ready"]))
@@ -234,7 +297,7 @@ def _spec(pipeline: Pipeline, table: KnownTable, at: TableState, told: Optional[
         deleted=0 if told is None else len(told.deleted))
 
 
-class _Progress:
+class SaveProgress:
     """Logs the progress of a long save, every ``PROGRESS_S`` seconds at most."""
 
     def __init__(self, base: str) -> None:

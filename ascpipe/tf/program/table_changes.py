@@ -151,7 +151,6 @@ def trigger_evict(session: Optional[tf.compat.v1.Session] = None) -> None:
 
 
 def _cut(table: Table, kind: int, argument: tf.Tensor) -> tf.Operation:
-    Process.current().require_one_rank("a change of table {!r} (threshold, eviction)".format(table.table_name))
     return native.ops().asc_cut(argument=argument, table=table.shape.number, kind=kind)
 
 

@@ -5,7 +5,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ascpipe.checkpoint.contents import KeyBlock
+from ascpipe.checkpoint.contents import KeyBlock, SlotSpec
 from ascpipe.layout import structs
 from ascpipe.tf.clean_up import ended_by
 from ascpipe.tf.running import native
@@ -115,6 +115,21 @@ class Hold:
         """From now on rows of new keys are picked from this pool, float32[rows, dim], as they were from another."""
         native.call("asc_table_set_pool", self._number, table, pool.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
                     *pool.shape)
+
+    def give_slots(self, table: int, slots: Sequence[SlotSpec]) -> None:
+        """Make the optimizer slots of a table on the device that no session has attached yet."""
+        native.call("asc_table_give_slots", self._number, table, len(slots),
+                    (ctypes.c_int * len(slots))(*(slot.width for slot in slots)),
+                    (ctypes.c_float * len(slots))(*(slot.initial or 0.0 for slot in slots)))
+
+    def cut(self, table: int, kind: int, argument: int) -> None:
+        """Change a table, of several ranks one that rank 0 changes.
+
+        Args:
+            kind: CUT_THRESHOLD or CUT_EVICT.
+            argument: the threshold, or the age.
+        """
+        native.call("asc_hold_cut", self._number, table, kind, argument)
 
     def begin_save(self, tables: Sequence[int], log_bytes: int) -> int:
         """Let the state of these tables, as it is now, be read later, see ``frozen_tables``; the save's number."""

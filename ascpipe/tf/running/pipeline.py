@@ -8,7 +8,8 @@ import numpy as np
 from ascpipe.checkpoint.contents import Link, Position
 from ascpipe.control import messages, trainer_link
 from ascpipe.layout.words import LOCAL, TRAIN
-from ascpipe.tf.running import native
+from ascpipe.tf.running import asking, native
+from ascpipe.tf.running.asking import Follower
 from ascpipe.tf.running.save_thread import SaveThread
 from ascpipe.tf.running.shapes import NO_TABLE, KnownTable, StreamShape, TableShape
 
@@ -32,6 +33,7 @@ class Tip(NamedTuple):
         position: where training was.
         full: where training was when the full one was saved.
         loads: by table, the last load before; a load is no change that entries tell of.
+        rank, ranks: whose keys it is about.
     """
 
     prefix: str
@@ -40,6 +42,8 @@ class Tip(NamedTuple):
     position: Position
     full: Position
     loads: Dict[str, int]
+    rank: int = 0
+    ranks: int = 1
 
 
 class Pipeline:
@@ -66,12 +70,14 @@ class Pipeline:
         background: the save that goes on while training does.
         save_log_bytes: memory that such a save may take for images of rows that training changes.
         read_ahead: batches that a dataset should read ahead of training.
-        ranks: how many processes train the tables together.
+        rank, ranks: number of this process, and of all that train the tables together.
+        follower: of a rank but 0, does what rank 0 asks for.
     """
 
     def __init__(self, link: trainer_link.TrainerLink, native_side: native.NativePipeline,
-                 tables: Dict[str, KnownTable], streams: Sequence[StreamShape], ranks: int = 1) -> None:
-        self.ranks = ranks
+                 tables: Dict[str, KnownTable], streams: Sequence[StreamShape], rank: int = 0, ranks: int = 1) -> None:
+        self.rank, self.ranks = rank, ranks
+        self.follower: Optional[Follower] = None
         self.link = link
         self.native_side = native_side
         self.streams = list(streams)
@@ -136,7 +142,17 @@ class Pipeline:
         with contextlib.ExitStack() as ends:
             ends.callback(self.link.close)
             ends.callback(self.native_side.stop)
+            if self.ranks > 1:
+                ends.callback(self._leave)
             self.background.close()
+
+    def _leave(self) -> None:
+        """Let the other ranks know; until they end, too, rank 0 may ask for a save."""
+        try:
+            asking.leave()
+        finally:
+            if self.follower is not None:
+                self.follower.close()
 
     def _note_table(self, name: str, table: KnownTable) -> None:
         self.tables[name] = table

@@ -13,6 +13,7 @@ import tensorflow as tf
 from ascpipe.control import trainer_link
 from ascpipe.layout import structs
 from ascpipe.tf import patches
+from ascpipe.tf.checkpoints.following import follow
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running import horovod, native
@@ -131,7 +132,12 @@ def _start(process: Process, state: GraphState) -> Pipeline:
         undo.pop_all()
     _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
               link.daemon_pid)
-    return Pipeline(link, running, known_tables(state), streams, ranks)
+    if joined is None:
+        return Pipeline(link, running, known_tables(state), streams)
+    pipeline = Pipeline(link, running, known_tables(state), streams, joined.rank, joined.size)
+    if joined.rank != 0:
+        pipeline.follower = follow(pipeline)
+    return pipeline
 
 
 def _extend_graph(self: Any) -> None:

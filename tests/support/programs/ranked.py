@@ -21,7 +21,8 @@ from mx_rec.core.asc.manager import start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
 from mx_rec.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
-from mx_rec.util.initialize import ConfigInitializer, init, terminate_config_initializer
+from mx_rec.util.initialize import ConfigInitializer, init, terminate_config_initializer, trigger_evict
+from mx_rec.util.ops import import_host_pipeline_ops
 from mx_rec.util.variable import get_dense_and_sparse_variable
 
 tf.compat.v1.disable_eager_execution()
@@ -63,6 +64,12 @@ class Case(NamedTuple):
         modify: graph modification.
         static: fixed sizes.
         fault: of a rank, at a step: kind, rank (-1: all), step.
+        saves: after which steps checkpoints are saved, as FOLDER/saved/model.ckpt-STEP.
+        save: more arguments of ``Saver.save``.
+        rank_0_saves: only rank 0 calls it, and restores, as Horovod's documentation advises.
+        restore: checkpoint that training goes on from, after as many batches.
+        thresholds: by step, the access threshold that is set after it.
+        evict_each: steps after which keys are evicted that were not used for as many.
     """
 
     tables: Dict[str, Any]
@@ -76,6 +83,17 @@ class Case(NamedTuple):
     modify: bool = False
     static: bool = False
     fault: Dict[str, Any] = {}
+    saves: Tuple[int, ...] = ()
+    save: Dict[str, Any] = {}
+    rank_0_saves: bool = False
+    restore: str = ""
+    thresholds: Dict[str, int] = {}
+    evict_each: int = 0
+
+    @property
+    def first(self) -> int:
+        """Batches that are trained already."""
+        return int(self.restore.rpartition("-")[2]) if self.restore else 0
 
     def fails(self, *kinds: str) -> bool:
         """Whether this rank has a fault of some kind."""
@@ -128,6 +146,12 @@ class Program:
             [(gradient, variable) for gradient, variable in zip(gradients, sparse)])]
         if self._case.modify:
             modify_graph_and_start_emb_cache(dump_graph=False)
+        self.saver = tf.compat.v1.train.Saver(max_to_keep=None)
+        set_threshold = import_host_pipeline_ops().set_threshold
+        self.set_threshold = {step: set_threshold(tf.constant(value), emb_name="")
+                              for step, value in self._case.thresholds.items()}
+        if self._sharing and self._case.rank_0_saves:
+            self.broadcast = hvd.broadcast_variables(dense, 0)
 
     def initializer(self, is_training: bool) -> tf.Operation:
         """Of the iterator of a channel."""
@@ -148,9 +172,11 @@ class Program:
     def _specs(self) -> Optional[Dict[str, FeatureSpec]]:
         if self._case.modify:
             return None
-        return {name: FeatureSpec(name, table_name=feature.table, index_key=name,
-                                  access_threshold=self._tables[feature.table].threshold)
-                for name, feature in self._features.items()}
+        evicts = {"eviction_threshold": self._case.evict_each} if self._case.evict_each else {}
+        specs = {name: FeatureSpec(name, table_name=feature.table, index_key=name,
+                                   access_threshold=self._tables[feature.table].threshold, **evicts)
+                 for name, feature in self._features.items()}
+        return {**specs, "time": FeatureSpec("time", index_key="time", is_timestamp=True)} if evicts else specs
 
     def _lowest(self, feature: Feature) -> int:
         return 0 if self._tables[feature.table].padding else -(self._case.keys // 2)
@@ -159,11 +185,12 @@ class Program:
         """This rank's lines of every batch."""
         case, random = self._case, np.random.RandomState(1)
         steps = case.fault["step"] if case.fails("ends_early") else 1 << 30
-        for _ in range(min(steps, case.steps + 3)):
+        for step in range(min(steps, case.steps + 3)):
             ids = {name: (random.zipf(1.2, (case.batch, feature.width)) % case.keys + self._lowest(feature))
                    for name, feature in self._features.items()}
             ids["label"] = random.randint(0, 2, case.batch)
-            yield self._part(ids)
+            if step >= case.first:
+                yield self._part(ids, step)
 
     def _all_keys(self) -> Iterator[Dict[str, np.ndarray]]:
         """This rank's lines of batches that have every key once in each column."""
@@ -173,18 +200,21 @@ class Program:
                        for name, feature in self._features.items()}
             ids = {name: np.stack([columns[name]] * feature.width, 1) for name, feature in self._features.items()}
             ids["label"] = np.arange(case.batch) % 2
-            yield self._part(ids)
+            yield self._part(ids, 0)
 
-    def _part(self, lines: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    def _part(self, lines: Dict[str, np.ndarray], step: int) -> Dict[str, np.ndarray]:
         count = self._case.batch // RANKS
         part = {name: value[RANK * count:(RANK + 1) * count] for name, value in lines.items()}
-        return {name: value.astype(np.float32 if name == "label" else np.int64) for name, value in part.items()}
+        part = {name: value.astype(np.float32 if name == "label" else np.int64) for name, value in part.items()}
+        return {**part, "time": np.int64(step + 1)} if self._case.evict_each else part
 
     def _iterator(self, specs: Optional[Dict[str, FeatureSpec]], lines: Callable[[], Iterator[Dict[str, np.ndarray]]],
                   is_training: bool) -> Tuple[Dict[str, Any], Any]:
         count = self._case.batch // RANKS if self._case.static else None
         types = {"label": tf.float32, **dict.fromkeys(self._features, tf.int64)}
         shapes = {"label": [count], **{name: [count, feature.width] for name, feature in self._features.items()}}
+        if self._case.evict_each:
+            types["time"], shapes["time"] = tf.int64, []
         dataset = tf.data.Dataset.from_generator(lines, types, shapes).map(self._with_ragged)
         if specs is not None:
             dataset = dataset.map(get_asc_insert_func(tgt_key_specs=list(specs.values()), is_training=is_training,
@@ -238,7 +268,11 @@ class Training:
         case = self._case
         self._session.run(self._program.initializer(True))
         self._session.run(tf.compat.v1.global_variables_initializer())
-        for step in range(case.steps):
+        if case.restore and (RANK == 0 or not case.rank_0_saves):
+            self._program.saver.restore(self._session, case.restore)
+        if case.restore and case.rank_0_saves and RANKS > 1:
+            self._session.run(self._program.broadcast)
+        for step in range(case.first, case.steps):
             if case.fault.get("step") == step and not self._fault():
                 return
             feeds = {}
@@ -248,6 +282,13 @@ class Training:
             self._told["begun"] = time.time()
             _, loss = self._session.run([self._program.train, self._program.loss], feeds)
             self._told["losses"].append(float(loss))
+            if step + 1 in case.saves and (RANK == 0 or not case.rank_0_saves):
+                self._told.setdefault("saved", []).append(self._program.saver.save(
+                    self._session, os.path.join(sys.argv[1], "saved", "model.ckpt"), global_step=step + 1, **case.save))
+            if str(step + 1) in case.thresholds:
+                self._session.run(self._program.set_threshold[str(step + 1)])
+            if case.evict_each and (step + 1) % case.evict_each == 0:
+                trigger_evict(self._session)
             if case.evaluate_each and (step + 1) % case.evaluate_each == 0:
                 self._told["evaluations"].append(self._evaluate(keep=False))
         self._told["evaluations"].append(self._evaluate(keep=True))

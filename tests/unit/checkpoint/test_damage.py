@@ -223,10 +223,10 @@ def test_data_that_makes_no_sense_is_an_error_although_its_digest_is_right(prefi
 
 
 def test_another_version_of_the_format_says_so(prefix):
-    resealed(prefix, lambda manifest, folder: manifest.update(version=3))
-    with pytest.raises(DamagedCheckpointError, match="has version 3, this ascpipe reads version 2"):
+    resealed(prefix, lambda manifest, folder: manifest.update(version=4))
+    with pytest.raises(DamagedCheckpointError, match="has version 4, this ascpipe reads version 2 and 3"):
         open_checkpoint(prefix)
-    with pytest.raises(DamagedCheckpointError, match="has version 3"):
+    with pytest.raises(DamagedCheckpointError, match="has version 4"):
         trained_batches(prefix)
 
 

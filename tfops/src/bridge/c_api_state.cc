@@ -109,6 +109,22 @@ ASC_EXPORT int asc_table_set_pool(std::int64_t hold, int table, const float* poo
             [=](Hold* held) { return held->pipeline().SetPool(table, pool, rows, dim); });
 }
 
+// Makes optimizer slots of a table that no session has attached, each of a width and with an initial value.
+ASC_EXPORT int asc_table_give_slots(std::int64_t hold, int table, int count, const int* widths, const float* initial,
+                                    char* err, int err_bytes) {
+  return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
+    found->GiveSlots({std::vector<float>(initial, initial + count), std::vector<int>(widths, widths + count)});
+    return CoreStatus();
+  });
+}
+
+// Changes a table where rank 0 asks this one for it: kind 2 is a threshold, 3 an eviction.
+ASC_EXPORT int asc_hold_cut(std::int64_t hold, int table, int kind, std::int64_t argument, char* err, int err_bytes) {
+  return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
+    return held->Cut(found, static_cast<ascpipe::layout::CutKind>(kind), argument);
+  });
+}
+
 ASC_EXPORT int asc_load_begin(std::int64_t hold, int table, std::int64_t entries, std::int64_t rows, char* err,
                               int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {

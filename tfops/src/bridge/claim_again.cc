@@ -23,8 +23,9 @@ class ClaimAgainWait : public AsyncWait {
     if (!pipeline().ranks()->peers().MayClaim(stream_)) return false;
     for (const PendingClaim& claim : step().pending()) {
       ClaimWords words;
-      words.table = *claim.moving().table.name;
-      words.device_rows = claim.moving().table.device_rows;
+      words.table = claim.table().name();
+      words.device_rows = claim.table().sizes().device_rows;
+      words.home_rows = claim.table().sizes().home_rows;
       ReadClaimWords(claim.ring(), claim.index(), claim.ticket(), &words);
       const ClaimVerdict verdict = DecideClaim(words);
       *status = verdict.error;
@@ -32,7 +33,11 @@ class ClaimAgainWait : public AsyncWait {
       ticket = claim.ticket().number();
       table_name = words.table;
       if (verdict.kind == ClaimVerdict::kError) return true;
-      if (verdict.kind == ClaimVerdict::kReady) continue;
+      if (verdict.kind == ClaimVerdict::kReady) {
+        if (PlanMoves::ImagesFit(claim.ring(), claim.index(), claim.frame(), &claim.table())) continue;
+        waits_for = layout::kWaitSave;
+        return false;
+      }
       if (verdict.wants && LoadAcquire(&claim.ring().table(claim.index())->wanted) != ticket) {
         Exchange(&claim.ring().table(claim.index())->wanted, ticket);
         pipeline().RingTableWorker(claim.ring(), claim.index());
@@ -54,20 +59,9 @@ class ClaimAgainWait : public AsyncWait {
       return;
     }
     Status status;
-    for (PendingClaim& claim : claims) {
-      if (!claim.IsTheSame()) {
-        status = Refuse(Code::kFailedPrecondition, "table '", *claim.moving().table.name, "': the plan of ticket ",
-                        SequenceOf(claim.ticket().number()), " was made anew while another step had its turn. Nothing "
-                        "was trained; all ranks may run the step again with the next batch");
-      }
-    }
-    for (PendingClaim& claim : claims) {
-      if (!status.ok()) {
-        claim.TakeBackUnmoved();
-      } else {
-        status = ToStatus(claim.MoveAgain());
-      }
-    }
+    for (const PendingClaim& claim : claims) status.Update(claim.CarryOutAgain(ctx()));
+    // A claimed plan that fails leaves the table between two steps: the run is over.
+    if (!status.ok()) pipeline().waiter().Fail(CoreStatus(static_cast<Code>(status.code()), status.error_message()));
     step().HasClaimedAgain(status.ok());
     End(status);
   }

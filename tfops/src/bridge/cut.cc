@@ -20,8 +20,19 @@ CutWait::CutWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, l
 }
 
 bool CutWait::Poll(CoreStatus* status) {
+  Ranks* const ranks = pipeline().ranks();
+  if (ranks != nullptr && ranks->rank() != 0) return true;  // rank 0 asks this one for it
+  if (asked_ == 0 && Begins(status)) return true;
+  if (asked_ == 0) return false;
+  waits_for = layout::kWaitCut;
+  if (LoadAcquire(&table_.header()->cut_applied) < asked_) return false;  // SYNC cut-applied: load
+  return ranks == nullptr || AllHaveChanged(status);
+}
+
+// True: the wait is over before anything was changed.  Else `asked_` says whether the change has begun.
+bool CutWait::Begins(CoreStatus* status) {
   layout::Table* header = table_.header();
-  if (asked_ != 0) return LoadAcquire(&header->cut_applied) >= asked_;  // SYNC cut-applied: load
+  Ranks* const ranks = pipeline().ranks();
   if (!step().MayCut()) {
     *status = Error(Code::kFailedPrecondition, "table '", table_name, "' cannot be changed by a step that trains a "
                     "batch: which of the two comes first would be left to chance. Nothing was changed. Run it in a "
@@ -35,8 +46,20 @@ bool CutWait::Poll(CoreStatus* status) {
   if (LoadAcquire(&header->cut_asked) != applied) return false;  // another cut is under way, maybe of a cancelled step
   int index = -1;
   const Stream* stream = pipeline().TrainingStream(table_.number(), &index);
-  if (stream == nullptr || IsNeedless(*stream, index)) return true;
+  if (stream == nullptr) return true;
+  if (CutIsNeedless(table_, *stream, index, kind_)) return true;  // and so on all ranks, which have trained as much
   step().Cuts();
+  if (ranks != nullptr) {
+    waits_for = layout::kWaitRanks;
+    if (asking_ == nullptr) {
+      number_ = ranks->NewAsk();
+      asking_ = ranks->Ask(number_, AskPhase::kChange,
+                           Text("{\"what\": \"cut\", \"table\": ", table_.number(), ", \"kind\": ",
+                                static_cast<int>(kind_), ", \"argument\": ", argument_, "}"));
+    }
+    if (!asking_->IsOver(status)) return false;
+    if (!status->ok()) return true;
+  }
   header->cut_kind = kind_;
   header->cut_argument = argument_;
   asked_ = applied + 1;
@@ -45,9 +68,30 @@ bool CutWait::Poll(CoreStatus* status) {
   return false;
 }
 
-bool CutWait::IsNeedless(const Stream& stream, int index) const {
-  const layout::Table* header = table_.header();
-  if (kind_ == layout::kCutThreshold) return LoadAcquire(&header->access_threshold) < 0;  // it admits every key
+// Of several ranks: whether the others have said that they have made the change, or *status that one has not.
+bool CutWait::AllHaveChanged(CoreStatus* status) {
+  Ranks* const ranks = pipeline().ranks();
+  waits_for = layout::kWaitRanks;
+  if (ending_ == nullptr) {
+    ranks->peers().NoteChange(static_cast<std::uint64_t>(number_));
+    ending_ = ranks->Ask(number_, AskPhase::kEnd, "");
+  }
+  if (!ending_->IsOver(status)) return false;
+  std::vector<std::string> answers;
+  if (!ranks->TakeAnswers(number_, &answers) && status->ok()) {
+    *status = Error(Code::kInternal, "table '", table_name, "': a rank has not said whether it was changed");
+  }
+  for (std::size_t rank = 1; rank < answers.size(); ++rank) {
+    if (answers[rank][0] == '+') continue;
+    *status = Error(Code::kFailedPrecondition, "table '", table_name, "' was changed on rank 0 and not on rank ", rank,
+                    ": ", answers[rank].substr(1), ". No rank trains on; restart all from the last checkpoint");
+  }
+  return true;
+}
+
+bool CutIsNeedless(const Table& table, const Stream& stream, int index, layout::CutKind kind) {
+  const layout::Table* header = table.header();
+  if (kind == layout::kCutThreshold) return LoadAcquire(&header->access_threshold) < 0;  // it admits every key
   return LoadAcquire(&stream.ring().table(index)->finished) == 0 && LoadAcquire(&header->retired) == 0 &&
          LoadAcquire(&header->rows) == 0;  // nothing was ever trained
 }

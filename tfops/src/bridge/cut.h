@@ -24,14 +24,20 @@ class CutWait : public AsyncWait {
   void Proceed() override { End(tensorflow::Status::OK()); }
 
  private:
-  // True: the change would have no effect.
-  bool IsNeedless(const Stream& stream, int index) const;
+  bool Begins(CoreStatus* status);
+  bool AllHaveChanged(CoreStatus* status);
 
   Table& table_;
   const layout::CutKind kind_;
   const std::int64_t argument_;
-  std::int64_t asked_ = 0;  // id of the request, 0: none yet
+  std::int64_t asked_ = 0;  // id of the request to the table worker, 0: none yet
+  // Of several ranks, what rank 0 has asked the others for.
+  std::int64_t number_ = 0;
+  std::shared_ptr<const Asking> asking_, ending_;
 };
+
+// Whether a change would have no effect on a table of a training stream.
+bool CutIsNeedless(const Table& table, const Stream& stream, int index, layout::CutKind kind);
 
 // First step of both ops that cut: finds the table and the step.  The caller gets one reference to `step`.
 tensorflow::Status PrepareCut(tensorflow::OpKernelContext* ctx, const char* op, int number,

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "bridge/cut.h"
 #include "bridge/step_end.h"
 #include "bridge/thread_wait.h"
 #include "core/atomics.h"
@@ -128,11 +129,9 @@ CoreStatus Hold::BeginLoad(Table* table, std::int64_t entries, std::int64_t rows
   if (bell == nullptr) {
     return Error(Code::kFailedPrecondition, "table '", table->name(), "' is in no stream, so no worker could load it");
   }
-  // First waits for the cut of a step that was cancelled.
-  const std::int64_t asked_before = LoadAcquire(&header->cut_asked);
-  CoreStatus status = ThreadWait::Sleep(
-      pipeline_->waiter(), std::make_shared<LoadWait>(*table, LoadWait::kIdle, asked_before));
+  CoreStatus status = AwaitIdle(*table);
   if (!status.ok()) return status;
+  const std::int64_t asked_before = LoadAcquire(&header->cut_asked);
   header->cut_kind = layout::kCutLoad;
   header->cut_argument = entries;
   header->cut_rows = rows;
@@ -142,6 +141,30 @@ CoreStatus Hold::BeginLoad(Table* table, std::int64_t entries, std::int64_t rows
                              std::make_shared<LoadWait>(*table, LoadWait::kGranted, asked_before + 1));
   if (!status.ok()) return status;
   return LoadAcquire(&header->cut_applied) > asked_before ? Refused(*table, entries, rows) : CoreStatus();
+}
+
+CoreStatus Hold::Cut(Table* table, layout::CutKind kind, std::int64_t argument) {
+  if (!alone_ || argument < 0 || kind < layout::kCutReset || kind > layout::kCutEvict) {
+    return Error(Code::kInvalidArgument, "table '", table->name(), "': a change of kind ", static_cast<int>(kind),
+                 " to ", argument, " needs a hold that is taken alone, a known kind, and 0 or more");
+  }
+  int index = -1;
+  const Stream* const stream = pipeline_->TrainingStream(table->number(), &index);
+  CoreStatus status = AwaitIdle(*table);
+  if (!status.ok() || stream == nullptr || CutIsNeedless(*table, *stream, index, kind)) return status;
+  layout::Table* const header = table->header();
+  const std::int64_t asked = LoadAcquire(&header->cut_asked) + 1;
+  header->cut_kind = kind;
+  header->cut_argument = argument;
+  Exchange(&header->cut_asked, asked);  // SYNC cut-asked: store
+  Ring(pipeline_->TableWorkerBell(*stream, index));
+  return ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<LoadWait>(*table, LoadWait::kApplied, asked));
+}
+
+// Waits for the cut of a step that was cancelled.
+CoreStatus Hold::AwaitIdle(const Table& table) const {
+  return ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<LoadWait>(table, LoadWait::kIdle,
+                                                                           LoadAcquire(&table.header()->cut_asked)));
 }
 
 CoreStatus Hold::WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows) {

@@ -51,7 +51,12 @@ class Hold {
   // The worker takes the filled table over.
   CoreStatus EndLoad(Table* table, const LoadedTable& loaded);
 
+  // Changes a table as AscCut does, where rank 0 asks this one for it.  Needs a hold taken alone.
+  CoreStatus Cut(Table* table, layout::CutKind kind, std::int64_t argument);
+
  private:
+  CoreStatus AwaitIdle(const Table& table) const;
+
   Hold(std::shared_ptr<Pipeline> pipeline, bool alone);
 
   const std::shared_ptr<Pipeline> pipeline_;

@@ -4,18 +4,9 @@
 
 namespace ascpipe {
 
-namespace {
-
-std::uint64_t Mix(std::uint64_t hash, const std::int32_t* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) hash = (hash ^ static_cast<std::uint32_t>(values[i])) * 1099511628211u;
-  return hash;
-}
-
-}  // namespace
-
 PendingClaim::PendingClaim(const RingView& ring, int index, std::int64_t frame, const Ticket* ticket,
-                           std::unique_ptr<Moving> moving)
-    : ring_(ring), index_(index), frame_(frame), ticket_(ticket), moving_(std::move(moving)), digest_(Digest()) {}
+                           std::unique_ptr<PlanMoves> moves)
+    : ring_(ring), index_(index), frame_(frame), ticket_(ticket), moves_(std::move(moves)) {}
 
 void PendingClaim::Commit() const {
   CountTrained(ring_, frame_);
@@ -23,7 +14,7 @@ void PendingClaim::Commit() const {
 }
 
 void PendingClaim::TakeBack() const {
-  moving_->moves.Back(0, moving_->moves.outs());
+  moves_->TakeBack();
   TakeBackUnmoved();
 }
 
@@ -37,25 +28,8 @@ bool PendingClaim::TryAgain() const {
                          static_cast<std::uint32_t>(layout::kClaimed));  // SYNC plan-claimed: store
 }
 
-CoreStatus PendingClaim::MoveAgain() {
-  const layout::Part* const part = ring_.part(frame_, index_);
-  const PlanOutputs::Array slots = {ring_.array<std::int32_t>(frame_, part->slots), part->unique_count};
-  const CoreStatus status = moving_->moves.Read(ring_, frame_, index_, moving_->table, slots);
-  if (!status.ok()) return status;
-  moving_->moves.Out(0, moving_->moves.outs());
-  moving_->moves.In(0, moving_->moves.ins());
-  return status;
-}
-
-// Where each key's row is, and what moves.
-std::uint64_t PendingClaim::Digest() const {
-  const layout::Part* const part = ring_.part(frame_, index_);
-  std::uint64_t hash = 1469598103934665603u;  // FNV-1a, by words
-  hash = Mix(hash, ring_.array<std::int32_t>(frame_, part->slots), part->unique_count);
-  hash = Mix(hash, ring_.array<std::int32_t>(frame_, part->homes), part->unique_count);
-  hash = Mix(hash, ring_.array<std::int32_t>(frame_, part->move_in), part->fresh_count + part->load_count);
-  hash = Mix(hash, ring_.array<std::int32_t>(frame_, part->out_slots), part->out_count);
-  return Mix(hash, ring_.array<std::int32_t>(frame_, part->out_homes), part->out_count);
+tensorflow::Status PendingClaim::CarryOutAgain(tensorflow::OpKernelContext* ctx) const {
+  return moves_->CarryOut(ctx, frame_, ticket_->number());
 }
 
 }  // namespace ascpipe

@@ -4,21 +4,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
+#include "bridge/plan_moves.h"
 #include "core/atomics.h"
 #include "core/ring.h"
-#include "core/row_moves.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
-
-// The rows that a claim moves, and where.
-struct Moving {
-  std::vector<StateRows> state;
-  MovedTable table;  // its `state` is the one above
-  RowMoves moves;
-};
 
 // Stores that a claimed plan of a table is carried out.  Its worker is to be rung.
 inline void FinishClaim(const RingView& ring, int index, std::int64_t frame, std::int64_t ticket) {
@@ -35,13 +27,13 @@ inline void CountTrained(const RingView& ring, std::int64_t frame) {
 class PendingClaim {
  public:
   PendingClaim(const RingView& ring, int index, std::int64_t frame, const Ticket* ticket,
-               std::unique_ptr<Moving> moving);
+               std::unique_ptr<PlanMoves> moves);
 
   const RingView& ring() const { return ring_; }
   int index() const { return index_; }
   std::int64_t frame() const { return frame_; }
   const Ticket& ticket() const { return *ticket_; }
-  const Moving& moving() const { return *moving_; }
+  Table& table() const { return moves_->table(); }
 
   // The batch counts from now on.
   void Commit() const;
@@ -51,20 +43,15 @@ class PendingClaim {
   void TakeBackUnmoved() const;
   // Claims the plan anew; false: the worker has just revoked it.
   bool TryAgain() const;
-  // Whether the plan is the one that was claimed at first: a worker may have made another one.
-  bool IsTheSame() const { return digest_ == Digest(); }
-  // Moves the rows again.
-  CoreStatus MoveAgain();
+  // Carries the plan out again, which may be another one of the same batch: tables have changed since.
+  tensorflow::Status CarryOutAgain(tensorflow::OpKernelContext* ctx) const;
 
  private:
-  std::uint64_t Digest() const;
-
   RingView ring_;
   int index_;  // of the table in the ring
   std::int64_t frame_;
   const Ticket* ticket_;  // held by the step
-  std::unique_ptr<Moving> moving_;
-  std::uint64_t digest_;  // of the plan
+  std::unique_ptr<PlanMoves> moves_;
 };
 
 }  // namespace ascpipe

@@ -2,13 +2,12 @@
 
 #include <utility>
 
-#include "bridge/parallel.h"
+#include "bridge/plan_moves.h"
 #include "bridge/status.h"
 #include "core/atomics.h"
 #include "core/bell.h"
 #include "core/claim.h"
 #include "core/error_codes.gen.h"
-#include "core/row_moves.h"
 
 namespace ascpipe {
 
@@ -117,18 +116,18 @@ class ClaimWait : public BatchWait {
  protected:
   void Proceed() override {
     PlanOutputs outputs;
-    std::unique_ptr<Moving> moving(new Moving);
+    std::vector<StateRows> state;
     Status status = Allocate(&outputs);
-    if (status.ok()) status = request_.table->Attach(ctx(), request_.state, request_.slots, &moving->state);
-    if (status.ok()) status = request_.table->FitsHome(moving->state);
-    moving->table = Moved(moving->state);
+    if (status.ok()) status = request_.table->Attach(ctx(), request_.state, request_.slots, &state);
+    if (status.ok()) status = request_.table->FitsHome(state);
     if (!status.ok()) {
       End(status);
     } else if (!CompareExchange(word(), static_cast<std::uint32_t>(layout::kPlanned),  // SYNC plan: load
                                 static_cast<std::uint32_t>(layout::kClaimed))) {  // SYNC plan-claimed: store
       Again();  // the worker has just revoked the plan
     } else {
-      status = Claimed(outputs, std::move(moving));
+      status = Claimed(std::unique_ptr<PlanMoves>(
+          new PlanMoves(ring(), index(), request_.table, std::move(state), std::move(outputs))));
       // A claimed plan that fails leaves the table between two steps: the run is over.
       if (!status.ok()) pipeline().waiter().Fail(CoreStatus(static_cast<Code>(status.code()), status.error_message()));
       End(status);
@@ -158,10 +157,8 @@ class ClaimWait : public BatchWait {
     return verdict.kind == ClaimVerdict::kError;
   }
 
-  // Whether a background save has room for images of all home rows that this plan can change.
   bool ImagesFit() {
-    const std::shared_ptr<RowLog> log = request_.table->row_log();
-    const bool fit = log == nullptr || log->HasRoom(ring().part(frame(), index())->id_count);
+    const bool fit = PlanMoves::ImagesFit(ring(), index(), frame(), request_.table);
     if (!fit && !waited_for_save_) Count(&request_.table->header()->save_waits, std::int64_t{1});
     waited_for_save_ = !fit;
     return fit;
@@ -178,14 +175,12 @@ class ClaimWait : public BatchWait {
 
   // From here to DONE: no wait, no allocation that may fail, no early return.  The worker is rung only at DONE: work
   // that it does earlier would take processors from the threads that move rows.
-  Status Claimed(const PlanOutputs& outputs, std::unique_ptr<Moving> moving) {
+  Status Claimed(std::unique_ptr<PlanMoves> moves) {
     const std::int64_t number = frame();
     if (!request_.pends) CountTrained(ring(), number);  // after the CAS, never before
-    Status status = PlanIsSound();
-    if (status.ok()) status = Copy(outputs, {Places(), layout::kSlotNone, moving->table.device_rows});
-    if (status.ok()) status = Move(outputs, moving.get());
+    const Status status = moves->CarryOut(ctx(), number, ticket);
     if (status.ok() && request_.pends) {
-      step().Pends(PendingClaim(ring(), index(), number, request_.ticket.get(), std::move(moving)));
+      step().Pends(PendingClaim(ring(), index(), number, request_.ticket.get(), std::move(moves)));
     } else if (status.ok()) {
       FinishClaim(ring(), index(), number, ticket);
       if (request_.rings) RingUnlessPausing(pipeline().TableWorkerBell(*request_.stream, index()));
@@ -194,56 +189,6 @@ class ClaimWait : public BatchWait {
     step().Claimed(std::move(request_.ticket));
     pipeline().waiter().Wake();
     return status;
-  }
-
-  // The array of the plan that tells where rows are: an expansion table has rows at home only.
-  std::int64_t layout::Part::*Places() const {
-    return request_.table->is_expansion() ? &layout::Part::homes : &layout::Part::slots;
-  }
-
-  MovedTable Moved(const std::vector<StateRows>& state) const {
-    const Table& moved = *request_.table;
-    MovedTable table;
-    table.name = &moved.name();
-    table.device_rows = moved.is_expansion() ? moved.home().ready : moved.sizes().device_rows;
-    if (!moved.is_expansion()) table.home = moved.home();
-    table.initial = &moved.initial();
-    table.state = &state;
-    return table;
-  }
-
-  // Examines every index before it moves the first row, and moves every row out before the first one in.
-  Status Move(const PlanOutputs& outputs, Moving* moving) {
-    RowMoves& moves = moving->moves;
-    TF_RETURN_IF_ERROR(ToStatus(moves.Read(ring(), frame(), index(), moving->table, outputs.slots)));
-    std::int64_t floats = 0;
-    for (const StateRows& rows : moving->state) floats += rows.width;
-    const std::int64_t block = BlockRows(floats);
-    KeepImages(moves, outputs, block);
-    ShareBlocks(ctx(), moves.outs(), block, [&moves](std::int64_t begin, std::int64_t end) { moves.Out(begin, end); });
-    ShareBlocks(ctx(), moves.ins(), block, [&moves](std::int64_t begin, std::int64_t end) { moves.In(begin, end); });
-    if (request_.table->is_expansion()) EncodeHomes(outputs.slots);
-    const layout::Part* part = ring().part(frame(), index());
-    FreezePadding(ring().array<std::int64_t>(frame(), part->unique), request_.table->padding_keys(), outputs.slots);
-    return Status::OK();
-  }
-
-  // Keeps images of the home rows that this step will change, for a background save.
-  void KeepImages(const RowMoves& moves, const PlanOutputs& outputs, std::int64_t block) {
-    const std::shared_ptr<RowLog> log = request_.table->row_log();
-    if (log == nullptr) return;
-    const bool in_place = request_.table->is_expansion();
-    const std::int32_t* const homes = in_place ? outputs.slots.data : moves.out_homes();
-    ShareBlocks(ctx(), in_place ? outputs.slots.count : moves.outs(), block,
-                [&log, homes](std::int64_t begin, std::int64_t end) { log->Keep(homes, begin, end); });
-  }
-
-  // The status was read before the CAS; the claimed record must still be a plan.
-  Status PlanIsSound() const {
-    const std::int64_t found = ring().part(frame(), index())->status;
-    if (found == layout::kPlanOk) return Status::OK();
-    return Refuse(kE301, "table '", table_name, "': the claimed plan of ticket ", SequenceOf(ticket),
-                  " has status ", found, ". The record is damaged; restart the program");
   }
 
   bool ready_ = false;

@@ -15,18 +15,19 @@ using tensorflow::OpKernelContext;
 using tensorflow::Status;
 
 RankWait::RankWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx,
-                   AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow)
+                   AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow, Refill refill)
     : pipeline_(std::move(pipeline)),
       step_(step),
       ctx_(ctx),
       done_(std::move(done)),
       request_(std::move(request)),
-      follow_(std::move(follow)) {}
+      follow_(std::move(follow)),
+      refill_(std::move(refill)) {}
 
 void RankWait::Begin(std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx,
-                     AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow) {
-  const std::shared_ptr<RankWait> self(
-      new RankWait(std::move(pipeline), step, ctx, std::move(done), std::move(request), std::move(follow)));
+                     AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow, Refill refill) {
+  const std::shared_ptr<RankWait> self(new RankWait(std::move(pipeline), step, ctx, std::move(done),
+                                                    std::move(request), std::move(follow), std::move(refill)));
   self->Send();
 }
 
@@ -64,7 +65,7 @@ void RankWait::Send() {
       failed.kind = PeerKind::kBackward;
       ranks->SayFailed(failed, "its step was cancelled");
     } else if (verdict.kind == VerdictKind::kApply || verdict.kind == VerdictKind::kTurn ||
-               verdict.kind == VerdictKind::kSaved) {
+               verdict.kind == VerdictKind::kAsked) {
       // Also after gradients: the others apply what this rank has and does not.
       ranks->SayFailed(header, "its step was cancelled");
     }
@@ -73,7 +74,7 @@ void RankWait::Send() {
 }
 
 void RankWait::HearVerdict(const PeerVerdict& verdict, const Received& rows) {
-  const bool aside = verdict.kind == VerdictKind::kTurn || verdict.kind == VerdictKind::kSaved;
+  const bool aside = verdict.kind == VerdictKind::kTurn || verdict.kind == VerdictKind::kAsked;
   if (aside && request_.header.kind == PeerKind::kForward) {
     PutAside();
   } else {
@@ -81,7 +82,7 @@ void RankWait::HearVerdict(const PeerVerdict& verdict, const Received& rows) {
   }
 }
 
-// Another stream, or a save of rank 0, comes first: others may have the tables until this step claims them again.
+// Another stream, or what rank 0 asks for, comes first: others may have the tables until this step claims them again.
 void RankWait::PutAside() {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
   token_ = CancellationManager::kInvalidToken;
@@ -90,8 +91,10 @@ void RankWait::PutAside() {
   step_->Owes(request_.header);
   step_->Ref();
   ClaimAgain(pipeline_, step_, ctx_, [self](const Status& status) {
-    if (!status.ok()) {
-      self->End(status);
+    const Status filled = status.ok() && self->refill_ != nullptr
+                              ? self->refill_(self->ctx_, self->step_, &self->request_) : status;
+    if (!filled.ok()) {
+      self->End(filled);
       return;
     }
     self->step_->OwesNothing();
@@ -113,6 +116,7 @@ void RankWait::End(const Status& status) {
   const AsyncOpKernel::DoneCallback done = std::move(done_);
   if (!status.ok()) ctx_->SetStatus(status);
   follow_ = nullptr;
+  refill_ = nullptr;
   step_->Unref();
   pipeline_.reset();
   done();
@@ -120,8 +124,9 @@ void RankWait::End(const Status& status) {
 
 Status FailedExchange(const PeerVerdict& verdict) {
   if (!verdict.failed()) {
-    return Refuse(Code::kFailedPrecondition, "another step came first on rank 0: with several ranks, steps that evaluate "
-                  "do not run beside steps that train. Nothing was lost; run one after the other");
+    return Refuse(Code::kFailedPrecondition, verdict.kind == VerdictKind::kAsked ? "rank 0 changes its tables"
+                      : "another step came first on rank 0", ": with several ranks, steps that evaluate do not run "
+                  "beside what changes tables. Nothing was lost; run one after the other");
   }
   return Refuse(verdict.kind == VerdictKind::kPoison ? Code::kDataLoss : Code::kFailedPrecondition, verdict.cause);
 }

@@ -19,13 +19,19 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
   using Follow = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
                                                   const PeerVerdict& verdict, const Received& rows)>;
 
+  // Called on a thread of TensorFlow's when the step has claimed its plans again: reads anew what is sent, for other
+  // steps or changes of tables came between.
+  using Refill = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
+                                                  PeerRequest* request)>;
+
   // Takes over one reference to `step`.
   static void Begin(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx,
-                    tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow);
+                    tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow,
+                    Refill refill = nullptr);
 
  private:
   RankWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx,
-           tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow);
+           tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow, Refill refill);
 
   void Send();
   bool Takes();  // true for the first of verdict and cancellation
@@ -37,8 +43,9 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
   StepEnd* step_;
   tensorflow::OpKernelContext* const ctx_;
   tensorflow::AsyncOpKernel::DoneCallback done_;
-  const PeerRequest request_;
+  PeerRequest request_;
   Follow follow_;
+  Refill refill_;
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   std::mutex mutex_;
   bool taken_ = false;

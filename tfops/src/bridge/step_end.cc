@@ -92,6 +92,13 @@ void StepEnd::PutAside() {
   pipeline_->waiter().Wake();
 }
 
+const Table* StepEnd::PendingTable(int number) const {
+  for (const PendingClaim& claim : pending_) {
+    if (claim.table().number() == number) return &claim.table();
+  }
+  return nullptr;
+}
+
 void StepEnd::HasClaimedAgain(bool has) {
   std::lock_guard<std::mutex> lock(mutex_);
   aside_ = !has;

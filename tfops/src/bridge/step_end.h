@@ -55,6 +55,7 @@ class StepEnd : public tensorflow::ResourceBase {
   // Takes the claims back and gives the lease to others, until ClaimAgain has claimed the same plans again.
   void PutAside();
   void HasClaimedAgain(bool has);
+  const Table* PendingTable(int number) const;  // null: it is not claimed
   std::vector<PendingClaim>& pending() { return pending_; }  // once all claims are made
 
   std::string DebugString() const override { return "ascpipe step"; }

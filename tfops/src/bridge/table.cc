@@ -103,6 +103,19 @@ StateRows Table::State(int index) {
   return StateRows{slots_[slot].flat<float>().data(), width, width, 0.0f};
 }
 
+void Table::GiveSlots(const OptimizerSlots& slots) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::size_t count = slots.widths.size();
+  if (slots_.size() < count) slots_.resize(count);
+  if (given_.size() < count) given_.resize(count);
+  for (std::size_t slot = 0; slot < count; ++slot) {
+    if (slots_[slot].NumElements() != 0) continue;
+    slots_[slot] = Tensor(tensorflow::DT_FLOAT, {device_->row_count(), slots.widths[slot]});
+    slots_[slot].flat<float>().setConstant(slots.initial[slot]);
+    given_[slot] = true;
+  }
+}
+
 float* Table::CopyMemory(int index, std::int64_t width) {
   CopyBuffer& copy = copies_[index];
   if (copy.rows.get() == nullptr || copy.width != width) {
@@ -151,7 +164,9 @@ Status Table::AttachSlot(OpKernelContext* ctx, int input, std::size_t slot, cons
   Tensor variable = ctx->mutable_input(input, true);
   std::lock_guard<std::mutex> own(mutex_);
   if (slots_.size() <= slot) slots_.resize(slot + 1);
-  if (!variable.IsInitialized()) {
+  const bool was_given = slot < given_.size() && given_[slot];
+  if (was_given) given_[slot] = false;
+  if (!variable.IsInitialized() || was_given) {
     if (slots_[slot].NumElements() == 0 && slot < slots.widths.size()) {
       slots_[slot] = Tensor(tensorflow::DT_FLOAT, {device_->row_count(), slots.widths[slot]});
       slots_[slot].flat<float>().setConstant(slots.initial[slot]);

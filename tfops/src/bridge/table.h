@@ -75,6 +75,10 @@ class Table {
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
+  // Makes the optimizer slots that were never seen, for a session that has not attached its variables yet: what is in
+  // them then takes the place of what its initializers write.
+  void GiveSlots(const OptimizerSlots& slots);
+
   // Memory for a copy of a state array, float[device rows, width]; kept for the next save, as getting fresh memory
   // takes longer than filling it.  Null: there is none.  One save at a time.
   float* CopyMemory(int index, std::int64_t width);
@@ -117,6 +121,7 @@ class Table {
   std::shared_ptr<RowLog> row_log_;  // of the running background save
   tensorflow::int64 driver_ = 0;  // session that trains this table
   std::vector<tensorflow::Tensor> slots_;  // optimizer slots as last seen: a new session gets them
+  std::vector<bool> given_;                // by GiveSlots, and not attached since
 };
 
 }  // namespace ascpipe

@@ -11,6 +11,7 @@
 #include "bridge/row_sections.h"
 #include "bridge/status.h"
 #include "core/error_codes.gen.h"
+#include "core/gather.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -119,15 +120,8 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
                              stream_, " is not in a step of several ranks"), done);
     std::vector<int> columns;
     for (const int table : tables_) columns.push_back(stream->local()->TableIndex(table));
-    const auto outgoing = std::make_shared<Outgoing>();
-    outgoing->batch = batch;
     PeerRequest request;
-    request.rows.resize(static_cast<std::size_t>(pipeline->ranks()->size()));
-    for (int i = 0; i < n_; ++i) {
-      OP_REQUIRES_OK_ASYNC(
-          ctx, Send(ctx, i, batch->shares[static_cast<std::size_t>(columns[i])], outgoing.get(), &request.rows), done);
-    }
-    request.keeps = outgoing;
+    OP_REQUIRES_OK_ASYNC(ctx, Fill(ctx, *pipeline, batch, columns, &request), done);
     request.header.kind = Kind();
     request.header.stream = stream->number();
     request.header.run = batch->name.run;
@@ -145,6 +139,10 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
                       if (verdict.kind != Expected()) return FailedExchange(verdict);
                       Agreed(step, used.get(), header);
                       return ReceiveAll(ctx, *batch, columns, rows);
+                    },
+                    [this, batch, columns, used](OpKernelContext* ctx, StepEnd* step, PeerRequest* request) {
+                      TF_RETURN_IF_ERROR(ReadAgain(ctx, *step));
+                      return Fill(ctx, *used, batch, columns, request);
                     });
   }
 
@@ -152,6 +150,8 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual PeerKind Kind() const = 0;
   virtual VerdictKind Expected() const = 0;
   virtual bool HasBackward() const { return false; }
+  // Reads the inputs that tables have changed since.
+  virtual Status ReadAgain(OpKernelContext*, const StepEnd&) { return Status::OK(); }
   // Appends what input i sends.
   virtual Status Send(OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
                       std::vector<std::vector<Piece>>* to) = 0;
@@ -171,6 +171,18 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   tensorflow::int64 used_;
 
  private:
+  Status Fill(OpKernelContext* ctx, const Pipeline& pipeline, const std::shared_ptr<const RankedBatch>& batch,
+              const std::vector<int>& columns, PeerRequest* request) {
+    const auto outgoing = std::make_shared<Outgoing>();
+    outgoing->batch = batch;
+    request->rows.assign(static_cast<std::size_t>(pipeline.ranks()->size()), {});
+    for (int i = 0; i < n_; ++i) {
+      TF_RETURN_IF_ERROR(
+          Send(ctx, i, batch->shares[static_cast<std::size_t>(columns[i])], outgoing.get(), &request->rows));
+    }
+    request->keeps = outgoing;
+    return Status::OK();
+  }
 
   Status ReceiveAll(OpKernelContext* ctx, const RankedBatch& batch, const std::vector<int>& columns,
                     const Received& received) {
@@ -227,6 +239,28 @@ class ForwardOp : public ExchangeOp {
   PeerKind Kind() const override { return training_ ? PeerKind::kForward : PeerKind::kRead; }
   VerdictKind Expected() const override { return training_ ? VerdictKind::kGo : VerdictKind::kRows; }
   bool HasBackward() const override { return has_backward_; }
+
+  // The claims have filled the slots anew; the rows, which nothing else reads, are gathered anew.
+  Status ReadAgain(OpKernelContext* ctx, const StepEnd& step) override {
+    for (int i = 0; i < n_; ++i) {
+      const Tensor &slots = ctx->input(1 + i), &restore = ctx->input(1 + n_ + i), &rows = ctx->input(1 + 2 * n_ + i);
+      const Table* const table = step.PendingTable(tables_[i]);
+      if (table == nullptr) return Refuse(Code::kInternal, "AscForward: table ", tables_[i], " is not claimed");
+      const std::vector<float> none(static_cast<std::size_t>(rows.dim_size(1)));
+      const HomeRows home = table->home();
+      const GatherSource source = {table->device().rows(), table->device().row_count(), rows.dim_size(1),
+                                   slots.flat<tensorflow::int32>().data(), slots.NumElements(), none.data(),
+                                   home.data, home.ready, home.row_floats};
+      const Gathered gathered = {restore.flat<tensorflow::int32>().data(), restore.NumElements(),
+                                 const_cast<float*>(rows.flat<float>().data()), rows.dim_size(1)};
+      std::int64_t bad = FirstBadSlot(source);
+      ShareBlocks(ctx, gathered.n, 4 * BlockRows(source.dim), [&](std::int64_t begin, std::int64_t end) {
+        if (bad < 0) GatherRows(source, gathered, begin, end);
+      });
+      if (bad >= 0) return Refuse(kE301, "AscForward: slot ", source.slots[bad], " of table '", table->name(), "'");
+    }
+    return Status::OK();
+  }
 
   Status Send(OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
               std::vector<std::vector<Piece>>* to) override {

@@ -10,7 +10,7 @@ namespace ascpipe {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x52435341;  // "ASCR" read as little-endian text
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kCauseBytes = 384;
 
 // As it travels, little-endian.
@@ -31,7 +31,9 @@ struct Wire {
   std::int64_t rows_bytes;
   std::uint32_t exists;
   std::uint32_t cause_bytes;
-  std::uint8_t reserved[24];
+  std::int64_t answer_bytes;
+  std::int32_t phase;
+  std::uint8_t reserved[12];
   char cause[kCauseBytes];
 };
 static_assert(sizeof(Wire) == kHeaderBytes, "a header has no gaps");
@@ -48,8 +50,8 @@ const char* NameOf(PeerKind kind) {
     case PeerKind::kForward: return "trains";
     case PeerKind::kBackward: return "sends gradients of";
     case PeerKind::kRead: return "evaluates";
-    case PeerKind::kSave: return "saves";
-    case PeerKind::kChanges: return "changes its tables";
+    case PeerKind::kAsk: return "saves, restores or changes its tables";
+    case PeerKind::kIdle: return "is idle";
     case PeerKind::kLeave: return "has ended";
     case PeerKind::kBroken: return "has given up";
   }
@@ -73,6 +75,8 @@ void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8
   wire.signature_bytes = sizes.signature;
   wire.keys_bytes = sizes.keys;
   wire.rows_bytes = sizes.rows;
+  wire.answer_bytes = sizes.answer;
+  wire.phase = static_cast<std::int32_t>(header.phase);
   wire.exists = header.exists ? 1 : 0;
   std::size_t cause = std::min(header.cause.size(), kCauseBytes);
   // Of a text, at most three steps; what is no text is cut anywhere, for an empty cause would be none.
@@ -92,16 +96,18 @@ CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeade
                  ": all ranks need the same ascpipe");
   }
   const std::int64_t most = bytes - kHeaderBytes;
-  for (const std::int64_t section : {wire.signature_bytes, wire.keys_bytes, wire.rows_bytes}) {
+  std::int64_t all = 0;
+  for (const std::int64_t section : {wire.signature_bytes, wire.answer_bytes, wire.keys_bytes, wire.rows_bytes}) {
     if (section < 0 || section > most) return Error(kE301, "a section of ", section, " bytes in a message of ", bytes);
+    all += FilledUp(section);
   }
-  if (FilledUp(wire.signature_bytes) + FilledUp(wire.keys_bytes) + FilledUp(wire.rows_bytes) > most) {
-    return Error(kE301, "sections of ", wire.signature_bytes, ", ", wire.keys_bytes, " and ", wire.rows_bytes,
-                 " bytes in a message of ", bytes);
+  if (all > most) {
+    return Error(kE301, "sections of ", wire.signature_bytes, ", ", wire.answer_bytes, ", ", wire.keys_bytes, " and ",
+                 wire.rows_bytes, " bytes in a message of ", bytes);
   }
   if (wire.kind < static_cast<std::int32_t>(PeerKind::kGate) ||
       wire.kind > static_cast<std::int32_t>(PeerKind::kBroken) || wire.stream < 0 || wire.exists > 1 ||
-      wire.cause_bytes > kCauseBytes) {
+      wire.cause_bytes > kCauseBytes || wire.phase < 0 || wire.phase > static_cast<std::int32_t>(AskPhase::kEnd)) {
     return Error(kE301, "a header of kind ", wire.kind, " and stream ", wire.stream, " with a cause of ",
                  wire.cause_bytes, " bytes");
   }
@@ -116,7 +122,8 @@ CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeade
   header->changes = wire.changes;
   header->change_hash = wire.change_hash;
   header->signature = wire.signature;
-  *sizes = {wire.signature_bytes, wire.keys_bytes, wire.rows_bytes};
+  header->phase = static_cast<AskPhase>(wire.phase);
+  *sizes = {wire.signature_bytes, wire.answer_bytes, wire.keys_bytes, wire.rows_bytes};
   return CoreStatus();
 }
 

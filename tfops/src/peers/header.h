@@ -16,12 +16,20 @@ enum class PeerKind : std::int32_t {
   kForward,   // it has claimed a batch and sends rows; nothing has changed in its tables
   kBackward,  // it sends the gradients of a batch
   kRead,      // it sends rows for an evaluation of a batch
-  kSave,      // rank 0 saves; it is between two steps
-  kChanges,   // it changes its tables between two steps
+  kAsk,       // rank 0 asks all ranks for a save, a restore or a change of tables; it is between two steps
+  kIdle,      // it does nothing for now, and is not rank 0: so it hears what rank 0 asks for
   kLeave,     // it closes
   kBroken,    // it has given up an exchange, and exchanges nothing any more
 };
 const char* NameOf(PeerKind kind);
+
+// What an ASK of rank 0 means to the other ranks.
+enum class AskPhase : std::int32_t {
+  kSave,     // each does what the text says, between two steps, and says nothing else until it has
+  kChange,   // the same, and tables change: evaluations that have read them fail
+  kCollect,  // each says what it has answered
+  kEnd,      // the same, and the text says how it ended
+};
 
 struct PeerHeader {
   PeerKind kind = PeerKind::kGate;
@@ -29,6 +37,7 @@ struct PeerHeader {
   std::int64_t run = 0;      // number of the iterator
   std::int64_t ticket = 0;   // number of the batch in it
   bool exists = true;        // kGate: false if the rank's data ends before the batch
+  AskPhase phase = AskPhase::kSave;  // kAsk
   std::uint64_t tables = 0;  // a number for the tables that the step uses
   std::string cause;         // why the rank's step fails; empty if it does not
   // Peers fills these.
@@ -46,6 +55,7 @@ struct PeerHeader {
 // Bytes of the sections behind a header, each filled up to kSectionUnit.
 struct SectionSizes {
   std::int64_t signature = 0;
+  std::int64_t answer = 0;
   std::int64_t keys = 0;
   std::int64_t rows = 0;
 };

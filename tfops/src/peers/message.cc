@@ -19,6 +19,8 @@ std::uint8_t* Put(const std::vector<Piece>& pieces, std::uint8_t* out) {
   return out + (FilledUp(out - begin) - (out - begin));
 }
 
+Piece PieceOf(const std::string& text) { return {text.data(), static_cast<std::int64_t>(text.size())}; }
+
 }  // namespace
 
 std::uint64_t HashOf(const std::string& text) {
@@ -36,15 +38,14 @@ std::int64_t BytesOf(const std::vector<Piece>& pieces) {
 Parcel MakeMessages(const PeerHeader& header, const Sections& sections,
                     std::shared_ptr<std::vector<std::uint8_t>>* buffer) {
   const std::size_t ranks = sections.keys.size();
-  const std::vector<Piece> signature = {
-      {sections.signature.data(), static_cast<std::int64_t>(sections.signature.size())}};
+  const std::vector<Piece> signature = {PieceOf(sections.signature)}, answer = {PieceOf(sections.answer)};
   Parcel parcel;
   std::int64_t all = 0;
   std::vector<SectionSizes> sizes(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    sizes[rank] = {BytesOf(signature), BytesOf(sections.keys[rank]), BytesOf(sections.rows[rank])};
-    parcel.sizes.push_back(kHeaderBytes + FilledUp(sizes[rank].signature) + FilledUp(sizes[rank].keys) +
-                           FilledUp(sizes[rank].rows));
+    sizes[rank] = {BytesOf(signature), BytesOf(answer), BytesOf(sections.keys[rank]), BytesOf(sections.rows[rank])};
+    parcel.sizes.push_back(kHeaderBytes + FilledUp(sizes[rank].signature) + FilledUp(sizes[rank].answer) +
+                           FilledUp(sizes[rank].keys) + FilledUp(sizes[rank].rows));
     all += parcel.sizes.back();
   }
   // The memory of the exchange before, where the transport is done with it: new pages cost more than the copy.
@@ -55,6 +56,7 @@ Parcel MakeMessages(const PeerHeader& header, const Sections& sections,
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     WriteHeader(header, sizes[rank], out);
     out = Put(signature, out + kHeaderBytes);
+    out = Put(answer, out);
     out = Put(sections.keys[rank], out);
     out = Put(sections.rows[rank], out);
   }
@@ -81,6 +83,8 @@ CoreStatus ReadMessages(const Parcel& parcel, int ranks, std::int64_t sequence, 
     messages->signatures.emplace_back(reinterpret_cast<const char*>(section),
                                       static_cast<std::size_t>(sizes.signature));
     section += FilledUp(sizes.signature);
+    messages->answers.emplace_back(reinterpret_cast<const char*>(section), static_cast<std::size_t>(sizes.answer));
+    section += FilledUp(sizes.answer);
     messages->keys.from.push_back({section, sizes.keys});
     messages->rows.from.push_back({section + FilledUp(sizes.keys), sizes.rows});
     messages->headers.push_back(std::move(header));

@@ -27,7 +27,8 @@ struct Received {
 
 // The sections of the messages to each rank.
 struct Sections {
-  std::string signature;  // the same to all; empty: it is no news
+  std::string signature;  // the same to all, as is the next one; empty: it is no news
+  std::string answer;     // to what rank 0 asked for; empty: none
   std::vector<std::vector<Piece>> keys, rows;
 };
 
@@ -35,6 +36,7 @@ struct Sections {
 struct Messages {
   std::vector<PeerHeader> headers;
   std::vector<std::string> signatures;  // empty: no news
+  std::vector<std::string> answers;     // empty: none
   Received keys, rows;
 };
 

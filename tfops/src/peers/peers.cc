@@ -30,6 +30,7 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
     : transport_(std::move(transport)),
       keys_(keys),
       settings_(std::move(settings)),
+      heard_(static_cast<std::size_t>(transport_->size())),
       signature_(settings_.signature),
       signatures_(static_cast<std::size_t>(transport_->size())) {
   // Signals are for the threads of the user's program.
@@ -43,7 +44,7 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-Peers::~Peers() { Stop(0); }
+Peers::~Peers() { Stop(); }
 
 void Peers::Exchange(PeerRequest request) { Enter(std::move(request), false); }
 
@@ -51,19 +52,24 @@ void Peers::ExchangeNext(PeerRequest request) { Enter(std::move(request), true);
 
 void Peers::Enter(PeerRequest request, bool is_next) {
   PeerVerdict refused;
+  request.since = Clock::now();
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (broken_.ok() && poisoned_.ok() && !stop_) {
+    if (broken_.ok() && poisoned_.ok() && !stop_ && paused_ && Yields(request)) {
+      refused.kind = VerdictKind::kAsked;
+    } else if (broken_.ok() && poisoned_.ok() && !stop_) {
       is_next ? queue_.push_front(std::move(request)) : queue_.push_back(std::move(request));
       changed_.notify_all();
       return;
     }
-    if (request.header.kind == PeerKind::kBackward && poisoned_.ok()) {
-      poisoned_ = Error(kE311, "the tables are half-way through a step: ", broken_.ok() ? "the pipeline was stopped"
-                                                                                         : broken_.text());
+    if (refused.kind != VerdictKind::kAsked) {
+      if (request.header.kind == PeerKind::kBackward && poisoned_.ok()) {
+        poisoned_ = Error(kE311, "the tables are half-way through a step: ",
+                          broken_.ok() ? "the pipeline was stopped" : broken_.text());
+      }
+      refused = Failure(request, !poisoned_.ok() ? poisoned_.text() : !broken_.ok() ? broken_.text()
+                                                                                    : "the pipeline was stopped");
     }
-    refused = Failure(request, !poisoned_.ok() ? poisoned_.text() : !broken_.ok() ? broken_.text()
-                                                                                  : "the pipeline was stopped");
   }
   request.done(refused, {});
 }
@@ -79,18 +85,30 @@ void Peers::SetSignature(std::string signature) {
   signature_ = std::move(signature);
 }
 
-void Peers::HasSaved() {
+void Peers::Resume() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    saving_ = false;
+    paused_ = changes_tables_ = false;
     changed_.notify_all();
   }
   if (settings_.on_change != nullptr) settings_.on_change();
 }
 
+void Peers::Answer(const std::string& text) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  answers_ += text + "\n";
+}
+
+std::string Peers::TakeAnswers(int rank) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::string taken;
+  taken.swap(heard_[static_cast<std::size_t>(rank)]);
+  return taken;
+}
+
 bool Peers::MayClaim(int stream) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return !saving_ && (turn_ < 0 || turn_ == stream);
+  return !paused_ && (turn_ < 0 || turn_ == stream);
 }
 
 CoreStatus Peers::Broken() const {
@@ -108,8 +126,14 @@ PeerFigures Peers::figures() const {
   return figures_;
 }
 
-void Peers::Stop(int timeout_ms) {
-  if (timeout_ms > 0) {
+void Peers::Leave(int timeout_ms) {
+  bool is_first;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_first = !leaves_;
+    leaves_ = true;
+  }
+  if (is_first) {
     PeerRequest request;
     request.header.kind = PeerKind::kLeave;
     request.done = [this](const PeerVerdict&, const Received&) {
@@ -118,9 +142,16 @@ void Peers::Stop(int timeout_ms) {
       changed_.notify_all();
     };
     Exchange(std::move(request));
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return left_; });
   }
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto over = [this] { return left_ || stop_; };
+  Clock::time_point until = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  while (!changed_.wait_until(lock, until, over) && open_ && broken_.ok()) {
+    until = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  }
+}
+
+void Peers::Stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
@@ -132,9 +163,26 @@ void Peers::Stop(int timeout_ms) {
 // Whether it is a request's turn.
 bool Peers::MayBeSent(const PeerRequest& request) const {
   const PeerHeader& header = request.header;
-  if (saving_) return false;
+  if (paused_) return false;
   if (owes_) return header.kind == PeerKind::kBackward || header.kind == PeerKind::kLeave;
   return turn_ < 0 || !header.has_batch() || header.stream == turn_;
+}
+
+// Whether a request is answered by kAsked: it has a claim, or has read tables that change.
+bool Peers::Yields(const PeerRequest& request) const {
+  return request.header.kind == PeerKind::kForward || (changes_tables_ && request.header.kind == PeerKind::kRead);
+}
+
+// Waits until a rank but 0 has had nothing to exchange for a while; false: there may be something to do.
+bool Peers::IsIdle(std::unique_lock<std::mutex>* lock) {
+  const bool may = rank() != 0 && queue_.empty() && !paused_ && !owes_ && !leaves_ && turn_ < 0 && broken_.ok() &&
+                   poisoned_.ok();
+  if (!may) {
+    changed_.wait(*lock);
+    return false;
+  }
+  return changed_.wait_for(*lock, Limit(settings_.idle_after_s)) == std::cv_status::timeout && queue_.empty() &&
+         !paused_ && !leaves_ && !stop_ && broken_.ok() && poisoned_.ok();
 }
 
 // Whether other ranks are to learn that this one is broken, and the exchange before is over.
@@ -165,7 +213,11 @@ bool Peers::Next(PeerRequest* request) {
       request->header.cause = broken_.text();
       return true;
     } else if (turn_ < 0 || queue_.empty() || owes_) {
-      changed_.wait(lock);
+      if (!IsIdle(&lock)) continue;
+      *request = PeerRequest();
+      request->header.kind = PeerKind::kIdle;
+      request->done = [](const PeerVerdict&, const Received&) {};
+      return true;
     } else if (changed_.wait_until(lock, turned_ + Limit(settings_.wait_timeout_s)) == std::cv_status::timeout &&
                !stop_ && turn_ >= 0 && !queue_.empty() &&
                std::none_of(queue_.begin(), queue_.end(), [this](const PeerRequest& o) { return MayBeSent(o); })) {
@@ -189,53 +241,58 @@ void Peers::Run() {
     PeerRequest request;
     if (!Next(&request)) break;
     PeerHeader sent = request.header;
-    const auto answer = std::make_shared<Answer>();
+    const auto reply = std::make_shared<Reply>();
     const Clock::time_point begin = Clock::now();
-    Send(request, &sent, answer);
+    if (!request.was_sent) request.since = begin;
+    request.was_sent = true;
+    Send(request, &sent, reply);
     if (request.header.kind == PeerKind::kBroken) {
-      late_ = answer;
+      late_ = reply;
       continue;
     }
-    if (!Await(answer)) {
-      late_ = answer;
+    if (!Await(request, reply)) {
+      late_ = reply;
       Break(GivenUp(request.header), std::move(request), true);
       continue;
     }
     {
       std::lock_guard<std::mutex> lock(mutex_);
+      if (patient_) patient_until_ = Clock::now();
+      patient_ = false;
       ++figures_.exchanges;
-      for (const std::int64_t size : answer->parcel.sizes) figures_.bytes_received += size;
-      figures_.waited_us += std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
+      for (const std::int64_t size : reply->parcel.sizes) figures_.bytes_received += size;
+      if (request.header.kind != PeerKind::kIdle) figures_.waited_us += std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
     }
-    if (answer->status.ok()) {
-      Conclude(std::move(request), answer->parcel, sent);
+    if (reply->status.ok()) {
+      Conclude(std::move(request), reply->parcel, sent);
     } else {
-      Break(answer->status, std::move(request), false);  // the transport has ended on all ranks
+      Break(reply->status, std::move(request), false);  // the transport has ended on all ranks
     }
   }
   FailAll(PeerVerdict{VerdictKind::kFail, 0, "the pipeline was stopped"});
 }
 
-void Peers::Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Answer>& answer) {
+void Peers::Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Reply>& reply) {
   Parcel parcel = Pack(request, sent);
   {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const std::int64_t size : parcel.sizes) figures_.bytes_sent += size;
   }
   const std::shared_ptr<Meeting> meeting = meeting_;
-  transport_->Start(std::move(parcel), [meeting, answer](const CoreStatus& status, Parcel received) {
+  transport_->Start(std::move(parcel), [meeting, reply](const CoreStatus& status, Parcel received) {
     std::lock_guard<std::mutex> lock(meeting->mutex);
-    answer->status = status;
-    answer->parcel = std::move(received);
-    answer->over = true;
+    reply->status = status;
+    reply->parcel = std::move(received);
+    reply->over = true;
     meeting->changed.notify_all();
   });
 }
 
-CoreStatus Peers::GivenUp(const PeerHeader& header) const {
+CoreStatus Peers::GivenUp(PeerHeader header) const {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (stop_) return Error(Code::kCancelled, "the pipeline was stopped");
+    if (header.kind == PeerKind::kIdle && !queue_.empty()) header = queue_.front().header;  // what has waited
   }
   const std::string batch = header.has_batch() ? Text(" batch ", header.ticket) : "";
   return Error(kE310, "rank ", rank(), " ", NameOf(header.kind), batch, " and has waited ", settings_.wait_timeout_s,
@@ -243,11 +300,23 @@ CoreStatus Peers::GivenUp(const PeerHeader& header) const {
                "restart all ranks from the last checkpoint, or raise wait_timeout_s");
 }
 
-// Waits for the end of an exchange; false: its time is over, or the pipeline stops.
-bool Peers::Await(const std::shared_ptr<Answer>& answer) {
+// Waits for the end of an exchange; false: its time is over, or the pipeline stops.  A rank that is idle waits for
+// nothing, until there is something that it would exchange.
+bool Peers::Await(const PeerRequest& request, const std::shared_ptr<Reply>& reply) {
+  const bool is_idle = request.header.kind == PeerKind::kIdle;
+  const Clock::duration limit = Limit(settings_.wait_timeout_s);
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait_for(lock, Limit(settings_.wait_timeout_s), [&] { return stop_ || answer->over; });
-  return answer->over;
+  while (!stop_ && !reply->over) {
+    if (patient_ || (is_idle && queue_.empty())) {
+      changed_.wait_for(lock, limit);  // the transport ends it where a rank is gone
+      continue;
+    }
+    const Clock::time_point since = is_idle ? queue_.front().since : request.since;
+    const Clock::time_point until = std::max(since, patient_until_) + limit;
+    if (Clock::now() >= until) break;
+    changed_.wait_until(lock, until);
+  }
+  return reply->over;
 }
 
 Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
@@ -261,6 +330,7 @@ Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     sections.signature = signature_;
+    if (rank() != 0) sections.answer.swap(answers_);
     sent->changes = changes_;
     sent->change_hash = change_hash_;
   }
@@ -299,6 +369,10 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
   if (differ && verdict.kind != VerdictKind::kLeft) {  // that says more than what it leads to
     verdict = Failure(request, DifferenceOf(signatures_));
   }
+  if (rank() == 0) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (std::size_t rank = 0; rank < heard_.size(); ++rank) heard_[rank] += messages.answers[rank];
+  }
   const CoreStatus unpacked = keys_->Unpack(messages.keys);
   if (!unpacked.ok()) {
     // Ranks that differ do not understand each other's keys: that they differ says more.
@@ -306,6 +380,11 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     return;
   }
   std::vector<PeerRequest> aside;
+  const PeerHeader& ask = headers[0];
+  const bool begins = verdict.kind == VerdictKind::kAsked &&
+                      (ask.phase == AskPhase::kSave || ask.phase == AskPhase::kChange);
+  patient_ = begins;
+  const bool asked = verdict.kind == VerdictKind::kAsked && rank() != 0, pauses = begins && rank() != 0;
   bool again = false, freed;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -318,27 +397,36 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
                         ". What was saved is whole; restart all ranks from the last checkpoint");
     }
     const PeerHeader& mine = request.header;
-    if (verdict.kind == VerdictKind::kTurn) {
-      // Claims of other streams are put aside, also those that were not sent yet.
+    if (pauses) {
+      paused_ = open_ = true;
+      changes_tables_ = ask.phase == AskPhase::kChange;
+    }
+    if (asked && ask.phase == AskPhase::kEnd) open_ = false;
+    if (verdict.kind == VerdictKind::kTurn || pauses) {
+      // Claims that must let others pass are put aside, also those that were not sent yet.
       for (auto one = queue_.begin(); one != queue_.end();) {
         const bool claims = one->header.kind == PeerKind::kForward || one->header.kind == PeerKind::kRead;
-        if (claims && one->header.stream != turn_) {
+        if (pauses ? Yields(*one) : claims && one->header.stream != turn_) {
           aside.push_back(std::move(*one));
           one = queue_.erase(one);
         } else {
           ++one;
         }
       }
+    }
+    if (verdict.kind == VerdictKind::kTurn) {
       again = mine.kind == PeerKind::kGate || mine.stream == turn_;
-    } else if (verdict.kind == VerdictKind::kSaved) {
-      again = mine.kind != PeerKind::kSave && mine.kind != PeerKind::kForward;
-      saving_ = rank() != 0 && settings_.on_save != nullptr;
+    } else if (verdict.kind == VerdictKind::kAsked) {
+      again = mine.kind != PeerKind::kAsk && mine.kind != PeerKind::kIdle && !(pauses && Yields(request));
+    } else if (verdict.kind == VerdictKind::kAgain) {
+      again = mine.kind != PeerKind::kIdle;
     }
     if (again) queue_.push_front(std::move(request));
+    changed_.notify_all();
   }
-  if (verdict.kind == VerdictKind::kSaved && rank() != 0 && settings_.on_save != nullptr) {
-    settings_.on_save(std::string(static_cast<const char*>(messages.rows.from[0].data),
-                                  static_cast<std::size_t>(messages.rows.from[0].bytes)));
+  if (asked && settings_.on_ask != nullptr) {
+    const Piece& text = messages.rows.from[0];
+    settings_.on_ask({ask.phase, std::string(static_cast<const char*>(text.data), static_cast<std::size_t>(text.bytes))});
   }
   if (!again) request.done(verdict, messages.rows);
   for (PeerRequest& one : aside) one.done(verdict, {});
@@ -356,6 +444,8 @@ void Peers::Break(const CoreStatus& why, PeerRequest request, bool others_wait) 
     others_wait_ = others_wait;
     owes_ = false;
     turn_ = -1;
+    paused_ = changes_tables_ = open_ = false;
+    changed_.notify_all();
   }
   request.done(verdict, {});
   FailAll({VerdictKind::kFail, 0, why.text()});

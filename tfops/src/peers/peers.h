@@ -32,8 +32,17 @@ struct PeerRequest {
   // kForward: gradients follow.  Until they do, nothing else is sent: other ranks wait for them.
   bool has_backward = false;
   // Called once, on the thread of Peers or the caller's; must not wait.  kTurn: another stream comes first, so a claim
-  // is to be put aside.
+  // is to be put aside; kAsked: so it is for what rank 0 asks for.
   std::function<void(const PeerVerdict&, const Received& rows)> done;
+  // Peers fills these: since when others may be waited for.
+  std::chrono::steady_clock::time_point since;
+  bool was_sent = false;
+};
+
+// What rank 0 asks the other ranks for.
+struct PeerAsk {
+  AskPhase phase = AskPhase::kSave;
+  std::string text;
 };
 
 // What rides along with each message.  Called on the thread of Peers.
@@ -61,11 +70,12 @@ class Peers {
  public:
   struct Settings {
     double wait_timeout_s = 0;  // an exchange that takes longer is given up
+    double idle_after_s = 0.5;  // a rank but 0 that has nothing to exchange for so long can be asked
     std::string signature;      // what all ranks must have in common, line by line
-    // Batches of other streams may be claimed now, or a save is over.
+    // Batches of other streams may be claimed now, or rank 0 has an answer.
     std::function<void()> on_change;
-    // Rank 0 saves, and this is another rank: begins to save its part.  Nothing is sent before HasSaved.
-    std::function<void(const std::string& request)> on_save;
+    // Rank 0 asks, and this is another rank.  kSave, kChange: nothing is sent before Resume.
+    std::function<void(PeerAsk)> on_ask;
   };
 
   Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings settings);
@@ -83,9 +93,13 @@ class Peers {
   // Streams or tables were added.
   void SetSignature(std::string signature);
 
-  // The part of a save is written, or why it is not.
-  void HasSaved();
-  // Whether a batch of this stream may be claimed: no other stream comes first, and no save.
+  // What rank 0 asked for is done, as far as others have to wait for it.
+  void Resume();
+  // Rank 0 hears it with the next exchange.  One line.
+  void Answer(const std::string& text);
+  // Rank 0: what a rank has answered since the last call, each with its line end.
+  std::string TakeAnswers(int rank);
+  // Whether a batch of this stream may be claimed: no other stream comes first, and nothing that rank 0 asks for.
   bool MayClaim(int stream) const;
 
   // Why this rank exchanges nothing any more; ok if it does.
@@ -94,11 +108,14 @@ class Peers {
   CoreStatus Poisoned() const;
   PeerFigures figures() const;
 
-  // Says that this rank ends, and waits for the others to do so, so long at most.  Idempotent.
-  void Stop(int timeout_ms);
+  // Says that this rank ends, and waits for the others to do so, so long at most; longer while rank 0 has not said how
+  // what it asked for has ended.  Idempotent.
+  void Leave(int timeout_ms);
+  // Ends the thread.  Idempotent.
+  void Stop();
 
  private:
-  struct Answer {
+  struct Reply {
     bool over = false;
     CoreStatus status;
     Parcel parcel;
@@ -112,13 +129,15 @@ class Peers {
   void Enter(PeerRequest request, bool is_next);
   void Run();
   bool Next(PeerRequest* request);
+  bool IsIdle(std::unique_lock<std::mutex>* lock);
   bool MayBeSent(const PeerRequest& request) const;
   bool SaysBroken();
-  void Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Answer>& answer);
+  void Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Reply>& reply);
   Parcel Pack(const PeerRequest& request, PeerHeader* sent);
-  bool Await(const std::shared_ptr<Answer>& answer);
+  bool Await(const PeerRequest& request, const std::shared_ptr<Reply>& reply);
   void Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader& sent);
-  CoreStatus GivenUp(const PeerHeader& header) const;
+  CoreStatus GivenUp(PeerHeader header) const;
+  bool Yields(const PeerRequest& request) const;
   void Break(const CoreStatus& why, PeerRequest request, bool others_wait);
   void FailAll(const PeerVerdict& verdict);
 
@@ -131,8 +150,12 @@ class Peers {
   std::condition_variable& changed_ = meeting_->changed;
   std::deque<PeerRequest> queue_;
   bool stop_ = false;
-  bool left_ = false;
-  bool saving_ = false;
+  bool leaves_ = false, left_ = false;
+  bool paused_ = false;   // for what rank 0 asks for
+  bool changes_tables_ = false;  // that is
+  bool open_ = false;     // rank 0 has not said how it has ended
+  std::string answers_;   // that were not sent yet
+  std::vector<std::string> heard_;  // rank 0: by rank
   int turn_ = -1;  // only batches of this stream are next
   std::chrono::steady_clock::time_point turned_;  // since when
   bool owes_ = false;  // a step has begun on all ranks, and its gradients are next
@@ -147,7 +170,9 @@ class Peers {
   std::string signature_sent_;
   std::vector<std::string> signatures_;  // by rank
   bool others_wait_ = false;             // this rank is broken, and others do not know it
-  std::shared_ptr<Answer> late_;         // of an exchange that nothing here waits for
+  bool patient_ = false;                 // others may still do what rank 0 asks for
+  std::chrono::steady_clock::time_point patient_until_;
+  std::shared_ptr<Reply> late_;         // of an exchange that nothing here waits for
   std::shared_ptr<std::vector<std::uint8_t>> buffer_;
   std::thread thread_;
 };

@@ -57,6 +57,12 @@ VerdictKind Meaning(PeerKind kind) {
 }  // namespace
 
 PeerVerdict Decide(const Headers& headers) {
+  const bool is_asked = headers[0].kind == PeerKind::kAsk && !Has(headers, PeerKind::kBackward);
+  if (Has(headers, PeerKind::kIdle) && !Has(headers, PeerKind::kBroken)) {
+    // What an idle rank does next is not known: nothing fails and nothing begins.
+    const bool fails = std::any_of(headers.begin(), headers.end(), [](const PeerHeader& h) { return !h.cause.empty(); });
+    return {is_asked && !fails && SameChanges(headers) ? VerdictKind::kAsked : VerdictKind::kAgain, 0, ""};
+  }
   const VerdictKind failed = Has(headers, PeerKind::kBackward) ? VerdictKind::kPoison : VerdictKind::kFail;
   std::string causes;
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
@@ -66,12 +72,11 @@ PeerVerdict Decide(const Headers& headers) {
   }
   if (!causes.empty()) return {failed, 0, causes};
   if (All(headers, PeerKind::kLeave)) return {VerdictKind::kLeft, 0, ""};
-  if (headers[0].kind == PeerKind::kSave && !Has(headers, PeerKind::kBackward)) {
-    return SameChanges(headers) ? PeerVerdict{VerdictKind::kSaved, 0, ""}
+  if (is_asked && !Has(headers, PeerKind::kBroken)) {
+    return SameChanges(headers) ? PeerVerdict{VerdictKind::kAsked, 0, ""}
                                 : PeerVerdict{VerdictKind::kFail, 0, WhatEachDoes(headers)};
   }
-  if (All(headers, PeerKind::kChanges)) return {VerdictKind::kChanged, 0, ""};
-  for (const PeerKind kind : {PeerKind::kSave, PeerKind::kChanges, PeerKind::kLeave, PeerKind::kBroken}) {
+  for (const PeerKind kind : {PeerKind::kAsk, PeerKind::kLeave, PeerKind::kBroken}) {
     if (Has(headers, kind)) return {failed, 0, WhatEachDoes(headers)};
   }
   if (SameBatch(headers) && All(headers, headers[0].kind)) {

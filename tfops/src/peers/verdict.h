@@ -17,8 +17,8 @@ enum class VerdictKind {
   kRows,     // as kGo, for an evaluation
   kApply,    // gradients of one batch on all ranks
   kTurn,     // batches of several streams: that of rank 0 comes first, and all send anew
-  kSaved,    // every rank saves its part; then all but rank 0 send anew
-  kChanged,  // all make the same change
+  kAsked,    // every rank does what rank 0 asks for; then all others send anew
+  kAgain,    // a rank has nothing to say yet: all others send anew
   kLeft,     // all close
   kFail,     // the step of each rank fails; its tables are as before it
   kPoison,   // the step of each rank fails, and some tables may have its updates: no rank may go on with them

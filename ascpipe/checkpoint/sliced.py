@@ -1,0 +1,57 @@
+"""A checkpoint of several ranks: their slices, read as one checkpoint."""
+from typing import Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ascpipe.checkpoint.block_reader import Checkpoint, Pieces, Targets
+from ascpipe.checkpoint.contents import Position, Slice
+from ascpipe.checkpoint.keys import check_rank
+from ascpipe.checkpoint.manifest import Manifest
+from ascpipe.checkpoint.tree import Tree
+from ascpipe.checkpoint.verify import Stamps
+
+
+class Sliced(Checkpoint):
+    """The slices of several ranks, one after the other; a rank of as many others reads its own alone."""
+
+    def __init__(self, tree: Tree, manifest: Manifest, dense_prefix: Optional[str], stamps: Sequence[Stamps]) -> None:
+        super().__init__(tree, manifest.step, manifest.tables, manifest.position, dense_prefix, stamps[0])
+        self._parts = [
+            Checkpoint(tree, manifest.step, content.tables, content.position, None, stamps[rank],
+                       Slice(rank, len(stamps)))
+            for rank, content in enumerate(manifest.slices)]
+        self.positions: Tuple[Position, ...] = tuple(content.position for content in manifest.slices)
+
+    def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
+        """As of a Checkpoint."""
+        if ranks == len(self._parts):
+            return self._parts[rank].rows_of(table)
+        return super().rows_of(table, rank, ranks)
+
+    def deleted(self, table: str) -> np.ndarray:
+        """As of a Checkpoint."""
+        return np.concatenate([part.deleted(table) for part in self._parts])
+
+    def pool(self, table: str) -> Optional[np.ndarray]:
+        """As of a Checkpoint: rank 0 has written it."""
+        return self._parts[0].pool(table)
+
+    def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
+               targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
+        """As of a Checkpoint."""
+        check_rank(rank, ranks)
+        if ranks == len(self._parts):
+            yield from self._parts[rank].arrays(table, pieces_of, block_rows=block_rows, targets=targets)
+            return
+        first = 0
+        for part in self._parts:
+            yield from part.arrays(table, pieces_of, rank, ranks, block_rows, _moved(targets, first))
+            first += pieces_of(part.tables[table])[0].rows
+
+
+def _moved(targets: Optional[Targets], first: int) -> Optional[Targets]:
+    """Targets of rows from ``first`` on."""
+    if targets is None:
+        return None
+    given = targets
+    return lambda start, n: given(first + start, n)

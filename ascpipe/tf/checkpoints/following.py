@@ -1,0 +1,131 @@
+"""Several ranks: a rank but 0 saves, loads and changes its shards of the tables when rank 0 asks for it."""
+import contextlib
+import functools
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+from ascpipe.checkpoint.contents import Link, Position
+from ascpipe.checkpoint.errors import NotSavedError
+from ascpipe.checkpoint.reader import open_checkpoint
+from ascpipe.checkpoint.slice_writer import SliceWriter
+from ascpipe.tf.checkpoints import deltas, loading, saving
+from ascpipe.tf.running import asking
+from ascpipe.tf.running.hold_between_steps import TableState, hold
+from ascpipe.tf.running.pipeline import Pipeline, Tip
+from ascpipe.tf.running.shapes import KnownTable
+
+CUT = "cut"  #: a threshold or an eviction, asked for by AscCut
+
+
+def follow(pipeline: Pipeline) -> asking.Follower:
+    """Do from now on what rank 0 asks for."""
+    saves = _Saves(pipeline)
+    return asking.Follower({
+        saving.SAVE: saves.save, asking.ENDED: saves.end, loading.LOAD: functools.partial(_load, pipeline), CUT: _cut})
+
+
+class _Saves:
+    """The saves of this rank's slices."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._written: Optional[Tuple[str, Tip]] = None  # by whose name, if rank 0 says that it is a checkpoint
+
+    def save(self, number: int, asked: Dict[str, Any]) -> Optional[str]:
+        """Write the slice, now or in the background. Returns the digest of its record, or None."""
+        self._written = None
+        pipeline, names = self._pipeline, asked["tables"]
+        known = [pipeline.tables[name] for name in names]
+        with contextlib.ExitStack() as undo:
+            writer = undo.enter_context(SliceWriter(
+                asked["directory"], asked["base"], asked["step"], asked["staging"], pipeline.rank, pipeline.ranks,
+                saving.SaveProgress(asked["base"])))
+            with hold(alone=False) as held:
+                tables = saving.held_tables(held, known)
+                here = saving.position(pipeline, held, tables, asked["rings"])
+                tip = self._tip(asked)
+                if not asked["background"]:
+                    return self._write(asked, writer, known, _Held(tables, tip, here))
+                saving.require_memory(pipeline, tables, writer.prefix)
+                frozen = undo.enter_context(saving.freeze(pipeline, held, known, tables))
+            rest = undo.pop_all()
+
+        def work() -> None:
+            try:
+                with rest:
+                    digest = self._write(asked, writer, known, _Held(frozen.tables(), tip, here))
+            except Exception as error:
+                asking.refuse(number, error)
+                raise
+            asking.answer(number, digest)
+
+        pipeline.background.begin(writer.prefix, work)
+        return None
+
+    def end(self, number: int, told: Dict[str, Any]) -> Optional[str]:
+        """Rank 0 says whether what was written is a checkpoint."""
+        written, self._written = self._written, None
+        if told["what"] == saving.SAVE and told["done"] and written is not None:
+            name, tip = written
+            saving.note_saved(self._pipeline, name, tip._replace(link=Link(*told["link"])))
+        return None
+
+    def _tip(self, asked: Mapping[str, Any]) -> Optional[Tip]:
+        """This rank's part of the save that a delta stands upon."""
+        if asked["parent"] is None:
+            return None
+        tip = self._pipeline.tips.get(deltas.name_of(asked["directory"], asked["base"]))
+        if tip is None or tip.link.stem != asked["parent"]:
+            raise NotSavedError(asked["base"], "this rank does not know the save {} that the delta stands upon".format(
+                asked["parent"]), 0, 0, "Save the whole.")
+        return tip
+
+    def _write(self, asked: Mapping[str, Any], writer: SliceWriter, known: List[KnownTable], held: "_Held") -> str:
+        since, changes = deltas.changes_since(held.tip, held.tables, asked["threshold"])
+        if since is not held.tip:
+            raise NotSavedError(writer.prefix, "the checkpoint that the delta stands upon cannot be read", 0, 0,
+                                "Save the whole.")
+        specs = saving.specs_of(self._pipeline, known, held.tables, changes)
+        writer.begin_tables(specs, delta=since is not None)
+        saving.write_tables(writer, self._pipeline, specs, held.tables, changes)
+        digest = writer.finish(held.here)
+        tip = deltas.next_tip(self._pipeline, since, writer.prefix, Link("", ""), held.here, held.tables)
+        self._written = deltas.name_of(asked["directory"], asked["base"]), tip
+        return digest
+
+
+class _Held(NamedTuple):
+    """What a save took in a hold: the state of the tables, the save that a delta stands upon, and the position."""
+
+    tables: Dict[str, TableState]
+    tip: Optional[Tip]
+    here: Position
+
+
+def _load(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
+    """Load this rank's shards of tables."""
+    with contextlib.ExitStack() as opened:
+        checkpoints = {prefix: opened.enter_context(open_checkpoint(prefix, allow_unverified=asked["allow_unverified"]))
+                       for prefix in sorted({prefix for prefix, _ in asked["sources"].values()})}
+        loads = []
+        for name, (prefix, saved_name) in asked["sources"].items():
+            table = pipeline.tables[name]
+            loads.append(
+                loading.begun(checkpoints[prefix], table.shape, table.slots, saved_name) if asked["begins"] else
+                loading.restored(checkpoints[prefix], table.shape, table.slots, table.key_dtype.name,
+                                 asked["allow_missing"]))
+        with hold(alone=True) as held:
+            pipeline.loaded = None
+            for load in loads:
+                held.give_slots(load.shape.number, () if load.shape.home_rows else pipeline.tables[load.shape.name].slots)
+            loading.load_tables(pipeline, held, loads)
+            if not asked["begins"]:
+                for checkpoint in checkpoints.values():
+                    loading.note_loaded(pipeline, held, checkpoint, asked["rings"])
+    return ""
+
+
+def _cut(number: int, asked: Mapping[str, Any]) -> str:
+    """Change a table: a threshold, or an eviction."""
+    with hold(alone=True) as held:
+        held.cut(asked["table"], asked["kind"], asked["argument"])
+    return ""

@@ -1,0 +1,233 @@
+"""Loads tables from checkpoints during a hold: of several ranks, each loads the keys that are its own."""
+import functools
+import logging
+from typing import Collection, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
+from ascpipe.checkpoint.errors import CheckpointMismatchError
+from ascpipe.checkpoint.reader import Checkpoint
+from ascpipe.tf.checkpoints import table_rows
+from ascpipe.tf.checkpoints.saving import position
+from ascpipe.tf.clean_up import end_quietly
+from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
+from ascpipe.tf.running.hold_between_steps import Hold, TableState
+from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.running.shapes import TableShape
+
+_log = logging.getLogger(__name__)
+
+LOAD = "load"  #: what rank 0 asks the other ranks for
+
+Slots = Sequence[Union[SlotSpec, OptimizerSlot]]
+Columns = List[Tuple[int, int, int]]  #: (column in a saved row, column in a row, width) of what is taken over
+Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of what begins anew
+
+
+class Load(NamedTuple):
+    """The load of one table from a checkpoint; the spec has its name there."""
+
+    shape: TableShape
+    slots: Slots
+    checkpoint: Checkpoint
+    spec: TableSpec
+    columns: Columns
+    fresh: Fresh
+
+    def counts(self, pipeline: Pipeline) -> Tuple[int, int]:
+        """How many of its keys are this rank's: with a row, and only counted."""
+        if self.spec.name not in self.checkpoint.tables:
+            return 0, 0
+        return self.checkpoint.rows_of(self.spec.name, pipeline.rank, pipeline.ranks)
+
+
+def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype: str,
+             allow_missing: Collection[str]) -> Load:
+    """The load of a table from that of the same name, or of an empty one where that is allowed.
+
+    Args:
+        slots: that the program has beside its rows.
+        allow_missing: names of tables that may be missing or empty, and ``"table/slot"``.
+
+    Raises:
+        CheckpointMismatchError: the checkpoint has no such table, or another one of its name.
+    """
+    reason = _missing(checkpoint, shape.name)
+    if reason is not None and shape.name not in allow_missing:
+        raise CheckpointMismatchError(checkpoint.prefix, shape.name, "{}; if it shall begin empty, name it in "
+                                      "allow_missing".format(reason))
+    empty = TableSpec(shape.name, shape.dim, key_dtype, (), 0, 0, None, None)
+    return _checked(checkpoint, shape, slots, checkpoint.tables.get(shape.name, empty), allow_missing)
+
+
+def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: str) -> Load:
+    """The load of a table that begins another training as a table of a checkpoint is. Raises as ``restored``."""
+    reason = _missing(checkpoint, saved_name)
+    if reason is not None:
+        raise CheckpointMismatchError(
+            checkpoint.prefix, saved_name, "{}; the checkpoint has {}. Name in vars_to_warm_start what it has, and in "
+            "var_name_to_prev_var_name what has another name there".format(
+                reason, ", ".join(sorted(checkpoint.tables)) or "no table"))
+    spec = checkpoint.tables[saved_name]
+    load = _checked(checkpoint, shape, slots, spec, ["{}/{}".format(saved_name, slot.name) for slot in slots])
+    policies = spec.policies and Policies(-1, counting=False, faae_coefficient=1, eviction_threshold=-1,
+                                          time=spec.policies.time)
+    return load._replace(spec=spec._replace(initial=None, policies=policies))
+
+
+def load_tables(pipeline: Pipeline, held: Hold, loads: Iterable[Load]) -> None:
+    """Replace tables during a hold that was taken alone.
+
+    Raises:
+        DamagedCheckpointError: a checkpoint has changed since it was verified; the table is empty.
+        tf.errors.OpError: a table has too little room.
+    """
+    for load in loads:
+        _load(pipeline, held, load)
+
+
+def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: Dict[str, int]) -> None:
+    """Note where training goes on from: the tables are as a checkpoint has them.
+
+    Args:
+        rings: of the training streams, by their names in checkpoints.
+    """
+    saved = position_in(pipeline, checkpoint)
+    if saved is not None:
+        pipeline.trained_before.update({
+            number: saved.trained_batches.get(name, 0) - held.trained_batches(number)
+            for name, number in rings.items()})
+        pipeline.loaded = saved, position_now(pipeline, held, saved)
+
+
+def position_in(pipeline: Pipeline, checkpoint: Checkpoint) -> Optional[Position]:
+    """Where this rank was in training when a checkpoint was saved; None: it does not say."""
+    if len(checkpoint.positions) == pipeline.ranks:
+        return checkpoint.positions[pipeline.rank]
+    return checkpoint.position
+
+
+def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
+    """The position of training now, of the tables of a saved position."""
+    return position(pipeline, held, {name: held.table(pipeline.tables[name].shape.number)
+                                     for name in saved.tables if name in pipeline.tables}, {})
+
+
+def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
+    """What is missing of a table; None: nothing."""
+    spec = checkpoint.tables.get(name)
+    if spec is None:
+        return "is not in it"
+    return "has no key in it" if spec.rows + spec.candidates == 0 and not _began_empty(checkpoint) else None
+
+
+def _began_empty(checkpoint: Checkpoint) -> bool:
+    """Whether a checkpoint was saved before the first step: it has no keys in any table."""
+    return checkpoint.step == 0 and not any(spec.rows + spec.candidates for spec in checkpoint.tables.values())
+
+
+def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: TableSpec,
+             allow_missing: Collection[str]) -> Load:
+    if spec.dim != shape.dim:
+        raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats there and of {} in this "
+                                      "program".format(spec.dim, shape.dim))
+    saved = _places(spec.dim, spec.slots)
+    columns: Columns = [(0, 0, spec.dim)]
+    fresh: Fresh = []
+    for slot, (column, width) in zip(slots, _places(spec.dim, slots).values()):
+        if slot.name in saved:
+            found, saved_width = saved[slot.name]
+            if saved_width != width:
+                raise CheckpointMismatchError(
+                    checkpoint.prefix, spec.name, "has {} floats of the optimizer slot {} there and {} in this program"
+                    .format(saved_width, slot.name, width))
+            columns.append((found, column, width))
+            continue
+        if spec.rows and "{}/{}".format(spec.name, slot.name) not in allow_missing:
+            raise CheckpointMismatchError(
+                checkpoint.prefix, spec.name, "has the optimizer slots {} there, not {}; if it shall begin anew, name "
+                "'{}/{}' in allow_missing".format(", ".join(saved) or "(none)", slot.name, spec.name, slot.name))
+        fresh.append((column, width, slot.initial or 0.0))
+    return Load(shape, slots, checkpoint, spec, columns, fresh)
+
+
+def _places(dim: int, slots: Slots) -> Dict[str, Tuple[int, int]]:
+    """(column, width) of each optimizer slot in a row."""
+    places = {}
+    for slot in slots:
+        places[slot.name] = (dim, slot.width)
+        dim += slot.width
+    return places
+
+
+def _load(pipeline: Pipeline, held: Hold, load: Load) -> None:
+    spec, number, name = load.spec, load.shape.number, load.shape.name
+    rows, candidates = load.counts(pipeline)
+    if rows + candidates == 0 and not any(number in stream.tables for stream in pipeline.streams):
+        return  # in no stream: no worker has the table, and it has no rows
+    held.begin_load(number, rows + candidates, rows)
+    at = held.table(number)
+    try:
+        written = _fill(pipeline, held, at, load)
+    except BaseException:
+        end_quietly(functools.partial(held.give_up_load, number), "table {!r}".format(name))
+        _log.error("table %r could not be read from %s and is empty now; restore a checkpoint before training goes on",
+                   name, load.checkpoint.prefix)
+        raise
+    threshold, counting, now = _policies(at, spec)
+    held.end_load(number, written, now, threshold, counting=counting)
+    if spec.initial is not None:
+        held.set_seed(number, spec.initial.seed)
+        pipeline.seeds[name] = spec.initial.seed
+        pool = load.checkpoint.pool(spec.name)
+        if pool is not None and load.shape.pool is not None:
+            pool = np.ascontiguousarray(pool)
+            held.set_pool(number, pool)
+            pipeline.pools[name] = pool
+
+
+def _fill(pipeline: Pipeline, held: Hold, at: TableState, load: Load) -> int:
+    """Write entries, then rows; returns how many keys."""
+    if load.spec.name not in load.checkpoint.tables:
+        return 0
+    written = _fill_entries(pipeline, held, at, load)
+    held.end_entries(load.shape.number)
+    _fill_rows(pipeline, at, load)
+    return written
+
+
+def _fill_entries(pipeline: Pipeline, held: Hold, at: TableState, load: Load) -> int:
+    name, policies, start = load.spec.name, load.spec.policies, 0
+    has_admission = policies is not None and policies.access_threshold >= 0
+    admitting = 0 if has_admission else max(0, int(at.header["access_threshold"]))
+    saved, share = load.checkpoint, (pipeline.rank, pipeline.ranks)
+    for with_rows, blocks in ((True, saved.keys_with_rows(name, *share)), (False, saved.candidates(name, *share))):
+        for keys in blocks:
+            if with_rows and admitting:  # how often it occurred is unknown, or said for another threshold
+                keys = keys._replace(counts=keys.counts.clip(min=admitting))
+            held.write_entries(load.shape.number, start, keys, with_rows=with_rows)
+            start += len(keys.keys)
+    return start
+
+
+def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> None:
+    widths, start = [load.spec.dim, *(slot.width for slot in load.spec.slots)], 0
+
+    def targets(first: int, n: int) -> Sequence[Optional[np.ndarray]]:
+        return table_rows.row_targets(at, load.columns, first, n, widths)
+
+    for parts in load.checkpoint.row_parts(load.spec.name, targets, pipeline.rank, pipeline.ranks):
+        table_rows.write_rows(at, start, parts, load.columns, load.fresh)
+        start += len(parts[0])
+
+
+def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
+    """(access threshold, counting, time): those of the checkpoint where both it and the program have admission."""
+    threshold, counting = int(at.header["access_threshold"]), bool(at.header["counting"])
+    saved = spec.policies
+    if saved is None:
+        return threshold, counting, 0
+    if threshold >= 0 and saved.access_threshold >= 0:
+        threshold, counting = saved.access_threshold, saved.counting
+    return threshold, counting, saved.time

@@ -1,0 +1,165 @@
+"""Saves, loads and changes of tables of several ranks: rank 0 asks for them between two steps, the others follow.
+
+Whatever the other ranks' programs do then: a rank that trains does it before its next step, one that waits in Python
+does it at once, in a thread of its own.
+"""
+import contextlib
+import ctypes
+import json
+import logging
+import threading
+import time
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+
+from ascpipe.tf.running import native
+
+#: Carries out what rank 0 asks for, by its number and what it says. Returns the answer; None: it is given later.
+Handler = Callable[[int, Dict[str, Any]], Optional[str]]
+
+ENDED = "ended"  #: handler of how it has ended, by its number and what rank 0 tells
+
+_SAVE, _CHANGE, _END, _NOTHING = 0, 1, 3, -1
+_TEXT_BYTES = 1 << 18
+_POLL_MS = 200
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 1.0  # between two exchanges for answers
+
+_log = logging.getLogger(__name__)
+
+
+class RefusedError(Exception):
+    """Another rank could not do what rank 0 asked for.
+
+    Attributes:
+        rank: which.
+        reason: what it says.
+    """
+
+    def __init__(self, rank: int, reason: str) -> None:
+        super().__init__(rank, reason)
+        self.rank = rank
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return "rank {}: {}".format(self.rank, self.reason)
+
+
+class Asked:
+    """What rank 0 has asked for; all other ranks do it, or have done it. Made by ``asked``.
+
+    Attributes:
+        is_told: whether they know how it has ended.
+    """
+
+    def __init__(self, number: int, *, changes: bool) -> None:
+        self._number = number
+        self._changes = changes
+        self.is_told = False
+
+    def answers(self) -> List[str]:
+        """What each other rank answers, from rank 1 on; waits until all have.
+
+        Raises:
+            RefusedError: the first one that could not do it.
+            tf.errors.OpError: the ranks do not exchange any more.
+        """
+        pause = _FIRST_PAUSE_S
+        while True:
+            said = _text("asc_ranks_collect", self._number, int(self._changes)).splitlines()
+            self._changes = False
+            if said:
+                break
+            time.sleep(pause)
+            pause = min(2 * pause, _LAST_PAUSE_S)
+        for rank, answer in enumerate(said, 1):
+            if not answer.startswith("+"):
+                raise RefusedError(rank, answer[1:])
+        return [answer[1:] for answer in said]
+
+    def tell(self, how: Dict[str, Any]) -> None:
+        """Tell the other ranks how it has ended."""
+        self.is_told = True
+        native.call("asc_ranks_tell", self._number, json.dumps(how).encode())
+
+
+@contextlib.contextmanager
+def asked(what: Dict[str, Any], *, changes: bool) -> Iterator[Asked]:
+    """Let the other ranks do something too, on rank 0, between two steps. They have begun when this yields.
+
+    Args:
+        what: names its handler in ``"what"``; the rest is for the handler. It goes to the other ranks as JSON.
+        changes: whether tables change, so that evaluations which have read them fail.
+
+    Raises:
+        tf.errors.OpError: a rank has failed, has ended, or does not come in time; no rank does anything.
+    """
+    it = Asked(native.number("asc_ranks_ask", int(changes), json.dumps(what).encode()), changes=changes)
+    try:
+        yield it
+    finally:
+        if not it.is_told:
+            it.tell({"what": what["what"], "done": False})
+
+
+class Follower:
+    """The thread of a rank but 0 that does what rank 0 asks for. To be closed.
+
+    Args:
+        handlers: by what rank 0 says, and ``ENDED``.
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers = handlers
+        self._stops = threading.Event()
+        # A daemon thread: the end of the pipeline, at exit at the latest, ends it.
+        self._thread = threading.Thread(target=self._serve, name="ascpipe-follow", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, after what it does now."""
+        self._stops.set()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        number, phase = ctypes.c_int64(), ctypes.c_int64()
+        while not self._stops.is_set():
+            text = _text("asc_ranks_asked", _POLL_MS, ctypes.byref(number), ctypes.byref(phase))
+            if phase.value == _END and text:
+                self._handlers[ENDED](number.value, json.loads(text))
+            elif phase.value in (_SAVE, _CHANGE):
+                self._follow(number.value, text, changes=phase.value == _CHANGE)
+
+    def _follow(self, number: int, text: str, *, changes: bool) -> None:
+        what = json.loads(text)
+        done = False
+        try:
+            said = self._handlers[what["what"]](number, what)
+            done = True
+            if said is not None:
+                answer(number, said)
+        except Exception as error:  # noqa: BLE001  (any error: rank 0 raises it)
+            _log.error("rank 0 asked for a %s, which has failed: %s", what["what"], error)
+            refuse(number, error)
+        finally:
+            native.call("asc_ranks_resume", number, int(changes and done))
+
+
+def answer(number: int, said: str) -> None:
+    """Answer what rank 0 asked for, in one line."""
+    native.call("asc_ranks_answer", number, ("+" + said).encode())
+
+
+def refuse(number: int, error: BaseException) -> None:
+    """Let rank 0 raise what went wrong."""
+    native.call("asc_ranks_answer", number, ("-" + " ".join(str(error).split())).encode())
+
+
+def leave() -> None:
+    """Say that this rank ends, and wait for the others; until then it does what rank 0 asks for."""
+    native.call("asc_ranks_leave")
+
+
+def _text(name: str, *arguments: Any) -> str:
+    """Call a function whose last parameters take a text."""
+    text = ctypes.create_string_buffer(_TEXT_BYTES)
+    native.call(name, *arguments, text, _TEXT_BYTES)
+    return text.value.decode("utf-8", "replace")
