@@ -50,9 +50,8 @@ class Asked:
         is_told: whether they know how it has ended.
     """
 
-    def __init__(self, number: int, *, changes: bool) -> None:
+    def __init__(self, number: int) -> None:
         self._number = number
-        self._changes = changes
         self.is_told = False
 
     def answers(self) -> List[str]:
@@ -64,8 +63,7 @@ class Asked:
         """
         pause = _FIRST_PAUSE_S
         while True:
-            said = _text("asc_ranks_collect", self._number, int(self._changes)).splitlines()
-            self._changes = False
+            said = _text("asc_ranks_collect", self._number).splitlines()
             if said:
                 break
             time.sleep(pause)
@@ -75,10 +73,10 @@ class Asked:
                 raise RefusedError(rank, answer[1:])
         return [answer[1:] for answer in said]
 
-    def tell(self, how: Dict[str, Any]) -> None:
-        """Tell the other ranks how it has ended."""
+    def tell(self, how: Dict[str, Any], *, differs: bool = False) -> None:
+        """Tell the other ranks how it has ended; ``differs``: they have changed tables, and this rank has not."""
         self.is_told = True
-        native.call("asc_ranks_tell", self._number, json.dumps(how).encode())
+        native.call("asc_ranks_tell", self._number, json.dumps(how).encode(), int(differs))
 
 
 @contextlib.contextmanager
@@ -92,12 +90,16 @@ def asked(what: Dict[str, Any], *, changes: bool) -> Iterator[Asked]:
     Raises:
         tf.errors.OpError: a rank has failed, has ended, or does not come in time; no rank does anything.
     """
-    it = Asked(native.number("asc_ranks_ask", int(changes), json.dumps(what).encode()), changes=changes)
+    number = ctypes.c_int64()
+    native.call("asc_ranks_ask", int(changes), json.dumps(what).encode(), ctypes.byref(number))
+    it = Asked(number.value)
     try:
         yield it
-    finally:
-        if not it.is_told:
-            it.tell({"what": what["what"], "done": False})
+    except BaseException:
+        it.tell({"what": what["what"], "done": False}, differs=changes)
+        raise
+    if not it.is_told:
+        it.tell({"what": what["what"], "done": changes})
 
 
 class Follower:

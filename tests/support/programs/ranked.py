@@ -151,7 +151,10 @@ class Program:
         self.set_threshold = {step: set_threshold(tf.constant(value), emb_name="")
                               for step, value in self._case.thresholds.items()}
         if self._sharing and self._case.rank_0_saves:
-            self.broadcast = hvd.broadcast_variables(dense, 0)
+            tables = tuple(name + "/" for name in self._hash_tables) + tuple(self._hash_tables)
+            self.broadcast = hvd.broadcast_variables(
+                [variable for variable in tf.compat.v1.global_variables()
+                 if not variable.op.name.startswith(tables)], 0)
 
     def initializer(self, is_training: bool) -> tf.Operation:
         """Of the iterator of a channel."""

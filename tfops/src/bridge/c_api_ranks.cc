@@ -67,11 +67,9 @@ ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number
 }
 
 // Makes an exchange in which the others say what they have answered: a line for each, from rank 1 on.  Empty: not all
-// have answered yet.  `changed`: 1 if this rank has changed its tables for it.
-ASC_EXPORT int asc_ranks_collect(std::int64_t number, int changed, char* out, int out_bytes, char* err,
-                                 int err_bytes) {
+// have answered yet.
+ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
-    if (changed != 0) ranks->peers().NoteChange(static_cast<std::uint64_t>(number));
     const CoreStatus status = Await(pipeline, ranks->Ask(number, AskPhase::kCollect, ""));
     std::vector<std::string> answers;
     // Also of a failure: that ranks differ is what follows from an answer.
@@ -82,9 +80,11 @@ ASC_EXPORT int asc_ranks_collect(std::int64_t number, int changed, char* out, in
   });
 }
 
-// Tells the others how it has ended; does not wait.
-ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, char* err, int err_bytes) {
+// Tells the others how it has ended; does not wait.  `differs`: 1 if tables change and this rank has not changed its
+// own, so that no rank trains on.
+ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
+    if (differs != 0) ranks->peers().NoteChange(~static_cast<std::uint64_t>(number));
     ranks->Ask(number, AskPhase::kEnd, text);
     return CoreStatus();
   });
@@ -111,7 +111,7 @@ ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err
   });
 }
 
-// Others need not wait any more for what rank 0 asked for.  `changed`: as that of asc_ranks_collect.
+// Others need not wait any more for what rank 0 asked for.  `changed`: 1 if this rank has changed its tables for it.
 ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (changed != 0) ranks->peers().NoteChange(static_cast<std::uint64_t>(number));

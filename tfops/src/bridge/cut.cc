@@ -72,10 +72,7 @@ bool CutWait::Begins(CoreStatus* status) {
 bool CutWait::AllHaveChanged(CoreStatus* status) {
   Ranks* const ranks = pipeline().ranks();
   waits_for = layout::kWaitRanks;
-  if (ending_ == nullptr) {
-    ranks->peers().NoteChange(static_cast<std::uint64_t>(number_));
-    ending_ = ranks->Ask(number_, AskPhase::kEnd, "");
-  }
+  if (ending_ == nullptr) ending_ = ranks->Ask(number_, AskPhase::kEnd, "");
   if (!ending_->IsOver(status)) return false;
   std::vector<std::string> answers;
   if (!ranks->TakeAnswers(number_, &answers) && status->ok()) {

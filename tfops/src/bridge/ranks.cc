@@ -12,7 +12,10 @@ std::shared_ptr<const Asking> Ranks::Ask(std::int64_t number, AskPhase phase, co
   request.header.phase = phase;
   request.rows.assign(static_cast<std::size_t>(size()), {{kept->data(), static_cast<std::int64_t>(kept->size())}});
   request.keeps = kept;
-  request.done = [this, asking](const PeerVerdict& verdict, const Received&) {
+  const bool changes = phase == AskPhase::kChange;
+  request.done = [this, number, changes, asking](const PeerVerdict& verdict, const Received&) {
+    // Before the next exchange, in which the others say that they have made it.
+    if (changes && verdict.kind == VerdictKind::kAsked) peers_.NoteChange(static_cast<std::uint64_t>(number));
     asking->End(verdict);
     if (settings_.peers.on_change != nullptr) settings_.peers.on_change();
   };
