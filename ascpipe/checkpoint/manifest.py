@@ -17,7 +17,6 @@ MAX_BYTES = 16 << 20  #: of a record
 _FORMAT = "ascpipe checkpoint"
 _PAIR_FORMAT = "ascpipe checkpoint pair"
 _SLICE_FORMAT = "ascpipe checkpoint slice"
-_OF_A_SLICE = ("rows", "candidates", "deleted")  # what specs of slices differ in, beside the time of the table
 
 
 class SavedFile(NamedTuple):
@@ -97,12 +96,14 @@ def merged(slices: Sequence[SliceContent]) -> Tuple[TableSpec, ...]:
 
 
 def _alike(spec: TableSpec) -> TableSpec:
+    """What specs of slices have in common: all but the numbers of their own keys, and the last time that each saw."""
     policies = spec.policies and spec.policies._replace(time=0)
-    return spec._replace(policies=policies, **dict.fromkeys(_OF_A_SLICE, 0))
+    return spec._replace(policies=policies, rows=0, candidates=0, deleted=0)
 
 
 def _together(specs: Sequence[TableSpec]) -> TableSpec:
-    spec = specs[0]._replace(**{field: sum(getattr(of, field) for of in specs) for field in _OF_A_SLICE})
+    spec = specs[0]._replace(rows=sum(of.rows for of in specs), candidates=sum(of.candidates for of in specs),
+                             deleted=sum(of.deleted for of in specs))
     times = [of.policies.time for of in specs if of.policies is not None]
     return spec if spec.policies is None else spec._replace(policies=spec.policies._replace(time=max(times)))
 

@@ -67,11 +67,14 @@ class SliceWriter:
         Raises:
             NotSavedError: it is not there, or not ours.
         """
-        with self._failing(), disk.closing(disk.open_directory(self._place.directory)) as directory_fd:
-            fd = disk.open_directory(self._staging, directory_fd)
-            self._fd = fd
+        with contextlib.ExitStack() as undo, self._failing():
+            with disk.closing(disk.open_directory(self._place.directory)) as directory_fd:
+                fd = disk.open_directory(self._staging, directory_fd)
+            undo.callback(disk.close, fd)
             if not disk.is_mine(fd) or not disk.is_there(fd, MARKER):
                 raise self._failure("{} is not a directory of a save of this user".format(self._staging))
+            undo.pop_all()
+        self._fd = fd
         return self
 
     def begin_tables(self, tables: Sequence[TableSpec], *, delta: bool) -> None:

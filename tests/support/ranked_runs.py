@@ -55,6 +55,29 @@ def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 
         ends_within_s: else ``subprocess.TimeoutExpired``.
         settings: of ascpipe, as ``ring_frames=2``.
     """
+    command, variables = _prepared(folder, ranks, case, settings)
+    started = time.monotonic()
+    ended = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, timeout=ends_within_s, check=False)
+    return Ran(ended.returncode, ended.stdout, *_told(str(folder), ranks), time.monotonic() - started)
+
+
+def begin(folder: Any, ranks: int, case: Dict[str, Any]) -> "subprocess.Popen[str]":
+    """The launcher of ``train``, which runs; what it says is dropped."""
+    command, variables = _prepared(folder, ranks, case, {})
+    return subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, text=True)
+
+
+def pid_of(folder: Any, rank: int) -> int:
+    """Of a rank that has begun."""
+    with open(os.path.join(str(folder), "{}.pid".format(rank))) as file:
+        return int(file.read())
+
+
+def _prepared(folder: Any, ranks: int, case: Dict[str, Any],
+              settings: Dict[str, Any]) -> Tuple[List[str], Dict[str, str]]:
+    """Command and environment of a run in a new folder."""
     os.makedirs(str(folder))
     with open(os.path.join(str(folder), "case.json"), "w") as file:
         json.dump(case, file)
@@ -64,11 +87,7 @@ def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 
     variables = several_ranks.environment(
         HOROVOD_FUSION_THRESHOLD="0",  # else dense sums depend on timing from three ranks on
         **{"ASCPIPE_" + name.upper(): str(value) for name, value in given.items()})
-    started = time.monotonic()
-    ended = subprocess.run([str(word) for word in command], env=variables, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                           timeout=ends_within_s, check=False)
-    return Ran(ended.returncode, ended.stdout, *_told(str(folder), ranks), time.monotonic() - started)
+    return [str(word) for word in command], variables
 
 
 def _told(folder: str, ranks: int) -> Tuple[List[Dict[str, Any]], Dict[str, np.ndarray]]:

@@ -170,7 +170,7 @@ class ManyRows:
 
     prefix, count = "many-0", 1 << 22
 
-    def arrays(self, _table, _pieces):
+    def arrays(self, _table, _pieces, _rank, _ranks):
         yield np.arange(self.count), np.zeros((self.count, programs.DIM), np.float32)
 
 

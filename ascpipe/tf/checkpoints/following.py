@@ -115,8 +115,9 @@ def _load(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
                                  asked["allow_missing"]))
         with hold(alone=True) as held:
             pipeline.loaded = None
-            for load in loads:
-                held.give_slots(load.shape.number, () if load.shape.home_rows else pipeline.tables[load.shape.name].slots)
+            for table in (pipeline.tables[name] for name in asked["sources"]):
+                if not table.shape.home_rows:  # else the slots are at home
+                    held.give_slots(table.shape.number, table.slots)
             loading.load_tables(pipeline, held, loads)
             if not asked["begins"]:
                 for checkpoint in checkpoints.values():

@@ -370,6 +370,8 @@ def main() -> None:
         import horovod.tensorflow as hvd
         hvd.init()
     told = {"losses": [], "evaluations": [], "begun": time.time(), "ended": False}
+    with open(os.path.join(folder, "{}.pid".format(RANK)), "w") as file:
+        file.write(str(os.getpid()))
 
     def tell() -> None:
         path = os.path.join(folder, str(RANK))

@@ -1,0 +1,147 @@
+"""What several ranks save is one checkpoint, of one step, from which any number of ranks goes on."""
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ascpipe.checkpoint.reader import open_checkpoint
+from ascpipe.checkpoint.retention import complete_checkpoints
+from tests.ranks.test_exactness import ALL_SORTS, OF_ALL_SORTS, SMALL, THREE, TWO, same
+from tests.support import ranked_runs
+from tests.support.checkpoints import by_key
+from tests.support.several_ranks import needs_horovod
+from tests.support.waiting import wait_until
+
+pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
+
+CASE = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 40}
+SAVES = {**CASE, "saves": [10, 20, 30], "save": {"save_delta": True}, "rank_0_saves": True}
+
+
+def saved(folder, step):
+    return os.path.join(str(folder), "saved", "model.ckpt-{}".format(step))
+
+
+def goes_on(folder, ranks, case, prefix):
+    """The run that goes on from a checkpoint."""
+    return ranked_runs.train(folder, ranks, {**case, "saves": [], "restore": prefix}).require_good_end()
+
+
+def require_close(got, want, step):
+    np.testing.assert_allclose(got.losses, want.losses[step:], rtol=1e-5)
+    for name, rows in want.rows.items():
+        np.testing.assert_allclose(got.rows[name], rows, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def require_same(got, want, step):
+    same(got._replace(told=[{**told, "losses": want.losses[:step] + told["losses"]} for told in got.told]), want)
+
+
+def await_files(folder, count):
+    """Wait until saves have written so many files."""
+    wait_until(lambda: sum(len(names) for _, _, names in os.walk(str(folder))) >= count,
+               what="{} files of saves".format(count))
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """A run of two ranks whose rank 0 alone saves, and its folder."""
+    folder = tmp_path_factory.mktemp("two") / "run"
+    return folder, ranked_runs.train(folder, 2, SAVES).require_good_end()
+
+
+def test_a_save_of_rank_0_has_the_tables_of_all_ranks(two):
+    folder, run = two
+    assert [told.get("saved") for told in run.told] == [[saved(folder, step) for step in (10, 20, 30)], None]
+    found = complete_checkpoints(str(folder / "saved"))
+    assert [(one.step, one.is_delta) for one in found] == [(10, False), (20, True), (30, True)]
+    with open_checkpoint(saved(folder, 30)) as checkpoint:
+        assert len(checkpoint.positions) == 2
+        assert len({position.run_id for position in checkpoint.positions}) == 2
+        assert [position.trained_batches for position in checkpoint.positions] == [{"training": 30}] * 2
+        for table in SMALL:
+            shares = [checkpoint.rows_of(table, rank, 2)[0] for rank in range(2)]
+            assert sum(shares) == checkpoint.tables[table].rows > 50 and min(shares) > 20
+
+
+def test_ascpipe_checkpoint_shows_the_ranks_of_a_checkpoint(two):
+    folder, _ = two
+    shown = subprocess.run([sys.executable, "-m", "ascpipe", "checkpoint", "show", saved(folder, 10)], check=True,
+                           stdout=subprocess.PIPE, text=True, timeout=60).stdout
+    assert "slices" in shown
+    verified = subprocess.run([sys.executable, "-m", "ascpipe", "checkpoint", "verify", str(folder / "saved")],
+                              check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout
+    assert "model.ckpt-30" in verified
+
+
+def test_ranks_go_on_from_a_checkpoint_with_the_same_bits_where_rank_0_alone_restores(two, tmp_path):
+    folder, run = two
+    require_same(goes_on(tmp_path / "again", 2, SAVES, saved(folder, 30)), run, 30)
+
+
+def test_one_rank_goes_on_from_a_checkpoint_of_two(two, tmp_path):
+    folder, run = two
+    require_close(goes_on(tmp_path / "one", 1, CASE, saved(folder, 20)), run, 20)
+
+
+def test_thresholds_and_evictions_of_ranks_are_those_of_one(tmp_path):
+    tables = {**SMALL, "user": {**SMALL["user"], "threshold": 3}}
+    case = {**CASE, "tables": tables, "thresholds": {"15": 6, "25": 2}, "evict_each": 6}
+    one, ranks = (ranked_runs.train(tmp_path / str(count), count, case).require_good_end() for count in (1, 2))
+    require_close(ranks, one, 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_any_number_of_ranks_goes_on_from_a_checkpoint_of_any_number(tmp_path, count):
+    case = {**CASE, "tables": {**SMALL, "user": {**SMALL["user"], "threshold": 3}}, "saves": [20]}
+    run = ranked_runs.train(tmp_path / "run", count, case).require_good_end()
+    for others in (1, 2, 3, 4):
+        again = goes_on(tmp_path / str(others), others, case, saved(tmp_path / "run", 20))
+        require_close(again, run, 20)
+        if others == count:
+            require_same(again, run, 20)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", [{}, {"background": True}, {"background": True, "save_delta": True}],
+                         ids=lambda how: " ".join(sorted(how)) or "plain")
+@pytest.mark.parametrize("tables, features", [(TWO, THREE), (SMALL, THREE), (ALL_SORTS, OF_ALL_SORTS)],
+                         ids=["device", "host", "all sorts"])
+@pytest.mark.parametrize("first", [False, True], ids=["all save", "rank 0 saves"])
+def test_ranks_save_in_each_way_and_tier(tmp_path, tables, features, how, first):
+    case = {**CASE, "tables": tables, "features": features, "saves": [10, 20, 30], "save": how, "rank_0_saves": first}
+    plain = ranked_runs.train(tmp_path / "plain", 2, {**case, "saves": []}).require_good_end()
+    run = ranked_runs.train(tmp_path / "run", 2, case).require_good_end()
+    same(run, plain)
+    for step in (10, 30):
+        require_same(goes_on(tmp_path / str(step), 2, case, saved(tmp_path / "run", step)), run, step)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("killed", [0, 1])
+@pytest.mark.parametrize("how", [{}, {"background": True}], ids=lambda how: " ".join(how) or "plain")
+def test_a_rank_that_is_killed_while_it_saves_leaves_whole_checkpoints(tmp_path, killed, how):
+    case = {**CASE, "steps": 120, "saves": list(range(10, 120, 5)), "save": how}
+    whole = ranked_runs.train(tmp_path / "whole", 2, case).require_good_end()
+    assert len(whole.losses) == 120
+    numbers, cut = random.Random(killed), 0
+    for number in range(5):
+        folder = tmp_path / str(number)
+        launched = ranked_runs.begin(folder, 2, case)
+        try:
+            await_files(folder / "saved", numbers.randrange(1, 400))
+            os.kill(ranked_runs.pid_of(folder, killed), signal.SIGKILL)
+        finally:
+            launched.wait(timeout=60)
+        found = complete_checkpoints(str(folder / "saved"))
+        cut += len(found) < len(case["saves"])
+        for one in found:
+            with open_checkpoint(one.prefix) as got, open_checkpoint(saved(tmp_path / "whole", one.step)) as want:
+                for table in SMALL:
+                    assert by_key(got.blocks(table)) == by_key(want.blocks(table))
+    assert cut > 2
