@@ -2,6 +2,7 @@
 # no time when nothing changed.
 #
 #   make demo [DATA=file.tsv] [ARGS="..."]   the main job: trains the example through the pipeline
+#   make demo RANKS=2                        the same on two ranks, after `make ranks`
 #   make test                                every test but the long sweeps; make test-long runs those
 #   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
 #   make ranks                               Horovod for training on several ranks, and for its tests
@@ -71,8 +72,9 @@ test-ranks test-conformance test-cpp test-integration test-fault test-house test
 test-long: setup
 	$(PYTEST) -m long tests $(ARGS)
 
-demo: setup
-	@$(PY) -m examples.dlrm.train $(if $(DATA),--data $(DATA)) $(ARGS)
+demo: $(if $(RANKS),ranks,setup)
+	@$(if $(RANKS),PYTHONPATH=. .venv/bin/ascpipe run --ranks $(RANKS) examples/dlrm/train.py,$(PY) -m \
+		examples.dlrm.train) $(if $(DATA),--data $(DATA)) $(ARGS)
 
 bench: setup
 	@$(PY) -m bench $(ARGS)
