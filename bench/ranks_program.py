@@ -2,7 +2,8 @@
 
 It trains the model of ``bench/train_sides.py``; each rank trains its part of every batch.  It trains a step and answers
 at the port of this machine; then it reads numbers of steps there, a line each, trains them, and answers each.  An
-answer is a JSON line: the ``pid``, and ``processor_s`` and ``sent_bytes`` of this rank's processes since they began.
+answer is a JSON line: the ``pid``, and since it began ``processor_s`` of this rank's processes, and of their TCP
+connections, which are ``connections``, the ``sent_bytes`` and how many ``packets`` had any.
 """
 import contextlib
 import json
@@ -21,7 +22,7 @@ from bench.train_sides import ACCUMULATOR, DIM, RANGE, RATE, Step
 OURS, PLAIN, DENSE = "ours", "plain", "dense"  #: sides
 PREFETCH = 10
 _VARIANT = "device"  # of train_sides
-_ACKED = struct.Struct("=120xQ")  # tcpi_bytes_acked of struct tcp_info
+_TRAFFIC = struct.Struct("=120xQ28xI")  # tcpi_bytes_acked and tcpi_data_segs_out of struct tcp_info
 
 
 def main(arguments: List[str]) -> None:
@@ -29,14 +30,19 @@ def main(arguments: List[str]) -> None:
     side, port = arguments
     sides: Dict[str, Callable[[], ContextManager[Step]]] = {
         OURS: _ours, PLAIN: lambda: _plain(sparse_as_dense=False), DENSE: lambda: _plain(sparse_as_dense=True)}
-    with sides[side]() as step, socket.create_connection(("127.0.0.1", int(port))) as asked:
+    with sides[side]() as step:
+        answer_turns(step, _clock(side), int(port))
+
+
+def answer_turns(step: Step, processor_s: Callable[[], float], port: int) -> None:
+    """Train a step, and then as many as are asked for at the port, until that is closed."""
+    with socket.create_connection(("127.0.0.1", port)) as asked:
         lines = asked.makefile("r")
-        processor_s = _clock(side)
         steps = 1
         while steps:
             for _ in range(steps):
                 step()
-            answer = {"pid": os.getpid(), "processor_s": processor_s(), "sent_bytes": _sent_bytes(asked.fileno())}
+            answer = {"pid": os.getpid(), "processor_s": processor_s(), **_traffic(asked.fileno())}
             asked.sendall(json.dumps(answer).encode() + b"\n")
             steps = int(lines.readline() or 0)
 
@@ -141,17 +147,20 @@ def _clock(side: str) -> Callable[[], float]:
     return lambda: time.process_time() + beside()
 
 
-def _sent_bytes(spared: int) -> int:
-    """Bytes that the TCP connections of this process have carried to others, but for that of a descriptor."""
-    total = 0
+def _traffic(spared: int) -> Dict[str, int]:
+    """What the TCP connections of this process have carried to others, without that of the descriptor ``spared``."""
+    traffic = {"connections": 0, "sent_bytes": 0, "packets": 0}
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the folder's own descriptor is gone; others are no sockets
             if int(name) != spared and os.readlink("/proc/self/fd/" + name).startswith("socket:"):
                 with socket.socket(fileno=os.dup(int(name))) as connection:
                     if connection.family in (socket.AF_INET, socket.AF_INET6):
-                        total += _ACKED.unpack(
-                            connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED.size))[0]
-    return total
+                        sent_bytes, packets = _TRAFFIC.unpack(
+                            connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TRAFFIC.size))
+                        traffic["connections"] += 1
+                        traffic["sent_bytes"] += sent_bytes
+                        traffic["packets"] += packets
+    return traffic
 
 
 if __name__ == "__main__":

@@ -9,22 +9,25 @@ import sys
 import time
 from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Sequence
 
-from bench import ranks_program, workloads
+from bench import ranks_exchange, ranks_program, workloads
 from bench.programs import LIMIT_S, Program, ProgramError
 from bench.ranks_program import DENSE, OURS, PLAIN, PREFETCH
 
 LEAD = PREFETCH + 2  #: steps of a turn that are not timed: what was made ready during another's turn is used up
-_NAMES = {OURS: "ascpipe", PLAIN: "tf.Variable, Horovod gathers", DENSE: "tf.Variable, sparse_as_dense"}
+EXCHANGE = "exchange"  #: a side that only exchanges bytes
+_NAMES = {OURS: "ascpipe", PLAIN: "tf.Variable, Horovod gathers", DENSE: "tf.Variable, sparse_as_dense",
+          EXCHANGE: "hvd.alltoall"}
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LOOK_S = 1.0  # between two looks whether a launcher still runs
 _STOPPED_S = 300  # that ranks may stand between two turns
 
 
 class Launched(NamedTuple):
-    """A side, and how many ranks train it."""
+    """A side, and how many ranks train it; of EXCHANGE, the bytes that a rank sends in a step."""
 
     side: str
     ranks: int
+    sent_bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -33,7 +36,8 @@ class Launched(NamedTuple):
 
     def command(self) -> List[str]:
         """That starts its ranks; the port is to follow."""
-        script = [os.path.abspath(ranks_program.__file__), self.side]
+        script = [os.path.abspath(ranks_exchange.__file__), str(self.sent_bytes)] if self.side == EXCHANGE else \
+            [os.path.abspath(ranks_program.__file__), self.side]
         if self.side == OURS:
             ascpipe = [sys.executable, "-W", "ignore", "-m", "ascpipe", "run"]
             return [*ascpipe, *(["--ranks", str(self.ranks)] if self.ranks > 1 else []), *script]
@@ -52,7 +56,8 @@ class Ranks(Program):
 
     Attributes:
         processor_s: processor seconds of all ranks' processes since they began.
-        turns: of each turn, processor seconds of all ranks, and bytes that one rank has sent, the mean.
+        connections: TCP connections of a rank, the mean.
+        turns: of each turn, processor seconds of all ranks, and what one rank has sent, the mean.
     """
 
     def __init__(self, launched: Launched) -> None:
@@ -66,7 +71,7 @@ class Ranks(Program):
         self._connections: List[socket.socket] = []
         self._answers: List[IO[str]] = []
         self._pids: List[int] = []
-        self.processor_s, self._sent_bytes = 0.0, 0.0
+        self.processor_s, self.connections, self._sent_bytes, self._packets = 0.0, 0.0, 0.0, 0.0
         self.turns: List[Dict[str, float]] = []
 
     def join(self) -> None:
@@ -93,10 +98,10 @@ class Ranks(Program):
     def turn(self, steps: int) -> Callable[[], object]:
         """A call that trains some steps."""
         def call() -> None:
-            processor_s, sent_bytes = self.processor_s, self._sent_bytes
+            processor_s, sent_bytes, packets = self.processor_s, self._sent_bytes, self._packets
             self.train(steps)
             self.turns.append({"processor_s": self.processor_s - processor_s,
-                               "sent_bytes": (self._sent_bytes - sent_bytes) / self._ranks})
+                               "sent_bytes": self._sent_bytes - sent_bytes, "packets": self._packets - packets})
 
         return call
 
@@ -123,7 +128,8 @@ class Ranks(Program):
         self._pids = [one["pid"] for one in told]
         self._signal(signal.SIGSTOP)
         self.processor_s = sum(one["processor_s"] for one in told)
-        self._sent_bytes = sum(one["sent_bytes"] for one in told)
+        self.connections, self._sent_bytes, self._packets = (
+            sum(one[what] for one in told) / self._ranks for what in ("connections", "sent_bytes", "packets"))
 
     def _signal(self, number: int) -> None:
         for pid in self._pids:

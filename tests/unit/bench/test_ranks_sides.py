@@ -15,8 +15,8 @@ connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 lines, trained = connection.makefile("r"), 1
 steps = 1
 while steps:
-    connection.sendall(json.dumps({"pid": os.getpid(), "processor_s": trained, "sent_bytes": 10 * trained}).encode()
-                       + b"\\n")
+    connection.sendall(json.dumps({"pid": os.getpid(), "processor_s": trained, "connections": 3,
+                                   "sent_bytes": 10 * trained, "packets": trained}).encode() + b"\\n")
     steps = int(lines.readline() or 0)
     trained += steps
     if steps == 99:
@@ -43,7 +43,9 @@ def test_all_ranks_train_a_turn_and_what_they_used_is_added_up():
         ranks.turn(3)()
         ranks.turn(4)()
     assert ranks.processor_s == 2 * (1 + 3 + 4)
-    assert ranks.turns == [{"processor_s": 6, "sent_bytes": 30}, {"processor_s": 8, "sent_bytes": 40}]
+    assert ranks.connections == 3
+    assert ranks.turns == [{"processor_s": 6, "sent_bytes": 30, "packets": 3},
+                           {"processor_s": 8, "sent_bytes": 40, "packets": 4}]
 
 
 def test_ranks_stand_still_between_two_turns_and_run_to_their_end():
