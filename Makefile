@@ -2,10 +2,12 @@
 # no time when nothing changed.
 #
 #   make demo [DATA=file.tsv] [ARGS="..."]   the main job: trains the example through the pipeline
+#   make demo RANKS=2                        the same on two ranks, after `make ranks`
 #   make test                                every test but the long sweeps; make test-long runs those
 #   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
 #   make ranks                               Horovod for training on several ranks, and for its tests
 #   make bench, make bench-usual             measure: the parts; programs as users write them
+#   make bench-ranks                         measure: several ranks
 #
 # PYTHON=/path/to/python3.7 names the interpreter for .venv.
 
@@ -15,7 +17,7 @@ MAKEFLAGS += --no-print-directory
 SUITES := test-tf-a test-tf-r test-integration test-ranks test-fault test-unit test-unit-nojit test-unit-bounds \
 	test-model test-house test-conformance test-cpp
 
-.PHONY: setup build ranks fmt lint types test test-long test-tf demo bench bench-usual clean $(SUITES)
+.PHONY: setup build ranks fmt lint types test test-long test-tf demo bench bench-usual bench-ranks clean $(SUITES)
 .DEFAULT_GOAL := test
 
 setup build:
@@ -70,8 +72,9 @@ test-ranks test-conformance test-cpp test-integration test-fault test-house test
 test-long: setup
 	$(PYTEST) -m long tests $(ARGS)
 
-demo: setup
-	@$(PY) -m examples.dlrm.train $(if $(DATA),--data $(DATA)) $(ARGS)
+demo: $(if $(RANKS),ranks,setup)
+	@$(if $(RANKS),PYTHONPATH=. .venv/bin/ascpipe run --ranks $(RANKS) examples/dlrm/train.py,$(PY) -m \
+		examples.dlrm.train) $(if $(DATA),--data $(DATA)) $(ARGS)
 
 bench: setup
 	@$(PY) -m bench $(ARGS)
@@ -82,6 +85,10 @@ USUAL := usual usual_cpu cells scale startup idle
 bench-usual: setup
 	@mkdir -p build
 	@$(PY) -m bench $(USUAL:%=--pattern %) --json build/usual.json --markdown $(ARGS)
+
+bench-ranks: ranks
+	@mkdir -p build
+	@$(PY) -m bench --pattern ranks --pattern ranks_cpu --pattern exchange --json build/ranks.json --markdown $(ARGS)
 
 clean:
 	rm -rf build .hypothesis .ruff_cache .pytest_cache .mypy_cache *.egg-info .venv

@@ -1,11 +1,13 @@
 """Makes the model's embeddings: from ascpipe's tables, or from plain variables to compare with.
 
-Both classes have the same five methods, so ``loop.py`` is written once:
+Both classes have the same methods, so ``loop.py`` is written once:
 
+    rank, ranks                  number of this process, and how many train together
     insert(dataset, training)    what must happen to the dataset before ``prefetch``
     lookup(batch, training)      float32[B, dim] per field
     variables()                  (dense, sparse) variables to compute gradients for
     optimizer(name, rate)        an optimizer for the sparse ones
+    average(tensors)             their means over ranks
     start() and close()          around the session
 """
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
@@ -41,14 +43,20 @@ class TableShape(NamedTuple):
 
 
 class PipelineTables:
-    """Tables of ascpipe, through the public ``mx_rec`` API."""
+    """Tables of ascpipe, through the public ``mx_rec`` API; of several ranks, each has a shard of every table."""
 
     def __init__(self, shape: TableShape, *, dynamic: bool, batch_size: int, eval_batch_size: int, steps: int) -> None:
+        """Batch sizes are those of one rank."""
         from mx_rec.core.asc.feature_spec import FeatureSpec
         from mx_rec.core.embedding import create_table
-        from mx_rec.util.initialize import init
+        from mx_rec.util.initialize import get_rank_id, get_rank_size, init
 
         init(max_steps=steps, use_dynamic=dynamic)
+        self.rank, self.ranks = get_rank_id(), get_rank_size()
+        if self.ranks > 1:
+            import horovod.tensorflow as hvd
+
+            hvd.init()
         self._shape = shape
         # Distinct keys of one lookup cannot exceed its ids.
         self._send_counts = {True: None if dynamic else batch_size, False: None if dynamic else eval_batch_size}
@@ -56,7 +64,7 @@ class PipelineTables:
             name: create_table(
                 key_dtype=tf.int64, dim=tf.TensorShape([shape.dim]), name=name,
                 emb_initializer=tf.compat.v1.random_uniform_initializer(-INITIAL_RANGE, INITIAL_RANGE, seed=shape.seed),
-                device_vocabulary_size=shape.rows)
+                device_vocabulary_size=shape.rows, all2all_gradients_op="sum_gradients_and_div_by_ranksize")
             for name in shape.tables()}
         self._specs = {training: [FeatureSpec(field, table_name=shape.table_of(field), index_key=field)
                                   for field in criteo.FIELDS] for training in (True, False)}
@@ -89,6 +97,13 @@ class PipelineTables:
         module = {"lazy_adam": lazy_adam, "gradient_descent": gradient_descent}[name]
         return module.create_hash_optimizer(rate)
 
+    def average(self, tensors: List[tf.Tensor]) -> List[tf.Tensor]:
+        if self.ranks == 1:
+            return tensors
+        import horovod.tensorflow as hvd
+
+        return [hvd.allreduce(tensor, op=hvd.Average) for tensor in tensors]
+
     def start(self) -> None:
         from mx_rec.core.asc.manager import start_asc_pipeline
 
@@ -105,6 +120,8 @@ class PlainTables:
 
     Keys that are not known are zeros in evaluation; training must not meet one.
     """
+
+    rank, ranks = 0, 1
 
     def __init__(self, shape: TableShape, vocabulary: Dict[str, np.ndarray],
                  initial_rows: Optional[InitialRows] = None) -> None:
@@ -157,6 +174,9 @@ class PlainTables:
 
     def optimizer(self, name: str, rate: float) -> tf.compat.v1.train.Optimizer:
         return plain_optimizer(name, rate)
+
+    def average(self, tensors: List[tf.Tensor]) -> List[tf.Tensor]:
+        return tensors
 
     def start(self) -> None:
         """Nothing to start."""

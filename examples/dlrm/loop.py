@@ -1,5 +1,4 @@
 """The training program: build the graph, train, evaluate, report."""
-import sys
 import time
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
@@ -30,10 +29,12 @@ class Outcome:
     examples_per_s: float
     ids_per_s: float
     losses: List[float]  #: training loss of each step
+    ranks: int = 1
 
     def __str__(self) -> str:
-        return "demo: ok steps={} auc={:.4f} loss={:.4f} examples_per_s={:.0f} ids_per_s={:.0f}".format(
-            self.steps, self.auc, self.loss, self.examples_per_s, self.ids_per_s)
+        return "demo: ok {}steps={} auc={:.4f} loss={:.4f} examples_per_s={:.0f} ids_per_s={:.0f}".format(
+            "ranks={} ".format(self.ranks) if self.ranks > 1 else "", self.steps, self.auc, self.loss,
+            self.examples_per_s, self.ids_per_s)
 
 
 def run(options: Options, path: str, line_count: int, initial_rows: Optional[InitialRows] = None,
@@ -71,7 +72,7 @@ def _source(options: Options, path: str, training_rows: int, steps: int, initial
     shape = TableShape(options.dim, device_rows, options.shared_table, options.seed)
     if options.plain:
         return PlainTables(shape, trained_keys(path), initial_rows)
-    return PipelineTables(shape, dynamic=options.dynamic, batch_size=options.batch_size,
+    return PipelineTables(shape, dynamic=options.dynamic, batch_size=options.batch_size // options.ranks,
                           eval_batch_size=options.eval_batch_size, steps=steps)
 
 
@@ -103,12 +104,13 @@ class _Program:
         self._report = report
         self._source = source
         self._iterator, batch = self._batches(path, training=True)
-        self._loss = click_loss(batch[criteo.LABEL], self._logits(batch, training=True))
+        loss = click_loss(batch[criteo.LABEL], self._logits(batch, training=True))
+        self._loss, = source.average([loss])  # as one rank would have it
         self._eval_iterator, batch = self._batches(path, training=False)
         self._scored = (batch[criteo.LABEL], self._logits(batch, training=False))
         dense, sparse = source.variables()
-        self._step = train_op(self._loss, dense, sparse, plain_optimizer(options.optimizer, options.rate),
-                              source.optimizer(options.optimizer, options.rate))
+        self._step = train_op(loss, dense, sparse, plain_optimizer(options.optimizer, options.rate),
+                              source.optimizer(options.optimizer, options.rate), source.average)
         source.start()
         self._initial = tf.compat.v1.global_variables_initializer()
 
@@ -116,7 +118,9 @@ class _Program:
         options = self._options
         rows = reader.dataset(
             path, held_out=not training, epochs=-1 if training else 1, drop_remainder=training or not options.dynamic,
-            batch_size=options.batch_size if training else options.eval_batch_size)
+            batch_size=options.batch_size // options.ranks if training else options.eval_batch_size,
+            # Ranks train their parts of a batch. Each evaluates all: then no batch of one is without those of others.
+            ranks=options.ranks if training else 1, rank=self._source.rank if training else 0)
         rows = self._source.insert(rows, training)
         if options.prefetch:
             rows = rows.prefetch(options.prefetch)
@@ -151,16 +155,10 @@ class _Program:
             area, loss = self._evaluate(session)
         steady = seconds[WARM_UP_STEPS:] or seconds
         rate = options.batch_size * len(steady) / sum(steady)
-        return Outcome(steps, area, loss, rate, rate * criteo.FIELD_COUNT, losses)
+        return Outcome(steps, area, loss, rate, rate * criteo.FIELD_COUNT, losses, options.ranks)
 
     def _evaluate(self, session: tf.compat.v1.Session) -> Tuple[float, float]:
         session.run(self._eval_iterator.initializer)
         labels, logits = zip(*_until_the_end(session, self._scored))
         labels, logits = np.concatenate(labels), np.concatenate(logits)
         return auc.area_under_curve(labels, logits), auc.log_loss(labels, logits)
-
-
-def report_to_stdout(line: str) -> None:
-    """Print at once, also into a pipe."""
-    print(line)
-    sys.stdout.flush()

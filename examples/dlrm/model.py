@@ -37,8 +37,9 @@ def click_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 def train_op(
         loss: tf.Tensor, dense_variables: List[tf.Variable], sparse_variables: List[tf.Variable],
-        dense_optimizer: tf.compat.v1.train.Optimizer, sparse_optimizer: tf.compat.v1.train.Optimizer) -> tf.Operation:
-    """One step: every gradient first, then every update.
+        dense_optimizer: tf.compat.v1.train.Optimizer, sparse_optimizer: tf.compat.v1.train.Optimizer,
+        average: Callable[[List[tf.Tensor]], List[tf.Tensor]]) -> tf.Operation:
+    """One step: every gradient first, then every update; ``average`` makes means over ranks of dense gradients.
 
     GATE_GRAPH matters: variables of TensorFlow 1 are references, so an update may otherwise overwrite a weight that
     the gradient of another one is still reading.
@@ -46,7 +47,10 @@ def train_op(
     pairs = dense_optimizer.compute_gradients(
         loss, dense_variables + sparse_variables, gate_gradients=tf.compat.v1.train.Optimizer.GATE_GRAPH)
     split = len(dense_variables)
-    return tf.group(dense_optimizer.apply_gradients(pairs[:split]), sparse_optimizer.apply_gradients(pairs[split:]))
+    dense = average([gradient for gradient, _ in pairs[:split]])
+    # Gradients of rows are left as they are: the ranks that own the rows sum those of all ranks.
+    return tf.group(dense_optimizer.apply_gradients(zip(dense, dense_variables)),
+                    sparse_optimizer.apply_gradients(pairs[split:]))
 
 
 def _layers(inputs: tf.Tensor, units: Sequence[int], name: str, seed: int) -> tf.Tensor:

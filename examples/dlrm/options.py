@@ -3,6 +3,8 @@ import argparse
 from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
+from ascpipe import ranks
+
 #: learning rate of each optimizer when none is given
 LEARNING_RATES = {"adagrad": .05, "lazy_adam": .001, "gradient_descent": 1.0, "ftrl": .05}
 
@@ -36,6 +38,7 @@ class Options:
     seed: int = 1
     threads: int = 0  #: TensorFlow's two thread pools; 0 leaves them to TensorFlow
     losses: Optional[str] = None  #: file that receives the loss of every step
+    ranks: int = 1  #: processes that train together, as their launcher says
 
     @property
     def rate(self) -> float:
@@ -80,9 +83,14 @@ def parse(arguments: Optional[List[str]] = None) -> Options:
     add("--seed", type=_count_or_0, default=default.seed)
     add("--threads", type=_count_or_0, default=default.threads, help="of each pool of TensorFlow; 0: its own choice")
     add("--losses", metavar="FILE", help="write the loss of every step to this file, one per line")
-    options = Options(**vars(parser.parse_args(arguments)))
+    count = ranks.get_rank_size() if ranks.launched() else 1
+    options = Options(**vars(parser.parse_args(arguments)), ranks=count)
     if not 0 < options.rate <= 10:
         parser.error("--learning-rate must lie in (0, 10], not {}".format(options.rate))
+    if options.ranks > 1 and options.plain:
+        parser.error("--plain trains on one rank only")
+    if options.batch_size % options.ranks:
+        parser.error("--batch-size {} is no multiple of the {} ranks".format(options.batch_size, options.ranks))
     if options.dim > 8192:
         parser.error("--dim must lie in [1, 8192], not {}".format(options.dim))
     return options

@@ -35,8 +35,8 @@ def _digit_values() -> np.ndarray:
 
 
 def dataset(
-        path: str, *, held_out: bool, batch_size: int, epochs: int = 1,
-        drop_remainder: bool = False) -> tf.data.Dataset:
+        path: str, *, held_out: bool, batch_size: int, epochs: int = 1, drop_remainder: bool = False,
+        ranks: int = 1, rank: int = 0) -> tf.data.Dataset:
     """Batches of the training rows of a file, or of its held-out rows.
 
     Args:
@@ -45,6 +45,7 @@ def dataset(
         batch_size: rows of a batch.
         epochs: times the rows are read, -1 for without end.
         drop_remainder: leave out a last batch that is not full, so that shapes are static.
+        ranks, rank: of ``ranks`` batches one behind the other, only number ``rank`` is read.
     """
     @plain_graph
     def wanted(block: tf.Tensor) -> tf.Tensor:
@@ -54,7 +55,7 @@ def dataset(
 
     # Blocks, because a filter line by line costs a hundred microseconds a row.
     lines = tf.data.TextLineDataset(path, buffer_size=1 << 20).batch(BLOCK_LINES).map(wanted).unbatch()
-    return lines.repeat(epochs).batch(batch_size, drop_remainder=drop_remainder).map(parse)
+    return lines.repeat(epochs).batch(batch_size, drop_remainder=drop_remainder).shard(ranks, rank).map(parse)
 
 
 @plain_graph

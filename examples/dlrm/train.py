@@ -2,14 +2,18 @@
 
     python -m examples.dlrm.train [--data FILE] [--steps N] [--optimizer adagrad] ...
 
-Prints progress lines and, last, ``demo: ok steps=N auc=X loss=Y examples_per_s=E ids_per_s=I``.  Exit codes: 0 done,
-1 the data or the run failed (the reason is on stderr), 2 usage, 130 interrupted.
+    ascpipe run --ranks 2 examples/dlrm/train.py ...
+
+Prints progress lines and, last, ``demo: ok steps=N auc=X loss=Y examples_per_s=E ids_per_s=I``; of several ranks the
+first one does, and says ``ranks=2``.  Exit codes: 0 done, 1 the data or the run failed (the reason is on stderr),
+2 usage, 130 interrupted.
 """
 import os
 import sys
 import tempfile
 from typing import List, Optional
 
+from ascpipe import ranks
 from ascpipe.errors import AscpipeError
 from examples.dlrm import criteo, generator, options
 
@@ -21,7 +25,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
             return _train(chosen, chosen.data)
         with tempfile.TemporaryDirectory(prefix="dlrm-demo-") as folder:
             path = os.path.join(folder, "rows.tsv")
-            print("generating {} rows (seed {})".format(chosen.generate_rows, chosen.seed), flush=True)
+            _say("generating {} rows (seed {})".format(chosen.generate_rows, chosen.seed))
             generator.write_file(path, chosen.generate_rows, chosen.seed)
             return _train(chosen, path)
     except (criteo.BadFileError, AscpipeError) as error:
@@ -40,20 +44,30 @@ def _train(chosen: options.Options, path: str) -> int:
     from examples.dlrm import loop  # TensorFlow takes seconds to import: bad files are refused before
     from examples.dlrm.quiet import tf
     try:
-        outcome = loop.run(chosen, path, line_count, report=loop.report_to_stdout)
+        outcome = loop.run(chosen, path, line_count, report=_say)
     except tf.errors.InvalidArgumentError as error:
         criteo.explain(path)  # raises if it is a value in the file
         return _failed(error.message.split("\n")[0])  # the others say where in the graph
     except tf.errors.OpError as error:
         return _failed(error.message.split("\n")[0])  # the others say where in the graph
-    if chosen.losses is not None:
+    if chosen.losses is not None and _is_first():
         try:
             with open(chosen.losses, "w") as out:
                 out.writelines("{!r}\n".format(loss) for loss in outcome.losses)
         except OSError as error:
             return _failed("--losses {}: {}".format(chosen.losses, error.strerror))
-    print(outcome, flush=True)
+    _say(str(outcome))
     return 0
+
+
+def _is_first() -> bool:
+    return not ranks.launched() or ranks.get_rank_id() == 0
+
+
+def _say(line: str) -> None:
+    """Print at once, also into a pipe; of several ranks, which say the same, the first one does."""
+    if _is_first():
+        print(line, flush=True)
 
 
 def _failed(reason: str) -> int:

@@ -74,7 +74,7 @@ def parse_arguments(arguments: Optional[Sequence[str]] = None) -> Config:
     switch("--steps", type=int, default=200)
     switch("--train_interval", type=int, default=100, help="steps between evaluations")
     switch("--eval_steps", type=int, default=10, help="steps of an evaluation")
-    switch("--saving_interval", type=int, default=100, help="steps between saves")
+    switch("--saving_interval", type=int, default=100, help="steps between saves; 0: saves nothing")
     switch("--declared_steps", type=int, help="tell init() this, not the true numbers, which it does not need")
     switch("--saved_model", default="./saved-model", help="folder of the checkpoints")
     switch("--losses", help="file for the losses of each step, as hexadecimal numbers")

@@ -3,6 +3,7 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 import tensorflow as tf
+from rec_sdk_common.communication.hccl.hccl_info import get_rank_id, get_rank_size
 
 from mx_rec.core.asc.feature_spec import FeatureSpec
 from mx_rec.core.asc.helper import get_asc_insert_func
@@ -33,6 +34,7 @@ def make_dataset(cfg: Config, is_training: bool, feature_spec_list: Optional[Lis
                  batch_number: int) -> tf.data.Dataset:
     """Batches with their ids on the way to the pipeline."""
     columns = generate(cfg, batch_number, seed=cfg.seed if is_training else cfg.seed + 1)
+    columns = {name: part_of_rank(column) for name, column in columns.items()}
     if cfg.tuple_batch:
         dataset = tf.data.Dataset.from_tensor_slices(
             (tuple(columns[name] for name in COLUMNS), tuple(columns[name] for name in LABELS)))
@@ -45,6 +47,13 @@ def make_dataset(cfg: Config, is_training: bool, feature_spec_list: Optional[Lis
                                         dump_graph=cfg.dump_graph)
         dataset = dataset.map(insert_fn)
     return dataset.prefetch(100)
+
+
+def part_of_rank(column: np.ndarray) -> np.ndarray:
+    """This rank's rows of each batch; numbers of whole batches are for all ranks."""
+    if column.ndim == 1:
+        return column
+    return np.split(column, get_rank_size(), axis=1)[get_rank_id()]
 
 
 def as_dict(features: Any, labels: Any = None) -> Dict[str, tf.Tensor]:

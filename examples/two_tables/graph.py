@@ -2,6 +2,7 @@
 from typing import Any, List, Optional
 
 import tensorflow as tf
+from rec_sdk_common.communication.hccl.hccl_info import get_rank_size
 
 from mx_rec.constants.constants import ASCEND_TIMESTAMP
 
@@ -30,6 +31,6 @@ def build_model(cfg: Config, hash_table_list: List[Any], features: Any, labels: 
     else:
         feature_list = [spec for spec in feature_spec_list or [] if not spec.is_timestamp]
     ids_per_row = (cfg.user_ids_per_row, cfg.item_ids_per_row, cfg.history_per_row)
-    send_count_list = [cfg.batch_size * count for count in ids_per_row]
+    send_count_list = [cfg.batch_size // get_rank_size() * count for count in ids_per_row]
     return model_forward([feature_list, [tables[name] for name in FEATURES.values()], send_count_list], features,
                          columns, is_train, cfg.modify_graph, cfg.config_dict)

@@ -2,6 +2,7 @@
 import logging
 
 import tensorflow as tf
+from rec_sdk_common.communication.hccl.hccl_info import get_rank_id
 
 from mx_rec.util.initialize import init, terminate_config_initializer
 
@@ -22,7 +23,7 @@ def main() -> None:
          use_dynamic=not cfg.static,
          use_dynamic_expansion=cfg.use_dynamic_expansion)
     train = train_with_estimator if cfg.use_estimator else train_in_session
-    train(cfg, LossFile(cfg.losses))
+    train(cfg, LossFile(cfg.losses if get_rank_id() == 0 else None))
     terminate_config_initializer()
     logging.info("Demo done!")
 

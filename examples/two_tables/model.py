@@ -42,7 +42,8 @@ def create_hash_tables(cfg: Config) -> Tuple[Any, Any]:
                             name=name,
                             emb_initializer=tf.compat.v1.truncated_normal_initializer(),
                             device_vocabulary_size=device_rows,
-                            host_vocabulary_size=host_rows)
+                            host_vocabulary_size=host_rows,
+                            all2all_gradients_op="sum_gradients_and_div_by_ranksize")
 
     return create("user_table", cfg.user_hashtable_dim), create("item_table", cfg.item_hashtable_dim)
 

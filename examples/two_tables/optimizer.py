@@ -3,6 +3,8 @@ import logging
 from typing import Any, List, Tuple
 
 import tensorflow as tf
+from npu_bridge.hccl import hccl_ops
+from rec_sdk_common.communication.hccl.hccl_info import get_rank_size
 
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_ID_OFFSET, ASCEND_SPARSE_LOOKUP_LOCAL_EMB
 from mx_rec.graph.merge_lookup import do_merge_lookup
@@ -27,6 +29,13 @@ def get_dense_and_sparse_optimizer(cfg: Config) -> Tuple[Any, Any]:
     return dense_optimizer, sparse_optimizer
 
 
+def average(tensors: List[tf.Tensor]) -> List[tf.Tensor]:
+    """The means over ranks of tensors that each rank has."""
+    if get_rank_size() == 1:
+        return tensors
+    return [hccl_ops.allreduce(tensor, "sum") / get_rank_size() for tensor in tensors]
+
+
 def create_train_ops(cfg: Config, loss_list: List[tf.Tensor]) -> tf.Operation:
     """One training step: the gradients of all tasks, then all updates."""
     dense_variables, sparse_variables = get_dense_and_sparse_variable()
@@ -40,6 +49,6 @@ def create_train_ops(cfg: Config, loss_list: List[tf.Tensor]) -> tf.Operation:
         rows = targets = sparse_variables
     gradients = tf.gradients(tf.add_n(loss_list), dense_variables + rows)
     return tf.group(
-        dense_optimizer.apply_gradients(zip(gradients[:len(dense_variables)], dense_variables),
+        dense_optimizer.apply_gradients(zip(average(gradients[:len(dense_variables)]), dense_variables),
                                         global_step=tf.compat.v1.train.get_or_create_global_step()),
         sparse_optimizer.apply_gradients(zip(gradients[len(dense_variables):], targets)))

@@ -15,7 +15,7 @@ from dataset import create_feature_spec_list, make_dataset
 from graph import build_model
 from losses import LossFile
 from model import MyModel, create_hash_tables
-from optimizer import create_train_ops
+from optimizer import average, create_train_ops
 
 
 def make_batch_and_iterator(cfg: Config, is_training: bool, feature_spec_list: Optional[List[Any]],
@@ -49,7 +49,9 @@ def train_in_session(cfg: Config, losses: LossFile) -> None:
                                             batch_number=cfg.eval_steps)
     train_ops = create_train_ops(cfg, train_model.loss_list)
 
-    saver = tf.compat.v1.train.Saver()
+    losses_of = {True: average(train_model.loss_list), False: average(eval_model.loss_list)}
+
+    saver = tf.compat.v1.train.Saver() if cfg.saving_interval else None
     if cfg.modify_graph:
         logging.info("start to modifying graph")
         modify_graph_and_start_emb_cache(dump_graph=cfg.dump_graph)
@@ -69,19 +71,19 @@ def train_in_session(cfg: Config, losses: LossFile) -> None:
         def evaluate() -> None:
             initialize(is_training=False)
             for _ in range(cfg.eval_steps):
-                losses.write("eval", sess.run(eval_model.loss_list))
+                losses.write("eval", sess.run(losses_of[False]))
 
         initialize(is_training=True)
         sess.run(tf.compat.v1.global_variables_initializer())
         base = os.path.join(cfg.saved_model, f"model-{rank_id}")
-        if os.path.exists(os.path.join(cfg.saved_model, f"sparse-model-{rank_id}-%d" % 0)):
+        if saver and os.path.exists(os.path.join(cfg.saved_model, f"sparse-model-{rank_id}-%d" % 0)):
             saver.restore(sess, f"{base}-%d" % 0)
-        else:
+        elif saver:
             saver.save(sess, base, global_step=0)
         for i in range(1, cfg.steps + 1):
             logging.info(f"################    training at step {i}    ################")
             try:
-                _, loss_list = sess.run([train_ops, train_model.loss_list])
+                _, loss_list = sess.run([train_ops, losses_of[True]])
             except tf.errors.OutOfRangeError:
                 logging.info("Encounter the end of Sequence for training.")
                 break
@@ -89,10 +91,11 @@ def train_in_session(cfg: Config, losses: LossFile) -> None:
                 losses.write("train", loss_list)
                 if i % cfg.train_interval == 0:
                     evaluate()
-                if i % cfg.saving_interval == 0:
+                if saver and i % cfg.saving_interval == 0:
                     saver.save(sess, base, global_step=i)
                 if cfg.access_and_evict and i % cfg.evict_interval == 0:
                     trigger_evict()
-        saver.save(sess, base, global_step=i)
+        if saver:
+            saver.save(sess, base, global_step=i)
         for table in (user_hashtable, item_hashtable):
             logging.info("%s has %d rows", table.table_name, table.size())

@@ -7,9 +7,12 @@ import pytest
 
 from bench import __main__ as command
 from bench import records
+from tests.support import several_ranks
 
 ROOT = Path(__file__).resolve().parents[2]
-VARIANTS = {case.name: list(case.variants) for case, _ in command.selected("*")}
+OF_RANKS = ("ranks", "ranks_cpu", "exchange")
+VARIANTS = {case.name: list(case.variants) for case, _ in command.selected("*")
+            if several_ranks.INSTALLED or case.name not in OF_RANKS}
 FIRST = ["{}/{}".format(name, variants[0]) for name, variants in VARIANTS.items()]
 OTHERS = ["{}/{}".format(name, variant) for name, variants in VARIANTS.items() for variant in variants[1:]
           if name != "cells"]
