@@ -9,7 +9,7 @@ import tensorflow as tf
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError
 from ascpipe.tf import Saver, clean_up, export_tables, serving_tables
-from ascpipe.tf.checkpoints import restoring
+from ascpipe.tf.checkpoints import loading
 from ascpipe.tf.checkpoints.instances import instance_of
 from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables, frozen_tables
 from ascpipe.tf.running import native
@@ -171,7 +171,7 @@ def test_what_keeps_a_table_from_being_loaded_is_said_although_it_cannot_be_give
 
     plain = Hold.give_up_load
     monkeypatch.setattr(Hold, "give_up_load", lambda self, number: refusing(plain(self, number)))
-    monkeypatch.setattr(restoring, "_fill_rows", fail)
+    monkeypatch.setattr(loading, "_fill_rows", fail)
     with pytest.raises(MineError):
         saver.restore(running, path)
 
