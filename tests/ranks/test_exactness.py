@@ -54,6 +54,19 @@ def test_two_ranks_train_a_modified_graph_as_one_does(tmp_path):
     trained(tmp_path, {"tables": SMALL, "features": THREE, "steps": 40, "modify": True, "evaluate_each": 20}, [2])
 
 
+def test_two_ranks_train_tables_that_grow_as_one_does(tmp_path):
+    trained(tmp_path, {"tables": ALL_SORTS, "features": OF_ALL_SORTS, "optimizer": "lazy_adam", "expansion": True,
+                       "steps": 40, "evaluate_each": 20}, [2])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("more", [{}, {"modify": True}, {"static": True}], ids=lambda more: "_".join(more) or "plain")
+@pytest.mark.parametrize("optimizer", ["adagrad", "lazy_adam", "gradient_descent"])
+def test_ranks_train_300_steps_of_tables_that_grow_as_one_does(tmp_path, optimizer, more):
+    trained(tmp_path, {"tables": TWO, "features": THREE, "optimizer": optimizer, "expansion": True, "steps": 300,
+                       **more}, [2, 3, 4])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("tables", [TWO, SMALL], ids=["device", "host"])
 @pytest.mark.parametrize("optimizer", ["adagrad", "lazy_adam", "gradient_descent", "ftrl"])

@@ -88,9 +88,10 @@ def test_one_rank_goes_on_from_a_checkpoint_of_two(two, tmp_path):
     require_close(goes_on(tmp_path / "one", 1, CASE, saved(folder, 20)), run, 20)
 
 
-def test_thresholds_and_evictions_of_ranks_are_those_of_one(tmp_path):
+@pytest.mark.parametrize("more", [{}, {"expansion": True}], ids=["tiers", "expansion"])
+def test_thresholds_and_evictions_of_ranks_are_those_of_one(tmp_path, more):
     tables = {**SMALL, "user": {**SMALL["user"], "threshold": 3}}
-    case = {**CASE, "tables": tables, "thresholds": {"15": 6, "25": 2}, "evict_each": 6}
+    case = {**CASE, "tables": tables, "thresholds": {"15": 6, "25": 2}, "evict_each": 6, **more}
     one, ranks = (ranked_runs.train(tmp_path / str(count), count, case).require_good_end() for count in (1, 2))
     require_close(ranks, one, 0)
 
@@ -112,9 +113,10 @@ def test_any_number_of_ranks_goes_on_from_a_checkpoint_of_any_number(tmp_path, c
                          ids=lambda how: " ".join(sorted(how)) or "plain")
 @pytest.mark.parametrize("tables, features", [(TWO, THREE), (SMALL, THREE), (ALL_SORTS, OF_ALL_SORTS)],
                          ids=["device", "host", "all sorts"])
-@pytest.mark.parametrize("first", [False, True], ids=["all save", "rank 0 saves"])
+@pytest.mark.parametrize("first", [{}, {"rank_0_saves": True}, {"expansion": True}],
+                         ids=["all save", "rank 0 saves", "expansion"])
 def test_ranks_save_in_each_way_and_tier(tmp_path, tables, features, how, first):
-    case = {**CASE, "tables": tables, "features": features, "saves": [10, 20, 30], "save": how, "rank_0_saves": first}
+    case = {**CASE, "tables": tables, "features": features, "saves": [10, 20, 30], "save": how, **first}
     plain = ranked_runs.train(tmp_path / "plain", 2, {**case, "saves": []}).require_good_end()
     run = ranked_runs.train(tmp_path / "run", 2, case).require_good_end()
     same(run, plain)

@@ -48,6 +48,6 @@ def test_every_op_is_documented():
         "AscApplied", "AscApplyAdagrad", "AscApplyAdagradByAddress", "AscApplyFtrl", "AscApplyGradientDescent",
         "AscApplyGradientDescentByAddress", "AscApplyLazyAdam", "AscApplyLazyAdamByAddress", "AscApplyTables",
         "AscAttach", "AscBackward", "AscChoose", "AscCut", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows",
-        "AscLookup", "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad", "AscNextPlan", "AscNextPlans",
-        "AscNothing", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive", "AscRestoreRows",
-        "AscServedLookup", "AscServedTable", "AscSubmit", "AscTableInit", "AscTurn", "AscWriteRows"]
+        "AscLookup", "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad", "AscNameRows", "AscNextPlan",
+        "AscNextPlans", "AscNothing", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive",
+        "AscRestoreRows", "AscServedLookup", "AscServedTable", "AscSubmit", "AscTableInit", "AscTurn", "AscWriteRows"]

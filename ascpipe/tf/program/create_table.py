@@ -97,7 +97,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         ValueError: an argument of the wrong type or out of range; a name that is taken.
         EnvironmentError: the pipeline of this graph was started already, or ``init`` was not called.
         RuntimeError: ``enable_merge`` without dynamic expansion mode.
-        NotBuiltYetError: an SSD tier; with several ranks ``is_dp`` or dynamic expansion mode.
+        NotBuiltYetError: an SSD tier; with several ranks ``is_dp``.
         TypeError: an argument that is nearly spelt as one of these.
     """
     process = Process.current()
@@ -106,8 +106,8 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     if expands:
         device_vocabulary_size = host_vocabulary_size = ssd_vocabulary_size = 0
     _require_consistent(device_vocabulary_size, host_vocabulary_size, ssd_vocabulary_size)
-    if is_dp or expands:
-        process.require_one_rank("table {!r} with {}".format(name, "is_dp=True" if is_dp else "dynamic expansion"))
+    if is_dp:
+        process.require_one_rank("table {!r} with is_dp=True".format(name))
     _require_padding(padding_keys, padding_keys_mask, padding_keys_len, is_dp)
     if enable_merge and not expands:
         raise RuntimeError("table {!r}: enable_merge needs dynamic expansion mode, init(use_dynamic_expansion=True)"

@@ -16,11 +16,13 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 import numpy as np
 import tensorflow as tf
 
+from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_ID_OFFSET, ASCEND_SPARSE_LOOKUP_LOCAL_EMB
 from mx_rec.core.asc.helper import FeatureSpec, get_asc_insert_func
 from mx_rec.core.asc.manager import start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
-from mx_rec.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
+from mx_rec.optimizers import (adagrad, adagrad_by_addr, ftrl, gradient_descent, gradient_descent_by_addr, lazy_adam,
+                               lazy_adam_by_addr)
 from mx_rec.util.initialize import ConfigInitializer, init, terminate_config_initializer, trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
 from mx_rec.util.variable import get_dense_and_sparse_variable
@@ -30,6 +32,9 @@ RANK, RANKS = int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HORO
 #: Adam turns rounding of a gradient that is nearly nothing into a step of about its rate.
 RATES = {"adagrad": 0.1, "ftrl": 0.1, "gradient_descent": 0.1, "lazy_adam": 0.01}
 OPTIMIZERS = {"adagrad": adagrad, "ftrl": ftrl, "gradient_descent": gradient_descent, "lazy_adam": lazy_adam}
+BY_ADDRESS = {"adagrad": adagrad_by_addr.create_hash_optimizer_by_address,
+              "gradient_descent": gradient_descent_by_addr.create_hash_optimizer_by_addr,
+              "lazy_adam": lazy_adam_by_addr.create_hash_optimizer_by_address}
 
 
 class Feature(NamedTuple):
@@ -63,6 +68,7 @@ class Case(NamedTuple):
         evaluate_each: steps between two evaluations; 0: only one, at the end.
         modify: graph modification.
         static: fixed sizes.
+        expansion: dynamic expansion mode; its optimizers are those by address.
         fault: of a rank, at a step: kind, rank (-1: all), step.
         saves: after which steps checkpoints are saved, as FOLDER/saved/model.ckpt-STEP.
         save: more arguments of ``Saver.save``.
@@ -82,6 +88,7 @@ class Case(NamedTuple):
     evaluate_each: int = 0
     modify: bool = False
     static: bool = False
+    expansion: bool = False
     fault: Dict[str, Any] = {}
     saves: Tuple[int, ...] = ()
     save: Dict[str, Any] = {}
@@ -127,7 +134,8 @@ class Program:
         self.eval_loss, self.eval_rows = self._forward(eval_specs, eval_batch, is_train=False)
         if not self._case.modify:
             start_asc_pipeline()
-        dense, sparse = get_dense_and_sparse_variable()
+        dense, _ = get_dense_and_sparse_variable()
+        rows, optimizer = self._sparse_optimizer()
         dense_optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.05)
         averaged = dense_optimizer.compute_gradients(loss, var_list=dense)
         self.loss = loss
@@ -136,14 +144,12 @@ class Program:
             averaged = [(hvd.allreduce(gradient, op=hvd.Average), variable) for gradient, variable in averaged]
             self.loss = hvd.allreduce(loss, op=hvd.Average)
         train_dense = dense_optimizer.apply_gradients(averaged)
-        sparse_optimizer = OPTIMIZERS[self._case.optimizer].create_hash_optimizer(RATES[self._case.optimizer])
-        gradients = tf.gradients(loss, sparse)
+        gradients = tf.gradients(loss, rows)
         if self._case.fault.get("kind") == "nan_gradient":
             gradients = [tf.IndexedSlices(
                 tf.debugging.check_numerics(gradient.values * self.gradient_scale, "a gradient"), gradient.indices,
                 gradient.dense_shape) for gradient in gradients]
-        self.train = [train_dense, sparse_optimizer.apply_gradients(
-            [(gradient, variable) for gradient, variable in zip(gradients, sparse)])]
+        self.train = [train_dense, optimizer(gradients)]
         if self._case.modify:
             modify_graph_and_start_emb_cache(dump_graph=False)
         self.saver = tf.compat.v1.train.Saver(max_to_keep=None)
@@ -155,6 +161,18 @@ class Program:
             self.broadcast = hvd.broadcast_variables(
                 [variable for variable in tf.compat.v1.global_variables()
                  if not variable.op.name.startswith(tables)], 0)
+
+    def _sparse_optimizer(self) -> Tuple[List[Any], Callable[[List[Any]], tf.Operation]]:
+        """What the loss is differentiated by, and what applies those gradients."""
+        name, rate = self._case.optimizer, RATES[self._case.optimizer]
+        if self._case.expansion:
+            rows = tf.compat.v1.get_collection(ASCEND_SPARSE_LOOKUP_LOCAL_EMB)
+            updated = tf.compat.v1.get_collection(ASCEND_SPARSE_LOOKUP_ID_OFFSET)
+            optimizer = BY_ADDRESS[name](rate)
+        else:
+            _, rows = get_dense_and_sparse_variable()
+            updated, optimizer = rows, OPTIMIZERS[name].create_hash_optimizer(rate)
+        return rows, lambda gradients: optimizer.apply_gradients(list(zip(gradients, updated)))
 
     def initializer(self, is_training: bool) -> tf.Operation:
         """Of the iterator of a channel."""
@@ -343,7 +361,7 @@ class Training:
 def train(case: Case, told: Dict[str, Any], tell: Callable[[], None]) -> List[Dict[str, np.ndarray]]:
     """Train a case; the rows of all keys."""
     init(max_steps=case.steps, train_steps=case.evaluate_each or -1, eval_steps=-1, save_steps=-1,
-         use_dynamic=not case.static, use_dynamic_expansion=False)
+         use_dynamic=not case.static, use_dynamic_expansion=case.expansion)
     tf.compat.v1.set_random_seed(5)
     program = Program(case)
     program.build()

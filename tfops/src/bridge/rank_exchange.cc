@@ -16,7 +16,8 @@
 
 #include "bridge/gathered_rows.h"
 #include "bridge/pipeline.h"
-#include "bridge/status.h"
+#include "bridge/rank_gate.h"
+#include "bridge/rank_nodes.h"
 #include "bridge/step_graph.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/graph/algorithm.h"
@@ -39,8 +40,10 @@ struct TablePlan {
   Port variable;
   Node* owned = nullptr;  // AscNextPlan of what all ranks ask for
   Node* keys = nullptr;   // AscLocalKeys
-  Node* rows = nullptr;   // AscLookup of what they ask for
+  Node* rows = nullptr;   // of what they ask for
+  Node* named = nullptr;  // AscNameRows of an expansion table that is trained
   Nodes lookups, sums;    // the program's
+  Nodes locals;           // the program's AscLocalRows
 };
 
 // The plans of one stream.
@@ -64,10 +67,11 @@ class RankExchange {
     TF_RETURN_IF_ERROR(FindUses());
     for (auto& entry : steps_) {
       Step* const step = &entry.second;
-      TF_RETURN_IF_ERROR(PutGate(step));
+      const GatedStep gated = {step->stream, step->training, UsedTables(*step)};
+      TF_RETURN_IF_ERROR(PutGate(&graph_, gated, &step->ticket, &step->owned));
       TF_RETURN_IF_ERROR(PutForward(step));
       for (std::size_t i = 0; i < step->tables.size(); ++i) {
-        TF_RETURN_IF_ERROR(ReadLocal(*step, static_cast<int>(i)));
+        TF_RETURN_IF_ERROR(ReadLocal(step, static_cast<int>(i)));
       }
       TF_RETURN_IF_ERROR(PutBackward(step));
     }
@@ -77,11 +81,6 @@ class RankExchange {
   }
 
  private:
-  static Status NotBuilt(const Node& node, const char* what) {
-    return Refuse(Code::kFailedPrecondition, "'", node.name(), "' (", node.type_string(), "): ", what,
-                  " cannot be trained by several ranks yet. Nothing was run; train it in one process");
-  }
-
   Status FindPlans() {
     Nodes plans;
     for (Node* node : graph_.op_nodes()) {
@@ -96,7 +95,7 @@ class RankExchange {
       step.training = IsTrue(*node, "training");
       const Port ticket = Source(node, 0);
       if (step.ticket.node != nullptr && !(step.ticket == ticket)) {
-        return NotBuilt(*node, "a stream whose plans have several tickets");
+        return NotBuiltForRanks(*node, "a stream whose plans have several tickets");
       }
       step.ticket = ticket;
       TablePlan plan;
@@ -104,10 +103,6 @@ class RankExchange {
       plan.table = IntOf(node, "table");
       plan.features = IntOf(node, "k");
       plan.variable = Source(node, 1);
-      std::vector<int> widths;
-      if (tensorflow::GetNodeAttr(node->attrs(), "slot_widths", &widths).ok() && !widths.empty()) {
-        return NotBuilt(*node, "a table whose rows are used at home (use_dynamic_expansion)");
-      }
       step.tables.push_back(plan);
     }
     for (auto& entry : steps_) {  // the same order on all ranks, whatever their names are
@@ -117,17 +112,19 @@ class RankExchange {
     return Status::OK();
   }
 
-  // The plan that slots come from; null: from none of several ranks.
-  TablePlan* PlanOf(const Port& slots) {
+  // The plan that slots or handles come from; null: from none of several ranks.  `through`: a type of op on the way.
+  TablePlan* PlanOf(const Port& from, const char* through = nullptr, bool* passed = nullptr) {
+    TablePlan* found = nullptr;
     std::set<const Node*> seen;
-    Nodes left = {slots.node};
+    Nodes left = {from.node};
     while (!left.empty()) {
       Node* const node = left.back();
       left.pop_back();
       if (!seen.insert(node).second) continue;
+      if (through != nullptr && node->type_string() == through) *passed = true;
       for (auto& entry : steps_) {
         for (TablePlan& table : entry.second.tables) {
-          if (table.plan == node) return &table;
+          if (table.plan == node) found = &table;
         }
       }
       if (node->type_string() == "AscNextPlan") continue;
@@ -135,7 +132,7 @@ class RankExchange {
         if (!edge->IsControlEdge()) left.push_back(edge->src());
       }
     }
-    return nullptr;
+    return found;
   }
 
   Status FindUses() {
@@ -145,79 +142,37 @@ class RankExchange {
       if (node->type_string() == "AscLookup") {
         TablePlan* const table = PlanOf(Source(node, 1));
         if (table == nullptr) continue;
-        if (!(Source(node, 0) == table->variable)) return NotBuilt(*node, "a lookup within a conditional");
+        if (!(Source(node, 0) == table->variable)) return NotBuiltForRanks(*node, "a lookup within a conditional");
         table->lookups.push_back(node);
       } else if (node->type_string() == "AscLookupGrad") {
         TablePlan* const table = PlanOf(Source(node, 0));
         if (table == nullptr) continue;
         table->sums.push_back(node);
         TF_RETURN_IF_ERROR(RefuseGathered(*node));
+      } else if (node->type_string() == "AscLocalRows") {
+        TablePlan* const table = PlanOf(Source(node, 0));
+        if (table != nullptr) table->locals.push_back(node);
       } else if (Is(node, {"AscLookupConcat", "AscLookupConcatGrad"}) && PlanOf(Source(node, IntOf(node, "n")))) {
-        return NotBuilt(*node, "lookup_concat");
-      } else if (Is(node, {"AscLocalRows"}) && PlanOf(Source(node, 0)) != nullptr) {
-        return NotBuilt(*node, "a table whose rows are used at home (use_dynamic_expansion)");
+        return NotBuiltForRanks(*node, "lookup_concat");
+      } else {
+        TF_RETURN_IF_ERROR(RequireSummed(*node));
       }
     }
     return Status::OK();
   }
 
-  Status Put(NodeBuilder* builder, const Node& beside, Node** node) { return Place(&graph_, builder, {}, beside, node); }
-
-  // A stateful op for one of the program's: a session caches its kernel by name, for all sets of fetches.
-  NodeBuilder Named(const Node& stands_for, const char* type) const {
-    return NodeBuilder(stands_for.name() + "/ascpipe_ranks", type, graph_.op_registry());
-  }
-
-  NodeBuilder New(const char* name, const char* type) const {
-    return NodeBuilder(graph_.NewName(std::string("ascpipe/") + name), type, graph_.op_registry());
-  }
-
-  // Nothing of the step sees its batch before all ranks have it.
-  Status PutGate(Step* step) {
-    Port source = step->ticket;
-    while (Is(source.node, {"Identity"})) source = Source(source.node, 0);
-    if (!Is(source.node, {"IteratorGetNext", "IteratorGetNextSync"})) {
-      return NotBuilt(*source.node, "a batch that does not come from get_next() of an iterator");
+  // Handles name rows of this rank: only those that the gradient of a lookup chooses are of rows it has sums for.
+  Status RequireSummed(const Node& node) {
+    if (!Is(&node, {"AscReadRows", "AscWriteRows", "AscApplyGradientDescentByAddress", "AscApplyAdagradByAddress",
+                    "AscApplyLazyAdamByAddress"})) {
+      return Status::OK();
     }
-    Node* const next = source.node;
-    std::vector<tensorflow::DataType> types;
-    std::vector<tensorflow::PartialTensorShape> shapes;
-    TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(next->attrs(), "output_types", &types));
-    TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(next->attrs(), "output_shapes", &shapes));
-    const std::vector<tensorflow::PartialTensorShape> unknown(types.size());
-    Nodes before;
-    AddControlInputs(next, &before);
-    Node *optional, *has, *nothing, *filler, *chosen, *values, *gate;
-    NodeBuilder asking = Named(*next, "IteratorGetNextAsOptional");
-    asking.Input(Source(next, 0).out()).Attr("output_types", types).Attr("output_shapes", shapes).ControlInputs(before);
-    TF_RETURN_IF_ERROR(Put(&asking, *next, &optional));
-    NodeBuilder having = New("has_batch", "OptionalHasValue");
-    TF_RETURN_IF_ERROR(Put(&having.Input(optional, 0), *next, &has));
-    NodeBuilder lacking = New("nothing", "AscNothing");
-    TF_RETURN_IF_ERROR(Put(&lacking.Attr("T", types), *next, &nothing));
-    std::vector<NodeBuilder::NodeOut> parts;
-    for (std::size_t i = 0; i < types.size(); ++i) parts.emplace_back(nothing, static_cast<int>(i));
-    NodeBuilder filling = New("no_batch", "OptionalFromValue");
-    TF_RETURN_IF_ERROR(Put(&filling.Input(parts), *next, &filler));
-    NodeBuilder choosing = New("batch_or_none", "AscChoose");
-    TF_RETURN_IF_ERROR(Put(&choosing.Input(has, 0).Input(optional, 0).Input(filler, 0), *next, &chosen));
-    NodeBuilder getting = New("batch", "OptionalGetValue");
-    getting.Input(chosen, 0).Attr("output_types", types).Attr("output_shapes", unknown);
-    TF_RETURN_IF_ERROR(Put(&getting, *next, &values));
-    parts.clear();
-    for (std::size_t i = 0; i < types.size(); ++i) parts.emplace_back(values, static_cast<int>(i));
-    NodeBuilder gating = New("gate", "AscGate");
-    gating.Input(has, 0).Input(parts).Attr("stream", step->stream).Attr("ticket", source.index);
-    gating.Attr("training", step->training).Attr("tables", UsedTables(*step));
-    TF_RETURN_IF_ERROR(Put(&gating, *next, &gate));
-    std::vector<int> outputs;
-    for (std::size_t i = 0; i < types.size(); ++i) outputs.push_back(static_cast<int>(i));
-    TF_RETURN_IF_ERROR(Repoint(&graph_, next, gate, outputs));
-    replaced_.push_back(next);
-    step->owned = {gate, static_cast<int>(types.size())};
-    step->ticket = {gate, source.index};
-    return Status::OK();
+    bool summed = false;
+    if (PlanOf(Source(&node, 0), "AscLookupGrad", &summed) == nullptr || summed) return Status::OK();
+    return NotBuiltForRanks(node, "handles of rows other than those of a lookup's gradient (IndexedSlices)");
   }
+
+  Status Put(NodeBuilder* builder, const Node& beside, Node** node) { return Place(&graph_, builder, {}, beside, node); }
 
   // A number for the tables of a step: equal on ranks that use the same ones.
   static tensorflow::int64 UsedTables(const Step& step) {
@@ -237,41 +192,61 @@ class RankExchange {
     tensorflow::Tensor zero(tensorflow::DT_FLOAT, {});
     zero.scalar<float>()() = 0;
     Node* no_row;
-    NodeBuilder constant = New("no_row", "Const");
+    NodeBuilder constant = NewNode(&graph_, "no_row", "Const");
     TF_RETURN_IF_ERROR(Put(&constant.Attr("dtype", zero.dtype()).Attr("value", zero), *beside, &no_row));
     for (TablePlan& table : step->tables) {
       Nodes before;
       AddControlInputs(table.plan, &before);
-      NodeBuilder planning = Named(*table.plan, "AscNextPlan");
+      NodeBuilder planning = NodeFor(graph_, *table.plan, "AscNextPlan");
       std::vector<NodeBuilder::NodeOut> state;
       for (int i = 0; i < IntOf(table.plan, "n_state"); ++i) state.push_back(Source(table.plan, 1 + i).out());
       std::vector<float> initial;
+      std::vector<int> widths;
       TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(table.plan->attrs(), "slot_initial", &initial));
+      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(table.plan->attrs(), "slot_widths", &widths));
       planning.Input(step->owned.out()).Input(state).Attr("table", table.table).Attr("stream", step->stream);
-      planning.Attr("k", 1).Attr("training", step->training).Attr("slot_initial", initial).ControlInputs(before);
+      planning.Attr("k", 1).Attr("training", step->training).Attr("slot_initial", initial);
+      planning.Attr("slot_widths", widths).ControlInputs(before);
       TF_RETURN_IF_ERROR(Put(&planning, *table.plan, &table.owned));
-      NodeBuilder reading = New("local_keys", "AscLocalKeys");
+      NodeBuilder reading = NewNode(&graph_, "local_keys", "AscLocalKeys");
       reading.Input(step->ticket.out()).Input(step->owned.out()).Attr("stream", step->stream);
       TF_RETURN_IF_ERROR(Put(&reading.Attr("table", table.table).Attr("k", table.features), *table.plan, &table.keys));
-      NodeBuilder looking = New("asked_rows", "AscLookup");
-      looking.Input(table.variable.out()).Input(table.owned, 0);
-      looking.Input(std::vector<NodeBuilder::NodeOut>{{table.owned, 1}}).Input(no_row, 0);
-      TF_RETURN_IF_ERROR(Put(&looking.Attr("table", step->training ? -1 : table.table), *table.plan, &table.rows));
+      TF_RETURN_IF_ERROR(PutAskedRows(*step, no_row, &table));
       slots.emplace_back(table.owned, 0);
       restore.emplace_back(table.owned, 1);
       rows.emplace_back(table.rows, 0);
       tables.push_back(table.table);
       has_backward = has_backward || !table.sums.empty();
     }
-    NodeBuilder forward = New("forward", "AscForward");
+    NodeBuilder forward = NewNode(&graph_, "forward", "AscForward");
     forward.Input(step->owned.out()).Input(slots).Input(restore).Input(rows).Attr("tables", tables);
     forward.Attr("stream", step->stream).Attr("training", step->training).Attr("has_backward", has_backward);
     return Put(&forward.Attr("used", UsedTables(*step)), *beside, &step->forward);
   }
 
+  // The rows that ranks ask of this one, in their order.
+  Status PutAskedRows(const Step& step, Node* no_row, TablePlan* table) {
+    Port rows = table->variable, slots = {table->owned, 0};
+    const bool at_home = !table->locals.empty();
+    if (at_home) {
+      Node* local;
+      NodeBuilder copying = NodeFor(graph_, *table->locals[0], "AscLocalRows");
+      copying.Input(table->owned, 0).Input(step.owned.out()).Attr("table", table->table);
+      TF_RETURN_IF_ERROR(Put(&copying.Attr("dim", IntOf(table->locals[0], "dim")), *table->plan, &local));
+      rows = {local, 2};
+      slots = {local, 1};
+    }
+    NodeBuilder looking = NewNode(&graph_, "asked_rows", at_home ? "AscRestoreRows" : "AscLookup");
+    looking.Input(rows.out()).Input(slots.out()).Input(std::vector<NodeBuilder::NodeOut>{{table->owned, 1}});
+    looking.Input(no_row, 0);
+    if (!at_home) looking.Attr("table", step.training ? -1 : table->table);
+    return Put(&looking, *table->plan, &table->rows);
+  }
+
   // The program's lookups of a table read the rows that came.
-  Status ReadLocal(const Step& step, int index) {
-    const TablePlan& table = step.tables[static_cast<std::size_t>(index)];
+  Status ReadLocal(Step* plans, int index) {
+    const Step& step = *plans;
+    TablePlan& table = plans->tables[static_cast<std::size_t>(index)];
     const int count = static_cast<int>(step.tables.size());
     for (Node* lookup : table.lookups) {
       const int k = IntOf(lookup, "k");
@@ -279,7 +254,7 @@ class RankExchange {
       AddControlInputs(lookup, &before);
       std::vector<NodeBuilder::NodeOut> restore;
       for (int i = 0; i < k; ++i) restore.push_back(Source(lookup, 2 + i).out());
-      NodeBuilder builder = New("restore_rows", "AscRestoreRows");
+      NodeBuilder builder = NewNode(&graph_, "restore_rows", "AscRestoreRows");
       builder.Input(step.forward, count + index).Input(Source(lookup, 1).out()).Input(restore);
       builder.Input(Source(lookup, 2 + k).out()).ControlInputs(before);
       Node* local;
@@ -289,17 +264,20 @@ class RankExchange {
       TF_RETURN_IF_ERROR(Repoint(&graph_, lookup, local, outputs));
       replaced_.push_back(lookup);
     }
-    const std::vector<const Edge*> edges(table.plan->out_edges().begin(), table.plan->out_edges().end());
-    for (const Edge* edge : edges) {
-      if (edge->IsControlEdge()) {
-        if (edge->dst()->IsOp()) graph_.AddControlEdge(step.forward, edge->dst());
-        graph_.RemoveControlEdge(edge);
-      } else if (edge->src_output() == 0) {
-        TF_RETURN_IF_ERROR(graph_.UpdateEdge(step.forward, index, edge->dst(), edge->dst_input()));
-      } else {
-        TF_RETURN_IF_ERROR(graph_.UpdateEdge(table.keys, edge->src_output() - 1, edge->dst(), edge->dst_input()));
-      }
+    const Port places = {step.forward, index}, rows = {step.forward, count + index};
+    if (!table.locals.empty()) {
+      // After the exchange: what changed tables before its end has made handles of before it void.
+      NodeBuilder naming = NewNode(&graph_, "owned_rows", "AscNameRows");
+      naming.Input(table.owned, 0).Input(step.owned.out()).Attr("table", table.table).ControlInput(step.forward);
+      TF_RETURN_IF_ERROR(Put(&naming, *table.plan, &table.named));
     }
+    for (Node* local : table.locals) {
+      TF_RETURN_IF_ERROR(Repoint(&graph_, local, {{table.named, 0}, places, rows}, step.forward));
+      replaced_.push_back(local);
+    }
+    std::vector<Port> outputs = {places};
+    for (int i = 0; i < table.features; ++i) outputs.push_back({table.keys, i});
+    TF_RETURN_IF_ERROR(Repoint(&graph_, table.plan, outputs, step.forward));
     replaced_.push_back(table.plan);
     return Status::OK();
   }
@@ -319,7 +297,7 @@ class RankExchange {
       }
     }
     if (sums.empty()) return Status::OK();
-    NodeBuilder builder = New("backward", "AscBackward");
+    NodeBuilder builder = NewNode(&graph_, "backward", "AscBackward");
     builder.Input(step->owned.out()).Input(restore).Input(values).Input(indices).Attr("tables", tables);
     builder.Attr("stream", step->stream).Attr("used", UsedTables(*step));
     TF_RETURN_IF_ERROR(Put(&builder, *sums[0].first, &step->backward));
@@ -327,27 +305,16 @@ class RankExchange {
     for (int i = 0; i < count; ++i) {
       Node* const node = sums[static_cast<std::size_t>(i)].first;
       const TablePlan& table = *sums[static_cast<std::size_t>(i)].second;
-      NodeBuilder summing = New("sum_of_ranks", "AscLookupGrad");
-      summing.Input(table.owned, 0).Input(std::vector<NodeBuilder::NodeOut>{{step->backward, i}});
+      NodeBuilder summing = NewNode(&graph_, "sum_of_ranks", "AscLookupGrad");
+      const Port slots = table.named == nullptr ? Port{table.owned, 0} : Port{table.named, 1};
+      summing.Input(slots.out()).Input(std::vector<NodeBuilder::NodeOut>{{step->backward, i}});
       summing.Input(std::vector<NodeBuilder::NodeOut>{{step->backward, count + i}});
       summing.Attr("dim", IntOf(node, "dim")).Attr("partial", IsTrue(*node, "partial"));
       Node* sum;
       TF_RETURN_IF_ERROR(Put(&summing, *node, &sum));
       Node* value = sum;
       if (pipeline_.averages(table.table)) TF_RETURN_IF_ERROR(PutAverage(sum, &value));
-      const std::vector<const Edge*> edges(node->out_edges().begin(), node->out_edges().end());
-      for (const Edge* edge : edges) {
-        if (edge->dst() == step->backward) continue;
-        if (edge->IsControlEdge()) {
-          if (edge->dst()->IsOp()) graph_.AddControlEdge(sum, edge->dst());
-          graph_.RemoveControlEdge(edge);
-        } else {
-          Node* const from = edge->src_output() == 0 ? value : sum;
-          TF_RETURN_IF_ERROR(
-              graph_.UpdateEdge(from, edge->src_output() == 0 && value != sum ? 0 : edge->src_output(), edge->dst(),
-                                edge->dst_input()));
-        }
-      }
+      TF_RETURN_IF_ERROR(Repoint(&graph_, node, {{value, 0}, {sum, 1}}, sum, step->backward));
     }
     return PutApplied(*step);
   }
@@ -356,9 +323,9 @@ class RankExchange {
     tensorflow::Tensor ranks(tensorflow::DT_FLOAT, {});
     ranks.scalar<float>()() = static_cast<float>(pipeline_.ranks()->size());
     Node* number;
-    NodeBuilder constant = New("ranks", "Const");
+    NodeBuilder constant = NewNode(&graph_, "ranks", "Const");
     TF_RETURN_IF_ERROR(Put(&constant.Attr("dtype", ranks.dtype()).Attr("value", ranks), *sum, &number));
-    NodeBuilder dividing = New("average_of_ranks", "RealDiv");
+    NodeBuilder dividing = NewNode(&graph_, "average_of_ranks", "RealDiv");
     return Put(&dividing.Input(sum, 0).Input(number, 0), *sum, average);
   }
 
@@ -371,7 +338,7 @@ class RankExchange {
       const bool read = std::any_of(edges.begin(), edges.end(), [](const Edge* edge) { return edge->dst()->IsOp(); });
       if (after.has(node) && !read) last.push_back(node);
     }
-    NodeBuilder builder = New("applied", "AscApplied");
+    NodeBuilder builder = NewNode(&graph_, "applied", "AscApplied");
     Node* applied;
     return Place(&graph_, &builder, last, *step.backward, &applied);
   }

@@ -139,14 +139,21 @@ Status PlacePair(Graph* graph, std::int64_t first, std::int64_t second, const No
 }
 
 Status Repoint(Graph* graph, Node* before, Node* now, const std::vector<int>& outputs) {
+  std::vector<Port> ports;
+  for (const int output : outputs) ports.push_back({now, output});
+  return Repoint(graph, before, ports, now);
+}
+
+Status Repoint(Graph* graph, Node* before, const std::vector<Port>& outputs, Node* waited_for, const Node* except) {
   const std::vector<const Edge*> edges(before->out_edges().begin(), before->out_edges().end());
   for (const Edge* edge : edges) {
+    if (edge->dst() == except) continue;
     if (edge->IsControlEdge()) {
-      graph->AddControlEdge(now, edge->dst());
+      graph->AddControlEdge(waited_for, edge->dst());
       graph->RemoveControlEdge(edge);
     } else {
-      const int output = outputs[static_cast<std::size_t>(edge->src_output())];
-      TF_RETURN_IF_ERROR(graph->UpdateEdge(now, output, edge->dst(), edge->dst_input()));
+      const Port& output = outputs[static_cast<std::size_t>(edge->src_output())];
+      TF_RETURN_IF_ERROR(graph->UpdateEdge(output.node, output.index, edge->dst(), edge->dst_input()));
     }
   }
   return Status::OK();

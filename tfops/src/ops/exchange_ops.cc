@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "bridge/asked_rows.h"
 #include "bridge/parallel.h"
 #include "bridge/rank_wait.h"
 #include "bridge/row_sections.h"
 #include "bridge/status.h"
 #include "core/error_codes.gen.h"
-#include "core/gather.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -246,18 +246,7 @@ class ForwardOp : public ExchangeOp {
       const Tensor &slots = ctx->input(1 + i), &restore = ctx->input(1 + n_ + i), &rows = ctx->input(1 + 2 * n_ + i);
       const Table* const table = step.PendingTable(tables_[i]);
       if (table == nullptr) return Refuse(Code::kInternal, "AscForward: table ", tables_[i], " is not claimed");
-      const std::vector<float> none(static_cast<std::size_t>(rows.dim_size(1)));
-      const HomeRows home = table->home();
-      const GatherSource source = {table->device().rows(), table->device().row_count(), rows.dim_size(1),
-                                   slots.flat<tensorflow::int32>().data(), slots.NumElements(), none.data(),
-                                   home.data, home.ready, home.row_floats};
-      const Gathered gathered = {restore.flat<tensorflow::int32>().data(), restore.NumElements(),
-                                 const_cast<float*>(rows.flat<float>().data()), rows.dim_size(1)};
-      std::int64_t bad = FirstBadSlot(source);
-      ShareBlocks(ctx, gathered.n, 4 * BlockRows(source.dim), [&](std::int64_t begin, std::int64_t end) {
-        if (bad < 0) GatherRows(source, gathered, begin, end);
-      });
-      if (bad >= 0) return Refuse(kE301, "AscForward: slot ", source.slots[bad], " of table '", table->name(), "'");
+      TF_RETURN_IF_ERROR(GatherAsked(ctx, *table, slots, restore, const_cast<float*>(rows.flat<float>().data())));
     }
     return Status::OK();
   }

@@ -1,4 +1,4 @@
-// AscLocalRows: rows of a batch's keys in an expansion table, and handles that name them.
+// AscLocalRows, AscNameRows: rows of a batch's keys in an expansion table, and handles that name them.
 #include <memory>
 
 #include "bridge/handled_rows.h"
@@ -39,15 +39,30 @@ table: number of the table, at most 254.
 dim: length of an embedding.
 )doc");
 
+// Not stateful, as AscNextPlans.
+REGISTER_OP("AscNameRows")
+    .Input("slots: int32")
+    .Input("ticket: int64")
+    .Output("handles: int64")
+    .Output("places: int32")
+    .Attr("table: int")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      c->set_output(0, c->input(0));
+      c->set_output(1, c->input(0));
+      return tensorflow::Status::OK();
+    })
+    .Doc(R"doc(
+Names rows as AscLocalRows does, without a copy of them.
+)doc");
+
 namespace ascpipe {
 
-class LocalRowsOp : public tensorflow::OpKernel {
+class NameRowsOp : public tensorflow::OpKernel {
  public:
-  explicit LocalRowsOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+  explicit NameRowsOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
-    OP_REQUIRES_OK(construction, construction->GetAttr("dim", &dim_));
     OP_REQUIRES(construction, table_ >= 0 && table_ <= kMaxHandledTable,
-                Refuse(Code::kInvalidArgument, "AscLocalRows: table number ", table_, " is outside [0, ",
+                Refuse(Code::kInvalidArgument, type_string(), ": table number ", table_, " is outside [0, ",
                        kMaxHandledTable, "]: a handle has no room for more. Use fewer tables"));
   }
 
@@ -55,44 +70,68 @@ class LocalRowsOp : public tensorflow::OpKernel {
     const tensorflow::Tensor& slots = ctx->input(0);
     const tensorflow::Tensor& ticket = ctx->input(1);
     OP_REQUIRES(ctx, slots.dims() == 1 && ticket.dims() == 0,
-                Refuse(Code::kInvalidArgument, "AscLocalRows: slots and ticket have shapes ",
+                Refuse(Code::kInvalidArgument, type_string(), ": slots and ticket have shapes ",
                        slots.shape().DebugString(), " and ", ticket.shape().DebugString(),
                        ", expected a vector and a scalar"));
     std::shared_ptr<Pipeline> pipeline;  // its mapping stays while rows are read from it
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindExpansionTable(table_, &pipeline, &table));
-    OP_REQUIRES_OK(ctx, Examine(ticket.scalar<tensorflow::int64>()(), *pipeline, table));
-    const std::int64_t n = slots.NumElements();
-    tensorflow::Tensor *handles, *places, *local;
+    OP_REQUIRES_OK(ctx, Examine(*pipeline->table(table_)));
+    const std::int64_t number = ticket.scalar<tensorflow::int64>()();
+    OP_REQUIRES(ctx, table.step == StepOf(number),
+                Refuse(Code::kFailedPrecondition, type_string(), ": table '", table.name,
+                       "' is not training ticket ", SequenceOf(number), " now: slots are valid in the step whose "
+                       "AscNextPlan gave them. Fetch a batch and use it in one run call"));
+    tensorflow::Tensor *handles, *places;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, slots.shape(), &handles));
     OP_REQUIRES_OK(ctx, ctx->allocate_output(1, slots.shape(), &places));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(2, tensorflow::TensorShape({n, dim_}), &local));
     const auto codes = slots.flat<tensorflow::int32>();
-    std::int64_t* names = AsInt64(handles);
-    const std::int64_t bad = NameRows(codes.data(), n, table, names, places->flat<tensorflow::int32>().data());
+    const std::int64_t bad = NameRows(codes.data(), slots.NumElements(), table, AsInt64(handles),
+                                      places->flat<tensorflow::int32>().data());
     OP_REQUIRES(ctx, bad < 0,
-                Refuse(Code::kInvalidArgument, "AscLocalRows: slot ", codes(bad), " at index ", bad,
+                Refuse(Code::kInvalidArgument, type_string(), ": slot ", codes(bad), " at index ", bad,
                        " is neither -1 nor one of the ", table.home.ready, " home rows of table '", table.name, "'"));
-    ReadRowsTogether(ctx, table.home, names, n, dim_, local->flat<float>().data());
+    OP_REQUIRES_OK(ctx, Copy(ctx, table, *handles));
+  }
+
+ protected:
+  virtual tensorflow::Status Examine(const Table&) const { return tensorflow::Status::OK(); }
+  virtual tensorflow::Status Copy(tensorflow::OpKernelContext*, const HandledTable&, const tensorflow::Tensor&) {
+    return tensorflow::Status::OK();
   }
 
  private:
-  tensorflow::Status Examine(std::int64_t ticket, const Pipeline& pipeline, const HandledTable& table) const {
-    const std::int64_t dim = pipeline.table(table_)->device().dim();
-    if (dim != dim_) {
-      return Refuse(Code::kInvalidArgument, "AscLocalRows: rows of ", dim_, " floats of table '", table.name,
-                    "', which has dim ", dim);
-    }
-    if (table.step == StepOf(ticket)) return tensorflow::Status::OK();
-    return Refuse(Code::kFailedPrecondition, "AscLocalRows: table '", table.name, "' is not training ticket ",
-                  SequenceOf(ticket), " now: slots are valid in the step whose AscNextPlan gave them. Fetch a batch "
-                  "and use it in one run call");
+  int table_;
+};
+
+class LocalRowsOp : public NameRowsOp {
+ public:
+  explicit LocalRowsOp(tensorflow::OpKernelConstruction* construction) : NameRowsOp(construction) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("dim", &dim_));
   }
 
-  int table_;
+ protected:
+  tensorflow::Status Examine(const Table& table) const override {
+    const std::int64_t dim = table.device().dim();
+    if (dim == dim_) return tensorflow::Status::OK();
+    return Refuse(Code::kInvalidArgument, "AscLocalRows: rows of ", dim_, " floats of table '", table.name(),
+                  "', which has dim ", dim);
+  }
+
+  tensorflow::Status Copy(tensorflow::OpKernelContext* ctx, const HandledTable& table,
+                          const tensorflow::Tensor& handles) override {
+    const std::int64_t n = handles.NumElements();
+    tensorflow::Tensor* local;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(2, tensorflow::TensorShape({n, dim_}), &local));
+    ReadRowsTogether(ctx, table.home, AsInt64(handles), n, dim_, local->flat<float>().data());
+    return tensorflow::Status::OK();
+  }
+
+ private:
   tensorflow::int64 dim_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscLocalRows").Device(tensorflow::DEVICE_CPU), LocalRowsOp);
+REGISTER_KERNEL_BUILDER(Name("AscNameRows").Device(tensorflow::DEVICE_CPU), NameRowsOp);
 
 }  // namespace ascpipe
