@@ -16,9 +16,10 @@ TWO = {"user": {}, "item": {"dim": 4}}
 THREE = {"a": {"table": "user"}, "b": {"table": "user", "width": 3}, "c": {"table": "item", "width": 1}}
 #: Rows that are at home when a batch does not need them; a batch needs about 60 of a table.
 SMALL = {"user": {"device": 160, "host": 600}, "item": {"device": 100, "host": 600, "dim": 4}}
-ALL_SORTS = {"user": {"threshold": 3}, "item": {"dim": 4, "padding": [0, 7]}, "tag": {"dim": 3}}
+ALL_SORTS = {"user": {"threshold": 3}, "item": {"dim": 4, "padding": [0, 7]}, "tag": {"dim": 3, "is_dp": True}}
 OF_ALL_SORTS = {"admitted": {"table": "user"}, "again": {"table": "user", "grad": False}, "padded": {"table": "item"},
                 "ragged": {"table": "tag", "ragged": True}, "whole": {"table": "tag"}}
+ESTIMATOR = os.path.join(PROGRAMS, "ranked_estimator.py")
 MANY = {"t{:02d}".format(i): {"dim": 1 + i % 5, "device": 400} for i in range(26)}
 
 
@@ -153,9 +154,8 @@ def test_killed_workers_of_a_rank_change_nothing(tmp_path, rank):
 
 @pytest.mark.parametrize("how", [pytest.param("features", marks=pytest.mark.long), "modify"])
 def test_an_estimator_of_two_ranks_trains_what_that_of_one_does(tmp_path, how):
-    script = os.path.join(PROGRAMS, "ranked_estimator.py")
     losses = []
-    for command in ([sys.executable, script], horovodrun(2, script)):
+    for command in ([sys.executable, ESTIMATOR], horovodrun(2, ESTIMATOR)):
         folder = tmp_path / str(len(losses))
         folder.mkdir()
         code, out, err = ended([*command, str(folder), how])

@@ -108,6 +108,12 @@ def test_data_that_one_rank_begins_anew_is_an_error_on_all(tmp_path, rank):
     require_error(ran(tmp_path / "run", "begin_anew", rank), "rank {} ".format(rank), "iterator")
 
 
+def test_handles_that_no_gradient_chooses_among_are_refused_with_several_ranks(tmp_path):
+    case = {**CASE, "expansion": True, "fault": {"kind": "read_handles", "rank": -1, "step": AT}}
+    run = ranked_runs.train(tmp_path / "run", 2, case, ends_within_s=100)
+    require_error(run, "AscReadRows", "cannot be trained by several ranks yet")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
 def test_an_evaluation_on_one_rank_is_an_error_on_all(tmp_path, rank):

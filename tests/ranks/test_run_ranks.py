@@ -127,17 +127,3 @@ def test_horovodrun_itself_may_run_ascpipe_run(script):
     code, out, err = ended(command)
     assert code == 0, err
     assert [said(out, rank) for rank in (0, 1)] == [["0 2"], ["1 2"]]
-
-
-def test_what_several_ranks_cannot_do_yet_is_refused_by_each_of_them(script):
-    text = """
-import tensorflow as tf
-from mx_rec.core.embedding import create_table
-from mx_rec.util.initialize import init
-init()
-create_table(key_dtype=tf.int64, dim=8, name="user", emb_initializer=tf.compat.v1.zeros_initializer(),
-             device_vocabulary_size=100, is_dp=True)
-"""
-    code, _, err = ended(ascpipe_run(2, script(text)))
-    assert code == 1
-    assert any("E600: table 'user' with is_dp=True with 2 ranks is not built yet" in line for line in ours(err)), err

@@ -1,4 +1,5 @@
 """What several ranks save is one checkpoint, of one step, from which any number of ranks goes on."""
+import json
 import os
 import random
 import signal
@@ -10,10 +11,10 @@ import pytest
 
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.retention import complete_checkpoints
-from tests.ranks.test_exactness import ALL_SORTS, OF_ALL_SORTS, SMALL, THREE, TWO, same
+from tests.ranks.test_exactness import ALL_SORTS, ESTIMATOR, OF_ALL_SORTS, SMALL, THREE, TWO, same
 from tests.support import ranked_runs
 from tests.support.checkpoints import by_key
-from tests.support.several_ranks import needs_horovod
+from tests.support.several_ranks import ended, horovodrun, needs_horovod
 from tests.support.waiting import wait_until
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
@@ -94,6 +95,21 @@ def test_thresholds_and_evictions_of_ranks_are_those_of_one(tmp_path, more):
     case = {**CASE, "tables": tables, "thresholds": {"15": 6, "25": 2}, "evict_each": 6, **more}
     one, ranks = (ranked_runs.train(tmp_path / str(count), count, case).require_good_end() for count in (1, 2))
     require_close(ranks, one, 0)
+
+
+def test_an_estimator_goes_on_where_rank_0_alone_has_checkpoints(tmp_path):
+    def losses(folder, steps):
+        code, out, err = ended([*horovodrun(2, ESTIMATOR), str(folder), "saves", "steps={}".format(steps)])
+        assert code == 0, out + err
+        first, other = (json.loads((folder / "{}.json".format(rank)).read_text()) for rank in range(2))
+        assert first == other
+        return first
+
+    for folder in (tmp_path / "whole", tmp_path / "cut"):
+        folder.mkdir()
+    whole = losses(tmp_path / "whole", 40)
+    assert losses(tmp_path / "cut", 20) == whole[:20]
+    assert losses(tmp_path / "cut", 40) == whole[20:]
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 import pytest
 import tensorflow as tf
 
-from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.running.process import Process, init, terminate_config_initializer
 
@@ -29,13 +28,6 @@ def test_a_rank_is_below_their_number():
     with pytest.raises(ValueError, match="is not below the number of ranks"):
         init(rank_id=2, rank_size=2)
     assert not Process.is_initialised()
-
-
-@pytest.mark.parametrize("mode, given", [({}, {"is_dp": True}), ({"use_dynamic_expansion": True}, {})])
-def test_tables_that_several_ranks_cannot_share_yet_say_so(mode, given):
-    init(rank_id=0, rank_size=2, **mode)
-    with pytest.raises(NotBuiltYetError, match="with 2 ranks"):
-        create_table(**{**TABLE, **given})
 
 
 def test_sizes_of_a_table_are_totals_over_ranks():

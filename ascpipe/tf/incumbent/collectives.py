@@ -8,8 +8,8 @@ from typing import Any, List, Optional
 
 import tensorflow as tf
 
-from ascpipe import ranks
-from ascpipe.tf.running.horovod import Started, started
+from ascpipe.tf.running import horovod
+from ascpipe.tf.running.horovod import Started
 from ascpipe.tf.validation import Choice
 
 _REDUCTIONS = Choice("sum", "prod", "max", "min")
@@ -19,7 +19,7 @@ _HOROVODS = {"sum": "Sum", "prod": "Product", "max": "Max", "min": "Min"}
 def allreduce(tensor: Any, reduction: str = "sum", *args: Any, **kwargs: Any) -> tf.Tensor:
     """The sum, product, maximum or minimum of a tensor over all ranks; of the same shape on each."""
     _REDUCTIONS.check("reduction", reduction)
-    joined = _joined()
+    joined = horovod.joined()
     if joined is None:
         return tf.identity(tensor)
     return joined.module.allreduce(tf.convert_to_tensor(tensor), op=getattr(joined.module, _HOROVODS[reduction]))
@@ -27,7 +27,7 @@ def allreduce(tensor: Any, reduction: str = "sum", *args: Any, **kwargs: Any) ->
 
 def broadcast(tensor: List[Any], root_rank: int, *args: Any, **kwargs: Any) -> List[tf.Tensor]:
     """The tensors of rank ``root_rank``; of the same shapes on each rank."""
-    joined = _joined()
+    joined = horovod.joined()
     size = 1 if joined is None else joined.size
     if isinstance(root_rank, bool) or root_rank not in range(size):
         raise ValueError("para root_rank: {!r} is not a rank, there {}".format(
@@ -39,7 +39,7 @@ def broadcast(tensor: List[Any], root_rank: int, *args: Any, **kwargs: Any) -> L
 
 def allgather(tensor: Any, rank_size: int, *args: Any, **kwargs: Any) -> tf.Tensor:
     """The tensors of all ranks, one after the other along the first dimension, which may differ."""
-    joined = _joined()
+    joined = horovod.joined()
     _check_size(joined, rank_size)
     if joined is None:
         return tf.identity(tensor)
@@ -52,7 +52,7 @@ def reduce_scatter(tensor: Any, reduction: str, rank_size: int, *args: Any, **kw
     It is an error when it runs if N does not divide that dimension.
     """
     _REDUCTIONS.check("reduction", reduction)
-    joined = _joined()
+    joined = horovod.joined()
     _check_size(joined, rank_size)
     if joined is None:
         return tf.identity(tensor)
@@ -83,7 +83,7 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
         Flat tensor up to the end of what the last rank has sent; elements in gaps are zero. It is an error when it
         runs if a rank does not send what is received.
     """
-    joined = _joined()
+    joined = horovod.joined()
     size = 1 if joined is None else joined.size
     counts, starts, received, places = (
         tf.reshape(tf.cast(value, tf.int32), [size]) for value in (
@@ -119,7 +119,7 @@ def all_to_all_v_c(send_data: Any, send_count_matrix: Any, rank: int, *args: Any
         Flat tensor of what came from rank 0, then from rank 1, and so on. It is an error when it runs if ranks were
         given different matrices.
     """
-    joined = _joined()
+    joined = horovod.joined()
     size = 1 if joined is None else joined.size
     Choice(0 if joined is None else joined.rank).check("rank", rank)
     counts = tf.reshape(tf.cast(send_count_matrix, tf.int32), [size, size])
@@ -131,11 +131,6 @@ def all_to_all_v_c(send_data: Any, send_count_matrix: Any, rank: int, *args: Any
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(truly, counts[:, rank])),
                                                       [text, truly, counts[:, rank]], summarize=size)]):
         return tf.identity(arrived)
-
-
-def _joined() -> Optional[Started]:
-    """Horovod where a launcher says that there are several ranks; started now if it does not run."""
-    return started() if ranks.launched() and ranks.get_rank_size() > 1 else None
 
 
 def _check_size(joined: Optional[Started], rank_size: int) -> None:

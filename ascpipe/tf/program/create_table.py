@@ -88,7 +88,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         padding_keys: an int or a list of them: keys whose rows are looked up and never updated. With
             ``padding_keys_mask=True`` and a ``padding_keys_len``, whose value is without effect.
         enable_merge: without effect but in the checks: tables are never merged, nor need be.
-        is_dp: without effect with one rank, and not built yet for several.
+        is_dp: without effect: with several ranks each has a shard of every table, which trains as copies would.
         all2all_gradients_op: with several ranks, whether gradients of a row are the sum over ranks or their average.
         ssd_data_path, shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
         older: what other versions take beside these, as ``optimizer_list`` and ``mode``; ignored, with a warning.
@@ -97,7 +97,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         ValueError: an argument of the wrong type or out of range; a name that is taken.
         EnvironmentError: the pipeline of this graph was started already, or ``init`` was not called.
         RuntimeError: ``enable_merge`` without dynamic expansion mode.
-        NotBuiltYetError: an SSD tier; with several ranks ``is_dp``.
+        NotBuiltYetError: an SSD tier.
         TypeError: an argument that is nearly spelt as one of these.
     """
     process = Process.current()
@@ -106,8 +106,6 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     if expands:
         device_vocabulary_size = host_vocabulary_size = ssd_vocabulary_size = 0
     _require_consistent(device_vocabulary_size, host_vocabulary_size, ssd_vocabulary_size)
-    if is_dp:
-        process.require_one_rank("table {!r} with is_dp=True".format(name))
     _require_padding(padding_keys, padding_keys_mask, padding_keys_len, is_dp)
     if enable_merge and not expands:
         raise RuntimeError("table {!r}: enable_merge needs dynamic expansion mode, init(use_dynamic_expansion=True)"

@@ -94,6 +94,11 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
     return known
 
 
+def joined() -> Optional[Started]:
+    """``started`` where a launcher says that there are several ranks, else None."""
+    return started() if ranks.launched() and ranks.get_rank_size() > 1 else None
+
+
 def _imported() -> Any:
     ranks.check_horovod()
     try:

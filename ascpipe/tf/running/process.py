@@ -13,7 +13,6 @@ from typing import Any, Callable, ClassVar, Iterator, List, Optional
 import tensorflow as tf
 
 from ascpipe.control import trainer_link
-from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf.running.configuration import Configuration, checked_configuration, unknown_arguments
 from ascpipe.tf.running.deferred_starts import DeferredStarts
 from ascpipe.tf.running.pipeline import Pipeline
@@ -66,12 +65,6 @@ class Process:
     def frozen(self) -> bool:
         """Whether the pipeline runs, or starts with the next run of a session."""
         return self.pipeline is not None or bool(self.deferred.graphs())
-
-    def require_one_rank(self, what: str) -> None:
-        """Refuse what several ranks cannot do yet. Raises ``NotBuiltYetError``."""
-        if self.configuration.rank_size > 1:
-            raise NotBuiltYetError("{} with {} ranks".format(what, self.configuration.rank_size),
-                                   "do it in a program of one process")
 
     def expect_pipeline(self) -> None:
         """Let a private daemon, if the pipeline takes one, begin to load beside the program; once."""

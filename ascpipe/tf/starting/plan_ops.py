@@ -63,8 +63,9 @@ def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
                 place = 1 if assign.type == "Assign" else 0
                 if not any(tensor.op.type.startswith("HorovodBroadcast") for tensor in assign.inputs[place:]):
                     continue
-                text = ("table {!r}: a broadcast would put the rows of one rank into the shards of all. Broadcast the "
-                        "other variables alone: hvd.broadcast_variables(list, root_rank)".format(table.table_name))
+                text = ("table {!r}: a broadcast would put the rows of one rank into the shards of all. Use "
+                        "ascpipe.tf.broadcast_global_variables or its hook, which leave tables alone".format(
+                            table.table_name))
                 with table.building("broadcast"), tf.control_dependencies([tf.debugging.Assert(False, [text])]):
                     internals.rewire(assign, place, tf.identity(assign.inputs[place]))
 

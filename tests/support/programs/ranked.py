@@ -2,8 +2,9 @@
 
     horovodrun -np 2 python tests/support/programs/ranked.py FOLDER
 
-FOLDER/case.json holds the fields of a ``Case``. Each rank trains its part of every batch: rank 0 the first lines, and
-so on. It writes what it saw to FOLDER/RANK.json, and the rows of an evaluation of all keys to FOLDER/RANK.npz.
+FOLDER/case.json holds the fields of a ``Case`` (``ranked_case.py``). Each rank trains its part of every batch: rank 0
+the first lines, and so on. It writes what it saw to FOLDER/RANK.json, and the rows of an evaluation of all keys to
+FOLDER/RANK.npz.
 """
 import contextlib
 import json
@@ -11,100 +12,38 @@ import os
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
 
+import ascpipe.tf
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_ID_OFFSET, ASCEND_SPARSE_LOOKUP_LOCAL_EMB
 from mx_rec.core.asc.helper import FeatureSpec, get_asc_insert_func
 from mx_rec.core.asc.manager import start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
-from mx_rec.optimizers import (adagrad, adagrad_by_addr, ftrl, gradient_descent, gradient_descent_by_addr, lazy_adam,
-                               lazy_adam_by_addr)
+from mx_rec.optimizers import (
+    adagrad,
+    adagrad_by_addr,
+    ftrl,
+    gradient_descent,
+    gradient_descent_by_addr,
+    lazy_adam,
+    lazy_adam_by_addr,
+)
 from mx_rec.util.initialize import ConfigInitializer, init, terminate_config_initializer, trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
 from mx_rec.util.variable import get_dense_and_sparse_variable
+from tests.support.programs.ranked_case import RANK, RANKS, Case, Feature, Table
 
 tf.compat.v1.disable_eager_execution()
-RANK, RANKS = int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HOROVOD_SIZE", "1"))
 #: Adam turns rounding of a gradient that is nearly nothing into a step of about its rate.
 RATES = {"adagrad": 0.1, "ftrl": 0.1, "gradient_descent": 0.1, "lazy_adam": 0.01}
 OPTIMIZERS = {"adagrad": adagrad, "ftrl": ftrl, "gradient_descent": gradient_descent, "lazy_adam": lazy_adam}
 BY_ADDRESS = {"adagrad": adagrad_by_addr.create_hash_optimizer_by_address,
               "gradient_descent": gradient_descent_by_addr.create_hash_optimizer_by_addr,
               "lazy_adam": lazy_adam_by_addr.create_hash_optimizer_by_address}
-
-
-class Feature(NamedTuple):
-    """Ids [lines, width] of a batch, and the table they are looked up in."""
-
-    table: str
-    width: int = 2
-    grad: bool = True
-    ragged: bool = False  #: a SparseTensor; every third id is missing
-
-
-class Table(NamedTuple):
-    """A table; sizes are those of all ranks together."""
-
-    dim: int = 8
-    device: int = 1000
-    host: int = 0
-    padding: Tuple[int, ...] = ()
-    threshold: Optional[int] = None  #: occurrences after which a key is admitted
-
-
-class Case(NamedTuple):
-    """What to train.
-
-    Attributes:
-        tables, features: by name, each as a dictionary.
-        optimizer: of the tables.
-        average: whether ranks average gradients of rows, or add them up.
-        keys: ids are in [-keys // 2, keys - keys // 2), or in [0, keys) of tables with padding keys.
-        batch: lines of one batch of all ranks.
-        evaluate_each: steps between two evaluations; 0: only one, at the end.
-        modify: graph modification.
-        static: fixed sizes.
-        expansion: dynamic expansion mode; its optimizers are those by address.
-        fault: of a rank, at a step: kind, rank (-1: all), step.
-        saves: after which steps checkpoints are saved, as FOLDER/saved/model.ckpt-STEP.
-        save: more arguments of ``Saver.save``.
-        rank_0_saves: only rank 0 calls it, and restores, as Horovod's documentation advises.
-        restore: checkpoint that training goes on from, after as many batches.
-        thresholds: by step, the access threshold that is set after it.
-        evict_each: steps after which keys are evicted that were not used for as many.
-    """
-
-    tables: Dict[str, Any]
-    features: Dict[str, Any]
-    optimizer: str = "adagrad"
-    average: bool = True
-    steps: int = 60
-    batch: int = 24
-    keys: int = 240
-    evaluate_each: int = 0
-    modify: bool = False
-    static: bool = False
-    expansion: bool = False
-    fault: Dict[str, Any] = {}
-    saves: Tuple[int, ...] = ()
-    save: Dict[str, Any] = {}
-    rank_0_saves: bool = False
-    restore: str = ""
-    thresholds: Dict[str, int] = {}
-    evict_each: int = 0
-
-    @property
-    def first(self) -> int:
-        """Batches that are trained already."""
-        return int(self.restore.rpartition("-")[2]) if self.restore else 0
-
-    def fails(self, *kinds: str) -> bool:
-        """Whether this rank has a fault of some kind."""
-        return self.fault.get("kind") in kinds and self.fault["rank"] in (RANK, -1)
 
 
 class Program:
@@ -150,6 +89,9 @@ class Program:
                 tf.debugging.check_numerics(gradient.values * self.gradient_scale, "a gradient"), gradient.indices,
                 gradient.dense_shape) for gradient in gradients]
         self.train = [train_dense, optimizer(gradients)]
+        if self._case.expansion:
+            handles = tf.compat.v1.get_collection(ASCEND_SPARSE_LOOKUP_ID_OFFSET)
+            self.read = import_host_pipeline_ops().embedding_lookup_by_address(handles[0], 1)
         if self._case.modify:
             modify_graph_and_start_emb_cache(dump_graph=False)
         self.saver = tf.compat.v1.train.Saver(max_to_keep=None)
@@ -157,10 +99,7 @@ class Program:
         self.set_threshold = {step: set_threshold(tf.constant(value), emb_name="")
                               for step, value in self._case.thresholds.items()}
         if self._sharing and self._case.rank_0_saves:
-            tables = tuple(name + "/" for name in self._hash_tables) + tuple(self._hash_tables)
-            self.broadcast = hvd.broadcast_variables(
-                [variable for variable in tf.compat.v1.global_variables()
-                 if not variable.op.name.startswith(tables)], 0)
+            self.broadcast = ascpipe.tf.broadcast_global_variables()
 
     def _sparse_optimizer(self) -> Tuple[List[Any], Callable[[List[Any]], tf.Operation]]:
         """What the loss is differentiated by, and what applies those gradients."""
@@ -187,7 +126,7 @@ class Program:
         return create_table(
             key_dtype=tf.int64, dim=tf.TensorShape([table.dim]), name=name,
             emb_initializer=tf.compat.v1.truncated_normal_initializer(stddev=0.1, seed=3),
-            device_vocabulary_size=table.device, host_vocabulary_size=table.host,
+            device_vocabulary_size=table.device, host_vocabulary_size=table.host, is_dp=table.is_dp,
             all2all_gradients_op="sum_gradients_and_div_by_ranksize" if self._case.average else "sum_gradients", **more)
 
     def _specs(self) -> Optional[Dict[str, FeatureSpec]]:
@@ -338,6 +277,8 @@ class Training:
             self._session.run(self._program.initializer(True))
         elif case.fails("evaluate"):
             self._told["evaluations"].append(self._evaluate(keep=False))
+        elif case.fails("read_handles"):
+            self._session.run([self._program.train, self._program.read])
         elif case.fails("close"):
             return False
         elif case.fails("raise"):

@@ -1,8 +1,9 @@
 """An Estimator for one rank or several, as users write it: sharded tables, dense gradients that are averaged.
 
-    horovodrun -np 2 python tests/support/programs/ranked_estimator.py FOLDER
+    horovodrun -np 2 python tests/support/programs/ranked_estimator.py FOLDER [modify] [saves] [steps=N]
 
-Each rank trains its part of every batch, and writes the losses of all ranks' batches to FOLDER/RANK.json.
+Each rank trains its part of every batch, and writes the losses of all ranks' batches to FOLDER/RANK.json. With
+``saves`` rank 0 alone has a folder of checkpoints, as Horovod's documentation advises: a run goes on from the newest.
 """
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
+import ascpipe.tf
 from mx_rec.core.asc.helper import FeatureSpec, get_asc_insert_func
 from mx_rec.core.asc.manager import start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
@@ -20,7 +22,8 @@ from mx_rec.util.initialize import init, terminate_config_initializer
 from mx_rec.util.variable import get_dense_and_sparse_variable
 
 RANK, RANKS = int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HOROVOD_SIZE", "1"))
-FOLDER, MODIFY = sys.argv[1], "modify" in sys.argv
+FOLDER, MODIFY, SAVES = sys.argv[1], "modify" in sys.argv, "saves" in sys.argv
+UNTIL = int(sys.argv[-1][6:]) if sys.argv[-1].startswith("steps=") else 40
 STEPS, LINES, FIELDS, KEYS, DIM = 40, 24, 3, 60, 4
 SPEC = FeatureSpec("ids", table_name="user_table")
 
@@ -43,9 +46,17 @@ def input_fn():
     ids = random.randint(-KEYS // 2, KEYS // 2, (STEPS + 2, LINES, FIELDS))[:, RANK * part:(RANK + 1) * part]
     ids = ids.reshape(-1, FIELDS)
     dataset = tf.data.Dataset.from_tensor_slices(({"ids": ids}, np.float32(ids.sum(1) > 0))).batch(part)
+    if SAVES:
+        dataset = dataset.skip(trained())
     if not MODIFY:
         dataset = dataset.map(get_asc_insert_func(tgt_key_specs=[SPEC], is_training=True))
     return dataset.prefetch(10)
+
+
+def trained():
+    """Steps until the newest checkpoint of all runs."""
+    saved = tf.train.latest_checkpoint(os.path.join(FOLDER, "model-0"))
+    return 0 if saved is None else int(saved.rpartition("-")[2])
 
 
 def model_fn(features, labels, mode):
@@ -58,14 +69,12 @@ def model_fn(features, labels, mode):
     logits = tf.reshape(tf.matmul(tf.reshape(rows, [-1, FIELDS * DIM]), weights), [-1])
     loss = mean = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
     dense, sparse = get_dense_and_sparse_variable()
-    dense_optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.05)
-    averaged = dense_optimizer.compute_gradients(loss, var_list=dense)
+    dense_optimizer = ascpipe.tf.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(0.05))
     if RANKS > 1:
         import horovod.tensorflow as hvd
-        averaged = [(hvd.allreduce(gradient, op=hvd.Average), variable) for gradient, variable in averaged]
         mean = hvd.allreduce(loss, op=hvd.Average)
     tf.identity(mean, name="the_loss")
-    train_dense = dense_optimizer.apply_gradients(averaged, tf.compat.v1.train.get_global_step())
+    train_dense = dense_optimizer.minimize(loss, tf.compat.v1.train.get_global_step(), var_list=dense)
     train_sparse = create_hash_optimizer(learning_rate=0.1).minimize(loss, var_list=sparse)
     if not MODIFY:
         start_asc_pipeline()
@@ -73,16 +82,16 @@ def model_fn(features, labels, mode):
 
 
 def main():
-    if RANKS > 1:
-        import horovod.tensorflow as hvd
-        hvd.init()
     init(max_steps=STEPS, train_steps=-1, save_steps=-1, use_dynamic=True)
     config = tf.estimator.RunConfig(
-        tf_random_seed=1, save_checkpoints_steps=None, save_checkpoints_secs=None, save_summary_steps=0,
-        session_config=tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2))
+        tf_random_seed=1, save_checkpoints_steps=10 if SAVES and RANK == 0 else None, save_checkpoints_secs=None,
+        save_summary_steps=0, session_config=tf.compat.v1.ConfigProto(
+            intra_op_parallelism_threads=1, inter_op_parallelism_threads=2))
     losses = Losses()
-    estimator = tf.estimator.Estimator(model_fn, os.path.join(FOLDER, "model-{}".format(RANK)), config)
-    estimator.train(input_fn, hooks=[losses, GraphModifierHook(modify_graph=MODIFY)], max_steps=STEPS)
+    folder = os.path.join(FOLDER, "model-{}".format(RANK)) if RANK == 0 or not SAVES else None
+    estimator = tf.estimator.Estimator(model_fn, folder, config)
+    estimator.train(input_fn, hooks=[
+        losses, GraphModifierHook(modify_graph=MODIFY), ascpipe.tf.BroadcastGlobalVariablesHook()], max_steps=UNTIL)
     terminate_config_initializer()
     with open(os.path.join(FOLDER, "{}.json".format(RANK)), "w") as file:
         json.dump(losses.values, file)

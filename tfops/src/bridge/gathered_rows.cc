@@ -23,8 +23,8 @@ Status RefuseGathered(const Node& sum) {
     if (node->type_string().compare(0, 7, "Horovod") == 0) {
       return Refuse(Code::kInvalidArgument, "'", node->name(), "' (", node->type_string(), ") gathers the gradient '",
                     sum.name(), "' of a table, whose numbers of rows mean nothing on other ranks. Nothing was run. "
-                    "Average dense gradients alone (hvd.allreduce), and give the gradient of a table to its optimizer as "
-                    "it is: the owners of its keys sum those of all ranks");
+                    "Average dense gradients alone (ascpipe.tf.DistributedOptimizer), and give the gradient of a table "
+                    "to its optimizer as it is: the owners of its keys sum those of all ranks");
     }
     for (const Edge* edge : node->out_edges()) {
       if (!edge->IsControlEdge()) left.push_back(edge->dst());

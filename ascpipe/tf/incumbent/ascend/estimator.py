@@ -8,8 +8,10 @@ from typing import Any, List, Optional, Tuple
 
 import tensorflow as tf
 
+from ascpipe import ranks
 from ascpipe.tf.incumbent.ascend import deterministic as deterministic_sessions
 from ascpipe.tf.incumbent.ascend import iterations
+from ascpipe.tf.program.dense_variables import BroadcastGlobalVariablesHook, DistributedOptimizer
 from ascpipe.tf.validation import Choice, Integer
 
 _log = logging.getLogger(__name__)
@@ -130,8 +132,9 @@ def npu_run_config_init(run_config: Optional[tf.estimator.RunConfig] = None) -> 
 
 
 def npu_hooks_append(hooks_list: Optional[List[Any]] = None) -> List[Any]:
-    """The hooks as given: with one rank nothing is broadcast."""
-    return [] if hooks_list is None else hooks_list
+    """The hooks as given, and with several ranks one that gives all of them rank 0's dense variables."""
+    hooks = [] if hooks_list is None else hooks_list
+    return [*hooks, BroadcastGlobalVariablesHook()] if ranks.launched() and ranks.get_rank_size() > 1 else hooks
 
 
 def npu_tf_optimizer(opt: Any) -> Any:
@@ -140,5 +143,5 @@ def npu_tf_optimizer(opt: Any) -> Any:
 
 
 def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
-    """The optimizer as given: with one rank there is nothing to reduce."""
-    return optimizer
+    """The optimizer; with several ranks its gradients of dense variables are averaged."""
+    return DistributedOptimizer(optimizer) if ranks.launched() and ranks.get_rank_size() > 1 else optimizer

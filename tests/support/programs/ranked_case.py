@@ -1,0 +1,76 @@
+"""What ``ranked.py`` trains."""
+import os
+from typing import Any, Dict, NamedTuple, Optional, Tuple
+
+RANK, RANKS = int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HOROVOD_SIZE", "1"))
+
+
+class Feature(NamedTuple):
+    """Ids [lines, width] of a batch, and the table they are looked up in."""
+
+    table: str
+    width: int = 2
+    grad: bool = True
+    ragged: bool = False  #: a SparseTensor; every third id is missing
+
+
+class Table(NamedTuple):
+    """A table; sizes are those of all ranks together."""
+
+    dim: int = 8
+    device: int = 1000
+    host: int = 0
+    padding: Tuple[int, ...] = ()
+    is_dp: bool = False
+    threshold: Optional[int] = None  #: occurrences after which a key is admitted
+
+
+class Case(NamedTuple):
+    """What to train.
+
+    Attributes:
+        tables, features: by name, each as a dictionary.
+        optimizer: of the tables.
+        average: whether ranks average gradients of rows, or add them up.
+        keys: ids are in [-keys // 2, keys - keys // 2), or in [0, keys) of tables with padding keys.
+        batch: lines of one batch of all ranks.
+        evaluate_each: steps between two evaluations; 0: only one, at the end.
+        modify: graph modification.
+        static: fixed sizes.
+        expansion: dynamic expansion mode; its optimizers are those by address.
+        fault: of a rank, at a step: kind, rank (-1: all), step.
+        saves: after which steps checkpoints are saved, as FOLDER/saved/model.ckpt-STEP.
+        save: more arguments of ``Saver.save``.
+        rank_0_saves: only rank 0 calls it, and restores, as Horovod's documentation advises.
+        restore: checkpoint that training goes on from, after as many batches.
+        thresholds: by step, the access threshold that is set after it.
+        evict_each: steps after which keys are evicted that were not used for as many.
+    """
+
+    tables: Dict[str, Any]
+    features: Dict[str, Any]
+    optimizer: str = "adagrad"
+    average: bool = True
+    steps: int = 60
+    batch: int = 24
+    keys: int = 240
+    evaluate_each: int = 0
+    modify: bool = False
+    static: bool = False
+    expansion: bool = False
+    fault: Dict[str, Any] = {}
+    saves: Tuple[int, ...] = ()
+    save: Dict[str, Any] = {}
+    rank_0_saves: bool = False
+    restore: str = ""
+    thresholds: Dict[str, int] = {}
+    evict_each: int = 0
+
+    @property
+    def first(self) -> int:
+        """Batches that are trained already."""
+        return int(self.restore.rpartition("-")[2]) if self.restore else 0
+
+    def fails(self, *kinds: str) -> bool:
+        """Whether this rank has a fault of some kind."""
+        return self.fault.get("kind") in kinds and self.fault["rank"] in (RANK, -1)
