@@ -53,7 +53,7 @@ def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 
         ranks: how many processes; 1: without a launcher.
         case: fields of ``ranked.Case``.
         ends_within_s: else ``subprocess.TimeoutExpired``.
-        settings: of ascpipe, as ``ring_frames=2``.
+        settings: of ascpipe, as ``ring_frames=2``; in capitals, variables of the environment.
     """
     command, variables = _prepared(folder, ranks, case, settings)
     started = time.monotonic()
@@ -86,7 +86,7 @@ def _prepared(folder: Any, ranks: int, case: Dict[str, Any],
     given = {"ring_bytes": RING_BYTES, **settings}
     variables = several_ranks.environment(
         HOROVOD_FUSION_THRESHOLD="0",  # else dense sums depend on timing from three ranks on
-        **{"ASCPIPE_" + name.upper(): str(value) for name, value in given.items()})
+        **{name if name.isupper() else "ASCPIPE_" + name.upper(): str(value) for name, value in given.items()})
     return [str(word) for word in command], variables
 
 
