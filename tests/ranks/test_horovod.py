@@ -23,7 +23,8 @@ time.sleep(float(sys.argv[-1]) if ranks.get_rank_id() == 1 else 0)
 found = horovod.started()
 assert found is horovod.started()
 print(json.dumps([found.rank, found.size, os.path.basename(found.library), os.path.exists(found.library),
-                  found.module.__name__, os.environ.get("HOROVOD_GLOO_TIMEOUT_SECONDS")]))
+                  found.module.__name__, os.environ.get("HOROVOD_GLOO_TIMEOUT_SECONDS"),
+                  sum(os.sched_getscheduler(int(thread)) == os.SCHED_BATCH for thread in os.listdir("/proc/self/task"))]))
 """
 
 
@@ -44,9 +45,9 @@ def test_all_ranks_start_it_whether_the_program_has_or_not(script, how, gloo_tim
     assert code == 0, err
     for rank in (0, 1):
         (line,) = said(out, rank)
-        (number, size, library, exists, module, timeout) = json.loads(line)
+        (number, size, library, exists, module, timeout, loops) = json.loads(line)
         assert (number, size, exists, module, timeout) == (rank, 2, True, "horovod.tensorflow", gloo_timeout)
-        assert library.startswith("mpi_lib")
+        assert library.startswith("mpi_lib") and loops >= 1
     assert "timing" not in err
 
 

@@ -14,6 +14,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from ascpipe import ranks
 from ascpipe.errors import HorovodMissingError, RanksDisagreeError, RanksError
+from ascpipe.tf.running.gloo_loops import make_loops_batch
 from ascpipe.tf.running.process import Process, terminate_config_initializer
 
 EXIT_CODE = 70  #: of a rank whose exit would wait for a stopped one
@@ -90,6 +91,7 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
         paths = importlib.import_module("horovod.common.util")
         known = Started(module, rank, size, paths.get_extension_full_path(module.__file__, "mpi_lib"))
         _Current.started, _Current.pid = known, os.getpid()
+        make_loops_batch()
         _end_at_exit(module)
     return known
 
