@@ -88,7 +88,7 @@ bench-usual: setup
 
 bench-ranks: ranks
 	@mkdir -p build
-	@$(PY) -m bench --pattern ranks --pattern ranks_cpu --pattern exchange --json build/ranks.json --markdown $(ARGS)
+	@$(PY) -m bench --pattern ranks --pattern ranks_cpu --pattern ranks_late --pattern exchange --json build/ranks.json --markdown $(ARGS)
 
 clean:
 	rm -rf build .hypothesis .ruff_cache .pytest_cache .mypy_cache *.egg-info .venv

@@ -20,6 +20,8 @@ from bench import train_sides, workloads
 from bench.train_sides import ACCUMULATOR, DIM, RANGE, RATE, Step
 
 OURS, PLAIN, DENSE = "ours", "plain", "dense"  #: sides
+COMPUTES, LATE = "computes", "late"  #: ours with COMPUTE_S more in each step; with ids that come LATE_S later, too
+COMPUTE_S, LATE_S = 0.030, 0.020
 PREFETCH = 10
 _VARIANT = "device"  # of train_sides
 _TRAFFIC = struct.Struct("=120xQ28xI")  # tcpi_bytes_acked and tcpi_data_segs_out of struct tcp_info
@@ -29,7 +31,9 @@ def main(arguments: List[str]) -> None:
     """Train until the input ends."""
     side, port = arguments
     sides: Dict[str, Callable[[], ContextManager[Step]]] = {
-        OURS: _ours, PLAIN: lambda: _plain(sparse_as_dense=False), DENSE: lambda: _plain(sparse_as_dense=True)}
+        OURS: _ours, COMPUTES: lambda: _ours(compute_s=COMPUTE_S),
+        LATE: lambda: _ours(compute_s=COMPUTE_S, late_s=LATE_S), PLAIN: lambda: _plain(sparse_as_dense=False),
+        DENSE: lambda: _plain(sparse_as_dense=True)}
     with sides[side]() as step:
         answer_turns(step, _clock(side), int(port))
 
@@ -48,8 +52,13 @@ def answer_turns(step: Step, processor_s: Callable[[], float], port: int) -> Non
 
 
 @contextlib.contextmanager
-def _ours() -> Iterator[Step]:
-    """Our tables; dense gradients are averaged over ranks."""
+def _ours(compute_s: float = 0, late_s: float = 0) -> Iterator[Step]:
+    """Our tables; dense gradients are averaged over ranks.
+
+    Args:
+        compute_s: what each step computes besides, between its rows and its loss; no processor is busy then.
+        late_s: how much later than the batch before the ids of each batch come.
+    """
     from bench.sessions import tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
     from mx_rec.core.asc.helper import get_asc_insert_func
@@ -70,10 +79,13 @@ def _ours() -> Iterator[Step]:
                          all2all_gradients_op="sum_gradients_and_div_by_ranksize")
     spec = FeatureSpec("ids", table_name="trained", index_key="ids")
     dataset = tf.data.Dataset.from_tensor_slices(_part(rank, ranks)).repeat()
+    if late_s:
+        dataset = dataset.map(lambda batch: {**batch, "ids": _after(late_s, batch["ids"])})
     dataset = dataset.map(get_asc_insert_func(tgt_key_specs=[spec], is_training=True)).prefetch(PREFETCH)
     iterator = tf.data.make_initializable_iterator(dataset)
     batch = iterator.get_next()
-    loss = _loss(batch, sparse_lookup(table, spec, batch=batch, is_train=True))
+    rows = sparse_lookup(table, spec, batch=batch, is_train=True)
+    loss = _loss(batch, _after(compute_s, rows) if compute_s else rows)
     dense, sparse = get_dense_and_sparse_variable()
     gradients = tf.gradients(loss, [*dense, *sparse], gate_gradients=True)
     of_dense, of_rows = gradients[:len(dense)], gradients[len(dense):]
@@ -113,6 +125,19 @@ def _plain(*, sparse_as_dense: bool) -> Iterator[Step]:
         yield lambda: session.run([loss, train])
 
 
+def _after(seconds: float, tensor: Any) -> Any:
+    """A tensor, so much later."""
+    from bench.sessions import tf
+
+    def wait(one: np.ndarray) -> np.ndarray:
+        time.sleep(seconds)
+        return one
+
+    waited = tf.py_func(wait, [tf.reshape(tensor, [-1])[:1]], tensor.dtype)
+    with tf.control_dependencies([waited]):
+        return tf.identity(tensor)
+
+
 def _part(rank: int, ranks: int) -> Dict[str, np.ndarray]:
     """This rank's rows of every batch."""
     batches = train_sides.batches(_VARIANT)
@@ -139,7 +164,7 @@ def _adagrad(tf: Any) -> Any:
 
 def _clock(side: str) -> Callable[[], float]:
     """Processor seconds of this rank's processes."""
-    if side != OURS:
+    if side in (PLAIN, DENSE):
         return time.process_time
     from bench import processes
 

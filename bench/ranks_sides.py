@@ -11,12 +11,13 @@ from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Sequence
 
 from bench import ranks_exchange, ranks_program, workloads
 from bench.programs import LIMIT_S, Program, ProgramError
-from bench.ranks_program import DENSE, OURS, PLAIN, PREFETCH
+from bench.ranks_program import COMPUTE_S, COMPUTES, DENSE, LATE, LATE_S, OURS, PLAIN, PREFETCH
 
 LEAD = PREFETCH + 2  #: steps of a turn that are not timed: what was made ready during another's turn is used up
 EXCHANGE = "exchange"  #: a side that only exchanges bytes
-_NAMES = {OURS: "ascpipe", PLAIN: "tf.Variable, Horovod gathers", DENSE: "tf.Variable, sparse_as_dense",
-          EXCHANGE: "hvd.alltoall"}
+_NAMES = {OURS: "ascpipe", COMPUTES: "{:.0f} ms of compute".format(1e3 * COMPUTE_S),
+          LATE: "{:.0f} ms of compute, ids {:.0f} ms late".format(1e3 * COMPUTE_S, 1e3 * LATE_S),
+          PLAIN: "tf.Variable, Horovod gathers", DENSE: "tf.Variable, sparse_as_dense", EXCHANGE: "hvd.alltoall"}
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LOOK_S = 1.0  # between two looks whether a launcher still runs
 _STOPPED_S = 300  # that ranks may stand between two turns
@@ -38,7 +39,7 @@ class Launched(NamedTuple):
         """That starts its ranks; the port is to follow."""
         script = [os.path.abspath(ranks_exchange.__file__), str(self.sent_bytes)] if self.side == EXCHANGE else \
             [os.path.abspath(ranks_program.__file__), self.side]
-        if self.side == OURS:
+        if self.side in (OURS, COMPUTES, LATE):
             ascpipe = [sys.executable, "-W", "ignore", "-m", "ascpipe", "run"]
             return [*ascpipe, *(["--ranks", str(self.ranks)] if self.ranks > 1 else []), *script]
         horovodrun = os.path.join(os.path.dirname(sys.executable), "horovodrun")

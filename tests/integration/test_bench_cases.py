@@ -10,7 +10,7 @@ from bench import records
 from tests.support import several_ranks
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_RANKS = ("ranks", "ranks_cpu", "exchange")
+OF_RANKS = ("ranks", "ranks_cpu", "ranks_late", "exchange")
 VARIANTS = {case.name: list(case.variants) for case, _ in command.selected("*")
             if several_ranks.INSTALLED or case.name not in OF_RANKS}
 FIRST = ["{}/{}".format(name, variants[0]) for name, variants in VARIANTS.items()]
