@@ -77,6 +77,7 @@ class Ranks {
         double idle_after_s = 1e6)
       : meeting(std::make_shared<RankMeeting>(count)) {
     signatures.resize(static_cast<std::size_t>(count), "table user\ndim 8");
+    pauses_.resize(static_cast<std::size_t>(count));
     for (int rank = 0; rank < count; ++rank) {
       keys.emplace_back(new TestKeys(rank));
       Peers::Settings settings;
@@ -85,6 +86,7 @@ class Ranks {
       settings.idle_after_s = idle_after_s;
       settings.on_ask = [this, rank](PeerAsk ask) {
         std::lock_guard<std::mutex> lock(mutex_);
+        if (ask.phase == AskPhase::kSave || ask.phase == AskPhase::kChange) ++pauses_[static_cast<std::size_t>(rank)];
         asked_.push_back({rank, std::move(ask)});
         changed_.notify_all();
       };
@@ -135,6 +137,16 @@ class Ranks {
     asked_.pop_front();
     return first;
   }
+  // A rank has done what it was asked for, and so was asked: rank 0 may be told earlier than it.
+  void Resume(int rank) {
+    int* const pauses = &pauses_[static_cast<std::size_t>(rank)];
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      CHECK(changed_.wait_for(lock, std::chrono::seconds(30), [pauses] { return *pauses > 0; }));
+      --*pauses;
+    }
+    peers[static_cast<std::size_t>(rank)]->Resume();
+  }
   // Rank 0 asks the others.
   Future Ask(AskPhase phase, const std::string& text = "") {
     PeerRequest request;
@@ -154,6 +166,7 @@ class Ranks {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::pair<int, PeerAsk>> asked_;
+  std::vector<int> pauses_;  // by rank: how often it was asked and has not resumed
 };
 
 inline bool Is(Future* told, VerdictKind kind) { return told->get().verdict.kind == kind; }

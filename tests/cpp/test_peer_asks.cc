@@ -25,7 +25,7 @@ TEST(ARankAtItsGateDoesWhatIsAskedForAndGoesOnByItself) {
   CHECK(!ranks.peers[1]->MayClaim(1));
   Future other = ranks.Send(0, PeerKind::kGate);
   ranks.meeting->AwaitWaiting(1);  // of rank 0: rank 1 says nothing before it resumes
-  ranks.peers[1]->Resume();
+  ranks.Resume(1);
   CHECK(ranks.peers[1]->MayClaim(1));
   CHECK(Is(&other, VerdictKind::kBegin));
   CHECK(Is(&gate, VerdictKind::kBegin));
@@ -43,7 +43,7 @@ TEST(AnEvaluationHasToYieldToAChangeOfTablesAlone) {
   Ranks ranks(2);
   Future read = ranks.Send(1, PeerKind::kRead), ask = ranks.Ask(AskPhase::kSave);
   CHECK(Is(&ask, VerdictKind::kAsked));
-  ranks.peers[1]->Resume();
+  ranks.Resume(1);
   Future other = ranks.Send(0, PeerKind::kRead);
   CHECK(Is(&read, VerdictKind::kRows));
   CHECK(Is(&other, VerdictKind::kRows));
@@ -59,8 +59,8 @@ TEST(AnswersComeWithTheNextExchangeWhateverItIsFor) {
   CHECK(Is(ranks.Ask(AskPhase::kSave), VerdictKind::kAsked));
   ranks.peers[2]->Answer("first");
   ranks.peers[2]->Answer("second");
-  ranks.peers[1]->Resume();
-  ranks.peers[2]->Resume();
+  ranks.Resume(1);
+  ranks.Resume(2);
   CHECK(Is(ranks.Ask(AskPhase::kCollect), VerdictKind::kAsked));
   CHECK_EQ(ranks.peers[0]->TakeAnswers(1), "");
   CHECK_EQ(ranks.peers[0]->TakeAnswers(2), "first\nsecond\n");
@@ -80,7 +80,7 @@ TEST(ARankThatWritesForLongIsWaitedForLongerThanAnyStep) {
   CHECK(Is(ranks.Ask(AskPhase::kSave), VerdictKind::kAsked));
   Future collect = ranks.Ask(AskPhase::kCollect);
   CHECK(collect.wait_for(std::chrono::milliseconds(500)) == std::future_status::timeout);  // ten times its limit
-  ranks.peers[1]->Resume();
+  ranks.Resume(1);
   CHECK(Is(&collect, VerdictKind::kAsked));
   Future other = ranks.Send(0, PeerKind::kGate);
   CHECK(Is(&other, VerdictKind::kBegin));
@@ -93,7 +93,7 @@ TEST(ARankThatLeavesStaysUntilWhatWasAskedForHasEnded) {
   std::thread leaves([&ranks] { ranks.peers[1]->Leave(50); });
   CHECK(Is(ranks.Ask(AskPhase::kSave), VerdictKind::kAsked));
   ranks.peers[1]->Answer("written");
-  ranks.peers[1]->Resume();
+  ranks.Resume(1);
   CHECK(Is(ranks.Ask(AskPhase::kCollect), VerdictKind::kAsked));
   CHECK_EQ(ranks.peers[0]->TakeAnswers(1), "written\n");
   CHECK(Is(ranks.Ask(AskPhase::kEnd, "saved"), VerdictKind::kAsked));
@@ -117,7 +117,7 @@ TEST(AnIdleRankHearsWhatIsAskedFor) {
   CHECK(asked[1] && asked[2]);
   for (int rank : {1, 2}) {
     ranks.peers[static_cast<std::size_t>(rank)]->Answer("done");
-    ranks.peers[static_cast<std::size_t>(rank)]->Resume();
+    ranks.Resume(rank);
   }
   CHECK(Is(ranks.Ask(AskPhase::kEnd), VerdictKind::kAsked));
   CHECK_EQ(ranks.peers[0]->TakeAnswers(1) + ranks.peers[0]->TakeAnswers(2), "done\ndone\n");

@@ -93,7 +93,7 @@ class Peers {
   // Streams or tables were added.
   void SetSignature(std::string signature);
 
-  // What rank 0 asked for is done, as far as others have to wait for it.
+  // What rank 0 asked for is done, as far as others have to wait for it.  Called after on_ask has begun.
   void Resume();
   // Rank 0 hears it with the next exchange.  One line.
   void Answer(const std::string& text);
