@@ -30,12 +30,17 @@ _TRAFFIC = struct.Struct("=120xQ28xI")  # tcpi_bytes_acked and tcpi_data_segs_ou
 def main(arguments: List[str]) -> None:
     """Train until the input ends."""
     side, port = arguments
+    with side_of(side) as step:
+        answer_turns(step, _clock(side), int(port))
+
+
+def side_of(side: str) -> ContextManager[Step]:
+    """A side's program, which gives its step."""
     sides: Dict[str, Callable[[], ContextManager[Step]]] = {
         OURS: _ours, COMPUTES: lambda: _ours(compute_s=COMPUTE_S),
         LATE: lambda: _ours(compute_s=COMPUTE_S, late_s=LATE_S), PLAIN: lambda: _plain(sparse_as_dense=False),
         DENSE: lambda: _plain(sparse_as_dense=True)}
-    with sides[side]() as step:
-        answer_turns(step, _clock(side), int(port))
+    return sides[side]()
 
 
 def answer_turns(step: Step, processor_s: Callable[[], float], port: int) -> None:

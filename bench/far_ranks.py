@@ -1,0 +1,128 @@
+"""Two ranks on two machines far apart: network namespaces, joined by TUN devices and a relay that takes its time.
+
+    python -m bench.far_ranks ONE_WAY_MS [STEPS]
+
+It trains the model of ``ranks`` and prints what a step and an exchange take (docs/scaling.md). It needs root,
+``/dev/net/tun`` and ``ip``. The kernel's own ``tc netem`` is not everywhere.
+"""
+import contextlib
+import fcntl
+import heapq
+import os
+import select
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Dict, Iterator, List, Tuple
+
+from bench import far_ranks_program
+
+ADDRESSES = {"near": "10.77.78.1", "far": "10.77.78.2"}
+LIMIT_S = 900
+_PREFIX = "asc-bench-"  # of namespaces
+_INTERFACE = "link0"  # Horovod wants the same name on all machines
+_TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # linux/if_tun.h
+_PACKET_BYTES, _MTU, _AT_ONCE = 65536, 9000, 64
+
+#: What ``ascpipe run`` calls to reach a machine: the options that it gives, the host, and the command.
+_SSH = """#!/bin/bash
+host=
+while [ $# -gt 0 ]; do
+  case $1 in
+    -[opi]) shift 2 ;;
+    -*) shift ;;
+    *) [ -z "$host" ] || break; host=$1; shift ;;
+  esac
+done
+exec ip netns exec {}$host bash -c "$*"
+"""
+
+
+def main(arguments: List[str]) -> None:
+    """Run the program, whose first rank prints what it measures."""
+    delay_s, steps = float(arguments[0]) / 1e3, arguments[1] if len(arguments) > 1 else "30"
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        ssh = os.path.join(folder, "ssh")
+        with open(ssh, "w") as file:
+            file.write(_SSH.format(_PREFIX))
+        os.chmod(ssh, 0o700)
+        ends = [stack.enter_context(_machine(name)) for name in ADDRESSES]
+        stack.enter_context(_relay(ends[0], ends[1], delay_s))
+        command = ["ip", "netns", "exec", _PREFIX + "near", sys.executable, "-W", "ignore", "-m", "ascpipe", "run",
+                   "--ranks", "2", "--hosts", "near:1,far:1", os.path.abspath(far_ranks_program.__file__), steps]
+        root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        subprocess.run(command, check=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL, env=dict(
+            os.environ, PYTHONPATH=root, PATH="{}:{}".format(folder, os.environ["PATH"])))
+
+
+@contextlib.contextmanager
+def _machine(name: str) -> Iterator[int]:
+    """A namespace with a TUN device; gives the descriptor of its other end."""
+    space, device = _PREFIX + name, "asc" + name
+    hosts = "/etc/netns/" + space
+    lines = ["127.0.0.1 localhost"] + ["{} {} {}".format(address, other, socket.gethostname() if other == name else "")
+                                       for other, address in ADDRESSES.items()]
+    with contextlib.ExitStack() as undo:
+        end = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+        undo.callback(os.close, end)
+        fcntl.ioctl(end, _TUNSETIFF, struct.pack("16sH", device.encode(), _IFF_TUN | _IFF_NO_PI))
+        _ip("netns", "add", space)
+        undo.callback(_ip, "netns", "del", space)
+        os.makedirs(hosts, exist_ok=True)
+        undo.callback(shutil.rmtree, hosts)
+        with open(os.path.join(hosts, "hosts"), "w") as file:
+            file.write("\n".join(lines) + "\n")
+        _ip("link", "set", device, "netns", space)
+        _ip("-n", space, "link", "set", "lo", "up")
+        _ip("-n", space, "link", "set", device, "name", _INTERFACE)
+        _ip("-n", space, "addr", "add", ADDRESSES[name] + "/24", "dev", _INTERFACE)
+        _ip("-n", space, "link", "set", _INTERFACE, "up", "mtu", str(_MTU), "txqueuelen", "10000")
+        yield end
+
+
+@contextlib.contextmanager
+def _relay(one: int, other: int, delay_s: float) -> Iterator[None]:
+    """Carry packets between two descriptors, each as much later."""
+    stopped, stop = os.pipe()
+    thread = threading.Thread(target=_carry, args=({one: other, other: one}, delay_s, stopped), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        os.close(stop)
+        thread.join()
+        os.close(stopped)
+
+
+def _carry(to: Dict[int, int], delay_s: float, stopped: int) -> None:
+    waiting: List[Tuple[float, int, int, bytes]] = []  # when, number, where to, packet
+    number = 0
+    while True:
+        rest_s = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
+        ready = select.select([*to, stopped], [], [], rest_s)[0]
+        if stopped in ready:
+            return
+        due_s = time.monotonic() + delay_s
+        for end in ready:
+            with contextlib.suppress(BlockingIOError):
+                for _ in range(_AT_ONCE):
+                    number += 1
+                    heapq.heappush(waiting, (due_s, number, to[end], os.read(end, _PACKET_BYTES)))
+        while waiting and waiting[0][0] <= time.monotonic():
+            _, _, end, packet = heapq.heappop(waiting)
+            with contextlib.suppress(OSError):  # a packet is lost where the queue is full, or the device is going
+                os.write(end, packet)
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
