@@ -5,8 +5,10 @@ import shutil
 import socket
 import subprocess
 
+import numpy as np
 import pytest
 
+from tests.support import ranked_runs
 from tests.support.several_ranks import ascpipe_run, ended, needs_horovod, said
 
 MACHINES = {"ma": "10.77.77.1", "mb": "10.77.77.2"}
@@ -70,12 +72,13 @@ def machines(tmp_path):
             _ip("-n", space, "addr", "add", MACHINES[name] + "/24", "dev", "eth7")
             _ip("-n", space, "link", "set", "eth7", "up")
 
-        def run(count, **hosts):
+        def run(count, script=tmp_path / "program.py", *arguments, **names):
             for name, folder in zip(spaces, folders):
                 os.makedirs(folder, exist_ok=True)
                 with open(os.path.join(folder, "hosts"), "w") as file:
-                    file.write(hosts.get(name, NAMED[name]).format(name=socket.gethostname()))
-            command = ascpipe_run(count, tmp_path / "program.py", options=["--hosts", "ma:2,mb:2"])
+                    file.write(names.get(name, NAMED[name]).format(name=socket.gethostname()))
+            hosts = "ma:{0},mb:{0}".format((count + 1) // 2)
+            command = ascpipe_run(count, script, *arguments, options=["--hosts", hosts])
             return ended(["ip", "netns", "exec", spaces["ma"], *command],
                          PATH="{}:{}".format(tmp_path, os.environ["PATH"]))
 
@@ -90,6 +93,16 @@ def test_ranks_of_two_machines_are_joined(machines):
     code, out, err = machines(3)
     assert code == 0, err
     assert [said(out, rank)[-1] for rank in range(3)] == ["0 ma 6.0", "1 ma 6.0", "2 mb 6.0"]
+
+
+def test_ranks_of_two_machines_train_what_one_trains(machines, tmp_path):
+    case = {"tables": {"user": {"device": 160, "host": 600}, "item": {"dim": 4}}, "optimizer": "lazy_adam", "steps": 30,
+            "features": {"a": {"table": "user"}, "c": {"table": "item", "width": 1}}, "evaluate_each": 10}
+    one = ranked_runs.train(tmp_path / "one", 1, case).require_good_end()
+    two = ranked_runs.train_by(lambda *program: machines(2, *program), tmp_path / "two", 2, case).require_good_end()
+    np.testing.assert_allclose(two.losses, one.losses, rtol=1e-5)
+    for name, rows in one.rows.items():
+        np.testing.assert_allclose(two.rows[name], rows, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_a_machine_whose_name_leads_to_itself_alone_says_so_before_horovod_begins(machines):

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -60,6 +60,14 @@ def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 
     ended = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True, timeout=ends_within_s, check=False)
     return Ran(ended.returncode, ended.stdout, *_told(str(folder), ranks), time.monotonic() - started)
+
+
+def train_by(launch: Callable[[str, str], Tuple[int, str, str]], folder: Any, ranks: int, case: Dict[str, Any]) -> Ran:
+    """``train`` where ``launch`` starts the ranks: of a program and its argument it gives what ``ended`` does."""
+    command, _ = _prepared(folder, ranks, case, {})
+    started = time.monotonic()
+    code, out, err = launch(*command[-2:])
+    return Ran(code, out + err, *_told(str(folder), ranks), time.monotonic() - started)
 
 
 def begin(folder: Any, ranks: int, case: Dict[str, Any]) -> "subprocess.Popen[str]":
