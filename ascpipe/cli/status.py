@@ -15,6 +15,7 @@ _TABLE_COLUMNS = [
     "waits for saves"]
 _RING_COLUMNS = [
     "stream", "channel", "depth", "of", "frames", "parked", "submitted", "dropped", "trained", "MiB used"]
+_LATE_S = 0.1  # less is told of no rank
 
 
 @click.command("status", help="Show what a daemon does.")
@@ -43,8 +44,24 @@ def headlines(status: Dict[str, Any]) -> List[str]:
     trainer = status["trainer"]
     lines.append("trainer: none" if trainer is None else "trainer: pid {}, run {}, since {}".format(
         trainer["pid"], trainer["run"], trainer["since"]))
+    lines += _of_ranks(status["exchanges"])
     if status["failure"]:
         lines.append("failed: {}".format(status["failure"]))
+    return lines
+
+
+def _of_ranks(exchanges: Optional[Dict[str, Any]]) -> List[str]:
+    if exchanges is None:
+        return []
+    lines = ["rank {rank} of {ranks}: {exchanges} exchanges, {sent:.1f} MiB sent, {received:.1f} received; "
+             "{time_s:.1f} s in them, {waited_s:.1f} of that until the last rank came".format(
+                 sent=exchanges["bytes_sent"] / 2**20, received=exchanges["bytes_received"] / 2**20, **exchanges)]
+    if exchanges["slowest_s"] >= _LATE_S:
+        lines.append("others waited longest for rank {slowest}: {slowest_s:.1f} s".format(**exchanges))
+    if exchanges["since_s"] is not None and exchanges["since_s"] >= _LATE_S:
+        batch = " batch {ticket} of stream {stream}".format(**exchanges) if exchanges["ticket"] else ""
+        lines.append("it {does}{batch}, and waits for other ranks since {since_s:.1f} s".format(
+            batch=batch, **exchanges))
     return lines
 
 

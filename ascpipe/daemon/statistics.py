@@ -1,23 +1,27 @@
 """Builds the answer to ``status`` from the daemon's state and the counters in shared memory."""
+import time
 from typing import Any, Dict, List, Optional, Sequence
 
 from ascpipe.daemon.lifecycle import Worker
 from ascpipe.daemon.session_memory import SessionMemory, bell_of
 from ascpipe.layout import structs
-from ascpipe.layout.words import EVAL, LOCAL, TRAIN, WAIT_SENTENCES
+from ascpipe.layout.words import EVAL, EXCHANGE_SENTENCES, LOCAL, TRAIN, WAIT_SENTENCES
 
+IDLE = 6  #: the kind of exchange that waits for nothing, of EXCHANGE_SENTENCES
 CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval", LOCAL: "local"}
 
 
 def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) -> Dict[str, Any]:
-    """Tables, rings and waits of a session; empty lists without one."""
+    """Tables, rings and waits of a session, empty lists without one; its exchanges, None with one rank."""
     if memory is None:
-        return {"tables": [], "rings": [], "waits": []}
+        return {"tables": [], "rings": [], "waits": [], "exchanges": None}
     names = {table.table: table.name for table in memory.start.tables}
     return {
         "tables": [_table(made.view(structs.TABLE)[0], names) for made in memory.tables],
         "rings": [_ring(made.view(structs.RING)[0]) for made in memory.rings],
         "waits": _waits(memory, workers, names),
+        "exchanges": exchanges(memory.session.view(structs.EXCHANGES, structs.SESSION_EXCHANGES_OFFSET)[0],
+                               time.monotonic()),
     }
 
 
@@ -25,6 +29,31 @@ def hit_rate(table: Dict[str, Any]) -> Optional[float]:
     """Share of distinct keys that were found on the device; None before the first batch."""
     looked_up = table["hits"] + table["misses"]
     return table["hits"] / looked_up if looked_up else None
+
+
+def exchanges(record: Any, now_s: float) -> Optional[Dict[str, Any]]:
+    """What a rank exchanges with others; None with one rank.
+
+    Args:
+        record: an ``EXCHANGES``.
+        now_s: seconds of CLOCK_MONOTONIC.
+
+    Returns:
+        ``rank``, ``ranks``, ``exchanges``, ``bytes_sent``, ``bytes_received``; ``time_s`` of them, ``waited_s`` of that
+        until the last rank began them; ``slowest``, the rank that the others have waited for longest, and
+        ``slowest_s``; ``does`` (a text), ``stream`` and ``ticket`` of the one under way, and ``since_s``, which is None
+        if there is none.
+    """
+    if not int(record["ranks"]):
+        return None
+    fields: Dict[str, Any] = {name: int(record[name]) for name in (
+        "rank", "ranks", "exchanges", "bytes_sent", "bytes_received", "slowest", "stream", "ticket")}
+    for name in ("time", "waited", "slowest"):
+        fields[name + "_s"] = int(record[name + "_us"]) / 1e6
+    kind, since = int(record["kind"]), int(record["since_us"])
+    fields["does"] = EXCHANGE_SENTENCES.get(kind, "?")
+    fields["since_s"] = max(0.0, now_s - since / 1e6) if since and kind != IDLE else None
+    return fields
 
 
 def _table(header: Any, names: Dict[int, str]) -> Dict[str, Any]:

@@ -59,7 +59,7 @@ from ascpipe.layout.words import (  # noqa: F401  (part of the layout that C++ s
     WORD_NAMES,
 )
 
-VERSION = 6  #: of this file; any change of a byte below raises it
+VERSION = 7  #: of this file; any change of a byte below raises it
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
@@ -123,6 +123,24 @@ SESSION = _struct(
     failure_text=("S%d" % FAILURE_TEXT_BYTES, 64, "S or W: UTF-8, written before failed"),
 )
 SESSION_BELLS_OFFSET = 4096
+
+EXCHANGES = _struct(
+    "Exchanges", 128,
+    rank=("<i4", 0, "T: of this process"),
+    ranks=("<i4", 4, "T: 0 = there is one rank, and all else is 0"),
+    exchanges=("<i8", 8, "T: that are over"),
+    bytes_sent=("<i8", 16, "T: to other ranks"),
+    bytes_received=("<i8", 24, "T: from other ranks"),
+    time_us=("<i8", 32, "T: in exchanges"),
+    waited_us=("<i8", 40, "T: of that, until the last rank began them"),
+    kind=("<i4", 48, "T: of the exchange under way, or the last one: EXCHANGE_SENTENCES"),
+    stream=("<i4", 52, "T: of its batch"),
+    ticket=("<i8", 56, "T: its number in the iterator, 0 = it has none"),
+    since_us=("<i8", 64, "T: CLOCK_MONOTONIC of its begin, 0 = none is under way"),
+    slowest=("<i4", 72, "T: rank that the others have waited for longest"),
+    slowest_us=("<i8", 80, "T: how long"),
+)
+SESSION_EXCHANGES_OFFSET = 7168
 SESSION_BYTES = 8192
 
 RING = _struct(

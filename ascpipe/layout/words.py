@@ -62,3 +62,8 @@ WAIT_SENTENCES = {
     WAIT_SAVE: "room in the log of a save",
     WAIT_RANKS: "the other ranks",
 }
+
+#: what a rank does in an exchange with others, by PeerKind of tfops/src/peers/header.h, whose NameOf has the same texts
+EXCHANGE_SENTENCES = {
+    1: "takes", 2: "trains", 3: "sends gradients of", 4: "evaluates", 5: "saves, restores or changes its tables",
+    6: "is idle", 7: "has ended", 8: "has given up"}

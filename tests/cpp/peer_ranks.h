@@ -77,6 +77,7 @@ class Ranks {
         double idle_after_s = 1e6)
       : meeting(std::make_shared<RankMeeting>(count)) {
     signatures.resize(static_cast<std::size_t>(count), "table user\ndim 8");
+    figures.resize(static_cast<std::size_t>(count));
     pauses_.resize(static_cast<std::size_t>(count));
     for (int rank = 0; rank < count; ++rank) {
       keys.emplace_back(new TestKeys(rank));
@@ -84,6 +85,7 @@ class Ranks {
       settings.wait_timeout_s = timeouts[static_cast<std::size_t>(rank)];
       settings.signature = signatures[static_cast<std::size_t>(rank)];
       settings.idle_after_s = idle_after_s;
+      settings.figures = &figures[static_cast<std::size_t>(rank)];
       settings.on_ask = [this, rank](PeerAsk ask) {
         std::lock_guard<std::mutex> lock(mutex_);
         if (ask.phase == AskPhase::kSave || ask.phase == AskPhase::kChange) ++pauses_[static_cast<std::size_t>(rank)];
@@ -160,6 +162,7 @@ class Ranks {
 
   std::shared_ptr<RankMeeting> meeting;
   std::vector<std::unique_ptr<TestKeys>> keys;
+  std::vector<layout::Exchanges> figures;  // by rank
   std::vector<std::unique_ptr<Peers>> peers;
 
  private:

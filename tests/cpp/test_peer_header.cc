@@ -92,7 +92,7 @@ TEST(EveryDamagedFieldOfAHeaderIsRefused) {
   const Bytes whole = Message(Some(), {1, 3, 64, 65});
   CHECK(!IsRefused(whole));
   CHECK(IsRefused(With<std::uint32_t>(whole, kMagicAt, 0)));
-  CHECK(IsRefused(With<std::uint32_t>(whole, kVersionAt, 3)));
+  CHECK(IsRefused(With<std::uint32_t>(whole, kVersionAt, 4)));
   for (const std::int32_t kind : {0, 9, -1}) CHECK(IsRefused(With(whole, kKindAt, kind)));
   CHECK(IsRefused(With<std::int32_t>(whole, kStreamAt, -1)));
   CHECK(IsRefused(With<std::uint32_t>(whole, kExistsAt, 2)));

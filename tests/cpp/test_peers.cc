@@ -1,6 +1,7 @@
 // Exchanges among ranks that are threads of one process: what each of them is told.
 #include <thread>
 
+#include "core/atomics.h"
 #include "peer_ranks.h"
 
 using namespace peer_ranks;
@@ -19,9 +20,10 @@ TEST(RanksThatSayTheSameAreToldTheSame) {
     failed.cause = "no memory";
     CHECK(ranks.All(failed) == VerdictKind::kFail);
     CHECK(ranks.All(Header(PeerKind::kLeave)) == VerdictKind::kLeft);
-    const PeerFigures figures = ranks.peers[0]->figures();
-    CHECK_EQ(figures.exchanges, 7);
-    CHECK_EQ(figures.bytes_sent, figures.bytes_received);
+    const layout::Exchanges& figures = ranks.figures[0];
+    CHECK_EQ(LoadAcquire(&figures.ranks), count);
+    CHECK_EQ(LoadAcquire(&figures.exchanges), 7);
+    CHECK_EQ(LoadAcquire(&figures.bytes_sent), LoadAcquire(&figures.bytes_received));
   }
 }
 

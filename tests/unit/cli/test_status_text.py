@@ -21,7 +21,11 @@ STATUS = {
                "submitted": 14, "dropped": 1, "trained": 9, "used_bytes": 2**20, "arena_bytes": 2**28}],
     "waits": [{"who": "trainer", "asleep": True, "waits_for": "a plan of the table worker", "table": "user[1]",
                "ticket": 77, "sleeps": 5, "late": 0}],
+    "exchanges": None,
 }
+EXCHANGES = {"rank": 1, "ranks": 4, "exchanges": 230, "bytes_sent": 3 << 19, "bytes_received": 5 << 20, "time_s": 12.34,
+             "waited_s": 4.1, "slowest": 2, "slowest_s": 3.04, "does": "trains", "stream": 0, "ticket": 117,
+             "since_s": 2.55}
 
 
 def shown(monkeypatch, body, *options):
@@ -40,6 +44,22 @@ def test_each_number_stands_beside_its_name(monkeypatch):
     assert table == ["user[1]", "7", "7", "5000", "100", "8", "2", "95.4", "%", "31", "4", "1.5", "2"]
     (ring,) = [line.split() for line in text.splitlines() if " train " in line]
     assert ring[:9] == ["0", "train", "3", "64", "12", "1", "14", "1", "9"]
+
+
+def test_a_rank_shows_what_it_exchanges_and_which_rank_others_wait_for(monkeypatch):
+    text = shown(monkeypatch, {**STATUS, "exchanges": EXCHANGES})
+    for words in ("rank 1 of 4: 230 exchanges, 1.5 MiB sent, 5.0 received; 12.3 s in them, 4.1 of that",
+                  "others waited longest for rank 2: 3.0 s",
+                  "it trains batch 117 of stream 0, and waits for other ranks since 2.5 s"):
+        assert words in text
+
+
+def test_one_rank_shows_no_exchanges_and_a_rank_that_waits_for_none_says_nothing_of_it(monkeypatch):
+    assert "rank" not in shown(monkeypatch, STATUS)
+    text = shown(monkeypatch, {**STATUS, "exchanges": {**EXCHANGES, "since_s": None, "slowest_s": 0.01}})
+    assert "rank 1 of 4" in text
+    assert "wait for" not in text
+    assert "waited longest" not in text
 
 
 def test_a_local_ring_trains_nothing(monkeypatch):

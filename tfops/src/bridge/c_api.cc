@@ -134,6 +134,7 @@ ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, c
     ascpipe::Ranks::Settings settings;
     settings.peers.wait_timeout_s = pipeline->waiter().wait_timeout_s();
     settings.peers.signature = signature;
+    settings.peers.figures = pipeline->exchanges();
     // The pipeline outlives its ranks' thread.
     settings.peers.on_change = [pipeline] { pipeline->waiter().Wake(); };
     settings.close_timeout_ms = 10000;

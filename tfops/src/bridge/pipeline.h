@@ -73,6 +73,8 @@ class Pipeline {
   Ranks* ranks() const { return ranks_.get(); }
   // A stream of several ranks; null: there is one rank.
   RankedStream* ranked(int number) const;
+  // What `ascpipe status` shows of exchanges among ranks.
+  layout::Exchanges* exchanges() const { return session_.exchanges; }
   Lease& lease() { return lease_; }
   Waiter& waiter() { return *waiter_; }
   void RingTableWorker(const RingView& ring, int index) const {

@@ -35,12 +35,14 @@ class Segment {
 struct SessionView {
   explicit SessionView(std::uint8_t* base)
       : session(reinterpret_cast<layout::Session*>(base)),
-        bells(reinterpret_cast<layout::Bell*>(base + layout::kSessionBellsOffset)) {}
+        bells(reinterpret_cast<layout::Bell*>(base + layout::kSessionBellsOffset)),
+        exchanges(reinterpret_cast<layout::Exchanges*>(base + layout::kSessionExchangesOffset)) {}
 
   layout::Bell* TableWorkerBell(int worker) const { return bells + layout::kBellTableWorkers + worker; }
 
   layout::Session* session;
   layout::Bell* bells;
+  layout::Exchanges* exchanges;
 };
 
 // How large a table is.

@@ -10,7 +10,7 @@ namespace ascpipe {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x52435341;  // "ASCR" read as little-endian text
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kCauseBytes = 384;
 
 // As it travels, little-endian.
@@ -33,7 +33,8 @@ struct Wire {
   std::uint32_t cause_bytes;
   std::int64_t answer_bytes;
   std::int32_t phase;
-  std::uint8_t reserved[12];
+  std::uint32_t reserved;
+  std::int64_t busy_us;
   char cause[kCauseBytes];
 };
 static_assert(sizeof(Wire) == kHeaderBytes, "a header has no gaps");
@@ -77,6 +78,7 @@ void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8
   wire.rows_bytes = sizes.rows;
   wire.answer_bytes = sizes.answer;
   wire.phase = static_cast<std::int32_t>(header.phase);
+  wire.busy_us = header.busy_us;
   wire.exists = header.exists ? 1 : 0;
   std::size_t cause = std::min(header.cause.size(), kCauseBytes);
   // Of a text, at most three steps; what is no text is cut anywhere, for an empty cause would be none.
@@ -123,6 +125,7 @@ CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeade
   header->change_hash = wire.change_hash;
   header->signature = wire.signature;
   header->phase = static_cast<AskPhase>(wire.phase);
+  header->busy_us = wire.busy_us;
   *sizes = {wire.signature_bytes, wire.answer_bytes, wire.keys_bytes, wire.rows_bytes};
   return CoreStatus();
 }

@@ -42,6 +42,7 @@ struct PeerHeader {
   std::string cause;         // why the rank's step fails; empty if it does not
   // Peers fills these.
   std::int64_t sequence = 0;       // number of the exchange
+  std::int64_t busy_us = 0;        // how long the rank exchanged nothing before
   std::int64_t changes = 0;        // how many changes the rank's tables have seen
   std::uint64_t change_hash = 0;   // of them all
   std::uint64_t signature = 0;     // hash of what all ranks must have in common

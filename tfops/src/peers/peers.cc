@@ -32,6 +32,7 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
       settings_(std::move(settings)),
       heard_(static_cast<std::size_t>(transport_->size())),
       signature_(settings_.signature),
+      figures_(settings_.figures, transport_->rank(), transport_->size()),
       signatures_(static_cast<std::size_t>(transport_->size())) {
   // Signals are for the threads of the user's program.
   sigset_t all, before;
@@ -98,11 +99,6 @@ CoreStatus Peers::Broken() const {
 CoreStatus Peers::Poisoned() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return poisoned_;
-}
-
-PeerFigures Peers::figures() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return figures_;
 }
 
 void Peers::Stop() {
@@ -182,6 +178,7 @@ void Peers::Run() {
     const Clock::time_point begin = Clock::now();
     if (!request.was_sent) request.since = begin;
     request.was_sent = true;
+    sent.busy_us = figures_.Begin(sent, begin);
     Send(request, &sent, reply);
     if (request.header.kind == PeerKind::kBroken) {
       late_ = reply;
@@ -196,10 +193,8 @@ void Peers::Run() {
       std::lock_guard<std::mutex> lock(mutex_);
       if (patient_) patient_until_ = Clock::now();
       patient_ = false;
-      ++figures_.exchanges;
-      for (const std::int64_t size : reply->parcel.sizes) figures_.bytes_received += size;
-      if (request.header.kind != PeerKind::kIdle) figures_.waited_us += std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
     }
+    figures_.End(reply->parcel.sizes, Clock::now());
     if (reply->status.ok()) {
       Conclude(std::move(request), reply->parcel, sent);
     } else {
@@ -211,10 +206,7 @@ void Peers::Run() {
 
 void Peers::Send(const PeerRequest& request, PeerHeader* sent, const std::shared_ptr<Reply>& reply) {
   Parcel parcel = Pack(request, sent);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (const std::int64_t size : parcel.sizes) figures_.bytes_sent += size;
-  }
+  figures_.Sent(parcel.sizes);
   const std::shared_ptr<Meeting> meeting = meeting_;
   transport_->Start(std::move(parcel), [meeting, reply](const CoreStatus& status, Parcel received) {
     std::lock_guard<std::mutex> lock(meeting->mutex);
@@ -300,6 +292,7 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     if (!messages.signatures[rank].empty()) signatures_[rank] = messages.signatures[rank];
   }
   const std::vector<PeerHeader>& headers = messages.headers;
+  figures_.Compare(headers);
   PeerVerdict verdict = Decide(headers);
   const bool differ = std::any_of(headers.begin(), headers.end(),
                                   [&](const PeerHeader& h) { return h.signature != headers[0].signature; });

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/core_status.h"
+#include "peers/figures.h"
 #include "peers/header.h"
 #include "peers/message.h"
 #include "peers/transport.h"
@@ -58,20 +59,13 @@ class PeerKeys {
   virtual bool IsKnown(const PeerHeader& gate) const = 0;
 };
 
-// What `ascpipe status` shows.
-struct PeerFigures {
-  std::int64_t exchanges = 0;
-  std::int64_t bytes_sent = 0;
-  std::int64_t bytes_received = 0;
-  std::int64_t waited_us = 0;  // from the begin of each exchange to its end
-};
-
 class Peers {
  public:
   struct Settings {
     double wait_timeout_s = 0;  // an exchange that takes longer is given up
     double idle_after_s = 0.5;  // a rank but 0 that has nothing to exchange for so long can be asked
     std::string signature;      // what all ranks must have in common, line by line
+    layout::Exchanges* figures = nullptr;  // in shared memory, or null
     // Batches of other streams may be claimed now, or rank 0 has an answer.
     std::function<void()> on_change;
     // Rank 0 asks, and this is another rank.  kSave, kChange: nothing is sent before Resume.
@@ -106,7 +100,6 @@ class Peers {
   CoreStatus Broken() const;
   // Why no rank may go on with its tables; ok if they may.
   CoreStatus Poisoned() const;
-  PeerFigures figures() const;
 
   // Says that this rank ends, and waits for the others to do so, so long at most; longer while rank 0 has not said how
   // what it asked for has ended.  Idempotent.
@@ -163,9 +156,9 @@ class Peers {
   std::string signature_;
   std::int64_t changes_ = 0;
   std::uint64_t change_hash_ = 0;
-  PeerFigures figures_;
 
   // Of the thread.
+  PeerFigures figures_;
   std::int64_t sequence_ = 0;
   std::string signature_sent_;
   std::vector<std::string> signatures_;  // by rank

@@ -1,0 +1,56 @@
+"""What the status of a rank's daemon tells of the other ranks, while they train."""
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ascpipe import names
+from tests.support import ranked_runs
+from tests.support.several_ranks import needs_horovod
+from tests.support.waiting import wait_until
+
+pytestmark = [needs_horovod, pytest.mark.timeout_s(150)]
+
+CASE = {"tables": {"user": {}, "item": {"dim": 4}}, "steps": 100000,
+        "features": {"a": {"table": "user"}, "c": {"table": "item", "width": 1}}}
+
+
+def status(pid, *options):
+    """What is printed for the private daemon of a trainer; None: there is no such daemon yet."""
+    found = glob.glob(os.path.join(names.base_dir(), "private-{}-*".format(pid)))
+    if not found:
+        return None
+    asked = subprocess.run([sys.executable, "-m", "ascpipe", "status", "--name", os.path.basename(found[0]), *options],
+                           check=False, capture_output=True, text=True, timeout=30)
+    return asked.stdout if asked.returncode == 0 else None
+
+
+def exchanges(pid):
+    told = status(pid, "--json")
+    return None if told is None else json.loads(told)["exchanges"]
+
+
+def test_the_status_tells_what_a_rank_exchanges_and_for_which_rank_it_waits(tmp_path):
+    launched = ranked_runs.begin(tmp_path / "run", 2, CASE)
+    try:
+        pids = [wait_until(lambda rank=rank: os.path.exists(str(tmp_path / "run" / "{}.pid".format(rank))) and
+                           ranked_runs.pid_of(tmp_path / "run", rank), 60.0) for rank in range(2)]
+        wait_until(lambda: all((exchanges(pid) or {"exchanges": 0})["exchanges"] > 20 for pid in pids), 60.0)
+        told = [exchanges(pid) for pid in pids]
+        assert [(one["rank"], one["ranks"]) for one in told] == [(0, 2), (1, 2)]
+        assert all(one["bytes_sent"] > 0 and one["bytes_received"] > 0 and one["time_s"] > 0 for one in told)
+
+        os.kill(pids[1], signal.SIGSTOP)
+        waits = wait_until(lambda: (exchanges(pids[0])["since_s"] or 0) > 0.5 and exchanges(pids[0]))
+        assert waits["does"] in ("takes", "trains", "sends gradients of") and waits["ticket"] > 0
+        text = status(pids[0])
+        assert "rank 0 of 2: " in text and "waits for other ranks since" in text
+        os.kill(pids[1], signal.SIGCONT)
+        wait_until(lambda: exchanges(pids[0])["exchanges"] > waits["exchanges"] + 2)
+    finally:
+        launched.terminate()
+        launched.wait(timeout=60)
