@@ -1,8 +1,9 @@
 """Two ranks on two machines far apart: network namespaces, joined by TUN devices and a relay that takes its time.
 
-    python -m bench.far_ranks ONE_WAY_MS [STEPS]
+    python -m bench.far_ranks ONE_WAY_MS [MBIT_S [STEPS]]
 
-It trains the model of ``ranks`` and prints what a step and an exchange take (docs/scaling.md). It needs root,
+It trains the model of ``ranks`` and prints what a step and an exchange take (docs/scaling.md). MBIT_S is what the wire
+carries each way, 0 as much as the relay can. It needs root,
 ``/dev/net/tun`` and ``ip``. The kernel's own ``tc netem`` is not everywhere.
 """
 import contextlib
@@ -45,7 +46,8 @@ exec ip netns exec {}$host bash -c "$*"
 
 def main(arguments: List[str]) -> None:
     """Run the program, whose first rank prints what it measures."""
-    delay_s, steps = float(arguments[0]) / 1e3, arguments[1] if len(arguments) > 1 else "30"
+    delay_s, mbit_s = float(arguments[0]) / 1e3, float(arguments[1]) if len(arguments) > 1 else 0.0
+    steps = arguments[2] if len(arguments) > 2 else "30"
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         ssh = os.path.join(folder, "ssh")
@@ -53,7 +55,7 @@ def main(arguments: List[str]) -> None:
             file.write(_SSH.format(_PREFIX))
         os.chmod(ssh, 0o700)
         ends = [stack.enter_context(_machine(name)) for name in ADDRESSES]
-        stack.enter_context(_relay(ends[0], ends[1], delay_s))
+        stack.enter_context(_relay(ends[0], ends[1], delay_s, 8e-6 / mbit_s if mbit_s else 0.0))
         command = ["ip", "netns", "exec", _PREFIX + "near", sys.executable, "-W", "ignore", "-m", "ascpipe", "run",
                    "--ranks", "2", "--hosts", "near:1,far:1", os.path.abspath(far_ranks_program.__file__), steps]
         root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -87,10 +89,10 @@ def _machine(name: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _relay(one: int, other: int, delay_s: float) -> Iterator[None]:
-    """Carry packets between two descriptors, each as much later."""
+def _relay(one: int, other: int, delay_s: float, byte_s: float) -> Iterator[None]:
+    """Carry packets between two descriptors, one after the other, each as much later; ``byte_s`` seconds for a byte."""
     stopped, stop = os.pipe()
-    thread = threading.Thread(target=_carry, args=({one: other, other: one}, delay_s, stopped), daemon=True)
+    thread = threading.Thread(target=_carry, args=({one: other, other: one}, delay_s, byte_s, stopped), daemon=True)
     thread.start()
     try:
         yield
@@ -100,20 +102,23 @@ def _relay(one: int, other: int, delay_s: float) -> Iterator[None]:
         os.close(stopped)
 
 
-def _carry(to: Dict[int, int], delay_s: float, stopped: int) -> None:
+def _carry(to: Dict[int, int], delay_s: float, byte_s: float, stopped: int) -> None:
     waiting: List[Tuple[float, int, int, bytes]] = []  # when, number, where to, packet
+    free_s = dict.fromkeys(to, 0.0)  # when the wire from an end has sent all that came
     number = 0
     while True:
         rest_s = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
         ready = select.select([*to, stopped], [], [], rest_s)[0]
         if stopped in ready:
             return
-        due_s = time.monotonic() + delay_s
+        now_s = time.monotonic()
         for end in ready:
             with contextlib.suppress(BlockingIOError):
                 for _ in range(_AT_ONCE):
                     number += 1
-                    heapq.heappush(waiting, (due_s, number, to[end], os.read(end, _PACKET_BYTES)))
+                    packet = os.read(end, _PACKET_BYTES)
+                    free_s[end] = max(now_s, free_s[end]) + byte_s * len(packet)
+                    heapq.heappush(waiting, (free_s[end] + delay_s, number, to[end], packet))
         while waiting and waiting[0][0] <= time.monotonic():
             _, _, end, packet = heapq.heappop(waiting)
             with contextlib.suppress(OSError):  # a packet is lost where the queue is full, or the device is going

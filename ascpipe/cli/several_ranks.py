@@ -3,6 +3,7 @@
 Horovod starts the processes and brings them together; what is added here are checks before, signals, the exit code of
 the program, the causes that ranks have left, and new processes after a failure.
 """
+import contextlib
 import ctypes
 import os
 import re
@@ -16,6 +17,7 @@ from typing import IO, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import click
 
+from ascpipe.daemon.run_directory import sweep_dead_runs
 from ascpipe.errors import RanksError
 from ascpipe.logs import one_line
 from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, causes, check_horovod, check_own_name
@@ -89,6 +91,8 @@ class Ranks:
         with tempfile.TemporaryDirectory(prefix="ascpipe-ranks-") as folder:
             launcher = _Launcher(self.command(), {**environment, FOLDER_VARIABLE: folder})
             code, first = launcher.wait()
+            with contextlib.suppress(FileNotFoundError):  # no rank has come to its daemon
+                sweep_dead_runs("")  # a launcher that kills a rank may kill its daemon, too
             if launcher.signalled:
                 return 128 + launcher.signalled, True
             if code:

@@ -11,7 +11,7 @@ from bench.ranks_sides import EXCHANGE, Launched
 
 _SIZES = {"64KB": 1 << 16, "2MB": 2 << 20, "8MB": 8 << 20}
 VARIANTS = {"{}-ranks-{}".format(ranks, size): Launched(EXCHANGE, ranks, _SIZES[size])
-            for ranks, size in ((2, "64KB"), (2, "2MB"), (2, "8MB"), (4, "64KB"), (8, "64KB"))}
+            for ranks, size in ((2, "64KB"), (2, "2MB"), (2, "8MB"), (4, "64KB"), (8, "64KB"), (16, "64KB"))}
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ FOLDER/RANK.npz.
 import contextlib
 import json
 import os
-import signal
 import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -35,7 +34,9 @@ from mx_rec.optimizers import (
 from mx_rec.util.initialize import ConfigInitializer, init, terminate_config_initializer, trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
 from mx_rec.util.variable import get_dense_and_sparse_variable
+from tests.support.programs import ranked_faults
 from tests.support.programs.ranked_case import RANK, RANKS, Case, Feature, Table
+from tests.support.programs.ranked_lines import Lines
 
 tf.compat.v1.disable_eager_execution()
 #: Adam turns rounding of a gradient that is nearly nothing into a step of about its rate.
@@ -60,16 +61,16 @@ class Program:
         self._features = {name: Feature(**feature) for name, feature in sorted(case.features.items())}
         if case.fails("other_features"):
             self._features.pop(max(self._features))
-        self._tables = tables
+        self._tables, self._lines = tables, Lines(case, self._features, tables)
         self.scale, self.gradient_scale = (tf.compat.v1.placeholder_with_default(np.float32(1), []) for _ in range(2))
         self.iterator, self.batch = None, None
 
     def build(self) -> None:
         """All of the graph, in the order in which programs call."""
         train_specs, eval_specs = self._specs(), self._specs()
-        self.batch, self.iterator = self._iterator(train_specs, self._training_lines, is_training=True)
+        self.batch, self.iterator = self._iterator(train_specs, self._lines.training, is_training=True)
         loss, _ = self._forward(train_specs, self.batch, is_train=True)
-        eval_batch, self.eval_iterator = self._iterator(eval_specs, self._all_keys, is_training=False)
+        eval_batch, self.eval_iterator = self._iterator(eval_specs, self._lines.all_keys, is_training=False)
         self.eval_loss, self.eval_rows = self._forward(eval_specs, eval_batch, is_train=False)
         if not self._case.modify:
             start_asc_pipeline()
@@ -138,47 +139,15 @@ class Program:
                  for name, feature in self._features.items()}
         return {**specs, "time": FeatureSpec("time", index_key="time", is_timestamp=True)} if evicts else specs
 
-    def _lowest(self, feature: Feature) -> int:
-        return 0 if self._tables[feature.table].padding else -(self._case.keys // 2)
-
-    def _training_lines(self) -> Iterator[Dict[str, np.ndarray]]:
-        """This rank's lines of every batch."""
-        case, random = self._case, np.random.RandomState(1)
-        steps = case.fault["step"] if case.fails("ends_early") else 1 << 30
-        for step in range(min(steps, case.steps + 3)):
-            ids = {name: (random.zipf(1.2, (case.batch, feature.width)) % case.keys + self._lowest(feature))
-                   for name, feature in self._features.items()}
-            ids["label"] = random.randint(0, 2, case.batch)
-            if step >= case.first:
-                yield self._part(ids, step)
-
-    def _all_keys(self) -> Iterator[Dict[str, np.ndarray]]:
-        """This rank's lines of batches that have every key once in each column."""
-        case = self._case
-        for first in range(0, case.keys, case.batch):
-            columns = {name: (first + np.arange(case.batch)) % case.keys + self._lowest(feature)
-                       for name, feature in self._features.items()}
-            ids = {name: np.stack([columns[name]] * feature.width, 1) for name, feature in self._features.items()}
-            ids["label"] = np.arange(case.batch) % 2
-            yield self._part(ids, 0)
-
-    def _part(self, lines: Dict[str, np.ndarray], step: int) -> Dict[str, np.ndarray]:
-        count = self._case.batch // RANKS
-        part = {name: value[RANK * count:(RANK + 1) * count] for name, value in lines.items()}
-        part = {name: value.astype(np.float32 if name == "label" else np.int64) for name, value in part.items()}
-        return {**part, "time": np.int64(step + 1)} if self._case.evict_each else part
-
     def _iterator(self, specs: Optional[Dict[str, FeatureSpec]], lines: Callable[[], Iterator[Dict[str, np.ndarray]]],
                   is_training: bool) -> Tuple[Dict[str, Any], Any]:
-        count = self._case.batch // RANKS if self._case.static else None
-        types = {"label": tf.float32, **dict.fromkeys(self._features, tf.int64)}
-        shapes = {"label": [count], **{name: [count, feature.width] for name, feature in self._features.items()}}
-        if self._case.evict_each:
-            types["time"], shapes["time"] = tf.int64, []
+        types, shapes = self._lines.types_and_shapes()
         dataset = tf.data.Dataset.from_generator(lines, types, shapes).map(self._with_ragged)
+        dataset = self._lines.kept(dataset, "filters")
         if specs is not None:
             dataset = dataset.map(get_asc_insert_func(tgt_key_specs=list(specs.values()), is_training=is_training,
                                                       dump_graph=False))
+        dataset = self._lines.kept(dataset, "filters_keys")
         iterator = tf.compat.v1.data.make_initializable_iterator(dataset.prefetch(10))
         return iterator.get_next(), iterator
 
@@ -232,6 +201,7 @@ class Training:
             self._program.saver.restore(self._session, case.restore)
         if case.restore and case.rank_0_saves and RANKS > 1:
             self._session.run(self._program.broadcast)
+        kills = ranked_faults.Kills(case.kills, RANKS * case.kills + RANK) if case.kills else None
         for step in range(case.first, case.steps):
             if case.fault.get("step") == step and not self._fault():
                 return
@@ -251,6 +221,8 @@ class Training:
                 trigger_evict(self._session)
             if case.evaluate_each and (step + 1) % case.evaluate_each == 0:
                 self._told["evaluations"].append(self._evaluate(keep=False))
+        if kills is not None:
+            self._told["killed"] = kills.stop()
         self._told["evaluations"].append(self._evaluate(keep=True))
         if case.fault.get("kind") == "trains_to_the_end":
             while True:
@@ -258,15 +230,16 @@ class Training:
 
     def _evaluate(self, keep: bool) -> List[float]:
         self._session.run(self._program.initializer(False))
-        losses = []
-        while True:
+        losses, most = [], 2 if self._case.fails("half_evaluates") and not keep else sys.maxsize
+        while len(losses) < most:
             try:
                 loss, rows = self._session.run([self._program.eval_loss, self._program.eval_rows])
             except tf.errors.OutOfRangeError:
-                return losses
+                break
             losses.append(float(loss))
             if keep:
                 self.rows.append(rows)
+        return losses
 
     def _fault(self) -> bool:
         """What goes wrong on this rank before a step; false: it trains no more."""
@@ -281,22 +254,9 @@ class Training:
             self._session.run([self._program.train, self._program.read])
         elif case.fails("close"):
             return False
-        elif case.fails("raise"):
-            raise ValueError("the program's own error")
-        elif case.fails("exit"):
-            sys.exit(0)
-        elif case.fails("kill"):
-            os.kill(os.getpid(), signal.SIGKILL)
-        elif case.fails("workers"):
-            self._kill_workers()
+        elif case.fails(case.fault["kind"]):
+            self._told.update(ranked_faults.commit(case.fault["kind"]))
         return True
-
-    def _kill_workers(self) -> None:
-        from tests.support.programs.scenarios import status
-        killed = [worker["pid"] for worker in status()["workers"] if worker["pid"]]
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
-        self._told["killed"] = len(killed)
 
 
 def train(case: Case, told: Dict[str, Any], tell: Callable[[], None]) -> List[Dict[str, np.ndarray]]:

@@ -44,6 +44,8 @@ class Case(NamedTuple):
         rank_0_saves: only rank 0 calls it, and restores, as Horovod's documentation advises.
         restore: checkpoint that training goes on from, after as many batches.
         thresholds: by step, the access threshold that is set after it.
+        trace: file of the lines to train, ``ranked_lines.Lines``; else they are generated.
+        kills: seed of the random moments at which workers of each rank are killed; 0: none are.
         evict_each: steps after which keys are evicted that were not used for as many.
     """
 
@@ -65,6 +67,8 @@ class Case(NamedTuple):
     restore: str = ""
     thresholds: Dict[str, int] = {}
     evict_each: int = 0
+    trace: str = ""
+    kills: int = 0
 
     @property
     def first(self) -> int:
