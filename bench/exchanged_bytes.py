@@ -7,7 +7,7 @@ the answer 4. A row is hot if every rank asks for it in nine of ten batches. It 
 rank applies the same sum of gradients to it: the owner sums what the others send it and sends them the sum, or each
 rank sends its gradients to all others and adds them up itself. Either way its key need not travel.
 """
-from typing import List, NamedTuple, Tuple
+from typing import NamedTuple, Tuple
 
 import click
 import numpy as np
@@ -34,15 +34,15 @@ def asked(ranks: int, rows_of_a_rank: int) -> Asked:
     """By drawing batches."""
     keys = train_sides.rows()
     stream = workloads.Zipf(keys, workloads.DISTRIBUTIONS["zipf-1.05"], seed=1)
-    everywhere, distinct = np.zeros(keys, np.int32), []  # type: Tuple[np.ndarray, List[int]]
+    everywhere, distinct = np.zeros(keys, np.int32), 0
     for _ in range(BATCHES):
         times = np.zeros(keys, np.int32)
         for _ in range(ranks):
             found = np.unique(stream.ranks(rows_of_a_rank * workloads.FEATURES))
-            distinct.append(len(found))
+            distinct += len(found)
             times[found] += 1
         everywhere += times == ranks
-    return Asked(float(np.mean(distinct)), float(np.count_nonzero(everywhere >= PART * BATCHES)))
+    return Asked(distinct / (BATCHES * ranks), float(np.count_nonzero(everywhere >= PART * BATCHES)))
 
 
 def sent_bytes(of: Asked, ranks: int, dim: int) -> Tuple[float, float, float]:

@@ -1,9 +1,8 @@
-"""Two ranks on two machines far apart: network namespaces, joined by TUN devices and a relay that takes its time.
+"""Ranks on two machines far apart: network namespaces, joined by TUN devices and a relay that takes its time.
 
-    python -m bench.far_ranks ONE_WAY_MS [MBIT_S [STEPS]]
+    python -m bench.far_ranks --delay-ms 20 [--mbit-s 200] [--ranks 4] [--steps 30] [--collectives]
 
-It trains the model of ``ranks`` and prints what a step and an exchange take (docs/scaling.md). MBIT_S is what the wire
-carries each way, 0 as much as the relay can. It needs root,
+It trains the model of ``ranks`` and prints what a step and an exchange take (docs/scaling.md). It needs root,
 ``/dev/net/tun`` and ``ip``. The kernel's own ``tc netem`` is not everywhere.
 """
 import contextlib
@@ -21,7 +20,9 @@ import threading
 import time
 from typing import Dict, Iterator, List, Tuple
 
-from bench import far_ranks_program
+import click
+
+from bench import far_collectives, far_ranks_program
 
 ADDRESSES = {"near": "10.77.78.1", "far": "10.77.78.2"}
 LIMIT_S = 900
@@ -44,10 +45,15 @@ exec ip netns exec {}$host bash -c "$*"
 """
 
 
-def main(arguments: List[str]) -> None:
-    """Run the program, whose first rank prints what it measures."""
-    delay_s, mbit_s = float(arguments[0]) / 1e3, float(arguments[1]) if len(arguments) > 1 else 0.0
-    steps = arguments[2] if len(arguments) > 2 else "30"
+@click.command()
+@click.option("--delay-ms", default=0.0, show_default=True, help="That a packet takes, one way.")
+@click.option("--mbit-s", default=0.0, help="What the wire carries each way; as much as the relay can if not given.")
+@click.option("--ranks", default=2, show_default=True, type=click.IntRange(2), help="How many, half on each machine.")
+@click.option("--steps", default=30, show_default=True, type=click.IntRange(1), help="That are timed.")
+@click.option("--collectives", is_flag=True, help="Measure Horovod's collectives instead.")
+def main(delay_ms: float, mbit_s: float, ranks: int, steps: int, collectives: bool) -> None:
+    """Run a program, whose first rank prints what it measures."""
+    program = far_collectives if collectives else far_ranks_program
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         ssh = os.path.join(folder, "ssh")
@@ -55,9 +61,10 @@ def main(arguments: List[str]) -> None:
             file.write(_SSH.format(_PREFIX))
         os.chmod(ssh, 0o700)
         ends = [stack.enter_context(_machine(name)) for name in ADDRESSES]
-        stack.enter_context(_relay(ends[0], ends[1], delay_s, 8e-6 / mbit_s if mbit_s else 0.0))
+        stack.enter_context(_relay(ends[0], ends[1], delay_ms / 1e3, 8e-6 / mbit_s if mbit_s else 0.0))
         command = ["ip", "netns", "exec", _PREFIX + "near", sys.executable, "-W", "ignore", "-m", "ascpipe", "run",
-                   "--ranks", "2", "--hosts", "near:1,far:1", os.path.abspath(far_ranks_program.__file__), steps]
+                   "--ranks", str(ranks), "--hosts", "near:{},far:{}".format(ranks - ranks // 2, ranks // 2),
+                   os.path.abspath(program.__file__), str(steps)]
         root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         subprocess.run(command, check=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL, env=dict(
             os.environ, PYTHONPATH=root, PATH="{}:{}".format(folder, os.environ["PATH"])))
@@ -130,4 +137,4 @@ def _ip(*arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

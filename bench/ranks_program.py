@@ -78,6 +78,7 @@ def _ours(compute_s: float = 0, late_s: float = 0) -> Iterator[Step]:
         import horovod.tensorflow as hvd
 
         hvd.init()
+    import ascpipe.tf
     init()
     table = create_table(key_dtype=tf.int64, dim=DIM, name="trained", emb_initializer=_initial_rows(tf),
                          device_vocabulary_size=train_sides.rows(),
@@ -92,14 +93,11 @@ def _ours(compute_s: float = 0, late_s: float = 0) -> Iterator[Step]:
     rows = sparse_lookup(table, spec, batch=batch, is_train=True)
     loss = _loss(batch, _after(compute_s, rows) if compute_s else rows)
     dense, sparse = get_dense_and_sparse_variable()
-    gradients = tf.gradients(loss, [*dense, *sparse], gate_gradients=True)
-    of_dense, of_rows = gradients[:len(dense)], gradients[len(dense):]
-    start = []
-    if ranks > 1:
-        of_dense = [hvd.allreduce(gradient, op=hvd.Average) for gradient in of_dense]
-        start = [hvd.broadcast_variables(dense, 0)]
-    train = [_adagrad(tf).apply_gradients(zip(of_dense, dense)),
-             create_hash_optimizer(RATE, initial_accumulator_value=ACCUMULATOR).apply_gradients(zip(of_rows, sparse))]
+    optimizer = ascpipe.tf.DistributedOptimizer(_adagrad(tf))
+    pairs = optimizer.compute_gradients(loss, [*dense, *sparse])
+    train = [optimizer.apply_gradients(pairs[:len(dense)]), create_hash_optimizer(
+        RATE, initial_accumulator_value=ACCUMULATOR).apply_gradients(pairs[len(dense):])]
+    start = ascpipe.tf.broadcast_global_variables(0)
     start_asc_pipeline()
     with tf.Session() as session:
         session.run([tf.global_variables_initializer(), iterator.initializer])

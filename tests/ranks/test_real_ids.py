@@ -25,7 +25,8 @@ def case_of(folder, name, host=False, **more):
     tables, features = {}, {}
     for field in range(ids.shape[1]):
         rows = 2 * len(np.unique(ids[:, field])) + 100  # a rank may own more of the keys than others
-        tables["c{:02d}".format(field)] = {"device": SMALL_DEVICE, "host": SMALL_DEVICE + rows} if host else {"device": rows}
+        sizes = {"device": SMALL_DEVICE, "host": SMALL_DEVICE + rows} if host else {"device": rows}
+        tables["c{:02d}".format(field)] = sizes
         features["f{:02d}".format(field)] = {"table": "c{:02d}".format(field), "width": 1}
     return {"tables": tables, "features": features, "trace": str(path), "batch": BATCH, "steps": STEPS, **more}
 

@@ -4,18 +4,23 @@ What Horovod has for that takes tables for dense variables: it would gather numb
 ranks, and put the rows of one rank into the shards of all. What is here leaves tables alone. With one rank it does
 nothing.
 """
-from typing import Any, Iterable, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
-from ascpipe.tf.running.horovod import joined
+from ascpipe.tf.running.horovod import Started, joined
+
+#: The most that is averaged as one tensor, as Horovod's own fusion does; a larger gradient is by itself.
+PACKED_BYTES = 1 << 26
 
 
 class DistributedOptimizer(tf.compat.v1.train.Optimizer):
     """An optimizer whose gradients of dense variables are the average over ranks; those of tables stay as they are.
 
+    Gradients of a type are averaged together, up to ``PACKED_BYTES``: one wait for the network, and sums whose order
+    does not depend on timing, as it does where Horovod fuses what happens to be ready.
     Owners of keys sum the gradients of tables (``all2all_gradients_op`` of ``create_table``). The first one starts
     Horovod, unless the program has. All ranks must make the same calls in the same order::
 
@@ -40,9 +45,11 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         if self._joined is None:
             return pairs
-        average, shards = self._joined.module.Average, _shards(tf.compat.v1.get_default_graph())
-        return [(gradient if gradient is None or variable.op.name in shards
-                 else self._joined.module.allreduce(gradient, op=average), variable) for gradient, variable in pairs]
+        shards = _shards(tf.compat.v1.get_default_graph())
+        dense = [place for place, (gradient, variable) in enumerate(pairs)
+                 if gradient is not None and variable.op.name not in shards]
+        averaged = dict(zip(dense, _averaged(self._joined, [pairs[place][0] for place in dense])))
+        return [(averaged.get(place, gradient), variable) for place, (gradient, variable) in enumerate(pairs)]
 
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, tf.Variable]], *args: Any,
                         **kwargs: Any) -> tf.Operation:
@@ -95,6 +102,39 @@ class BroadcastGlobalVariablesHook(tf.estimator.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         session.run(self._broadcast)
+
+
+def _averaged(horovod: Started, gradients: Sequence[Any]) -> List[Any]:
+    """Of tensors and IndexedSlices, each over all ranks."""
+    found: Dict[int, Any] = {}
+    for pack in _packs(gradients):
+        if len(pack) == 1:
+            found[pack[0]] = horovod.module.allreduce(gradients[pack[0]], op=horovod.module.Average)
+            continue
+        tensors = [gradients[place] for place in pack]
+        together = horovod.module.allreduce(tf.concat([tf.reshape(one, [-1]) for one in tensors], axis=0),
+                                            op=horovod.module.Average)
+        parts = tf.split(together, [one.shape.num_elements() for one in tensors])
+        found.update((place, tf.reshape(part, one.shape)) for place, part, one in zip(pack, parts, tensors))
+    return [found[place] for place in range(len(gradients))]
+
+
+def _packs(gradients: Sequence[Any]) -> List[List[int]]:
+    """Places of gradients that are averaged as one tensor, in the order of the gradients."""
+    packs: List[List[int]] = []
+    open_packs: Dict[tf.DType, Tuple[List[int], int]] = {}  # the last pack of a type, and its bytes
+    for place, gradient in enumerate(gradients):
+        if isinstance(gradient, tf.IndexedSlices) or not gradient.shape.is_fully_defined():
+            packs.append([place])
+            continue
+        size = gradient.shape.num_elements() * gradient.dtype.size
+        pack, before = open_packs.get(gradient.dtype, ([], PACKED_BYTES))
+        if before + size > PACKED_BYTES:
+            pack, before = [], 0
+            packs.append(pack)
+        pack.append(place)
+        open_packs[gradient.dtype] = (pack, before + size)
+    return packs
 
 
 def _shards(graph: tf.Graph) -> Set[str]:
