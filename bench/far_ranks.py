@@ -22,7 +22,6 @@ from typing import Dict, Iterator, List, Tuple
 
 import click
 
-from bench import far_collectives, far_ranks_program
 
 ADDRESSES = {"near": "10.77.78.1", "far": "10.77.78.2"}
 LIMIT_S = 900
@@ -53,7 +52,8 @@ exec ip netns exec {}$host bash -c "$*"
 @click.option("--collectives", is_flag=True, help="Measure Horovod's collectives instead.")
 def main(delay_ms: float, mbit_s: float, ranks: int, steps: int, collectives: bool) -> None:
     """Run a program, whose first rank prints what it measures."""
-    program = far_collectives if collectives else far_ranks_program
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    program = os.path.join("bench", "far_collectives.py" if collectives else "far_ranks_program.py")
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         ssh = os.path.join(folder, "ssh")
@@ -64,8 +64,7 @@ def main(delay_ms: float, mbit_s: float, ranks: int, steps: int, collectives: bo
         stack.enter_context(_relay(ends[0], ends[1], delay_ms / 1e3, 8e-6 / mbit_s if mbit_s else 0.0))
         command = ["ip", "netns", "exec", _PREFIX + "near", sys.executable, "-W", "ignore", "-m", "ascpipe", "run",
                    "--ranks", str(ranks), "--hosts", "near:{},far:{}".format(ranks - ranks // 2, ranks // 2),
-                   os.path.abspath(program.__file__), str(steps)]
-        root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+                   os.path.join(root, program), str(steps)]
         subprocess.run(command, check=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL, env=dict(
             os.environ, PYTHONPATH=root, PATH="{}:{}".format(folder, os.environ["PATH"])))
 
