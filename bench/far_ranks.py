@@ -22,7 +22,6 @@ from typing import Dict, Iterator, List, Tuple
 
 import click
 
-
 ADDRESSES = {"near": "10.77.78.1", "far": "10.77.78.2"}
 LIMIT_S = 900
 _PREFIX = "asc-bench-"  # of namespaces
