@@ -19,6 +19,8 @@ from ascpipe.errors import HorovodMissingError, HorovodVersionError, RanksError
 HOROVOD_VERSION = "0.28.1"  #: whose C++ functions we call
 FOLDER_VARIABLE = "ASCPIPE_RANKS_FOLDER"
 
+LOCAL_RANK = "{local_rank}"  #: in the name of a daemon: the number of the rank among those of its machine
+
 _CAUSES = re.compile(r"rank-([0-9]+)\.causes")
 
 
@@ -89,6 +91,15 @@ def get_local_rank_size() -> int:
 def get_device_id() -> int:
     """Number of this process's device: its rank, modulo the processes of this machine. Raises as ``get_rank_id``."""
     return _number("rank") % max(1, _number("local_size"))
+
+
+def daemon_of_this_rank(name: str) -> str:
+    """The name of a daemon, with the number of this rank in place of ``LOCAL_RANK``.
+
+    Raises:
+        RuntimeError, ValueError: as ``get_rank_id`` does, where the name has ``LOCAL_RANK``.
+    """
+    return name.replace(LOCAL_RANK, str(_number("local_rank"))) if LOCAL_RANK in name else name
 
 
 def told(environment: Mapping[str, str]) -> Dict[str, str]:

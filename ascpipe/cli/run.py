@@ -33,7 +33,8 @@ _SIZE = "RANK_SIZE"  # of run scripts of Ascend servers, which say so to launche
 @click.option("--mpi", is_flag=True, help="Ranks talk by MPI, and mpirun starts them; else gloo, and horovodrun.")
 @click.option("--restarts", type=click.IntRange(min=0), default=0, show_default=True,
               help="How often all ranks are started anew after one has failed.")
-@click.option("--daemon", "daemon", default=None, metavar="NAME", help="Daemon to use; it must run.")
+@click.option("--daemon", "daemon", default=None, metavar="NAME",
+              help="Daemon to use; it must run. Of several ranks on a machine each has its own: NAME-{local_rank}.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: Optional[str], script: str,
@@ -43,10 +44,10 @@ def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: 
     if ranks > 1:
         from ascpipe.cli.several_ranks import Ranks
 
-        if daemon is not None or names.NAME_VARIABLE in os.environ:
-            raise click.UsageError("a daemon serves one process: of several ranks each has a private one; leave out "
-                                   "--daemon, and unset {}".format(names.NAME_VARIABLE))
-        sys.exit(Ranks(program, ranks, hosts, mpi).run({"JOB_ID": "10086", **os.environ}, restarts))
+        environment = {"JOB_ID": "10086", **os.environ}
+        if daemon is not None:
+            environment[names.NAME_VARIABLE] = daemon
+        sys.exit(Ranks(program, ranks, hosts, mpi, environment.get(names.NAME_VARIABLE)).run(environment, restarts))
     for name, given in (("--hosts", hosts is not None), ("--mpi", mpi), ("--restarts", restarts > 0)):
         if given:
             raise click.UsageError("{} is for --ranks 2 or more".format(name))

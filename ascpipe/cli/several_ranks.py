@@ -20,7 +20,7 @@ import click
 from ascpipe.daemon.run_directory import sweep_dead_runs
 from ascpipe.errors import RanksError
 from ascpipe.logs import one_line
-from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, causes, check_horovod, check_own_name
+from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, LOCAL_RANK, causes, check_horovod, check_own_name
 
 _HOROVODRUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "horovodrun.py")
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?::([1-9][0-9]{0,3}))?")
@@ -45,20 +45,26 @@ class Ranks:
         count: how many there are.
         hosts: ``HOST:N,...``, or None for this machine.
         mpi: by mpirun, rather than by horovodrun's own means.
+        daemon: name of the daemon of each rank; None or empty: private ones.
 
     Raises:
-        click.BadParameter: the hosts are not hosts, or too few.
+        click.BadParameter: the hosts are not hosts, or too few; ranks of a machine would share a daemon.
         HorovodMissingError, HorovodVersionError: it is not there, or is another version.
         RanksError: a host has no address, or other machines would not reach this one.
     """
 
-    def __init__(self, program: Sequence[str], count: int, hosts: Optional[str], mpi: bool) -> None:
+    def __init__(self, program: Sequence[str], count: int, hosts: Optional[str], mpi: bool,
+                 daemon: Optional[str] = None) -> None:
         self._program, self._count, self._mpi = program, count, mpi
         places = [("localhost", count)] if hosts is None else _parsed(hosts)
         room = sum(slots for _, slots in places)
         if room < count:
             raise click.BadParameter("{} has room for {} of {} ranks".format(hosts, room, count), param_hint="--hosts")
         places = _filled(places, count)
+        if daemon and LOCAL_RANK not in daemon and any(slots > 1 for _, slots in places):
+            raise click.BadParameter("a daemon serves one process, and {!r} would serve all ranks of a machine: name "
+                                     "{!r}, or leave it out, so that each has a private one".format(
+                                         daemon, daemon + "-" + LOCAL_RANK), param_hint="--daemon or ASCPIPE_NAME")
         self._hosts = ",".join("{}:{}".format(*place) for place in places)
         check_horovod()
         _check_addresses([name for name, _ in places])

@@ -16,6 +16,7 @@ from ascpipe.control import fdsocket, launch, messages
 from ascpipe.control.client import ask, check_there
 from ascpipe.control.lock import is_held
 from ascpipe.names import RunDir
+from ascpipe.ranks import daemon_of_this_rank
 
 _START_TIMEOUT_S = 120.0  # allocating large segments takes its time
 _LIFELINE_TIMEOUT_S = 10.0
@@ -201,8 +202,8 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
     """Find a daemon and register with it.
 
     Args:
-        daemon: name of the daemon; else $ASCPIPE_NAME.  Without either: the one named ``default`` if it runs,
-            is ours and is free, else a private one that ends with this process.
+        daemon: name of the daemon, see ``ascpipe.ranks.LOCAL_RANK``; else $ASCPIPE_NAME.  Without either: the one
+            named ``default`` if it runs, is ours and is free, else a private one that ends with this process.
         layout: ``ascpipe.layout.structs.layout_hash()``.
         begun: what ``begin`` has started; used for a private daemon, or ended.
 
@@ -217,7 +218,7 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
         settings = load_settings()
         named = daemon or os.environ.get(names.NAME_VARIABLE)
         if named:
-            return _register(names.run_dir(named), layout, settings, None)
+            return _register(names.run_dir(daemon_of_this_rank(named)), layout, settings, None)
         # the usual case: there is no free default daemon of ours
         with contextlib.suppress(errors.NotRunningError, errors.BusyError, errors.RunDirError):
             return _register(names.run_dir(names.DEFAULT_NAME), layout, settings, None)

@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tests.support.waiting import wait_until
 pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
 
 CASE = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 40}
+STRIDE = 11  #: of the file operations before which a rank is killed
 SAVES = {**CASE, "saves": [10, 20, 30], "save": {"save_delta": True}, "rank_0_saves": True}
 
 
@@ -163,3 +165,29 @@ def test_a_rank_that_is_killed_while_it_saves_leaves_whole_checkpoints(tmp_path,
                 for table in SMALL:
                     assert by_key(got.blocks(table)) == by_key(want.blocks(table))
     assert cut > 2
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(1500)
+@pytest.mark.parametrize("killed", [0, 1])
+@pytest.mark.parametrize("how", [{}, {"background": True}, {"save_delta": True}],
+                         ids=lambda how: " ".join(how) or "plain")
+def test_a_rank_that_is_killed_before_a_file_operation_leaves_whole_checkpoints(tmp_path, killed, how):
+    case = {**CASE, "steps": 25, "saves": [10, 20], "save": how}
+    whole = ranked_runs.train(tmp_path / "whole", 2, case).require_good_end()
+    operations, left = whole.told[killed]["file_operations"], set()
+    assert operations > 60
+    for at in range(1 + killed, operations, STRIDE):
+        folder = tmp_path / str(at)
+        run = ranked_runs.train(folder, 2, {**case, "cut": {"rank": killed, "at": at}}, ends_within_s=100)
+        assert run.code != 0 and not run.told[killed], run.said
+        found = complete_checkpoints(str(folder / "saved"))
+        left.add(tuple(one.step for one in found))
+        for one in found:
+            with open_checkpoint(one.prefix) as got, open_checkpoint(saved(tmp_path / "whole", one.step)) as want:
+                for table in SMALL:
+                    assert by_key(got.blocks(table)) == by_key(want.blocks(table))
+        if found:
+            goes_on(tmp_path / "{} again".format(at), 2, case, found[-1].prefix)
+        shutil.rmtree(str(folder))
+    assert {(), (10,)} <= left <= {(), (10,), (10, 20)}

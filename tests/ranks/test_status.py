@@ -10,6 +10,7 @@ import pytest
 
 from ascpipe import names
 from tests.support import ranked_runs
+from tests.support.daemons import DaemonProcess
 from tests.support.several_ranks import needs_horovod
 from tests.support.waiting import wait_until
 
@@ -54,3 +55,15 @@ def test_the_status_tells_what_a_rank_exchanges_and_for_which_rank_it_waits(tmp_
     finally:
         launched.terminate()
         launched.wait(timeout=60)
+
+
+def test_each_rank_of_a_machine_is_served_by_the_daemon_of_its_number(tmp_path):
+    daemons = [DaemonProcess("mine-{}".format(rank)) for rank in range(2)]
+    try:
+        case = {**CASE, "steps": 5}
+        run = ranked_runs.train(tmp_path / "run", 2, case, ASCPIPE_NAME="mine-{local_rank}").require_good_end()
+        assert [told["daemon"] for told in run.told] == ["mine-0", "mine-1"]
+        assert [daemon.status()["state"] for daemon in daemons] == ["idle", "idle"]
+    finally:
+        for daemon in daemons:
+            daemon.end()

@@ -1,8 +1,9 @@
 """Injects faults at the door to the disk: the n-th system call fails, is short, or is the last of the process."""
 import errno
 import os
+import signal
 
-KILL, SHORT = "kill", "short"
+KILL, SHORT, SIGKILL = "kill", "short", "SIGKILL"
 
 #: All but close, without which descriptors would stay open in the process of the tests.
 _CALLS = {"open", "mkdir", "write", "preadv", "read", "fstat", "fsync", "stat", "listdir", "fchmod", "fstatvfs",
@@ -18,7 +19,7 @@ class FaultyDisk:
 
     Args:
         at: which call, from 1; 0: none.
-        fault: KILL, SHORT, or an errno.
+        fault: KILL, SHORT, SIGKILL (to this process, before the call), or an errno.
 
     Attributes:
         calls: names of the calls so far, in order.
@@ -40,6 +41,8 @@ class FaultyDisk:
             self.calls.append(name)
             if len(self.calls) != self._at:
                 return real(*arguments, **options)
+            if self._fault == SIGKILL:
+                os.kill(os.getpid(), signal.SIGKILL)
             if self._fault == KILL:
                 self._dead = True
                 raise KilledError

@@ -71,7 +71,6 @@ def checked_configuration(given: Dict[str, Any]) -> Configuration:
 
     Raises:
         ValueError: an argument of the wrong type or out of range; max, train and eval steps all 0.
-        NotBuiltYetError: several ranks.
     """
     check_all(_RULES, given)
     lacking = [name for name in ("save_checkpoint_due_time", "save_delta_checkpoints_secs") if given.get(name) is None]

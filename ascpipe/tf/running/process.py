@@ -135,12 +135,12 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
             last stay out of a delta.
         restore_model_version: int in [0, 2147483647]: the step of the checkpoint that the first restore takes.
         daemon: str: name of the daemon to use, which must run; else ``$ASCPIPE_NAME``, else the one named
-            ``default`` if it is free, else a private one.
+            ``default`` if it is free, else a private one. With several ranks ``{local_rank}`` in it is the number of
+            the rank among those of its machine.
 
     Raises:
         ValueError: an argument of the wrong type or out of range; max, train and eval steps all 0.
         EnvironmentError: ``init`` was called before, and not ended.
-        NotBuiltYetError: several ranks.
     """
     if len(use_mpi) > 1:
         raise ValueError("init takes use_mpi alone without its name; it was given {} values: {!r}".format(

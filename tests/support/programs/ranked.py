@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 import ascpipe.tf
+from ascpipe.checkpoint import disk
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_ID_OFFSET, ASCEND_SPARSE_LOOKUP_LOCAL_EMB
 from mx_rec.core.asc.helper import FeatureSpec, get_asc_insert_func
 from mx_rec.core.asc.manager import start_asc_pipeline
@@ -34,9 +35,11 @@ from mx_rec.optimizers import (
 from mx_rec.util.initialize import ConfigInitializer, init, terminate_config_initializer, trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
 from mx_rec.util.variable import get_dense_and_sparse_variable
+from tests.support.disk_faults import SIGKILL, FaultyDisk
 from tests.support.programs import ranked_faults
 from tests.support.programs.ranked_case import RANK, RANKS, Case, Feature, Table
 from tests.support.programs.ranked_lines import Lines
+from tests.support.programs.scenarios import daemon_name
 
 tf.compat.v1.disable_eager_execution()
 #: Adam turns rounding of a gradient that is nearly nothing into a step of about its rate.
@@ -223,6 +226,7 @@ class Training:
                 self._told["evaluations"].append(self._evaluate(keep=False))
         if kills is not None:
             self._told["killed"] = kills.stop()
+        self._told["daemon"] = daemon_name()
         self._told["evaluations"].append(self._evaluate(keep=True))
         if case.fault.get("kind") == "trains_to_the_end":
             while True:
@@ -298,12 +302,13 @@ def main() -> None:
             json.dump(told, file)
         os.rename(path + ".new", path + ".json")
 
+    disk.os = FaultyDisk(case.cut.get("at", 0) if case.cut.get("rank") == RANK else 0, SIGKILL)
     with contextlib.ExitStack() as last:
         last.callback(tell)
         rows = train(case, told, tell)
         names = sorted(rows[0]) if rows else []
         np.savez(os.path.join(folder, str(RANK)), **{name: np.stack([one[name] for one in rows]) for name in names})
-        told["ended"] = True
+        told.update(ended=True, file_operations=len(disk.os.calls))
 
 
 if __name__ == "__main__":

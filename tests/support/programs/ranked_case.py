@@ -42,6 +42,7 @@ class Case(NamedTuple):
         saves: after which steps checkpoints are saved, as FOLDER/saved/model.ckpt-STEP.
         save: more arguments of ``Saver.save``.
         rank_0_saves: only rank 0 calls it, and restores, as Horovod's documentation advises.
+        cut: of a rank, the file operation of its saves before which it is killed: rank, at.
         restore: checkpoint that training goes on from, after as many batches.
         thresholds: by step, the access threshold that is set after it.
         trace: file of the lines to train, ``ranked_lines.Lines``; else they are generated.
@@ -64,6 +65,7 @@ class Case(NamedTuple):
     saves: Tuple[int, ...] = ()
     save: Dict[str, Any] = {}
     rank_0_saves: bool = False
+    cut: Dict[str, int] = {}
     restore: str = ""
     thresholds: Dict[str, int] = {}
     evict_each: int = 0

@@ -63,6 +63,11 @@ def status() -> Dict[str, Any]:
     return Process.current().running_pipeline().link.status()
 
 
+def daemon_name() -> str:
+    """Of the daemon that serves this process."""
+    return Process.current().running_pipeline().link.name
+
+
 def workers(kind: str) -> List[int]:
     """Pids of the workers of a kind that run now."""
     return [worker["pid"] for worker in status()["workers"] if worker["kind"] == kind and worker["pid"]]

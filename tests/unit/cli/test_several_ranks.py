@@ -53,6 +53,17 @@ def test_hosts_that_are_none_or_too_few_are_wrong_usage(network, hosts):
         made(2, hosts)
 
 
+@pytest.mark.parametrize("count, hosts", [(2, None), (3, "other:1,third:2")])
+def test_ranks_of_a_machine_do_not_share_a_daemon(network, count, hosts):
+    with pytest.raises(click.BadParameter, match="name 'mine-{local_rank}'"):
+        Ranks(["python", "program.py"], count, hosts, False, "mine")
+    Ranks(["python", "program.py"], count, hosts, False, "mine-{local_rank}")
+
+
+def test_a_daemon_of_each_machine_serves_its_only_rank(network):
+    Ranks(["python", "program.py"], 2, "other:1,third:1", False, "mine")
+
+
 def test_a_host_without_an_address_is_refused(network):
     with pytest.raises(RanksError, match="host nowhere has no address"):
         made(2, "other:1,nowhere:1")
