@@ -39,6 +39,20 @@ TEST(AClaimIsPutAsideForWhatIsAskedForAlsoOneThatComesLater) {
   CHECK(Is(ranks.Send(1, PeerKind::kForward, 2), VerdictKind::kAsked));
 }
 
+TEST(AStepThatFailsWhileItsClaimIsPutAsideIsToldAfterWhatIsAskedFor) {
+  Ranks ranks(2);
+  Future claim = ranks.Send(1, PeerKind::kForward), ask = ranks.Ask(AskPhase::kSave);
+  CHECK(Is(&ask, VerdictKind::kAsked));
+  CHECK(Is(&claim, VerdictKind::kAsked));
+  PeerHeader failed = Header(PeerKind::kForward);
+  failed.cause = "its step was cancelled";
+  Future tells = ranks.Send(1, failed);
+  Future waits = ranks.Send(0, PeerKind::kForward);
+  ranks.Resume(1);
+  CHECK(Is(&waits, VerdictKind::kFail));
+  CHECK(Is(&tells, VerdictKind::kFail));
+}
+
 TEST(AnEvaluationHasToYieldToAChangeOfTablesAlone) {
   Ranks ranks(2);
   Future read = ranks.Send(1, PeerKind::kRead), ask = ranks.Ask(AskPhase::kSave);

@@ -66,6 +66,19 @@ TEST(OfTwoStreamsThatOfRankZeroComesFirstAndClaimsOfTheOtherArePutAside) {
   CHECK(ranks.All(Header(PeerKind::kForward, 2)) == VerdictKind::kGo);
 }
 
+TEST(AClaimThatComesWhenAnotherStreamIsNextIsPutAsideAtOnce) {
+  Ranks ranks(2);
+  for (const PeerKind kind : {PeerKind::kForward, PeerKind::kRead}) {
+    Future first = ranks.Send(0, PeerKind::kForward, 1), claim = ranks.Send(1, PeerKind::kForward, 2);
+    CHECK(Is(&claim, VerdictKind::kTurn));
+    Future late = ranks.Send(1, kind, 3);
+    CHECK(Is(&late, VerdictKind::kTurn));  // it has the lease that stream 1 needs
+    Future other = ranks.Send(1, PeerKind::kForward, 1);
+    CHECK(Is(&first, VerdictKind::kGo));
+    CHECK(Is(&other, VerdictKind::kGo));
+  }
+}
+
 TEST(AGateOfAnotherStreamIsSentAgainByItselfAfterItsTurn) {
   Ranks ranks(2);
   Future gate = ranks.Send(1, PeerKind::kGate, 2), first = ranks.Send(0, PeerKind::kForward, 1);

@@ -4,6 +4,9 @@ An evaluation frame lies in a ring of its own.  A run that holds a share of the 
 by CAS), the table worker answers as a reader (ASKED -> ANSWERED), the run copies the answer (DONE) and
 closes the ticket.  The table worker acknowledges a closed frame by RETIRED; nothing of the table changes.
 A run of a session that reads a checkpoint needs neither: it looks its keys up itself (DEDUPED -> DONE by CAS).
+
+With several ranks a run that has read all of its tables may be put aside, as a claim may (see asides.py): it gives its
+share back, and then asks again what it has read (DONE -> ASKED), since steps may have come between.
 """
 
 from typing import Iterator, List, Optional, Tuple
@@ -118,6 +121,8 @@ def thread_moves(sc: Scenario, world: World, thread: int) -> Iterator[Move]:
     doing: Evaluation = world.threads[thread]
     label = "thread %d" % thread
     if not doing.todo:
+        if _has_read(world, doing) and world.budget.asides:
+            yield Move("%s: puts evaluation %d aside" % (label, doing.ticket), put_aside, (sc, world, thread), True)
         if doing.ticket and not doing.closed:
             yield Move("%s: closes evaluation ticket %d" % (label, doing.ticket), close, (sc, world, thread))
         else:
@@ -148,7 +153,9 @@ def _ring_moves(sc: Scenario, world: World, thread: int, table: int, index: int)
     what = "thread %d: %%s evaluation %d of %s" % (thread, frame.ticket, TABLE_NAMES[table])
     if frame.words[table] == DEDUPED:
         yield Move(what % "asks for", _with_word, (world, index, table, ASKED))
-    elif frame.words[table] == ANSWERED:
+    elif frame.words[table] == DONE and "aside_keeps_answer" not in sc.flaws:  # it was put aside
+        yield Move(what % "asks again for", _with_word, (world, index, table, ASKED))
+    elif frame.words[table] in (ANSWERED, DONE):
         yield Move(what % "copies", copy_answer, (sc, world, thread, table, index))
 
 
@@ -196,6 +203,21 @@ def read(sc: Scenario, world: World, thread: int, table: int) -> World:
 def _did(world: World, thread: int, table: int) -> World:
     doing: Evaluation = world.threads[thread]
     return world._replace(threads=replaced(world.threads, thread, doing._replace(todo=doing.todo & ~(1 << table))))
+
+
+def _has_read(world: World, doing: Evaluation) -> bool:
+    """Whether an evaluation that has not failed waits for the other ranks."""
+    frames = [frame for frame in world.eval_ring if frame.ticket == doing.ticket and not frame.closed]
+    return bool(frames) and all(word == DONE for word in frames[0].words)
+
+
+def put_aside(sc: Scenario, world: World, thread: int) -> World:
+    """Steps of other threads may have the lease; rows of a checkpoint stay what they are."""
+    doing: Evaluation = world.threads[thread]
+    todo = 0 if doing.ticket in sc.copies else (1 << len(sc.batches)) - 1
+    world = world._replace(threads=replaced(world.threads, thread, doing._replace(todo=todo)))
+    world = world._replace(budget=world.budget._replace(asides=world.budget.asides - 1))
+    return world._replace(lease=lease.given_back(world.lease, thread))
 
 
 def fail(world: World, thread: int) -> World:

@@ -24,6 +24,7 @@ FLAWS: Dict[str, str] = {
     "aside_after_mark": "a frame is marked TRAINED with its claim, which may still be put aside",
     "aside_after_finished": "`finished` is stored with a claim, which may still be put aside",
     "aside_revokes": "a step that puts its claim aside stores TOUCHED, and plans upon it stand",
+    "aside_keeps_answer": "an evaluation that was put aside reads the rows where they were before",
     "claimed_is_trained": "a worker assigns the record of a claimed frame, which may still be put aside",
     # retiring
     "retire_adds": "retire adds to the counts instead of assigning absolute values",

@@ -352,12 +352,10 @@ class Together(System[World]):
         return goes_on(rank, thread)
 
     def _asked(self, rank: Rank, number: int, what: str) -> Rank:
-        """What rank 0 asks for: claims are put aside, and evaluations of tables that change fail."""
+        """What rank 0 asks for: claims are put aside, and evaluations of tables that change."""
         for thread, step in enumerate(rank.steps):
-            if step is not None and step.phase == FORWARD:
+            if step is not None and (step.phase == FORWARD or (step.phase == READ and what == CHANGE)):
                 rank = with_step(rank, thread, step._replace(phase=READY))._replace(lease=NOTHING)
-            elif step is not None and step.phase == READ and what == CHANGE:
-                rank = self._failed(rank, number, thread)
         return changed(rank) if what == CHANGE else rank._replace(saves=rank.saves + (rank.tables,))
 
     def _saved_alone(self, world: World, number: int, rank: Rank) -> World:

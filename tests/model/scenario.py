@@ -37,7 +37,8 @@ class Scenario:
         drops: how many parked tickets each of that may drop.
         fetch_parked: a step may get a ticket that has no frame yet.
         fails: how many steps may fail.
-        asides: how often a step may put its claims aside; if it may, a claim counts from GO on only, see asides.py.
+        asides: how often a step may put aside its claims, or what its evaluation has read; if it may, a claim counts
+            from GO on only, see asides.py.
         cuts: (table, kind, argument) in this order; kinds are "threshold", "evict", "reset" and those of loads.py.
         planning: ANY_TIME or LOOK_AHEAD.
         fine_claim: the check of a claim, its CAS and the mark TRAINED are steps of their own.

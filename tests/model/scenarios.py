@@ -32,6 +32,9 @@ SHORT: Dict[str, Scenario] = {
         (_A[:2],), frames=2, plans=2, threads=2, kinds=(ONLY_A,), asides=1, cuts=((0, "reset", 0),)
     ),
     "claims of two tables put aside": Scenario(TWO, frames=1, kills=1, kinds=(BOTH, ONLY_A), asides=1),
+    "an evaluation put aside, another thread trains": Scenario(
+        (_A[:2],), frames=2, threads=2, kinds=(ONLY_A,), kills=1, asides=1, evals=((0, 1),)
+    ),
     "re-initialised, one table": Scenario(
         (_A[:3],), frames=2, plans=2, kinds=(ONLY_A, NO_TABLE), restarts=1, drops=(0, 1)
     ),
@@ -151,6 +154,12 @@ LONG: Dict[str, Scenario] = {
     "claims put aside, two tables, two threads, a reader": Scenario(
         TWO, frames=1, kills=1, threads=2, reads=1, fails=1, asides=1
     ),
+    "evaluations put aside, two tables, two threads, a cut": Scenario(
+        TWO, frames=1, threads=2, kinds=(BOTH,), kills=1, asides=2, evals=((0, 1), (1,)), cuts=((0, "reset", 0),)
+    ),
+    "evaluations put aside, failing steps": Scenario(
+        (_A[:2],), frames=2, threads=2, kinds=(ONLY_A,), kills=1, fails=1, asides=1, evals=((0, 1), (1,))
+    ),
     "claims put aside, two tables, three tickets": Scenario(
         THREE, frames=2, kills=1, kinds=(BOTH,), fails=1, asides=1
     ),
@@ -222,6 +231,7 @@ FLAWED: Dict[str, Scenario] = {
     "revoke_by_store": Scenario((_A[:2],), frames=2, kills=1, kinds=(ONLY_A,)),
     "aside_after_mark": Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), fails=1, asides=1),
     "aside_after_finished": Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), asides=1),
+    "aside_keeps_answer": Scenario((_A[:2],), frames=2, threads=2, kinds=(ONLY_A,), asides=1, evals=((0,),)),
     "aside_revokes": Scenario((_A[:3],), frames=3, plans=2, kinds=(ONLY_A,), asides=1),
     "claimed_is_trained": Scenario((_A[:2],), frames=2, kinds=(ONLY_A,), fails=1, asides=1),
     "retire_adds": Scenario((_A[:2],), frames=2, kills=1, kinds=(ONLY_A,)),

@@ -30,8 +30,8 @@ def require_equal(got, want):
     for name, rows in want.rows.items():
         off = np.linalg.norm(got.rows[name] - rows, axis=-1)
         assert np.all(off <= 1e-6 + 1e-5 * np.linalg.norm(rows, axis=-1)), (name, off.max())
-    for got_losses in zip(*(told["evaluations"] for told in got.told)):
-        assert len({len(losses) for losses in got_losses}) == 1
+    for evaluations in zip(*(told["evaluations"] for told in got.told)):
+        assert len({len(batches) for batches in evaluations}) == 1
 
 
 def trained(folder, case, counts, **settings):
@@ -165,3 +165,27 @@ def test_an_estimator_of_two_ranks_trains_what_that_of_one_does(tmp_path, how):
     one, first, other = losses
     assert first == other
     assert (len(one), first) == (40, pytest.approx(one, rel=1e-5))
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_evaluations_in_a_thread_beside_training_see_states_between_two_steps(tmp_path, count):
+    changes = {"steps": 40, "saves": [12, 25], "thresholds": {"18": 2}, "rank_0_saves": True,
+               "tables": {"user": {"device": 160, "host": 600, "threshold": 3}, "item": SMALL["item"]}}
+    case = {"features": THREE, "optimizer": "lazy_adam", **changes}
+    plain = ranked_runs.train(tmp_path / "plain", count, {**case, "evaluate_each": 1}).require_good_end()
+    beside = ranked_runs.train(tmp_path / "beside", count, {**case, "evaluates_beside": 12}).require_good_end()
+    same(plain, beside)
+    untrained = ranked_runs.train(tmp_path / "untrained", count, {**case, "steps": 0, "saves": []})
+    places = []
+    for rank, (usual, other) in enumerate(zip(plain.told, beside.told)):
+        states = [untrained.told[rank]["evaluations"][0], *usual["evaluations"]]
+        seen = sum(other["beside"], [])
+        assert len(seen) == 12 * len(states[0])
+        places.append([[step for step, state in enumerate(states) if state[i % len(state)] == rows]
+                       for i, rows in enumerate(seen)])
+    steps = [0]
+    for found in zip(*places):  # batches of all ranks are of one state, which is not before that of the last ones
+        states = [step for step in set(found[0]).intersection(*found[1:]) if step >= steps[-1]]
+        assert states, (found, steps)
+        steps.append(min(states))
+    assert len(set(steps)) > 3

@@ -7,9 +7,11 @@ the first lines, and so on. It writes what it saw to FOLDER/RANK.json, and the r
 FOLDER/RANK.npz.
 """
 import contextlib
+import hashlib
 import json
 import os
 import sys
+import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -204,6 +206,8 @@ class Training:
             self._program.saver.restore(self._session, case.restore)
         if case.restore and case.rank_0_saves and RANKS > 1:
             self._session.run(self._program.broadcast)
+        beside = threading.Thread(target=self._evaluate_beside)
+        beside.start()
         kills = ranked_faults.Kills(case.kills, RANKS * case.kills + RANK) if case.kills else None
         for step in range(case.first, case.steps):
             if case.fault.get("step") == step and not self._fault():
@@ -226,24 +230,31 @@ class Training:
                 self._told["evaluations"].append(self._evaluate(keep=False))
         if kills is not None:
             self._told["killed"] = kills.stop()
+        beside.join()
         self._told["daemon"] = daemon_name()
         self._told["evaluations"].append(self._evaluate(keep=True))
         if case.fault.get("kind") == "trains_to_the_end":
             while True:
                 self._told["losses"].append(float(self._session.run([self._program.train, self._program.loss])[1]))
 
-    def _evaluate(self, keep: bool) -> List[float]:
+    def _evaluate_beside(self) -> None:
+        self._told["beside"] = []
+        for _ in range(self._case.evaluates_beside):
+            self._told["beside"].append(self._evaluate(keep=False))
+
+    def _evaluate(self, keep: bool) -> List[str]:
+        """Of each batch, a digest of its rows."""
         self._session.run(self._program.initializer(False))
-        losses, most = [], 2 if self._case.fails("half_evaluates") and not keep else sys.maxsize
-        while len(losses) < most:
+        digests, most = [], 2 if self._case.fails("half_evaluates") and not keep else sys.maxsize
+        while len(digests) < most:
             try:
-                loss, rows = self._session.run([self._program.eval_loss, self._program.eval_rows])
+                _, rows = self._session.run([self._program.eval_loss, self._program.eval_rows])
             except tf.errors.OutOfRangeError:
                 break
-            losses.append(float(loss))
+            digests.append(hashlib.sha256(b"".join(rows[name].tobytes() for name in sorted(rows))).hexdigest())
             if keep:
                 self.rows.append(rows)
-        return losses
+        return digests
 
     def _fault(self) -> bool:
         """What goes wrong on this rank before a step; false: it trains no more."""

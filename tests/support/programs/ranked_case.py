@@ -35,6 +35,7 @@ class Case(NamedTuple):
         keys: ids are in [-keys // 2, keys - keys // 2), or in [0, keys) of tables with padding keys.
         batch: lines of one batch of all ranks.
         evaluate_each: steps between two evaluations; 0: only one, at the end.
+        evaluates_beside: evaluations in a thread of their own, while the main thread trains; of FeatureSpecs.
         modify: graph modification.
         static: fixed sizes.
         expansion: dynamic expansion mode; its optimizers are those by address.
@@ -58,6 +59,7 @@ class Case(NamedTuple):
     batch: int = 24
     keys: int = 240
     evaluate_each: int = 0
+    evaluates_beside: int = 0
     modify: bool = False
     static: bool = False
     expansion: bool = False

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "bridge/pending_read.h"
 #include "bridge/plan_moves.h"
 #include "bridge/status.h"
 #include "core/atomics.h"
@@ -78,8 +79,7 @@ class BatchWait : public PlanWait {
   Status Copy(const PlanOutputs& outputs, const PlanColumn& column) {
     std::int64_t bad = -1;
     if (CopyPlan(ring(), frame(), index(), column, outputs, &bad)) return Status::OK();
-    return Refuse(kE301, "table '", table_name, "': slot ", bad, " of the plan of ticket ",
-                  SequenceOf(ticket), " is outside the table. The record is damaged; restart the program");
+    return BadSlot(table_name, bad, ticket);
   }
 
   PlanRequest request_;
@@ -238,11 +238,10 @@ class ReadWait : public BatchWait {
     if (status.ok()) status = Allocate(&outputs);
     if (status.ok()) status = Copy(outputs, Slots(LowestCode(request_.table->home().ready)));
     if (IsClosed()) {
-      status = Refuse(Code::kFailedPrecondition, "ticket ", SequenceOf(ticket), " of table '", table_name,
-                      "' was closed while it was read: another step that used the same batch has ended, or the "
-                      "pipeline was stopped. A batch is fetched and used in one run call");
+      status = ClosedWhileRead(table_name, ticket);
     } else if (status.ok()) {
       Exchange(word(), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
+      if (request_.pends) step().Pends({ring(), index(), frame(), request_.ticket.get(), request_.table});
     }
     step().Claimed(std::move(request_.ticket));
     End(status);

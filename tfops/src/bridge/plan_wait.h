@@ -24,7 +24,7 @@ struct PlanRequest {
   int output = 0;   // number of the output that is the slots
   int restore = 1;  // number of the first output that is a restore index
   bool rings = true;  // the table worker once it is trained; else the caller does
-  bool pends = false;  // a claim counts only when all ranks have made it
+  bool pends = false;  // of several ranks: a claim counts, and rows were read, only when all ranks have done so
   std::shared_ptr<const FixedRows> rows;  // evaluation reads these; null: the live table
 };
 

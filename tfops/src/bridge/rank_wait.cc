@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "bridge/claim_again.h"
+#include "bridge/read_again.h"
 #include "bridge/status.h"
 #include "core/error_codes.gen.h"
 #include "tensorflow/core/lib/core/threadpool.h"
@@ -75,22 +76,26 @@ void RankWait::Send() {
 
 void RankWait::HearVerdict(const PeerVerdict& verdict, const Received& rows) {
   const bool aside = verdict.kind == VerdictKind::kTurn || verdict.kind == VerdictKind::kAsked;
-  if (aside && request_.header.kind == PeerKind::kForward) {
+  const PeerKind kind = request_.header.kind;
+  if (aside && (kind == PeerKind::kForward || (kind == PeerKind::kRead && step_->MayPutReadsAside()))) {
     PutAside();
   } else {
     End(follow_(ctx_, step_, verdict, rows));
   }
 }
 
-// Another stream, or what rank 0 asks for, comes first: others may have the tables until this step claims them again.
+// Another stream, or what rank 0 asks for, comes first: others may have the tables until this step claims them again, or
+// reads them again.
 void RankWait::PutAside() {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
   token_ = CancellationManager::kInvalidToken;
   const std::shared_ptr<RankWait> self = shared_from_this();
-  step_->PutAside();
+  const bool reads = request_.header.kind == PeerKind::kRead;
+  reads ? step_->PutReadsAside() : step_->PutAside();
   step_->Owes(request_.header);
   step_->Ref();
-  ClaimAgain(pipeline_, step_, ctx_, [self](const Status& status) {
+  const auto again = reads ? ReadAgain : ClaimAgain;
+  again(pipeline_, step_, ctx_, [self](const Status& status) {
     const Status filled = status.ok() && self->refill_ != nullptr
                               ? self->refill_(self->ctx_, self->step_, &self->request_) : status;
     if (!filled.ok()) {
@@ -125,8 +130,9 @@ void RankWait::End(const Status& status) {
 Status FailedExchange(const PeerVerdict& verdict) {
   if (!verdict.failed()) {
     return Refuse(Code::kFailedPrecondition, verdict.kind == VerdictKind::kAsked ? "rank 0 changes its tables"
-                      : "another step came first on rank 0", ": with several ranks, steps that evaluate do not run "
-                  "beside what changes tables. Nothing was lost; run one after the other");
+                      : "another step came first on rank 0", ": with several ranks, steps that evaluate and train, or "
+                  "evaluate several iterators, do not run beside steps of other threads and changes of tables. "
+                  "Nothing was lost; run one after the other");
   }
   return Refuse(verdict.kind == VerdictKind::kPoison ? Code::kDataLoss : Code::kFailedPrecondition, verdict.cause);
 }

@@ -1,5 +1,6 @@
 #include "bridge/step_end.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "bridge/status.h"
@@ -88,6 +89,38 @@ void StepEnd::PutAside() {
   std::lock_guard<std::mutex> lock(mutex_);
   for (const PendingClaim& claim : pending_) claim.TakeBack();
   aside_ = true;
+  pipeline_->lease().Release(id_);
+  pipeline_->waiter().Wake();
+}
+
+void StepEnd::Pends(PendingRead read) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  reads_.push_back(read);
+}
+
+void StepEnd::HasRead() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  reads_.clear();
+}
+
+const PendingRead* StepEnd::ReadOf(int table) const {
+  for (const PendingRead& read : reads_) {
+    if (read.table().number() == table) return &read;
+  }
+  return nullptr;
+}
+
+bool StepEnd::MayPutReadsAside() const {
+  if (pipeline_->lease().HoldsExclusive(id_)) return false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int stream = tickets_.begin()->first.first;
+  return std::all_of(tickets_.begin(), tickets_.end(),
+                     [stream](const std::pair<const std::pair<int, int>, std::int64_t>& used) {
+                       return used.first.first == stream;
+                     });
+}
+
+void StepEnd::PutReadsAside() {
   pipeline_->lease().Release(id_);
   pipeline_->waiter().Wake();
 }

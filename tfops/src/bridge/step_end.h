@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bridge/pending_claim.h"
+#include "bridge/pending_read.h"
 #include "bridge/pipeline.h"
 #include "bridge/ranks.h"
 #include "core/ticket.h"
@@ -54,6 +55,15 @@ class StepEnd : public tensorflow::ResourceBase {
   void Commit();
   // Takes the claims back and gives the lease to others, until ClaimAgain has claimed the same plans again.
   void PutAside();
+  // Tables that an evaluation has read; those of a checkpoint stay as they are, and are not among them.
+  void Pends(PendingRead read);
+  void HasRead();
+  // Whether it may: not if it trains, too, or has read other batches, as all of them are of one state.
+  bool MayPutReadsAside() const;
+  // Gives the share of the lease to others, until ReadAgain has asked for the same rows again.
+  void PutReadsAside();
+  const std::vector<PendingRead>& reads() const { return reads_; }  // once all are read
+  const PendingRead* ReadOf(int table) const;                       // null: it has not read it
   void HasClaimedAgain(bool has);
   const Table* PendingTable(int number) const;  // null: it is not claimed
   std::vector<PendingClaim>& pending() { return pending_; }  // once all claims are made
@@ -65,11 +75,12 @@ class StepEnd : public tensorflow::ResourceBase {
   const std::shared_ptr<Pipeline> pipeline_;
   bool trains_ = false;
   bool cuts_ = false;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::pair<int, int>, std::int64_t> tickets_;
   std::vector<TicketHold> claimed_;
   std::vector<Table*> handled_;
   std::vector<PendingClaim> pending_;
+  std::vector<PendingRead> reads_;
   bool aside_ = false;  // the claims are taken back
   bool owes_ = false;
   PeerHeader owed_;

@@ -240,12 +240,21 @@ class ForwardOp : public ExchangeOp {
   VerdictKind Expected() const override { return training_ ? VerdictKind::kGo : VerdictKind::kRows; }
   bool HasBackward() const override { return has_backward_; }
 
-  // The claims have filled the slots anew; the rows, which nothing else reads, are gathered anew.
+  // The claims have filled the slots anew, or new answers do; the rows, which nothing else reads, are gathered anew.
   Status ReadAgain(OpKernelContext* ctx, const StepEnd& step) override {
     for (int i = 0; i < n_; ++i) {
-      const Tensor &slots = ctx->input(1 + i), &restore = ctx->input(1 + n_ + i), &rows = ctx->input(1 + 2 * n_ + i);
-      const Table* const table = step.PendingTable(tables_[i]);
-      if (table == nullptr) return Refuse(Code::kInternal, "AscForward: table ", tables_[i], " is not claimed");
+      Tensor slots = ctx->input(1 + i);
+      const Tensor &restore = ctx->input(1 + n_ + i), &rows = ctx->input(1 + 2 * n_ + i);
+      const Table* table = nullptr;
+      if (training_) {
+        table = step.PendingTable(tables_[i]);
+        if (table == nullptr) return Refuse(Code::kInternal, "AscForward: table ", tables_[i], " is not claimed");
+      } else {
+        const PendingRead* const read = step.ReadOf(tables_[i]);
+        if (read == nullptr) continue;  // rows of a checkpoint stay as they are
+        TF_RETURN_IF_ERROR(read->CopyAgain(&slots));
+        table = &read->table();
+      }
       TF_RETURN_IF_ERROR(GatherAsked(ctx, *table, slots, restore, const_cast<float*>(rows.flat<float>().data())));
     }
     return Status::OK();
@@ -275,7 +284,10 @@ class ForwardOp : public ExchangeOp {
   }
 
   void Agreed(StepEnd* step, Pipeline* pipeline, const PeerHeader& header) override {
-    if (!training_) return;
+    if (!training_) {
+      step->HasRead();
+      return;
+    }
     step->Commit();
     pipeline->stream(stream_)->gate().RingTableWorkers();
     if (!has_backward_) return;

@@ -170,7 +170,7 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
       return Refuse(Code::kInvalidArgument, type_string(), ": table '", name, "': stream ", stream_, " is the ",
                     training_ ? "evaluation" : "training", " channel, the plan is for the other one");
     }
-    request->pends = training_ && pipeline.ranked(stream_) != nullptr;
+    request->pends = pipeline.ranked(stream_) != nullptr;
     // Of several ranks, all that they ask for is one feature.
     const int features =
         pipeline.ranked(stream_) != nullptr ? 1 : pipeline.features(stream_).Of(request->table_index);

@@ -24,6 +24,11 @@ PeerVerdict Failure(const PeerRequest& request, std::string cause) {
   return {half ? VerdictKind::kPoison : VerdictKind::kFail, 0, std::move(cause)};
 }
 
+// Whether what sends it has the lease; a step that has failed has given it back.
+bool HasLease(const PeerHeader& header) {
+  return header.cause.empty() && (header.kind == PeerKind::kForward || header.kind == PeerKind::kRead);
+}
+
 }  // namespace
 
 Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings settings)
@@ -56,14 +61,17 @@ void Peers::Enter(PeerRequest request, bool is_next) {
   request.since = Clock::now();
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (broken_.ok() && poisoned_.ok() && !stop_ && paused_ && Yields(request)) {
+    const bool goes_on = broken_.ok() && poisoned_.ok() && !stop_;
+    if (goes_on && paused_ && Yields(request)) {
       refused.kind = VerdictKind::kAsked;
-    } else if (broken_.ok() && poisoned_.ok() && !stop_) {
+    } else if (goes_on && turn_ >= 0 && HasLease(request.header) && request.header.stream != turn_) {
+      refused = {VerdictKind::kTurn, turn_, ""};  // it was claimed before that was known
+    } else if (goes_on) {
       is_next ? queue_.push_front(std::move(request)) : queue_.push_back(std::move(request));
       changed_.notify_all();
       return;
     }
-    if (refused.kind != VerdictKind::kAsked) {
+    if (refused.kind != VerdictKind::kAsked && refused.kind != VerdictKind::kTurn) {
       if (request.header.kind == PeerKind::kBackward && poisoned_.ok()) {
         poisoned_ = Error(kE311, "the tables are half-way through a step: ",
                           broken_.ok() ? "the pipeline was stopped" : broken_.text());
@@ -335,8 +343,7 @@ void Peers::Conclude(PeerRequest request, const Parcel& parcel, const PeerHeader
     if (verdict.kind == VerdictKind::kTurn || pauses) {
       // Claims that must let others pass are put aside, also those that were not sent yet.
       for (auto one = queue_.begin(); one != queue_.end();) {
-        const bool claims = one->header.kind == PeerKind::kForward || one->header.kind == PeerKind::kRead;
-        if (pauses ? Yields(*one) : claims && one->header.stream != turn_) {
+        if (pauses ? Yields(*one) : HasLease(one->header) && one->header.stream != turn_) {
           aside.push_back(std::move(*one));
           one = queue_.erase(one);
         } else {

@@ -52,9 +52,12 @@ void Peers::Leave(int timeout_ms) {
   }
 }
 
-// Whether a request is answered by kAsked: it has a claim, or has read tables that change.
+// Whether a request is answered by kAsked: it has a claim, or has read tables that change.  That a step has failed is
+// told afterwards.
 bool Peers::Yields(const PeerRequest& request) const {
-  return request.header.kind == PeerKind::kForward || (changes_tables_ && request.header.kind == PeerKind::kRead);
+  const PeerHeader& header = request.header;
+  return header.cause.empty() &&
+         (header.kind == PeerKind::kForward || (changes_tables_ && header.kind == PeerKind::kRead));
 }
 
 // Waits until a rank but 0 has had nothing to exchange for a while; false: there may be something to do.

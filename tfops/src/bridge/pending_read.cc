@@ -1,0 +1,42 @@
+#include "bridge/pending_read.h"
+
+#include "bridge/status.h"
+#include "core/atomics.h"
+#include "core/error_codes.gen.h"
+#include "core/row_moves.h"
+
+namespace ascpipe {
+
+using tensorflow::Status;
+
+void PendingRead::AskAgain() const {
+  Exchange(ring_.word(index_, frame_), static_cast<std::uint32_t>(layout::kAsked));  // SYNC keys-asked: store
+}
+
+bool PendingRead::IsAnswered() const {
+  return LoadAcquire(ring_.word(index_, frame_)) == layout::kAnswered;  // SYNC keys-answered: load
+}
+
+Status PendingRead::CopyAgain(tensorflow::Tensor* slots) const {
+  auto numbers = slots->flat<tensorflow::int32>();
+  const PlanColumn column = {&layout::Part::slots, LowestCode(table_->home().ready), table_->sizes().device_rows};
+  std::int64_t bad = -1;
+  const bool copied = CopyPlan(ring_, frame_, index_, column, {{numbers.data(), numbers.size()}, {}}, &bad);
+  if (IsClosed()) return ClosedWhileRead(table_->name(), ticket_->number());
+  if (!copied) return BadSlot(table_->name(), bad, ticket_->number());
+  Exchange(ring_.word(index_, frame_), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
+  return Status::OK();
+}
+
+Status ClosedWhileRead(const std::string& table, std::int64_t ticket) {
+  return Refuse(Code::kFailedPrecondition, "ticket ", SequenceOf(ticket), " of table '", table,
+                "' was closed while it was read: another step that used the same batch has ended, or the pipeline was "
+                "stopped. A batch is fetched and used in one run call");
+}
+
+Status BadSlot(const std::string& table, std::int64_t slot, std::int64_t ticket) {
+  return Refuse(kE301, "table '", table, "': slot ", slot, " of the plan of ticket ", SequenceOf(ticket),
+                " is outside the table. The record is damaged; restart the program");
+}
+
+}  // namespace ascpipe
