@@ -33,6 +33,7 @@ class RunDir:
         lifeline: socket whose end of file means the death of the other side; it passes descriptors.
         owner: JSON: the process that has the lock.
         log: of the daemon.
+        exchange_spans: spans of the exchanges of its trainer, if it is one of several ranks and they are kept.
     """
 
     def __init__(self, name: str) -> None:
@@ -43,6 +44,7 @@ class RunDir:
         self.lifeline = os.path.join(self.path, "lifeline.sock")
         self.owner = os.path.join(self.path, "owner.json")
         self.log = os.path.join(self.path, "daemon.log")
+        self.exchange_spans = os.path.join(self.path, "exchanges.spans")
 
     def worker_log(self, worker: str) -> str:
         """Log of a worker (``"key-0"``): its stderr since its start."""
@@ -58,7 +60,8 @@ class RunDir:
 
     def files(self) -> List[str]:
         """Names of files in the directory that a daemon makes; other files are never deleted."""
-        own = {os.path.basename(path) for path in (self.lock, self.control, self.lifeline, self.owner, self.log)}
+        own = {os.path.basename(path) for path in (
+            self.lock, self.control, self.lifeline, self.owner, self.log, self.exchange_spans)}
         return [name for name in sorted(os.listdir(self.path)) if name in own or _WORKER_LOG.fullmatch(name)
                 or _WORKER_SPANS.fullmatch(name)]
 

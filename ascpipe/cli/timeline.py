@@ -1,33 +1,48 @@
-"""``ascpipe timeline``: when workers did what, as a Chrome trace that a trace of TensorFlow's can be merged into."""
+"""``ascpipe timeline``: when workers and ranks did what, as a Chrome trace that one of TensorFlow's is merged with."""
+import contextlib
 import json
 import os
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import click
 
 from ascpipe import names
 from ascpipe.control import messages
-from ascpipe.control.client import ask
-from ascpipe.errors import ConfigError
-from ascpipe.shm import spans
+from ascpipe.control.client import ask, running_daemons
+from ascpipe.errors import ConfigError, NotRunningError
+from ascpipe.shm import exchange_spans, spans
 
 _MARGIN_US = 100000.0  # of work before and after a trace that is merged
 
 
-@click.command("timeline", help="Write when the workers did what, as a Chrome trace.")
-@click.option("--name", default=None, help="Name of the daemon; $ASCPIPE_NAME or 'default' if it is not given.")
+class Recorded(NamedTuple):
+    """What one daemon has.
+
+    Attributes:
+        name: of the daemon.
+        exchanges: of its trainer with other ranks; None where there is one rank.
+        workers: those that have worked.
+    """
+
+    name: str
+    exchanges: Optional[exchange_spans.RecordedExchanges]
+    workers: List[spans.Recorded]
+
+
+@click.command("timeline", help="Write what workers and ranks did and when, as a Chrome trace.")
+@click.option("--name", "given", multiple=True,
+              help="Name of a daemon; may be given again. $ASCPIPE_NAME or 'default' if it is not given.")
+@click.option("--all", "of_all", is_flag=True,
+              help="All daemons of this user that keep spans, such as those of the ranks of a run.")
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
               help="A trace of TensorFlow's timeline: the work of 0.1 s around it is put into it.")
-def command(name: Optional[str], output: str, merge: Optional[str]) -> None:
-    """The daemon must keep spans, see the setting ``timeline_spans``; it goes on working."""
-    run = names.run_dir(names.daemon_name(name))
-    ask(run, messages.Status())  # it is there, and ours
-    recorded = [spans.read(os.path.join(run.path, file)) for file in run.span_files()]
-    if not recorded:
-        raise ConfigError("timeline_spans", "daemon {!r}".format(run.name), 0, "it keeps no spans of its workers, or "
-                          "none has worked yet; start it with ASCPIPE_TIMELINE_SPANS=20000")
-    events = [event for worker in recorded for event in events_of(worker)]
+def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str]) -> None:
+    """The daemons must keep spans, see the setting ``timeline_spans``; they go on working."""
+    if given and of_all:
+        raise click.UsageError("--all takes all daemons: leave out --name")
+    events = events_of_daemons(_of_all() if of_all else [
+        _of_daemon(name) for name in dict.fromkeys(given or [names.daemon_name()])])
     if merge is not None:
         events = merged(_events(merge), events)
     with open(output, "w") as file:
@@ -36,15 +51,70 @@ def command(name: Optional[str], output: str, merge: Optional[str]) -> None:
         len(events), output))
 
 
-def events_of(worker: spans.Recorded) -> List[Dict[str, Any]]:
+def _of_all() -> List[Recorded]:
+    found = []
+    for name in running_daemons():
+        with contextlib.suppress(ConfigError, NotRunningError):  # it keeps none, or has just ended
+            found.append(_of_daemon(name))
+    if not found:
+        raise ConfigError("timeline_spans", "all daemons that run", 0, "none keeps spans, or nothing was done yet; "
+                          "set ASCPIPE_TIMELINE_SPANS=20000 for the program, or where they are started")
+    return found
+
+
+def _of_daemon(name: str) -> Recorded:
+    run = names.run_dir(name)
+    ask(run, messages.Status())  # it is there, and ours
+    try:
+        workers = [spans.read(os.path.join(run.path, file)) for file in run.span_files()]
+        exchanges = exchange_spans.read(run.exchange_spans) if os.path.exists(run.exchange_spans) else None
+    except FileNotFoundError:  # it has just ended
+        raise NotRunningError(run.name, run.path) from None
+    if not workers and exchanges is None:
+        raise ConfigError("timeline_spans", "daemon {!r}".format(run.name), 0, "it keeps no spans of its workers, or "
+                          "none has worked yet; start it with ASCPIPE_TIMELINE_SPANS=20000")
+    return Recorded(run.name, exchanges, workers)
+
+
+def events_of_daemons(daemons: List[Recorded]) -> List[Dict[str, Any]]:
+    """The events of all rows.  Those of ranks stand above each other in their order, under a trace that is merged."""
+    rows = []
+    for daemon in sorted(daemons, key=lambda one: -1 if one.exchanges is None else one.exchanges.rank):
+        of = " of {}".format(daemon.name) if len(daemons) > 1 else ""
+        if daemon.exchanges is not None:
+            of = " of rank {}".format(daemon.exchanges.rank)
+            rows.append(events_of_exchanges(daemon.exchanges))
+        rows += [events_of(worker, of) for worker in daemon.workers]
+    for place, events in enumerate(rows, 1):
+        events.insert(1, {"ph": "M", "name": "process_sort_index", "pid": events[0]["pid"],
+                          "args": {"sort_index": place}})
+    return [event for events in rows for event in events]
+
+
+def events_of(worker: spans.Recorded, of: str = "") -> List[Dict[str, Any]]:
     """One complete event for each span, after one that names the process; times in microseconds since 1970."""
-    named = {"ph": "M", "name": "process_name", "pid": worker.pid,
-             "args": {"name": "ascpipe {} worker {}".format(worker.kind, worker.number)}}
-    return [named] + [{
-        "ph": "X", "cat": "ascpipe", "pid": worker.pid, "tid": 0, "ts": span.start_ns / 1000,
-        "dur": span.duration_ns / 1000, "name": ", ".join("{} {}".format(what, last) for what, _, last in span.done),
-        "args": {"stream": span.stream, "batches": {what: batches for what, batches, _ in span.done}},
-    } for span in worker.spans]
+    return [_named(worker.pid, "{} worker {}{}".format(worker.kind, worker.number, of))] + [_event(
+        worker.pid, span, ", ".join("{} {}".format(what, last) for what, _, last in span.done),
+        {"stream": span.stream, "batches": {what: batches for what, batches, _ in span.done}})
+        for span in worker.spans]
+
+
+def events_of_exchanges(recorded: exchange_spans.RecordedExchanges) -> List[Dict[str, Any]]:
+    """The same of the exchanges of a rank."""
+    return [_named(recorded.pid, "exchanges of rank {}".format(recorded.rank))] + [_event(
+        recorded.pid, span, "{} {}".format(span.kind, span.ticket) if span.ticket else span.kind,
+        {name: getattr(span, name) for name in (
+            "kind", "sequence", "stream", "ticket", "bytes_sent", "bytes_received", "waited_us", "last")})
+        for span in recorded.spans]
+
+
+def _named(pid: int, name: str) -> Dict[str, Any]:
+    return {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "ascpipe " + name}}
+
+
+def _event(pid: int, span: Any, name: str, arguments: Dict[str, Any]) -> Dict[str, Any]:
+    return {"ph": "X", "cat": "ascpipe", "pid": pid, "tid": 0, "ts": span.start_ns / 1000,
+            "dur": span.duration_ns / 1000, "name": name, "args": arguments}
 
 
 def merged(theirs: List[Dict[str, Any]], ours: List[Dict[str, Any]]) -> List[Dict[str, Any]]:

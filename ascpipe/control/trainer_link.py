@@ -32,11 +32,13 @@ class Segments(NamedTuple):
         session: the session segment.
         streams: stream number -> its ring.
         tables: table number -> its segment.
+        exchange_spans: where exchanges among ranks are recorded; descriptor -1 where they are not.
     """
 
     session: Piece
     streams: Dict[int, Piece]
     tables: Dict[int, Piece]
+    exchange_spans: Piece
 
 
 class TrainerLink:
@@ -121,6 +123,7 @@ class TrainerLink:
                 raise errors.SupervisorGoneError(self.daemon_pid, self._run_dir.path) from error
             raise
         self._fds.extend(fds)
+        wanted += 1 if sizes.get("exchange_spans_bytes") else 0
         if message.get("verb") != "segments" or len(fds) != wanted:
             raise errors.MessageError("the daemon sent {} descriptors, expected {}".format(len(fds), wanted))
         return sizes, fds
@@ -277,7 +280,9 @@ def _expect(sock: socket.socket, name: str, verb: str) -> None:
 def _pieces(sizes: Dict[str, Any], fds: Sequence[int]) -> Segments:
     streams, tables = sizes["streams"], sizes["tables"]
     session, rings, rest = fds[0], fds[1:1 + len(streams)], fds[1 + len(streams):]
+    spans_bytes = sizes["exchange_spans_bytes"]
     return Segments(
         (session, sizes["session_bytes"]),
         {stream["stream"]: (fd, stream["bytes"]) for stream, fd in zip(streams, rings)},
-        {table["table"]: (fd, table["bytes"]) for table, fd in zip(tables, rest)})
+        {table["table"]: (fd, table["bytes"]) for table, fd in zip(tables, rest)},
+        (fds[-1], spans_bytes) if spans_bytes else (-1, 0))

@@ -1,4 +1,5 @@
 """The event loop of a daemon: turns sockets, children and signals into events, and actions into I/O."""
+import contextlib
 import dataclasses
 import datetime
 import logging
@@ -7,7 +8,7 @@ import secrets
 import signal
 import socket
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import zmq
 
@@ -23,6 +24,7 @@ from ascpipe.daemon.supervisor import Supervisor
 from ascpipe.layout import structs
 from ascpipe.layout.ticket import MOST_RUNS
 from ascpipe.names import RunDir
+from ascpipe.shm import exchange_spans
 from ascpipe.shm.memory import Places
 from ascpipe.shm.segment import SHM_DIR
 
@@ -251,18 +253,34 @@ class Daemon:
     def _start(self, body: messages.Start) -> Dict[str, Any]:
         if self._life.state != REGISTERED or self._trainer is None:
             raise errors.WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
-        self._memory = SessionMemory(body, self._settings, self._run_number, self._places,
-                                     private=self._private)
-        self._memory.set_pid(structs.BELL_TRAINER, self._trainer_pid)
-        self._memory.set_pid(structs.BELL_PUMP, self._trainer_pid)
-        sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
-        self._send_segments(self._trainer, self._memory.fds(), self._drop_memory)
+        with self._exchange_spans(body) as (spans, spans_bytes):
+            self._memory = SessionMemory(body, self._settings, self._run_number, self._places,
+                                         private=self._private)
+            self._memory.set_pid(structs.BELL_TRAINER, self._trainer_pid)
+            self._memory.set_pid(structs.BELL_PUMP, self._trainer_pid)
+            sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
+            sizes["exchange_spans_bytes"] = spans_bytes
+            self._send_segments(self._trainer, self._memory.fds() + spans, self._drop_memory)
         self._handle(lifecycle.SessionStarted())
         self._log.info("session of %d streams and %d tables started, segments in %s", len(body.streams),
                        len(body.tables), "memfds (too little in {})".format(SHM_DIR) if uses_memfd else SHM_DIR)
         if isinstance(self._life.error, (errors.KeyWorkerDiedError, errors.TableWorkerDiedError)):
             raise self._life.error
         return sizes
+
+    @contextlib.contextmanager
+    def _exchange_spans(self, body: messages.Start) -> Iterator[Tuple[List[int], int]]:
+        """The file for spans of exchanges: its descriptor and bytes; [] and 0 where none are kept."""
+        with contextlib.suppress(FileNotFoundError):  # of a trainer before
+            os.unlink(self._run.exchange_spans)
+        if not self._settings.timeline_spans or all(stream.rank_size == 1 for stream in body.streams):
+            yield [], 0
+            return
+        fd, size = exchange_spans.create(self._run.exchange_spans, self._settings.timeline_spans, self._trainer_pid)
+        try:
+            yield [fd], size
+        finally:
+            os.close(fd)
 
     def _add_stream(self, body: messages.AddStream) -> Dict[str, Any]:
         memory, trainer = self._serving("add_stream")

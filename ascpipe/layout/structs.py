@@ -4,12 +4,13 @@ C++ has the same structs: ``ascpipe/layout/generate.py`` writes them, with the c
 All integers are little-endian.  ``version`` is written last by the creator: a reader that sees 0 is early, one that
 sees another number refuses.
 
-Four kinds of memory:
+Five kinds of memory:
 
 * the *session segment*: failure text and one bell per process (``SESSION``, ``BELL``);
 * a *ring segment* per stream: ``RING``, ``FRAME`` x MAX_FRAMES, ``RING_TABLE`` x tables, byte arena;
 * a *table segment* per table: ``TABLE``, slots, entries, home rows, a log of ``IMAGE``; only as much of the last
   three has memory as the header says, the rest of the segment is a hole;
+* the *exchange spans* of a rank, where they are kept: ``EXCHANGE_SPANS``, then ``EXCHANGE_SPAN`` x capacity;
 * a *frame*, inside the arena: ``PART`` per table, ``SPEC`` per feature, then the arrays of each part.
 
 Each field's comment begins with its writers: P pump, K key worker, T trainer (plan op), W table worker, S supervisor.
@@ -20,46 +21,9 @@ from typing import Dict, NamedTuple, Tuple, Union
 
 import numpy as np
 
-from ascpipe.layout.words import (  # noqa: F401  (part of the layout that C++ shares)
-    ANSWERED,
-    ASKED,
-    CLAIMED,
-    CUT_EVICT,
-    CUT_LOAD,
-    CUT_RESET,
-    CUT_THRESHOLD,
-    DEDUPED,
-    DONE,
-    EVAL,
-    FREE,
-    LOCAL,
-    NAMED,
-    PLAN_DEVICE_SMALL,
-    PLAN_HOST_FULL,
-    PLAN_NO_MEMORY,
-    PLAN_OK,
-    PLAN_TABLE_FULL,
-    PLANNED,
-    RETIRED,
-    SUBMITTED,
-    TOUCHED,
-    TRAIN,
-    TRAINED,
-    WAIT_BATCH,
-    WAIT_CUT,
-    WAIT_LEASE,
-    WAIT_NONE,
-    WAIT_PLAN,
-    WAIT_RANKS,
-    WAIT_READ,
-    WAIT_ROOM,
-    WAIT_SAVE,
-    WAIT_SENTENCES,
-    WAIT_STEP,
-    WORD_NAMES,
-)
+from ascpipe.layout.words import WORD_NAMES
 
-VERSION = 7  #: of this file; any change of a byte below raises it
+VERSION = 8  #: of this file; any change of a byte below raises it
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
@@ -142,6 +106,31 @@ EXCHANGES = _struct(
 )
 SESSION_EXCHANGES_OFFSET = 7168
 SESSION_BYTES = 8192
+
+EXCHANGE_SPANS = _struct(
+    "ExchangeSpans", 128,
+    version=("<u4", 0, "S, last"),
+    magic=("<u4", 4, "S"),
+    capacity=("<i8", 8, "S: spans that it holds"),
+    pid=("<i4", 16, "S: of the trainer"),
+    rank=("<i4", 20, "T: of this process, written before ranks"),
+    ranks=("<i4", 24, "T: 0 = the trainer does not have it yet"),
+    count=("<i8", 64, "T: spans so far; span n lies at n % capacity"),
+)
+
+EXCHANGE_SPAN = _struct(
+    "ExchangeSpan", 72,
+    start_ns=("<i8", 0, "T: of its begin, since 1970"),
+    duration_ns=("<i8", 8, "T"),
+    sequence=("<i8", 16, "T: number of the exchange, the same on all ranks"),
+    ticket=("<i8", 24, "T: number of its batch in the iterator, 0 = it has none"),
+    bytes_sent=("<i8", 32, "T: to other ranks"),
+    bytes_received=("<i8", 40, "T: from other ranks"),
+    waited_us=("<i8", 48, "T: of the duration, until the last rank began the exchange"),
+    stream=("<i4", 56, "T: of its batch"),
+    kind=("<i4", 60, "T: what this rank said: EXCHANGE_KINDS"),
+    last=("<i4", 64, "T: rank that began it last, -1 = not known"),
+)
 
 RING = _struct(
     "Ring", 320,

@@ -3,6 +3,7 @@
 A span is written before the count that covers it, so a reader gets whole spans only; it skips those that are
 overwritten while it reads.  Times are of the clock of TensorFlow's traces: nanoseconds since 1970.
 """
+import io
 import mmap
 import os
 from typing import Any, List, NamedTuple, Sequence, Tuple
@@ -89,25 +90,41 @@ def read(path: str) -> Recorded:
         FileNotFoundError: there is none.
         ValueError: it is not one of ours.
     """
-    with open(path, "rb") as file:
-        data = file.read()
-        header, spans = _parts(path, data)
-        file.seek(_HEADER.fields["count"][1])
-        newest = int.from_bytes(file.read(8), "little")
-    count, capacity = int(header["count"]), len(spans)
-    oldest = max(0, newest - capacity + 1)  # the one that may be written right now is left out
+    header, spans = last_spans(path, _HEADER, _SPAN, magic=MAGIC)
     kind = bytes(header["kind"]).rstrip(b"\0").decode("ascii", "replace")
     names = STAGES.get(kind, ())
-    kept = [_span(spans[number % capacity], names) for number in range(max(oldest, count - capacity), count)]
-    return Recorded(kind, int(header["index"]), int(header["pid"]), kept)
+    return Recorded(kind, int(header["index"]), int(header["pid"]), [_span(span, names) for span in spans])
 
 
-def _parts(path: str, data: bytes) -> Tuple[Any, Any]:
-    if len(data) >= _HEADER.itemsize:
-        header = np.frombuffer(data, _HEADER, 1)[0]
-        if header["magic"] == MAGIC and len(data) == _HEADER.itemsize + int(header["capacity"]) * _SPAN.itemsize:
-            return header, np.frombuffer(data, _SPAN, offset=_HEADER.itemsize)
-    raise ValueError("{}: not a file of spans".format(path))
+def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: int) -> Tuple[Any, List[Any]]:
+    """Read a file of spans while it is written: its header, and the last spans, whole ones only, oldest first.
+
+    Args:
+        path: of the file: a header and ``capacity`` spans, number n at n % capacity.
+        header_type: of the header, which has ``capacity`` and ``count``.
+        span_type: of a span.
+        ours: fields of the header, and what they are in a file of ours.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is not one of ours.
+    """
+    with io.FileIO(path) as file:
+        # Three system calls, in this order: spans below the first count are whole, and what the second count says is
+        # written over is left out.  SYNC exchange-spans: load
+        head = file.read(header_type.itemsize)
+        data = file.readall()
+        file.seek(header_type.fields["count"][1])
+        newest = int.from_bytes(file.read(8), "little")
+    if len(head) < header_type.itemsize:
+        raise ValueError("{}: not a file of spans".format(path))
+    header = np.frombuffer(head, header_type, 1)[0]
+    capacity, count = int(header["capacity"]), int(header["count"])
+    if any(header[name] != value for name, value in ours.items()) or len(data) != capacity * span_type.itemsize:
+        raise ValueError("{}: not a file of spans".format(path))
+    spans = np.frombuffer(data, span_type)
+    oldest = max(0, newest - capacity + 1)  # the one that may be written right now is left out
+    return header, [spans[number % capacity] for number in range(oldest, count)]
 
 
 def _span(written: Any, names: Sequence[str]) -> Span:

@@ -73,12 +73,15 @@ inline PeerHeader Header(PeerKind kind, int stream = 1, std::int64_t ticket = 1)
 class Ranks {
  public:
   explicit Ranks(int count, double timeout_s = kLong) : Ranks(count, std::vector<double>(count, timeout_s)) {}
+  Ranks(int count, std::vector<std::shared_ptr<SpanRing>> spans)
+      : Ranks(count, std::vector<double>(count, kLong), {}, 1e6, std::move(spans)) {}
   Ranks(int count, const std::vector<double>& timeouts, std::vector<std::string> signatures = {},
-        double idle_after_s = 1e6)
+        double idle_after_s = 1e6, std::vector<std::shared_ptr<SpanRing>> spans = {})
       : meeting(std::make_shared<RankMeeting>(count)) {
     signatures.resize(static_cast<std::size_t>(count), "table user\ndim 8");
     figures.resize(static_cast<std::size_t>(count));
     pauses_.resize(static_cast<std::size_t>(count));
+    spans.resize(static_cast<std::size_t>(count));
     for (int rank = 0; rank < count; ++rank) {
       keys.emplace_back(new TestKeys(rank));
       Peers::Settings settings;
@@ -86,6 +89,7 @@ class Ranks {
       settings.signature = signatures[static_cast<std::size_t>(rank)];
       settings.idle_after_s = idle_after_s;
       settings.figures = &figures[static_cast<std::size_t>(rank)];
+      settings.spans = spans[static_cast<std::size_t>(rank)];
       settings.on_ask = [this, rank](PeerAsk ask) {
         std::lock_guard<std::mutex> lock(mutex_);
         if (ask.phase == AskPhase::kSave || ask.phase == AskPhase::kChange) ++pauses_[static_cast<std::size_t>(rank)];

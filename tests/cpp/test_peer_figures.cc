@@ -23,7 +23,7 @@ PeerHeader Busy(std::int64_t us, PeerKind kind = PeerKind::kForward) {
 
 TEST(SumsAndTheExchangeUnderWayAreShown) {
   layout::Exchanges shown{};
-  PeerFigures figures(&shown, 1, 2);
+  PeerFigures figures(&shown, nullptr, 1, 2);
   CHECK_EQ(shown.rank, 1);
   CHECK_EQ(shown.ranks, 2);
   CHECK_EQ(figures.Begin(Busy(0), At(1000)), 0);  // ranks do not start together
@@ -45,7 +45,7 @@ TEST(SumsAndTheExchangeUnderWayAreShown) {
 
 TEST(AnIdleExchangeTakesNoTime) {
   layout::Exchanges shown{};
-  PeerFigures figures(&shown, 1, 2);
+  PeerFigures figures(&shown, nullptr, 1, 2);
   figures.Begin(Busy(0, PeerKind::kIdle), At(1000));
   figures.End({1, 2}, At(900000));
   figures.Compare({Busy(5), Busy(900000, PeerKind::kIdle)});
@@ -57,7 +57,7 @@ TEST(AnIdleExchangeTakesNoTime) {
 
 TEST(TheOthersWaitForTheRankThatWasBusyForLongest) {
   layout::Exchanges shown{};
-  PeerFigures figures(&shown, 0, 3);
+  PeerFigures figures(&shown, nullptr, 0, 3);
   figures.Compare({Busy(100), Busy(700), Busy(400)});
   CHECK_EQ(shown.waited_us, 600);  // this rank, for rank 1
   CHECK_EQ(shown.slowest, 1);
@@ -72,7 +72,7 @@ TEST(TheOthersWaitForTheRankThatWasBusyForLongest) {
 }
 
 TEST(FiguresThatNothingReadsAreKeptAside) {
-  PeerFigures figures(nullptr, 0, 1);
+  PeerFigures figures(nullptr, nullptr, 0, 1);
   figures.Begin(Busy(0), At(1));
   figures.End({1}, At(2));
   figures.Compare({Busy(3)});

@@ -9,7 +9,7 @@ The words of a frame are those of the real shared memory.
 
 from typing import Any, List, NamedTuple, Optional, Tuple, TypeVar
 
-from ascpipe.layout.structs import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
+from ascpipe.layout.words import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
 
 __all__ = [
     "ANSWERED",

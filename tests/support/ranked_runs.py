@@ -70,9 +70,9 @@ def train_by(launch: Callable[[str, str], Tuple[int, str, str]], folder: Any, ra
     return Ran(code, out + err, *_told(str(folder), ranks), time.monotonic() - started)
 
 
-def begin(folder: Any, ranks: int, case: Dict[str, Any]) -> "subprocess.Popen[str]":
+def begin(folder: Any, ranks: int, case: Dict[str, Any], **settings: Any) -> "subprocess.Popen[str]":
     """The launcher of ``train``, which runs; what it says is dropped."""
-    command, variables = _prepared(folder, ranks, case, {})
+    command, variables = _prepared(folder, ranks, case, settings)
     return subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                             stderr=subprocess.DEVNULL, text=True)
 

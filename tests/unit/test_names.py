@@ -88,7 +88,8 @@ def test_only_files_of_our_making_are_listed(tmp_path, monkeypatch):
     folder = tmp_path / "ascpipe" / "a"
     folder.mkdir(parents=True)
     for name in ["lock", "owner.json", "daemon.log", "key-0.log", "table-12.log", "key-0.spans", "notes.txt",
-                 "key-x.log"]:
+                 "key-x.log", "exchanges.spans"]:
         (folder / name).write_text("")
-    assert found.files() == ["daemon.log", "key-0.log", "key-0.spans", "lock", "owner.json", "table-12.log"]
+    assert found.files() == ["daemon.log", "exchanges.spans", "key-0.log", "key-0.spans", "lock", "owner.json",
+                             "table-12.log"]
     assert found.span_files() == ["key-0.spans"]

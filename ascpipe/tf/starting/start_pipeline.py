@@ -122,7 +122,8 @@ def _start(process: Process, state: GraphState) -> Pipeline:
         for table in tables:
             running.add_table(table, segments.tables[table.number])
         if joined is not None:
-            running.set_ranks(joined.rank, joined.size, joined.library, signature(state, tables, streams))
+            running.set_ranks(joined.rank, joined.size, joined.library, signature(state, tables, streams),
+                              segments.exchange_spans)
         for stream in streams:
             running.add_stream(stream, segments.streams[stream.number])
             for ring in rings[stream.number][1:]:

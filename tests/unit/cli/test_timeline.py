@@ -1,9 +1,12 @@
 """Spans of workers become events of a Chrome trace, alone or beside TensorFlow's."""
 import click
 import pytest
+from click.testing import CliRunner
 
 from ascpipe.cli import timeline
-from ascpipe.shm import spans
+from ascpipe.cli.main import main
+from ascpipe.errors import ConfigError, NotRunningError
+from ascpipe.shm import exchange_spans, spans
 
 WORKER = spans.Recorded("table", 1, 77, [
     spans.Span(5000000, 3000, 0, [("touch", 1, 9), ("plan", 2, 6)]),
@@ -15,6 +18,64 @@ def test_a_span_is_a_complete_event_of_its_process_in_microseconds():
     assert (named["ph"], named["pid"], named["args"]) == ("M", 77, {"name": "ascpipe table worker 1"})
     assert (first["ph"], first["pid"], first["ts"], first["dur"]) == ("X", 77, 5000.0, 3.0)
     assert (first["name"], first["args"]) == ("touch 9, plan 6", {"stream": 0, "batches": {"touch": 1, "plan": 2}})
+
+
+def exchanges(rank):
+    return exchange_spans.RecordedExchanges(rank, 70 + rank, [
+        exchange_spans.ExchangeSpan(5000000, 3000, "forward", 11, 2, 9, 100, 200, 1, 1 - rank),
+        exchange_spans.ExchangeSpan(6000000, 1000, "ask", 12, 0, 0, 10, 20, 0, None)])
+
+
+def test_an_exchange_is_an_event_in_a_row_of_its_rank():
+    named, first, second = timeline.events_of_exchanges(exchanges(1))
+    assert (named["pid"], named["args"]) == (71, {"name": "ascpipe exchanges of rank 1"})
+    assert (first["ph"], first["pid"], first["ts"], first["dur"], first["name"]) == ("X", 71, 5000.0, 3.0, "forward 9")
+    assert first["args"] == {"kind": "forward", "sequence": 11, "stream": 2, "ticket": 9, "bytes_sent": 100,
+                             "bytes_received": 200, "waited_us": 1, "last": 0}
+    assert (second["name"], second["args"]["last"]) == ("ask", None)
+
+
+def rows(*daemons):
+    """Names of the rows, by their places."""
+    events = timeline.events_of_daemons(list(daemons))
+    names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    places = {event["args"]["sort_index"]: event["pid"] for event in events if event["name"] == "process_sort_index"}
+    return [names[places[place]] for place in sorted(places)]
+
+
+def test_ranks_stand_above_each_other_each_with_its_workers():
+    later = timeline.Recorded("b", exchanges(1), [WORKER._replace(pid=81)])
+    assert rows(later, timeline.Recorded("a", exchanges(0), [WORKER._replace(pid=80)])) == [
+        "ascpipe exchanges of rank 0", "ascpipe table worker 1 of rank 0",
+        "ascpipe exchanges of rank 1", "ascpipe table worker 1 of rank 1"]
+
+
+def test_of_several_daemons_of_one_rank_each_each_row_names_its_own():
+    assert rows(timeline.Recorded("a", None, [WORKER])) == ["ascpipe table worker 1"]
+    assert rows(timeline.Recorded("a", None, [WORKER]), timeline.Recorded("b", None, [WORKER._replace(pid=78)])) == [
+        "ascpipe table worker 1 of a", "ascpipe table worker 1 of b"]
+
+
+def test_all_takes_the_daemons_that_keep_spans(monkeypatch, tmp_path):
+    def of(name):
+        if name == "none":
+            raise ConfigError("timeline_spans", "daemon", 0, "it keeps none")
+        if name == "ended":
+            raise NotRunningError(name, "/nowhere")
+        return timeline.Recorded(name, None, [WORKER])
+
+    monkeypatch.setattr(timeline, "_of_daemon", of)
+    monkeypatch.setattr(timeline, "running_daemons", lambda: ["none", "mine", "ended"])
+    assert [one.name for one in timeline._of_all()] == ["mine"]
+    monkeypatch.setattr(timeline, "running_daemons", lambda: ["none"])
+    done = CliRunner().invoke(main, ["timeline", "--all", "--output", str(tmp_path / "trace")])
+    assert done.exit_code == 2
+    assert "none keeps spans" in done.output
+
+
+def test_all_beside_a_name_is_wrong_usage(tmp_path):
+    done = CliRunner().invoke(main, ["timeline", "--all", "--name", "a", "--output", str(tmp_path / "trace")])
+    assert (done.exit_code, "leave out --name" in done.output) == (2, True)
 
 
 def test_of_a_trace_that_is_merged_everything_stays_and_of_ours_what_is_near():

@@ -125,13 +125,15 @@ ASC_EXPORT int asc_pipeline_add_stream(int stream, int channel, int fd, std::int
   });
 }
 
-ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, const char* signature, char* err,
-                                      int err_bytes) {
+ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, const char* signature, int spans_fd,
+                                      std::int64_t spans_bytes, char* err, int err_bytes) {
   return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
     std::unique_ptr<ascpipe::Transport> transport;
-    const CoreStatus status = ascpipe::HorovodTransport::Make(library, rank, size, &transport);
+    CoreStatus status = ascpipe::HorovodTransport::Make(library, rank, size, &transport);
     if (!status.ok()) return status;
     ascpipe::Ranks::Settings settings;
+    if (spans_fd >= 0) status = ascpipe::SpanRing::Map(spans_fd, spans_bytes, rank, size, &settings.peers.spans);
+    if (!status.ok()) return status;
     settings.peers.wait_timeout_s = pipeline->waiter().wait_timeout_s();
     settings.peers.signature = signature;
     settings.peers.figures = pipeline->exchanges();

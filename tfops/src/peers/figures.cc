@@ -13,6 +13,11 @@ std::int64_t Microseconds(PeerFigures::Clock::duration time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
 }
 
+std::int64_t NanosecondsSince1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
 // Of all ranks but one; a transport that is at fault may give fewer sizes.
 std::int64_t SumWithout(std::int32_t rank, const std::vector<std::int64_t>& sizes) {
   const std::size_t own = static_cast<std::size_t>(rank);
@@ -21,8 +26,8 @@ std::int64_t SumWithout(std::int32_t rank, const std::vector<std::int64_t>& size
 
 }  // namespace
 
-PeerFigures::PeerFigures(layout::Exchanges* shared, int rank, int ranks)
-    : record_(shared != nullptr ? shared : &own_), awaited_us_(static_cast<std::size_t>(ranks)) {
+PeerFigures::PeerFigures(layout::Exchanges* shared, SpanRing* spans, int rank, int ranks)
+    : record_(shared != nullptr ? shared : &own_), spans_(spans), awaited_us_(static_cast<std::size_t>(ranks)) {
   StoreRelease(&record_->rank, rank);
   StoreRelease(&record_->ranks, ranks);
 }
@@ -30,6 +35,12 @@ PeerFigures::PeerFigures(layout::Exchanges* shared, int rank, int ranks)
 std::int64_t PeerFigures::Begin(const PeerHeader& header, Clock::time_point now) {
   is_idle_ = header.kind == PeerKind::kIdle;
   begun_ = now;
+  if (spans_ != nullptr) {
+    span_.start_ns = NanosecondsSince1970();  // the clock of TensorFlow's traces
+    span_.kind = static_cast<std::int32_t>(header.kind);
+    span_.stream = header.stream;
+    span_.ticket = header.ticket;
+  }
   StoreRelease(&record_->kind, static_cast<std::int32_t>(header.kind));
   StoreRelease(&record_->stream, header.stream);
   StoreRelease(&record_->ticket, header.ticket);
@@ -38,13 +49,16 @@ std::int64_t PeerFigures::Begin(const PeerHeader& header, Clock::time_point now)
 }
 
 void PeerFigures::Sent(const std::vector<std::int64_t>& sizes) {
-  Count(&record_->bytes_sent, SumWithout(record_->rank, sizes));
+  span_.bytes_sent = SumWithout(record_->rank, sizes);
+  Count(&record_->bytes_sent, span_.bytes_sent);
 }
 
 void PeerFigures::End(const std::vector<std::int64_t>& sizes, Clock::time_point now) {
   ended_ = now;
   Count(&record_->exchanges, std::int64_t{1});
-  Count(&record_->bytes_received, SumWithout(record_->rank, sizes));
+  span_.bytes_received = SumWithout(record_->rank, sizes);
+  Count(&record_->bytes_received, span_.bytes_received);
+  if (spans_ != nullptr) span_.duration_ns = NanosecondsSince1970() - span_.start_ns;
   if (!is_idle_) Count(&record_->time_us, Microseconds(now - begun_));
   StoreRelease(&record_->since_us, std::int64_t{0});
 }
@@ -53,18 +67,31 @@ void PeerFigures::Compare(const std::vector<PeerHeader>& headers) {
   std::size_t last = 0;
   std::int64_t before = 0;  // of the last but one
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
-    if (headers[rank].kind == PeerKind::kIdle) return;  // no rank waits
+    if (headers[rank].kind == PeerKind::kIdle) {  // no rank waits
+      Record(headers, -1, 0);
+      return;
+    }
     if (rank == 0) continue;
     const std::int64_t busy = headers[rank].busy_us;
     before = std::max(before, std::min(busy, headers[last].busy_us));
     if (busy > headers[last].busy_us) last = rank;
   }
   const std::int64_t most = headers[last].busy_us;
-  Count(&record_->waited_us, most - headers[static_cast<std::size_t>(record_->rank)].busy_us);
+  const std::int64_t waited = most - headers[static_cast<std::size_t>(record_->rank)].busy_us;
+  Record(headers, most == 0 ? -1 : static_cast<std::int32_t>(last), waited);  // 0: the first one
+  Count(&record_->waited_us, waited);
   awaited_us_[last] += most - before;
   const auto slowest = std::max_element(awaited_us_.begin(), awaited_us_.end());
   StoreRelease(&record_->slowest, static_cast<std::int32_t>(slowest - awaited_us_.begin()));
   StoreRelease(&record_->slowest_us, *slowest);
+}
+
+void PeerFigures::Record(const std::vector<PeerHeader>& headers, std::int32_t last, std::int64_t waited_us) {
+  if (spans_ == nullptr) return;
+  span_.sequence = headers[static_cast<std::size_t>(record_->rank)].sequence;
+  span_.last = last;
+  span_.waited_us = waited_us;
+  spans_->Add(span_);
 }
 
 }  // namespace ascpipe

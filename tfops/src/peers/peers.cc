@@ -37,7 +37,7 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
       settings_(std::move(settings)),
       heard_(static_cast<std::size_t>(transport_->size())),
       signature_(settings_.signature),
-      figures_(settings_.figures, transport_->rank(), transport_->size()),
+      figures_(settings_.figures, settings_.spans.get(), transport_->rank(), transport_->size()),
       signatures_(static_cast<std::size_t>(transport_->size())) {
   // Signals are for the threads of the user's program.
   sigset_t all, before;

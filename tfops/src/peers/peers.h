@@ -66,6 +66,7 @@ class Peers {
     double idle_after_s = 0.5;  // a rank but 0 that has nothing to exchange for so long can be asked
     std::string signature;      // what all ranks must have in common, line by line
     layout::Exchanges* figures = nullptr;  // in shared memory, or null
+    std::shared_ptr<SpanRing> spans;       // of exchanges; null: none are kept
     // Batches of other streams may be claimed now, or rank 0 has an answer.
     std::function<void()> on_change;
     // Rank 0 asks, and this is another rank.  kSave, kChange: nothing is sent before Resume.

@@ -1,0 +1,157 @@
+// The spans of a rank's exchanges: what each says, and that a file which is no ring of spans is refused.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <vector>
+
+#include "check.h"
+#include "core/atomics.h"
+#include "peer_ranks.h"
+#include "peers/figures.h"
+#include "peers/span_ring.h"
+
+using namespace ascpipe;
+
+namespace {
+
+constexpr std::int64_t kCapacity = 4;
+
+// What the daemon makes, and a second look at its bytes.
+class SpanFile {
+ public:
+  explicit SpanFile(std::int64_t capacity = kCapacity)
+      : bytes(static_cast<std::int64_t>(sizeof(layout::ExchangeSpans) + kCapacity * sizeof(layout::ExchangeSpan))),
+        fd(memfd_create("ascpipe-test", MFD_CLOEXEC)) {
+    CHECK_EQ(ftruncate(fd, bytes), 0);
+    void* base = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    header = static_cast<layout::ExchangeSpans*>(base);
+    spans = reinterpret_cast<layout::ExchangeSpan*>(header + 1);
+    header->magic = layout::kMagic;
+    header->capacity = capacity;
+    header->version = layout::kVersion;
+  }
+  ~SpanFile() {
+    munmap(header, static_cast<std::size_t>(bytes));
+    close(fd);
+  }
+
+  std::shared_ptr<SpanRing> Ring(int rank, int ranks) const {
+    std::shared_ptr<SpanRing> ring;
+    CHECK(SpanRing::Map(fd, bytes, rank, ranks, &ring).ok());
+    return ring;
+  }
+
+  const std::int64_t bytes;
+  const int fd;
+  layout::ExchangeSpans* header;
+  layout::ExchangeSpan* spans;
+};
+
+PeerFigures::Clock::time_point At(int us) { return PeerFigures::Clock::time_point(std::chrono::microseconds(us)); }
+
+PeerHeader Busy(std::int64_t us, PeerKind kind = PeerKind::kBackward) {
+  PeerHeader header;
+  header.kind = kind;
+  header.busy_us = us;
+  header.sequence = 41;
+  header.stream = 3;
+  header.ticket = 17;
+  return header;
+}
+
+std::int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+TEST(ASpanSaysWhenAnExchangeWasAndWhatWasInIt) {
+  SpanFile file;
+  const std::shared_ptr<SpanRing> ring = file.Ring(1, 3);
+  CHECK_EQ(file.header->rank, 1);
+  CHECK_EQ(file.header->ranks, 3);
+  PeerFigures figures(nullptr, ring.get(), 1, 3);
+  const std::int64_t before = Now();
+  figures.Begin(Busy(0), At(1000));
+  figures.Sent({10, 20, 40});
+  figures.End({1, 2, 4}, At(1500));
+  CHECK_EQ(file.header->count, 0);  // it is not known yet which rank was the last
+  figures.Compare({Busy(100), Busy(300), Busy(700)});
+  CHECK_EQ(file.header->count, 1);
+  const layout::ExchangeSpan& span = file.spans[0];
+  CHECK(before <= span.start_ns);
+  CHECK(span.duration_ns >= 0);
+  CHECK(span.start_ns + span.duration_ns <= Now());
+  CHECK_EQ(span.sequence, 41);
+  CHECK_EQ(span.kind, static_cast<std::int32_t>(PeerKind::kBackward));
+  CHECK_EQ(span.stream, 3);
+  CHECK_EQ(span.ticket, 17);
+  CHECK_EQ(span.bytes_sent, 50);  // not what it sends itself
+  CHECK_EQ(span.bytes_received, 5);
+  CHECK_EQ(span.waited_us, 400);
+  CHECK_EQ(span.last, 2);
+}
+
+TEST(OfTheFirstExchangeAndOfIdleOnesNoRankIsTheLast) {
+  SpanFile file;
+  const std::shared_ptr<SpanRing> ring = file.Ring(0, 2);
+  PeerFigures figures(nullptr, ring.get(), 0, 2);
+  figures.Compare({Busy(0), Busy(0)});
+  figures.Compare({Busy(500), Busy(900, PeerKind::kIdle)});
+  figures.Compare({Busy(500), Busy(200)});
+  CHECK_EQ(file.header->count, 3);
+  CHECK_EQ(file.spans[0].last, -1);
+  CHECK_EQ(file.spans[1].last, -1);
+  CHECK_EQ(file.spans[1].waited_us, 0);
+  CHECK_EQ(file.spans[2].last, 0);
+}
+
+TEST(TheLastSpansStay) {
+  SpanFile file;
+  const std::shared_ptr<SpanRing> ring = file.Ring(0, 2);
+  for (int number = 0; number < 6; ++number) {
+    layout::ExchangeSpan span{};
+    span.sequence = number;
+    ring->Add(span);
+  }
+  CHECK_EQ(file.header->count, 6);
+  CHECK_EQ(file.spans[0].sequence, 4);
+  CHECK_EQ(file.spans[1].sequence, 5);
+  CHECK_EQ(file.spans[2].sequence, 2);
+  CHECK_EQ(file.spans[3].sequence, 3);
+}
+
+TEST(EachRankRecordsTheSameExchanges) {
+  SpanFile files[2];
+  {
+    peer_ranks::Ranks ranks(2, {files[0].Ring(0, 2), files[1].Ring(1, 2)});
+    CHECK(ranks.All(peer_ranks::Header(PeerKind::kForward, 1, 8)) == VerdictKind::kGo);
+    CHECK(ranks.All(peer_ranks::Header(PeerKind::kBackward, 1, 8)) == VerdictKind::kApply);
+  }
+  for (const SpanFile& file : files) {
+    CHECK_EQ(LoadAcquire(&file.header->count), 2);
+    for (int number = 0; number < 2; ++number) {
+      const layout::ExchangeSpan& span = file.spans[number];
+      CHECK_EQ(span.sequence, number + 1);
+      CHECK_EQ(span.ticket, 8);
+      CHECK(span.bytes_sent > 0);
+      CHECK_EQ(span.kind, static_cast<std::int32_t>(number == 0 ? PeerKind::kForward : PeerKind::kBackward));
+    }
+    CHECK(file.spans[0].start_ns + file.spans[0].duration_ns <= file.spans[1].start_ns);
+  }
+}
+
+TEST(AFileThatIsTooSmallForItsSpansOrHasNoneIsRefused) {
+  std::shared_ptr<SpanRing> ring;
+  for (const std::int64_t capacity : {std::int64_t{0}, kCapacity + 1, INT64_MAX}) {
+    SpanFile file(capacity);
+    CHECK(peer_ranks::Has(SpanRing::Map(file.fd, file.bytes, 0, 2, &ring).text(), "too few for its spans"));
+  }
+  SpanFile file;
+  CHECK(!SpanRing::Map(file.fd, 64, 0, 2, &ring).ok());
+  file.header->version = layout::kVersion + 1;
+  CHECK(peer_ranks::Has(SpanRing::Map(file.fd, file.bytes, 0, 2, &ring).text(), "layout version"));
+  CHECK(ring == nullptr);
+}

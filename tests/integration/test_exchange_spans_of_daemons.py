@@ -1,0 +1,77 @@
+"""A daemon makes the file of exchange spans for a trainer of several ranks, and removes it; workers are stand-ins."""
+import os
+
+import pytest
+
+from ascpipe.control import messages, trainer_link
+from ascpipe.control.client import ask
+from ascpipe.layout import structs
+from ascpipe.shm import exchange_spans
+from tests.support.daemons import LAYOUT, DaemonProcess, small_session, use_standins
+
+
+@pytest.fixture(autouse=True)
+def _standins(monkeypatch):
+    use_standins(monkeypatch)
+
+
+@pytest.fixture
+def started():
+    """Starts a daemon, and a session with so many ranks: the daemon, and what the trainer got."""
+    ended = []
+
+    def start(ranks, **settings):
+        daemon = DaemonProcess("unit", workers=2, **settings)
+        ended.append(daemon.end)
+        return (daemon, *session(daemon, ranks))
+
+    yield start
+    for end in ended:
+        end()
+
+
+def session(daemon, ranks):
+    link = trainer_link.connect("unit", layout=LAYOUT)
+    streams, tables = small_session("user", "item")
+    local = [messages.Stream(2, 2, (0, 1), ranks)] if ranks > 1 else []
+    segments = link.start([*streams, *local], tables)
+    daemon.wait_attached()
+    return link, segments.exchange_spans
+
+
+def test_a_trainer_of_several_ranks_gets_the_file_of_exchange_spans_which_ends_with_the_daemon(started):
+    daemon, link, (fd, size) = started(2, timeline_spans=50)
+    path = daemon.run.exchange_spans
+    assert size == structs.EXCHANGE_SPANS.itemsize + 50 * structs.EXCHANGE_SPAN.itemsize
+    assert os.path.samestat(os.fstat(fd), os.stat(path))
+    assert exchange_spans.read(path) is None
+    os.pwrite(fd, (2).to_bytes(4, "little"), structs.EXCHANGE_SPANS.fields["ranks"][1])
+    assert exchange_spans.read(path) == exchange_spans.RecordedExchanges(0, os.getpid(), [])
+    link.add_stream(messages.Stream(3, 2, (1,), 2))
+    link.close()
+    assert exchange_spans.read(path) is not None  # it can still be looked at
+    ask(daemon.run, messages.Stop())
+    daemon.wait()
+    assert not os.path.exists(path)
+
+
+def test_a_later_trainer_gets_a_new_file_and_one_of_one_rank_none(started):
+    daemon, link, _ = started(3, timeline_spans=50)
+    before = os.stat(daemon.run.exchange_spans)
+    link.close()
+    link, (fd, _) = session(daemon, 3)
+    assert os.fstat(fd).st_ino == os.stat(daemon.run.exchange_spans).st_ino
+    assert exchange_spans.read(daemon.run.exchange_spans) is None
+    assert before.st_size == os.fstat(fd).st_size
+    link.close()
+    link, spans = session(daemon, 1)
+    assert spans == (-1, 0)
+    assert not os.path.exists(daemon.run.exchange_spans)
+    link.close()
+
+
+def test_without_the_setting_no_exchanges_are_kept(started):
+    daemon, link, spans = started(2)
+    assert spans == (-1, 0)
+    assert not os.path.exists(daemon.run.exchange_spans)
+    link.close()

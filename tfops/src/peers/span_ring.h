@@ -1,0 +1,33 @@
+// The spans of a rank's exchanges, for `ascpipe timeline`: the last ones, in a file that the daemon has made.
+#ifndef ASCPIPE_PEERS_SPAN_RING_H_
+#define ASCPIPE_PEERS_SPAN_RING_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "core/core_status.h"
+#include "core/layout.h"
+#include "core/segment.h"
+
+namespace ascpipe {
+
+// Of one thread; ascpipe/shm/exchange_spans.py reads the file at any time.
+class SpanRing {
+ public:
+  // Maps the file, `fd` stays the caller's.  `rank` of `ranks` is this process.
+  static CoreStatus Map(int fd, std::int64_t bytes, int rank, int ranks, std::shared_ptr<SpanRing>* spans);
+
+  void Add(const layout::ExchangeSpan& span);
+
+ private:
+  explicit SpanRing(std::unique_ptr<Segment> segment);
+
+  const std::unique_ptr<Segment> segment_;
+  layout::ExchangeSpans* const header_;
+  layout::ExchangeSpan* const spans_;
+  const std::int64_t capacity_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_PEERS_SPAN_RING_H_
