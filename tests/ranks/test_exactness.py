@@ -21,6 +21,7 @@ OF_ALL_SORTS = {"admitted": {"table": "user"}, "again": {"table": "user", "grad"
                 "ragged": {"table": "tag", "ragged": True}, "whole": {"table": "tag"}}
 ESTIMATOR = os.path.join(PROGRAMS, "ranked_estimator.py")
 MANY = {"t{:02d}".format(i): {"dim": 1 + i % 5, "device": 400} for i in range(26)}
+MANY_FEATURES = {"f" + name[1:]: {"table": name, "width": 1} for name in MANY}
 
 
 def require_equal(got, want):
@@ -87,8 +88,7 @@ def test_ranks_train_in_each_mode_as_one_does(tmp_path, more):
 @pytest.mark.long
 @pytest.mark.parametrize("modify", [False, True])
 def test_26_tables_train_as_on_one_rank(tmp_path, modify):
-    features = {"f" + name[1:]: {"table": name, "width": 1} for name in MANY}
-    trained(tmp_path, {"tables": MANY, "features": features, "steps": 300, "modify": modify}, [2, 3])
+    trained(tmp_path, {"tables": MANY, "features": MANY_FEATURES, "steps": 300, "modify": modify}, [2, 3])
 
 
 @pytest.mark.long
@@ -129,6 +129,55 @@ def test_runs_of_two_ranks_are_the_same_bits_whatever_workers_rings_and_devices(
     other.require_good_end()
     assert other.told[1]["killed"] == 4
     same(first, other)
+
+
+def ops_of(ran, kind):
+    """Of a step of a kind: how many lookups, joined lookups and concats it has, and how many sums, apart and joined."""
+    assert all(told["ops"] == ran.told[0]["ops"] for told in ran.told)
+    ops = ran.told[0]["ops"][kind]
+    return tuple(ops.get(name, 0) for name in (
+        "AscRestoreRows", "AscRestoreRowsConcat", "ConcatV2", "AscLookupGrad", "AscLookupConcatGrad"))
+
+
+def joined(folder, count, case):
+    """The runs of a case whose rows are side by side, by how; all are the same bits."""
+    runs = {how: ranked_runs.train(folder / how, count, {**case, "join": how}).require_good_end()
+            for how in ("apart", "concat", "lookup_concat")}
+    for ran in runs.values():
+        same(runs["apart"], ran)
+        assert [told["evaluations"] for told in ran.told] == [told["evaluations"] for told in runs["apart"].told]
+        ops = ran.told[0]["ops"]["train"]  # and what is planned and updated is so for all tables together
+        assert (ops["AscNextPlans"], ops["AscApplyTables"]) == (1, 1)
+    return runs
+
+
+def test_rows_that_two_ranks_join_are_read_by_one_op_and_their_gradients_summed_by_one(tmp_path):
+    case = {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 30, "evaluate_each": 15}
+    runs = joined(tmp_path, 2, case)
+    # The gradient of lookup_concat is an op for each table; a sum of what came from all ranks is, too.
+    assert {how: ops_of(ran, "train") for how, ran in runs.items()} == {
+        "apart": (2, 0, 1, 2, 1), "concat": (0, 1, 0, 2, 1), "lookup_concat": (0, 1, 0, 2, 2)}
+    assert {how: ops_of(ran, "evaluate") for how, ran in runs.items()} == {
+        "apart": (2, 0, 1, 0, 0), "concat": (0, 1, 0, 0, 0), "lookup_concat": (0, 1, 0, 0, 0)}
+    one = ranked_runs.train(tmp_path / "one", 1, {**case, "join": "concat"}).require_good_end()
+    require_equal(runs["concat"], one)
+
+
+def test_rows_of_tables_that_grow_are_joined_by_one_op_on_two_ranks(tmp_path):
+    case = {"tables": TWO, "features": THREE, "expansion": True, "steps": 20}
+    apart, concat = (ranked_runs.train(tmp_path / how, 2, {**case, "join": how}).require_good_end()
+                     for how in ("apart", "concat"))
+    same(apart, concat)
+    # What ranks ask of each other is dealt out by an op for each table.
+    assert ops_of(concat, "train") == (2, 1, 0, 2, 1) and ops_of(apart, "train") == (4, 0, 1, 2, 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("features", [MANY_FEATURES, OF_ALL_SORTS], ids=["26 tables", "all sorts"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_rows_that_ranks_join_are_the_same_bits_as_those_of_lookups_apart(tmp_path, count, features):
+    tables = MANY if features is MANY_FEATURES else ALL_SORTS
+    joined(tmp_path, count, {"tables": tables, "features": features, "steps": 150, "evaluate_each": 50})
 
 
 @pytest.mark.long

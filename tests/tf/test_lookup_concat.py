@@ -41,12 +41,19 @@ def gradient_of_one(slots, restore, grad, columns, *, dim):
     return Sums(values[0], indices[0])
 
 
+def of_ranks(rows, slots, tables, **others):
+    """The op that reads the rows that came from other ranks, in place of those of tables."""
+    return native.ops().asc_restore_rows_concat(local=[table.read_value() for table in rows], places=slots, **others)
+
+
 @pytest.mark.parametrize("threads", [1, 4])
-def test_the_op_gives_what_lookups_and_a_concat_give(threads):
+@pytest.mark.parametrize("op", [lambda **given: native.ops().asc_lookup_concat(**given), of_ranks],
+                         ids=["of tables", "of ranks"])
+def test_the_op_gives_what_lookups_and_a_concat_give(op, threads):
     def build():
         arguments = inputs([16, 3, 128], [0, 1, 0, 2], [13, 1])
         order = [4, 2, 0, 5, 1, 3]
-        joined = native.ops().asc_lookup_concat(order=order, **arguments)
+        joined = op(order=order, **arguments)
         rows, slots = arguments["rows"], arguments["slots"]
         apart = [native.ops().asc_lookup(rows[source], slots[source], [restore], 0.0)[0]
                  for source, restore in zip(arguments["sources"], arguments["restore"])]
@@ -150,6 +157,21 @@ def test_what_does_not_fit_is_named(change, text):
         given = inputs([4], [0, 0], [2])
         change(given)
         return native.ops().asc_lookup_concat(order=[0, 1, 2], **given)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+        run(build, 1)
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    (lambda given: given["restore"][1].__setitem__(70, 20),
+     "AscRestoreRowsConcat: restore index 20 at position 70 of lookup 1 is outside"),
+    (lambda given: given["slots"][0].__setitem__(3, -2), r"slot -2 at index 3 is outside \[0, 50\)"),
+])
+def test_rows_that_did_not_come_from_ranks_are_named(change, text):
+    def build():
+        given = inputs([4], [0, 0], [2])
+        change(given)
+        return of_ranks(order=[0, 1, 2], **given)
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=text):
         run(build, 1)

@@ -50,4 +50,5 @@ def test_every_op_is_documented():
         "AscAttach", "AscBackward", "AscChoose", "AscCut", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows",
         "AscLookup", "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad", "AscNameRows", "AscNextPlan",
         "AscNextPlans", "AscNothing", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive",
-        "AscRestoreRows", "AscServedLookup", "AscServedTable", "AscSubmit", "AscTableInit", "AscTurn", "AscWriteRows"]
+        "AscRestoreRows", "AscRestoreRowsConcat", "AscServedLookup", "AscServedTable", "AscSubmit", "AscTableInit",
+        "AscTurn", "AscWriteRows"]

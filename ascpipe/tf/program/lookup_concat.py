@@ -8,7 +8,6 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.running import native
-from ascpipe.tf.running.process import Process
 
 
 def lookup_concat(values: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
@@ -17,8 +16,8 @@ def lookup_concat(values: Sequence[Any], name: Optional[str] = None) -> tf.Tenso
     What ``sparse_lookup`` returned for ids of shape [batch], or for ids of shape [batch, k] and was then reshaped to
     [batch, k dim], is looked up by one op for all tables, together with the other columns, and its gradient is summed
     from the columns of the one gradient, if all features of its table are among ``values``, each once.  All else, such
-    as ids of other shapes, lookups of tensors (``modify_graph``) and expansion tables, and with several ranks all, is
-    joined as ``tf.concat`` does it; nothing is refused.
+    as ids of other shapes, lookups of tensors (``modify_graph``) and expansion tables, is joined as ``tf.concat``
+    does it; nothing is refused.
 
     Args:
         values: float32[batch, columns] each.
@@ -32,8 +31,6 @@ def lookup_concat(values: Sequence[Any], name: Optional[str] = None) -> tf.Tenso
             ``sparse_lookup`` returned, too, so that their gradient would be two sums.
     """
     tensors = [tf.convert_to_tensor(value) for value in values]
-    if Process.current().configuration.rank_size > 1:  # rows come from their owners by other ops
-        return tf.concat(tensors, axis=1, name=name)
     pieces = _fused([_piece_of(tensor) for tensor in tensors])
     others = [place for place, piece in enumerate(pieces) if piece is None]
     if len(others) == len(tensors) or any(not _is_column_block(tensors[place]) for place in others):

@@ -6,6 +6,7 @@ FOLDER/case.json holds the fields of a ``Case`` (``ranked_case.py``). Each rank 
 the first lines, and so on. It writes what it saw to FOLDER/RANK.json, and the rows of an evaluation of all keys to
 FOLDER/RANK.npz.
 """
+import collections
 import contextlib
 import hashlib
 import json
@@ -74,7 +75,7 @@ class Program:
         """All of the graph, in the order in which programs call."""
         train_specs, eval_specs = self._specs(), self._specs()
         self.batch, self.iterator = self._iterator(train_specs, self._lines.training, is_training=True)
-        loss, _ = self._forward(train_specs, self.batch, is_train=True)
+        loss, rows_read = self._forward(train_specs, self.batch, is_train=True)
         eval_batch, self.eval_iterator = self._iterator(eval_specs, self._lines.all_keys, is_training=False)
         self.eval_loss, self.eval_rows = self._forward(eval_specs, eval_batch, is_train=False)
         if not self._case.modify:
@@ -95,6 +96,8 @@ class Program:
                 tf.debugging.check_numerics(gradient.values * self.gradient_scale, "a gradient"), gradient.indices,
                 gradient.dense_shape) for gradient in gradients]
         self.train = [train_dense, optimizer(gradients)]
+        if self._case.join == "apart":
+            self.train.append(rows_read)
         if self._case.expansion:
             handles = tf.compat.v1.get_collection(ASCEND_SPARSE_LOOKUP_ID_OFFSET)
             self.read = import_host_pipeline_ops().embedding_lookup_by_address(handles[0], 1)
@@ -176,10 +179,7 @@ class Program:
                 count * feature.width, dim=None, is_train=is_train, name=feature.table + "_lookup",
                 modify_graph=specs is None, batch=batch, is_grad=feature.grad,
                 access_and_evict_config=access if specs is None else None)
-        pooled = [tf.reduce_sum(rows[name], axis=1) for name in self._features]
-        width = sum(self._tables[feature.table].dim for feature in self._features.values())
-        layer = tf.reshape(tf.concat(pooled, axis=1), [-1, width])
-        layer = tf.debugging.check_numerics(layer * self.scale, "the rows")
+        layer = tf.debugging.check_numerics(self._joined(rows, batch) * self.scale, "the rows")
         # Resources: what is read is not changed by an update that comes before the gradient that needs it.
         with tf.compat.v1.variable_scope("dense", reuse=tf.compat.v1.AUTO_REUSE, use_resource=True):
             for units in (16, 1):
@@ -188,6 +188,17 @@ class Program:
                     kernel_initializer=tf.compat.v1.glorot_uniform_initializer(seed=units))
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=batch["label"], logits=tf.reshape(layer, [-1]))
         return tf.reduce_mean(losses), rows
+
+
+    def _joined(self, rows: Dict[str, tf.Tensor], batch: Dict[str, Any]) -> tf.Tensor:
+        if self._case.join == "sums":
+            width = sum(self._tables[feature.table].dim for feature in self._features.values())
+            pooled = [tf.reduce_sum(rows[name], axis=1) for name in self._features]
+            return tf.reshape(tf.concat(pooled, axis=1), [-1, width])
+        columns = [tf.expand_dims(batch["label"], 1)]
+        for name, feature in self._features.items():
+            columns.append(tf.reshape(rows[name], [-1, feature.width * self._tables[feature.table].dim]))
+        return ascpipe.tf.lookup_concat(columns) if self._case.join == "lookup_concat" else tf.concat(columns, axis=1)
 
 
 class Training:
@@ -217,7 +228,7 @@ class Training:
                 feeds = {place: float("nan") for kind, place in (
                     ("nan", self._program.scale), ("nan_gradient", self._program.gradient_scale)) if case.fails(kind)}
             self._told["begun"] = time.time()
-            _, loss = self._session.run([self._program.train, self._program.loss], feeds)
+            _, loss = self._ran("train", [self._program.train, self._program.loss], feeds)
             self._told["losses"].append(float(loss))
             if step + 1 in case.saves and (RANK == 0 or not case.rank_0_saves):
                 self._told.setdefault("saved", []).append(self._program.saver.save(
@@ -237,23 +248,37 @@ class Training:
             while True:
                 self._told["losses"].append(float(self._session.run([self._program.train, self._program.loss])[1]))
 
+    def _ran(self, kind: str, fetches: List[Any], feeds: Optional[Dict[tf.Tensor, float]] = None) -> List[Any]:
+        """What is fetched; of the first step of a kind, it tells how many ops of each type there are."""
+        if kind in self._told["ops"]:
+            return self._session.run(fetches, feeds)
+        options, metadata = tf.compat.v1.RunOptions(output_partition_graphs=True), tf.compat.v1.RunMetadata()
+        found = self._session.run(fetches, feeds, options=options, run_metadata=metadata)
+        self._told["ops"][kind] = collections.Counter(
+            node.op for graph in metadata.partition_graphs for node in graph.node)
+        return found
+
     def _evaluate_beside(self) -> None:
         self._told["beside"] = []
         for _ in range(self._case.evaluates_beside):
             self._told["beside"].append(self._evaluate(keep=False))
 
     def _evaluate(self, keep: bool) -> List[str]:
-        """Of each batch, a digest of its rows."""
+        """Of each batch, a digest of its rows; of rows that are joined, of its loss."""
         self._session.run(self._program.initializer(False))
+        fetches, sums = [self._program.eval_loss], self._case.join == "sums"
+        if keep or self._case.join in ("sums", "apart"):
+            fetches.append(self._program.eval_rows)
         digests, most = [], 2 if self._case.fails("half_evaluates") and not keep else sys.maxsize
         while len(digests) < most:
             try:
-                _, rows = self._session.run([self._program.eval_loss, self._program.eval_rows])
+                loss, *rows = self._ran("evaluate", fetches)
             except tf.errors.OutOfRangeError:
                 break
-            digests.append(hashlib.sha256(b"".join(rows[name].tobytes() for name in sorted(rows))).hexdigest())
+            read = [rows[0][name] for name in sorted(rows[0])] if sums else [loss]
+            digests.append(hashlib.sha256(b"".join(values.tobytes() for values in read)).hexdigest())
             if keep:
-                self.rows.append(rows)
+                self.rows += rows
         return digests
 
     def _fault(self) -> bool:
@@ -303,7 +328,7 @@ def main() -> None:
     if RANKS > 1:
         import horovod.tensorflow as hvd
         hvd.init()
-    told = {"losses": [], "evaluations": [], "begun": time.time(), "ended": False}
+    told = {"ops": {}, "losses": [], "evaluations": [], "begun": time.time(), "ended": False}
     with open(os.path.join(folder, "{}.pid".format(RANK)), "w") as file:
         file.write(str(os.getpid()))
 

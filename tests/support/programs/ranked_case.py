@@ -49,6 +49,8 @@ class Case(NamedTuple):
         trace: file of the lines to train, ``ranked_lines.Lines``; else they are generated.
         kills: seed of the random moments at which workers of each rank are killed; 0: none are.
         evict_each: steps after which keys are evicted that were not used for as many.
+        join: how rows become the layer that the model reads: "sums" of the ids of a line, or all of them side by side
+            by "concat" or "lookup_concat"; "apart": by "concat", and each step reads the lookups, too.
     """
 
     tables: Dict[str, Any]
@@ -73,6 +75,7 @@ class Case(NamedTuple):
     evict_each: int = 0
     trace: str = ""
     kills: int = 0
+    join: str = "sums"
 
     @property
     def first(self) -> int:

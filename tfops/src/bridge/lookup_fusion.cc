@@ -42,7 +42,7 @@ class LookupFusion {
  public:
   explicit LookupFusion(Graph* graph) : graph_(*graph) {
     for (Node* node : graph_.op_nodes()) {
-      if (node->type_string() == "AscLookup" && HasZerosByDefault(node)) lookups_.insert(node);
+      if (IsLookupOfTable(*node) && HasZerosByDefault(node)) lookups_.insert(node);
       if (node->type_string() == "AscLookupGrad") gradients_.push_back(node);
       if (node->type_string() == "SplitV") splits_.push_back(node);
       if (IsConcatOfColumns(node)) concats_.push_back(node);
@@ -64,6 +64,12 @@ class LookupFusion {
   }
 
  private:
+  // A lookup of one table: in its variable, or of several ranks in the rows that came.
+  static bool IsLookupOfTable(const Node& node) {
+    return node.type_string() == "AscLookup" ||
+           (node.type_string() == "AscRestoreRows" && Source(&node, 0).node->type_string() == "AscForward");
+  }
+
   static bool HasZerosByDefault(const Node* lookup) {
     tensorflow::Tensor row;
     if (!ReadTensor(Source(lookup, lookup->num_inputs() - 1).node, &row)) return false;
@@ -95,7 +101,7 @@ class LookupFusion {
         tables.push_back(piece.lookup);
       }
     }
-    if (tables.empty() || !AreOnOneDevice(tables) || !MayReadTogether(tables, concat)) return Status::OK();
+    if (tables.empty() || !AreAlike(tables) || !MayReadTogether(tables, concat)) return Status::OK();
     for (const Node* table : tables) lookups_.erase(table);
     return Join(concat, pieces, tables);
   }
@@ -153,9 +159,10 @@ class LookupFusion {
     return id < frames_.size() && frames_[id].frame->IsSource();
   }
 
-  static bool AreOnOneDevice(const Nodes& nodes) {
+  static bool AreAlike(const Nodes& nodes) {
     return std::all_of(nodes.begin(), nodes.end(), [&nodes](const Node* node) {
-      return node->assigned_device_name() == nodes[0]->assigned_device_name();
+      return node->type_string() == nodes[0]->type_string() &&
+             node->assigned_device_name() == nodes[0]->assigned_device_name();
     });
   }
 
@@ -208,7 +215,7 @@ class LookupFusion {
       Nodes gradients;
       for (const Sum& sum : group) gradients.push_back(sum.gradient);
       // Where one waits for another, as the program may have it, they cannot be one.
-      if (AreOnOneDevice(gradients) && !After(graph_, gradients).has_any(gradients)) {
+      if (AreAlike(gradients) && !After(graph_, gradients).has_any(gradients)) {
         TF_RETURN_IF_ERROR(ReplaceSums(group, gradients));
         TF_RETURN_IF_ERROR(CutOthersOut(shapes, whole));
       }
@@ -343,9 +350,11 @@ class LookupFusion {
       after.insert(after.end(), piece.after.begin(), piece.after.end());
     }
     AddControlInputs(concat, &after);
-    NodeBuilder builder(graph_.NewName("ascpipe/look_up_together"), "AscLookupConcat", graph_.op_registry());
-    builder.Input(rows).Input(slots).Input(restore).Input(others);
-    builder.Attr("tables", numbers).Attr("sources", sources).Attr("order", order);
+    const bool has_tables = tables[0]->type_string() == "AscLookup";
+    NodeBuilder builder(graph_.NewName("ascpipe/look_up_together"),
+                        has_tables ? "AscLookupConcat" : "AscRestoreRowsConcat", graph_.op_registry());
+    builder.Input(rows).Input(slots).Input(restore).Input(others).Attr("sources", sources).Attr("order", order);
+    if (has_tables) builder.Attr("tables", numbers);
     Node* joined;
     TF_RETURN_IF_ERROR(Place(&graph_, &builder, after, *tables[0], &joined));
     replaced_.push_back(concat);

@@ -11,8 +11,9 @@ namespace ascpipe {
 //
 // A concat of columns of lookups (AscLookup) and other columns becomes AscLookupConcat, where nothing else in the step
 // reads the lookups: no tensor for each lookup is written and copied.  Gradients of these lookups (AscLookupGrad) that
-// are columns of one tensor become one AscLookupConcatGrad, which reads the columns where they are.  What is not
-// recognised stays as it is.  A fetch of a lookup alone is another step, with a graph of its own.
+// are columns of one tensor become one AscLookupConcatGrad, which reads the columns where they are.  With several ranks
+// lookups read what AscForward brings: AscRestoreRows of it becomes AscRestoreRowsConcat.  What is not recognised stays
+// as it is.  A fetch of a lookup alone is another step, with a graph of its own.
 tensorflow::Status FuseLookups(tensorflow::Graph* graph);
 
 }  // namespace ascpipe

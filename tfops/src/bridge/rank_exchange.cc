@@ -17,6 +17,7 @@
 #include "bridge/gathered_rows.h"
 #include "bridge/pipeline.h"
 #include "bridge/rank_gate.h"
+#include "bridge/rank_lookups.h"
 #include "bridge/rank_nodes.h"
 #include "bridge/step_graph.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
@@ -42,8 +43,15 @@ struct TablePlan {
   Node* keys = nullptr;   // AscLocalKeys
   Node* rows = nullptr;   // of what they ask for
   Node* named = nullptr;  // AscNameRows of an expansion table that is trained
-  Nodes lookups, sums;    // the program's
+  Nodes sums;             // the program's: AscLookupGrad, or AscLookupConcatGrad of this table alone
   Nodes locals;           // the program's AscLocalRows
+  Port local;             // the rows that AscForward brings
+};
+
+// The program's AscLookup or AscLookupConcat, and what it reads.
+struct Lookup {
+  Node* node = nullptr;
+  std::vector<const TablePlan*> tables;
 };
 
 // The plans of one stream.
@@ -74,6 +82,12 @@ class RankExchange {
         TF_RETURN_IF_ERROR(ReadLocal(step, static_cast<int>(i)));
       }
       TF_RETURN_IF_ERROR(PutBackward(step));
+    }
+    for (const Lookup& lookup : lookups_) {
+      std::vector<Port> local;
+      for (const TablePlan* table : lookup.tables) local.push_back(table->local);
+      TF_RETURN_IF_ERROR(ReadWhatCame(&graph_, lookup.node, local));
+      replaced_.push_back(lookup.node);
     }
     for (Node* node : replaced_) graph_.RemoveNode(node);
     tensorflow::FixupSourceAndSinkEdges(&graph_);
@@ -139,25 +153,39 @@ class RankExchange {
     Nodes nodes(graph_.op_nodes().begin(), graph_.op_nodes().end());
     ByName(&nodes);
     for (Node* node : nodes) {
-      if (node->type_string() == "AscLookup") {
-        TablePlan* const table = PlanOf(Source(node, 1));
-        if (table == nullptr) continue;
-        if (!(Source(node, 0) == table->variable)) return NotBuiltForRanks(*node, "a lookup within a conditional");
-        table->lookups.push_back(node);
-      } else if (node->type_string() == "AscLookupGrad") {
+      if (IsLookup(*node)) {
+        TF_RETURN_IF_ERROR(FindLookup(node));
+      } else if (Is(node, {"AscLookupGrad", "AscLookupConcatGrad"})) {
         TablePlan* const table = PlanOf(Source(node, 0));
         if (table == nullptr) continue;
+        if (node->num_outputs() != 2) return NotBuiltForRanks(*node, "a sum of gradients of several tables");
         table->sums.push_back(node);
         TF_RETURN_IF_ERROR(RefuseGathered(*node));
       } else if (node->type_string() == "AscLocalRows") {
         TablePlan* const table = PlanOf(Source(node, 0));
         if (table != nullptr) table->locals.push_back(node);
-      } else if (Is(node, {"AscLookupConcat", "AscLookupConcatGrad"}) && PlanOf(Source(node, IntOf(node, "n")))) {
-        return NotBuiltForRanks(*node, "lookup_concat");
       } else {
         TF_RETURN_IF_ERROR(RequireSummed(*node));
       }
     }
+    return Status::OK();
+  }
+
+  // Of one table, or of several side by side.
+  Status FindLookup(Node* node) {
+    const int count = node->type_string() == "AscLookup" ? 1 : IntOf(node, "n");
+    Lookup found = {node, {}};
+    for (int i = 0; i < count; ++i) {
+      const TablePlan* const table = PlanOf(Source(node, count + i));
+      if (table == nullptr) continue;
+      if (!(Source(node, i) == table->variable)) return NotBuiltForRanks(*node, "a lookup within a conditional");
+      found.tables.push_back(table);
+    }
+    if (found.tables.empty()) return Status::OK();
+    if (static_cast<int>(found.tables.size()) < count) {
+      return NotBuiltForRanks(*node, "lookups of which only some are of a batch that ranks share");
+    }
+    lookups_.push_back(found);
     return Status::OK();
   }
 
@@ -187,6 +215,7 @@ class RankExchange {
   Status PutForward(Step* step) {
     std::vector<NodeBuilder::NodeOut> slots, restore, rows;
     std::vector<int> tables;
+    const std::vector<tensorflow::PartialTensorShape> asked = {tensorflow::PartialTensorShape({-1})};
     bool has_backward = false;
     Node* const beside = step->tables[0].plan;
     tensorflow::Tensor zero(tensorflow::DT_FLOAT, {});
@@ -206,11 +235,14 @@ class RankExchange {
       TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(table.plan->attrs(), "slot_widths", &widths));
       planning.Input(step->owned.out()).Input(state).Attr("table", table.table).Attr("stream", step->stream);
       planning.Attr("k", 1).Attr("training", step->training).Attr("slot_initial", initial);
-      planning.Attr("slot_widths", widths).ControlInputs(before);
+      planning.Attr("slot_widths", widths).Attr("shapes", asked).ControlInputs(before);
       TF_RETURN_IF_ERROR(Put(&planning, *table.plan, &table.owned));
       NodeBuilder reading = NewNode(&graph_, "local_keys", "AscLocalKeys");
       reading.Input(step->ticket.out()).Input(step->owned.out()).Attr("stream", step->stream);
-      TF_RETURN_IF_ERROR(Put(&reading.Attr("table", table.table).Attr("k", table.features), *table.plan, &table.keys));
+      std::vector<tensorflow::PartialTensorShape> shapes;
+      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(table.plan->attrs(), "shapes", &shapes));
+      reading.Attr("table", table.table).Attr("k", table.features).Attr("shapes", shapes);
+      TF_RETURN_IF_ERROR(Put(&reading, *table.plan, &table.keys));
       TF_RETURN_IF_ERROR(PutAskedRows(*step, no_row, &table));
       slots.emplace_back(table.owned, 0);
       restore.emplace_back(table.owned, 1);
@@ -243,28 +275,12 @@ class RankExchange {
     return Put(&looking, *table->plan, &table->rows);
   }
 
-  // The program's lookups of a table read the rows that came.
+  // The program's ids of a table are places in the rows that came.
   Status ReadLocal(Step* plans, int index) {
     const Step& step = *plans;
     TablePlan& table = plans->tables[static_cast<std::size_t>(index)];
-    const int count = static_cast<int>(step.tables.size());
-    for (Node* lookup : table.lookups) {
-      const int k = IntOf(lookup, "k");
-      Nodes before;
-      AddControlInputs(lookup, &before);
-      std::vector<NodeBuilder::NodeOut> restore;
-      for (int i = 0; i < k; ++i) restore.push_back(Source(lookup, 2 + i).out());
-      NodeBuilder builder = NewNode(&graph_, "restore_rows", "AscRestoreRows");
-      builder.Input(step.forward, count + index).Input(Source(lookup, 1).out()).Input(restore);
-      builder.Input(Source(lookup, 2 + k).out()).ControlInputs(before);
-      Node* local;
-      TF_RETURN_IF_ERROR(Put(&builder, *lookup, &local));
-      std::vector<int> outputs;
-      for (int i = 0; i < k; ++i) outputs.push_back(i);
-      TF_RETURN_IF_ERROR(Repoint(&graph_, lookup, local, outputs));
-      replaced_.push_back(lookup);
-    }
-    const Port places = {step.forward, index}, rows = {step.forward, count + index};
+    const Port places = {step.forward, index};
+    table.local = {step.forward, static_cast<int>(step.tables.size()) + index};
     if (!table.locals.empty()) {
       // After the exchange: what changed tables before its end has made handles of before it void.
       NodeBuilder naming = NewNode(&graph_, "owned_rows", "AscNameRows");
@@ -272,7 +288,7 @@ class RankExchange {
       TF_RETURN_IF_ERROR(Put(&naming, *table.plan, &table.named));
     }
     for (Node* local : table.locals) {
-      TF_RETURN_IF_ERROR(Repoint(&graph_, local, {{table.named, 0}, places, rows}, step.forward));
+      TF_RETURN_IF_ERROR(Repoint(&graph_, local, {{table.named, 0}, places, table.local}, step.forward));
       replaced_.push_back(local);
     }
     std::vector<Port> outputs = {places};
@@ -309,7 +325,7 @@ class RankExchange {
       const Port slots = table.named == nullptr ? Port{table.owned, 0} : Port{table.named, 1};
       summing.Input(slots.out()).Input(std::vector<NodeBuilder::NodeOut>{{step->backward, i}});
       summing.Input(std::vector<NodeBuilder::NodeOut>{{step->backward, count + i}});
-      summing.Attr("dim", IntOf(node, "dim")).Attr("partial", IsTrue(*node, "partial"));
+      TF_RETURN_IF_ERROR(DescribeSum(*node, &summing));
       Node* sum;
       TF_RETURN_IF_ERROR(Put(&summing, *node, &sum));
       Node* value = sum;
@@ -317,6 +333,21 @@ class RankExchange {
       TF_RETURN_IF_ERROR(Repoint(&graph_, node, {{value, 0}, {sum, 1}}, sum, step->backward));
     }
     return PutApplied(*step);
+  }
+
+  // Gives a sum of what came from all ranks the attributes of the program's.
+  static Status DescribeSum(const Node& sum, NodeBuilder* builder) {
+    std::vector<int> dims;
+    std::vector<bool> partial;
+    if (sum.type_string() == "AscLookupConcatGrad") {
+      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(sum.attrs(), "dims", &dims));
+      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(sum.attrs(), "partial", &partial));
+    } else {
+      dims.push_back(IntOf(&sum, "dim"));
+      partial.push_back(IsTrue(sum, "partial"));
+    }
+    builder->Attr("dim", dims.front()).Attr("partial", partial == std::vector<bool>{true});
+    return Status::OK();
   }
 
   Status PutAverage(Node* sum, Node** average) {
@@ -346,6 +377,7 @@ class RankExchange {
   Graph& graph_;
   const Pipeline& pipeline_;
   std::map<int, Step> steps_;  // by stream
+  std::vector<Lookup> lookups_;
   Nodes replaced_;
 };
 

@@ -46,7 +46,7 @@ Status PutGate(Graph* graph, const GatedStep& step, Port* ticket, Port* owned) {
   for (std::size_t i = 0; i < types.size(); ++i) parts.emplace_back(values, static_cast<int>(i));
   NodeBuilder gating = NewNode(graph, "gate", "AscGate");
   gating.Input(has, 0).Input(parts).Attr("stream", step.stream).Attr("ticket", source.index);
-  gating.Attr("training", step.training).Attr("tables", step.used);
+  gating.Attr("training", step.training).Attr("tables", step.used).Attr("shapes", shapes);
   TF_RETURN_IF_ERROR(Place(graph, &gating, {}, *next, &gate));
   std::vector<int> outputs;
   for (std::size_t i = 0; i < types.size(); ++i) outputs.push_back(static_cast<int>(i));

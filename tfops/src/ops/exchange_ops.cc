@@ -30,7 +30,17 @@ REGISTER_OP("AscForward")
     .Attr("training: bool")
     .Attr("has_backward: bool")
     .Attr("used: int")
-    .SetShapeFn(tensorflow::shape_inference::UnknownShape)
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      const int n = c->num_outputs() / 2;
+      for (int i = 0; i < n; ++i) {
+        tensorflow::shape_inference::ShapeHandle rows;
+        TF_RETURN_IF_ERROR(c->WithRank(c->input(1 + 2 * n + i), 2, &rows));
+        const auto distinct = c->UnknownDim();
+        c->set_output(i, c->Vector(distinct));
+        c->set_output(n + i, c->Matrix(distinct, c->Dim(rows, 1)));
+      }
+      return tensorflow::Status::OK();
+    })
     .Doc(R"doc(
 Of several ranks: sends each rank the rows that it asks for, of all tables of a step in one exchange.
 

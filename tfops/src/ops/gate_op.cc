@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bridge/async_wait.h"
+#include "bridge/known_shapes.h"
 #include "bridge/rank_wait.h"
 #include "bridge/status.h"
 #include "bridge/ticket_allocator.h"
@@ -24,7 +25,8 @@ REGISTER_OP("AscGate")
     .Attr("ticket: int")
     .Attr("training: bool")
     .Attr("tables: int")
-    .SetShapeFn(tensorflow::shape_inference::UnknownShape)
+    .Attr("shapes: list(shape) = []")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) { return ascpipe::SetKnownShapes(c, 0); })
     .Doc(R"doc(
 Of several ranks: hands a batch on when every rank has one and its keys are where they belong.
 
@@ -38,6 +40,7 @@ stream: number of the stream.
 ticket: which component is the ticket of AscSubmit.
 training: whether this is the training channel.
 tables: a number for the tables that the step uses, equal on all ranks.
+shapes: what is known of the shapes of the batch's components; [] = nothing.
 )doc");
 
 REGISTER_OP("AscChoose")

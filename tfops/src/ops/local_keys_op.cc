@@ -1,6 +1,7 @@
 // AscLocalKeys: which of this rank's distinct keys each id of a batch is.
 #include <vector>
 
+#include "bridge/known_shapes.h"
 #include "bridge/pipeline.h"
 #include "bridge/status.h"
 #include "bridge/step_end.h"
@@ -17,7 +18,8 @@ REGISTER_OP("AscLocalKeys")
     .Attr("stream: int")
     .Attr("table: int")
     .Attr("k: int >= 1")
-    .SetShapeFn(tensorflow::shape_inference::UnknownShape)
+    .Attr("shapes: list(shape) = []")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) { return ascpipe::SetKnownShapes(c, 0); })
     .Doc(R"doc(
 Of several ranks: the restore indexes of this rank's own batch in one table.
 
@@ -27,6 +29,7 @@ restore: int32, one per feature of the table, of the shape of its ids: index int
 stream: number of the stream.
 table: number of the table.
 k: features of the table in this stream.
+shapes: what is known of the shape of each restore index; [] = nothing.
 )doc");
 
 namespace ascpipe {

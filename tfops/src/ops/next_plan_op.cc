@@ -1,4 +1,5 @@
 // AscNextPlan, AscNextPlans: claim the plans of a batch for one table or several, and move their rows.
+#include "bridge/known_shapes.h"
 #include "bridge/plan_group.h"
 #include "bridge/status.h"
 #include "tensorflow/core/framework/op.h"
@@ -24,16 +25,7 @@ REGISTER_OP("AscNextPlan")
       tensorflow::shape_inference::ShapeHandle ticket;
       TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &ticket));
       c->set_output(0, c->Vector(c->UnknownDim()));
-      std::vector<tensorflow::PartialTensorShape> shapes;
-      TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));
-      for (int i = 1; i < c->num_outputs(); ++i) {
-        tensorflow::shape_inference::ShapeHandle shape = c->UnknownShape();
-        if (i <= static_cast<int>(shapes.size())) {
-          TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[i - 1], &shape));
-        }
-        c->set_output(i, shape);
-      }
-      return tensorflow::Status::OK();
+      return ascpipe::SetKnownShapes(c, 1);
     })
     .Doc(R"doc(
 Claims the plan of a batch for one table, moves its rows, and returns where they are.

@@ -1,0 +1,26 @@
+// Shapes of outputs that an op is told by its attribute `shapes`.
+#ifndef ASCPIPE_BRIDGE_KNOWN_SHAPES_H_
+#define ASCPIPE_BRIDGE_KNOWN_SHAPES_H_
+
+#include <vector>
+
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace ascpipe {
+
+// Sets those of the outputs from `first` on; nothing is known of outputs beyond the attribute's end.
+inline tensorflow::Status SetKnownShapes(tensorflow::shape_inference::InferenceContext* c, int first) {
+  std::vector<tensorflow::PartialTensorShape> shapes;
+  TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));
+  shapes.resize(static_cast<std::size_t>(c->num_outputs() - first));
+  for (int i = first; i < c->num_outputs(); ++i) {
+    tensorflow::shape_inference::ShapeHandle shape;
+    TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[static_cast<std::size_t>(i - first)], &shape));
+    c->set_output(i, shape);
+  }
+  return tensorflow::Status::OK();
+}
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_KNOWN_SHAPES_H_

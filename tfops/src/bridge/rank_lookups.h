@@ -1,0 +1,17 @@
+// The lookups of a step of several ranks.
+#ifndef ASCPIPE_BRIDGE_RANK_LOOKUPS_H_
+#define ASCPIPE_BRIDGE_RANK_LOOKUPS_H_
+
+#include <vector>
+
+#include "bridge/step_graph.h"
+
+namespace ascpipe {
+
+// Puts an op that reads rows of AscForward in the place of an AscLookup or AscLookupConcat, which is then unread; its
+// slots are the places of its keys in them, or will be.  local: the rows of each of its tables.
+tensorflow::Status ReadWhatCame(tensorflow::Graph* graph, tensorflow::Node* lookup, const std::vector<Port>& local);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_RANK_LOOKUPS_H_
