@@ -11,6 +11,7 @@ SLEEPS = {
     "tests/support/programs/tiers.py": "kills a worker at any moment of a step",
     "tests/support/programs/leaving.py": "lets a signal come while a call is under way",
     "tests/support/programs/ranked_lines.py": "a dataset whose data comes late",
+    "tests/support/programs/ranked_faults.py": "a rank that is late",
     "tests/tf/test_ops_step_order.py": "gives an op that is not ordered the time to run",
     "tests/cpp/test_waiter.cc": "nobody rings: a waiter must find by itself what has changed",
     "bench/cases/idle.py": "measures what processes cost that do nothing",

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from tests.support import tree
-from tests.support.several_ranks import ended, horovodrun, needs_horovod, said
+from tests.support.several_ranks import by, ended, needs_horovod, said
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(120)]
 
@@ -68,30 +68,30 @@ print(json.dumps([len(expected), len(refused), refused[-1]]))
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_collectives_give_what_ranks_have_given(size, tmp_path):
+def test_collectives_give_what_ranks_have_given(launcher, size, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
-    code, out, err = ended(horovodrun(size, path, str(tree.ROOT / "ascpipe/standins")), HOROVOD_FUSION_THRESHOLD="0")
+    code, out, err = ended(by(launcher, size, path, str(tree.ROOT / "ascpipe/standins")), HOROVOD_FUSION_THRESHOLD="0")
     assert code == 0, err
     assert [json.loads(said(out, rank)[-1]) for rank in range(size)] == [[13, 5, True]] * size
 
 
-def test_a_dimension_that_ranks_do_not_divide_is_not_scattered(tmp_path):
+def test_a_dimension_that_ranks_do_not_divide_is_not_scattered(launcher, tmp_path):
     path = tmp_path / "program.py"
     path.write_text("import tensorflow as tf\nfrom ascpipe.tf.incumbent import collectives\n"
                     "part = collectives.reduce_scatter(tf.ones([3]), 'sum', 2)\n"
                     "tf.compat.v1.Session().run(part)\n")
-    code, _, err = ended(horovodrun(2, path))
+    code, _, err = ended(by(launcher, 2, path))
     assert code != 0
     assert "which they do not divide" in err
 
 
-def test_gradients_go_through_a_sum_over_ranks(tmp_path):
+def test_gradients_go_through_a_sum_over_ranks(launcher, tmp_path):
     path = tmp_path / "program.py"
     path.write_text("import tensorflow as tf\nfrom ascpipe import ranks\nfrom ascpipe.tf.incumbent import collectives\n"
                     "x = tf.constant([3.0])\n"
                     "y = collectives.allreduce(x * x) * (ranks.get_rank_id() + 1.0)\n"
                     "print(tf.compat.v1.Session().run(tf.gradients(y, x)[0])[0])\n")
-    code, out, err = ended(horovodrun(2, path))
+    code, out, err = ended(by(launcher, 2, path))
     assert code == 0, err
     assert [said(out, rank) for rank in (0, 1)] == [["18.0"]] * 2  # 2 * 3 * (1 + 2)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import ranked_runs
 from tests.support.ascend_programs import PROGRAMS
-from tests.support.several_ranks import ended, horovodrun, needs_horovod
+from tests.support.several_ranks import by, ended, needs_horovod
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
 
@@ -35,31 +35,32 @@ def require_equal(got, want):
         assert len({len(batches) for batches in evaluations}) == 1
 
 
-def trained(folder, case, counts, **settings):
+def trained(folder, case, counts, launcher="gloo", **settings):
     """The same case with each number of ranks; as one rank trains it."""
     want = ranked_runs.train(folder / "1", 1, case).require_good_end()
     assert len(want.losses) == case["steps"]
     for count in counts:
-        require_equal(ranked_runs.train(folder / str(count), count, case, **settings).require_good_end(), want)
+        run = ranked_runs.train(folder / str(count), count, case, launcher=launcher, **settings)
+        require_equal(run.require_good_end(), want)
     return want
 
 
-def test_two_ranks_train_what_one_trains(tmp_path):
+def test_two_ranks_train_what_one_trains(launcher, tmp_path):
     trained(tmp_path, {"tables": SMALL, "features": THREE, "optimizer": "lazy_adam", "steps": 60, "evaluate_each": 20},
-            [2])
+            [2], launcher)
 
 
-def test_two_ranks_with_all_that_features_may_be_train_what_one_trains(tmp_path):
-    trained(tmp_path, {"tables": ALL_SORTS, "features": OF_ALL_SORTS, "steps": 60}, [2])
+def test_two_ranks_with_all_that_features_may_be_train_what_one_trains(launcher, tmp_path):
+    trained(tmp_path, {"tables": ALL_SORTS, "features": OF_ALL_SORTS, "steps": 60}, [2], launcher)
 
 
 def test_two_ranks_train_a_modified_graph_as_one_does(tmp_path):
     trained(tmp_path, {"tables": SMALL, "features": THREE, "steps": 40, "modify": True, "evaluate_each": 20}, [2])
 
 
-def test_two_ranks_train_tables_that_grow_as_one_does(tmp_path):
+def test_two_ranks_train_tables_that_grow_as_one_does(launcher, tmp_path):
     trained(tmp_path, {"tables": ALL_SORTS, "features": OF_ALL_SORTS, "optimizer": "lazy_adam", "expansion": True,
-                       "steps": 40, "evaluate_each": 20}, [2])
+                       "steps": 40, "evaluate_each": 20}, [2], launcher)
 
 
 @pytest.mark.long
@@ -203,14 +204,14 @@ def test_killed_workers_of_a_rank_change_nothing(tmp_path, rank):
 
 
 @pytest.mark.parametrize("how", [pytest.param("features", marks=pytest.mark.long), "modify"])
-def test_an_estimator_of_two_ranks_trains_what_that_of_one_does(tmp_path, how):
+def test_an_estimator_of_two_ranks_trains_what_that_of_one_does(launcher, tmp_path, how):
     losses = []
-    for command in ([sys.executable, ESTIMATOR], horovodrun(2, ESTIMATOR)):
+    for command in ([sys.executable, ESTIMATOR], by(launcher, 2, ESTIMATOR)):
         folder = tmp_path / str(len(losses))
         folder.mkdir()
         code, out, err = ended([*command, str(folder), how])
         assert code == 0, out + err
-        losses += [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+        losses += [json.loads(path.read_text())["losses"] for path in sorted(folder.glob("*.json"))]
     one, first, other = losses
     assert first == other
     assert (len(one), first) == (40, pytest.approx(one, rel=1e-5))

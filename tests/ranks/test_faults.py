@@ -1,12 +1,8 @@
 """Something goes wrong on one rank: all go on correctly, end at the same step, or fail soon and say why."""
-import json
-
 import pytest
 
-from ascpipe.daemon.run_directory import sweep_dead_runs
 from tests.support import ranked_runs
-from tests.support.ascend_programs import PROGRAMS
-from tests.support.several_ranks import ended, horovodrun, needs_horovod
+from tests.support.several_ranks import needs_horovod
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(150)]
 
@@ -16,10 +12,14 @@ AT, MANY = 15, 400
 #: A batch that was skipped is forgotten when keys are sent next; none are, where all ranks have those of the next step.
 
 
-def ran(folder, kind, rank, count=2, wait_timeout_s=20, steps=30):
-    """A run in which a rank does something wrong before step 15, or all do where ``rank`` is -1."""
-    case = {**CASE, "steps": steps, "fault": {"kind": kind, "rank": rank, "step": AT}}
-    return ranked_runs.train(folder, count, case, ends_within_s=100, wait_timeout_s=wait_timeout_s)
+@pytest.fixture
+def ran(launcher):
+    """Gives a run in which a rank does something wrong before step 15, or all do where ``rank`` is -1."""
+    def run(folder, kind, rank, count=2, wait_timeout_s=20, steps=30):
+        case = {**CASE, "steps": steps, "fault": {"kind": kind, "rank": rank, "step": AT}}
+        return ranked_runs.train(folder, count, case, 100, launcher, wait_timeout_s=wait_timeout_s)
+
+    return run
 
 
 def require_error(run, *words, of=None, at=(AT,)):
@@ -35,7 +35,7 @@ def require_error(run, *words, of=None, at=(AT,)):
 
 
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_all_ranks_end_their_data_at_the_same_step(tmp_path, rank):
+def test_all_ranks_end_their_data_at_the_same_step(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "ends_early", rank)
     assert run.code == 0, run.said
     assert len(run.losses) == AT
@@ -44,32 +44,32 @@ def test_all_ranks_end_their_data_at_the_same_step(tmp_path, rank):
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 3])
-def test_four_ranks_end_their_data_at_the_same_step(tmp_path, rank):
+def test_four_ranks_end_their_data_at_the_same_step(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "ends_early", rank, count=4)
     assert (run.code, len(run.losses)) == (0, AT), run.said
 
 
-def test_a_batch_that_all_ranks_skip_is_not_trained(tmp_path):
+def test_a_batch_that_all_ranks_skip_is_not_trained(ran, tmp_path):
     run = ran(tmp_path / "run", "skip", -1, wait_timeout_s=3).require_good_end()
     one = ranked_runs.train(tmp_path / "one", 1, {**CASE, "fault": {"kind": "skip", "rank": 0, "step": AT}})
     assert run.losses == pytest.approx(one.losses, rel=1e-5)
 
 
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_a_batch_that_one_rank_skips_is_an_error_on_all(tmp_path, rank):
+def test_a_batch_that_one_rank_skips_is_an_error_on_all(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "skip", rank, wait_timeout_s=3)
     require_error(run, "rank {} ".format(rank), "batch {}".format(AT + 1))
 
 
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
-def test_a_step_that_fails_on_one_rank_fails_on_all(tmp_path, rank):
+def test_a_step_that_fails_on_one_rank_fails_on_all(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "nan", rank)
     require_error(run, "the rows : Tensor had NaN values", of=[rank])
     require_error(run, "rank {}: its step".format(rank), of=[1 - rank])
 
 
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_a_step_that_fails_after_its_gradients_have_gone_to_other_ranks_poisons_all(tmp_path, rank):
+def test_a_step_that_fails_after_its_gradients_have_gone_to_other_ranks_poisons_all(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "nan_gradient", rank)
     require_error(run, "a gradient : Tensor had NaN values", of=[rank])
     require_error(run, "rank {}: its step".format(rank), of=[1 - rank], at=(AT, AT + 1))
@@ -77,13 +77,13 @@ def test_a_step_that_fails_after_its_gradients_have_gone_to_other_ranks_poisons_
 
 
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
-def test_a_rank_that_stops_training_early_stops_the_others_with_an_error(tmp_path, rank):
+def test_a_rank_that_stops_training_early_stops_the_others_with_an_error(ran, tmp_path, rank):
     require_error(ran(tmp_path / "run", "close", rank), "rank {} ".format(rank), of=[1 - rank])
 
 
 @pytest.mark.parametrize("kind", [pytest.param("raise", marks=pytest.mark.long), "exit"])
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
-def test_a_program_that_ends_on_one_rank_ends_on_all(tmp_path, rank, kind):
+def test_a_program_that_ends_on_one_rank_ends_on_all(ran, tmp_path, rank, kind):
     run = ran(tmp_path / "run", kind, rank)
     assert run.code != 0, run.said
     other = run.told[1 - rank]
@@ -93,14 +93,16 @@ def test_a_program_that_ends_on_one_rank_ends_on_all(tmp_path, rank, kind):
 
 
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_a_rank_that_is_killed_ends_all(tmp_path, rank):
+def test_a_rank_that_is_killed_ends_all(ran, launcher, tmp_path, rank):
     run = ran(tmp_path / "run", "kill", rank)
+    says = {"gloo": ["Process name: {}".format(rank), "137"],
+            "mpi": ["process rank {} with PID".format(rank), "ascpipe: rank {} was ended by SIGKILL".format(rank)]}
     assert run.code != 0
-    assert "Process name: {}".format(rank) in run.said and "137" in run.said, run.said
+    assert all(words in run.said for words in says[launcher]), run.said
     assert not run.told[1 - rank].get("ended")
 
 
-def test_all_ranks_begin_their_data_anew(tmp_path):
+def test_all_ranks_begin_their_data_anew(ran, tmp_path):
     run = ran(tmp_path / "run", "begin_anew", -1).require_good_end()
     one = ranked_runs.train(tmp_path / "one", 1, {**CASE, "fault": {"kind": "begin_anew", "rank": 0, "step": AT}})
     assert run.losses == pytest.approx(one.losses, rel=1e-5)
@@ -108,31 +110,31 @@ def test_all_ranks_begin_their_data_anew(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
-def test_data_that_one_rank_begins_anew_is_an_error_on_all(tmp_path, rank):
+def test_data_that_one_rank_begins_anew_is_an_error_on_all(ran, tmp_path, rank):
     require_error(ran(tmp_path / "run", "begin_anew", rank), "rank {} ".format(rank), "iterator")
 
 
-def test_handles_that_no_gradient_chooses_among_are_refused_with_several_ranks(tmp_path):
+def test_handles_that_no_gradient_chooses_among_are_refused_with_several_ranks(launcher, tmp_path):
     case = {**CASE, "expansion": True, "fault": {"kind": "read_handles", "rank": -1, "step": AT}}
-    run = ranked_runs.train(tmp_path / "run", 2, case, ends_within_s=100)
+    run = ranked_runs.train(tmp_path / "run", 2, case, 100, launcher)
     require_error(run, "AscReadRows", "cannot be trained by several ranks yet")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
-def test_an_evaluation_on_one_rank_is_an_error_on_all(tmp_path, rank):
+def test_an_evaluation_on_one_rank_is_an_error_on_all(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "evaluate", rank, wait_timeout_s=4)
     require_error(run)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [-1, 0, 1])
-def test_data_that_comes_late_is_waited_for(tmp_path, rank):
+def test_data_that_comes_late_is_waited_for(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "stalls", rank).require_good_end()
     assert run.losses == pytest.approx(ranked_runs.train(tmp_path / "one", 1, CASE).losses, rel=1e-5)
 
 
-def test_a_batch_that_all_ranks_filter_is_not_trained(tmp_path):
+def test_a_batch_that_all_ranks_filter_is_not_trained(ran, tmp_path):
     run = ran(tmp_path / "run", "filters", -1).require_good_end()
     one = ranked_runs.train(tmp_path / "one", 1, {**CASE, "fault": {"kind": "filters", "rank": 0, "step": AT}})
     assert run.losses == pytest.approx(one.losses, rel=1e-5)
@@ -140,7 +142,7 @@ def test_a_batch_that_all_ranks_filter_is_not_trained(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_that_filters_a_batch_before_its_keys_are_sent_trains_the_next_one(tmp_path, rank):
+def test_a_rank_that_filters_a_batch_before_its_keys_are_sent_trains_the_next_one(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "filters", rank).require_good_end()
     plain = ranked_runs.train(tmp_path / "one", 1, CASE)
     assert run.losses[:AT] == pytest.approx(plain.losses[:AT], rel=1e-5)
@@ -149,7 +151,7 @@ def test_a_rank_that_filters_a_batch_before_its_keys_are_sent_trains_the_next_on
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_that_filters_a_batch_whose_keys_are_sent_is_an_error_on_all(tmp_path, rank):
+def test_a_rank_that_filters_a_batch_whose_keys_are_sent_is_an_error_on_all(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "filters_keys", rank, wait_timeout_s=3)
     require_error(run, "rank {} ".format(rank), "batch {}".format(AT + 1), of=[1 - rank])
     require_error(run, "rank {}".format(1 - rank), of=[rank])
@@ -157,9 +159,9 @@ def test_a_rank_that_filters_a_batch_whose_keys_are_sent_is_an_error_on_all(tmp_
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [-1, 0, 1])
-def test_an_evaluation_that_all_ranks_leave_half_read_changes_nothing_and_that_of_one_is_an_error(tmp_path, rank):
+def test_an_evaluation_left_half_read_changes_nothing_by_all_ranks_and_is_an_error_by_one(launcher, tmp_path, rank):
     case = {**CASE, "evaluate_each": AT, "fault": {"kind": "half_evaluates", "rank": rank, "step": AT}}
-    run = ranked_runs.train(tmp_path / "run", 2, case, ends_within_s=100, wait_timeout_s=4)
+    run = ranked_runs.train(tmp_path / "run", 2, case, 100, launcher, wait_timeout_s=4)
     if rank == -1:
         assert run.require_good_end().losses == pytest.approx(
             ranked_runs.train(tmp_path / "one", 1, CASE).losses, rel=1e-5)
@@ -167,22 +169,15 @@ def test_an_evaluation_that_all_ranks_leave_half_read_changes_nothing_and_that_o
         require_error(run)
 
 
-@pytest.fixture
-def swept():
-    """What a killed daemon leaves is removed by the next one that begins on its machine."""
-    yield
-    sweep_dead_runs("")
-
-
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
-def test_a_rank_whose_daemon_is_killed_ends_all_with_an_error(tmp_path, swept, rank):
+def test_a_rank_whose_daemon_is_killed_ends_all_with_an_error(ran, tmp_path, swept, rank):
     run = ran(tmp_path / "run", "supervisor", rank, steps=MANY)
     require_error(run, "E110", "supervisor", "is gone", of=[rank], at=range(AT, MANY))
     require_error(run, "rank {}".format(rank), of=[1 - rank], at=range(AT, MANY))
 
 
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_a_rank_that_is_interrupted_ends_all(tmp_path, rank):
+def test_a_rank_that_is_interrupted_ends_all(ran, tmp_path, rank):
     run = ran(tmp_path / "run", "interrupt", rank, steps=MANY)
     assert run.code != 0 and "KeyboardInterrupt" in run.said, run.said
     require_error(run, of=[1 - rank], at=range(AT, MANY))
@@ -190,57 +185,13 @@ def test_a_rank_that_is_interrupted_ends_all(tmp_path, rank):
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_that_is_stopped_is_given_up(tmp_path, swept, rank):
+def test_a_rank_that_is_stopped_is_given_up(ran, tmp_path, swept, rank):
     run = ran(tmp_path / "run", "stops", rank, wait_timeout_s=4)
     require_error(run, "E310", "rank {}".format(1 - rank), "the other ranks", of=[1 - rank])
 
 
-def estimated(folder, kind, rank):
-    """(exit code, what was said, the errors by rank) of an Estimator of two ranks."""
-    folder.mkdir()
-    command = horovodrun(2, PROGRAMS + "/ranked_estimator.py", str(folder), "fault={},{},{}".format(kind, rank, AT))
-    code, out, err = ended(command, HOROVOD_FUSION_THRESHOLD="0", HOROVOD_GLOO_TIMEOUT_SECONDS="5")
-    errors = {int(path.name[0]): json.loads(path.read_text()) for path in folder.glob("*.error.json")}
-    assert all(told["after_s"] < 10 for told in errors.values()), errors
-    return code, out + err, errors
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["ends_early", "stop_request"])
-@pytest.mark.parametrize("rank", [0, 1])
-def test_an_estimator_whose_training_ends_early_on_one_rank_ends_on_all(tmp_path, rank, kind):
-    code, said, errors = estimated(tmp_path / "run", kind, rank)
-    told = {int(path.name[0]): json.loads(path.read_text()) for path in (tmp_path / "run").glob("?.json")}
-    if kind == "ends_early":
-        assert (code, errors, [len(losses) for losses in told.values()]) == (0, {}, [AT, AT]), said
-    else:
-        assert code != 0 and list(errors) == [1 - rank] and "rank {}".format(rank) in errors[1 - rank]["error"], said
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind, says", [
-    ("raise", "the program's own error"), ("exit", ""), ("kill", "137"), ("stops", ""), ("supervisor", "E110"),
-    ("interrupt", "KeyboardInterrupt")])
-@pytest.mark.parametrize("rank", [0, 1])
-def test_an_estimator_that_fails_on_one_rank_fails_on_all(tmp_path, swept, rank, kind, says):
-    code, said, errors = estimated(tmp_path / "run", kind, rank)
-    assert code != 0 and says in said, said
-    assert kind == "kill" or 1 - rank in errors, said
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("rank", [0, 1])
-def test_an_estimator_whose_workers_are_killed_trains_the_same(tmp_path, rank):
-    losses = []
-    for kind in ("none", "workers"):
-        code, said, _ = estimated(tmp_path / kind, kind, rank)
-        assert code == 0, said
-        losses.append(json.loads((tmp_path / kind / "0.json").read_text()))
-    assert losses[0] == losses[1] and len(losses[0]) == 40
-
-
 @pytest.mark.parametrize("kind, says", [("other_table", "dim"), ("other_features", "item")])
-def test_ranks_with_different_programs_are_told_the_difference(tmp_path, kind, says):
+def test_ranks_with_different_programs_are_told_the_difference(ran, tmp_path, kind, says):
     run = ran(tmp_path / "run", kind, 1)
     assert run.code != 0
     for told in run.told:

@@ -15,7 +15,7 @@ from ascpipe.checkpoint.retention import complete_checkpoints
 from tests.ranks.test_exactness import ALL_SORTS, ESTIMATOR, OF_ALL_SORTS, SMALL, THREE, TWO, same
 from tests.support import ranked_runs
 from tests.support.checkpoints import by_key
-from tests.support.several_ranks import ended, horovodrun, needs_horovod
+from tests.support.several_ranks import by, ended, needs_horovod
 from tests.support.waiting import wait_until
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
@@ -29,9 +29,10 @@ def saved(folder, step):
     return os.path.join(str(folder), "saved", "model.ckpt-{}".format(step))
 
 
-def goes_on(folder, ranks, case, prefix):
+def goes_on(folder, ranks, case, prefix, launcher="gloo"):
     """The run that goes on from a checkpoint."""
-    return ranked_runs.train(folder, ranks, {**case, "saves": [], "restore": prefix}).require_good_end()
+    case = {**case, "saves": [], "restore": prefix}
+    return ranked_runs.train(folder, ranks, case, launcher=launcher).require_good_end()
 
 
 def require_close(got, want, step):
@@ -51,10 +52,10 @@ def await_files(folder, count):
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
+def two(launcher, tmp_path_factory):
     """A run of two ranks whose rank 0 alone saves, and its folder."""
     folder = tmp_path_factory.mktemp("two") / "run"
-    return folder, ranked_runs.train(folder, 2, SAVES).require_good_end()
+    return folder, ranked_runs.train(folder, 2, SAVES, launcher=launcher).require_good_end()
 
 
 def test_a_save_of_rank_0_has_the_tables_of_all_ranks(two):
@@ -81,9 +82,9 @@ def test_ascpipe_checkpoint_shows_the_ranks_of_a_checkpoint(two):
     assert "model.ckpt-30" in verified
 
 
-def test_ranks_go_on_from_a_checkpoint_with_the_same_bits_where_rank_0_alone_restores(two, tmp_path):
+def test_ranks_go_on_from_a_checkpoint_with_the_same_bits_where_rank_0_alone_restores(two, launcher, tmp_path):
     folder, run = two
-    require_same(goes_on(tmp_path / "again", 2, SAVES, saved(folder, 30)), run, 30)
+    require_same(goes_on(tmp_path / "again", 2, SAVES, saved(folder, 30), launcher), run, 30)
 
 
 def test_one_rank_goes_on_from_a_checkpoint_of_two(two, tmp_path):
@@ -92,18 +93,19 @@ def test_one_rank_goes_on_from_a_checkpoint_of_two(two, tmp_path):
 
 
 @pytest.mark.parametrize("more", [{}, {"expansion": True}], ids=["tiers", "expansion"])
-def test_thresholds_and_evictions_of_ranks_are_those_of_one(tmp_path, more):
+def test_thresholds_and_evictions_of_ranks_are_those_of_one(launcher, tmp_path, more):
     tables = {**SMALL, "user": {**SMALL["user"], "threshold": 3}}
     case = {**CASE, "tables": tables, "thresholds": {"15": 6, "25": 2}, "evict_each": 6, **more}
-    one, ranks = (ranked_runs.train(tmp_path / str(count), count, case).require_good_end() for count in (1, 2))
+    one, ranks = (ranked_runs.train(tmp_path / str(count), count, case, launcher=launcher).require_good_end()
+                  for count in (1, 2))
     require_close(ranks, one, 0)
 
 
-def test_an_estimator_goes_on_where_rank_0_alone_has_checkpoints(tmp_path):
+def test_an_estimator_goes_on_where_rank_0_alone_has_checkpoints(launcher, tmp_path):
     def losses(folder, steps):
-        code, out, err = ended([*horovodrun(2, ESTIMATOR), str(folder), "saves", "steps={}".format(steps)])
+        code, out, err = ended(by(launcher, 2, ESTIMATOR, str(folder), "saves", "steps={}".format(steps)))
         assert code == 0, out + err
-        first, other = (json.loads((folder / "{}.json".format(rank)).read_text()) for rank in range(2))
+        first, other = (json.loads((folder / "{}.json".format(rank)).read_text())["losses"] for rank in range(2))
         assert first == other
         return first
 
@@ -133,26 +135,26 @@ def test_any_number_of_ranks_goes_on_from_a_checkpoint_of_any_number(tmp_path, c
                          ids=["device", "host", "all sorts"])
 @pytest.mark.parametrize("first", [{}, {"rank_0_saves": True}, {"expansion": True}],
                          ids=["all save", "rank 0 saves", "expansion"])
-def test_ranks_save_in_each_way_and_tier(tmp_path, tables, features, how, first):
+def test_ranks_save_in_each_way_and_tier(launcher, tmp_path, tables, features, how, first):
     case = {**CASE, "tables": tables, "features": features, "saves": [10, 20, 30], "save": how, **first}
-    plain = ranked_runs.train(tmp_path / "plain", 2, {**case, "saves": []}).require_good_end()
-    run = ranked_runs.train(tmp_path / "run", 2, case).require_good_end()
+    plain = ranked_runs.train(tmp_path / "plain", 2, {**case, "saves": []}, launcher=launcher).require_good_end()
+    run = ranked_runs.train(tmp_path / "run", 2, case, launcher=launcher).require_good_end()
     same(run, plain)
     for step in (10, 30):
-        require_same(goes_on(tmp_path / str(step), 2, case, saved(tmp_path / "run", step)), run, step)
+        require_same(goes_on(tmp_path / str(step), 2, case, saved(tmp_path / "run", step), launcher), run, step)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("killed", [0, 1])
 @pytest.mark.parametrize("how", [{}, {"background": True}], ids=lambda how: " ".join(how) or "plain")
-def test_a_rank_that_is_killed_while_it_saves_leaves_whole_checkpoints(tmp_path, killed, how):
+def test_a_rank_that_is_killed_while_it_saves_leaves_whole_checkpoints(launcher, tmp_path, killed, how):
     case = {**CASE, "steps": 120, "saves": list(range(10, 120, 5)), "save": how}
     whole = ranked_runs.train(tmp_path / "whole", 2, case).require_good_end()
     assert len(whole.losses) == 120
     numbers, cut = random.Random(killed), 0
     for number in range(5):
         folder = tmp_path / str(number)
-        launched = ranked_runs.begin(folder, 2, case)
+        launched = ranked_runs.begin(folder, 2, case, launcher)
         try:
             await_files(folder / "saved", numbers.randrange(1, 400))
             os.kill(ranked_runs.pid_of(folder, killed), signal.SIGKILL)

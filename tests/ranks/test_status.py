@@ -35,8 +35,8 @@ def exchanges(pid):
     return None if told is None else json.loads(told)["exchanges"]
 
 
-def test_the_status_tells_what_a_rank_exchanges_and_for_which_rank_it_waits(tmp_path):
-    launched = ranked_runs.begin(tmp_path / "run", 2, CASE)
+def test_the_status_tells_what_a_rank_exchanges_and_for_which_rank_it_waits(launcher, tmp_path):
+    launched = ranked_runs.begin(tmp_path / "run", 2, CASE, launcher)
     try:
         pids = [wait_until(lambda rank=rank: os.path.exists(str(tmp_path / "run" / "{}.pid".format(rank))) and
                            ranked_runs.pid_of(tmp_path / "run", rank), 60.0) for rank in range(2)]

@@ -45,7 +45,8 @@ class Ran(NamedTuple):
         return self
 
 
-def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 250.0, **settings: Any) -> Ran:
+def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 250.0, launcher: str = "gloo",
+          **settings: Any) -> Ran:
     """Train a case to its end, good or bad.
 
     Args:
@@ -53,9 +54,10 @@ def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 
         ranks: how many processes; 1: without a launcher.
         case: fields of ``ranked.Case``.
         ends_within_s: else ``subprocess.TimeoutExpired``.
+        launcher: of several ranks, as ``several_ranks.by`` has it.
         settings: of ascpipe, as ``ring_frames=2``; in capitals, variables of the environment.
     """
-    command, variables = _prepared(folder, ranks, case, settings)
+    command, variables = _prepared(folder, ranks, case, settings, launcher)
     started = time.monotonic()
     ended = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True, timeout=ends_within_s, check=False)
@@ -70,9 +72,10 @@ def train_by(launch: Callable[[str, str], Tuple[int, str, str]], folder: Any, ra
     return Ran(code, out + err, *_told(str(folder), ranks), time.monotonic() - started)
 
 
-def begin(folder: Any, ranks: int, case: Dict[str, Any], **settings: Any) -> "subprocess.Popen[str]":
+def begin(folder: Any, ranks: int, case: Dict[str, Any], launcher: str = "gloo",
+          **settings: Any) -> "subprocess.Popen[str]":
     """The launcher of ``train``, which runs; what it says is dropped."""
-    command, variables = _prepared(folder, ranks, case, settings)
+    command, variables = _prepared(folder, ranks, case, settings, launcher)
     return subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                             stderr=subprocess.DEVNULL, text=True)
 
@@ -83,14 +86,15 @@ def pid_of(folder: Any, rank: int) -> int:
         return int(file.read())
 
 
-def _prepared(folder: Any, ranks: int, case: Dict[str, Any],
-              settings: Dict[str, Any]) -> Tuple[List[str], Dict[str, str]]:
+def _prepared(folder: Any, ranks: int, case: Dict[str, Any], settings: Dict[str, Any],
+              launcher: str = "gloo") -> Tuple[List[str], Dict[str, str]]:
     """Command and environment of a run in a new folder."""
     os.makedirs(str(folder))
     with open(os.path.join(str(folder), "case.json"), "w") as file:
         json.dump(case, file)
     script = os.path.join(PROGRAMS, "ranked.py")
-    command = [sys.executable, script, str(folder)] if ranks == 1 else several_ranks.horovodrun(ranks, script, folder)
+    command = [sys.executable, script, str(folder)] if ranks == 1 else \
+        several_ranks.by(launcher, ranks, script, folder)
     given = {"ring_bytes": RING_BYTES, **settings}
     variables = several_ranks.environment(
         HOROVOD_FUSION_THRESHOLD="0",  # else dense sums depend on timing from three ranks on

@@ -1,11 +1,17 @@
-"""Runs programs as several ranks, with horovodrun itself or with ``ascpipe run --ranks``.
+"""Runs programs as several ranks, with horovodrun itself or with ``ascpipe run --ranks``, by gloo or by MPI.
 
 Horovod is met in these programs alone: it is never imported into the process of the tests.
 """
+import functools
+import glob
 import importlib.util
+import mmap
 import os
+import re
+import shutil
 import subprocess
 import sys
+from typing import Optional
 
 import pytest
 
@@ -19,10 +25,27 @@ needs_horovod = pytest.mark.skipif(not INSTALLED, reason="Horovod is not install
 _LAUNCHERS = tuple(name for launcher in ranks.LAUNCHERS for name in launcher) + ("RANK_SIZE", "RANK_ID")
 
 
+@functools.lru_cache(maxsize=None)
+def lacking_for_mpi() -> Optional[str]:
+    """Why no ranks are started by mpirun here; None if they are."""
+    if shutil.which("mpirun") is None:
+        return "mpirun is not on the path"
+    found = importlib.util.find_spec("horovod")
+    libraries = [path for folder in (found.submodule_search_locations if found is not None else ())
+                 for path in glob.glob(os.path.join(folder, "tensorflow", "mpi_lib*.so"))]
+    for path in libraries:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as library:
+            if library.find(b"libmpi.so") >= 0:
+                return None
+    return "Horovod was built without MPI: make ranks, where mpicxx is on the path"
+
+
 def environment(**more):
     """That of the tests, without a launcher's variables and with ``more``."""
     kept = {name: value for name, value in os.environ.items()
             if name not in _LAUNCHERS and not name.startswith("HOROVOD_")}
+    # Open MPI's files of ranks that run: a suite beside this one would take them for left behind in /dev/shm.
+    kept["OMPI_MCA_btl_vader_backing_directory"] = kept.get("XDG_RUNTIME_DIR", "/dev/shm")
     return {**kept, **QUIET, "PYTHONPATH": ROOT, "TF_CPP_MIN_LOG_LEVEL": "3", **more}
 
 
@@ -44,6 +67,13 @@ def ascpipe_run(count, script, *arguments, options=()):
             *arguments]
 
 
+def by(launcher, count, script, *arguments):
+    """The command by which a launcher starts ranks: horovodrun ("gloo"), or mpirun by ``ascpipe run`` ("mpi")."""
+    if launcher == "gloo":
+        return horovodrun(count, script, *arguments)
+    return ascpipe_run(count, script, *arguments, options=["--mpi"])
+
+
 def ended(command, **kwargs):
     """(exit code, standard output, standard error) of a launcher."""
     process = started(command, **kwargs)
@@ -52,6 +82,6 @@ def ended(command, **kwargs):
 
 
 def said(out, rank):
-    """The lines that a rank printed, by horovodrun's prefix."""
-    prefix = "[{}]<stdout>:".format(rank)
-    return [line[len(prefix):] for line in out.splitlines() if line.startswith(prefix)]
+    """The lines that a rank printed, by the prefix of horovodrun or of mpirun."""
+    prefix = re.compile(r"\[(?:1,)?{}\]<stdout>:".format(rank))
+    return [line[prefix.match(line).end():] for line in out.splitlines() if prefix.match(line)]

@@ -1,8 +1,9 @@
 """What ``ranked.py`` trains."""
-import os
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-RANK, RANKS = int(os.environ.get("HOROVOD_RANK", "0")), int(os.environ.get("HOROVOD_SIZE", "1"))
+from ascpipe import ranks
+
+RANK, RANKS = (ranks.get_rank_id(), ranks.get_rank_size()) if ranks.launched() else (0, 1)
 
 
 class Feature(NamedTuple):

@@ -5,6 +5,7 @@ import random
 import signal
 import sys
 import threading
+import time
 from typing import Any, Callable, Dict, List, Set, Tuple
 
 from ascpipe.daemon.lifecycle import RESTARTS
@@ -12,6 +13,7 @@ from tests.support.programs.scenarios import status
 
 INTERRUPTED_AFTER_S = 0.05  #: so that a step is under way, as a rule
 MEAN_S = 0.07  #: between two kills
+LATE_S = 2.0
 
 
 def commit(kind: str) -> Dict[str, Any]:
@@ -19,7 +21,7 @@ def commit(kind: str) -> Dict[str, Any]:
     faults: Dict[str, Callable[[], Dict[str, Any]]] = {
         "raise": _raise, "exit": lambda: sys.exit(0), "kill": lambda: _signal(os.getpid(), signal.SIGKILL),
         "stops": lambda: _signal(os.getpid(), signal.SIGSTOP), "workers": _kill_workers,
-        "supervisor": lambda: _signal(status()["pid"], signal.SIGKILL), "interrupt": _interrupt}
+        "supervisor": lambda: _signal(status()["pid"], signal.SIGKILL), "interrupt": _interrupt, "late": _late}
     return faults[kind]() if kind in faults else {}
 
 
@@ -74,6 +76,11 @@ def _signal(pid: int, number: int) -> Dict[str, Any]:
 
 def _interrupt() -> Dict[str, Any]:
     threading.Timer(INTERRUPTED_AFTER_S, _signal, (os.getpid(), signal.SIGINT)).start()
+    return {}
+
+
+def _late() -> Dict[str, Any]:
+    time.sleep(LATE_S)
     return {}
 
 
