@@ -39,7 +39,7 @@ inline RingPlan Plan(int channel) {
 struct Rank {
   Rank(int number, int ranks) : number(number), ranks(ranks), local(Plan(layout::kLocal)), owned(Plan(layout::kTrain)) {
     stream = new RankedStream(kStream, local.stream.get(), owned.stream.get(), number, ranks);
-    streams.Add(std::unique_ptr<RankedStream>(stream));
+    CHECK(streams.Add(std::unique_ptr<RankedStream>(stream)).ok());
     run = stream->NewRun();
   }
 

@@ -60,8 +60,8 @@ TEST(EveryFieldOfKeysThatCannotBeRightIsRefused) {
   for (const std::int64_t bytes : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{63}, std::int64_t{64}, INT64_MAX}) {
     CHECK(Has(Refusal(kBytes, bytes).text(), "E301"));
   }
-  for (const std::int64_t stream : {std::int64_t{8}, std::int64_t{-1}, (std::int64_t{1} << 32) + kStream}) {
-    CHECK(Has(Refusal(kStreamWord, stream).text(), "which is not here"));
+  for (const std::int64_t stream : {std::int64_t{32}, std::int64_t{-1}, (std::int64_t{1} << 32) + kStream}) {
+    CHECK(Has(Refusal(kStreamWord, stream).text(), "which cannot be"));
   }
   for (const std::size_t word : {kRun, kIndex}) {
     for (const std::int64_t value : {std::int64_t{0}, std::int64_t{-1}, INT64_MIN}) {
@@ -98,6 +98,20 @@ TEST(KeysThatComeTwiceAreRefused) {
     const Bytes again = one;
     one.insert(one.end(), again.begin(), again.end());
   }).text(), "twice"));
+  ticket->DropHold();
+}
+
+TEST(KeysThatCameBeforeTheirStreamAreRefusedWhenItIsAdded) {
+  Ranks ranks(2);
+  Ticket* ticket = ranks[0].SubmitDeduplicated({1, 2, 3, 4});
+  CHECK(ranks.ExchangeKeys(PeerHeader(), [](std::vector<std::vector<Bytes>>* said) {
+    Set(&(*said)[0][1], kStreamWord, kStream + 1);
+    Set(&(*said)[0][1], kRun, 0);
+  }).ok());
+  Rank& other = ranks[1];
+  std::unique_ptr<RankedStream> later(
+      new RankedStream(kStream + 1, other.local.stream.get(), other.owned.stream.get(), 1, 2));
+  CHECK(Has(other.streams.Add(std::move(later)).text(), "E301"));
   ticket->DropHold();
 }
 

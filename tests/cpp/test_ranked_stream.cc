@@ -62,6 +62,42 @@ TEST(KeysAndTheirCountsComeToTheirOwnersInRankOrder) {
   }
 }
 
+TEST(KeysOfAStreamThatOneRankAddsLaterWaitForIt) {
+  Ranks early(2), late(2);  // rank 1 of `late` has the stream, and is another one of `early` until then
+  RankedStreams empty;
+  Ticket* first = early[0].SubmitDeduplicated({1, 3, 5});
+  Ticket* second = early[0].SubmitDeduplicated({7});
+  std::vector<Bytes> said = early[0].Say();
+  Received received;
+  received.from = {{said[1].data(), static_cast<std::int64_t>(said[1].size())}, {nullptr, 0}};
+  CHECK(empty.Unpack(received).ok());
+
+  Rank& rank = late[1];
+  std::unique_ptr<RankedStream> added(
+      new RankedStream(kStream, rank.local.stream.get(), rank.owned.stream.get(), 1, 2));
+  rank.stream = added.get();
+  rank.run = rank.stream->NewRun();
+  CHECK(empty.Add(std::move(added)).ok());
+  Ticket* own[] = {rank.SubmitDeduplicated({9}), rank.SubmitDeduplicated({11})};
+  CHECK(!rank.IsKnown(own[0]));
+  std::vector<std::vector<Piece>> pieces(2);
+  std::shared_ptr<const void> keeps;
+  empty.Pack(PeerHeader(), &pieces, &keeps);
+  Bytes mine;
+  for (const Piece& piece : pieces[1]) {
+    const std::uint8_t* const data = static_cast<const std::uint8_t*>(piece.data);
+    mine.insert(mine.end(), data, data + piece.bytes);
+  }
+  received.from = {{nullptr, 0}, {mine.data(), static_cast<std::int64_t>(mine.size())}};
+  CHECK(empty.Unpack(received).ok());
+  TicketHold owned;
+  for (Ticket* ticket : own) CHECK(rank.IsKnown(ticket));
+  Take(&rank, own[0], &owned);
+  CHECK(rank.OwnedKeys(owned->state(), 0) == (Keys{1, 3, 5, 9}));
+  owned = TicketHold();
+  for (Ticket* ticket : {first, second, own[0], own[1]}) ticket->DropHold();
+}
+
 TEST(ABatchIsTakenOnce) {
   Ranks ranks(1);
   Ticket* ticket = ranks[0].SubmitDeduplicated({1});

@@ -51,5 +51,6 @@ TEST(AFailureSaysWhatEachRankDoes) {
   const PeerVerdict verdict = Decide(headers);
   CHECK(verdict.kind == VerdictKind::kFail);
   CHECK_EQ(verdict.cause, "the ranks do different things: rank 0 has ended after 0 changes of tables; rank 1 "
-                          "trains batch 3 of iterator 2 of stream 1 after 4 changes of tables");
+                          "trains batch 3 of iterator 2 of stream 1 after 4 changes of tables. All ranks train, and all "
+                          "ranks evaluate or predict; or a process of its own does, from a checkpoint");
 }

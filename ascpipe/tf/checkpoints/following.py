@@ -29,10 +29,11 @@ class _Saves:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._written: Optional[Tuple[str, Tip]] = None  # by whose name, if rank 0 says that it is a checkpoint
+        self._asked: Optional[str] = None  # for what checkpoint
 
     def save(self, number: int, asked: Dict[str, Any]) -> Optional[str]:
         """Write the slice, now or in the background. Returns the digest of its record, or None."""
-        self._written = None
+        self._written, self._asked = None, saving.prefix_of(asked["directory"], asked["base"], asked["step"])
         pipeline, names = self._pipeline, asked["tables"]
         known = [pipeline.tables[name] for name in names]
         with contextlib.ExitStack() as undo:
@@ -62,12 +63,14 @@ class _Saves:
         return None
 
     def end(self, number: int, told: Dict[str, Any]) -> Optional[str]:
-        """Rank 0 says whether what was written is a checkpoint."""
+        """Rank 0 says whether what was written is a checkpoint. Returns its path."""
         written, self._written = self._written, None
-        if told["what"] == saving.SAVE and told["done"] and written is not None:
+        if told["what"] != saving.SAVE:
+            return None
+        if told["done"] and written is not None:
             name, tip = written
             saving.note_saved(self._pipeline, name, tip._replace(link=Link(*told["link"])))
-        return None
+        return self._asked
 
     def _tip(self, asked: Mapping[str, Any]) -> Optional[Tip]:
         """This rank's part of the save that a delta stands upon."""

@@ -22,6 +22,7 @@ from ascpipe.tf.checkpoints import saver_hook, tensorflow_part
 from ascpipe.tf.checkpoints.restoring import restore_checkpoint
 from ascpipe.tf.checkpoints.saving import SaveRequest, begin_save, save_checkpoint, saved_part
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Text
 
@@ -48,7 +49,8 @@ class Saver(tf.compat.v1.train.Saver):
         """Save everything between two training steps; durable when this returns, except with ``background``.
 
         A save waits for one that goes on in the background. Of several ranks, rank 0 saves, and the others write their
-        parts when it does, whatever their programs do then; on another rank this only returns the name.
+        parts when it does, whatever their programs do then; on another rank this returns the name, once rank 0 has made
+        the checkpoint, or goes on without.
 
         Args:
             sess: a session of a graph whose pipeline runs; no step of it may be under way in this thread.
@@ -95,8 +97,7 @@ class Saver(tf.compat.v1.train.Saver):
         pipeline = process.running_pipeline()
         step = _step_number(sess, global_step)
         if pipeline.rank != 0:
-            _log.debug("rank %d leaves the save of %s to rank 0, and writes its part then", pipeline.rank, save_path)
-            return save_path if step is None else "{}-{}".format(save_path, step)
+            return _saved_by_rank_0(pipeline, save_path, step, background)
 
         def save_dense(prefix: str) -> None:
             patches.SAVER_SAVE.plain(
@@ -121,9 +122,7 @@ class Saver(tf.compat.v1.train.Saver):
                               threshold=process.configuration.recent_key_count_threshold)
         if background:
             return begin_save(request, save_dense, describe, publish)
-        saved = save_checkpoint(request, save_dense)
-        publish(saved)
-        return saved
+        return save_checkpoint(request, save_dense, publish)
 
     def restore(self, sess: Any, save_path: str, allow_unverified: bool = False,
                 allow_missing: Collection[str] = ()) -> None:
@@ -181,6 +180,14 @@ def install() -> None:
     patches.SAVER_SAVE.apply(Saver.save)
     patches.SAVER_RESTORE.apply(Saver.restore)
     saver_hook.install()
+
+
+def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], background: bool) -> str:
+    """What another rank's save does: what follows may look for the checkpoint, as an evaluation does."""
+    saved = save_path if step is None else "{}-{}".format(save_path, step)
+    if not background and pipeline.follower is not None and not pipeline.follower.await_end(os.path.abspath(saved)):
+        _log.debug("rank %d: rank 0 does not save %s now", pipeline.rank, saved)
+    return saved
 
 
 def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:

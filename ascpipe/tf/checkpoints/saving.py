@@ -81,12 +81,18 @@ def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
                       for place, number in enumerate(numbers)})
 
 
-def save_checkpoint(request: SaveRequest, save_dense: DenseSave) -> str:
+def prefix_of(directory: str, base: str, step: Optional[int]) -> str:
+    """``directory/base-step``, as all ranks name a checkpoint."""
+    return os.path.join(os.path.abspath(directory), base if step is None else "{}-{}".format(base, step))
+
+
+def save_checkpoint(request: SaveRequest, save_dense: DenseSave, publish: Callable[[str], None]) -> str:
     """Save every table that is to be saved, and the dense variables, between two training steps.
 
     Args:
         request: what is saved, and where to.
         save_dense: saves the dense variables; called once, while no step trains.
+        publish: called with ``directory/base-step`` once the checkpoint is complete, before other ranks hear of it.
 
     Returns:
         ``directory/base-step``.
@@ -103,10 +109,11 @@ def save_checkpoint(request: SaveRequest, save_dense: DenseSave) -> str:
         if request.dense:
             save_dense(writer.dense_prefix)
         if _is_saved(request, writer, tables, here):
+            publish(writer.prefix)
             return writer.prefix
         tip = _tip(request, tables)
         with _other_ranks(request, writer, tip, background=False) as others:
-            return _write(request, writer, tables, here, tip, others)
+            return _write(request, writer, tables, here, tip, others, publish)
 
 
 def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave, publish: Callable[[str], None]) -> str:
@@ -142,9 +149,10 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
             if request.dense:
                 describe(writer.dense_prefix)
             tables = frozen.tables()
-            prefix = (writer.prefix if _is_saved(request, writer, tables, here)
-                      else _write(request, writer, tables, here, tip, others))
-        publish(prefix)
+            if _is_saved(request, writer, tables, here):
+                publish(writer.prefix)
+            else:
+                _write(request, writer, tables, here, tip, others, publish)
 
     request.pipeline.background.begin(writer.prefix, work)
     return writer.prefix
@@ -186,8 +194,8 @@ def _other_ranks(request: SaveRequest, writer: CheckpointWriter, tip: Optional[d
 
 
 def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position,
-           tip: Optional[deltas.Tip], others: Optional[Asked]) -> str:
-    """Write the tables beside the dense part, and commit; the prefix."""
+           tip: Optional[deltas.Tip], others: Optional[Asked], publish: Callable[[str], None]) -> str:
+    """Write the tables beside the dense part, commit and publish; the prefix."""
     pipeline = request.pipeline
     since, changes = deltas.changes_since(tip, tables, request.threshold)
     if others is not None and since is not tip:
@@ -199,8 +207,11 @@ def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, Tab
     prefix = writer.commit(here, () if others is None else _slices(others, writer))
     note_saved(pipeline, deltas.name_of(request.directory, request.base),
                deltas.next_tip(pipeline, since, prefix, writer.link, here, tables))
-    if others is not None:
-        others.tell({"what": SAVE, "done": True, "link": list(writer.link)})
+    try:
+        publish(prefix)
+    finally:
+        if others is not None:  # a rank that hears it finds the name in TensorFlow's file
+            others.tell({"what": SAVE, "done": True, "link": list(writer.link)})
     return prefix
 
 

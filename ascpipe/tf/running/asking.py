@@ -3,24 +3,30 @@
 Whatever the other ranks' programs do then: a rank that trains does it before its next step, one that waits in Python
 does it at once, in a thread of its own.
 """
+import collections
 import contextlib
 import ctypes
 import json
 import logging
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional
 
 from ascpipe.tf.running import native
 
-#: Carries out what rank 0 asks for, by its number and what it says. Returns the answer; None: it is given later.
+#: Carries out what rank 0 asks for, by its number and what it says. Returns the answer; None: it is given later. For
+#: ``ENDED``: a name for what has ended, or None.
 Handler = Callable[[int, Dict[str, Any]], Optional[str]]
 
 ENDED = "ended"  #: handler of how it has ended, by its number and what rank 0 tells
+PATIENCE_S = 10.0  #: of a rank whose program saves, for rank 0 to do anything
 
 _SAVE, _CHANGE, _END, _NOTHING = 0, 1, 3, -1
+_GOES_ON, _ASKS, _NEITHER = 0, 1, -1
 _TEXT_BYTES = 1 << 18
 _POLL_MS = 200
+_SOON_S = 0.01
+_REMEMBERED = 16  # names of what has ended
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 1.0  # between two exchanges for answers
 
 _log = logging.getLogger(__name__)
@@ -112,6 +118,9 @@ class Follower:
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
         self._stops = threading.Event()
+        self._changed = threading.Condition()
+        self._does: Optional[int] = None  # the number of what has not ended
+        self._ended: Deque[str] = collections.deque(maxlen=_REMEMBERED)
         # A daemon thread: the end of the pipeline, at exit at the latest, ends it.
         self._thread = threading.Thread(target=self._serve, name="ascpipe-follow", daemon=True)
         self._thread.start()
@@ -121,14 +130,56 @@ class Follower:
         self._stops.set()
         self._thread.join()
 
+    def await_end(self, name: str, patience_s: float = PATIENCE_S) -> bool:
+        """Wait until what rank 0 lets this rank do has ended.
+
+        Args:
+            name: as the handler of ``ENDED`` returns it.
+            patience_s: how long rank 0 may do nothing.
+
+        Returns:
+            False: rank 0 does not do it, but goes on; or it has done nothing for so long.
+
+        Raises:
+            tf.errors.OpError: the ranks do not exchange any more.
+        """
+        seen, begins, until = ctypes.c_int64(), 1, time.monotonic() + patience_s
+        while not self._has_ended(name):
+            native.call("asc_ranks_look", begins, _POLL_MS, ctypes.byref(seen))
+            begins = int(seen.value != _NEITHER)
+            if seen.value == _GOES_ON:
+                with self._changed:  # the thread may still be told of the end
+                    self._changed.wait_for(lambda: self._does is None, _POLL_MS / 1000.0)
+                return self._has_ended(name)
+            if seen.value == _ASKS:
+                with self._changed:
+                    self._changed.wait_for(lambda: name in self._ended, _SOON_S)
+            if seen.value == _ASKS or self._does is not None:
+                until = time.monotonic() + patience_s
+            if time.monotonic() > until:
+                return False
+        return True
+
+    def _has_ended(self, name: str) -> bool:
+        with self._changed:
+            return name in self._ended
+
     def _serve(self) -> None:
         number, phase = ctypes.c_int64(), ctypes.c_int64()
         while not self._stops.is_set():
             text = _text("asc_ranks_asked", _POLL_MS, ctypes.byref(number), ctypes.byref(phase))
             if phase.value == _END and text:
-                self._handlers[ENDED](number.value, json.loads(text))
+                self._note(None, self._handlers[ENDED](number.value, json.loads(text)))
             elif phase.value in (_SAVE, _CHANGE):
+                self._note(number.value)
                 self._follow(number.value, text, changes=phase.value == _CHANGE)
+
+    def _note(self, does: Optional[int], ended: Optional[str] = None) -> None:
+        with self._changed:
+            self._does = does
+            if ended is not None:
+                self._ended.append(ended)
+            self._changed.notify_all()
 
     def _follow(self, number: int, text: str, *, changes: bool) -> None:
         what = json.loads(text)

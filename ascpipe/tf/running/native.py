@@ -141,6 +141,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_ranks_ask": [ctypes.c_int, ctypes.c_char_p, _INT64],
     "asc_ranks_collect": [ctypes.c_int64, ctypes.c_char_p, ctypes.c_int],
     "asc_ranks_tell": [ctypes.c_int64, ctypes.c_char_p, ctypes.c_int],
+    "asc_ranks_look": [ctypes.c_int, ctypes.c_int, _INT64],
     "asc_ranks_asked": [ctypes.c_int, _INT64, _INT64, ctypes.c_char_p, ctypes.c_int],
     "asc_ranks_answer": [ctypes.c_int64, ctypes.c_char_p],
     "asc_ranks_resume": [ctypes.c_int64, ctypes.c_int],

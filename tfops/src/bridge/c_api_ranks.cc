@@ -103,6 +103,18 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
   });
 }
 
+// On the other ranks: an exchange in which this one has nothing to do; `begins` 0: goes on with the last one.  *seen: 1
+// if rank 0 asks for something in it, 0 if it does something else, -1 if neither for so long.
+ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, char* err, int err_bytes) {
+  return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
+    const std::shared_ptr<const Asking> look = begins != 0 ? ranks->BeginLook() : ranks->look();
+    *seen = -1;
+    CoreStatus status;
+    if (look != nullptr && look->IsOver(timeout_ms, &status)) *seen = look->is_asked() ? 1 : 0;
+    return status;
+  });
+}
+
 // Answers in one line; rank 0 hears it with the next exchange.
 ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {

@@ -200,8 +200,7 @@ CoreStatus Pipeline::AddLocalStream(int number, int ring_number, int fd, std::in
   budget_->Note(ring.header()->arena_bytes);
   if (pump_ != nullptr) pump_->Add(local.get());
   local_[number] = std::move(local);
-  ranks_->streams().Add(std::move(ranked));
-  return CoreStatus();
+  return ranks_->streams().Add(std::move(ranked));
 }
 
 void Pipeline::Start() {

@@ -23,6 +23,19 @@ std::shared_ptr<const Asking> Ranks::Ask(std::int64_t number, AskPhase phase, co
   return asking;
 }
 
+std::shared_ptr<const Asking> Ranks::BeginLook() {
+  const auto asking = std::make_shared<Asking>();
+  PeerRequest request;
+  request.header.kind = PeerKind::kIdle;
+  request.done = [asking](const PeerVerdict& verdict, const Received&) { asking->End(verdict); };
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    look_ = asking;
+  }
+  peers_.Exchange(std::move(request));
+  return asking;
+}
+
 bool Ranks::TakeAnswers(std::int64_t number, std::vector<std::string>* answers) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (int rank = 1; rank < size(); ++rank) {

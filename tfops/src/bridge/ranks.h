@@ -43,23 +43,34 @@ class Asks {
   std::deque<PeerAsk> asks_;
 };
 
-// What has become of something that rank 0 asks for.
+// What has become of something that rank 0 asks for, or of a look at what it does.
 class Asking {
  public:
-  bool IsOver(CoreStatus* status) const {
+  bool IsOver(CoreStatus* status) const { return IsOver(0, status); }
+  // Waits so long for it, at most.
+  bool IsOver(int timeout_ms, CoreStatus* status) const {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const bool over = changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return is_over_; });
+    if (over) *status = status_;
+    return over;
+  }
+  // Once it is over.
+  bool is_asked() const {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (is_over_) *status = status_;
-    return is_over_;
+    return is_asked_;
   }
   void End(const PeerVerdict& verdict) {
     std::lock_guard<std::mutex> lock(mutex_);
     is_over_ = true;
+    is_asked_ = verdict.kind == VerdictKind::kAsked;
     if (verdict.failed()) status_ = CoreStatus(Code::kFailedPrecondition, verdict.cause);
+    changed_.notify_all();
   }
 
  private:
   mutable std::mutex mutex_;
-  bool is_over_ = false;
+  mutable std::condition_variable changed_;
+  bool is_over_ = false, is_asked_ = false;
   CoreStatus status_;
 };
 
@@ -91,6 +102,13 @@ class Ranks {
   // Rank 0: what each other rank has answered, by rank; false: not all have yet, and the answers are kept.
   bool TakeAnswers(std::int64_t number, std::vector<std::string>* answers);
 
+  // Another rank: an exchange in which it has nothing to do; over when rank 0 asks for something, or does another thing.
+  std::shared_ptr<const Asking> BeginLook();
+  std::shared_ptr<const Asking> look() {  // the one that was begun last
+    std::lock_guard<std::mutex> lock(mutex_);
+    return look_;
+  }
+
   // Tells the others that this rank makes no exchange that they wait for.
   void SayFailed(PeerHeader header, std::string cause) {
     PeerRequest request;
@@ -113,12 +131,13 @@ class Ranks {
   }
 
   Asks asks_;
-  std::mutex mutex_;  // guards the two below
+  std::mutex mutex_;  // guards the two below, and the last one
   std::int64_t last_ask_ = 0;
   std::map<std::int64_t, std::map<int, std::string>> answers_;
   const Settings settings_;
   RankedStreams streams_;
   Peers peers_;  // its thread uses the streams
+  std::shared_ptr<const Asking> look_;
 };
 
 }  // namespace ascpipe

@@ -169,7 +169,7 @@ bool Peers::Next(PeerRequest* request) {
       lock.unlock();
       Break(Error(kE310, "rank ", rank(), " ", NameOf(waits.header.kind), " batch ", waits.header.ticket, " of stream ",
                   waits.header.stream, ", rank 0 one of stream ", stream, ", which rank ", rank(), " has not begun in ",
-                  settings_.wait_timeout_s, " s. What was saved is whole; all ranks run the same steps"),
+                  settings_.wait_timeout_s, " s. What was saved is whole; all ranks train, and all ranks evaluate or predict"),
             std::move(waits), true);
       lock.lock();
     }

@@ -132,7 +132,8 @@ struct RankedStream::Head {
 // The streams of a process among several ranks: their keys ride on the messages of Peers.
 class RankedStreams : public PeerKeys {
  public:
-  void Add(std::unique_ptr<RankedStream> stream);
+  // It gets the keys of its batches that ranks which had it earlier have sent; what may be wrong with them.
+  CoreStatus Add(std::unique_ptr<RankedStream> stream);
   RankedStream* Find(int number) const;  // null: there is none
 
   void Pack(const PeerHeader& header, std::vector<std::vector<Piece>>* to,
@@ -141,8 +142,19 @@ class RankedStreams : public PeerKeys {
   bool IsKnown(const PeerHeader& gate) const override;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<int, std::unique_ptr<RankedStream>> streams_;
+  // What a rank has said of one batch.
+  struct Early {
+    int from;
+    std::vector<std::uint8_t> bytes;
+  };
+
+  RankedStream* Known(std::int64_t number) const;
+  static CoreStatus Unpack(RankedStream* stream, int from, const std::uint8_t* data);
+
+  mutable std::mutex mutex_;  // guards the members below
+  std::map<std::int64_t, std::unique_ptr<RankedStream>> streams_;
+  // By the number of a stream that is not here yet.  A rank sends no more of one than its own ring holds.
+  std::map<std::int64_t, std::vector<Early>> early_;
 };
 
 }  // namespace ascpipe

@@ -9,17 +9,29 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kMostTables = 1 << 16;
+constexpr std::int64_t kMostStreams = 32;  // of a session: ascpipe/control/messages.py
 
 }  // namespace
 
-void RankedStreams::Add(std::unique_ptr<RankedStream> stream) {
+CoreStatus RankedStreams::Add(std::unique_ptr<RankedStream> stream) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const int number = stream->number();
-  streams_[number] = std::move(stream);
+  RankedStream* const added = stream.get();
+  streams_[added->number()] = std::move(stream);
+  const std::vector<Early> early = std::move(early_[added->number()]);
+  early_.erase(added->number());
+  for (const Early& one : early) {
+    const CoreStatus status = Unpack(added, one.from, one.bytes.data());
+    if (!status.ok()) return status;
+  }
+  return CoreStatus();
 }
 
 RankedStream* RankedStreams::Find(int number) const {
   std::lock_guard<std::mutex> lock(mutex_);
+  return Known(number);
+}
+
+RankedStream* RankedStreams::Known(std::int64_t number) const {
   const auto found = streams_.find(number);
   return found == streams_.end() ? nullptr : found->second.get();
 }
@@ -52,12 +64,15 @@ CoreStatus RankedStreams::Unpack(const Received& keys) {
           head.bytes > left || head.tables < 0 || head.tables > kMostTables) {
         status = Error(kE301, "rank ", rank, " sent keys whose head does not fit ", left, " bytes; restart all ranks");
       } else {
-        const bool is_number = head.stream >= 0 && head.stream <= INT32_MAX;
-        RankedStream* const stream = is_number ? Find(static_cast<int>(head.stream)) : nullptr;
-        status = stream == nullptr
-                     ? Error(kE301, "rank ", rank, " sent keys of stream ", head.stream, ", which is not here")
-                     : stream->Unpack(static_cast<int>(rank), head, data + sizeof(head),
-                                      head.bytes - static_cast<std::int64_t>(sizeof(head)));
+        std::lock_guard<std::mutex> lock(mutex_);
+        RankedStream* const stream = Known(head.stream);
+        if (stream != nullptr) {
+          status = Unpack(stream, static_cast<int>(rank), data);
+        } else if (head.stream >= 0 && head.stream < kMostStreams) {
+          early_[head.stream].push_back({static_cast<int>(rank), std::vector<std::uint8_t>(data, data + head.bytes)});
+        } else {
+          status = Error(kE301, "rank ", rank, " sent keys of stream ", head.stream, ", which cannot be");
+        }
       }
       if (!status.ok()) return status;
       data += head.bytes;
@@ -65,6 +80,13 @@ CoreStatus RankedStreams::Unpack(const Received& keys) {
     }
   }
   return CoreStatus();
+}
+
+// Gives a stream what a rank asks for; `data` begins with a head that was looked at.
+CoreStatus RankedStreams::Unpack(RankedStream* stream, int from, const std::uint8_t* data) {
+  RankedStream::Head head;
+  std::memcpy(&head, data, sizeof(head));
+  return stream->Unpack(from, head, data + sizeof(head), head.bytes - static_cast<std::int64_t>(sizeof(head)));
 }
 
 }  // namespace ascpipe

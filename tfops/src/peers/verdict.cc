@@ -43,7 +43,10 @@ std::string WhatEachDoes(const Headers& headers) {
     }
     if (!SameChanges(headers)) text += Text(" after ", h.changes, " changes of tables");
   }
-  return text;
+  const auto has_batch = [](const PeerHeader& h) { return h.has_batch(); };
+  const bool apart = std::any_of(headers.begin(), headers.end(), has_batch) && !Agree(headers, &PeerHeader::kind);
+  return text + (apart ? ". All ranks train, and all ranks evaluate or predict; or a process of its own does, from a "
+                         "checkpoint" : "");
 }
 
 VerdictKind Meaning(PeerKind kind) {
