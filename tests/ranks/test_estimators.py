@@ -2,6 +2,7 @@
 wrong on one rank ends all rightly."""
 import json
 import os
+import shutil
 import sys
 from typing import Any, Dict, List, NamedTuple
 
@@ -85,8 +86,7 @@ def test_runs_that_only_evaluate_and_predict_read_the_newest_checkpoint_on_all_r
     runs = []
     for count in (1, 2):
         folder = tmp_path / str(count)
-        folder.mkdir()
-        os.symlink(str(tmp_path / "run" / "model"), str(folder / "model"))
+        shutil.copytree(str(tmp_path / "run" / "model"), str(folder / "model"))
         runs.append(called(folder, launcher, count, "shared", "calls=" + calls))
     require_equal(runs[1], runs[0])
 
@@ -132,7 +132,9 @@ def test_what_fails_on_one_rank_fails_on_all(launcher, tmp_path, swept, rank, ca
     run = called(tmp_path / "run", launcher, 2, "shared", "calls=" + calls, "steps=20",
                  fault(kind, rank, call, AT if call in ("train", "both") else 2))
     assert run.code != 0 and FAULTS[kind] in run.said, run.said
-    assert kind == "kill" or 1 - rank in run.errors, run.said
+    # The launcher ends the other rank of one that was killed; an interruption may come when a short evaluation is over.
+    is_told = kind not in ("kill", "interrupt") or (kind == "interrupt" and call in ("train", "both"))
+    assert not is_told or 1 - rank in run.errors, run.said
     if kind == "kill":
         assert "137" in run.said or "was ended by SIGKILL" in run.said, run.said
 
