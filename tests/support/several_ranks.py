@@ -82,6 +82,7 @@ def ended(command, **kwargs):
 
 
 def said(out, rank):
-    """The lines that a rank printed, by the prefix of horovodrun or of mpirun."""
-    prefix = re.compile(r"\[(?:1,)?{}\]<stdout>:".format(rank))
-    return [line[prefix.match(line).end():] for line in out.splitlines() if prefix.match(line)]
+    """The lines that a rank printed; horovodrun has a prefix before each line, mpirun before each write."""
+    tag = re.compile(r"\[(?:1,)?([0-9]+)\]<stdout>:")
+    pieces = tag.split("".join(line + "\n" for line in out.splitlines() if tag.match(line)))
+    return "".join(text for number, text in zip(pieces[1::2], pieces[2::2]) if int(number) == rank).splitlines()
