@@ -6,6 +6,7 @@ from typing import Any, Iterator, Optional, Tuple
 from .disk_state import (
     ARRIVED,
     ASKED,
+    LOAD,
     NONE,
     PLANNED,
     READ,
@@ -45,7 +46,7 @@ def plans_or_cuts(sc: Scenario, world: World) -> Iterator[Move]:
         if planned:
             yield Move("table worker: revokes", do, (world, ("revoke", planned[-1])))
         elif not any(frame.word > PLANNED for frame in world.frames) and (
-                world.save is None or "cut_during_save" in sc.flaws):
+                world.save is None or sc.cuts[world.cut.number][0] != LOAD or "cut_during_save" in sc.flaws):
             yield Move("table worker: commits the cut", _commit, (sc, world))
     elif len(planned) < sc.plans:
         base = world.finished

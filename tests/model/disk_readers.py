@@ -128,13 +128,16 @@ def _saves(sc: Scenario, world: World) -> Iterator[Move]:
             skips = world._replace(save=save._replace(key=save.key + 1), readers=replaced(world.readers, SAVES, 0))
             yield Move("save: key %d is %s" % (save.key, save.words[save.key]), lambda: skips, ())
         elif world.readers[SAVES] or "save_without_epoch" in sc.flaws:
-            where = world.entries[save.key]
+            where = dict(save.seen if "log_seen_early" in sc.flaws else save.log).get(
+                save.key, world.entries[save.key])
             if "save_reads_where_it_was" in sc.flaws:
                 where = where._replace(home=save.homes[save.key])
             looks = world._replace(save=save._replace(where=where))
             yield Move("save: sees where key %d is: %s" % (save.key, where), lambda: looks, ())
         else:
             begun = world._replace(readers=replaced(world.readers, SAVES, world.epoch))
+            if "log_seen_early" in sc.flaws:
+                begun = begun._replace(save=save._replace(seen=save.log))
             yield Move("save: announces epoch %d" % world.epoch, lambda: begun, ())
     elif save.row is None:
         found = world._replace(save=save._replace(row=(_found(sc, world, save),)))

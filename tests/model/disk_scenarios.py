@@ -6,6 +6,7 @@ from .disk_state import DROP, LOAD, RESET, Scenario
 
 _THREE = ((1,), (2,), (0,))  # rows of three keys, which begin on the device, at home, on disk: all three move
 _DROP, _RESET, _LOAD = (DROP, (2,)), (RESET, (0, 1, 2)), (LOAD, (0, 1, 2))
+_NEW_AGAIN = Scenario(((1,), (0,)), "dh", saves=1, cuts=((DROP, (1,)),), homes=3)
 _AT_HOME = Scenario(((1,), (0,), (1,)), "hs", device=0, homes=1)
 
 SHORT: Dict[str, Scenario] = {
@@ -30,7 +31,7 @@ SHORT: Dict[str, Scenario] = {
 LONG: Dict[str, Scenario] = {
     "a batch is dropped, kills of both workers": Scenario(_THREE, "dhs", drops=1, kills=1, disk_kills=1),
     "three home rows, three disk slots, kills of both workers": Scenario(
-        ((2,), (1,)), "dhs", homes=3, disk=3, kills=1, disk_kills=1),
+        ((2,),), "dhs", homes=3, disk=3, kills=1, disk_kills=1),
     "a window of three, two plans, a batch is dropped": Scenario(
         ((2,), (0,), (2,)), "dhs", homes=3, disk=3, window=3, plans=2, drops=1),
     "two evaluations, kills of all": Scenario(
@@ -43,8 +44,10 @@ LONG: Dict[str, Scenario] = {
     "a key is dropped, kills of both workers": Scenario(_THREE, "dhs", cuts=(_DROP,), kills=1, disk_kills=1),
     "all is dropped, kills of both workers": Scenario(_THREE, "dhs", cuts=(_RESET,), kills=1, disk_kills=1),
     "a load, kills of both workers": Scenario(((2,), (1,)), "dhs", cuts=(_LOAD,), kills=1, disk_kills=1),
-    "a save, two keys are dropped": Scenario(
-        ((2,), (1,)), "dhs", saves=1, cuts=(_DROP, (DROP, (1,)))),
+    "a save, a key is dropped, kill": Scenario(((2,), (1,)), "dhs", saves=1, cuts=(_DROP,), kills=1),
+    "a save, all is dropped": Scenario(((2,),), "dhs", saves=1, cuts=(_RESET,)),
+    "a save, a load": Scenario(((2,),), "dhs", saves=1, cuts=(_LOAD,)),
+    "a save, a key that is dropped and new": _NEW_AGAIN._replace(kills=1),
     "the disk refuses writes and loses one, kills of both workers": Scenario(
         _THREE, "dhs", fails=1, lost=1, kills=1, disk_kills=1),
     "batches of two keys, kill": Scenario(((0, 1), (2, 3), (0, 2)), "ddss", device=2, homes=4, disk=4, kills=1),
@@ -96,12 +99,18 @@ FLAWS: Dict[str, str] = {
     "save_reads_where_it_was": "a save reads rows where they were when it began",
     "log_by_home_row": "images of a save are kept by home row, not by entry",
     # cuts
-    "cut_during_save": "keys are dropped while a save still reads rows",
+    "cut_during_save": "a table is loaded while a save still reads rows",
+    "drops_without_log": "where the row of a dropped key lies is not logged for a save",
+    "drops_then_logs": "it is logged when the entry is changed already",
+    "logged_row_does_not_rest": "what is logged for a save rests for other readers alone",
+    "log_seen_early": "a save looks at the log before it looks at the entry",
+    "new_row_is_kept": "a step keeps the row of a key that was dropped and is new, for a save of before",
     "granted_with_requests": "a table is granted to the trainer while requests are under way",
     "failed_is_an_error": "a fetch that fails is an error although nothing is wanted of it any more",
     "cut_resets_generation": "a dropped key's entry begins again with generation 0",
 }
 
+_DROPS = SHORT["a save, and a key is dropped"]
 _SMALL_DISK = Scenario(_THREE[:2], "hhs", device=0, disk=3)
 _EVALUATES = Scenario(((2,),), "dhs", evals=(1,), kills=1)
 _SAVES, _KILLED_READER = SHORT["a save beside training"], SHORT["an evaluation is killed"]
@@ -127,7 +136,12 @@ FLAWED: Dict[str, Scenario] = {
     "save_without_epoch": _SAVES,
     "save_reads_where_it_was": _SAVES,
     "log_by_home_row": Scenario(_THREE, "dhs", saves=1),
-    "cut_during_save": SHORT["a save, and a key is dropped"],
+    "cut_during_save": Scenario(((2,),), "dhs", saves=1, cuts=(_LOAD,)),
+    "drops_without_log": _DROPS,
+    "drops_then_logs": _DROPS,
+    "logged_row_does_not_rest": _DROPS,
+    "log_seen_early": _DROPS,
+    "new_row_is_kept": _NEW_AGAIN,
     "cut_resets_generation": Scenario(((1,), (0,), (1,)), "ds", homes=3, disk=1, cuts=((DROP, (1,)),)),
     "failed_is_an_error": Scenario(((2,), (1,)), "dhs", cuts=(_DROP,)),
     "freed_before_empty": Scenario(((2,),), "dhs", cuts=((DROP, (1,)),)),

@@ -149,6 +149,7 @@ class Save(NamedTuple):
 
     words: "" = not read, "read" also if it needs none, "image" = a step has kept it.
     homes: where the rows lay when the save began.
+    log: entries as they were when their keys were dropped, in shared memory; ``seen`` is only used by flaws.
     """
 
     due: Tuple[Optional[Row], ...]
@@ -157,6 +158,8 @@ class Save(NamedTuple):
     key: int = 0
     where: Optional[Entry] = None
     row: Any = None
+    log: Tuple[Tuple[int, Entry], ...] = ()
+    seen: Tuple[Tuple[int, Entry], ...] = ()
 
 
 class Cut(NamedTuple):

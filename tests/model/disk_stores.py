@@ -117,6 +117,14 @@ def _revoke(sc: Scenario, world: World, ticket: int) -> World:
     return world
 
 
+def _log(sc: Scenario, world: World, key: int) -> World:
+    """For the save: where the row of a key lies that is dropped.  The first one counts, of a dead worker, too."""
+    entry, save = world.entries[key], world.save
+    if save is None or entry.home == NONE or any(key == logged for logged, _ in save.log):
+        return world
+    return world._replace(save=save._replace(log=save.log + ((key, entry),)))
+
+
 def _clear(sc: Scenario, world: World, key: int) -> World:
     slot = world.entries[key].slot
     if slot != NONE:
@@ -145,7 +153,8 @@ DO: Dict[str, Callable[..., World]] = {
     "cancel": _cancel, "touched": _touched, "store": _store, "store home": _store_home,
     "store generation": _store_generation, "empty": _empty, "slot": _assign_slot, "home": _assign_home,
     "rest": lambda sc, world, what, number: rest(world, what, number),
-    "retired": _retired, "revoke": _revoke, "clear": _clear, "evict": _evict, "untouch": _untouch, "applied": _applied,
+    "retired": _retired, "revoke": _revoke, "log": _log, "clear": _clear, "evict": _evict,
+    "untouch": _untouch, "applied": _applied,
 }
 LABELS: Dict[str, str] = {
     "cancel": "does not want request %d any more, raises the generation of key %d", "touched": "TOUCHED %d",
@@ -154,6 +163,6 @@ LABELS: Dict[str, str] = {
     "store generation": "stores the generation of request %d in the entry",
     "empty": "request %d is EMPTY, free: %s %d", "slot": "assigns key %d device slot %d",
     "home": "assigns key %d home row %d", "rest": "%s %d rests", "retired": "RETIRED %d", "revoke": "revokes %d",
-    "clear": "clears the device slot of key %d", "evict": "drops key %d",
+    "log": "logs for the save where key %d is", "clear": "clears the device slot of key %d", "evict": "drops key %d",
     "untouch": "gives touches up", "applied": "stores APPLIED",
 }

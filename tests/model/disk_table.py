@@ -103,7 +103,12 @@ def _applies(sc: Scenario, world: World) -> Iterator[Move]:
     if world.cut.filled:
         yield Move("table worker: takes the filled table over", lambda: start(sc, world, (("applied",),)), ())
     elif not world.cut.granted:
-        stores: List[Tuple[Any, ...]] = [store for key in keys for store in (("clear", key), ("evict", key))]
+        stores: List[Tuple[Any, ...]] = []
+        for key in keys:
+            stores += [("log", key)] if "drops_without_log" not in sc.flaws else []
+            stores += [("clear", key), ("evict", key)]
+            if "drops_then_logs" in sc.flaws:
+                stores.append(stores.pop(-3))
         if kind != DROP:
             stores.append(("untouch",))
         if kind != LOAD:
@@ -272,6 +277,9 @@ def _releases(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
             continue
         if what == HOME_ROW and world.requests[number] is not None and "freed_before_empty" not in sc.flaws:
             continue  # the disk worker may be reading it
+        logged = world.save.log if world.save is not None and "logged_row_does_not_rest" not in sc.flaws else ()
+        if any(entry.home == (number if what == HOME_ROW else at(number)) for _, entry in logged):
+            continue  # the save will read it
         if all(reader == 0 or reader > epoch for reader in world.readers):
             yield Move("table worker: %s %d has rested" % (what, number), _release, (sc, world, what, number, epoch))
 
