@@ -47,7 +47,7 @@ LONG: Dict[str, Scenario] = {
     "a save, a key is dropped, kill": Scenario(((2,), (1,)), "dhs", saves=1, cuts=(_DROP,), kills=1),
     "a save, all is dropped": Scenario(((2,),), "dhs", saves=1, cuts=(_RESET,)),
     "a save, a load": Scenario(((2,),), "dhs", saves=1, cuts=(_LOAD,)),
-    "a save, a key that is dropped and new": _NEW_AGAIN._replace(kills=1),
+    "a save, a key that is dropped and new": _NEW_AGAIN,
     "the disk refuses writes and loses one, kills of both workers": Scenario(
         _THREE, "dhs", fails=1, lost=1, kills=1, disk_kills=1),
     "batches of two keys, kill": Scenario(((0, 1), (2, 3), (0, 2)), "ddss", device=2, homes=4, disk=4, kills=1),
@@ -73,6 +73,7 @@ FLAWS: Dict[str, str] = {
     "failed_keeps_generation": "a write that failed, and may be on disk, does not raise the generation",
     "cancelled_forgotten": "the disk slot of a spill that is cancelled is not given back",
     "touch_ignores_room": "frames are touched although the rows of the window need more home rows than there are",
+    "spills_too_late": "rows are spilled only when no home row is free, not while there are too few",
     "disk_smaller_than_rows": "there are fewer disk slots than rows",
     "home_rows_too_few": "there are fewer home rows than device slots and keys of a batch together",
     # fetches
@@ -121,6 +122,7 @@ FLAWED: Dict[str, Scenario] = {
     "generation_kept": Scenario(((1,), (0,)), "ds", disk=1, lost=1),
     "cancel_marks_request": Scenario(((1,), (0,)), "dh", disk=1, lost=1),
     "failed_keeps_generation": Scenario(((1,), (0,)), "dh", disk=1, fails=1, lost=1),
+    "spills_too_late": Scenario(((1, 2),), "h--", device=0, disk=3),
     "disk_smaller_than_rows": _SMALL_DISK,
     "home_rows_too_few": SHORT["batches of two keys"],
     "empties_asked": SHORT["a batch is dropped"],

@@ -164,17 +164,16 @@ def _settles(sc: Scenario, world: World) -> Iterator[Move]:
             mine = world.entries[request.key].home == request.home and "restart_frees_assigned" not in sc.flaws
             yield Move(label, do, (world, ("empty", number, *(("", 0) if mine else (HOME_ROW, request.home)))))
         elif request.key not in held(sc, world) or "copy_given_up_early" in sc.flaws:
-            needed = not worker.homes
             yield Move("table worker: gives the copy of key %d up" % request.key, do,
-                       (world, ("empty", number, HOME_ROW, request.home)), not (needed and _lacks(sc, world)))
+                       (world, ("empty", number, HOME_ROW, request.home)), not _short_of(sc, world))
 
 
-def _lacks(sc: Scenario, world: World) -> bool:
-    """A frame of the window awaits a home row."""
+def _short_of(sc: Scenario, world: World) -> bool:
+    """Fewer home rows are free than keys of the window have none."""
     seen = view(world)
-    return any(frame.word == TOUCHED and frame.ticket not in world.gone and seen[key].home < 0
-               and arrival(sc, world, key) is None
-               for frame in world.frames for key in batch(sc, frame))
+    lack = {key for frame in world.frames if frame.word == TOUCHED and frame.ticket not in world.gone
+            for key in batch(sc, frame) if seen[key].home < 0 and arrival(sc, world, key) is None}
+    return len(world.worker.homes) < len(lack)
 
 
 # ---------------------------------------------------------------- window
@@ -251,12 +250,12 @@ def _fetches(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def _spills(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
-    if not worker.slots:
+    if not worker.slots or (worker.homes and "spills_too_late" in sc.flaws):
         return
     slot, window = min(worker.slots), held(sc, world)
     if "spills_window" in sc.flaws:
         window = frozenset()
-    must = not worker.homes and _lacks(sc, world)
+    must = _short_of(sc, world)
     for key, entry in enumerate(world.entries):
         if entry.home < 0 or entry.slot != NONE or key in window or world.requests[entry.home] is not None:
             continue
@@ -271,9 +270,10 @@ def _spills(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
 
 
 def _releases(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
-    """What rests is free when each reader of then is over; looked at when there is nothing free."""
+    """What rests is free when each reader of then is over; looked at when too little is free."""
+    enough = max(map(len, sc.batches))  # a plan may take that many at once
     for what, number, epoch in sorted(worker.resting):
-        if (worker.homes if what == HOME_ROW else worker.slots):
+        if len(worker.homes) >= enough if what == HOME_ROW else worker.slots:
             continue
         if what == HOME_ROW and world.requests[number] is not None and "freed_before_empty" not in sc.flaws:
             continue  # the disk worker may be reading it
