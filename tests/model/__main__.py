@@ -1,4 +1,4 @@
-"""Run the model by hand: ``python -m tests.model [short | long | flaws | leases | ranks | snapshots | NAME ...]``.
+"""Run the model by hand: ``python -m tests.model [short | long | flaws | leases | ranks | snapshots | disk | NAME]``.
 
 NAME is a flaw or (part of) the name of a scenario.  What is wrong is shown with a shortest trace.
 """
@@ -6,7 +6,8 @@ NAME is a flaw or (part of) the name of a scenario.  What is wrong is shown with
 import sys
 from typing import Any, Iterator, List, Tuple
 
-from . import rank_scenarios, snapshots
+from . import disk_scenarios, rank_scenarios, snapshots
+from .disk_rows import DiskRows
 from .explore import HOLDS, System, explore
 from .flaws import FLAWS
 from .lease import AT_ONCE, NEVER, WHEN_READY, deadlocks
@@ -62,6 +63,13 @@ def _ranks() -> Iterator[Run]:
         yield text, Together(rank_scenarios.planted(flaw)), True
 
 
+def _disk() -> Iterator[Run]:
+    for name, scenario in disk_scenarios.SHORT.items():
+        yield name, DiskRows(scenario), False
+    for flaw, text in disk_scenarios.FLAWS.items():
+        yield "%s (%s)" % (flaw, text), DiskRows(disk_scenarios.planted(flaw)), True
+
+
 def _show(runs: Iterator[Run]) -> int:
     """How many runs did not go as they must."""
     wrong = 0
@@ -79,8 +87,9 @@ def main(words: List[str]) -> int:
     if words == ["leases"]:
         _show_leases()
         return 0
-    if words in (["ranks"], ["snapshots"]):
-        return 1 if _show(_ranks() if words == ["ranks"] else _snapshots()) else 0
+    for word, runs in (("ranks", _ranks), ("snapshots", _snapshots), ("disk", _disk)):
+        if words == [word]:
+            return 1 if _show(runs()) else 0
     wrong = chosen = 0
     for name, scenario, flawed in _chosen(words):
         report = explore(Protocol(scenario))

@@ -1,0 +1,171 @@
+"""Readers in the model of rows on disk: evaluations, saves in the background.
+
+A reader of rows announces the epoch in which it begins before it looks where rows lie, and takes it back when it has
+read them.  While its epoch stands it waits for nothing but the disk.
+"""
+
+from typing import Any, Iterator
+
+from .disk_state import CLAIMED, DONE, NONE, TORN, Entry, Evaluation, Save, Scenario, World, at, true_row
+from .disk_worker import is_row
+from .explore import Move, Violation
+from .state import replaced
+
+EVALUATES, SAVES = range(2)  #: index of World.readers
+
+
+def moves(sc: Scenario, world: World) -> Iterator[Move]:
+    """What the threads that read do next."""
+    if world.evaluation.next < len(sc.evals):
+        yield from _evaluates(sc, world, world.evaluation)
+    yield from _saves(sc, world)
+
+
+# ---------------------------------------------------------------- reading a row
+
+
+def read_row(sc: Scenario, world: World, key: int, where: Entry, of: str) -> Any:
+    """The row that lies there now; a trailer that is not that of the entry is a fault, as rows rest."""
+    if where.home == NONE:
+        return None
+    if of == "evaluation" and where.slot != NONE:
+        return world.device[where.slot]
+    if where.home >= 0:
+        return world.homes[where.home]
+    found = world.disk[at(where.home)]
+    if not is_row(found, key, where.generation):
+        if world.budget.lost == sc.lost:
+            raise Violation("the %s finds %s in disk slot %d, which is not key %d of generation %d"
+                            % (of, found, at(where.home), key, where.generation))
+        return TORN  # an error with a code: the disk did not do what it said
+    return found[0]
+
+
+# ---------------------------------------------------------------- evaluation
+
+
+def _evaluates(sc: Scenario, world: World, evaluation: Evaluation) -> Iterator[Move]:
+    key = sc.evals[evaluation.next]
+    stages = ["share", "loads", "announces", "answer", "reads"]
+    if "reader_without_epoch" in sc.flaws:
+        stages = ["share", "answer", "reads"]
+    if "announces_late" in sc.flaws:
+        stages = ["share", "answer", "loads", "announces", "reads"]
+    if "epoch_before_lease" in sc.flaws:
+        stages = ["loads", "announces", "share", "answer", "reads"]
+    stage = stages[0] if evaluation.stage == "idle" else evaluation.stage
+    then = (stages + ["idle"])[stages.index(stage) + 1]
+    after = evaluation._replace(stage=then)
+    dying = evaluation.dying
+    if stage == "share" and world.lease == "" and not dying:
+        yield Move("evaluation: has a share of the lease",
+                   lambda: world._replace(evaluation=after, lease="share"), ())
+    elif stage == "loads" and not dying:
+        after = after._replace(epoch=world.epoch)
+        yield Move("evaluation: epoch is %d" % world.epoch, lambda: world._replace(evaluation=after), ())
+    elif stage == "announces":
+        readers = replaced(world.readers, EVALUATES, evaluation.epoch)
+        after = after._replace(epoch=0)
+        yield Move("evaluation: announces epoch %d" % evaluation.epoch,
+                   lambda: world._replace(evaluation=after, readers=readers), (), dying)
+    elif stage == "answer" and not dying:
+        idle = world.worker is not None and not world.worker.doing and not world.cut.committed
+        if idle and not any(frame.word in (CLAIMED, DONE) for frame in world.frames):
+            after = after._replace(where=world.entries[key], due=true_row(world, key))
+            yield Move("table worker: answers where key %d is: %s" % (key, world.entries[key]),
+                       lambda: world._replace(evaluation=after), ())
+    elif stage == "reads" and not dying:
+        yield Move("evaluation: reads key %d" % key, _reads, (sc, world))
+    if world.budget.reader_kills and stage != stages[0] and not dying:
+        budget = world.budget._replace(reader_kills=world.budget.reader_kills - 1)
+        after = evaluation._replace(dying=True)
+        yield Move("evaluation: SIGKILL", lambda: world._replace(evaluation=after, budget=budget), (), True)
+    if dying and "epoch_of_dead_stays" in sc.flaws:
+        yield Move("supervisor: reaps the evaluation, its epoch stays",
+                   lambda: _over(world._replace(evaluation=evaluation), False), ())
+    elif dying and "epoch_cleared_before_reap" in sc.flaws and world.lease == "share":
+        cleared = world._replace(readers=replaced(world.readers, EVALUATES, 0), lease="")
+        yield Move("supervisor: clears the epoch of the evaluation", lambda: cleared, ())
+    elif dying and "epoch_cleared_before_reap" in sc.flaws:
+        gone = world._replace(evaluation=Evaluation(len(sc.evals)))
+        yield Move("supervisor: reaps the evaluation", lambda: gone, ())
+    elif dying:
+        yield Move("supervisor: reaps the evaluation, clears its epoch", lambda: _over(world, True), ())
+
+
+def _reads(sc: Scenario, world: World) -> World:
+    evaluation = world.evaluation
+    key = sc.evals[evaluation.next]
+    found = read_row(sc, world, key, evaluation.where, "evaluation")
+    if found == TORN:
+        return world._replace(ended=True)
+    if found != evaluation.due:
+        raise Violation("the evaluation reads %s of key %d, should be %s" % (found, key, evaluation.due))
+    return _over(world, True)
+
+
+def _over(world: World, clears: bool) -> World:
+    readers = replaced(world.readers, EVALUATES, 0) if clears else world.readers
+    return world._replace(evaluation=Evaluation(world.evaluation.next + 1), readers=readers,
+                          lease="" if world.lease == "share" else world.lease)
+
+
+# ---------------------------------------------------------------- saves
+
+
+def _saves(sc: Scenario, world: World) -> Iterator[Move]:
+    save = world.save
+    if save is None:
+        hold = world.lease == "" and not any(frame.word in (CLAIMED, DONE) for frame in world.frames)
+        if world.budget.saves and hold and not world.cut.asked:
+            yield Move("save: begins, inside a hold", _begins, (sc, world))
+        return
+    if save.key == len(save.due):
+        after = world._replace(save=None)
+        yield Move("save: is over", lambda: after, ())
+    elif save.where is None:
+        if save.words[save.key]:
+            skips = world._replace(save=save._replace(key=save.key + 1), readers=replaced(world.readers, SAVES, 0))
+            yield Move("save: key %d is %s" % (save.key, save.words[save.key]), lambda: skips, ())
+        elif world.readers[SAVES] or "save_without_epoch" in sc.flaws:
+            where = dict(save.seen if "log_seen_early" in sc.flaws else save.log).get(
+                save.key, world.entries[save.key])
+            if "save_reads_where_it_was" in sc.flaws:
+                where = where._replace(home=save.homes[save.key])
+            looks = world._replace(save=save._replace(where=where))
+            yield Move("save: sees where key %d is: %s" % (save.key, where), lambda: looks, ())
+        else:
+            begun = world._replace(readers=replaced(world.readers, SAVES, world.epoch))
+            if "log_seen_early" in sc.flaws:
+                begun = begun._replace(save=save._replace(seen=save.log))
+            yield Move("save: announces epoch %d" % world.epoch, lambda: begun, ())
+    elif save.row is None:
+        found = world._replace(save=save._replace(row=(_found(sc, world, save),)))
+        yield Move("save: reads key %d" % save.key, lambda: found, ())
+    else:
+        yield Move("save: takes key %d, if no step has kept it" % save.key, _takes, (world, save))
+
+
+def _begins(sc: Scenario, world: World) -> World:
+    """Rows on the device are copied at once; what has no row is not wanted."""
+    due = tuple(true_row(world, key) for key in range(len(world.entries)))
+    words = tuple("read" if row is None or entry.slot != NONE else "" for row, entry in zip(due, world.entries))
+    budget = world.budget._replace(saves=world.budget.saves - 1)
+    homes = tuple(entry.home for entry in world.entries)
+    return world._replace(save=Save(due, words, homes), budget=budget)
+
+
+def _found(sc: Scenario, world: World, save: Save) -> Any:
+    """A row at home may be one that a step has changed since it was looked for: then there is an image."""
+    return read_row(sc, world, save.key, save.where, "save")
+
+
+def _takes(world: World, save: Save) -> World:
+    word, row = save.words[save.key], save.row[0]
+    world = world._replace(readers=replaced(world.readers, SAVES, 0))
+    if word == "" and row == TORN:
+        return world._replace(ended=True)
+    if word == "" and row != save.due[save.key]:
+        raise Violation("the save has %s of key %d, should be %s" % (row, save.key, save.due[save.key]))
+    words = replaced(save.words, save.key, word or "read")
+    return world._replace(save=save._replace(words=words, key=save.key + 1, where=None, row=None))

@@ -1,0 +1,164 @@
+"""Scenarios of the model of rows on disk: what must hold, and where each flaw shows."""
+
+from typing import Dict
+
+from .disk_state import DROP, LOAD, RESET, Scenario
+
+_THREE = ((1,), (2,), (0,))  # rows of three keys, which begin on the device, at home, on disk: all three move
+_DROP, _RESET, _LOAD = (DROP, (2,)), (RESET, (0, 1, 2)), (LOAD, (0, 1, 2))
+_NEW_AGAIN = Scenario(((1,), (0,)), "dh", saves=1, cuts=((DROP, (1,)),), homes=3)
+_AT_HOME = Scenario(((1,), (0,), (1,)), "hs", device=0, homes=1)
+
+SHORT: Dict[str, Scenario] = {
+    "three rows, two home rows, kills of both workers": Scenario(_THREE, "dhs", kills=1, disk_kills=1),
+    "table worker killed twice": Scenario(_THREE, "dhs", kills=2),
+    "a batch is dropped": Scenario(_THREE, "dhs", drops=1),
+    "a claim is put aside, a batch is dropped, kill": Scenario(((2,), (1,)), "dhs", drops=1, asides=1, kills=1),
+    "rows are used at home, kills of both workers": _AT_HOME._replace(kills=1, disk_kills=1),
+    "an evaluation, kill": Scenario(((2,),), "dhs", evals=(1, 2), kills=1),
+    "an evaluation is killed": Scenario(((2,),), "dhs", evals=(1, 2), reader_kills=1),
+    "a save beside training": Scenario(_THREE[:2], "dhs", saves=1),
+    "a save, rows are used at home": _AT_HOME._replace(saves=1),
+    "a key is dropped": Scenario(_THREE, "dhs", cuts=(_DROP,)),
+    "a load": Scenario(((2,),), "dhs", cuts=(_LOAD,)),
+    "a save, and a key is dropped": Scenario(((2,),), "dhs", saves=1, cuts=(_DROP,)),
+    "the disk refuses writes, and loses one": Scenario(_THREE, "dhs", fails=1, lost=1),
+    "a step waits for its plan with the lease": Scenario(_THREE, "dhs", turn=True, evals=(2,)),
+    "new keys": Scenario(((0,), (1,), (2,), (0,)), "---", drops=1),
+    "batches of two keys": Scenario(((0, 1), (2, 3)), "ddss", device=2, homes=4, disk=4),
+}
+
+LONG: Dict[str, Scenario] = {
+    "a batch is dropped, kills of both workers": Scenario(_THREE, "dhs", drops=1, kills=1, disk_kills=1),
+    "three home rows, three disk slots, kills of both workers": Scenario(
+        ((2,),), "dhs", homes=3, disk=3, kills=1, disk_kills=1),
+    "a window of three, two plans, a batch is dropped": Scenario(
+        ((2,), (0,), (2,)), "dhs", homes=3, disk=3, window=3, plans=2, drops=1),
+    "two evaluations, kills of all": Scenario(
+        ((1,), (2,)), "dhs", evals=(1, 2), kills=1, disk_kills=1, reader_kills=1),
+    "a save beside training, kill": Scenario(_THREE, "dhs", saves=1, kills=1),
+    "a save, rows are used at home, three keys": Scenario(_THREE[:2], "hhs", device=0, disk=3, saves=1),
+    "rows are used at home, three keys, kills of both workers": Scenario(
+        _THREE[:2], "hhs", device=0, disk=3, kills=1, disk_kills=1),
+    "a save and an evaluation": Scenario(((2,), (1,)), "dhs", saves=1, evals=(1,)),
+    "a key is dropped, kills of both workers": Scenario(_THREE, "dhs", cuts=(_DROP,), kills=1, disk_kills=1),
+    "all is dropped, kills of both workers": Scenario(_THREE, "dhs", cuts=(_RESET,), kills=1, disk_kills=1),
+    "a load, kills of both workers": Scenario(((2,), (1,)), "dhs", cuts=(_LOAD,), kills=1, disk_kills=1),
+    "a save, a key is dropped, kill": Scenario(((2,), (1,)), "dhs", saves=1, cuts=(_DROP,), kills=1),
+    "a save, all is dropped": Scenario(((2,),), "dhs", saves=1, cuts=(_RESET,)),
+    "a save, a load": Scenario(((2,),), "dhs", saves=1, cuts=(_LOAD,)),
+    "a save, a key that is dropped and new": _NEW_AGAIN,
+    "the disk refuses writes and loses one, kills of both workers": Scenario(
+        _THREE, "dhs", fails=1, lost=1, kills=1, disk_kills=1),
+    "batches of two keys, kill": Scenario(((0, 1), (2, 3), (0, 2)), "ddss", device=2, homes=4, disk=4, kills=1),
+}
+
+#: flaw -> what is wrong
+FLAWS: Dict[str, str] = {
+    # the disk worker
+    "lands_after_reap": "a write, or a copy of a row, of a reaped disk worker lands under its successor",
+    "begins_before_reap": "a disk worker begins before the last one is reaped",
+    "two_writers_of_a_block": "two operations have one block at a time",
+    "done_before_written": "a request is DONE before the write is in full",
+    # spills
+    "freed_before_write": "a home row is given away when its row is to be written, not when the entry says where it is",
+    "entry_before_write": "the entry says where the row is before it is written",
+    "two_stores": "location and generation are two stores",
+    "generation_kept": "a row is written with the generation that it had",
+    "spills_window": "a row that a frame of the window needs leaves home",
+    "touch_does_not_cancel": "a spill counts although its key was touched while it was written",
+    "cancel_by_window": "a spill counts when it is DONE and its key is not in the window, whatever was in between",
+    "cancel_is_private": "only the table worker's private memory knows that a spill is not wanted any more",
+    "cancel_marks_request": "a spill is cancelled by a mark in its request, and the generation is not raised",
+    "failed_keeps_generation": "a write that failed, and may be on disk, does not raise the generation",
+    "cancelled_forgotten": "the disk slot of a spill that is cancelled is not given back",
+    "touch_ignores_room": "frames are touched although the rows of the window need more home rows than there are",
+    "spills_too_late": "rows are spilled only when no home row is free, not while there are too few",
+    "disk_smaller_than_rows": "there are fewer disk slots than rows",
+    "home_rows_too_few": "there are fewer home rows than device slots and keys of a batch together",
+    # fetches
+    "plan_before_arrival": "a plan is made before the rows that it loads have arrived",
+    "slot_freed_at_arrival": "the disk slot of a row is freed when it is fetched, not when its step is retired",
+    "freed_before_store": "the disk slot of a trained row is freed before its entry names the home row",
+    "retire_keeps_slot": "an entry names the disk slot although a step has changed the row",
+    "empties_asked": "a request of which nothing is wanted any more is emptied before the disk worker is done with it",
+    "copy_given_up_early": "the home row of a row that has arrived is given up while a frame of the window needs it",
+    "freed_before_empty": "a home row is used again while the disk worker may read it for a spill of a dropped key",
+    # restarts
+    "restart_forgets_rest": "a new table worker takes what has no owner as free, and does not let it rest",
+    "restart_leaves_stored": "a new table worker does not empty at once what the last one had stored",
+    "restart_frees_assigned": "a new table worker frees the home row of a fetch whose entry has it already",
+    # readers
+    "home_row_does_not_rest": "a home row is used again while a reader of before may read it",
+    "disk_slot_does_not_rest": "a disk slot is used again while a reader of before may read it",
+    "reader_without_epoch": "an evaluation announces no epoch",
+    "announces_late": "an evaluation announces its epoch when it knows already where rows are",
+    "epoch_before_lease": "an evaluation announces its epoch and then waits for the lease",
+    "epoch_of_dead_stays": "the epoch of a dead reader is never cleared",
+    "epoch_cleared_before_reap": "the supervisor clears a reader's epoch before it is reaped",
+    "save_without_epoch": "a save announces no epoch",
+    "save_reads_where_it_was": "a save reads rows where they were when it began",
+    "log_by_home_row": "images of a save are kept by home row, not by entry",
+    # cuts
+    "cut_during_save": "a table is loaded while a save still reads rows",
+    "drops_without_log": "where the row of a dropped key lies is not logged for a save",
+    "drops_then_logs": "it is logged when the entry is changed already",
+    "logged_row_does_not_rest": "what is logged for a save rests for other readers alone",
+    "log_seen_early": "a save looks at the log before it looks at the entry",
+    "new_row_is_kept": "a step keeps the row of a key that was dropped and is new, for a save of before",
+    "granted_with_requests": "a table is granted to the trainer while requests are under way",
+    "failed_is_an_error": "a fetch that fails is an error although nothing is wanted of it any more",
+    "cut_resets_generation": "a dropped key's entry begins again with generation 0",
+}
+
+_DROPS = SHORT["a save, and a key is dropped"]
+_SMALL_DISK = Scenario(_THREE[:2], "hhs", device=0, disk=3)
+_EVALUATES = Scenario(((2,),), "dhs", evals=(1,), kills=1)
+_SAVES, _KILLED_READER = SHORT["a save beside training"], SHORT["an evaluation is killed"]
+
+#: where each flaw shows; the rest in the first scenario
+FLAWED: Dict[str, Scenario] = {
+    "two_writers_of_a_block": Scenario(((0,),), "dhh", homes=3),
+    "generation_kept": Scenario(((1,), (0,)), "ds", disk=1, lost=1),
+    "cancel_marks_request": Scenario(((1,), (0,)), "dh", disk=1, lost=1),
+    "failed_keeps_generation": Scenario(((1,), (0,)), "dh", disk=1, fails=1, lost=1),
+    "spills_too_late": Scenario(((1, 2),), "h--", device=0, disk=3),
+    "disk_smaller_than_rows": _SMALL_DISK,
+    "home_rows_too_few": SHORT["batches of two keys"],
+    "empties_asked": SHORT["a batch is dropped"],
+    "restart_forgets_rest": _EVALUATES,
+    "restart_leaves_stored": Scenario(((1,),), "dh", homes=3, disk=1, kills=1),
+    "home_row_does_not_rest": _EVALUATES,
+    "disk_slot_does_not_rest": SHORT["a save beside training"],
+    "reader_without_epoch": _EVALUATES,
+    "announces_late": _EVALUATES,
+    "epoch_before_lease": SHORT["a step waits for its plan with the lease"],
+    "epoch_of_dead_stays": _KILLED_READER,
+    "epoch_cleared_before_reap": _KILLED_READER,
+    "save_without_epoch": _SAVES,
+    "save_reads_where_it_was": _SAVES,
+    "log_by_home_row": Scenario(_THREE, "dhs", saves=1),
+    "cut_during_save": Scenario(((2,),), "dhs", saves=1, cuts=(_LOAD,)),
+    "drops_without_log": _DROPS,
+    "drops_then_logs": _DROPS,
+    "logged_row_does_not_rest": _DROPS,
+    "log_seen_early": _DROPS,
+    "new_row_is_kept": _NEW_AGAIN,
+    "cut_resets_generation": Scenario(((1,), (0,), (1,)), "ds", homes=3, disk=1, cuts=((DROP, (1,)),)),
+    "failed_is_an_error": Scenario(((2,), (1,)), "dhs", cuts=(_DROP,)),
+    "freed_before_empty": Scenario(((2,),), "dhs", cuts=((DROP, (1,)),)),
+    "granted_with_requests": SHORT["a load"],
+}
+
+
+def planted(flaw: str) -> Scenario:
+    """A scenario with the flaw."""
+    sc = usual(flaw)._replace(flaws=frozenset((flaw,)))
+    if flaw == "disk_smaller_than_rows":
+        return sc._replace(disk=sc.disk - 1)
+    return sc._replace(homes=sc.homes - 1) if flaw == "home_rows_too_few" else sc
+
+
+def usual(flaw: str) -> Scenario:
+    """The same without it."""
+    return FLAWED.get(flaw, next(iter(SHORT.values())))

@@ -1,0 +1,168 @@
+"""Single stores of the table worker in the model of rows on disk, each with what it notes for itself."""
+
+from typing import Any, Callable, Dict
+
+from .disk_state import DISK_SLOT, HOME_ROW, NONE, PLANNED, READ, TOUCHED, Cut, Entry, Frame, Scenario, World, at
+from .state import replaced
+
+
+def with_worker(world: World, **changes: Any) -> World:
+    """Its private memory is changed."""
+    return world._replace(worker=world.worker._replace(**changes))
+
+
+def with_entry(world: World, key: int, **changes: int) -> World:
+    """An entry is changed."""
+    return world._replace(entries=replaced(world.entries, key, world.entries[key]._replace(**changes)))
+
+
+def rest(world: World, what: str, number: int) -> World:
+    """It is free once every reader that began before is over: those of later epochs cannot know of it."""
+    resting = world.worker.resting | {(what, number, world.epoch)}
+    return with_worker(world, resting=resting)._replace(epoch=world.epoch + 1)
+
+
+def free(sc: Scenario, world: World, what: str, number: int) -> World:
+    """No process reads it.  What it holds is worth nothing; on a disk that loses writes it may come back."""
+    if what == HOME_ROW:
+        world = world._replace(homes=replaced(world.homes, number, None))
+        return with_worker(world, homes=world.worker.homes | {number})
+    if not sc.lost:
+        world = world._replace(disk=replaced(world.disk, number, None))
+    return with_worker(world, slots=world.worker.slots | {number})
+
+
+def freed_or_rests(sc: Scenario, world: World, what: str, number: int) -> World:
+    """What readers may know of."""
+    if ("home_row_does_not_rest" if what == HOME_ROW else "disk_slot_does_not_rest") in sc.flaws:
+        return free(sc, world, what, number)
+    return rest(world, what, number)
+
+
+def _leave(sc: Scenario, world: World, home: int) -> World:
+    """What an entry said until now."""
+    if home == NONE:
+        return world
+    return freed_or_rests(sc, world, *((HOME_ROW, home) if home >= 0 else (DISK_SLOT, at(home))))
+
+
+def _cancel(sc: Scenario, world: World, number: int, key: int) -> World:
+    """The entry's generation is raised, so the request does not count any more, whichever process looks at it."""
+    if "cancel_is_private" in sc.flaws:
+        return with_worker(world, noted=world.worker.noted | {number})
+    if "cancel_marks_request" in sc.flaws:
+        marked = world.requests[number]._replace(cancelled=True)
+        return world._replace(requests=replaced(world.requests, number, marked))
+    if sc.flaws & {"touch_does_not_cancel", "cancel_by_window"}:
+        return world
+    return with_entry(world, key, generation=world.entries[key].generation + 1)
+
+
+def _touched(sc: Scenario, world: World, ticket: int) -> World:
+    return world._replace(frames=world.frames + (Frame(ticket),), next=ticket + 1)
+
+
+def _store(sc: Scenario, world: World, number: int) -> World:
+    """A spill: location and generation by one store, and only now is the home row left."""
+    request = world.requests[number]
+    world = with_entry(world, request.key, home=at(request.slot), generation=request.generation)
+    return world if "freed_before_write" in sc.flaws else freed_or_rests(sc, world, HOME_ROW, request.home)
+
+
+def _store_home(sc: Scenario, world: World, number: int) -> World:
+    return with_entry(world, world.requests[number].key, home=at(world.requests[number].slot))
+
+
+def _store_generation(sc: Scenario, world: World, number: int) -> World:
+    request = world.requests[number]
+    return freed_or_rests(sc, with_entry(world, request.key, generation=request.generation), HOME_ROW, request.home)
+
+
+def _empty(sc: Scenario, world: World, number: int, what: str, reserved: int) -> World:
+    """``what`` was reserved for the request alone: no reader ever knew of it."""
+    world = world._replace(requests=replaced(world.requests, number, None))
+    return free(sc, world, what, reserved) if what else world
+
+
+def _assign_slot(sc: Scenario, world: World, key: int, slot: int) -> World:
+    return with_entry(world, key, slot=slot)
+
+
+def _assign_home(sc: Scenario, world: World, key: int, home: int) -> World:
+    """The step may have changed the row: what is on disk is old from here on."""
+    old = world.entries[key].home
+    world = with_entry(world, key, home=home)
+    if old <= at(0) and "freed_before_store" not in sc.flaws and "slot_freed_at_arrival" not in sc.flaws:
+        return _leave(sc, world, old)
+    return world
+
+
+def _retired(sc: Scenario, world: World, ticket: int) -> World:
+    return world._replace(frames=world.frames[1:])
+
+
+def _revoke(sc: Scenario, world: World, ticket: int) -> World:
+    """CAS from PLANNED; home rows of new keys are free again, arrived rows stay."""
+    for index, frame in enumerate(world.frames):
+        if frame.ticket == ticket and frame.word == PLANNED:
+            after = frame._replace(word=TOUCHED, record=None)
+            owned = {entry.home for entry in world.entries}
+            owned |= {request.home for request in world.requests if request is not None and request.kind == READ}
+            owned |= {home for other in world.frames if other.record is not None and other != frame
+                      for _, _, home in other.record.values}
+            world = world._replace(frames=replaced(world.frames, index, after))
+            for _, _, home in frame.record.values:
+                if home not in owned:
+                    world = free(sc, world, HOME_ROW, home)
+    return world
+
+
+def _log(sc: Scenario, world: World, key: int) -> World:
+    """For the save: where the row of a key lies that is dropped.  The first one counts, of a dead worker, too."""
+    entry, save = world.entries[key], world.save
+    if save is None or entry.home == NONE or any(key == logged for logged, _ in save.log):
+        return world
+    return world._replace(save=save._replace(log=save.log + ((key, entry),)))
+
+
+def _clear(sc: Scenario, world: World, key: int) -> World:
+    slot = world.entries[key].slot
+    if slot != NONE:
+        world = world._replace(device=replaced(world.device, slot, None))
+    return with_entry(world, key, slot=NONE)
+
+
+def _evict(sc: Scenario, world: World, key: int) -> World:
+    """The entry is as good as new, but its generation goes on: no request of before counts any more."""
+    old = world.entries[key]
+    generation = 0 if "cut_resets_generation" in sc.flaws else old.generation + 1
+    world = world._replace(entries=replaced(world.entries, key, Entry(NONE, NONE, generation)))
+    return _leave(sc, world, old.home)
+
+
+def _untouch(sc: Scenario, world: World) -> World:
+    """Entry numbers are given up: frames are touched again."""
+    return world._replace(frames=(), next=world.frames[0].ticket if world.frames else world.next)
+
+
+def _applied(sc: Scenario, world: World) -> World:
+    return world._replace(cut=Cut(world.cut.number + 1), lease="")
+
+
+DO: Dict[str, Callable[..., World]] = {
+    "cancel": _cancel, "touched": _touched, "store": _store, "store home": _store_home,
+    "store generation": _store_generation, "empty": _empty, "slot": _assign_slot, "home": _assign_home,
+    "rest": lambda sc, world, what, number: rest(world, what, number),
+    "retired": _retired, "revoke": _revoke, "log": _log, "clear": _clear, "evict": _evict,
+    "untouch": _untouch, "applied": _applied,
+}
+LABELS: Dict[str, str] = {
+    "cancel": "does not want request %d any more, raises the generation of key %d", "touched": "TOUCHED %d",
+    "store": "stores disk slot and generation of request %d in the entry",
+    "store home": "stores the disk slot of request %d in the entry",
+    "store generation": "stores the generation of request %d in the entry",
+    "empty": "request %d is EMPTY, free: %s %d", "slot": "assigns key %d device slot %d",
+    "home": "assigns key %d home row %d", "rest": "%s %d rests", "retired": "RETIRED %d", "revoke": "revokes %d",
+    "log": "logs for the save where key %d is", "clear": "clears the device slot of key %d", "evict": "drops key %d",
+    "untouch": "gives touches up", "applied": "stores APPLIED",
+}

@@ -1,0 +1,288 @@
+"""The table worker of the model of rows on disk: fetches, spills, plans, retires, cuts; its death and successor.
+
+What it is in the middle of is a list of stores that are left (``Worker.doing``).  This list, its free lists and what
+rests die with it.
+"""
+
+from typing import Any, Iterator, List, Tuple
+
+from .disk_plans import arrival, do, plans_or_cuts
+from .disk_state import (
+    ARRIVED,
+    ASKED,
+    DISK_SLOT,
+    DONE,
+    DROP,
+    FAILED,
+    HOME_ROW,
+    LOAD,
+    NONE,
+    PLANNED,
+    READ,
+    TOUCHED,
+    WRITE,
+    Entry,
+    Frame,
+    Request,
+    Scenario,
+    Worker,
+    World,
+    at,
+    batch,
+    counts,
+    held,
+    view,
+)
+from .disk_stores import DO, LABELS, free, rest, with_worker
+from .explore import Move, Violation
+from .state import replaced
+
+
+def moves(sc: Scenario, world: World) -> Iterator[Move]:
+    """Moves of the table worker, its death, its successor."""
+    worker = world.worker
+    if worker is None:
+        yield Move("table worker: starts", start, (sc, world))
+        return
+    if world.budget.kills:
+        budget = world.budget._replace(kills=world.budget.kills - 1)
+        yield Move("table worker: SIGKILL", lambda: world._replace(worker=None, budget=budget), (), True)
+    if worker.doing:
+        name, *arguments = worker.doing[0]
+        after = with_worker(world, doing=worker.doing[1:])
+        yield Move("table worker: " + LABELS[name] % tuple(arguments), DO[name], (sc, after, *arguments))
+    elif world.cut.committed:
+        yield from _applies(sc, world)
+    else:
+        yield from _settles(sc, world)
+        yield from _head(sc, world)
+        yield from _touches(sc, world)
+        yield from plans_or_cuts(sc, world)
+        yield from _fetches(sc, world)
+        yield from _spills(sc, world, worker)
+        yield from _releases(sc, world, worker)
+
+
+def start(sc: Scenario, world: World, then: Tuple[Tuple[Any, ...], ...] = ()) -> World:
+    """Everything private is derived: from entries, requests and records."""
+    homes, slots = set(), set()
+    for entry in world.entries:
+        homes.add(entry.home)
+        slots.add(at(entry.home))
+    for request in world.requests:
+        if request is not None and request.kind == READ:
+            homes.add(request.home)
+        elif request is not None:
+            slots.add(request.slot)
+    for frame in world.frames:
+        if frame.record is not None:
+            homes.update(home for _, _, home in frame.record.values)
+    doing: List[Tuple[Any, ...]] = list(then)
+    for number, request in enumerate(world.requests):
+        if request is not None and _is_stored(world, request) and "restart_leaves_stored" not in sc.flaws:
+            doing.append(("empty", number, "", 0))
+    doing += [("revoke", frame.ticket) for frame in reversed(world.frames) if frame.word == PLANNED]
+    free_homes, free_slots = set(range(sc.homes)) - homes, set(range(sc.disk)) - slots
+    if "restart_forgets_rest" in sc.flaws:
+        worker = Worker(tuple(doing), frozenset(free_homes), frozenset(free_slots))
+        return world._replace(worker=worker)
+    resting = [(HOME_ROW, number, world.epoch) for number in free_homes]
+    resting += [(DISK_SLOT, number, world.epoch) for number in free_slots]
+    return world._replace(worker=Worker(tuple(doing), resting=frozenset(resting)), epoch=world.epoch + 1)
+
+
+def _is_stored(world: World, request: Request) -> bool:
+    """A spill, and the entry says so."""
+    entry = world.entries[request.key]
+    return request.kind == WRITE and (entry.home, entry.generation) == (at(request.slot), request.generation)
+
+
+def _applies(sc: Scenario, world: World) -> Iterator[Move]:
+    """Again from the beginning after a kill, unless a load was granted."""
+    kind, keys = sc.cuts[world.cut.number]
+    if world.cut.filled:
+        yield Move("table worker: takes the filled table over", lambda: start(sc, world, (("applied",),)), ())
+    elif not world.cut.granted:
+        stores: List[Tuple[Any, ...]] = []
+        for key in keys:
+            stores += [("log", key)] if "drops_without_log" not in sc.flaws else []
+            stores += [("clear", key), ("evict", key)]
+            if "drops_then_logs" in sc.flaws:
+                stores.append(stores.pop(-3))
+        if kind != DROP:
+            stores.append(("untouch",))
+        if kind != LOAD:
+            stores.append(("applied",))
+        elif world.entries == tuple(Entry(NONE, NONE, entry.generation) for entry in world.entries) and (
+                not world.frames):
+            yield from _settles(sc, world)
+            if not any(world.requests) or "granted_with_requests" in sc.flaws:
+                granted = world._replace(cut=world.cut._replace(granted=True))
+                yield Move("table worker: grants the table", lambda: granted, ())
+            return
+        yield Move("table worker: applies the cut", do, (world, *stores))
+
+
+# ---------------------------------------------------------------- requests that are done
+
+
+def _settles(sc: Scenario, world: World) -> Iterator[Move]:
+    worker = world.worker
+    for number, request in enumerate(world.requests):
+        if request is None:
+            continue
+        of_use = counts(sc, world, request) and number not in worker.noted
+        if "cancel_by_window" in sc.flaws and request.kind == WRITE:
+            of_use = of_use and request.key not in held(sc, world)
+        if request.kind == WRITE and request.word == ASKED and of_use and "entry_before_write" in sc.flaws:
+            yield Move("table worker: stores before it is DONE", do, (world, ("store", number)))
+        if request.word == ASKED:
+            if "empties_asked" in sc.flaws and request.kind == READ and request.key not in held(sc, world):
+                given_up = ("empty", number, HOME_ROW, request.home)
+                yield Move("table worker: gives request %d up" % number, do, (world, given_up))
+            continue
+        label = "table worker: sees request %d %s" % (number, request.word)
+        if request.kind == WRITE:
+            if request.word == ARRIVED and of_use:
+                stores: Tuple[Tuple[Any, ...], ...] = (("store", number), ("empty", number, "", 0))
+                if "two_stores" in sc.flaws:
+                    stores = (("store home", number), ("store generation", number), ("empty", number, "", 0))
+                yield Move(label, do, (world, *stores))
+            elif _is_stored(world, request):
+                yield Move(label, do, (world, ("empty", number, "", 0)))
+            elif "cancelled_forgotten" not in sc.flaws:
+                raises = of_use and "failed_keeps_generation" not in sc.flaws  # it may be on disk all the same
+                cancels = (("cancel", number, request.key),) if raises else ()
+                yield Move(label, do, (world, *cancels, ("empty", number, DISK_SLOT, request.slot)))
+            else:
+                yield Move(label, do, (world, ("empty", number, "", 0)))
+        elif request.word == FAILED and (of_use or "failed_is_an_error" in sc.flaws):
+            if world.budget.lost == sc.lost:
+                raise Violation("the row of key %d cannot be read" % request.key)
+            yield Move(label + ": error", lambda: world._replace(ended=True), ())
+        elif not of_use:  # a retirement may have made the home row the entry's, and been killed
+            mine = world.entries[request.key].home == request.home and "restart_frees_assigned" not in sc.flaws
+            yield Move(label, do, (world, ("empty", number, *(("", 0) if mine else (HOME_ROW, request.home)))))
+        elif request.key not in held(sc, world) or "copy_given_up_early" in sc.flaws:
+            yield Move("table worker: gives the copy of key %d up" % request.key, do,
+                       (world, ("empty", number, HOME_ROW, request.home)), not _short_of(sc, world))
+
+
+def _short_of(sc: Scenario, world: World) -> bool:
+    """Fewer home rows are free than keys of the window have none."""
+    seen = view(world)
+    lack = {key for frame in world.frames if frame.word == TOUCHED and frame.ticket not in world.gone
+            for key in batch(sc, frame) if seen[key].home < 0 and arrival(sc, world, key) is None}
+    return len(world.worker.homes) < len(lack)
+
+
+# ---------------------------------------------------------------- window
+
+
+def _touches(sc: Scenario, world: World) -> Iterator[Move]:
+    if world.next > len(sc.batches) or len(world.frames) == sc.window:
+        return
+    if world.next in world.gone:
+        yield Move("table worker: skips %d" % world.next, lambda: world._replace(next=world.next + 1), ())
+        return
+    keys = set(sc.batches[world.next - 1])
+    need = keys | held(sc, world) | {key for key, entry in enumerate(world.entries) if entry.slot != NONE}
+    need |= {key for key, entry in enumerate(view(world)) if entry.slot != NONE}
+    if len(need) > sc.homes and "touch_ignores_room" not in sc.flaws:
+        return
+    cancels = tuple(("cancel", number, request.key) for number, request in enumerate(world.requests)
+                    if request is not None and request.kind == WRITE and request.key in keys
+                    and counts(sc, world, request))
+    yield Move("table worker: finds entries for %d" % world.next, do, (world, *cancels, ("touched", world.next)))
+
+
+def _head(sc: Scenario, world: World) -> Iterator[Move]:
+    """The oldest ticket: retired, or skipped when it will not be trained."""
+    if not world.frames:
+        return
+    frame = world.frames[0]
+    if frame.word == DONE:
+        yield Move("table worker: looks at the record of %d" % frame.ticket, do, (world, *_retire(sc, world, frame)))
+    elif frame.ticket in world.gone:
+        planned = [other.ticket for other in world.frames if other.word == PLANNED]
+        if frame.word == PLANNED:
+            yield Move("table worker: revokes", do, (world, ("revoke", planned[-1])))
+        else:
+            yield Move("table worker: skips %d" % frame.ticket, lambda: world._replace(frames=world.frames[1:]), ())
+
+
+def _retire(sc: Scenario, world: World, frame: Frame) -> Iterator[Tuple[Any, ...]]:
+    record = frame.record
+    for _, key, _ in record.outs:
+        yield ("slot", key, NONE)
+    for key, slot, home in record.values:
+        yield ("slot", key, slot)
+        if world.entries[key].home != home and "retire_keeps_slot" not in sc.flaws:
+            if "freed_before_store" in sc.flaws and world.entries[key].home <= at(0):
+                yield ("rest", DISK_SLOT, at(world.entries[key].home))
+            yield ("home", key, home)
+        for number, request in enumerate(world.requests):
+            if request is not None and (request.kind, request.key, request.home) == (READ, key, home):
+                yield ("empty", number, "", 0)
+    yield ("retired", frame.ticket)
+
+
+# ---------------------------------------------------------------- fetches and spills
+
+
+def _fetches(sc: Scenario, world: World) -> Iterator[Move]:
+    if not world.worker.homes:
+        return
+    seen, home = view(world), min(world.worker.homes)
+    for frame in world.frames:
+        if frame.word != TOUCHED or frame.ticket in world.gone:
+            continue
+        for key in batch(sc, frame):
+            entry = seen[key]
+            if entry.home <= at(0) and arrival(sc, world, key) is None:
+                request = Request(READ, key, home, at(entry.home), entry.generation)
+                then = with_worker(world, homes=world.worker.homes - {home})
+                if "slot_freed_at_arrival" in sc.flaws:
+                    then = rest(then, DISK_SLOT, at(entry.home))
+                then = then._replace(requests=replaced(world.requests, home, request))
+                yield Move("table worker: asks to READ key %d, disk slot %d, into home row %d, for %d"
+                           % (key, request.slot, home, frame.ticket), lambda then=then: then, ())
+
+
+def _spills(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
+    if not worker.slots or (worker.homes and "spills_too_late" in sc.flaws):
+        return
+    slot, window = min(worker.slots), held(sc, world)
+    if "spills_window" in sc.flaws:
+        window = frozenset()
+    must = _short_of(sc, world)
+    for key, entry in enumerate(world.entries):
+        if entry.home < 0 or entry.slot != NONE or key in window or world.requests[entry.home] is not None:
+            continue
+        generation = entry.generation + ("generation_kept" not in sc.flaws)
+        request = Request(WRITE, key, entry.home, slot, generation)
+        then = with_worker(world, slots=worker.slots - {slot}, noted=worker.noted - {entry.home})
+        if "freed_before_write" in sc.flaws:
+            then = rest(then, HOME_ROW, entry.home)
+        then = then._replace(requests=replaced(world.requests, entry.home, request))
+        yield Move("table worker: asks to WRITE key %d, home row %d, to disk slot %d" % (key, entry.home, slot),
+                   lambda then=then: then, (), not must)
+
+
+def _releases(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
+    """What rests is free when each reader of then is over; looked at when too little is free."""
+    enough = max(map(len, sc.batches))  # a plan may take that many at once
+    for what, number, epoch in sorted(worker.resting):
+        if len(worker.homes) >= enough if what == HOME_ROW else worker.slots:
+            continue
+        if what == HOME_ROW and world.requests[number] is not None and "freed_before_empty" not in sc.flaws:
+            continue  # the disk worker may be reading it
+        logged = world.save.log if world.save is not None and "logged_row_does_not_rest" not in sc.flaws else ()
+        if any(entry.home == (number if what == HOME_ROW else at(number)) for _, entry in logged):
+            continue  # the save will read it
+        if all(reader == 0 or reader > epoch for reader in world.readers):
+            yield Move("table worker: %s %d has rested" % (what, number), _release, (sc, world, what, number, epoch))
+
+
+def _release(sc: Scenario, world: World, what: str, number: int, epoch: int) -> World:
+    return free(sc, with_worker(world, resting=world.worker.resting - {(what, number, epoch)}), what, number)

@@ -1,0 +1,107 @@
+"""The trainer in the model of rows on disk: steps, tickets that are dropped, cuts; what it keeps for a save."""
+
+from typing import Any, Iterator, List
+
+from .disk_state import CLAIMED, DONE, PLANNED, Scenario, World
+from .explore import Move, Violation
+from .state import replaced
+
+
+def moves(sc: Scenario, world: World) -> Iterator[Move]:
+    """What its threads do next, readers apart."""
+    yield from _steps(sc, world)
+    yield from _asks_cut(sc, world)
+
+
+def _steps(sc: Scenario, world: World) -> Iterator[Move]:
+    frame = next((frame for frame in world.frames if frame.word < DONE and frame.ticket not in world.gone), None)
+    if frame is not None and frame.word == CLAIMED:
+        yield Move("trainer: moves rows of %d and trains it, DONE" % frame.ticket, _train, (sc, world))
+    if frame is not None and frame.word == CLAIMED and world.budget.asides:
+        frames = tuple(frame._replace(word=PLANNED) if other == frame else other for other in world.frames)
+        budget = world.budget._replace(asides=world.budget.asides - 1)
+        yield Move("trainer: puts its claim of %d aside" % frame.ticket,
+                   lambda: world._replace(frames=frames, lease="", budget=budget), (), True)
+    left = any(ticket not in world.gone and ticket > world.finished for ticket in range(1, len(sc.batches) + 1))
+    if sc.turn and world.lease == "" and left:
+        after = world._replace(lease="step")
+        yield Move("trainer: has claimed another table", lambda: after, (), True)
+    if sc.turn and world.lease == "step" and not left:
+        over = world._replace(lease="")
+        yield Move("trainer: ends", lambda: over, ())
+    if frame is not None and frame.word == PLANNED and frame.record.base == world.finished and (
+            world.lease == "" or (sc.turn and world.lease == "step")):
+        claimed = frame._replace(word=CLAIMED)
+        ring = tuple(claimed if other == frame else other for other in world.frames)
+        yield Move("trainer: claims %d" % frame.ticket, lambda: world._replace(frames=ring, lease="step"), ())
+    if world.budget.drops:
+        for ticket in range(world.finished + 1, len(sc.batches) + 1):
+            word = next((frame.word for frame in world.frames if frame.ticket == ticket), 0)
+            if word <= PLANNED and ticket not in world.gone:
+                budget = world.budget._replace(drops=world.budget.drops - 1)
+                gone = world._replace(gone=world.gone | {ticket}, budget=budget)
+                yield Move("trainer: closes %d without training it" % ticket, lambda gone=gone: gone, (), True)
+                break
+
+
+def _train(sc: Scenario, world: World) -> World:
+    """Rows go out, come in, and are updated; each must be what the oracle says."""
+    index = next(index for index, frame in enumerate(world.frames) if frame.word == CLAIMED)
+    frame = world.frames[index]
+    device, homes, rows = list(world.device), list(world.homes), list(world.rows)
+    save = world.save
+    for slot, key, home in frame.record.outs:
+        save = _kept(sc, save, key, home, homes)
+        homes[home], device[slot] = device[slot], None
+    for slot, key, home, new in frame.record.comes:
+        if new and rows[key][1] is None:
+            rows[key] = (rows[key][0], 0)
+        used, number = (device, slot) if sc.device else (homes, home)
+        used[number] = (key, rows[key][0], 0) if new else homes[home]
+    for key, slot, home in frame.record.values:
+        life, updates = rows[key]
+        used, number = (device, slot) if sc.device else (homes, home)
+        if used[number] != (key, life, updates):
+            raise Violation("step %d finds %s for key %d, should be %s"
+                            % (frame.ticket, used[number], key, (key, life, updates)))
+        rows[key] = (life, updates + 1)
+        if not sc.device:
+            save = _kept(sc, save, key, home, homes)
+        used[number] = (key, life, updates + 1)
+    frames = replaced(world.frames, index, frame._replace(word=DONE))
+    return world._replace(device=tuple(device), homes=tuple(homes), rows=tuple(rows), frames=frames, save=save,
+                          finished=frame.ticket, lease="")
+
+
+def _asks_cut(sc: Scenario, world: World) -> Iterator[Move]:
+    if world.cut.number < len(sc.cuts) and not world.cut.asked and world.lease == "":
+        after = world._replace(cut=world.cut._replace(asked=True), lease="cut")
+        yield Move("trainer: asks for a cut: %s %s" % sc.cuts[world.cut.number], lambda: after, ())
+    if world.cut.granted and not world.cut.filled:
+        yield Move("trainer: fills the table", _fill, (sc, world))
+
+
+def _fill(sc: Scenario, world: World) -> World:
+    """Entry i has home row i; generations go on."""
+    entries, homes, rows = list(world.entries), list(world.homes), list(world.rows)
+    for key in range(min(sc.homes, len(entries))):
+        entries[key] = entries[key]._replace(home=key)
+        rows[key] = (rows[key][0], 0)
+        homes[key] = (key, rows[key][0], 0)
+    return world._replace(entries=tuple(entries), homes=tuple(homes), rows=tuple(rows),
+                          cut=world.cut._replace(filled=True))
+
+
+def _kept(sc: Scenario, save: Any, key: int, home: int, homes: List[Any]) -> Any:
+    """Before a step writes a home row: the row as it was, for the save, under the number of the entry."""
+    if save is None:
+        return None
+    if "log_by_home_row" in sc.flaws:
+        if home not in save.homes:
+            return save
+        key = save.homes.index(home)
+    if save.words[key] or (key in dict(save.log) and "new_row_is_kept" not in sc.flaws):
+        return save
+    if homes[home] != save.due[key]:
+        raise Violation("the image of key %d is %s, should be %s" % (key, homes[home], save.due[key]))
+    return save._replace(words=replaced(save.words, key, "image"))

@@ -1,0 +1,147 @@
+"""The disk worker of the model of rows on disk, and its supervisor.
+
+It owns the file of rows and never looks at entries or frames: it takes requests that are ASKED and stores DONE or
+FAILED.  A block is in one operation at a time; a write reads its block first.  When the worker is killed, its threads
+are in the kernel: what they do may be done until the process is reaped, and a write may be torn.  Then the successor
+does every request again that is ASKED.
+"""
+
+from typing import Any, Iterator, Tuple
+
+from .disk_state import ARRIVED, ASKED, FAILED, READ, TORN, DiskWorker, Operation, Request, Scenario, World, true_row
+from .explore import Move, Violation
+from .state import replaced
+
+
+def moves(sc: Scenario, world: World) -> Iterator[Move]:
+    """Moves of its threads, its death, its successor."""
+    disk = world.disk_worker
+    dying = disk.state == "dying"
+    for index, operation in enumerate(disk.doing):
+        yield from _goes_on(sc, world, index, operation, dying)
+    for index, operation in enumerate(disk.late):
+        yield from _late(sc, world, index, operation)
+    if disk.state == "on":
+        busy = {operation.request.slot // sc.block for operation in disk.doing}
+        taken = {operation.number for operation in disk.doing}
+        for number, request in enumerate(world.requests):
+            if request is None or request.word != ASKED or number in taken or len(disk.doing) == sc.threads:
+                continue
+            if request.slot // sc.block not in busy or "two_writers_of_a_block" in sc.flaws:
+                yield Move("disk worker: reads for %s" % _named(number, request), _take, (sc, world, number, request))
+        if world.budget.disk_kills:
+            yield Move("disk worker: SIGKILL", _kill, (world,), True)
+    elif dying:
+        yield Move("supervisor: reaps the disk worker", _reap, (sc, world))
+        if "begins_before_reap" in sc.flaws:
+            after = world._replace(disk_worker=DiskWorker(late=disk.late + disk.doing))
+            yield Move("supervisor: starts a disk worker", lambda: after, ())
+    else:
+        after = world._replace(disk_worker=disk._replace(state="on"))
+        yield Move("supervisor: starts a disk worker", lambda: after, ())
+
+
+def _named(number: int, request: Request) -> str:
+    return "request %d, %s of key %d, disk slot %d" % (number, request.kind, request.key, request.slot)
+
+
+def _kill(world: World) -> World:
+    budget = world.budget._replace(disk_kills=world.budget.disk_kills - 1)
+    return world._replace(disk_worker=world.disk_worker._replace(state="dying"), budget=budget)
+
+
+def _reap(sc: Scenario, world: World) -> World:
+    """From here on nothing of it lands; with the flaw the kernel goes on."""
+    disk = world.disk_worker
+    late = disk.late + (disk.doing if "lands_after_reap" in sc.flaws else ())
+    return world._replace(disk_worker=DiskWorker("gone", (), late))
+
+
+def _take(sc: Scenario, world: World, number: int, request: Request) -> World:
+    """Reads the block, and the row that is to be written."""
+    rows = None
+    if request.kind == READ:
+        if is_row(world.disk[request.slot], request.key, request.generation):
+            rows = world.disk[request.slot][0]
+    else:
+        first = request.slot // sc.block * sc.block
+        block = list(world.disk[first:first + sc.block])
+        block[request.slot - first] = (world.homes[request.home], request.generation)
+        rows = tuple(block)
+    doing = world.disk_worker.doing + (Operation(number, request, 0, rows),)
+    return world._replace(disk_worker=world.disk_worker._replace(doing=doing))
+
+
+def _goes_on(sc: Scenario, world: World, index: int, operation: Operation, dying: bool) -> Iterator[Move]:
+    disk, request = world.disk_worker, operation.request
+    name = "disk worker%s: " % (" (dying)" if dying else "")
+    what = _named(operation.number, request)
+    left = world._replace(disk_worker=disk._replace(doing=disk.doing[:index] + disk.doing[index + 1:]))
+    if operation.stage:
+        yield Move("%sDONE, %s" % (name, what), _store_word, (left, operation, ARRIVED), dying)
+        return
+    if request.kind == READ and operation.rows is None:
+        yield Move("%sFAILED, %s" % (name, what), _store_word, (left, operation, FAILED), dying)
+        return
+    then = world._replace(disk_worker=disk._replace(doing=replaced(disk.doing, index, operation._replace(stage=1))))
+    if request.kind == READ:
+        yield Move("%scopies the row home, %s" % (name, what), _lands, (sc, then, operation), dying)
+        return
+    yield Move("%swrites, %s" % (name, what), _lands, (sc, then, operation), dying)
+    if dying:
+        torn = left._replace(disk=replaced(world.disk, request.slot, TORN))
+        yield Move("%shalf of it is written, %s" % (name, what), lambda: torn, (), True)
+    if world.budget.lost:
+        lost = then._replace(budget=world.budget._replace(lost=world.budget.lost - 1))
+        yield Move("%sis told that it wrote, and did not, %s" % (name, what), lambda: lost, (), True)
+    if world.budget.fails and not dying:
+        fewer = left._replace(budget=world.budget._replace(fails=world.budget.fails - 1))
+        yield Move("%sFAILED, %s" % (name, what), _store_word, (fewer, operation, FAILED), True)
+        all_the_same = _lands(sc, fewer, operation)
+        yield Move("%sFAILED and is written, %s" % (name, what), _store_word, (all_the_same, operation, FAILED), True)
+    if "done_before_written" in sc.flaws:
+        early = _store_word(then, operation, ARRIVED)
+        early = early._replace(disk_worker=left.disk_worker._replace(late=disk.late + (operation,)))
+        yield Move("%sDONE before it is written, %s" % (name, what), lambda: early, ())
+
+
+def _late(sc: Scenario, world: World, index: int, operation: Operation) -> Iterator[Move]:
+    """Only with flaws: a write, or a copy of a row, of a process that should be over."""
+    late = world.disk_worker.late
+    without = world._replace(disk_worker=world.disk_worker._replace(late=late[:index] + late[index + 1:]))
+    what = _named(operation.number, operation.request)
+    if operation.stage == 0 and operation.rows is not None:
+        yield Move("late, of a dead disk worker: %s" % what, _lands, (sc, without, operation))
+    yield Move("nothing comes of %s" % what, lambda: without, ())
+
+
+def _lands(sc: Scenario, world: World, operation: Operation) -> World:
+    request = operation.request
+    if request.kind == READ:
+        return world._replace(homes=replaced(world.homes, request.home, operation.rows))
+    first = request.slot // sc.block * sc.block
+    disk: Tuple = world.disk[:first] + operation.rows + world.disk[first + sc.block:]
+    return world._replace(disk=disk)
+
+
+def _store_word(world: World, operation: Operation, word: str) -> World:
+    request = world.requests[operation.number]
+    this = operation.request._replace(cancelled=False)
+    if request is None or request._replace(word=ASKED, cancelled=False) != this:
+        raise Violation("%s is stored in a request that is not this one any more" % word)
+    return world._replace(requests=replaced(world.requests, operation.number, request._replace(word=word)))
+
+
+def is_row(held: Any, key: int, generation: int) -> bool:
+    """What the trailer in a disk slot says."""
+    return held not in (None, TORN) and held[0] is not None and (held[0][0], held[1]) == (key, generation)
+
+
+def check_disk(world: World, key: int, slot: int, generation: int) -> bool:
+    """True if the row of a key is where its entry says; False if the disk lost it and that is seen."""
+    held, due = world.disk[slot], true_row(world, key)
+    if not is_row(held, key, generation):
+        return False
+    if held[0] != due:
+        raise Violation("disk slot %d has %s for key %d, should be %s" % (slot, held[0], key, due))
+    return True

@@ -1,0 +1,64 @@
+"""Rows on disk: with kills at every store, no row is lost, doubled or mixed up, and every run ends."""
+
+import random
+
+import pytest
+
+from tests.model.disk_rows import DiskRows
+from tests.model.disk_scenarios import FLAWED, FLAWS, LONG, SHORT, planted, usual
+from tests.model.disk_walks import any_scenario, walk
+from tests.model.explore import BROKEN, HOLDS, STUCK, Violation, explore
+
+#: flaws that break nothing but the promise that every run ends
+ENDLESS = {
+    "disk_smaller_than_rows", "epoch_before_lease", "epoch_cleared_before_reap", "epoch_of_dead_stays",
+    "home_rows_too_few", "spills_too_late", "touch_ignores_room",
+}
+
+
+@pytest.mark.parametrize("name", sorted(SHORT))
+def test_rows_on_disk_are_what_training_made_of_them(name):
+    report = explore(DiskRows(SHORT[name]))
+    assert report.verdict == HOLDS, report.text()
+    assert report.states > 500
+
+
+@pytest.mark.parametrize("flaw", sorted(FLAWS))
+def test_a_planted_flaw_of_rows_on_disk_is_caught(flaw):
+    report = explore(DiskRows(planted(flaw)))
+    assert report.verdict == (STUCK if flaw in ENDLESS else BROKEN), report.text()
+    assert report.trace
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(1800)
+@pytest.mark.parametrize("flaw", sorted(FLAWED))
+def test_what_a_flaw_of_rows_on_disk_is_planted_in_holds_without_it(flaw):
+    report = explore(DiskRows(usual(flaw)))
+    assert report.verdict == HOLDS, report.text()
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(1800)
+@pytest.mark.parametrize("name", sorted(LONG))
+def test_rows_on_disk_are_what_training_made_of_them_in_large_scenarios(name):
+    report = explore(DiskRows(LONG[name]))
+    assert report.verdict == HOLDS, report.text()
+
+
+@pytest.mark.parametrize("walks", [150, pytest.param(10000, marks=[pytest.mark.long, pytest.mark.timeout_s(1800)])])
+def test_random_walks_through_larger_scenarios_end_well(walks, seed):
+    chance = random.Random(seed)
+    assert sum(walk(any_scenario(chance), chance) for _ in range(walks)) > 30 * walks
+
+
+def test_random_walks_find_a_flaw(seed):
+    chance = random.Random(seed)
+    with pytest.raises(Violation):
+        for _ in range(500):
+            walk(any_scenario(chance)._replace(flaws=frozenset(("home_row_does_not_rest", "generation_kept"))), chance)
+
+
+def test_names_of_scenarios_of_rows_on_disk_are_of_one_set():
+    assert not set(SHORT) & set(LONG)
+    assert set(FLAWED) <= set(FLAWS)
