@@ -277,6 +277,23 @@ class Victims(NamedTuple):
     late: np.ndarray
 
 
+class DiskRoom(NamedTuple):
+    """Which slots of a row file are in use, and its blocks by how many of theirs are; see ``disk_slots``.
+
+    Attributes:
+        masks: uint64[blocks * mask_words(slots of a block)]; of each block, bit s: its slot s is in use.
+        counts: int32[blocks]; slots in use.
+        following, before: int32[blocks]; the next and the previous block with the same count, -1 = there is none.
+        first: int32[slots of a block + 1]; the first block with each count, -1 = there is none.
+    """
+
+    masks: np.ndarray
+    counts: np.ndarray
+    following: np.ndarray
+    before: np.ndarray
+    first: np.ndarray
+
+
 class Rules(NamedTuple):
     """The settings of a table that a plan of one batch depends on.
 
@@ -310,5 +327,6 @@ def numba_types() -> Dict[str, Any]:
     found["Rules"] = types.NamedUniTuple(types.int64, len(Rules._fields), Rules)
     found["Record"] = types.NamedTuple([longs if field == "counts" else ints for field in Record._fields], Record)
     found["Dedup"] = types.NamedTuple((longs, longs, ints, ints, ints), Dedup)
+    found["DiskRoom"] = types.NamedTuple((types.Array(types.uint64, 1, "C"), ints, ints, ints, ints), DiskRoom)
     found["Spread"] = types.UniTuple(types.uint64, 3)
     return found

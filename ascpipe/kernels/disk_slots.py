@@ -1,0 +1,163 @@
+"""The slots of a row file: rows that go to disk get slots in the emptiest blocks.
+
+A block is written whole, so what a row costs depends on how many rows go to the same block: in a file of which a fifth
+is free, each byte of a row costs about two and a half.  Blocks with equally many slots in use are in a list.  The one
+that came last is the first: which of them is taken costs the same.
+
+A slot is in use from the moment it is taken until it is freed, which is also while its row is written, and while a
+reader that began before may look at it.  Masks are the truth: counts and lists can be made from them anew.
+
+The readable version is ``tests/reference/disk_slots.py``.
+"""
+import numpy as np
+
+from ascpipe.kernels.bits import lowest_bit
+from ascpipe.kernels.door import entry, inner
+from ascpipe.kernels.records import DiskRoom
+
+_ONE = np.uint64(1)
+_LOW = np.uint64(63)
+_NONE = np.uint64(0)
+_NO_BLOCK = -1
+
+
+def mask_words(per_block: int) -> int:
+    """Words of the mask of a block of ``per_block`` slots."""
+    return (per_block + 63) // 64
+
+
+def empty_room(blocks: int, per_block: int) -> DiskRoom:
+    """The room of a file of empty blocks, of ``per_block`` slots each."""
+    counts, following, before = np.zeros((3, blocks), np.int32)
+    room = DiskRoom(np.zeros(blocks * mask_words(per_block), np.uint64), counts, following, before,
+                    np.zeros(per_block + 1, np.int32))
+    order_blocks(room)
+    return room
+
+
+@inner("void(DiskRoom, int64)")
+def _link(room, block):
+    """Put a block into the list of its count."""
+    count = room.counts[block]
+    follows = room.first[count]
+    room.before[block] = _NO_BLOCK
+    room.following[block] = follows
+    if follows != _NO_BLOCK:
+        room.before[follows] = block
+    room.first[count] = block
+
+
+@inner("void(DiskRoom, int64)")
+def _unlink(room, block):
+    """Take a block out of the list of its count."""
+    before, follows = room.before[block], room.following[block]
+    if before != _NO_BLOCK:
+        room.following[before] = follows
+    else:
+        room.first[room.counts[block]] = follows
+    if follows != _NO_BLOCK:
+        room.before[follows] = before
+
+
+@entry("int64(DiskRoom)")
+def order_blocks(room):
+    """Make counts and lists from the masks.
+
+    Args:
+        room: of a file; its masks are as they shall be.
+
+    Returns:
+        How many slots are in use.
+    """
+    blocks = room.counts.shape[0]
+    words = room.masks.shape[0] // max(1, blocks)
+    used = np.int64(0)
+    room.first[:] = _NO_BLOCK
+    for block in range(blocks - 1, -1, -1):  # the lowest one comes first
+        count = np.int64(0)
+        for word in range(block * words, block * words + words):
+            left = room.masks[word]
+            while left != _NONE:
+                left &= left - _ONE
+                count += 1
+        room.counts[block] = count
+        used += count
+        _link(room, block)
+    return used
+
+
+@inner("int64(DiskRoom, int64, int64[::1], int64)")
+def _take_in_block(room, block, out_slots, taken):
+    """Take the lowest free slots of a block, until it or ``out_slots`` is full; returns how many are taken then."""
+    per_block, n = room.first.shape[0] - 1, out_slots.shape[0]
+    words = room.masks.shape[0] // room.counts.shape[0]
+    for word in range(words):
+        at = block * words + word
+        free = ~room.masks[at]
+        while free != _NONE and taken < n:
+            slot = word * 64 + np.int64(lowest_bit(free))
+            if slot >= per_block:
+                break
+            room.masks[at] |= free & (~free + _ONE)
+            free &= free - _ONE
+            room.counts[block] += 1
+            out_slots[taken] = block * per_block + slot
+            taken += 1
+    return taken
+
+
+@entry("int64(DiskRoom, int64[::1], uint8[::1])")
+def place_rows(room, out_slots, out_alone):
+    """Take slots for rows: of the emptiest block, then of the next one.
+
+    Args:
+        room: of the file.
+        out_slots: int64[n]; receives the slots, those of a block side by side and ascending.
+        out_alone: uint8[n]; receives 1 where the block was empty, so that it need not be read to be written.
+
+    Returns:
+        How many were taken: n, or all that were free if those are fewer.
+    """
+    per_block, n = room.first.shape[0] - 1, out_slots.shape[0]
+    count, taken = 0, np.int64(0)
+    while taken < n:
+        while count < per_block and room.first[count] == _NO_BLOCK:
+            count += 1
+        if count == per_block:
+            break
+        block = np.int64(room.first[count])
+        _unlink(room, block)
+        until = _take_in_block(room, block, out_slots, taken)
+        _link(room, block)
+        out_alone[taken:until] = count == 0
+        taken = until
+    return taken
+
+
+@entry("int64(DiskRoom, int64[::1])")
+def free_disk_slots(room, slots):
+    """Give these slots back.
+
+    Args:
+        room: of the file.
+        slots: int64[n].
+
+    Returns:
+        n; or the index of the first slot that is free already or not of this file, those before it are given back.
+    """
+    per_block, blocks = room.first.shape[0] - 1, room.counts.shape[0]
+    words = room.masks.shape[0] // max(1, blocks)
+    for i in range(slots.shape[0]):
+        slot = slots[i]
+        if slot < 0 or slot >= blocks * per_block:
+            return i
+        block, own = slot // per_block, slot % per_block
+        word = block * words + (own >> 6)
+        bit = _ONE << (np.uint64(own) & _LOW)
+        if room.masks[word] & bit == _NONE:
+            return i
+        room.masks[word] &= ~bit
+        _unlink(room, block)
+        room.counts[block] -= 1
+        _link(room, block)
+    return slots.shape[0]
