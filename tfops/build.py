@@ -1,7 +1,8 @@
-"""Compiles the TensorFlow ops: ``python -m ascpipe.tfops.build``.
+"""Compiles the TensorFlow ops, and the row engine: ``python -m ascpipe.tfops.build``.
 
 This writes ``build/build.ninja``, and ninja compiles what is older than its source or a header, or was made by another
-command.  The result is ``libascpipe_ops.so`` and, beside it, ``build_info.json``.
+command.  The result is ``libascpipe_ops.so`` and, beside it, ``build_info.json``; and ``libascpipe_disk.so``, which
+does without TensorFlow.
 """
 import argparse
 import fcntl
@@ -19,7 +20,7 @@ import ninja
 
 from ascpipe import __version__
 from ascpipe.layout import generate, structs
-from ascpipe.tfops.load import HERE, INFO, LIBRARY
+from ascpipe.tfops.load import DISK_LIBRARY, HERE, INFO, LIBRARY
 
 SOURCES = HERE / "src"
 OBJECTS = HERE / "build"
@@ -33,7 +34,8 @@ FLAGS = ("-std=c++14", "-O2", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-pthrea
 CORE_FLAGS = ("-O3", "-fno-math-errno")
 #: Names stay inside the library, so that another library in the same process cannot replace them.
 HIDDEN = ("-fvisibility=hidden",)
-
+DISK = "disk"  #: folder of sources that make a library of their own
+WITHOUT_TENSORFLOW = ("core", "peers", DISK)
 
 _COMPILES = "compiling "  # begins a line of ninja for each file that is compiled
 
@@ -99,12 +101,15 @@ def _statements(tensorflow: Dict[str, Any], info: Dict[str, Any]) -> Iterator[st
     """The lines of ``build.ninja``."""
     yield "cxx = " + _quoted(os.environ.get("CXX", "g++"))
     yield _RULES
-    objects = []
+    objects: Dict[Path, List[Path]] = {LIBRARY: [], DISK_LIBRARY: []}
     for source in sorted(SOURCES.glob("*/*.cc")):
-        objects.append(OBJECTS / ("-".join(source.relative_to(SOURCES).with_suffix("").parts) + ".o"))
-        yield from _statement("compile", objects[-1], [source], source=str(source.relative_to(HERE)),
+        made = OBJECTS / ("-".join(source.relative_to(SOURCES).with_suffix("").parts) + ".o")
+        objects[DISK_LIBRARY if source.parent.name == DISK else LIBRARY].append(made)
+        yield from _statement("compile", made, [source], source=str(source.relative_to(HERE)),
                               flags=_shell(_flags(source, tensorflow, info)))
-    yield from _statement("link", LIBRARY, objects, flags=_shell(tensorflow["link"]))
+    yield from _statement("link", LIBRARY, objects[LIBRARY], flags=_shell(tensorflow["link"]))
+    if objects[DISK_LIBRARY]:
+        yield from _statement("link", DISK_LIBRARY, objects[DISK_LIBRARY], flags="")
 
 
 def _flags(source: Path, tensorflow: Dict[str, Any], info: Dict[str, Any]) -> List[str]:
@@ -114,7 +119,7 @@ def _flags(source: Path, tensorflow: Dict[str, Any], info: Dict[str, Any]) -> Li
     for flag in tensorflow["compile"]:
         if not flag.startswith("-I"):
             flags.append(flag)
-        elif source.parent.name not in ("core", "peers"):  # the core does without TensorFlow
+        elif source.parent.name not in WITHOUT_TENSORFLOW:
             flags.append(flag.replace("-I", "-isystem", 1))
     if source.name == "c_api.cc":  # the one file that says what it was built for, so that others stay as they are
         flags.append("-DASC_BUILD_INFO=" + json.dumps(json.dumps(info, sort_keys=True)))
@@ -141,7 +146,7 @@ def _shell(words: Sequence[str]) -> str:
 
 
 def build(verbose: bool = True) -> Tuple[int, float]:
-    """Bring the library up to date.
+    """Bring the libraries up to date.
 
     Returns:
         Number of files compiled, and seconds it took.
@@ -189,7 +194,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print(error, file=sys.stderr)
         return 1
     if compiled and not options.quiet:
-        print("{}: {} compiled, {:.1f} s".format(LIBRARY.name, compiled, seconds))
+        print("{}, {}: {} compiled, {:.1f} s".format(LIBRARY.name, DISK_LIBRARY.name, compiled, seconds))
     return 0
 
 

@@ -18,7 +18,11 @@ _SCALARS = {np.dtype("<" + kind): "std::" + name for kind, name in (
 
 _CALL_TYPES = {ctypes.c_int: "int", ctypes.c_int64: "std::int64_t", ctypes.c_uint64: "std::uint64_t",
                ctypes.c_double: "double", ctypes.c_char_p: "const char*",
-               ctypes.POINTER(ctypes.c_int64): "const std::int64_t*"}
+               ctypes.POINTER(ctypes.c_int64): "const std::int64_t*",
+               ctypes.POINTER(ctypes.c_uint32): "const std::uint32_t*",
+               ctypes.POINTER(ctypes.c_uint8): "const std::uint8_t*",
+               ctypes.POINTER(ctypes.c_void_p): "void* const*",
+               ctypes.POINTER(ctypes.c_int32): "std::int32_t*"}  # of results
 
 
 def _integers(module: ModuleType, *names: str, prefix: str = "") -> Dict[str, int]:
@@ -134,7 +138,7 @@ def calls_header() -> str:
     lines = [""]
     for structure in calls.STRUCTURES:
         lines += ["struct {} {{".format(structure.__name__)]
-        lines += ["  {} {};".format(_CALL_TYPES[kind], name) for name, kind in structure._fields_] + ["};"]
+        lines += ["  {} {};".format(_CALL_TYPES[field[1]], field[0]) for field in structure._fields_] + ["};"]
         lines += ['static_assert(sizeof({0}) == {1}, "{0}");'.format(structure.__name__, ctypes.sizeof(structure)), ""]
     return _HEADER.format(guard="CALLS", includes="#include <cstdint>", body="\n".join(lines))
 

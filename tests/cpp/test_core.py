@@ -16,12 +16,13 @@ from ascpipe.tfops import build
 from tests.reference import initial_rows
 
 HERE = Path(__file__).resolve().parent
-CORE, PEERS = build.SOURCES / "core", build.SOURCES / "peers"
+FOLDERS = [build.SOURCES / name for name in build.WITHOUT_TENSORFLOW]
 FOLDER = build.OBJECTS / "tests"
 
 TESTS = sorted(path.stem for path in HERE.glob("test_*.cc"))
 WITH_THREADS = ("test_bell", "test_blocks", "test_exchange_spans", "test_peer_asks", "test_peer_failures", "test_peers",
-                "test_ring_growth", "test_stream", "test_table_file", "test_waiter")
+                "test_ring_growth", "test_row_engine", "test_row_faults", "test_stream", "test_table_file",
+                "test_waiter")
 FLAGS = ["-std=c++14", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(build.SOURCES),
          "-I", str(build.GENERATED), "-I", str(HERE)]
 SHIPPED = ["-O1", "-DNDEBUG"]  # of the tests themselves; the core is as in the library
@@ -41,7 +42,7 @@ def run(command):
 def compiled(source, flags):
     """The object of a source, compiled once per content of what it may be made from."""
     digest = hashlib.sha256(" ".join(flags).encode())
-    headers = [sorted(folder.glob("*.h")) for folder in (HERE, CORE, PEERS)]
+    headers = [sorted(folder.glob("*.h")) for folder in (HERE, *FOLDERS)]
     for path in [source, *sum(headers, []), *sorted(build.GENERATED.glob("*/*.h"))]:
         digest.update(path.name.encode() + path.read_bytes())
     target = FOLDER / "{}-{}.o".format(source.stem, digest.hexdigest()[:16])
@@ -63,8 +64,8 @@ def linked(name, sources, flags, objects):
 
 
 def objects():
-    """Those of the op library that do without TensorFlow."""
-    return [path for part in ("core", "peers") for path in sorted(build.OBJECTS.glob(part + "-*.o"))]
+    """Those of our libraries that do without TensorFlow."""
+    return [path for part in build.WITHOUT_TENSORFLOW for path in sorted(build.OBJECTS.glob(part + "-*.o"))]
 
 
 def shipped(name, sources):
@@ -92,7 +93,7 @@ def test_the_core_does_what_its_tests_say(all_tests, name):
     (name, sanitizer) for name in TESTS for sanitizer in SANITIZERS if sanitizer != "thread" or name in WITH_THREADS])
 @pytest.mark.timeout_s(600)
 def test_the_core_is_clean_under_the_sanitizers(name, sanitizer):
-    product = [*sorted(CORE.glob("*.cc")), *sorted(PEERS.glob("*.cc"))]
+    product = [source for folder in FOLDERS for source in sorted(folder.glob("*.cc"))]
     sources = [HERE / "check_main.cc", HERE / (name + ".cc"), *product]
     program = linked("{}-{}".format(name, sanitizer), sources, SANITIZERS[sanitizer], [])
     assert "ok " in run([program])

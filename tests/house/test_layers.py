@@ -104,6 +104,7 @@ def test_worker_processes_do_not_import_each_other():
 INCLUDES = {  # folder of tfops/src -> what the path of an include may begin with
     "core": ("core/",),
     "peers": ("core/", "peers/"),
+    "disk": ("core/", "disk/"),
     "bridge": ("core/", "peers/", "bridge/", "tensorflow/"),
     "ops": ("core/", "peers/", "bridge/", "ops/", "tensorflow/"),
 }

@@ -14,7 +14,6 @@ PROGRAM = """
 #include "core/calls.gen.h"
 #include "core/layout.h"
 using namespace ascpipe::layout;
-using ascpipe::TableArguments;
 template <typename T, typename M> constexpr std::size_t SizeOf(M T::*) {{ return sizeof(M); }}
 int main() {{
 {lines}
@@ -41,7 +40,7 @@ def printed(tmp_path_factory):
             lines.append('std::printf("{0}.{1}.offset %zu\\n", offsetof({0}, {1}));'.format(struct, field))
             lines.append('std::printf("{0}.{1}.size %zu\\n", SizeOf(&{0}::{1}));'.format(struct, field))
     for struct in calls.STRUCTURES:
-        lines += ['std::printf("{0}.{1}.offset %zu\\n", offsetof({0}, {1}));'.format(struct.__name__, field)
+        lines += ['std::printf("{0}.{1}.offset %zu\\n", offsetof(ascpipe::{0}, {1}));'.format(struct.__name__, field)
                   for field, _ in struct._fields_]
     for constant in constants():
         lines.append('std::printf("{0} %lld\\n", static_cast<long long>({0}));'.format(constant))

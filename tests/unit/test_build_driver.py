@@ -19,7 +19,8 @@ def project(tmp_path, monkeypatch):
     (core / "other.cc").write_text("int Other() { return 8; }\n")
     for name, path in (("SOURCES", tmp_path / "src"), ("OBJECTS", tmp_path / "build"), ("HERE", tmp_path),
                        ("GENERATED", tmp_path / "build" / "generated"),
-                       ("LIBRARY", tmp_path / "lib.so"), ("INFO", tmp_path / "build_info.json")):
+                       ("LIBRARY", tmp_path / "lib.so"), ("DISK_LIBRARY", tmp_path / "libdisk.so"),
+                       ("INFO", tmp_path / "build_info.json")):
         monkeypatch.setattr(build, name, path)
     monkeypatch.setattr(build, "tensorflow_flags", lambda: {"version": "1.15.5", "abi": 0, "compile": [], "link": []})
     return core
@@ -77,6 +78,17 @@ def test_an_error_is_told_in_the_words_of_the_compiler_and_the_next_build_tries_
     assert build.main(["--quiet"]) == 1
     (project / "other.cc").write_text("int Other() { return 9; }\n")
     assert compiled() == 1
+
+
+def test_the_sources_of_the_row_engine_make_a_library_of_their_own(project):
+    compiled()
+    assert not build.DISK_LIBRARY.exists()
+    before = build.LIBRARY.read_bytes()
+    (project.parent / "disk").mkdir()
+    (project.parent / "disk" / "rows.cc").write_text("int Rows() { return 1; }\n")
+    assert compiled() == 1
+    assert b"Rows" in build.DISK_LIBRARY.read_bytes()
+    assert build.LIBRARY.read_bytes() == before
 
 
 def test_the_build_info_says_what_the_library_was_built_for(project):

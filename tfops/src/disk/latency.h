@@ -1,0 +1,42 @@
+// How long operations took: counts by time, four to each doubling.
+#ifndef ASCPIPE_DISK_LATENCY_H_
+#define ASCPIPE_DISK_LATENCY_H_
+
+#include <cmath>
+#include <cstdint>
+
+namespace ascpipe {
+
+class Latency {
+ public:
+  void Note(std::int64_t ns) {
+    const double us = static_cast<double>(ns) / 1000;
+    const int at = us <= 1 ? 0 : static_cast<int>(std::ceil(std::log2(us) * kPerDoubling));
+    ++counts_[at < kCounts ? at : kCounts - 1];
+    ++total_;
+  }
+
+  // Microseconds that a share of the operations, above 0 and up to 1, did not exceed, at most a fifth too high; 0 if
+  // there were none.
+  std::int64_t Quantile(double share) const {
+    const std::int64_t wanted = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(total_)));
+    std::int64_t seen = 0;
+    for (int at = 0; at < kCounts && total_ > 0; ++at) {
+      seen += counts_[at];
+      if (seen >= wanted) return static_cast<std::int64_t>(std::ceil(std::exp2(double{1} * at / kPerDoubling)));
+    }
+    return 0;
+  }
+
+  std::int64_t total() const { return total_; }
+
+ private:
+  static constexpr int kPerDoubling = 4, kCounts = 128;  // up to an hour
+
+  std::int64_t counts_[kCounts] = {};
+  std::int64_t total_ = 0;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_DISK_LATENCY_H_

@@ -1,0 +1,71 @@
+// How rows lie in a row file: slots of equal size in blocks, each slot with a trailer.  docs/row_files.md
+#ifndef ASCPIPE_DISK_ROW_FORMAT_H_
+#define ASCPIPE_DISK_ROW_FORMAT_H_
+
+#include <cstdint>
+
+namespace ascpipe {
+
+constexpr std::int64_t kDiskPage = 4096;  // what disks write at once, and the alignment of O_DIRECT
+constexpr std::int64_t kMostWriteBytes = 256 << 10;  // of one write
+constexpr std::int64_t kTrailerBytes = 8;
+constexpr std::int64_t kMostRowBytes = kMostWriteBytes - kTrailerBytes;
+
+// Behind each row.  `mark` is the generation, mixed with key and slot; `crc` is the CRC-32C of row and mark.  So a slot
+// can be verified without its key, and a whole row of another key, slot or generation is told from a damaged one.
+struct RowTrailer {
+  std::uint32_t mark;
+  std::uint32_t crc;
+};
+static_assert(sizeof(RowTrailer) == kTrailerBytes, "RowTrailer");
+
+// What a slot holds in place of the wanted row.
+enum Damage : std::int32_t {
+  kWhole = 0,         // the wanted row
+  kNeverWritten = -1,  // zeros
+  kTorn = -2,         // bytes that were never written together
+  kForeign = -3,      // a whole row of another key or slot
+  kStale = -4,        // a row of this key and slot, of another generation
+};
+
+const char* NameOf(Damage damage);
+
+// The owner of a slot, mixed into 32 bits.
+std::uint32_t OwnerMark(std::int64_t key, std::int64_t slot);
+
+class RowFormat {
+ public:
+  // 1 to kMostRowBytes.
+  static bool Fits(std::int64_t row_bytes) { return row_bytes >= 1 && row_bytes <= kMostRowBytes; }
+
+  explicit RowFormat(std::int64_t row_bytes) : row_bytes_(row_bytes) {}
+
+  std::int64_t row_bytes() const { return row_bytes_; }
+  std::int64_t slot_bytes() const { return row_bytes_ + kTrailerBytes; }
+  // 4 KiB, or for a longer row as many pages as it takes.
+  std::int64_t block_bytes() const { return (slot_bytes() + kDiskPage - 1) / kDiskPage * kDiskPage; }
+  std::int64_t slots_per_block() const { return block_bytes() / slot_bytes(); }
+  std::int64_t blocks_per_write() const { return kMostWriteBytes / block_bytes(); }
+
+  std::int64_t BlockOf(std::int64_t slot) const { return slot / slots_per_block(); }
+  // In its block.
+  std::int64_t OffsetOf(std::int64_t slot) const { return slot % slots_per_block() * slot_bytes(); }
+
+  // Fills a slot: uint8[slot_bytes].
+  void Seal(const void* row, std::int64_t key, std::int64_t slot, std::uint32_t generation, std::uint8_t* at) const;
+  // What the slot holds: uint8[slot_bytes].
+  Damage Examine(const std::uint8_t* at, std::int64_t key, std::int64_t slot, std::uint32_t generation) const;
+  // Whether a slot is empty or has a whole row, of whatever key.
+  bool IsSound(const std::uint8_t* at) const;
+
+ private:
+  RowTrailer TrailerOf(const std::uint8_t* at) const;
+  std::uint32_t SumOf(const std::uint8_t* at) const;
+  bool IsEmpty(const std::uint8_t* at) const;
+
+  std::int64_t row_bytes_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_DISK_ROW_FORMAT_H_
