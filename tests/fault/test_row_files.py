@@ -13,32 +13,29 @@ from tests.support.programs import row_disks
 from tests.support.programs.row_writer import slots_of
 from tests.support.row_files import LIMIT_S, MemoryRows
 
-TOOLS = ("unshare", "losetup", "mkfs.ext4")
+PATH = os.environ["PATH"] + ":/sbin:/usr/sbin"
+NEEDS = {**dict.fromkeys(row_disks.LOOP, ("/dev/loop-control", "losetup", "mkfs.ext4", "mount")),
+         **dict.fromkeys(row_disks.FUSE, ("/dev/fuse",)), "limit": ()}
 
 
-def why_not():
-    """Why disks cannot be made here, or None."""
-    missing = [tool for tool in TOOLS if shutil.which(tool, path=os.environ["PATH"] + ":/sbin:/usr/sbin") is None]
+def skip_without(*needed):
+    """Skip where a device or a tool is not there, or nothing may be mounted."""
+    missing = [name for name in needed if not os.path.exists(name) and shutil.which(name, path=PATH) is None]
     if missing:
-        return "{} is not there to make disks".format(", ".join(missing))
-    if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
-        return "loop devices can be mounted by root only, where there are some"
-    probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], stderr=subprocess.DEVNULL)
-    return None if probe.returncode == 0 else "mounting in a namespace of its own is not permitted here"
-
-
-WHY_NOT = why_not()
+        pytest.skip("{} is not there to make a disk".format(", ".join(missing)))
+    if needed and subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"],
+                                 stderr=subprocess.DEVNULL).returncode != 0:
+        pytest.skip("mounting in a namespace of its own is not permitted here")
 
 
 @pytest.mark.parametrize("case", sorted(row_disks.CASES))
 @pytest.mark.timeout_s(180)
 def test_a_disk_that_fails_is_told_and_no_good_row_is_lost(case, tmp_path):
     """``tests/support/programs/row_disks.py`` has what each case expects."""
-    if WHY_NOT is not None:
-        pytest.skip(WHY_NOT)
-    environment = dict(os.environ, PATH=os.environ["PATH"] + ":/sbin:/usr/sbin")
-    done = subprocess.run(["unshare", "-m", sys.executable, "-m", "tests.support.programs.row_disks", case,
-                           str(tmp_path)], cwd=str(tree.ROOT), env=environment, stdout=subprocess.PIPE,
+    skip_without(*NEEDS[case])
+    apart = ["unshare", "-m"] if NEEDS[case] else []
+    done = subprocess.run([*apart, sys.executable, "-m", "tests.support.programs.row_disks", case, str(tmp_path)],
+                          cwd=str(tree.ROOT), env=dict(os.environ, PATH=PATH), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=150)
     assert done.returncode == 0, done.stdout
 

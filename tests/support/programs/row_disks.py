@@ -13,6 +13,7 @@ import numpy as np
 
 from ascpipe.tfops.row_engine import NEVER_WRITTEN, RowEngine, RowEngineError
 from tests.support.row_files import LIMIT_S, MemoryRows
+from tests.support.slow_disk import SlowDisk
 
 ROW_BYTES, PER_BLOCK = 512, 7
 MIB = 1 << 20
@@ -138,7 +139,72 @@ def read_only(folder):
     engine.close(LIMIT_S)
 
 
-CASES = {"full": full, "thin": thin, "thin_buffered": thin_buffered, "cut": cut, "limit": limit, "read_only": read_only}
+def slow_disk(folder, threads):
+    """A mounted ``SlowDisk``, an engine, and a file with a row in each of 64 blocks."""
+    mounted = os.path.join(folder, "slow")
+    os.mkdir(mounted)
+    disk = SlowDisk(mounted)
+    engine = RowEngine(threads)
+    file = engine.create(mounted, ROW_BYTES)
+    engine.grow(file, 256, MIB)
+    rows = one_a_block(64, 1)
+    assert not rows.write(engine, file).any()
+    return disk, engine, file, rows
+
+
+def slow(folder):
+    """Where a read takes 20 ms, as many are under way as there are threads."""
+    disk, engine, file, rows = slow_disk(folder, 16)
+    known = engine.describe(file)
+    assert known.file_system_name == b"FUSE" and known.is_direct
+    assert disk.control["files"] == 1 and disk.control["names"] == 0  # it has no O_TMPFILE
+    disk.control["delay_ms"] = 20
+    assert not rows.read(engine, file).any()
+    figures = engine.figures(file)
+    assert figures.deepest > 8 and figures.read_p99_us >= 20000, (figures.deepest, figures.read_p99_us)
+    engine.close(LIMIT_S)
+
+
+def errors(folder):
+    """What the disk answers is the result of the rows, and the rows before stand."""
+    disk, engine, file, rows = slow_disk(folder, 4)
+    changed = one_a_block(64, 2)
+    for error in (errno.EIO, errno.ENOSPC):
+        disk.control["error"] = error
+        assert (rows.read(engine, file) == error).all()
+        assert (changed.write(engine, file) == error).all()
+        disk.control["error"] = 0
+        assert not rows.read(engine, file).any()
+    disk.control["short"] = 512  # of 4096, and these are not of the rows
+    assert (changed.write(engine, file) == errno.EIO).all()
+    disk.control["short"] = 0
+    assert not changed.write(engine, file).any() and not changed.read(engine, file).any()
+    engine.close(LIMIT_S)
+
+
+def stuck(folder):
+    """A disk that does not answer: the end has a limit and names the directory, and a late row goes nowhere."""
+    disk, engine, file, rows = slow_disk(folder, 4)
+    disk.control["held"] = 1
+    rows.memory[:] = 0xEE
+    batch = engine.read(file, rows.rows)
+    assert not batch.wait(0.05)
+    try:
+        engine.close(0.1)
+    except RowEngineError as error:
+        assert "not ended within 100 ms in " + os.path.join(folder, "slow") in str(error)
+    else:
+        raise AssertionError("it has ended")
+    assert batch.wait(0)
+    assert sorted(batch.results.tolist()) == [errno.ETIMEDOUT] * 4 + [errno.ECANCELED] * 60
+    disk.control["held"] = 0
+    engine.close(LIMIT_S)  # now it ends
+    assert (rows.memory == 0xEE).all()
+
+
+LOOP = {"full": full, "thin": thin, "thin_buffered": thin_buffered, "cut": cut, "read_only": read_only}
+FUSE = {"slow": slow, "errors": errors, "stuck": stuck}
+CASES = {**LOOP, **FUSE, "limit": limit}
 
 if __name__ == "__main__":
     CASES[sys.argv[1]](sys.argv[2])

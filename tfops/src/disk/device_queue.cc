@@ -115,7 +115,8 @@ std::set<std::string> DeviceQueue::EndStop(Clock::time_point deadline) {
   });
   GiveUp(&lock);
   for (const std::unique_ptr<Worker>& worker : workers_) {
-    if (worker->operation.job != nullptr) directories.insert(worker->operation.job->file->file->directory());
+    const bool is_late = !worker->has_ended && worker->operation.job != nullptr;
+    if (is_late) directories.insert(worker->operation.job->file->file->directory());
     if (!worker->thread.joinable()) continue;
     if (worker->has_ended) {
       lock.unlock();  // its last act is to let go of it

@@ -1,0 +1,142 @@
+"""A disk that is as slow, or as faulty, as a test says: a file system in user space, over /dev/fuse and nothing else.
+
+It has one directory, and files in memory of a process of its own, which ends with the one that mounted it: while that
+one ends, the kernel asks for answers.  Only root may mount it, in a namespace of its own (``unshare -m``).
+"""
+import ctypes
+import errno
+import mmap
+import os
+import signal
+import stat
+import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+LOOKUP, FORGET, GETATTR, SETATTR, UNLINK, OPEN, READ, WRITE, STATFS, RELEASE = 1, 2, 3, 4, 10, 14, 15, 16, 17, 18
+FSYNC, FLUSH, INIT, INTERRUPT, CREATE, DESTROY, BATCH_FORGET = 20, 25, 26, 36, 35, 38, 42
+WITHOUT_ANSWER = (FORGET, INTERRUPT, BATCH_FORGET)
+
+_ROOT = 1
+_HEADER = struct.Struct("<IIQQIIII")  # length, operation, unique, node, and three ids
+_ANSWER = struct.Struct("<IiQ")
+_MAX_WRITE = 256 << 10
+_MAX_PAGES = 1 << 22  # the flag that lets max_pages count
+_SETS_SIZE = 8
+
+
+_PR_SET_PDEATHSIG = 1
+_LOOK_S = 0.002
+
+#: what both processes know
+_CONTROL = np.dtype([("delay_ms", "<i8"), ("error", "<i8"), ("short", "<i8"), ("held", "<i8"), ("files", "<i8"),
+                     ("names", "<i8")])
+
+
+class SlowDisk:
+    """Mounted until the process has ended.
+
+    Args:
+        path: an empty directory.
+
+    Attributes:
+        control: ``delay_ms``: how long a read or write takes; ``held``: 1 = it takes for ever; ``error``: errno of all
+            reads and writes, 0 = none; ``short``: bytes that writes store less than they are asked to; ``files``: made
+            so far; ``names``: that a directory would list.
+    """
+
+    def __init__(self, path):
+        self.control = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), _CONTROL, 1)[0]
+        self._names, self._files = {}, {}  # by name: node; by node: content
+        self._fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        options = "fd={},rootmode=40000,user_id=0,group_id=0".format(self._fd)
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mount(b"slow_disk", str(path).encode(), b"fuse", 0, options.encode()) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
+        if os.fork() == 0:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            try:
+                self._serve()
+            finally:
+                os._exit(0)
+        os.close(self._fd)
+
+    def _serve(self):
+        pool, self._never = ThreadPoolExecutor(64), threading.Event()
+        while True:
+            try:
+                request = os.read(self._fd, _MAX_WRITE + 8192)
+            except OSError as error:
+                if error.errno in (errno.EINTR, errno.ENOENT):  # interrupted
+                    continue
+                return  # ENODEV: unmounted
+            _, operation, unique, node, *_ = _HEADER.unpack_from(request)
+            body = request[_HEADER.size:]
+            if operation in (READ, WRITE):
+                pool.submit(self._transfer, operation, unique, node, body)
+            elif operation not in WITHOUT_ANSWER:
+                self._answer(unique, self._control(operation, node, body))
+
+    def _answer(self, unique, answer):
+        """Bytes, or an errno."""
+        code, content = (0, answer) if isinstance(answer, bytes) else (-answer, b"")
+        os.write(self._fd, _ANSWER.pack(_ANSWER.size + len(content), code, unique) + content)
+
+    def _transfer(self, operation, unique, node, body):
+        self._never.wait(int(self.control["delay_ms"]) / 1000)
+        while self.control["held"]:
+            self._never.wait(_LOOK_S)
+        _, offset, size = struct.unpack_from("<QQI", body)
+        content = self._files[node]
+        if self.control["error"]:
+            self._answer(unique, int(self.control["error"]))
+        elif operation == READ:
+            self._answer(unique, bytes(content[offset:offset + size]))
+        else:
+            size -= int(self.control["short"])
+            if len(content) < offset + size:
+                content.extend(bytes(offset + size - len(content)))
+            content[offset:offset + size] = body[40:40 + size]
+            self._answer(unique, struct.pack("<II", size, 0))
+
+    def _control(self, operation, node, body):
+        if operation == INIT:
+            return struct.pack("<IIIIHHIIHH32x", 7, 31, 0, _MAX_PAGES, 64, 48, _MAX_WRITE, 1, _MAX_WRITE // 4096, 0)
+        if operation == CREATE:
+            name = body[16:].rstrip(b"\0")
+            new = _ROOT + 1 + len(self._files)
+            self._files[new], self._names[name] = bytearray(), new
+            self.control["files"], self.control["names"] = len(self._files), len(self._names)
+            return self._entry(new) + struct.pack("<QII", new, 0, 0)
+        if operation == LOOKUP:
+            known = self._names.get(body.rstrip(b"\0"))
+            return errno.ENOENT if known is None else self._entry(known)
+        if operation == UNLINK:
+            known = self._names.pop(body.rstrip(b"\0"), None)
+            self.control["names"] = len(self._names)
+            return errno.ENOENT if known is None else b""
+        if operation == SETATTR:
+            valid, _, _, size = struct.unpack_from("<IIQQ", body)
+            if valid & _SETS_SIZE:
+                content = self._files[node]
+                del content[size:]
+                content.extend(bytes(size - len(content)))
+        if operation in (GETATTR, SETATTR):
+            return struct.pack("<QII", 0, 0, 0) + self._attributes(node)
+        if operation == STATFS:
+            return struct.pack("<QQQQQIII28x", 1 << 20, 1 << 20, 1 << 20, 9, 9, 4096, 255, 4096)
+        if operation == OPEN:
+            return struct.pack("<QII", node, 0, 0)
+        if operation in (RELEASE, FLUSH, FSYNC, DESTROY):
+            return b""
+        return errno.ENOSYS  # O_TMPFILE, fallocate and others: the kernel then says EOPNOTSUPP
+
+    def _entry(self, node):
+        return struct.pack("<QQQQII", node, 0, 0, 0, 0, 0) + self._attributes(node)
+
+    def _attributes(self, node):
+        size = 0 if node == _ROOT else len(self._files[node])
+        mode = stat.S_IFDIR | 0o700 if node == _ROOT else stat.S_IFREG | 0o600
+        return struct.pack("<QQQ36xIIIIIII", node, size, size // 512, mode, 1, 0, 0, 0, 4096, 0)
