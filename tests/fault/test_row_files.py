@@ -1,8 +1,10 @@
 """Row files meet real faults: full and failing disks, limits, SIGKILL in the middle of writes."""
 import os
+import select
 import shutil
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -41,11 +43,7 @@ def test_a_disk_that_fails_is_told_and_no_good_row_is_lost(case, tmp_path):
 
 
 class KilledWriter:
-    """A file of which every row is written again and again by a process that is killed.
-
-    Args:
-        after: generations that it writes in full before it is killed.
-    """
+    """A file of which every row is written again and again by processes that are killed."""
 
     def __init__(self, directory, row_bytes, buffered, n):
         self.directory, self.row_bytes, self.n = str(directory), row_bytes, n
@@ -62,10 +60,11 @@ class KilledWriter:
         with subprocess.Popen([sys.executable, "-m", "tests.support.programs.row_writer", *map(str, arguments)],
                               cwd=str(tree.ROOT), pass_fds=[self.fd], stdout=subprocess.PIPE,
                               text=True) as writer:
-            for _ in range(random.randint(1, 4)):
+            began = took_s = 0.0
+            for _ in range(random.randint(2, 5)):
                 self.generation = int(writer.stdout.readline())
-            for _ in range(random.randint(0, 200000)):  # anywhere in the next one
-                pass
+                began, took_s = time.monotonic(), time.monotonic() - began
+            select.select([writer.stdout], [], [], took_s * random.random_sample())  # anywhere in the next one
             writer.kill()
             later = writer.stdout.read().split()
         self.generation = int(later[-1]) if later else self.generation
