@@ -1,11 +1,11 @@
 """`python -m bench cache`: a trace of keys through the real planner, beside LRU, LFU and Belady's optimum."""
 import argparse
 import json
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 import numpy as np
 
-from bench import cache_policies
+from bench import cache_home, cache_policies
 
 #: what ``cache_replay.memory_of_a_key`` counts, in words
 MEMORY_TEXT = (
@@ -41,11 +41,15 @@ def main(arguments: List[str]) -> int:
     parser.add_argument("--device-rows", metavar="N", type=int, required=True, help="rows that the device holds")
     parser.add_argument("--window", metavar="W", type=int, required=True,
                         help="batches after the one being planned that the planner knows")
+    parser.add_argument("--home-rows", metavar="H", type=int, default=0,
+                        help="rows that the host holds; the others are on disk (without it all are at home)")
+    parser.add_argument("--fetch-ahead", metavar="F", type=int, default=1,
+                        help="batches after the one being planned whose rows are fetched from disk")
     parser.add_argument("--json", metavar="OUT", help="write the results there too")
     options = parser.parse_args(arguments)
     try:
         trace = read(options.trace, options.batch_rows)
-        results = compare(trace, options.device_rows, options.window)
+        results = compare(trace, options.device_rows, options.window, options.home_rows, options.fetch_ahead)
     except BadTraceError as error:
         parser.error(str(error))
     for line in text_of(results):
@@ -86,11 +90,11 @@ def batches_of(keys: np.ndarray, batch_rows: int) -> Trace:
     return Trace(unique, occurrences, len(np.unique(keys)), max(map(len, unique)))
 
 
-def compare(trace: Trace, device_rows: int, window: int) -> Dict[str, Any]:
-    """Misses of the planner and of the others.
+def compare(trace: Trace, device_rows: int, window: int, home_rows: int = 0, fetch_ahead: int = 1) -> Dict[str, Any]:
+    """Misses of the planner and of the others; with ``home_rows`` those of the second level too.
 
     Raises:
-        BadTraceError: a batch does not fit the device, or the window not the ring.
+        BadTraceError: a batch does not fit the device or the home rows, or the window not the ring.
     """
     from bench import cache_replay  # numba: not for the commands that do without
 
@@ -99,6 +103,11 @@ def compare(trace: Trace, device_rows: int, window: int) -> Dict[str, Any]:
             device_rows, trace.largest))
     if not 0 <= window <= cache_replay.MOST_WINDOW:
         raise BadTraceError("--window must be 0 to {}, not {}".format(cache_replay.MOST_WINDOW, window))
+    if home_rows and home_rows < device_rows + trace.largest:
+        raise BadTraceError("--home-rows {}: the device has {} rows and a batch {} distinct keys; the host must hold "
+                            "both".format(home_rows, device_rows, trace.largest))
+    if not 0 <= fetch_ahead <= max(window, 1):  # 1 unasked, and of no use without a window
+        raise BadTraceError("--fetch-ahead must be 0 to the window, {}, not {}".format(window, fetch_ahead))
     ours = cache_replay.replay(trace.unique, trace.occurrences, trace.keys, device_rows, window)
     batches = [unique.tolist() for unique in trace.unique]
     others = {"lru": cache_policies.lru(batches, device_rows), "lfu": cache_policies.lfu(batches, device_rows),
@@ -113,6 +122,30 @@ def compare(trace: Trace, device_rows: int, window: int) -> Dict[str, Any]:
     for name, misses in others.items():
         results["misses_" + name] = misses.all
         results["refetches_" + name] = misses.refetches
+    if home_rows:
+        steps = [cache_home.Step(moves.ins.tolist(), moves.outs.tolist()) for moves in ours.moves]
+        results["home"] = compare_home(batches, steps, home_rows, window, fetch_ahead)
+    return results
+
+
+def compare_home(batches: cache_policies.Batches, steps: Sequence[cache_home.Step], home_rows: int, window: int,
+                 fetch_ahead: int) -> Dict[str, Any]:
+    """Misses of home rows; arguments as in ``cache_home.replay``.
+
+    By the rule; by the rule if it knows the whole trace, which is the optimum of all that fetch ahead; by the others.
+    """
+    ours = cache_home.replay(batches, steps, home_rows, window, fetch_ahead)
+    levels = {"": ours, "_min_ahead": cache_home.replay(batches, steps, home_rows, len(batches), fetch_ahead)}
+    for name, worth in (("_lru", cache_policies.lru_worth()), ("_lfu", cache_policies.lfu_worth()),
+                        ("_min", cache_policies.belady_worth(batches))):
+        levels[name] = cache_home.replay_worth(batches, steps, home_rows, worth)
+    results: Dict[str, Any] = {
+        "rows": home_rows, "fetch_ahead": fetch_ahead, "near_mean": ours.near_mean, "waits": ours.waits,
+        "ratio": ours.misses / levels["_min"].misses}
+    for name, level in levels.items():
+        results["misses" + name] = level.misses
+        results["fetches" + name] = level.fetches
+        results["spills" + name] = level.spills
     return results
 
 
@@ -131,4 +164,20 @@ def text_of(results: Dict[str, Any]) -> List[str]:
         misses = results["misses" + suffix]
         lines.append("{:<22}{:>10}{:>10.3f}{:>12}".format(name, misses, misses / least, results["refetches" + suffix]))
     lines.append(MEMORY_TEXT.format(**results))
+    return lines + (text_of_home(results["home"], results["batches"]) if "home" in results else [])
+
+
+def text_of_home(results: Dict[str, Any], batches: int) -> List[str]:
+    """Lines about the second level."""
+    lines = [
+        "",
+        "{rows} rows at home, the others on disk; rows of {near_mean:.1f} batches after the one being planned are "
+        "fetched ({fetch_ahead} asked); {waits} plans waited for home rows".format(**results),
+        "{:<22}{:>10}{:>10}{:>10}{:>10}{:>14}".format("", "misses", "to best", "fetches", "spills", "fetches/step"),
+    ]
+    for name, suffix in (("ascpipe's rule", ""), ("optimum, ahead", "_min_ahead"), ("LRU", "_lru"),
+                         ("LFU, half-life 64", "_lfu"), ("Belady's optimum", "_min")):
+        misses, fetches = results["misses" + suffix], results["fetches" + suffix]
+        lines.append("{:<22}{:>10}{:>10.3f}{:>10}{:>10}{:>14.1f}".format(
+            name, misses, misses / results["misses_min"], fetches, results["spills" + suffix], fetches / batches))
     return lines

@@ -10,7 +10,7 @@ the key of least worth leaves first:
 """
 import heapq
 import math
-from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 HALF_LIFE = 64
 
@@ -33,28 +33,41 @@ class Misses(NamedTuple):
 
 def lru(batches: Batches, device_rows: int) -> Misses:
     """Misses when the least recently used key leaves first."""
-    return replay(batches, device_rows, lambda now, place, key: now)
+    return replay(batches, device_rows, lru_worth())
 
 
 def lfu(batches: Batches, device_rows: int) -> Misses:
     """Misses when the least frequently used key leaves first; use decays."""
-    scores: Dict[int, float] = {}
-
-    def worth(now: int, place: int, key: int) -> float:
-        score = scores.get(key)
-        if score is None:
-            scores[key] = now
-        else:  # log2 of the sum of all uses, each counted as it would be at batch 0
-            scores[key] = now + HALF_LIFE * math.log2(1 + 2 ** ((score - now) / HALF_LIFE))
-        return scores[key]
-
-    return replay(batches, device_rows, worth)
+    return replay(batches, device_rows, lfu_worth())
 
 
 def belady(batches: Batches, device_rows: int) -> Misses:
     """Misses when the key leaves first whose next use is farthest: no policy misses fewer."""
+    return replay(batches, device_rows, belady_worth(batches))
+
+
+def lru_worth() -> Worth:
+    return lambda now, place, key: now
+
+
+def lfu_worth() -> Worth:
+    scores: Dict[int, float] = {}
+
+    def worth(now: int, place: int, key: int) -> float:
+        scores[key] = score_after_use(scores.get(key), now)
+        return scores[key]
+
+    return worth
+
+
+def score_after_use(score: Optional[float], now: int) -> float:
+    """log2 of the sum of all uses, each counted as it would be at batch 0, in steps of a 64th."""
+    return now if score is None else now + HALF_LIFE * math.log2(1 + 2 ** ((score - now) / HALF_LIFE))
+
+
+def belady_worth(batches: Batches) -> Worth:
     following = next_uses(batches)
-    return replay(batches, device_rows, lambda now, place, key: -following[now][place])
+    return lambda now, place, key: -following[now][place]
 
 
 def next_uses(batches: Batches) -> List[List[int]]:

@@ -1,6 +1,6 @@
 """The planner of a table worker, fed with a trace."""
 import time
-from typing import Dict, Iterator, NamedTuple, Sequence
+from typing import Dict, Iterator, List, NamedTuple, Sequence
 
 import numpy as np
 
@@ -36,16 +36,30 @@ class Plan(NamedTuple):
     seconds: float
 
 
+class Moves(NamedTuple):
+    """What one batch moves between the device and the rows at home.
+
+    Attributes:
+        ins: int64[n]; keys that were not on the device.
+        outs: int64[m]; keys whose rows went home for them.
+    """
+
+    ins: np.ndarray
+    outs: np.ndarray
+
+
 class Replay(NamedTuple):
     """A whole trace.
 
     Attributes:
+        moves: of each batch.
         misses: keys that were not on the device when their batch was planned.
         refetches: those of them that had a row already.
         horizon_least, horizon_most, horizon_mean: batches known beyond the one being planned.
         plan_us: microseconds per batch for touching, planning and retiring; the median.
     """
 
+    moves: List[Moves]
     misses: int
     refetches: int
     horizon_least: int
@@ -66,13 +80,16 @@ def replay(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys
         window: batches that are touched beyond the one being planned, while there are that many.
     """
     misses = refetches = 0
-    horizons, seconds = [], []
-    for plan in plans(unique, occurrences, keys, device_rows, window):
+    horizons, seconds, moves = [], [], []
+    owners, owned = np.zeros(device_rows, np.int64), np.zeros(device_rows, bool)
+    for batch, plan in zip(unique, plans(unique, occurrences, keys, device_rows, window)):
+        moves.append(Moves(batch[~owned[plan.slots] | (owners[plan.slots] != batch)], owners[plan.outs]))
+        owners[plan.slots], owned[plan.slots] = batch, True
         misses += plan.fresh + plan.loads
         refetches += plan.loads
         horizons.append(plan.horizon)
         seconds.append(plan.seconds)
-    return Replay(misses, refetches, min(horizons), max(horizons), float(np.mean(horizons)),
+    return Replay(moves, misses, refetches, min(horizons), max(horizons), float(np.mean(horizons)),
                   1e6 * float(np.median(seconds)))
 
 

@@ -1,4 +1,4 @@
-"""The device cache misses little more than Belady's optimum, and exactly what the policy says, on any ids."""
+"""Device and home rows miss little more than Belady's optimum, the device exactly what the policy says, on any ids."""
 import numpy as np
 import pytest
 
@@ -47,3 +47,27 @@ def test_cache_misses_little_more_than_belady(case):
 @pytest.mark.parametrize("case", LONG, ids=str)
 def test_cache_misses_little_more_than_belady_on_whole_traces(case):
     check(*case)
+
+
+# trace, rows of a batch, passes, batches on the device, at home, window, most times Belady's misses
+HOME = [
+    (traces.GENERATED, 256, 2, 1, 8, 32, 1.01),
+    ("talkingdata", 512, 1, 1, 8, 60, 1.05),
+    ("talkingdata", 512, 1, 1, 12, 60, 1.05),
+    ("criteo", 256, 2, 1, 8, 60, 1.01),
+]
+
+
+@pytest.mark.parametrize("case", HOME, ids=str)
+def test_home_rows_miss_little_more_than_belady_where_the_window_covers_them(case):
+    name, batch_rows, passes, device, home, window, most = case
+    trace = cache.batches_of(np.tile(traces.read(name), (passes, 1)), batch_rows)
+    results = cache.compare(trace, device * trace.largest, window, home * trace.largest, 1)
+    assert 1 <= results["home"]["ratio"] <= most, "\n".join(cache.text_of(results))
+    assert results["home"]["misses_lru"] > 1.2 * results["home"]["misses_min"]
+
+
+def test_rows_of_the_whole_window_that_are_fetched_at_once_drive_others_from_home():
+    trace = cache.batches_of(np.tile(traces.read(traces.GENERATED), (2, 1)), 256)
+    results = cache.compare(trace, trace.largest, 32, 8 * trace.largest, 32)
+    assert results["home"]["ratio"] > 1.3

@@ -83,6 +83,34 @@ def test_the_report_has_the_misses_of_the_policies_and_the_horizon(trace, tmp_pa
     assert str(policy.misses) in printed
 
 
+def test_with_home_rows_the_report_has_the_misses_of_the_second_level(trace, tmp_path, capsys):
+    path = tmp_path / "out.json"
+    home_rows = 60 + cache.read(trace, 8).largest
+    assert run(trace, "--home-rows", str(home_rows), "--fetch-ahead", "2", "--json", str(path)) == 0
+    results = json.loads(path.read_text())
+    home = results["home"]
+    assert (home["rows"], home["fetch_ahead"]) == (home_rows, 2)
+    for name in ("", "_min_ahead", "_lru", "_lfu", "_min"):
+        assert home["misses" + name] - home["fetches" + name] == results["keys"]
+        assert home["misses_min"] <= home["misses" + name] <= results["misses"]
+        assert home["spills" + name] >= home["fetches" + name]
+    assert home["ratio"] == home["misses"] / home["misses_min"]
+    printed = capsys.readouterr().out
+    assert "{} rows at home, the others on disk".format(home_rows) in printed
+    assert "{:<22}{:>10}".format("ascpipe's rule", home["misses"]) in printed
+
+
+@pytest.mark.parametrize("option, value, says", [
+    ("--home-rows", "60", "--home-rows 60: the device has 60 rows and a batch"),
+    ("--fetch-ahead", "5", "--fetch-ahead must be 0 to the window, 4, not 5"),
+    ("--fetch-ahead", "-1", "--fetch-ahead must be 0 to the window, 4, not -1"),
+])
+def test_a_number_of_the_second_level_that_makes_no_sense_is_refused(trace, capsys, option, value, says):
+    with pytest.raises(SystemExit):
+        run(trace, option, value)
+    assert says in capsys.readouterr().err
+
+
 def test_a_device_smaller_than_a_batch_is_refused_with_the_number_it_needs(trace, capsys):
     largest = cache.read(trace, 8).largest
     with pytest.raises(SystemExit) as ended:
