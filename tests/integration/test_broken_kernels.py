@@ -49,7 +49,7 @@ def warmup():
 
 @pytest.mark.timeout_s(240)
 def test_damaged_kernels_are_found_by_their_digests_and_only_they_are_made_again(folder):
-    warmup()  # for the library it compiles kernels that no worker loads; in the copied folder another tree may have linked
+    warmup()  # the library has kernels that no worker loads; where another tree has linked it they are compiled now
     assert warmup().stdout.endswith(" 0 of them new\n")
     count = damage_some(folder)
     again = warmup()
