@@ -29,7 +29,8 @@ def check(names, path):
     written = records.load(str(path))
     assert [records.name_of(record) for record in written] == names
     for record in written:
-        assert record["ours"] > 0 and record["repeats"] == 1
+        never_woke = records.name_of(record).startswith("idle/") and record["ours"] == 0  # in a second, which is right
+        assert (record["ours"] > 0 or never_woke) and record["repeats"] == 1
         assert set(record["ratio"]) == set(record["peers"]) and all(ratio > 0 for ratio in record["ratio"].values())
 
 
