@@ -17,7 +17,7 @@ def _standins(monkeypatch):
 
 @pytest.fixture
 def started():
-    """Starts a daemon, and a session with so many ranks: the daemon, and what the trainer got."""
+    """Starts a daemon, and a session of several ranks: the daemon, and what the trainer got."""
     ended = []
 
     def start(ranks, **settings):

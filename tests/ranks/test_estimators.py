@@ -40,7 +40,7 @@ class Called(NamedTuple):
 
 
 def called(folder, launcher, count, *arguments):
-    """The program, on so many ranks."""
+    """The program on ``count`` ranks."""
     folder.mkdir(exist_ok=True)
     command = [sys.executable, ESTIMATOR] if count == 1 else by(launcher, count, ESTIMATOR)
     code, out, err = ended([*command, str(folder), *arguments], HOROVOD_FUSION_THRESHOLD="0",
