@@ -54,6 +54,8 @@ def plans_or_cuts(sc: Scenario, world: World) -> Iterator[Move]:
             if frame.ticket in world.gone:
                 if frame.word == PLANNED:
                     return
+            elif frame.word == TOUCHED and frame.ticket > world.worker.near and "plans_far_frame" not in sc.flaws:
+                return
             elif frame.word == TOUCHED:
                 for record in _records(sc, world, frame, base):
                     after = frame._replace(word=PLANNED, record=record)

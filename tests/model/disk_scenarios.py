@@ -26,6 +26,8 @@ SHORT: Dict[str, Scenario] = {
     "a step waits for its plan with the lease": Scenario(_THREE, "dhs", turn=True, evals=(2,)),
     "new keys": Scenario(((0,), (1,), (2,), (0,)), "---", drops=1),
     "batches of two keys": Scenario(((0, 1), (2, 3)), "ddss", device=2, homes=4, disk=4),
+    "far frames use what near ones drive out, kill": Scenario(
+        ((2,), (1,), (2,)), "dhs", window=3, ahead=0, kills=1),
 }
 
 LONG: Dict[str, Scenario] = {
@@ -65,14 +67,16 @@ FLAWS: Dict[str, str] = {
     "entry_before_write": "the entry says where the row is before it is written",
     "two_stores": "location and generation are two stores",
     "generation_kept": "a row is written with the generation that it had",
-    "spills_window": "a row that a frame of the window needs leaves home",
-    "touch_does_not_cancel": "a spill counts although its key was touched while it was written",
-    "cancel_by_window": "a spill counts when it is DONE and its key is not in the window, whatever was in between",
+    "spills_window": "a row that a near frame needs leaves home",
+    "near_does_not_cancel": "a spill counts although a frame with its key became near while it was written",
+    "cancel_by_window": "a spill counts when it is DONE and no near frame has its key, whatever was in between",
+    "plans_far_frame": "a plan is made of a frame that is not near",
+    "untouch_keeps_near": "frames that are touched again after a cut are near at once",
     "cancel_is_private": "only the table worker's private memory knows that a spill is not wanted any more",
     "cancel_marks_request": "a spill is cancelled by a mark in its request, and the generation is not raised",
     "failed_keeps_generation": "a write that failed, and may be on disk, does not raise the generation",
     "cancelled_forgotten": "the disk slot of a spill that is cancelled is not given back",
-    "touch_ignores_room": "frames are touched although the rows of the window need more home rows than there are",
+    "near_ignores_room": "frames are made near although their rows need more home rows than there are",
     "spills_too_late": "rows are spilled only when no home row is free, not while there are too few",
     "disk_smaller_than_rows": "there are fewer disk slots than rows",
     "home_rows_too_few": "there are fewer home rows than device slots and keys of a batch together",
@@ -82,10 +86,11 @@ FLAWS: Dict[str, str] = {
     "freed_before_store": "the disk slot of a trained row is freed before its entry names the home row",
     "retire_keeps_slot": "an entry names the disk slot although a step has changed the row",
     "empties_asked": "a request of which nothing is wanted any more is emptied before the disk worker is done with it",
-    "copy_given_up_early": "the home row of a row that has arrived is given up while a frame of the window needs it",
+    "copy_given_up_early": "the home row of a row that has arrived is given up while a near frame needs it",
     "freed_before_empty": "a home row is used again while the disk worker may read it for a spill of a dropped key",
     # restarts
     "restart_forgets_rest": "a new table worker takes what has no owner as free, and does not let it rest",
+    "restart_takes_touched_as_near": "a new table worker takes all touched frames as near",
     "restart_leaves_stored": "a new table worker does not empty at once what the last one had stored",
     "restart_frees_assigned": "a new table worker frees the home row of a fetch whose entry has it already",
     # readers
@@ -125,6 +130,7 @@ FLAWED: Dict[str, Scenario] = {
     "spills_too_late": Scenario(((1, 2),), "h--", device=0, disk=3),
     "disk_smaller_than_rows": _SMALL_DISK,
     "home_rows_too_few": SHORT["batches of two keys"],
+    "untouch_keeps_near": Scenario(((1,), (1,)), "hs", device=0, cuts=((RESET, (0, 1)),)),
     "empties_asked": SHORT["a batch is dropped"],
     "restart_forgets_rest": _EVALUATES,
     "restart_leaves_stored": Scenario(((1,),), "dh", homes=3, disk=1, kills=1),

@@ -30,6 +30,7 @@ class Scenario(NamedTuple):
         device, homes, disk: device slots (0 = steps use rows at home), home rows, disk slots.
         block: disk slots that are read and written together.
         window, plans: frames, plans that are not claimed, at most.
+        ahead: frames after the next one to plan that may be near.
         threads: of the disk worker.
         kills, disk_kills, reader_kills: SIGKILLs of table worker, disk worker, the process that evaluates.
         drops: tickets that may be closed and never trained.
@@ -51,6 +52,7 @@ class Scenario(NamedTuple):
     block: int = 2
     window: int = 2
     plans: int = 1
+    ahead: int = 1
     threads: int = 2
     kills: int = 0
     disk_kills: int = 0
@@ -104,12 +106,17 @@ class Frame(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """What the table worker has for itself.  resting: (what, number, epoch in which it was freed)."""
+    """What the table worker has for itself.
+
+    near: the last ticket whose rows are to be at home, 0 = none: a plan is made of near frames alone.
+    resting: (what, number, epoch in which it was freed).
+    """
 
     doing: Tuple[Tuple[Any, ...], ...] = ()
     homes: FrozenSet[int] = frozenset()
     slots: FrozenSet[int] = frozenset()
     resting: FrozenSet[Tuple[str, int, int]] = frozenset()
+    near: int = 0
     noted: FrozenSet[int] = frozenset()  # only used by flaws
 
 
@@ -239,10 +246,11 @@ def view(world: World, low: int = PLANNED) -> Tuple[Entry, ...]:
 
 
 def held(sc: Scenario, world: World) -> FrozenSet[int]:
-    """Keys that a frame of the window has, and victims of its record."""
+    """Keys of near frames and of those that have a record, and victims of records."""
     keys = set()
     for frame in world.frames:
-        keys.update(batch(sc, frame))
+        if frame.record is not None or frame.ticket <= world.worker.near:
+            keys.update(batch(sc, frame))
         if frame.record is not None:
             keys.update(key for _, key, _ in frame.record.outs)
     return frozenset(keys)

@@ -53,13 +53,17 @@ def _cancel(sc: Scenario, world: World, number: int, key: int) -> World:
     if "cancel_marks_request" in sc.flaws:
         marked = world.requests[number]._replace(cancelled=True)
         return world._replace(requests=replaced(world.requests, number, marked))
-    if sc.flaws & {"touch_does_not_cancel", "cancel_by_window"}:
+    if sc.flaws & {"near_does_not_cancel", "cancel_by_window"}:
         return world
     return with_entry(world, key, generation=world.entries[key].generation + 1)
 
 
 def _touched(sc: Scenario, world: World, ticket: int) -> World:
     return world._replace(frames=world.frames + (Frame(ticket),), next=ticket + 1)
+
+
+def _near(sc: Scenario, world: World, ticket: int) -> World:
+    return with_worker(world, near=ticket)
 
 
 def _store(sc: Scenario, world: World, number: int) -> World:
@@ -141,7 +145,9 @@ def _evict(sc: Scenario, world: World, key: int) -> World:
 
 
 def _untouch(sc: Scenario, world: World) -> World:
-    """Entry numbers are given up: frames are touched again."""
+    """Entry numbers are given up: frames are touched again, and none is near."""
+    if "untouch_keeps_near" not in sc.flaws:
+        world = with_worker(world, near=0)
     return world._replace(frames=(), next=world.frames[0].ticket if world.frames else world.next)
 
 
@@ -150,14 +156,15 @@ def _applied(sc: Scenario, world: World) -> World:
 
 
 DO: Dict[str, Callable[..., World]] = {
-    "cancel": _cancel, "touched": _touched, "store": _store, "store home": _store_home,
+    "cancel": _cancel, "touched": _touched, "near": _near, "store": _store, "store home": _store_home,
     "store generation": _store_generation, "empty": _empty, "slot": _assign_slot, "home": _assign_home,
     "rest": lambda sc, world, what, number: rest(world, what, number),
     "retired": _retired, "revoke": _revoke, "log": _log, "clear": _clear, "evict": _evict,
     "untouch": _untouch, "applied": _applied,
 }
 LABELS: Dict[str, str] = {
-    "cancel": "does not want request %d any more, raises the generation of key %d", "touched": "TOUCHED %d",
+    "cancel": "does not want request %d any more, raises the generation of key %d",
+    "touched": "TOUCHED %d", "near": "%d is near",
     "store": "stores disk slot and generation of request %d in the entry",
     "store home": "stores the disk slot of request %d in the entry",
     "store generation": "stores the generation of request %d in the entry",

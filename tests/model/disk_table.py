@@ -57,6 +57,7 @@ def moves(sc: Scenario, world: World) -> Iterator[Move]:
         yield from _settles(sc, world)
         yield from _head(sc, world)
         yield from _touches(sc, world)
+        yield from _nears(sc, world)
         yield from plans_or_cuts(sc, world)
         yield from _fetches(sc, world)
         yield from _spills(sc, world, worker)
@@ -64,7 +65,7 @@ def moves(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def start(sc: Scenario, world: World, then: Tuple[Tuple[Any, ...], ...] = ()) -> World:
-    """Everything private is derived: from entries, requests and records."""
+    """Everything private is derived: from entries, requests and records.  No frame is near, unless it has a record."""
     homes, slots = set(), set()
     for entry in world.entries:
         homes.add(entry.home)
@@ -82,13 +83,15 @@ def start(sc: Scenario, world: World, then: Tuple[Tuple[Any, ...], ...] = ()) ->
         if request is not None and _is_stored(world, request) and "restart_leaves_stored" not in sc.flaws:
             doing.append(("empty", number, "", 0))
     doing += [("revoke", frame.ticket) for frame in reversed(world.frames) if frame.word == PLANNED]
+    near = world.frames[-1].ticket if world.frames and "restart_takes_touched_as_near" in sc.flaws else 0
     free_homes, free_slots = set(range(sc.homes)) - homes, set(range(sc.disk)) - slots
     if "restart_forgets_rest" in sc.flaws:
-        worker = Worker(tuple(doing), frozenset(free_homes), frozenset(free_slots))
+        worker = Worker(tuple(doing), frozenset(free_homes), frozenset(free_slots), near=near)
         return world._replace(worker=worker)
     resting = [(HOME_ROW, number, world.epoch) for number in free_homes]
     resting += [(DISK_SLOT, number, world.epoch) for number in free_slots]
-    return world._replace(worker=Worker(tuple(doing), resting=frozenset(resting)), epoch=world.epoch + 1)
+    return world._replace(worker=Worker(tuple(doing), resting=frozenset(resting), near=near),
+                          epoch=world.epoch + 1)
 
 
 def _is_stored(world: World, request: Request) -> bool:
@@ -169,9 +172,10 @@ def _settles(sc: Scenario, world: World) -> Iterator[Move]:
 
 
 def _short_of(sc: Scenario, world: World) -> bool:
-    """Fewer home rows are free than keys of the window have none."""
+    """Fewer home rows are free than keys of near frames have none."""
     seen = view(world)
     lack = {key for frame in world.frames if frame.word == TOUCHED and frame.ticket not in world.gone
+            and frame.ticket <= world.worker.near
             for key in batch(sc, frame) if seen[key].home < 0 and arrival(sc, world, key) is None}
     return len(world.worker.homes) < len(lack)
 
@@ -185,15 +189,26 @@ def _touches(sc: Scenario, world: World) -> Iterator[Move]:
     if world.next in world.gone:
         yield Move("table worker: skips %d" % world.next, lambda: world._replace(next=world.next + 1), ())
         return
-    keys = set(sc.batches[world.next - 1])
+    yield Move("table worker: finds entries for %d" % world.next, do, (world, ("touched", world.next)))
+
+
+def _nears(sc: Scenario, world: World) -> Iterator[Move]:
+    """The next frame is near: once there is room for its rows, spills of these are cancelled."""
+    near = world.worker.near
+    frame = next((frame for frame in world.frames if frame.word == TOUCHED and frame.ticket > near), None)
+    waiting = sum(other.word == TOUCHED and other.ticket <= near and other.ticket not in world.gone
+                  for other in world.frames)
+    if frame is None or frame.ticket in world.gone or waiting > sc.ahead:
+        return
+    keys = set(batch(sc, frame))
     need = keys | held(sc, world) | {key for key, entry in enumerate(world.entries) if entry.slot != NONE}
     need |= {key for key, entry in enumerate(view(world)) if entry.slot != NONE}
-    if len(need) > sc.homes and "touch_ignores_room" not in sc.flaws:
+    if len(need) > sc.homes and "near_ignores_room" not in sc.flaws:
         return
     cancels = tuple(("cancel", number, request.key) for number, request in enumerate(world.requests)
                     if request is not None and request.kind == WRITE and request.key in keys
                     and counts(sc, world, request))
-    yield Move("table worker: finds entries for %d" % world.next, do, (world, *cancels, ("touched", world.next)))
+    yield Move("table worker: makes %d near" % frame.ticket, do, (world, *cancels, ("near", frame.ticket)), waiting > 0)
 
 
 def _head(sc: Scenario, world: World) -> Iterator[Move]:
@@ -235,7 +250,7 @@ def _fetches(sc: Scenario, world: World) -> Iterator[Move]:
         return
     seen, home = view(world), min(world.worker.homes)
     for frame in world.frames:
-        if frame.word != TOUCHED or frame.ticket in world.gone:
+        if frame.word != TOUCHED or frame.ticket in world.gone or frame.ticket > world.worker.near:
             continue
         for key in batch(sc, frame):
             entry = seen[key]

@@ -29,6 +29,7 @@ def any_scenario(chance: random.Random) -> Scenario:
     return Scenario(
         batches, begin, device, homes, keys,
         block=chance.choice((1, 2, 3)), window=chance.choice((1, 2, 3)), plans=chance.choice((1, 2)),
+        ahead=chance.choice((0, 1, 2)),
         threads=chance.choice((1, 2, 3)), kills=chance.choice((0, 1, 3)), disk_kills=chance.choice((0, 1, 3)),
         reader_kills=chance.choice((0, 1)), drops=chance.choice((0, 1, 2)), asides=chance.choice((0, 1)),
         evals=tuple(chance.randrange(keys) for _ in range(chance.choice((0, 1, 3)))), saves=chance.choice((0, 1, 2)),

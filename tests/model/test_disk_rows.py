@@ -12,7 +12,7 @@ from tests.model.explore import BROKEN, HOLDS, STUCK, Violation, explore
 #: flaws that break nothing but the promise that every run ends
 ENDLESS = {
     "disk_smaller_than_rows", "epoch_before_lease", "epoch_cleared_before_reap", "epoch_of_dead_stays",
-    "home_rows_too_few", "spills_too_late", "touch_ignores_room",
+    "home_rows_too_few", "near_ignores_room", "spills_too_late",
 }
 
 
