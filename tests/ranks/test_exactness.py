@@ -63,6 +63,18 @@ def test_two_ranks_train_tables_that_grow_as_one_does(launcher, tmp_path):
                        "steps": 40, "evaluate_each": 20}, [2], launcher)
 
 
+def test_send_count_is_of_the_keys_of_a_batch_that_one_rank_owns(tmp_path):
+    ids = [[0, 2, 4, 1], [6, 3, 5, 3]]  # of each rank's lines; the first one has three keys of rank 0
+    np.save(str(tmp_path / "lines.npy"), np.array([[key % 2, key] for key in np.ravel([ids] * 8)]))
+    case = {"tables": {"user": {}}, "features": {"a": {"table": "user", "width": 1}}, "static": True, "steps": 5,
+            "batch": 8, "trace": str(tmp_path / "lines.npy")}
+    ranked_runs.train(tmp_path / "3", 2, {**case, "send_count": 3}).require_good_end()
+    refused = ranked_runs.train(tmp_path / "2", 2, {**case, "send_count": 2})
+    kind, text = refused.told[0]["error"]
+    assert kind == "InvalidArgumentError"
+    assert "the batch has 3 distinct keys of rank 0, more than send_count allows (2 for each of 1 features)" in text
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("more", [{}, {"modify": True}, {"static": True}], ids=lambda more: "_".join(more) or "plain")
 @pytest.mark.parametrize("optimizer", ["adagrad", "lazy_adam", "gradient_descent"])

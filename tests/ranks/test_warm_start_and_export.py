@@ -53,7 +53,7 @@ def rows_of(prefix):
 
 def exported(folder):
     """The directories of what ranks have exported."""
-    return sorted(path for path in folder.glob("exported*/*") if path.name.isdigit())
+    return sorted(path for path in folder.glob("exported/*") if path.name.isdigit())
 
 
 def begun_warm(folder, launcher, counts, how, *arguments):

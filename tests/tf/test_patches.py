@@ -14,6 +14,7 @@ PROGRAM = """
 import json
 import tensorflow as tf
 from tensorflow_estimator.python.estimator import estimator
+from tensorflow_estimator.python.estimator.export import export_lib
 from tensorflow.python.client import session
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
 from tensorflow.python.training import warm_starting_util
@@ -21,7 +22,7 @@ from tensorflow.python.training import warm_starting_util
 OWNERS = [tf.compat.v1.train.Saver, tf.compat.v1.train.CheckpointSaverHook, tf.compat.v1.train.Scaffold, tf.Graph,
           tf.compat.v1.train.ChiefSessionCreator, tf.compat.v1.train.Optimizer, tf.compat.v1.train.MonitoredSession,
           tf.compat.v1.train.WorkerSessionCreator, tf.compat.v1.train.SessionManager, tf.compat.v1.Session,
-          estimator.Estimator, session.BaseSession, dataset_ops.DatasetV2, dataset_ops.DatasetV1,
+          estimator.Estimator, export_lib, session.BaseSession, dataset_ops.DatasetV2, dataset_ops.DatasetV1,
           iterator_ops.Iterator, warm_starting_util, tf.Operation, tf.Tensor, tf.Variable]
 
 def attributes():

@@ -95,6 +95,11 @@ def test_a_subclass_may_scatter_into_the_table():
     np.testing.assert_allclose(programs.our_losses(SOURCE, lambda: Nudge(0.1)), expected, rtol=1e-6)
 
 
-def test_more_distinct_keys_than_send_count_is_an_error_that_names_it():
-    with pytest.raises(tf.errors.InvalidArgumentError, match="send_count"):
-        programs.our_losses(SOURCE, PEERS["adagrad"][0], use_dynamic=False, send_count=2)
+def test_send_count_is_of_the_distinct_keys_of_a_batch_for_each_feature_of_the_table():
+    distinct = [(np.union1d(batch["a"], batch["b"]), np.unique(batch["c"])) for batch in SOURCE]
+    needed = max(max(-(-len(user) // 2), len(item)) for user, item in distinct)
+    train = functools.partial(programs.our_losses, SOURCE, PEERS["adagrad"][0], use_dynamic=False)
+    assert train(send_count=needed) == usual_losses("adagrad")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"has \d+ distinct keys, more than send_count allows "
+                       r"\({} for each of [12] features\)".format(needed - 1)):
+        train(send_count=needed - 1)

@@ -37,7 +37,8 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
         hashtable: from ``create_table``.
         ids: a FeatureSpec of this table, or a list of one, that an insert function of this channel submits; or, with
             ``modify_graph``, a tensor of integers made from a batch, also a SparseTensor or RaggedTensor.
-        send_count: int in [1, 2147483647]: distinct keys of a batch at most, times the features of the table.
+        send_count: int in [1, 2147483647]: distinct keys of a batch at most, times the features of the table; with
+            several ranks distinct keys of a rank's batch that have the same owner.
             Needed with static shapes (``init(use_dynamic=False)``).
         is_train: the channel.
         name: of the returned tensor, 1 to 255 characters.
@@ -70,7 +71,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
     _require_feature(hashtable, ids, modify_graph=modify_graph)
     thresholds = checked_thresholds(access_and_evict_config)
     if configuration.use_static:
-        _require_send_count(hashtable, send_count)
+        _require_send_count(hashtable, send_count, configuration.rank_size)
     elif not modify_graph:
         _require_in_batch(ids, batch)
     channel = TRAIN if is_train else EVAL
@@ -121,13 +122,15 @@ def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:
             ids.name, ids.table_name, table.table_name))
 
 
-def _require_send_count(table: Table, send_count: Optional[int]) -> None:
+def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> None:
     if send_count is None:
         raise ValueError("table {!r}: static shapes (use_dynamic=False) need a send_count".format(table.table_name))
-    if table.shape.home_rows > 0 and send_count > min(table.shape.device_rows, table.shape.home_rows):
-        raise ValueError("table {!r}: send_count {} is more than device_vocabulary_size {} or host_vocabulary_size {}; "
-                         "with host rows both must hold the keys of a batch".format(
-                             table.table_name, send_count, table.shape.device_rows, table.shape.home_rows))
+    rows = min(table.shape.device_rows, table.shape.home_rows)
+    if table.shape.home_rows > 0 and send_count * ranks > rows:
+        each, share = (" from each of {} ranks".format(ranks), ", of each rank") if ranks > 1 else ("", "")
+        raise ValueError("table {!r}: send_count {}{} is more than device_vocabulary_size {} or host_vocabulary_size "
+                         "{}{}; with host rows both must hold the keys of a batch".format(
+                             table.table_name, send_count, each, table.shape.device_rows, table.shape.home_rows, share))
 
 
 def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:

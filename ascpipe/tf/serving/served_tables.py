@@ -4,6 +4,7 @@ Estimators make such graphs for \`\`export_saved_model\`\` and its variants.
 """
 import contextlib
 import os
+import time
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, MutableMapping, Optional, Union
 
@@ -190,6 +191,28 @@ def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
 def install() -> None:
     """Let every Estimator of this process export the tables of its graphs, too. May be called twice."""
     patches.ADD_META_GRAPH.apply(_add_meta_graph)
+    patches.EXPORT_DIRECTORY.apply(_export_directory)
+
+
+def _export_directory(base: Any) -> bytes:
+    """In the place of TensorFlow's, which names a directory by the second: ranks would write into the same one.
+
+    Returns:
+        ``base/SECOND``, the next second without a directory of those that leave this rank as remainder, divided by the
+        number of ranks.
+    """
+    ranks = Process.current().configuration if Process.is_initialised() else None
+    if ranks is None or ranks.rank_size == 1:
+        return patches.EXPORT_DIRECTORY.plain(base)
+    second = int(time.time())
+    second += (ranks.rank_id - second) % ranks.rank_size
+    while tf.io.gfile.exists(_in(base, second)):
+        second += ranks.rank_size
+    return _in(base, second)
+
+
+def _in(base: Any, second: int) -> bytes:
+    return os.path.join(os.fsencode(base), str(second).encode())
 
 
 def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,

@@ -101,20 +101,8 @@ def _plan_op(lookup: TableLookup, slots: List[OptimizerSlot]) -> List[tf.Tensor]
             ticket=lookup.ticket, state=_state_variables(table, slots), table=table.shape.number,
             stream=lookup.stream.number, k=len(lookup.specs), training=training,
             slot_initial=[slot.initial for slot in slots],
-            slot_widths=[slot.width for slot in slots if slot.variable is None],
+            slot_widths=[slot.width for slot in slots if slot.variable is None], send_count=lookup.send_count or 0,
             shapes=[provisional.shape for provisional in lookup.plan[1:]])
         for provisional, final in zip(lookup.plan[1:], restore):
             final.set_shape(provisional.shape)
-        if lookup.send_count is not None:
-            slot_numbers = _limited(lookup, slot_numbers)
         return [slot_numbers, *restore]
-
-
-def _limited(lookup: TableLookup, slots: tf.Tensor) -> tf.Tensor:
-    """The slots, once it is known that the batch has not more distinct keys than the program said."""
-    limit = (lookup.send_count or 0) * len(lookup.specs)
-    distinct = tf.size(slots)
-    text = ("table {!r}: the batch has more distinct keys than send_count allows; enlarge send_count ({} for each of "
-            "{} features). Distinct keys:".format(lookup.table.table_name, lookup.send_count, len(lookup.specs)))
-    with tf.control_dependencies([tf.debugging.Assert(tf.less_equal(distinct, limit), [text, distinct])]):
-        return tf.identity(slots)

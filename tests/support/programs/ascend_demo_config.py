@@ -41,7 +41,8 @@ class Config:
         self.train_batch_num, self.eval_batch_num = 200 * rank_size, 10 * rank_size
         self.max_steps, self.train_steps, self.eval_steps, self.save_steps = 200, 100, 10, 100
         self.change_threshold_at = 100
-        self.user_vocab_size, self.item_range, self.user_range = 200000, 80000 * rank_size, 200000 * rank_size
+        self.user_vocab_size = self.user_range = 200000 * rank_size  # exactly full
+        self.item_range = 80000 * rank_size
         self.user_hashtable_dim, self.item_hashtable_dim = 32, 8
         self.user_send_cnt, self.item_send_cnt = 36044 // rank_size, 80000 // rank_size
         self.mlp, self.keep_prob = [1024, 512, 256, 128], 0.8

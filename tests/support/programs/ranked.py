@@ -176,8 +176,8 @@ class Program:
             access = None if threshold is None else {"access_threshold": threshold}
             rows[name] = sparse_lookup(
                 self._hash_tables[feature.table], batch[name] if specs is None else specs[name],
-                count * feature.width, dim=None, is_train=is_train, name=feature.table + "_lookup",
-                modify_graph=specs is None, batch=batch, is_grad=feature.grad,
+                self._case.send_count or count * feature.width, dim=None, is_train=is_train,
+                name=feature.table + "_lookup", modify_graph=specs is None, batch=batch, is_grad=feature.grad,
                 access_and_evict_config=access if specs is None else None)
         layer = tf.debugging.check_numerics(self._joined(rows, batch) * self.scale, "the rows")
         # Resources: what is read is not changed by an update that comes before the gradient that needs it.

@@ -39,6 +39,7 @@ class Case(NamedTuple):
         evaluates_beside: evaluations in a thread of their own, while the main thread trains; of FeatureSpecs.
         modify: graph modification.
         static: fixed sizes.
+        send_count: with static ones, of each lookup; 0: the ids of a batch.
         expansion: dynamic expansion mode; its optimizers are those by address.
         fault: of a rank, at a step: kind, rank (-1: all), step.
         saves: after which steps checkpoints are saved, as FOLDER/saved/model.ckpt-STEP.
@@ -65,6 +66,7 @@ class Case(NamedTuple):
     evaluates_beside: int = 0
     modify: bool = False
     static: bool = False
+    send_count: int = 0
     expansion: bool = False
     fault: Dict[str, Any] = {}
     saves: Tuple[int, ...] = ()

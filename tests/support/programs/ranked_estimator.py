@@ -157,7 +157,7 @@ def run(estimator, call, told):
                                   start_delay_secs=0))
         told["evaluations"].append({name: float(value) for name, value in metrics.items()})
     elif call == "export":
-        estimator.export_saved_model(os.path.join(FOLDER, "exported-{}".format(RANK)), receive)
+        estimator.export_saved_model(os.path.join(FOLDER, "exported"), receive)
 
 
 def main():

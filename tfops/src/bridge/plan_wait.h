@@ -18,6 +18,7 @@ struct PlanRequest {
   Table* table = nullptr;
   int table_index = -1;  // in the stream's ring
   int features = 0;
+  int send_count = 0;  // distinct keys for each feature at most; 0: any number
   TicketHold ticket;
   OptimizerSlots slots;
   int state = 1;    // number of the input that is the table's variable; its optimizer slots follow

@@ -242,6 +242,7 @@ class RankExchange {
       std::vector<tensorflow::PartialTensorShape> shapes;
       TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(table.plan->attrs(), "shapes", &shapes));
       reading.Attr("table", table.table).Attr("k", table.features).Attr("shapes", shapes);
+      reading.Attr("send_count", IntOf(table.plan, "send_count"));
       TF_RETURN_IF_ERROR(Put(&reading, *table.plan, &table.keys));
       TF_RETURN_IF_ERROR(PutAskedRows(*step, no_row, &table));
       slots.emplace_back(table.owned, 0);

@@ -126,12 +126,13 @@ class TableFusion {
 
   Status PlanTogether(const Nodes& plans) {
     std::vector<NodeBuilder::NodeOut> state;
-    std::vector<int> tables, features, states;
+    std::vector<int> tables, features, states, send_counts;
     std::vector<float> initial;
     for (const Node* plan : plans) {
       tables.push_back(IntOf(plan, "table"));
       features.push_back(IntOf(plan, "k"));
       states.push_back(IntOf(plan, "n_state"));
+      send_counts.push_back(IntOf(plan, "send_count"));
       for (int i = 0; i < states.back(); ++i) state.push_back(Source(plan, 1 + i).out());
       std::vector<float> values;
       TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(plan->attrs(), "slot_initial", &values));
@@ -140,6 +141,7 @@ class TableFusion {
     NodeBuilder builder(graph_.NewName("ascpipe/plan_together"), "AscNextPlans", graph_.op_registry());
     builder.Input(Source(plans[0], 0).out()).Input(state);
     builder.Attr("tables", tables).Attr("features", features).Attr("states", states).Attr("slot_initial", initial);
+    builder.Attr("send_counts", send_counts);
     builder.Attr("stream", IntOf(plans[0], "stream")).Attr("training", true);
     builder.Attr("n", static_cast<int>(plans.size()));
     builder.Attr("k", std::accumulate(features.begin(), features.end(), 0));

@@ -3,6 +3,7 @@
 
 #include "bridge/known_shapes.h"
 #include "bridge/pipeline.h"
+#include "bridge/send_limit.h"
 #include "bridge/status.h"
 #include "bridge/step_end.h"
 #include "core/row_moves.h"
@@ -18,6 +19,7 @@ REGISTER_OP("AscLocalKeys")
     .Attr("stream: int")
     .Attr("table: int")
     .Attr("k: int >= 1")
+    .Attr("send_count: int >= 0")
     .Attr("shapes: list(shape) = []")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) { return ascpipe::SetKnownShapes(c, 0); })
     .Doc(R"doc(
@@ -29,6 +31,7 @@ restore: int32, one per feature of the table, of the shape of its ids: index int
 stream: number of the stream.
 table: number of the table.
 k: features of the table in this stream.
+send_count: distinct keys of the batch that a rank owns at most, for each feature; 0 = any number.
 shapes: what is known of the shape of each restore index; [] = nothing.
 )doc");
 
@@ -43,6 +46,7 @@ class LocalKeysOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(construction, construction->GetAttr("stream", &stream_));
     OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
     OP_REQUIRES_OK(construction, construction->GetAttr("k", &features_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("send_count", &send_count_));
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -62,6 +66,7 @@ class LocalKeysOp : public tensorflow::OpKernel {
       return Refuse(Code::kFailedPrecondition, "AscLocalKeys: table ", table_, " has no ", features_,
                     " features in a stream ", stream_, " of several ranks");
     }
+    TF_RETURN_IF_ERROR(Limit(ctx, pipeline, *stream, index));
     TicketHold ticket;
     TF_RETURN_IF_ERROR(
         ToStatus(stream->local()->Hold(ctx->input(0).scalar<tensorflow::int64>()(), &ticket)));
@@ -83,9 +88,22 @@ class LocalKeysOp : public tensorflow::OpKernel {
     return Status::OK();
   }
 
+  Status Limit(OpKernelContext* ctx, const Pipeline& pipeline, const RankedStream& stream, int index) const {
+    if (send_count_ == 0) return Status::OK();
+    const auto batch = stream.Taken(ctx->input(1).scalar<tensorflow::int64>()());
+    if (batch == nullptr) return Status::OK();  // AscForward says so
+    const SendLimit limit = {pipeline.table(table_)->name(), send_count_, features_};
+    const std::vector<std::int64_t>& owners = batch->shares[static_cast<std::size_t>(index)].owners;
+    for (std::size_t rank = 0; rank + 1 < owners.size(); ++rank) {
+      TF_RETURN_IF_ERROR(limit.CheckOwner(owners[rank + 1] - owners[rank], static_cast<int>(rank)));
+    }
+    return Status::OK();
+  }
+
   int stream_;
   int table_;
   int features_;
+  int send_count_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AscLocalKeys").Device(tensorflow::DEVICE_CPU), LocalKeysOp);

@@ -18,6 +18,7 @@ REGISTER_OP("AscNextPlan")
     .Attr("training: bool")
     .Attr("slot_initial: list(float) = []")
     .Attr("slot_widths: list(int) = []")
+    .Attr("send_count: int >= 0 = 0")
     .Attr("shapes: list(shape) = []")
     .SetIsStateful()
     .SetAllowsUninitializedInput()
@@ -49,6 +50,7 @@ k: features of the table in this stream.
 n_state: number of state variables.
 training: whether this is the training channel.
 slot_initial: initial value of each optimizer slot: of n_state - 1 variables, or one for each of slot_widths.
+send_count: distinct keys of the batch at most, for each feature; with several ranks, of each owner. 0 = any number.
 shapes: what is known of the shape of each restore index; [] = nothing.
 slot_widths: of an expansion table, whose n_state is 1: floats of each optimizer slot within a home row.
 )doc");
@@ -68,6 +70,7 @@ REGISTER_OP("AscNextPlans")
     .Attr("n_state: int >= 1")
     .Attr("training: bool")
     .Attr("slot_initial: list(float) = []")
+    .Attr("send_counts: list(int)")
     .SetAllowsUninitializedInput()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       tensorflow::shape_inference::ShapeHandle ticket;
@@ -88,6 +91,7 @@ features: how many each table has in this stream; k in all.
 states: how many state variables each table has; n_state in all.
 training: whether this is the training channel.
 slot_initial: of each table the initial value of each optimizer slot.
+send_counts: of each table.
 )doc");
 
 namespace ascpipe {
@@ -124,6 +128,7 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
     int table;
     int features;
     int states;  // variables
+    int send_count;
     OptimizerSlots slots;
     int state;    // number of the first input
     int restore;  // number of the output that is its first restore index
@@ -135,8 +140,8 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
   }
 
   // Adds a part behind those that were added; `count`: of all.
-  void Add(int table, int features, int states, OptimizerSlots slots, int count) {
-    Part part = {table, features, states, std::move(slots), 1, count};
+  void Add(int table, int features, int states, int send_count, OptimizerSlots slots, int count) {
+    Part part = {table, features, states, send_count, std::move(slots), 1, count};
     if (!parts_.empty()) {
       part.state = parts_.back().state + parts_.back().states;
       part.restore = parts_.back().restore + parts_.back().features;
@@ -181,6 +186,7 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
                     " slot variables and ", part.slots.widths.size(), " slot_widths");
     }
     request->features = part.features;
+    request->send_count = part.send_count;
     request->slots = part.slots;
     request->state = part.state;
     request->output = static_cast<int>(&part - parts_.data());
@@ -196,11 +202,12 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
 class NextPlanOfOneOp : public NextPlanOp {
  public:
   explicit NextPlanOfOneOp(tensorflow::OpKernelConstruction* construction) : NextPlanOp(construction) {
-    int table, features, states;
+    int table, features, states, send_count;
     OptimizerSlots slots;
     OP_REQUIRES_OK(construction, construction->GetAttr("table", &table));
     OP_REQUIRES_OK(construction, construction->GetAttr("k", &features));
     OP_REQUIRES_OK(construction, construction->GetAttr("n_state", &states));
+    OP_REQUIRES_OK(construction, construction->GetAttr("send_count", &send_count));
     OP_REQUIRES_OK(construction, construction->GetAttr("slot_initial", &slots.initial));
     OP_REQUIRES_OK(construction, construction->GetAttr("slot_widths", &slots.widths));
     const std::size_t count = static_cast<std::size_t>(states - 1) + slots.widths.size();
@@ -212,36 +219,38 @@ class NextPlanOfOneOp : public NextPlanOp {
                   Refuse(Code::kInvalidArgument, "AscNextPlan: slot_widths has an optimizer slot of ", width,
                          " floats"));
     }
-    Add(table, features, states, std::move(slots), 1);
+    Add(table, features, states, send_count, std::move(slots), 1);
   }
 };
 
 class NextPlansOp : public NextPlanOp {
  public:
   explicit NextPlansOp(tensorflow::OpKernelConstruction* construction) : NextPlanOp(construction) {
-    std::vector<tensorflow::int32> tables, features, states;
+    std::vector<tensorflow::int32> tables, features, states, send_counts;
     std::vector<float> initial;
     int n, k, n_state;
     OP_REQUIRES_OK(construction, construction->GetAttr("tables", &tables));
     OP_REQUIRES_OK(construction, construction->GetAttr("features", &features));
     OP_REQUIRES_OK(construction, construction->GetAttr("states", &states));
+    OP_REQUIRES_OK(construction, construction->GetAttr("send_counts", &send_counts));
     OP_REQUIRES_OK(construction, construction->GetAttr("slot_initial", &initial));
     OP_REQUIRES_OK(construction, construction->GetAttr("n", &n));
     OP_REQUIRES_OK(construction, construction->GetAttr("k", &k));
     OP_REQUIRES_OK(construction, construction->GetAttr("n_state", &n_state));
     const std::size_t count = static_cast<std::size_t>(n);
-    bool fits = tables.size() == count && features.size() == count && states.size() == count;
+    bool fits = tables.size() == count && features.size() == count && states.size() == count &&
+                send_counts.size() == count;
     auto value = initial.begin();
     for (std::size_t i = 0; fits && i < count; ++i) {
       k -= features[i];
       n_state -= states[i];
       fits = features[i] >= 1 && states[i] >= 1 && initial.end() - value >= states[i] - 1;
       if (!fits) break;
-      Add(tables[i], features[i], states[i], {{value, value + (states[i] - 1)}, {}}, n);
+      Add(tables[i], features[i], states[i], send_counts[i], {{value, value + (states[i] - 1)}, {}}, n);
       value += states[i] - 1;
     }
     OP_REQUIRES(construction, fits && k == 0 && n_state == 0 && value == initial.end(),
-                Refuse(Code::kInvalidArgument, "AscNextPlans: tables, features, states and slot_initial do not fit ", n,
+                Refuse(Code::kInvalidArgument, "AscNextPlans: tables, features, states, send_counts and slot_initial do not fit ", n,
                        " tables with the features and variables that the op has"));
   }
 };
