@@ -166,6 +166,18 @@ def leave_cause(text: str) -> None:
         pass  # a rank on another machine has no such folder: its words are on stderr
 
 
+def cause_of(error: BaseException) -> str:
+    """An error in one line: its type, and the first line of what it says."""
+    first_line = (str(error).strip().splitlines() or [""])[0]
+    return "{}: {}".format(type(error).__name__, first_line) if first_line else type(error).__name__
+
+
+def cause_of_end() -> str:
+    """At the exit of the process: the error that its program did not handle; "" if there was none."""
+    error = getattr(sys, "last_value", None)
+    return "" if error is None else cause_of(error)
+
+
 def end_at_once(text: str, code: int) -> None:
     """End this process without its exit handlers: leave and print why, flush what was written. Never returns."""
     leave_cause(text)

@@ -53,8 +53,7 @@ def _run_as_rank(program: Callable[[], None]) -> None:
             ranks.leave_cause("exit code {}".format(end.code) if isinstance(end.code, int) else str(end.code))
         raise
     except BaseException as error:
-        first_line = (str(error).strip().splitlines() or [""])[0]
-        ranks.leave_cause("{}: {}".format(type(error).__name__, first_line))
+        ranks.leave_cause(ranks.cause_of(error))
         raise
 
 

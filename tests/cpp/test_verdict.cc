@@ -44,6 +44,18 @@ TEST(RanksWithAsManyChangesThatAreNotTheSameFail) {
   }
 }
 
+TEST(ARankThatIsIdleLearnsWhyOthersFail) {
+  std::vector<PeerHeader> headers = Two(PeerKind::kLeave);
+  headers[0].cause = "KeyboardInterrupt";
+  CHECK(Decide(headers).kind == VerdictKind::kLeft);
+  headers[1].kind = PeerKind::kForward;
+  CHECK(Decide(headers).kind == VerdictKind::kFail);
+  CHECK_EQ(Decide(headers).cause, "rank 0: KeyboardInterrupt");
+  headers[1].kind = PeerKind::kIdle;
+  CHECK(Decide(headers).kind == VerdictKind::kAgain);
+  CHECK_EQ(Decide(headers).cause, "rank 0: KeyboardInterrupt");
+}
+
 TEST(AFailureSaysWhatEachRankDoes) {
   std::vector<PeerHeader> headers = Two(PeerKind::kForward);
   headers[0].kind = PeerKind::kLeave;

@@ -54,7 +54,7 @@ class Header(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What follows for every rank; ``cause`` of FAIL and POISON says what each rank did."""
+    """What follows for every rank; ``cause`` of FAIL and POISON says what each rank did, of AGAIN why ranks fail."""
 
     kind: str
     batch: Batch = (0, 0, 0)
@@ -64,15 +64,16 @@ class Verdict(NamedTuple):
 def decide(headers: Sequence[Header], flaws: FrozenSet[str] = frozenset()) -> Verdict:
     """The verdict over the headers of all ranks, in rank order."""
     kinds = {header.kind for header in headers}
-    failed = POISON if BACKWARD in kinds else FAIL
-    if IDLE in kinds and BROKEN not in kinds and "idle_ignored" not in flaws:
-        is_heard = headers[0].kind == ASK and BACKWARD not in kinds and not any(header.cause for header in headers)
-        return Verdict(ASKED) if is_heard and _agree_on_changes(headers, flaws) else Verdict(AGAIN)
-    causes = ["rank %d: %s" % (rank, header.cause) for rank, header in enumerate(headers) if header.cause]
-    if causes and "cause_ignored" not in flaws:
-        return Verdict(failed, cause="; ".join(causes))
     if kinds == {LEAVE}:
         return Verdict(LEFT)
+    causes = ["rank %d: %s" % (rank, header.cause) for rank, header in enumerate(headers) if header.cause]
+    failed = POISON if BACKWARD in kinds else FAIL
+    if IDLE in kinds and BROKEN not in kinds and "idle_ignored" not in flaws:
+        is_heard = headers[0].kind == ASK and BACKWARD not in kinds and not causes
+        begins = is_heard and _agree_on_changes(headers, flaws)
+        return Verdict(ASKED) if begins else Verdict(AGAIN, cause="; ".join(causes))
+    if causes and "cause_ignored" not in flaws:
+        return Verdict(failed, cause="; ".join(causes))
     if headers[0].kind == ASK and not kinds & {BACKWARD, BROKEN}:
         return Verdict(ASKED) if _agree_on_changes(headers, flaws) else Verdict(FAIL, cause=_text(headers))
     if kinds & {ASK, LEAVE, BROKEN}:

@@ -129,12 +129,16 @@ FAULTS = {"raise": "the program's own error", "exit": "", "kill": "", "stops": "
 @pytest.mark.parametrize("rank", [0, 1])
 def test_what_fails_on_one_rank_fails_on_all(launcher, tmp_path, swept, rank, call, kind):
     calls = {"train": "train", "both": "both"}.get(call, "train," + call)
-    run = called(tmp_path / "run", launcher, 2, "shared", "calls=" + calls, "steps=20",
+    # Steps enough: batches are ahead, and training must not be over when an interruption comes.
+    steps = {"train": 100, "both": 40}.get(call, 20)
+    run = called(tmp_path / "run", launcher, 2, "shared", "calls=" + calls, "steps={}".format(steps),
                  fault(kind, rank, call, AT if call in ("train", "both") else 2))
     assert run.code != 0 and FAULTS[kind] in run.said, run.said
     # The launcher ends the other rank of one that was killed; an interruption may come when a short evaluation is over.
     is_told = kind not in ("kill", "interrupt") or (kind == "interrupt" and call in ("train", "both"))
     assert not is_told or 1 - rank in run.errors, run.said
+    if kind == "raise":
+        assert "rank {}: ValueError: {}".format(rank, FAULTS[kind]) in run.errors[1 - rank]["error"]
     if kind == "kill":
         assert "137" in run.said or "was ended by SIGKILL" in run.said, run.said
 

@@ -44,7 +44,9 @@ def test_the_demo_learns_on_two_ranks_what_it_learns_on_one(tmp_path):
     np.testing.assert_allclose(numbers(tmp_path / "2"), numbers(tmp_path / "1"), rtol=1e-4)
 
 
-@pytest.mark.parametrize("options", [[], ["--modify_graph", "--cache_mode", "DDR", "--static"]], ids=["plain", "other"])
+@pytest.mark.parametrize("options", [
+    pytest.param([], id="plain", marks=pytest.mark.long),
+    pytest.param(["--modify_graph", "--cache_mode", "DDR", "--static"], id="other")])
 def test_the_example_with_two_tables_trains_on_two_ranks_what_it_trains_on_one(tmp_path, options):
     script = os.path.join(ROOT, "examples/two_tables/main.py")
     for ranks in (1, 2):

@@ -90,6 +90,8 @@ def test_a_program_that_ends_on_one_rank_ends_on_all(ran, tmp_path, rank, kind):
     assert "error" in other, run.said
     assert other["after_s"] < 10
     assert "ended" not in other or not other["ended"]
+    said = {"raise": "rank {}: ValueError: the program's own error", "exit": "rank {} has ended"}[kind]
+    assert said.format(rank) in other["error"][1]
 
 
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])

@@ -48,7 +48,7 @@ def require_same(got, want, step):
 def await_files(folder, count):
     """Wait until saves have written so many files."""
     wait_until(lambda: sum(len(names) for _, _, names in os.walk(str(folder))) >= count,
-               what="{} files of saves".format(count))
+               timeout_s=100.0, what="{} files of saves".format(count))
 
 
 @pytest.fixture(scope="module")

@@ -206,9 +206,13 @@ def refuse(number: int, error: BaseException) -> None:
     native.call("asc_ranks_answer", number, ("-" + " ".join(str(error).split())).encode())
 
 
-def leave() -> None:
-    """Say that this rank ends, and wait for the others; until then it does what rank 0 asks for."""
-    native.call("asc_ranks_leave")
+def leave(cause: str = "") -> None:
+    """Say that this rank ends, and wait for the others; until then it does what rank 0 asks for.
+
+    Args:
+        cause: of a program that fails, for the errors of the others.
+    """
+    native.call("asc_ranks_leave", cause.encode())
 
 
 def _text(name: str, *arguments: Any) -> str:

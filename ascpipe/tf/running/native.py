@@ -145,7 +145,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_ranks_asked": [ctypes.c_int, _INT64, _INT64, ctypes.c_char_p, ctypes.c_int],
     "asc_ranks_answer": [ctypes.c_int64, ctypes.c_char_p],
     "asc_ranks_resume": [ctypes.c_int64, ctypes.c_int],
-    "asc_ranks_leave": [],
+    "asc_ranks_leave": [ctypes.c_char_p],
     "asc_pipeline_start": [],
     "asc_pipeline_stop": [],
     "asc_table_size": [ctypes.c_int, _INT64],

@@ -8,6 +8,7 @@ import numpy as np
 from ascpipe.checkpoint.contents import Link, Position
 from ascpipe.control import messages, trainer_link
 from ascpipe.layout.words import LOCAL, TRAIN
+from ascpipe.ranks import cause_of_end
 from ascpipe.tf.running import asking, native
 from ascpipe.tf.running.asking import Follower
 from ascpipe.tf.running.save_thread import SaveThread
@@ -149,7 +150,7 @@ class Pipeline:
     def _leave(self) -> None:
         """Let the other ranks know; until they end, too, rank 0 may ask for a save."""
         try:
-            asking.leave()
+            asking.leave(cause_of_end())
         finally:
             if self.follower is not None:
                 self.follower.close()

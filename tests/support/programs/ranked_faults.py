@@ -14,6 +14,7 @@ from tests.support.programs.scenarios import status
 INTERRUPTED_AFTER_S = 0.05  #: so that a step is under way, as a rule
 MEAN_S = 0.07  #: between two kills
 LATE_S = 2.0
+NOTICED_S = 0.5  #: until a process knows of a death; training that has batches ahead may end before
 
 
 def commit(kind: str) -> Dict[str, Any]:
@@ -21,7 +22,7 @@ def commit(kind: str) -> Dict[str, Any]:
     faults: Dict[str, Callable[[], Dict[str, Any]]] = {
         "raise": _raise, "exit": lambda: sys.exit(0), "kill": lambda: _signal(os.getpid(), signal.SIGKILL),
         "stops": lambda: _signal(os.getpid(), signal.SIGSTOP), "workers": _kill_workers,
-        "supervisor": lambda: _signal(status()["pid"], signal.SIGKILL), "interrupt": _interrupt, "late": _late}
+        "supervisor": _kill_supervisor, "interrupt": _interrupt, "late": _late}
     return faults[kind]() if kind in faults else {}
 
 
@@ -64,6 +65,12 @@ def _kill_workers() -> Dict[str, Any]:
     for pid in killed:
         _signal(pid, signal.SIGKILL)
     return {"killed": len(killed)}
+
+
+def _kill_supervisor() -> Dict[str, Any]:
+    _signal(status()["pid"], signal.SIGKILL)
+    time.sleep(NOTICED_S)
+    return {}
 
 
 def _signal(pid: int, number: int) -> Dict[str, Any]:

@@ -132,10 +132,11 @@ ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int
   });
 }
 
-// Says that this rank ends, and waits for the others; until then it does what rank 0 asks for.
-ASC_EXPORT int asc_ranks_leave(char* err, int err_bytes) {
+// Says that this rank ends, and why if its program fails ("" = it does not), and waits for the others; until then it does
+// what rank 0 asks for.
+ASC_EXPORT int asc_ranks_leave(const char* cause, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
-    ranks->Leave();
+    ranks->Leave(cause);
     return CoreStatus();
   });
 }

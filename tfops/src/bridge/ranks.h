@@ -63,7 +63,7 @@ class Asking {
     std::lock_guard<std::mutex> lock(mutex_);
     is_over_ = true;
     is_asked_ = verdict.kind == VerdictKind::kAsked;
-    if (verdict.failed()) status_ = CoreStatus(Code::kFailedPrecondition, verdict.cause);
+    if (!verdict.cause.empty()) status_ = CoreStatus(Code::kFailedPrecondition, verdict.cause);
     changed_.notify_all();
   }
 
@@ -118,7 +118,8 @@ class Ranks {
     peers_.ExchangeNext(std::move(request));
   }
 
-  void Leave() { peers_.Leave(settings_.close_timeout_ms); }
+  // `cause`: what ends this rank, unless its program has come to its end.
+  void Leave(std::string cause = "") { peers_.Leave(settings_.close_timeout_ms, std::move(cause)); }
   void Stop() {
     Leave();
     peers_.Stop();

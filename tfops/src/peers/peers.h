@@ -103,8 +103,8 @@ class Peers {
   CoreStatus Poisoned() const;
 
   // Says that this rank ends, and waits for the others to do so, so long at most; longer while rank 0 has not said how
-  // what it asked for has ended.  Idempotent.
-  void Leave(int timeout_ms);
+  // what it asked for has ended.  `cause`: why this rank's program fails, "" if it does not.  Idempotent.
+  void Leave(int timeout_ms, std::string cause = "");
   // Ends the thread.  Idempotent.
   void Stop();
 

@@ -27,7 +27,7 @@ std::string Peers::TakeAnswers(int rank) {
   return taken;
 }
 
-void Peers::Leave(int timeout_ms) {
+void Peers::Leave(int timeout_ms, std::string cause) {
   bool is_first;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -37,6 +37,7 @@ void Peers::Leave(int timeout_ms) {
   if (is_first) {
     PeerRequest request;
     request.header.kind = PeerKind::kLeave;
+    request.header.cause = std::move(cause);
     request.done = [this](const PeerVerdict&, const Received&) {
       std::lock_guard<std::mutex> lock(mutex_);
       left_ = true;

@@ -60,21 +60,21 @@ VerdictKind Meaning(PeerKind kind) {
 }  // namespace
 
 PeerVerdict Decide(const Headers& headers) {
+  if (All(headers, PeerKind::kLeave)) return {VerdictKind::kLeft, 0, ""};
   const bool is_asked = headers[0].kind == PeerKind::kAsk && !Has(headers, PeerKind::kBackward);
-  if (Has(headers, PeerKind::kIdle) && !Has(headers, PeerKind::kBroken)) {
-    // What an idle rank does next is not known: nothing fails and nothing begins.
-    const bool fails = std::any_of(headers.begin(), headers.end(), [](const PeerHeader& h) { return !h.cause.empty(); });
-    return {is_asked && !fails && SameChanges(headers) ? VerdictKind::kAsked : VerdictKind::kAgain, 0, ""};
-  }
-  const VerdictKind failed = Has(headers, PeerKind::kBackward) ? VerdictKind::kPoison : VerdictKind::kFail;
   std::string causes;
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
     if (!headers[rank].cause.empty()) {
       causes += Text(causes.empty() ? "" : "; ", "rank ", rank, ": ", headers[rank].cause);
     }
   }
+  if (Has(headers, PeerKind::kIdle) && !Has(headers, PeerKind::kBroken)) {
+    // What an idle rank does next is not known: nothing fails and nothing begins.  It is told the causes.
+    const bool begins = is_asked && causes.empty() && SameChanges(headers);
+    return {begins ? VerdictKind::kAsked : VerdictKind::kAgain, 0, causes};
+  }
+  const VerdictKind failed = Has(headers, PeerKind::kBackward) ? VerdictKind::kPoison : VerdictKind::kFail;
   if (!causes.empty()) return {failed, 0, causes};
-  if (All(headers, PeerKind::kLeave)) return {VerdictKind::kLeft, 0, ""};
   if (is_asked && !Has(headers, PeerKind::kBroken)) {
     return SameChanges(headers) ? PeerVerdict{VerdictKind::kAsked, 0, ""}
                                 : PeerVerdict{VerdictKind::kFail, 0, WhatEachDoes(headers)};

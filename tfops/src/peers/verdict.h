@@ -27,7 +27,7 @@ enum class VerdictKind {
 struct PeerVerdict {
   VerdictKind kind = VerdictKind::kFail;
   int stream = 0;     // kTurn: which comes first
-  std::string cause;  // kFail, kPoison: what each rank did
+  std::string cause;  // kFail, kPoison: what each rank did; kAgain: why ranks fail, "" if none does
 
   bool failed() const { return kind == VerdictKind::kFail || kind == VerdictKind::kPoison; }
 };
