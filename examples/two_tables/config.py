@@ -10,7 +10,7 @@ HOUR = 3600  #: seconds
 #: Rows on the device and on the host. The device holds the distinct keys of a batch at least.
 CACHE_MODE = {
     "HBM": {"user_table": (1000, 0), "item_table": (1000, 0)},
-    "DDR": {"user_table": (160, 1000), "item_table": (200, 1000)},
+    "DDR": {"user_table": (160, 1000), "item_table": (300, 1000)},
 }
 
 #: A key gets a row when it has occurred so often, and loses it when it was not used for so long.

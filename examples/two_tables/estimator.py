@@ -14,7 +14,7 @@ from dataset import create_feature_spec_list, make_dataset
 from graph import build_model
 from losses import LossFile, LossHook
 from model import create_hash_tables
-from optimizer import create_train_ops
+from optimizer import average, create_train_ops
 
 TRAIN = tf.estimator.ModeKeys.TRAIN
 
@@ -28,7 +28,7 @@ def get_model_fn(cfg: Config, losses: LossFile, specs: Dict[bool, Any]) -> Calla
         if mode == tf.estimator.ModeKeys.PREDICT:
             return tf.estimator.EstimatorSpec(mode, predictions={
                 "task_{}".format(task): prediction for task, prediction in enumerate(model.predictions)})
-        hooks = [LossHook(losses, mode, model.loss_list)]
+        hooks = [LossHook(losses, mode, average(model.loss_list))]
         train_op = create_train_ops(cfg, model.loss_list) if is_train else None
         return tf.estimator.EstimatorSpec(mode, loss=tf.add_n(model.loss_list), train_op=train_op,
                                           training_hooks=hooks, evaluation_hooks=hooks)

@@ -14,7 +14,7 @@ from tests.support.several_ranks import ascpipe_run, ended, needs_horovod, said
 pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
 
 LAST_LINE = re.compile(r"demo: ok (ranks=2 )?steps=60 auc=(\S+) loss=(\S+) examples_per_s=\d+ ids_per_s=\d+")
-TWO_TABLES = ["--steps", "12", "--train_interval", "6", "--eval_steps", "2", "--saving_interval", "0", "--losses"]
+TWO_TABLES = ["--steps", "12", "--train_interval", "6", "--eval_steps", "2", "--saving_interval", "0"]
 
 
 def run(command):
@@ -46,11 +46,16 @@ def test_the_demo_learns_on_two_ranks_what_it_learns_on_one(tmp_path):
 
 @pytest.mark.parametrize("options", [
     pytest.param([], id="plain", marks=pytest.mark.long),
+    pytest.param(["--use_estimator"], id="estimator", marks=pytest.mark.long),
+    pytest.param(["--use_estimator", "--modify_graph", "--cache_mode", "DDR", "--static", "--one_shot"],
+                 id="other estimator", marks=pytest.mark.long),
+    pytest.param(["--access_and_evict", "--use_dynamic_expansion"], id="grows", marks=pytest.mark.long),
     pytest.param(["--modify_graph", "--cache_mode", "DDR", "--static"], id="other")])
 def test_the_example_with_two_tables_trains_on_two_ranks_what_it_trains_on_one(tmp_path, options):
     script = os.path.join(ROOT, "examples/two_tables/main.py")
     for ranks in (1, 2):
-        run(ascpipe_run(ranks, script, *TWO_TABLES, tmp_path / str(ranks), *options))
+        run(ascpipe_run(ranks, script, *TWO_TABLES, "--losses", tmp_path / str(ranks), "--saved_model",
+                        tmp_path / "saved-{}".format(ranks), *options))
     want = numbers(tmp_path / "1", float.fromhex)
     assert len(want) == 2 * (12 + 2 * 2)
     np.testing.assert_allclose(numbers(tmp_path / "2", float.fromhex), want, rtol=1e-4)
