@@ -246,6 +246,8 @@ class Together(System[World]):
         rank = world.ranks[number]
         fails = (step.phase, action) in ((FORWARD, FAIL_EARLY), (BACKWARD, FAIL_LATE))
         cause = "its step fails" if fails else "its tables are poisoned" if rank.poisoned else ""
+        if step.phase == LEAVE:
+            cause = "its program fails" if rank.failed and not self.scenario.stubborn else ""
         asks = action if step.phase == ASK else ""
         keys = tuple(zip(rank.runs, rank.made))
         header = Header(step.phase, step.batch, step.exists, cause, keys, rank.changes, asks)

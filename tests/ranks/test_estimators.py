@@ -129,8 +129,7 @@ FAULTS = {"raise": "the program's own error", "exit": "", "kill": "", "stops": "
 @pytest.mark.parametrize("rank", [0, 1])
 def test_what_fails_on_one_rank_fails_on_all(launcher, tmp_path, swept, rank, call, kind):
     calls = {"train": "train", "both": "both"}.get(call, "train," + call)
-    # Steps enough: batches are ahead, and training must not be over when an interruption comes.
-    steps = {"train": 100, "both": 40}.get(call, 20)
+    steps = 40 if call in ("train", "both") else 20  # not over when an interruption comes
     run = called(tmp_path / "run", launcher, 2, "shared", "calls=" + calls, "steps={}".format(steps),
                  fault(kind, rank, call, AT if call in ("train", "both") else 2))
     assert run.code != 0 and FAULTS[kind] in run.said, run.said

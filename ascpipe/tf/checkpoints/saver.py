@@ -76,7 +76,8 @@ class Saver(tf.compat.v1.train.Saver):
                 the save before, in the background, has failed, and in a session that only evaluates and has restored
                 another state than the tables have; then this one was not begun.
             ValueError: a path that we refuse; ``latest_filename`` does not have 1 to 50 characters.
-            tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
+            tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part; of another rank, the
+                program of rank 0 fails.
         """
         state = _state_with_tables(sess.graph)
         tensorflow_part.complete(self, sess.graph)

@@ -141,7 +141,7 @@ class Follower:
             False: rank 0 does not do it, but goes on; or it has done nothing for so long.
 
         Raises:
-            tf.errors.OpError: the ranks do not exchange any more.
+            tf.errors.OpError: the ranks do not exchange any more, or the program of one fails.
         """
         seen, begins, until = ctypes.c_int64(), 1, time.monotonic() + patience_s
         while not self._has_ended(name):
@@ -206,11 +206,11 @@ def refuse(number: int, error: BaseException) -> None:
     native.call("asc_ranks_answer", number, ("-" + " ".join(str(error).split())).encode())
 
 
-def leave(cause: str = "") -> None:
+def leave(cause: str) -> None:
     """Say that this rank ends, and wait for the others; until then it does what rank 0 asks for.
 
     Args:
-        cause: of a program that fails, for the errors of the others.
+        cause: of a program that fails, for the errors of the others; "" of one that does not.
     """
     native.call("asc_ranks_leave", cause.encode())
 

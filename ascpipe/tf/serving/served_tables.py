@@ -3,6 +3,7 @@ r"""Graphs that are made to be exported: their lookups read tables of a checkpoi
 Estimators make such graphs for \`\`export_saved_model\`\` and its variants.
 """
 import contextlib
+import itertools
 import os
 import time
 import weakref
@@ -201,18 +202,15 @@ def _export_directory(base: Any) -> bytes:
         ``base/SECOND``, the next second without a directory of those that leave this rank as remainder, divided by the
         number of ranks.
     """
-    ranks = Process.current().configuration if Process.is_initialised() else None
-    if ranks is None or ranks.rank_size == 1:
+    known = Process.current().configuration if Process.is_initialised() else None
+    if known is None or known.rank_size == 1:
         return patches.EXPORT_DIRECTORY.plain(base)
-    second = int(time.time())
-    second += (ranks.rank_id - second) % ranks.rank_size
-    while tf.io.gfile.exists(_in(base, second)):
-        second += ranks.rank_size
-    return _in(base, second)
-
-
-def _in(base: Any, second: int) -> bytes:
-    return os.path.join(os.fsencode(base), str(second).encode())
+    now = int(time.time())
+    for second in itertools.count(now + (known.rank_id - now) % known.rank_size, known.rank_size):
+        directory = os.path.join(os.fsencode(base), str(second).encode())
+        if not tf.io.gfile.exists(directory):
+            break
+    return directory
 
 
 def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,

@@ -59,8 +59,8 @@ class BatchWait : public PlanWait {
                     " has ", part->spec_count, " features and ", part->unique_count, " distinct ids of ",
                     part->id_count, ". The record is damaged; restart the program");
     }
-    const SendLimit limit = {table_name, request_.send_count, request_.features};
-    TF_RETURN_IF_ERROR(limit.Check(part->unique_count));
+    const SendLimit limit = {request_.send_count, request_.features};
+    TF_RETURN_IF_ERROR(limit.Check(table_name, part->unique_count));
     Tensor* out;
     TF_RETURN_IF_ERROR(ctx()->allocate_output(request_.output, TensorShape({part->unique_count}), &out));
     outputs->slots = {out->flat<tensorflow::int32>().data(), out->NumElements()};

@@ -9,20 +9,16 @@
 
 namespace ascpipe {
 
-// The send_count of a table's lookups: of each feature, and of several ranks for each owner of keys.  0: no limit.
+// The send_count of a table's lookups: for each feature, and of several ranks for each owner of keys; 0 = any number.
 struct SendLimit {
-  const std::string& table;
-  int send_count;
-  int features;
+  int send_count = 0;
+  int features = 0;
 
-  tensorflow::Status Check(std::int64_t distinct) const { return CheckOwner(distinct, -1); }
-
-  // Of the keys that one rank owns.
-  tensorflow::Status CheckOwner(std::int64_t distinct, int owner) const {
+  // `of`: of several ranks, " of rank R", which owns them.
+  tensorflow::Status Check(const std::string& table, std::int64_t distinct, const std::string& of = "") const {
     if (send_count == 0 || distinct <= static_cast<std::int64_t>(send_count) * features) {
       return tensorflow::Status::OK();
     }
-    const std::string of = owner < 0 ? "" : " of rank " + std::to_string(owner);
     return Refuse(Code::kInvalidArgument, "table '", table, "': the batch has ", distinct, " distinct keys", of,
                   ", more than send_count allows (", send_count, " for each of ", features,
                   " features). Nothing was trained with it; enlarge send_count");

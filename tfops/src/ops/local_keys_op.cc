@@ -66,7 +66,7 @@ class LocalKeysOp : public tensorflow::OpKernel {
       return Refuse(Code::kFailedPrecondition, "AscLocalKeys: table ", table_, " has no ", features_,
                     " features in a stream ", stream_, " of several ranks");
     }
-    TF_RETURN_IF_ERROR(Limit(ctx, pipeline, *stream, index));
+    TF_RETURN_IF_ERROR(RequireFewKeys(ctx, pipeline, *stream, index));
     TicketHold ticket;
     TF_RETURN_IF_ERROR(
         ToStatus(stream->local()->Hold(ctx->input(0).scalar<tensorflow::int64>()(), &ticket)));
@@ -88,14 +88,15 @@ class LocalKeysOp : public tensorflow::OpKernel {
     return Status::OK();
   }
 
-  Status Limit(OpKernelContext* ctx, const Pipeline& pipeline, const RankedStream& stream, int index) const {
+  Status RequireFewKeys(OpKernelContext* ctx, const Pipeline& pipeline, const RankedStream& stream, int index) const {
     if (send_count_ == 0) return Status::OK();
     const auto batch = stream.Taken(ctx->input(1).scalar<tensorflow::int64>()());
     if (batch == nullptr) return Status::OK();  // AscForward says so
-    const SendLimit limit = {pipeline.table(table_)->name(), send_count_, features_};
+    const SendLimit limit = {send_count_, features_};
     const std::vector<std::int64_t>& owners = batch->shares[static_cast<std::size_t>(index)].owners;
     for (std::size_t rank = 0; rank + 1 < owners.size(); ++rank) {
-      TF_RETURN_IF_ERROR(limit.CheckOwner(owners[rank + 1] - owners[rank], static_cast<int>(rank)));
+      TF_RETURN_IF_ERROR(limit.Check(pipeline.table(table_)->name(), owners[rank + 1] - owners[rank],
+                                     Text(" of rank ", rank)));
     }
     return Status::OK();
   }

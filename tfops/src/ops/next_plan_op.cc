@@ -250,8 +250,8 @@ class NextPlansOp : public NextPlanOp {
       value += states[i] - 1;
     }
     OP_REQUIRES(construction, fits && k == 0 && n_state == 0 && value == initial.end(),
-                Refuse(Code::kInvalidArgument, "AscNextPlans: tables, features, states, send_counts and slot_initial do not fit ", n,
-                       " tables with the features and variables that the op has"));
+                Refuse(Code::kInvalidArgument, "AscNextPlans: tables, features, states, send_counts and slot_initial do "
+                       "not fit ", n, " tables with the features and variables that the op has"));
   }
 };
 
