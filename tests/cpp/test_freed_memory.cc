@@ -11,6 +11,7 @@
 
 using namespace ascpipe;
 
+#ifndef __SANITIZE_ADDRESS__  // which has a malloc of its own
 namespace {
 
 // Together more than two heaps of a thread, which have 64 MB each.
@@ -39,6 +40,7 @@ long FaultsOfSteps() {
 }
 
 }  // namespace
+#endif
 
 TEST(MallocIsLeftAloneWhereTheUserHasSetIt) {
   for (const char* name : {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"}) {
@@ -51,7 +53,7 @@ TEST(MallocIsLeftAloneWhereTheUserHasSetIt) {
   unsetenv("GLIBC_TUNABLES");
 }
 
-#ifndef __SANITIZE_ADDRESS__  // which has a malloc of its own
+#ifndef __SANITIZE_ADDRESS__
 TEST(StepsFaultInTheirMemoryOnce) {
   CHECK(FaultsOfSteps() > kSteps * 100);  // as glibc does it
   setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=4", 1);
