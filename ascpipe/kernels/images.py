@@ -54,8 +54,9 @@ def keep_images(changed, copied, marks, entries, log, end):
             image["timestamp"] = known["timestamp"]
             image["last"] = known["last"]
             image["slot"] = known["slot"]
-            image["state"] = known["state"]
             image["frequency"] = known["frequency"]
+            image["state"] = known["state"]
+            image["generation"] = known["generation"]
             image["home"] = known["home"]
             marks[number] = np.uint8(1)
             end += 1

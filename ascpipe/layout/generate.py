@@ -14,7 +14,7 @@ import numpy as np
 from ascpipe.layout import bells, calls, codes, initial_kinds, structs, ticket, words
 
 _SCALARS = {np.dtype("<" + kind): "std::" + name for kind, name in (
-    ("i4", "int32_t"), ("u4", "uint32_t"), ("i8", "int64_t"), ("u8", "uint64_t"))}
+    ("u2", "uint16_t"), ("i4", "int32_t"), ("u4", "uint32_t"), ("i8", "int64_t"), ("u8", "uint64_t"))}
 
 _CALL_TYPES = {ctypes.c_int: "int", ctypes.c_int64: "std::int64_t", ctypes.c_uint64: "std::uint64_t",
                ctypes.c_double: "double", ctypes.c_char_p: "const char*",

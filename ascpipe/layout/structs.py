@@ -23,7 +23,7 @@ import numpy as np
 
 from ascpipe.layout.words import WORD_NAMES
 
-VERSION = 8  #: of this file; any change of a byte below raises it
+VERSION = 9  #: of this file; any change of a byte below raises it
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
@@ -241,9 +241,11 @@ ENTRY = _struct(  # W; between cut_granted and cut_filled T
     timestamp=("<i8", 16, "W: of the last trained batch that had it"),
     last=("<i8", 24, "W: last ticket that used it"),
     slot=("<i4", 32, "W: device slot or -1"),
-    state=("<i4", 36, "W, last: FREE, NAMED or TRAINED"),
-    frequency=("<i4", 40, "W: decayed use, see kernels/frequency.py"),
-    home=("<i4", 44, "W: home row or -1"),
+    frequency=("<i4", 36, "W: decayed use, see kernels/frequency.py"),
+    # from here on one word of 8 bytes, of which a table with rows on disk is told by one store
+    state=("<u2", 40, "W, last: FREE, NAMED or TRAINED"),
+    generation=("<u2", 42, "W: how often its row went to disk, or was to; never set back"),
+    home=("<i4", 44, "W: home row, or -1 = none, or -2 - disk slot"),
 )
 
 IMAGE = _struct(

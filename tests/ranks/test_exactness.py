@@ -176,6 +176,7 @@ def test_rows_that_two_ranks_join_are_read_by_one_op_and_their_gradients_summed_
     require_equal(runs["concat"], one)
 
 
+@pytest.mark.long
 def test_rows_of_tables_that_grow_are_joined_by_one_op_on_two_ranks(tmp_path):
     case = {"tables": TWO, "features": THREE, "expansion": True, "steps": 20}
     apart, concat = (ranked_runs.train(tmp_path / how, 2, {**case, "join": how}).require_good_end()
@@ -229,7 +230,8 @@ def test_an_estimator_of_two_ranks_trains_what_that_of_one_does(launcher, tmp_pa
     assert (len(one), first) == (40, pytest.approx(one, rel=1e-5))
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("count", [2, 4])
 def test_evaluations_in_a_thread_beside_training_see_states_between_two_steps(tmp_path, count):
     changes = {"steps": 40, "saves": [12, 25], "thresholds": {"18": 2}, "rank_0_saves": True,
                "tables": {"user": {"device": 160, "host": 600, "threshold": 3}, "item": SMALL["item"]}}

@@ -136,6 +136,7 @@ def test_data_that_comes_late_is_waited_for(ran, tmp_path, rank):
     assert run.losses == pytest.approx(ranked_runs.train(tmp_path / "one", 1, CASE).losses, rel=1e-5)
 
 
+@pytest.mark.long
 def test_a_batch_that_all_ranks_filter_is_not_trained(ran, tmp_path):
     run = ran(tmp_path / "run", "filters", -1).require_good_end()
     one = ranked_runs.train(tmp_path / "one", 1, {**CASE, "fault": {"kind": "filters", "rank": 0, "step": AT}})

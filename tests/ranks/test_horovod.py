@@ -66,6 +66,7 @@ def test_a_rank_that_never_comes_is_named(script):
     assert "E240: rank 0 waited 1 s for the start of rank 1" in err
 
 
+@pytest.mark.long
 def test_three_ranks_are_warned_that_fused_sums_depend_on_timing(script):
     for threshold, warned in (("0", 0), ("67108864", 3)):
         code, _, err = ended(horovodrun(3, script(TELLS), "late", "0"), HOROVOD_FUSION_THRESHOLD=threshold)
@@ -94,6 +95,7 @@ process.at_end(lambda: print("ends while Horovod runs:", module.is_initialized()
     assert "nothing to end" not in err
 
 
+@pytest.mark.long
 def test_an_exit_does_not_wait_for_a_rank_that_a_signal_has_stopped(script, tmp_path):
     text = BEGIN + """\
 import signal

@@ -92,7 +92,8 @@ def test_one_rank_goes_on_from_a_checkpoint_of_two(two, tmp_path):
     require_close(goes_on(tmp_path / "one", 1, CASE, saved(folder, 20)), run, 20)
 
 
-@pytest.mark.parametrize("more", [{}, {"expansion": True}], ids=["tiers", "expansion"])
+@pytest.mark.parametrize("more", [
+    pytest.param({}, id="tiers"), pytest.param({"expansion": True}, id="expansion", marks=pytest.mark.long)])
 def test_thresholds_and_evictions_of_ranks_are_those_of_one(launcher, tmp_path, more):
     tables = {**SMALL, "user": {**SMALL["user"], "threshold": 3}}
     case = {**CASE, "tables": tables, "thresholds": {"15": 6, "25": 2}, "evict_each": 6, **more}
@@ -101,6 +102,7 @@ def test_thresholds_and_evictions_of_ranks_are_those_of_one(launcher, tmp_path, 
     require_close(ranks, one, 0)
 
 
+@pytest.mark.long
 def test_an_estimator_goes_on_where_rank_0_alone_has_checkpoints(launcher, tmp_path):
     def losses(folder, steps):
         code, out, err = ended(by(launcher, 2, ESTIMATOR, str(folder), "saves", "steps={}".format(steps)))
