@@ -219,7 +219,7 @@ class Training:
             self._session.run(self._program.broadcast)
         beside = threading.Thread(target=self._evaluate_beside)
         beside.start()
-        kills = ranked_faults.Kills(case.kills, RANKS * case.kills + RANK) if case.kills else None
+        kills = ranked_faults.Kills(RANKS * case.kills + RANK) if case.kills else None
         for step in range(case.first, case.steps):
             if case.fault.get("step") == step and not self._fault():
                 return
