@@ -107,7 +107,7 @@ bool RankedStream::IsDeduplicated(std::int64_t frame) const {
 bool RankedStream::IsReady(std::int64_t local) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = names_.find(local);
-  if (found == names_.end()) return true;
+  if (found == names_.end() || entries_.at(found->second)->sent) return true;
   // Batches are sent in order, and another key worker may be slower with one before it.
   for (const BatchName& name : unsent_) {
     if (!IsDeduplicated(entries_.at(name)->local->state())) return false;
