@@ -18,7 +18,8 @@
     |   +-- PeerRefusedError   E217  the process that registers is not the one that is connected
     |   +-- VersionError       E220  trainer and daemon were built from different layouts
     |   +-- SupervisorGoneError E110 the daemon died
-    |   `-- DaemonStoppedError E113  the daemon was stopped while it served
+    |   +-- DaemonStoppedError E113  the daemon was stopped while it served
+    |   `-- RowFileError       E420  a directory cannot have row files
     +-- MessageError           E230  a control message that is not in the schema
     |   +-- ConnectionClosedError E231 the other end of a socket is gone
     |   `-- MessageTimeoutError E232 no whole message in time
@@ -27,6 +28,9 @@
     +-- WorkerError            E120  a worker process ended
     |   +-- TableWorkerDiedError E122  its state cannot be trusted
     |   +-- KeyWorkerDiedError E130  by anything but SIGKILL
+    |   +-- DiskWorkerDiedError E132 by anything but SIGKILL
+    |   +-- RowUnreadableError E422  a row that a step needs cannot be read from disk
+    |   +-- DiskFullError      E423  rows must go to disk, and none can be written
     |   `-- CrashLoopError     E140  restarted too often
     +-- OpsMissingError        E221  the ops are not built (ascpipe/tfops/load.py)
     +-- OpsMismatchError       E222  they are built for another TensorFlow or layout
@@ -299,6 +303,60 @@ class KeyWorkerDiedError(WorkerError):
     code = "E130"
     template = ("{worker} (pid {pid}) ended: {cause}. No batch was half-applied. "
                 "What was trained since the last checkpoint is lost. Restart the program")
+
+
+class DiskWorkerDiedError(WorkerError):
+    """The disk worker ended by anything but SIGKILL."""
+
+    code = "E132"
+    template = ("{worker} (pid {pid}) ended: {cause}. Rows on disk are lost with it. "
+                "What was trained since the last checkpoint is lost. Restart the program")
+
+
+class RowUnreadableError(WorkerError):
+    """A row that a step needs cannot be read from disk.
+
+    Attributes:
+        table, key, slot: its number, the key, the disk slot.
+        reason: what the disk says, or what stands in the slot instead of the row.
+    """
+
+    code = "E422"
+    fields: ClassVar[Tuple[str, ...]] = ("table", "key", "slot", "reason")
+    template = ("table {table}: the row of key {key} cannot be read from disk slot {slot}: {reason}. The step that "
+                "needs it was not run, and what was trained since the last checkpoint is lost. Look after the disk of "
+                "ssd_data_path, then restart the program from a checkpoint")
+
+
+class DiskFullError(WorkerError):
+    """Rows have to go to disk, and none can be written.
+
+    Attributes:
+        table: its number.
+        lacking: home rows that are needed.
+        reason: what the disk said last.
+    """
+
+    code = "E423"
+    fields: ClassVar[Tuple[str, ...]] = ("table", "lacking", "reason")
+    template = ("table {table}: {lacking} rows must go to disk to make room for the next batch, and none can: {reason}. "
+                "What was trained since the last checkpoint is lost. Make room in the directories of ssd_data_path, or "
+                "name others, then restart the program from a checkpoint")
+
+
+class RowFileError(DaemonError):
+    """A directory cannot have row files; nothing was started.
+
+    Attributes:
+        table: its name.
+        directory: of ``ssd_data_path``.
+        reason: why.
+    """
+
+    code = "E420"
+    fields: ClassVar[Tuple[str, ...]] = ("table", "directory", "reason")
+    template = ("rows of table {table!r} cannot go to {directory!r}: {reason}. Nothing was started. Choose a directory "
+                "on a disk that may be written to (ssd_data_path)")
 
 
 class CrashLoopError(WorkerError):

@@ -182,7 +182,10 @@ class Daemon:
         self._hand_out(*self._with_memory().stream_body(action.stream))
 
     def _hand_out_table(self, action: lifecycle.HandOutTable) -> None:
-        self._hand_out(*self._with_memory().table_body(action.table))
+        memory = self._with_memory()
+        for worker in self._supervisor.running():
+            self._supervisor.attach(worker, *memory.table_body(action.table, with_files=worker.kind == lifecycle.DISK))
+        memory.ring_all()  # as below
 
     def _clear_claim(self, action: lifecycle.ClearClaim) -> None:
         self._with_memory().clear_claims(action.generation)
@@ -220,7 +223,8 @@ class Daemon:
         body = memory.attach_body(self._hash_seed, restart=restart)
         if self._settings.timeline_spans:
             body["spans"] = {"path": self._run.worker_spans(str(worker)), "count": self._settings.timeline_spans}
-        self._supervisor.attach(worker, body, memory.fds())
+        files, fds = memory.row_files() if worker.kind == lifecycle.DISK else ([], [])
+        self._supervisor.attach(worker, {**body, "row_files": files}, memory.fds() + fds)
 
     def _note_pid(self, worker: Worker) -> None:
         """Store in shared memory which process waits at the worker's bell."""
@@ -261,7 +265,7 @@ class Daemon:
             sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
             sizes["exchange_spans_bytes"] = spans_bytes
             self._send_segments(self._trainer, self._memory.fds() + spans, self._drop_memory)
-        self._handle(lifecycle.SessionStarted())
+        self._handle(lifecycle.SessionStarted(any(table.disk_rows for table in body.tables)))
         self._log.info("session of %d streams and %d tables started, segments in %s", len(body.streams),
                        len(body.tables), "memfds (too little in {})".format(SHM_DIR) if uses_memfd else SHM_DIR)
         if isinstance(self._life.error, (errors.KeyWorkerDiedError, errors.TableWorkerDiedError)):
@@ -295,7 +299,7 @@ class Daemon:
         made = memory.make_table(body.table)
         self._send_segments(trainer, [made.fd], lambda: memory.give_back(made))
         memory.add_table(body.table, made)
-        self._handle(lifecycle.TableAdded(body.table.table))
+        self._handle(lifecycle.TableAdded(body.table.table, body.table.disk_rows > 0))
         self._log.info("table %r added", body.table.name)
         return {"bytes": made.size}
 

@@ -36,9 +36,9 @@ def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, 
 
 
 def make_table(device_rows: int, capacity: int, allocate: Allocate = aligned, home_rows: int = 0, row_floats: int = 0,
-               **fields: int) -> TableView:
+               disk_slots: int = 0, **fields: int) -> TableView:
     """An empty table as the supervisor makes it; ``fields`` are further ones of its header."""
-    shape = structs.table_shape(device_rows, capacity, home_rows, row_floats)
+    shape = structs.table_shape(device_rows, capacity, home_rows, row_floats, disk_slots)
     memory = allocate(shape.total_bytes)
     header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     defaults = {"access_threshold": -1, "counting": 1, "faae_coefficient": 1, "eviction_threshold": -1}
@@ -48,6 +48,13 @@ def make_table(device_rows: int, capacity: int, allocate: Allocate = aligned, ho
             "home_offset": shape.home_offset, "log_offset": shape.log_offset,
             "log_capacity": structs.log_capacity(capacity), **defaults, **fields}.items():
         header[name] = value
+    if disk_slots:
+        header["disk_offset"] = shape.disk_offset
+        disk = memory[shape.disk_offset:shape.disk_offset + structs.DISK_TABLE.itemsize].view(structs.DISK_TABLE)[0]
+        for name, value in (("disk_slots", disk_slots), ("asks_room", structs.asks_room(home_rows)), ("epoch", 1),
+                            ("asks_offset", shape.asks_offset), ("requests_offset", shape.requests_offset),
+                            ("reads_offset", shape.reads_offset), ("read_rows_offset", shape.read_rows_offset)):
+            disk[name] = value
     table = TableView(memory)
     table.slot_entries[:] = -1
     return table
@@ -73,12 +80,14 @@ class Home(NamedTuple):
         rows: home rows, 0 = a table without.
         threshold, coefficient: of admission.
         floats: of a home row.
+        disk: slots, 0 = no row goes to disk.
     """
 
     rows: int = 0
     threshold: int = -1
     coefficient: int = 1
     floats: int = 1
+    disk: int = 0
 
 
 class PlanError(Exception):
