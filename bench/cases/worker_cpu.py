@@ -8,6 +8,7 @@ from bench.harness import Case, Contenders, repeated
 
 STEPS = 24  #: of a call
 LEAD = 4  #: steps before them; while the workers waited, batches were made ready
+SMALL_STEPS = 80  #: more than the frames of a ring, so the workers have to work before the last one
 
 _OURS = "key worker, table worker"
 _BATCH_CPU_S = .005
@@ -24,7 +25,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
             used = {kind: clock() - started[kind] for kind, clock in clocks.items()}
             return {"share of the key worker": "{:.0f} %".format(100 * used["key"] / sum(used.values()))}
 
-        count = workloads.sized(STEPS, 2)
+        count = workloads.sized(STEPS, SMALL_STEPS)
         yield Contenders(count, {_OURS: repeated(step, count)}, {_OURS: repeated(step, LEAD)},
                          {_OURS: processes.cpu_clock([*pids["key"], *pids["table"]])}, shares)
 
