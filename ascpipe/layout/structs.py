@@ -242,9 +242,9 @@ ENTRY = _struct(  # W; between cut_granted and cut_filled T
     last=("<i8", 24, "W: last ticket that used it"),
     slot=("<i4", 32, "W: device slot or -1"),
     frequency=("<i4", 36, "W: decayed use, see kernels/frequency.py"),
-    # from here on one word of 8 bytes, of which a table with rows on disk is told by one store
+    # one word of 8 bytes from here on: one store changes all of it
     state=("<u2", 40, "W, last: FREE, NAMED or TRAINED"),
-    generation=("<u2", 42, "W: how often its row went to disk, or was to; never set back"),
+    generation=("<u2", 42, "W: 0; with rows on disk, how often the row was written there"),
     home=("<i4", 44, "W: home row, or -1 = none, or -2 - disk slot"),
 )
 

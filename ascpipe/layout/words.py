@@ -49,7 +49,7 @@ SLOT_FROZEN = 1 << 30  # added to a slot: the row is looked up and never updated
 
 # What a thread waits for: in `ascpipe status`, and in errors after "waiting for".
 WAIT_NONE, WAIT_BATCH, WAIT_ROOM, WAIT_PLAN, WAIT_STEP, WAIT_LEASE, WAIT_READ, WAIT_CUT, WAIT_SAVE, \
-    WAIT_RANKS = range(10)
+    WAIT_RANKS, WAIT_KEYS = range(11)
 WAIT_SENTENCES = {
     WAIT_NONE: "nothing",
     WAIT_BATCH: "the next batch",
@@ -61,6 +61,7 @@ WAIT_SENTENCES = {
     WAIT_CUT: "the table worker to apply a change",
     WAIT_SAVE: "room in the log of a save",
     WAIT_RANKS: "the other ranks",
+    WAIT_KEYS: "the key worker to deduplicate its keys",
 }
 
 #: names of exchanges among ranks, by PeerKind of tfops/src/peers/header.h

@@ -54,11 +54,17 @@ TEST(AParkedTicketWaitsForRoom) {
 }
 
 TEST(WhatIsNotPlannedIsWanted) {
-  for (const std::uint32_t word : {layout::kSubmitted, layout::kDeduped, layout::kTouched}) {
+  for (const std::uint32_t word : {layout::kDeduped, layout::kTouched}) {
     ClaimWords words = Good();
     words.word = word;
     CheckWaits(words, layout::kWaitPlan, true);
   }
+}
+
+TEST(WhatIsNotDeduplicatedWaitsForTheKeyWorkerAndIsWanted) {
+  ClaimWords words = Good();
+  words.word = layout::kSubmitted;
+  CheckWaits(words, layout::kWaitKeys, true);
 }
 
 TEST(APlanOnAnotherTicketIsWantedAnew) {
@@ -157,7 +163,7 @@ TEST(ATicketThatAnotherOpClaimsIsRefused) {
 TEST(AReadWaitsUntilItsKeysAreDistinctAndThenForTheAnswer) {
   ClaimWords words = Good();
   words.word = layout::kSubmitted;
-  CHECK_EQ(DecideRead(words).kind, ClaimVerdict::kWait);
+  CHECK_EQ(DecideRead(words).waits_for, layout::kWaitKeys);
   words.word = layout::kDeduped;
   CHECK_EQ(DecideRead(words).kind, ClaimVerdict::kReady);
   words.word = layout::kAsked;

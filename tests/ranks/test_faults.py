@@ -193,6 +193,15 @@ def test_a_rank_that_is_stopped_is_given_up(ran, tmp_path, swept, rank):
     require_error(run, "E310", "rank {}".format(1 - rank), "the other ranks", of=[1 - rank])
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_waits_for_its_key_worker_says_so(launcher, tmp_path, rank):
+    case = {**CASE, "fault": {"kind": "key_workers_stop", "rank": rank, "step": AT}}
+    run = ranked_runs.train(tmp_path / "run", 2, case, 100, launcher, wait_timeout_s=4, ring_frames=3)
+    require_error(run, "the key worker to deduplicate its keys", of=[rank], at=range(AT, AT + 8))
+    require_error(run, of=[1 - rank], at=range(AT, AT + 8))
+
+
 @pytest.mark.parametrize("kind, says", [("other_table", "dim"), ("other_features", "item")])
 def test_ranks_with_different_programs_are_told_the_difference(ran, tmp_path, kind, says):
     run = ran(tmp_path / "run", kind, 1)

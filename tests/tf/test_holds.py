@@ -134,7 +134,12 @@ def test_entries_are_written_into_a_load_and_nowhere_else(program):
         for first in (-1, 1, 1 << 40):
             with pytest.raises(tf.errors.InvalidArgumentError, match="not among the 2 of this load"):
                 held.write_entries(0, first, keys, with_rows=True)
+        entries = held.table(0).entries
+        entries["generation"][:2] = 3, 65535
         held.write_entries(0, 0, keys, with_rows=True)
+        assert entries["key"][:2].tolist() == [5, 7]
+        assert entries["generation"][:2].tolist() == [3, 65535]  # never set back: rows on disk are told apart by it
+        entries["generation"][:2] = 0
         held.end_entries(0)
         held.give_up_load(0)
     assert program.table.size() == 0

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.layout import structs
-from ascpipe.layout.words import WAIT_LEASE, WAIT_PLAN
+from ascpipe.layout.words import WAIT_KEYS, WAIT_LEASE
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import Run, build, session, stream_shape, table_shape
 from tests.support.waiting import wait_until
@@ -31,7 +31,7 @@ def test_closing_the_session_ends_a_step_that_awaits_its_plan(frames, prefetch):
         graph = build([[n] for n in range(200)], [TRAIN], [TABLE], prefetch=prefetch)
         with session(graph) as opened:
             step = Run(opened, graph.channels[0].embeddings[0])
-            waits_for(daemon, WAIT_PLAN)
+            waits_for(daemon, WAIT_KEYS)
             began = time.monotonic()
             opened.close()
             assert isinstance(step.ended(), tf.errors.CancelledError)
@@ -44,7 +44,7 @@ def test_initialising_the_iterator_does_not_wait_for_a_step_that_waits():
         graph = build([[n] for n in range(200)], [TRAIN], [TABLE], prefetch=100)
         with session(graph) as opened:
             step = Run(opened, graph.channels[0].embeddings[0])
-            waits_for(daemon, WAIT_PLAN)
+            waits_for(daemon, WAIT_KEYS)
             began = time.monotonic()
             opened.run(graph.channels[0].iterator.initializer)
             assert time.monotonic() - began < PROMPT_S
@@ -58,7 +58,7 @@ def test_ctrl_c_ends_a_wait_and_the_program_goes_on():
         graph = build([[1], [2]], [TRAIN], [TABLE])
         with session(graph) as opened:
             def interrupt():
-                waits_for(daemon, WAIT_PLAN)
+                waits_for(daemon, WAIT_KEYS)
                 times.append(time.monotonic())
                 os.kill(os.getpid(), signal.SIGINT)
 
@@ -99,8 +99,8 @@ def test_a_wait_that_takes_too_long_says_who_waits_for_what():
         daemon.pause()
         graph = build([[1]], [TRAIN], [TABLE])
         with session(graph) as opened:
-            with pytest.raises(tf.errors.InternalError,
-                               match=r"table 'table0', ticket 1: waited 0.2 s .* for the table worker to plan it"):
+            why = r"table 'table0', ticket 1: waited 0.2 s .* for the key worker to deduplicate its keys"
+            with pytest.raises(tf.errors.InternalError, match=why):
                 opened.run(graph.channels[0].embeddings[0])
 
 
@@ -110,7 +110,7 @@ def test_a_dead_supervisor_ends_every_wait_within_a_second():
         graph = build([[1], [2]], [TRAIN], [TABLE])
         with session(graph) as opened:
             step = Run(opened, graph.channels[0].embeddings[0])
-            waits_for(daemon, WAIT_PLAN)
+            waits_for(daemon, WAIT_KEYS)
             began = time.monotonic()
             daemon.lifeline.close()
             error = step.ended()
@@ -133,7 +133,7 @@ def test_a_failed_session_ends_every_wait_with_its_text(code, text, kind):
         graph = build([[1]], [TRAIN], [TABLE])
         with session(graph) as opened:
             step = Run(opened, graph.channels[0].embeddings[0])
-            waits_for(daemon, WAIT_PLAN)
+            waits_for(daemon, WAIT_KEYS)
             daemon.fail(code, text)
             error = step.ended()
             assert isinstance(error, kind)
@@ -146,7 +146,7 @@ def test_stopping_the_pipeline_ends_every_wait_and_later_runs_say_so():
         graph = build([[1], [2]], [TRAIN], [TABLE], prefetch=2)
         with session(graph) as opened:
             step = Run(opened, graph.channels[0].embeddings[0])
-            waits_for(daemon, WAIT_PLAN)
+            waits_for(daemon, WAIT_KEYS)
             daemon.pipeline.stop()
             assert isinstance(step.ended(), tf.errors.CancelledError)
             with pytest.raises(tf.errors.FailedPreconditionError, match="the pipeline was stopped"):

@@ -22,6 +22,7 @@ def commit(kind: str) -> Dict[str, Any]:
     faults: Dict[str, Callable[[], Dict[str, Any]]] = {
         "raise": _raise, "exit": lambda: sys.exit(0), "kill": lambda: _signal(os.getpid(), signal.SIGKILL),
         "stops": lambda: _signal(os.getpid(), signal.SIGSTOP), "workers": _kill_workers,
+        "key_workers_stop": _stop_key_workers,
         "supervisor": _kill_supervisor, "interrupt": _interrupt, "late": _late}
     return faults[kind]() if kind in faults else {}
 
@@ -65,6 +66,13 @@ def _kill_workers() -> Dict[str, Any]:
     for pid in killed:
         _signal(pid, signal.SIGKILL)
     return {"killed": len(killed)}
+
+
+def _stop_key_workers() -> Dict[str, Any]:
+    for worker in status()["workers"]:
+        if worker["kind"] == "key" and worker["pid"]:
+            _signal(worker["pid"], signal.SIGSTOP)
+    return {}
 
 
 def _kill_supervisor() -> Dict[str, Any]:

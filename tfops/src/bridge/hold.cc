@@ -180,7 +180,7 @@ CoreStatus Hold::WriteEntries(Table* table, std::int64_t first, const LoadedKeys
   const bool at_home = header.home_capacity > 0;
   for (std::int64_t i = 0; i < keys.count; ++i) {
     const std::int32_t row = rows ? static_cast<std::int32_t>(first + i) : -1;
-    const std::uint16_t generation = entries[i].generation;  // it goes on
+    const std::uint16_t generation = entries[i].generation;  // is never set back
     entries[i] = {keys.keys[i], keys.counts[i], keys.timestamps[i], 0, at_home ? -1 : row, 0, layout::kTrained,
                   generation, at_home ? row : -1};
   }

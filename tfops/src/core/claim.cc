@@ -102,6 +102,7 @@ ClaimVerdict DecideClaim(const ClaimWords& words) {
   }
   const bool planned = words.word == layout::kPlanned && words.base == words.finished;
   if (words.earlier_open) return ClaimVerdict::Wait(layout::kWaitStep, !planned);
+  if (words.word == layout::kSubmitted) return ClaimVerdict::Wait(layout::kWaitKeys, true);
   if (!planned) return ClaimVerdict::Wait(layout::kWaitPlan, true);
   if (words.status != layout::kPlanOk) return ClaimVerdict::Refuse(NoPlan(words));
   return verdict;
@@ -115,7 +116,7 @@ ClaimVerdict DecideRead(const ClaimWords& words) {
     case layout::kAnswered:
       return verdict;
     case layout::kSubmitted:
-      return ClaimVerdict::Wait(layout::kWaitPlan, false);
+      return ClaimVerdict::Wait(layout::kWaitKeys, false);
     case layout::kAsked:
       return ClaimVerdict::Wait(layout::kWaitRead, false);
     default:

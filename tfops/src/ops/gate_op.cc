@@ -75,7 +75,7 @@ class KeysWait : public AsyncWait {
            const RankedStream& stream, std::int64_t of)
       : AsyncWait(std::move(pipeline), step, ctx, std::move(ended)), stream_(stream) {
     ticket = of;
-    waits_for = layout::kWaitPlan;
+    waits_for = layout::kWaitKeys;
   }
 
   bool Poll(CoreStatus*) override { return stream_.IsReady(ticket); }
