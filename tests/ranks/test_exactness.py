@@ -24,20 +24,33 @@ MANY = {"t{:02d}".format(i): {"dim": 1 + i % 5, "device": 400} for i in range(26
 MANY_FEATURES = {"f" + name[1:]: {"table": name, "width": 1} for name in MANY}
 
 
+#: Terms of a gradient are about 0.01, so their sum is right to about 1e-9. The first step of lazy Adam's row is at most
+#: rate / 2 * 0.1 / epsilon times that: 0.01 / 2 * 0.1 / 1e-8 * 1e-9.
+CANCELLED_OFF = 5e-5
+
+
 def require_equal(got, want):
-    """Losses to 1e-5; rows, as vectors, to 1e-5 and 1e-6, as optimizers make steps of gradients that are nearly 0."""
+    """Losses to 1e-5; rows, as vectors, to 1e-5 and 1e-6, as optimizers make steps of gradients that are nearly 0.
+
+    Of few keys one rank may have told that their gradient cancelled: ``CANCELLED_OFF`` is allowed to their rows.
+    """
     np.testing.assert_allclose(got.losses, want.losses, rtol=1e-5)
     assert sorted(got.rows) == sorted(want.rows) and want.rows
     for name, rows in want.rows.items():
         off = np.linalg.norm(got.rows[name] - rows, axis=-1)
-        assert np.all(off <= 1e-6 + 1e-5 * np.linalg.norm(rows, axis=-1)), (name, off.max())
+        allowed = 1e-6 + 1e-5 * np.linalg.norm(rows, axis=-1)
+        if "cancelled" in want.told[0]:
+            cancelled = np.array(want.told[0]["cancelled"][name])
+            assert cancelled.mean() < 0.1, (name, cancelled.sum())
+            allowed[cancelled] = CANCELLED_OFF
+        assert np.all(off <= allowed), (name, off.max())
     for evaluations in zip(*(told["evaluations"] for told in got.told)):
         assert len({len(batches) for batches in evaluations}) == 1
 
 
-def trained(folder, case, counts, launcher="gloo", **settings):
-    """The same case with each number of ranks; as one rank trains it."""
-    want = ranked_runs.train(folder / "1", 1, case).require_good_end()
+def trained(folder, case, counts, launcher="gloo", cancelled=False, **settings):
+    """The same case with each number of ranks; as one rank trains it, which may tell whose gradients cancel."""
+    want = ranked_runs.train(folder / "1", 1, {**case, "cancelled": cancelled}).require_good_end()
     assert len(want.losses) == case["steps"]
     for count in counts:
         run = ranked_runs.train(folder / str(count), count, case, launcher=launcher, **settings)
@@ -111,8 +124,8 @@ def test_ranks_admit_pad_and_leave_out_as_one_does(tmp_path, host, optimizer):
     tables = {name: {**table, "host": host} for name, table in ALL_SORTS.items()}
     if host:
         tables = {name: {**table, "device": 240} for name, table in tables.items()}
-    trained(tmp_path, {"tables": tables, "features": OF_ALL_SORTS, "optimizer": optimizer,
-                       "steps": 300}, [2, 3, 4])
+    trained(tmp_path, {"tables": tables, "features": OF_ALL_SORTS, "optimizer": optimizer, "steps": 300}, [2, 3, 4],
+            cancelled=optimizer == "lazy_adam")
 
 
 @pytest.mark.long

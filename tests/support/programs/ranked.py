@@ -42,6 +42,7 @@ from tests.support.disk_faults import SIGKILL, FaultyDisk
 from tests.support.programs import ranked_faults
 from tests.support.programs.ranked_case import RANK, RANKS, Case, Feature, Table
 from tests.support.programs.ranked_lines import Lines
+from tests.support.programs.ranked_terms import Cancelled
 from tests.support.programs.scenarios import daemon_name
 
 tf.compat.v1.disable_eager_execution()
@@ -98,6 +99,7 @@ class Program:
         self.train = [train_dense, optimizer(gradients)]
         if self._case.join == "apart":
             self.train.append(rows_read)
+        self.cancelled = Cancelled(self._lines, loss, rows_read, self.batch) if self._case.cancelled else None
         if self._case.expansion:
             handles = tf.compat.v1.get_collection(ASCEND_SPARSE_LOOKUP_ID_OFFSET)
             self.read = import_host_pipeline_ops().embedding_lookup_by_address(handles[0], 1)
@@ -228,8 +230,12 @@ class Training:
                 feeds = {place: float("nan") for kind, place in (
                     ("nan", self._program.scale), ("nan_gradient", self._program.gradient_scale)) if case.fails(kind)}
             self._told["begun"] = time.time()
-            _, loss = self._ran("train", [self._program.train, self._program.loss], feeds)
+            cancelled = self._program.cancelled
+            _, loss, terms = self._ran("train", [
+                self._program.train, self._program.loss, cancelled.fetches if cancelled else {}], feeds)
             self._told["losses"].append(float(loss))
+            if cancelled:
+                cancelled.look(terms)
             if step + 1 in case.saves and (RANK == 0 or not case.rank_0_saves):
                 self._told.setdefault("saved", []).append(self._program.saver.save(
                     self._session, os.path.join(sys.argv[1], "saved", "model.ckpt"), global_step=step + 1, **case.save))
@@ -244,6 +250,8 @@ class Training:
         beside.join()
         self._told["daemon"] = daemon_name()
         self._told["evaluations"].append(self._evaluate(keep=True))
+        if self._program.cancelled:
+            self._told["cancelled"] = self._program.cancelled.lines()
         if case.fault.get("kind") == "trains_to_the_end":
             while True:
                 self._told["losses"].append(float(self._session.run([self._program.train, self._program.loss])[1]))

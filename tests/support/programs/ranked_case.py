@@ -53,6 +53,7 @@ class Case(NamedTuple):
         evict_each: steps after which keys are evicted that were not used for as many.
         join: how rows become the layer that the model reads: "sums" of the ids of a line, or all of them side by side
             by "concat" or "lookup_concat"; "apart": by "concat", and each step reads the lookups, too.
+        cancelled: tell the keys whose gradient cancels, ``ranked_terms.Cancelled``; without graph modification.
     """
 
     tables: Dict[str, Any]
@@ -79,6 +80,7 @@ class Case(NamedTuple):
     trace: str = ""
     kills: int = 0
     join: str = "sums"
+    cancelled: bool = False
 
     @property
     def first(self) -> int:

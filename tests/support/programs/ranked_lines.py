@@ -20,14 +20,15 @@ class Lines:
     """
 
     def __init__(self, case: Case, features: Dict[str, Feature], tables: Dict[str, Table]) -> None:
-        self._case, self._features, self._tables = case, features, tables
+        self.features = features
+        self._case, self._tables = case, tables
         self._trace = np.load(case.trace) if case.trace else None
 
     def types_and_shapes(self) -> Tuple[Dict[str, Any], Dict[str, Any]]:
         """Of a batch; sizes are None unless they are static."""
         count = self._case.batch // RANKS if self._case.static else None
-        types = {"label": tf.float32, **dict.fromkeys(self._features, tf.int64)}
-        shapes = {"label": [count], **{name: [count, feature.width] for name, feature in self._features.items()}}
+        types = {"label": tf.float32, **dict.fromkeys(self.features, tf.int64)}
+        shapes = {"label": [count], **{name: [count, feature.width] for name, feature in self.features.items()}}
         if self._case.evict_each:
             types["time"], shapes["time"] = tf.int64, []
         return types, shapes
@@ -52,10 +53,10 @@ class Lines:
     def all_keys(self) -> Iterator[Dict[str, np.ndarray]]:
         """Of batches that have every key at least once in each column."""
         case = self._case
-        keys = {name: self._keys_of(1 + i, feature) for i, (name, feature) in enumerate(self._features.items())}
+        keys = {name: self._keys_of(1 + i, feature) for i, (name, feature) in enumerate(self.features.items())}
         for first in range(0, max(len(some) for some in keys.values()), case.batch):
             columns = {name: some[(first + np.arange(case.batch)) % len(some)] for name, some in keys.items()}
-            ids = {name: np.stack([columns[name]] * feature.width, 1) for name, feature in self._features.items()}
+            ids = {name: np.stack([columns[name]] * feature.width, 1) for name, feature in self.features.items()}
             ids["label"] = np.arange(case.batch) % 2
             yield self._part(ids, 0)
 
@@ -68,12 +69,12 @@ class Lines:
     def _generated(self, random: np.random.RandomState) -> Dict[str, np.ndarray]:
         case = self._case
         ids = {name: random.zipf(1.2, (case.batch, feature.width)) % case.keys + self._lowest(feature)
-               for name, feature in self._features.items()}
+               for name, feature in self.features.items()}
         return {**ids, "label": random.randint(0, 2, case.batch)}
 
     def _of_trace(self, step: int) -> Dict[str, np.ndarray]:
         lines = self._trace[step * self._case.batch:(step + 1) * self._case.batch]
-        return {"label": lines[:, 0], **{name: lines[:, 1 + i, None] for i, name in enumerate(self._features)}}
+        return {"label": lines[:, 0], **{name: lines[:, 1 + i, None] for i, name in enumerate(self.features)}}
 
     def _keys_of(self, column: int, feature: Feature) -> np.ndarray:
         if self._trace is not None:
