@@ -1,5 +1,6 @@
 """Every wait of an op ends: by cancellation, Ctrl-C, a stop, a timeout, or the end of the daemon."""
 import os
+import random
 import signal
 import threading
 import time
@@ -8,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.layout import structs
-from ascpipe.layout.words import WAIT_KEYS, WAIT_LEASE
-from tests.support.fake_daemon import FakeDaemon
+from ascpipe.layout.words import TOUCHED, WAIT_KEYS, WAIT_LEASE
+from tests.support.fake_daemon import FakeDaemon, Words
 from tests.support.op_graph import Run, build, session, stream_shape, table_shape
 from tests.support.waiting import wait_until
 
@@ -198,3 +199,34 @@ def test_a_forked_child_is_refused_and_its_end_disturbs_nobody():
             assert text.startswith("E204: process {} was forked from the trainer (pid {})".format(child, os.getpid()))
             opened.run(graph.channels[0].plans[0].slots)
             assert daemon.pipeline.table_size(0) == 2
+
+
+class Hesitant(FakeDaemon):
+    """Takes plans back while the trainer is about to claim them."""
+
+    MOST = 40  # times of one plan
+
+    def __init__(self, *arguments, **more):
+        self.revoked = {}
+        self._random = random.Random(7)
+        super().__init__(*arguments, **more)
+
+    def _write_plan(self, ring, index, table, where):
+        super()._write_plan(ring, index, table, where)
+        number = where[0]
+        until = time.perf_counter() + self._random.uniform(0.0, 4e-4)
+        while time.perf_counter() < until:
+            pass
+        if self.revoked.get(number, 0) < self.MOST and self._revoke(ring, index, table, Words(number, 0, False, False)):
+            self.revoked[number] = self.revoked.get(number, 0) + (ring.word(number, index) == TOUCHED)
+        return True
+
+
+def test_a_plan_that_is_taken_back_just_before_the_claim_is_claimed_when_it_stands_again():
+    with Hesitant([TABLE], [TRAIN]) as daemon:
+        graph = build([[n, n + 1] for n in range(60)], [TRAIN], [TABLE])
+        with session(graph) as opened:
+            for _ in range(60):
+                opened.run(graph.channels[0].embeddings[0])
+        assert daemon.pipeline.table_size(0) == 61
+        assert sum(daemon.revoked.values()) > 5

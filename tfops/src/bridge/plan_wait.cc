@@ -1,5 +1,6 @@
 #include "bridge/plan_wait.h"
 
+#include <memory>
 #include <utility>
 
 #include "bridge/pending_read.h"
@@ -118,9 +119,8 @@ class ClaimWait : public BatchWait {
 
  protected:
   void Proceed() override {
-    PlanOutputs outputs;
     std::vector<StateRows> state;
-    Status status = Allocate(&outputs);
+    Status status = AllocateOnce();
     if (status.ok()) status = request_.table->Attach(ctx(), request_.state, request_.slots, &state);
     if (status.ok()) status = request_.table->FitsHome(state);
     if (!status.ok()) {
@@ -130,7 +130,7 @@ class ClaimWait : public BatchWait {
       Again();  // the worker has just revoked the plan
     } else {
       status = Claimed(std::unique_ptr<PlanMoves>(
-          new PlanMoves(ring(), index(), request_.table, std::move(state), std::move(outputs))));
+          new PlanMoves(ring(), index(), request_.table, std::move(state), std::move(*outputs_))));
       // A claimed plan that fails leaves the table between two steps: the run is over.
       if (!status.ok()) pipeline().waiter().Fail(CoreStatus(static_cast<Code>(status.code()), status.error_message()));
       End(status);
@@ -138,6 +138,13 @@ class ClaimWait : public BatchWait {
   }
 
  private:
+  // TensorFlow refuses to allocate an output again.  It need not be: another plan of a ticket is of the same keys.
+  Status AllocateOnce() {
+    if (outputs_ != nullptr) return Status::OK();
+    outputs_.reset(new PlanOutputs);
+    return Allocate(outputs_.get());
+  }
+
   // True: *status is an error.  Else `ready_` says whether the claim could go through.
   bool Decided(CoreStatus* status) {
     if (!step().MayTrain()) {
@@ -196,6 +203,7 @@ class ClaimWait : public BatchWait {
 
   bool ready_ = false;
   bool waited_for_save_ = false;
+  std::unique_ptr<PlanOutputs> outputs_;  // null: not allocated yet
 };
 
 // Waits like a claim but claims nothing: from now on the step reads the state that its claims will find.
