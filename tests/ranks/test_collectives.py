@@ -67,7 +67,7 @@ print(json.dumps([len(expected), len(refused), refused[-1]]))
 """
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_collectives_give_what_ranks_have_given(launcher, size, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)

@@ -229,7 +229,8 @@ def test_killed_workers_of_a_rank_change_nothing(tmp_path, rank):
     same(first, other)
 
 
-@pytest.mark.parametrize("how", [pytest.param("features", marks=pytest.mark.long), "modify"])
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["features", "modify"])
 def test_an_estimator_of_two_ranks_trains_what_that_of_one_does(launcher, tmp_path, how):
     losses = []
     for command in ([sys.executable, ESTIMATOR], by(launcher, 2, ESTIMATOR)):

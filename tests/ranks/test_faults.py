@@ -116,6 +116,7 @@ def test_data_that_one_rank_begins_anew_is_an_error_on_all(ran, tmp_path, rank):
     require_error(ran(tmp_path / "run", "begin_anew", rank), "rank {} ".format(rank), "iterator")
 
 
+@pytest.mark.long
 def test_handles_that_no_gradient_chooses_among_are_refused_with_several_ranks(launcher, tmp_path):
     case = {**CASE, "expansion": True, "fault": {"kind": "read_handles", "rank": -1, "step": AT}}
     run = ranked_runs.train(tmp_path / "run", 2, case, 100, launcher)
@@ -202,7 +203,8 @@ def test_a_rank_that_waits_for_its_key_worker_says_so(launcher, tmp_path, rank):
     require_error(run, of=[1 - rank], at=range(AT, AT + 8))
 
 
-@pytest.mark.parametrize("kind, says", [("other_table", "dim"), ("other_features", "item")])
+@pytest.mark.parametrize("kind, says", [
+    ("other_table", "dim"), pytest.param("other_features", "item", marks=pytest.mark.long)])
 def test_ranks_with_different_programs_are_told_the_difference(ran, tmp_path, kind, says):
     run = ran(tmp_path / "run", kind, 1)
     assert run.code != 0

@@ -40,7 +40,8 @@ def script(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("how, gloo_timeout", [("first", None), ("late", "10")])
+@pytest.mark.parametrize("how, gloo_timeout", [
+    ("first", None), pytest.param("late", "10", marks=pytest.mark.long)])
 def test_all_ranks_start_it_whether_the_program_has_or_not(script, how, gloo_timeout):
     code, out, err = ended(horovodrun(2, script(TELLS), how, "0"))
     assert code == 0, err
