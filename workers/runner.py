@@ -15,7 +15,7 @@ import numpy as np
 
 from ascpipe.control import fdsocket
 from ascpipe.control.process_title import set_process_title
-from ascpipe.errors import ConnectionClosedError
+from ascpipe.errors import ConnectionClosedError, WorkerError
 from ascpipe.layout import bells, structs
 from ascpipe.layout.words import WAIT_BATCH
 from ascpipe.shm import segment
@@ -81,12 +81,15 @@ class Attachment:
         spin_us: microseconds to spin before a bell sleeps.
         hash_seed: of the daemon, of 64 bits; the same for all of its workers.
         spans: path and capacity of the file of spans, where they are kept.
+        row_files: of the disk worker: table number -> descriptor and directory of each row file.
     """
 
     def __init__(self, body: Dict[str, Any], fds: List[int]) -> None:
         sizes = [body["session_bytes"]] + [s["bytes"] for s in body["streams"]] + [t["bytes"] for t in body["tables"]]
         memory = [segment.map(fd, size) for fd, size in zip(fds, sizes)]
         streams = len(body["streams"])
+        self.row_files: Dict[int, List[Tuple[int, str]]] = {}
+        self._take_row_files(body.get("row_files", []), fds[len(sizes):])
         self.session: np.ndarray = memory[0]
         self.streams = [_stream_view(one, part) for one, part in zip(body["streams"], memory[1:1 + streams])]
         self._visitors: List[Callable[[StreamView], None]] = []
@@ -100,6 +103,10 @@ class Attachment:
         self.hash_seed = int(body["hash_seed"])
         self.spans: Optional[Tuple[str, int]] = (body["spans"]["path"], body["spans"]["count"]) \
             if "spans" in body else None
+
+    def _take_row_files(self, files: List[Dict[str, Any]], fds: List[int]) -> None:
+        for file, fd in zip(files, fds):
+            self.row_files.setdefault(file["table"], []).append((fd, file["directory"]))
 
     def each_stream(self, visit: Callable[[StreamView], None]) -> None:
         """Call ``visit`` with each stream now, and with each that is added later, between two steps."""
@@ -126,6 +133,8 @@ class Attachment:
         if number in self._table_fds:
             os.close(self._table_fds[number])
         self._table_fds[number] = fds[0]
+        self.row_files.pop(number, None)
+        self._take_row_files(body.get("row_files", []), fds[1:])
         self.tables[number] = TableView(segment.map(fds[0], body["bytes"]), fds[0])
         self.workers[number] = body["worker"]
         for visit in self._table_visitors:
@@ -158,7 +167,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     attachment = Attachment(body, fds)
     bell = attachment.bell(bell_index)
     step, pause_s = make_work(worker, attachment)
-    if attachment.spans is not None:
+    if attachment.spans is not None and bell_index < structs.BELL_DISK_WORKER:
         from ascpipe.workers.recording import recorded  # loaded only where spans are recorded
 
         kind = "key" if bell_index < structs.BELL_TABLE_WORKERS else "table"
@@ -208,5 +217,8 @@ def command(name: str, bell_base: int, make_work: Callable[[Worker, Attachment],
                 run(Worker(index, generation), supervisor, bell_base + index, make_work)
             except ConnectionClosedError:
                 sys.exit(0)  # the supervisor is gone; a worker owns nothing that it would have to clean up
+            except WorkerError as error:
+                fdsocket.send(supervisor, {"verb": "failed", "code": error.code, "text": error.sentence()})
+                sys.exit(1)
 
     return main

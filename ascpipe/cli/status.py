@@ -78,6 +78,9 @@ def tables(status: Dict[str, Any]) -> List[Any]:
              str(table["loads"]), str(table["evicted"]), "{:.1f}".format(table["host_bytes"] / 2**20),
              str(table["save_waits"])]
             for table in status["tables"]]),
+        ("rows on disk", ["table", "on disk", "of at most", "read", "written"], [
+            [table["name"], *(str(table[name]) for name in ("disk_rows", "disk_slots", "fetches", "spills"))]
+            for table in status["tables"] if table["disk_slots"]]),
         ("rings", _RING_COLUMNS, [
             [str(ring["stream"]), ring["channel"], str(ring["depth"]), str(ring["frame_count"]), str(ring["frames"]),
              str(ring["parked"]), str(ring["submitted"]), str(ring["dropped"]),

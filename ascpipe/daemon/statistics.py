@@ -3,7 +3,7 @@ import time
 from typing import Any, Dict, List, Optional, Sequence
 
 from ascpipe.daemon.lifecycle import Worker
-from ascpipe.daemon.session_memory import SessionMemory, bell_of
+from ascpipe.daemon.session_memory import Segment, SessionMemory, bell_of
 from ascpipe.layout import structs
 from ascpipe.layout.words import EVAL, EXCHANGE_SENTENCES, LOCAL, TRAIN, WAIT_SENTENCES
 
@@ -17,7 +17,7 @@ def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) 
         return {"tables": [], "rings": [], "waits": [], "exchanges": None}
     names = {table.table: table.name for table in memory.start.tables}
     return {
-        "tables": [_table(made.view(structs.TABLE)[0], names) for made in memory.tables],
+        "tables": [_table(made, names) for made in memory.tables],
         "rings": [_ring(made.view(structs.RING)[0]) for made in memory.rings],
         "waits": _waits(memory, workers, names),
         "exchanges": exchanges(memory.session.view(structs.EXCHANGES, structs.SESSION_EXCHANGES_OFFSET)[0],
@@ -56,7 +56,8 @@ def exchanges(record: Any, now_s: float) -> Optional[Dict[str, Any]]:
     return fields
 
 
-def _table(header: Any, names: Dict[int, str]) -> Dict[str, Any]:
+def _table(made: Segment, names: Dict[int, str]) -> Dict[str, Any]:
+    header = made.view(structs.TABLE)[0]
     fields: Dict[str, Any] = {name: int(header[name]) for name in (
         "table", "dim", "device_rows", "rows", "hits", "misses", "loads", "evicted", "ids", "batches")}
     fields["name"] = names[fields["table"]]
@@ -66,6 +67,9 @@ def _table(header: Any, names: Dict[int, str]) -> Dict[str, Any]:
         int(header["homes_ready"]) * int(header["row_floats"]) * 4
     fields["save_waits"] = int(header["save_waits"]) + int(header["snapshot_waits"])
     fields["hit_rate"] = hit_rate(fields)
+    disk = made.view(structs.DISK_TABLE, int(header["disk_offset"]))[0] if header["disk_offset"] else None
+    for name in ("disk_slots", "disk_rows", "fetches", "spills"):
+        fields[name] = 0 if disk is None else int(disk[name])
     return fields
 
 

@@ -100,6 +100,9 @@ class Saver(tf.compat.v1.train.Saver):
         if pipeline.rank != 0:
             return _saved_by_rank_0(pipeline, save_path, step, background)
 
+        # a snapshot does not follow rows that move between home and disk while it is read
+        background = background and not any(table.shape.disk_rows for table in state.tables.values())
+
         def save_dense(prefix: str) -> None:
             patches.SAVER_SAVE.plain(
                 self, sess, prefix, None, latest_filename, meta_graph_suffix, write_meta_graph and not background,

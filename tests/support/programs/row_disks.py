@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-from ascpipe.tfops.row_engine import NEVER_WRITTEN, RowEngine, RowEngineError
+from ascpipe.disk.row_engine import NEVER_WRITTEN, RowEngine, RowEngineError
 from tests.support.row_files import LIMIT_S, MemoryRows
 from tests.support.slow_disk import SlowDisk
 

@@ -16,7 +16,7 @@ STATUS = {
                 {"kind": "table", "index": 0, "pid": 0, "restarts": 0, "attached": False}],
     "tables": [{"name": "user[1]", "keys": 7, "rows": 7, "device_rows": 100, "home_rows": 5000, "dim": 8, "batches": 2,
                 "hit_rate": 0.954, "loads": 31, "evicted": 4, "host_bytes": 3 << 19,
-                "save_waits": 2}],
+                "save_waits": 2, "disk_slots": 0, "disk_rows": 0, "fetches": 0, "spills": 0}],
     "rings": [{"stream": 0, "channel": "train", "depth": 3, "frame_count": 64, "frames": 12, "parked": 1,
                "submitted": 14, "dropped": 1, "trained": 9, "used_bytes": 2**20, "arena_bytes": 2**28}],
     "waits": [{"who": "trainer", "asleep": True, "waits_for": "a plan of the table worker", "table": "user[1]",
@@ -44,6 +44,13 @@ def test_each_number_stands_beside_its_name(monkeypatch):
     assert table == ["user[1]", "7", "7", "5000", "100", "8", "2", "95.4", "%", "31", "4", "1.5", "2"]
     (ring,) = [line.split() for line in text.splitlines() if " train " in line]
     assert ring[:9] == ["0", "train", "3", "64", "12", "1", "14", "1", "9"]
+
+
+def test_a_table_with_rows_on_disk_shows_them_in_a_table_of_their_own(monkeypatch):
+    assert "on disk" not in shown(monkeypatch, STATUS)
+    on_disk = {**STATUS["tables"][0], "disk_slots": 90000, "disk_rows": 41, "fetches": 52, "spills": 63}
+    text = shown(monkeypatch, {**STATUS, "tables": [on_disk]})
+    assert "user[1] 41 90000 52 63" in " ".join(text.split())
 
 
 def test_a_rank_shows_what_it_exchanges_and_which_rank_others_wait_for(monkeypatch):

@@ -1,11 +1,14 @@
 #include "bridge/hold.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "bridge/cut.h"
 #include "bridge/step_end.h"
 #include "bridge/thread_wait.h"
+#include "core/disk_errors.h"
 #include "core/atomics.h"
 #include "core/bell.h"
 #include "core/claim.h"
@@ -74,6 +77,27 @@ class LoadWait : public ThreadWait {
   const layout::Table* const header_;
   const Until until_;
   const std::int64_t request_;
+};
+
+constexpr int kReader = 1;  // of a table with rows on disk
+
+// Until the disk worker is at no row of this owner's, nor of another one's.
+class DiskWait : public ThreadWait {
+ public:
+  DiskWait(Table* of, const void* owner) : of_(of), owner_(owner) {
+    during_hold = true;
+    waits_for = layout::kWaitDisk;
+    table = of->number();
+    table_name = of->name();
+  }
+
+  bool Poll(CoreStatus*) override {
+    return of_->TakeDiskReads(kReader, owner_) && of_->disk_reads(kReader).IsIdle();
+  }
+
+ private:
+  Table* const of_;
+  const void* const owner_;
 };
 
 CoreStatus Refused(const Table& table, std::int64_t entries, std::int64_t rows) {
@@ -179,11 +203,46 @@ CoreStatus Hold::WriteEntries(Table* table, std::int64_t first, const LoadedKeys
       reinterpret_cast<layout::Entry*>(reinterpret_cast<char*>(table->header()) + header.entries_offset) + first;
   const bool at_home = header.home_capacity > 0;
   for (std::int64_t i = 0; i < keys.count; ++i) {
-    const std::int32_t row = rows ? static_cast<std::int32_t>(first + i) : -1;
+    const std::int64_t row = first + i;
+    const std::int64_t home = row < header.home_capacity ? row : layout::kHomeDisk - (row - header.home_capacity);
     const std::uint16_t generation = entries[i].generation;  // is never set back
-    entries[i] = {keys.keys[i], keys.counts[i], keys.timestamps[i], 0, at_home ? -1 : row, 0, layout::kTrained,
-                  generation, at_home ? row : -1};
+    entries[i] = {keys.keys[i], keys.counts[i], keys.timestamps[i], 0,
+                  rows && !at_home ? static_cast<std::int32_t>(row) : -1, 0, layout::kTrained, generation,
+                  rows && at_home ? static_cast<std::int32_t>(home) : -1};
   }
+  return status;
+}
+
+std::int64_t Hold::BeginReading(Table* table) { return table->epochs(kReader).Begin(); }
+
+void Hold::EndReading(Table* table, std::int64_t epoch) { table->epochs(kReader).End(epoch); }
+
+CoreStatus Hold::MoveRows(Table* table, layout::RequestKind kind, const DiskPlace* places, std::int64_t count,
+                          float* rows) {
+  const std::int64_t floats = table->sizes().row_floats;
+  DiskReads& reads = table->disk_reads(kReader);
+  const auto wait = [&] {
+    return ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<DiskWait>(table, this));
+  };
+  CoreStatus status = wait();
+  for (std::int64_t begin = 0; status.ok() && begin < count; begin += reads.count()) {
+    const std::int64_t n = std::min<std::int64_t>(count - begin, layout::kDiskReads);
+    const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
+    if (kind == layout::kRequestWrite) {
+      for (std::int64_t i = 0; i < n; ++i) std::memcpy(reads.row(i), rows + (begin + i) * floats, bytes);
+    }
+    reads.Ask(places + begin, n, kind);
+    Ring(pipeline_->DiskWorkerBell());
+    status = wait();
+    if (!status.ok()) break;
+    std::int32_t error;
+    const std::int64_t failed = reads.FirstFailed(&error);
+    if (failed >= 0) status = CannotMove(table->name(), places[begin + failed], kind, error);
+    if (kind == layout::kRequestRead) {
+      for (std::int64_t i = 0; i < n; ++i) std::memcpy(rows + (begin + i) * floats, reads.row(i), bytes);
+    }
+  }
+  table->LeaveDiskReads(kReader, this);
   return status;
 }
 

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "bridge/instance_allocator.h"
+#include "core/disk_reads.h"
 #include "core/initial_rows.h"
 #include "core/private_memory.h"
+#include "core/reader_epochs.h"
 #include "core/row_log.h"
 #include "core/row_moves.h"
 #include "core/segment.h"
@@ -59,6 +61,16 @@ class Table {
   HomeRows home() const;
   // Whether a home row has room for exactly these state arrays.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
+  // Whether rows go to disk.  If so, what this process's readers of one kind need: 0 evaluations, 1 saves and loads.
+  bool is_on_disk() const { return header()->disk_offset != 0; }
+  std::int64_t disk_rows() const;  // that it may have, at home and on disk together
+  ReaderEpochs& epochs(int reader) { return *epochs_[reader]; }
+  DiskReads& disk_reads(int reader) { return *disk_reads_[reader]; }
+  // Makes `owner` the only one that may use disk_reads; false: another one is, or the disk worker is still at what that
+  // has asked.
+  bool TakeDiskReads(int reader, const void* owner);
+  void LeaveDiskReads(int reader, const void* owner);
+
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
 
   std::int64_t bytes() const { return segment_->bytes(); }
@@ -111,8 +123,11 @@ class Table {
   const std::shared_ptr<DeviceTable> device_;
   InstanceAllocator* const allocator_;
   std::atomic<int> step_{0};
+  std::unique_ptr<ReaderEpochs> epochs_[layout::kDiskReaders];
+  std::unique_ptr<DiskReads> disk_reads_[layout::kDiskReaders];
 
   std::mutex mutex_;
+  const void* owners_[layout::kDiskReaders] = {};  // of disk_reads_
   struct CopyBuffer {
     PrivateArray<float> rows;
     std::int64_t width = 0;

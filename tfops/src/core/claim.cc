@@ -53,6 +53,11 @@ CoreStatus NoPlan(const ClaimWords& words) {
                    " host rows for ticket ", ticket, ", but has ", words.home_rows,
                    ". Raise host_vocabulary_size of the table to ", words.need,
                    " or more, or let feature eviction or a higher access_threshold keep rare ids out", unchanged);
+    case layout::kPlanHostSmall:
+      return Error(Code::kResourceExhausted, "table '", words.table, "': the rows of ticket ", ticket, " and those of "
+                   "the device need up to ", words.need, " rows of the host, but there are ", words.home_rows,
+                   " (host_vocabulary_size and device_vocabulary_size together). Raise host_vocabulary_size, or use a "
+                   "smaller batch", unchanged);
     case layout::kPlanNoMemory:
       if (is_expansion) {
         return Error(Code::kResourceExhausted, "table '", words.table, "': the machine has no shared memory left for ",
