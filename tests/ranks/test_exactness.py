@@ -16,6 +16,8 @@ TWO = {"user": {}, "item": {"dim": 4}}
 THREE = {"a": {"table": "user"}, "b": {"table": "user", "width": 3}, "c": {"table": "item", "width": 1}}
 #: Rows that are at home when a batch does not need them; a batch needs about 60 of a table.
 SMALL = {"user": {"device": 160, "host": 600}, "item": {"device": 100, "host": 600, "dim": 4}}
+#: The 18 ids of a lookup of one of four ranks are its send_count, and fit four times into each rank's share.
+FOR_STATIC = {**SMALL, "user": {"device": 288, "host": 600}}
 ALL_SORTS = {"user": {"threshold": 3}, "item": {"dim": 4, "padding": [0, 7]}, "tag": {"dim": 3, "is_dp": True}}
 OF_ALL_SORTS = {"admitted": {"table": "user"}, "again": {"table": "user", "grad": False}, "padded": {"table": "item"},
                 "ragged": {"table": "tag", "ragged": True}, "whole": {"table": "tag"}}
@@ -105,7 +107,8 @@ def test_ranks_train_300_steps_as_one_does(tmp_path, optimizer, tables):
 
 @pytest.mark.long
 @pytest.mark.parametrize("more", [
-    {"static": True}, {"modify": True}, {"modify": True, "static": True}, {"evaluate_each": 7}],
+    {"static": True, "tables": FOR_STATIC}, {"modify": True}, {"modify": True, "static": True, "tables": FOR_STATIC},
+    {"evaluate_each": 7}],
     ids=["static", "modified", "modified and static", "evaluation"])
 def test_ranks_train_in_each_mode_as_one_does(tmp_path, more):
     trained(tmp_path, {"tables": SMALL, "features": THREE, "steps": 300, **more}, [2, 4])

@@ -11,6 +11,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(120)]
 
+LAST_WORDS = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
 RANK = "import os, signal, sys, time\nrank = int(os.environ['RANK_ID'])\n"
 
 
@@ -49,7 +50,7 @@ def test_each_rank_is_told_its_number_and_gets_the_arguments(script):
     ("raise ValueError('the disk is full\\nand more')", 1, "ended with exit code 1",
      "ValueError: the disk is full"),
     ("sys.exit(7)", 7, "ended with exit code 7", "exit code 7"),
-    ("sys.exit('refused')", 1, "ended with exit code 1", "refused"),
+    pytest.param("sys.exit('refused')", 1, "ended with exit code 1", "refused", marks=pytest.mark.long),
     ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was ended by SIGKILL", None)])
 def test_the_rank_that_fails_is_named_with_its_cause_and_its_exit_code(script, text, code, words, cause):
     text = "if rank == 1:\n    {}\nsignal.pause()\n".format(text)
@@ -71,8 +72,9 @@ def test_an_error_of_a_step_is_told_before_those_that_it_causes(script):
     assert ours(err)[1] == "  rank 1: RuntimeError: ticket 7: no more rows"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("last_words", ["", "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"])
+@pytest.mark.parametrize("number, last_words", [
+    (signal.SIGINT, ""), (signal.SIGTERM, LAST_WORDS), *(pytest.param(*case, marks=pytest.mark.long) for case in [
+        (signal.SIGTERM, ""), (signal.SIGHUP, ""), (signal.SIGINT, LAST_WORDS), (signal.SIGHUP, LAST_WORDS)])])
 def test_a_signal_ends_all_ranks_and_is_no_reason_to_begin_anew(script, tmp_path, number, last_words):
     text = last_words + "open(sys.argv[1] + '/up-{}'.format(rank), 'w').close()\nwhile True:\n    signal.pause()\n"
     process = started(ascpipe_run(2, script(text), str(tmp_path), options=["--restarts", "3"]))
