@@ -1,4 +1,5 @@
 """The examples on two ranks: they train what one rank trains."""
+import glob
 import os
 import re
 import sys
@@ -14,7 +15,7 @@ from tests.support.several_ranks import ascpipe_run, ended, needs_horovod, said
 pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
 
 LAST_LINE = re.compile(r"demo: ok (ranks=2 )?steps=60 auc=(\S+) loss=(\S+) examples_per_s=\d+ ids_per_s=\d+")
-TWO_TABLES = ["--steps", "12", "--train_interval", "6", "--eval_steps", "2", "--saving_interval", "0"]
+TWO_TABLES = ["--steps", "12", "--train_interval", "6", "--eval_steps", "2", "--saving_interval", "6"]
 
 
 def run(command):
@@ -59,6 +60,9 @@ def test_the_example_with_two_tables_trains_on_two_ranks_what_it_trains_on_one(t
     want = numbers(tmp_path / "1", float.fromhex)
     assert len(want) == 2 * (12 + 2 * 2)
     np.testing.assert_allclose(numbers(tmp_path / "2", float.fromhex), want, rtol=1e-4)
+    saved = [sorted(os.path.relpath(path, str(tmp_path / "saved-{}".format(ranks))) for path in glob.glob(
+        str(tmp_path / "saved-{}".format(ranks) / "**" / "sparse-*"), recursive=True)) for ranks in (1, 2)]
+    assert saved[0] == saved[1] and len(saved[0]) == 3
 
 
 def test_the_demo_refuses_what_several_ranks_cannot_share(tmp_path):
