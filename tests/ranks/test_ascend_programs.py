@@ -130,7 +130,8 @@ def test_two_ranks_of_the_estimator_demo_train_with(tmp_path, switches):
 def test_two_ranks_train_alike_in_both_modes(tmp_path, records_of, name, pair):
     told = []
     for number, switches in enumerate(criteo.PAIRS[pair]):
-        told.append(run(name, RANKS, tmp_path / str(number), {**criteo.SIZES, "lines": criteo.LINES.get(name, 1)},
+        sizes = {**criteo.SIZES, "send_count": criteo.SIZES["send_count"] // RANKS}
+        told.append(run(name, RANKS, tmp_path / str(number), {**sizes, "lines": criteo.LINES.get(name, 1)},
                         TRAIN_RANK_SIZE=RANKS, DLRM_CRITEO_DATA_PATH=records_of(name), INTERVAL=criteo.INTERVAL,
                         **switches))
     steps = {of_rank["step"] for of_rank in told[0]}
