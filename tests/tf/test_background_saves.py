@@ -11,7 +11,9 @@ from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.paths import MANIFEST
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import memory
-from ascpipe.tf import CheckpointSaverHook, trained_batches, wait_for_save
+from ascpipe.tf import CheckpointSaverHook, Saver, trained_batches, wait_for_save
+from ascpipe.tf.running.hold_between_steps import Hold
+from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.initialize import terminate_config_initializer
 from tests.support.waiting import wait_until
 from tests.tf import programs
@@ -25,6 +27,7 @@ from tests.tf.background import (
     fail_in_the_background,
     pipeline,
 )
+from tests.tf.one_table import batch, one_table
 from tests.tf.test_saving import STEPS, Run, ascpipe
 from tests.tf.test_saving_in_managed_sessions import train_an_estimator
 
@@ -101,6 +104,42 @@ def test_a_step_waits_for_room_in_the_log_counted_and_named(tier, tmp_path, monk
         wait_for_save()
         assert len(losses) == STEPS - SAVED
         assert content(begun) == content(wanted)
+
+
+class Late(list):
+    """Batches, the last of which comes when it may."""
+
+    def __init__(self, batches):
+        super().__init__(batches)
+        self.may_come = threading.Event()
+
+    def __iter__(self):
+        yield from self[:-1]
+        assert self.may_come.wait(WAIT_S)
+        yield self[-1]
+
+
+def test_keys_that_are_read_ahead_just_when_a_save_begins_are_not_in_it(tmp_path, monkeypatch):
+    late, begin = Late([batch(1, 2), batch(2, 3), batch(4, 5, 6)]), Hold.begin_save
+
+    def begin_save(held, tables, log_bytes):
+        save, header = begin(held, tables, log_bytes), held.table(tables[0]).header
+        used = int(header["entries_used"])
+        late.may_come.set()
+        wait_until(lambda: int(header["entries_used"]) > used)
+        return save
+
+    monkeypatch.setattr(Hold, "begin_save", begin_save)
+    with one_table(late, [1, 4]) as program:
+        start_asc_pipeline()
+        saver = Saver()
+        with programs.session(inter_op_parallelism_threads=4) as run:
+            program.start(run)
+            assert [program.take(), program.take()] == [[1, 1], [0, 1]]
+            saved = saver.save(run, str(tmp_path / "model"), background=True)
+            wait_for_save()
+            assert program.take() == [1, 1, 1]
+    assert sorted(content(saved)[0]["ids"][0]) == [1, 2, 3]
 
 
 def test_a_checkpoint_counts_from_when_it_is_named(tmp_path, monkeypatch):

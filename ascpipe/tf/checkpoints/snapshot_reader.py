@@ -49,6 +49,8 @@ class FrozenTables:
         self._save = save
         self._numbers = dict(numbers)
         self._headers = {name: at.header.copy() for name, at in tables.items()}
+        for header in self._headers.values():
+            header["entries_used"] = header["snapshot_bound"]  # others that were named since are not in the snapshot
         self._home_rows = {name: len(at.homes) for name, at in tables.items()}
         self._device: Dict[str, List[np.ndarray]] = {
             name: [self._copy(number, index, len(tables[name].device[0]))
