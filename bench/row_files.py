@@ -10,8 +10,8 @@ from typing import Callable, Dict, List, NamedTuple, Optional
 
 import numpy as np
 
+from ascpipe.disk.row_engine import Batch, RowEngine, Rows
 from ascpipe.kernels import disk_slots
-from ascpipe.tfops.row_engine import Batch, RowEngine, Rows
 
 BATCH = 10_000
 LIMIT_S = 60.0

@@ -42,6 +42,8 @@ class DiskBatch(ctypes.Structure):
         ("rows", ctypes.POINTER(ctypes.c_void_p)),  # address[count]: where each row goes to, or comes from
         ("alone", ctypes.POINTER(ctypes.c_uint8)),  # uint8[count]: 1 = no other row of its block is in use; or null
         ("results", ctypes.POINTER(ctypes.c_int32)),  # int32[count]: filled
+        ("requests", ctypes.POINTER(ctypes.c_void_p)),  # address[count]: REQUEST that ends with each result; or null
+        ("bell", ctypes.c_void_p),  # BELL that is rung when some of them have; or null
     )
 
 

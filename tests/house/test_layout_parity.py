@@ -85,7 +85,7 @@ def test_every_constant_has_its_python_value(printed):
 
 def test_every_field_has_a_writer_in_its_comment_on_both_sides():
     text = generate.layout_header()
-    writers = r"(S|P|K|T|W|all|owner)\b"
+    writers = r"(S|P|K|T|W|D|all|owner)\b"
     for struct, comments in structs.COMMENTS.items():
         assert list(comments) == list(structs.STRUCTS[struct].names)
         for field, comment in comments.items():

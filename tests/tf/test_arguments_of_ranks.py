@@ -2,6 +2,7 @@
 import pytest
 import tensorflow as tf
 
+from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.running.process import Process, init, terminate_config_initializer
 
@@ -50,3 +51,9 @@ def test_the_getters_ask_the_launcher_before_init(monkeypatch):
     monkeypatch.setenv("HOROVOD_RANK", "2")
     monkeypatch.setenv("HOROVOD_SIZE", "3")
     assert (get_rank_id(), get_rank_size()) == (2, 3)
+
+
+def test_rows_on_disk_with_several_ranks_are_an_error_that_says_so():
+    init(rank_id=0, rank_size=2)
+    with pytest.raises(NotBuiltYetError, match="not built yet"):
+        create_table(**{**TABLE, "host_vocabulary_size": 200, "ssd_vocabulary_size": 300})

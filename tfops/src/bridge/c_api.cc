@@ -191,7 +191,9 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
 ASC_EXPORT int asc_table_capacity(int table, std::int64_t* rows, char* err, int err_bytes) {
   return OnTable(table, err, err_bytes, [rows](Pipeline*, const ascpipe::Table& found) {
     const ascpipe::layout::Table* header = found.header();
-    if (header->home_capacity == 0) {
+    if (found.is_on_disk()) {
+      *rows = found.disk_rows();
+    } else if (header->home_capacity == 0) {
       *rows = header->device_rows;
     } else {
       *rows = header->device_rows == 0 ? ascpipe::LoadAcquire(&header->homes_ready) : header->home_capacity;

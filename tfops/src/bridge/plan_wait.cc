@@ -7,6 +7,7 @@
 #include "bridge/plan_moves.h"
 #include "bridge/send_limit.h"
 #include "bridge/status.h"
+#include "bridge/step_rows.h"
 #include "core/atomics.h"
 #include "core/bell.h"
 #include "core/claim.h"
@@ -45,6 +46,7 @@ class BatchWait : public PlanWait {
     words.home_rows = request_.table->sizes().home_rows;
     ReadClaimWords(ring(), index(), *request_.ticket.get(), &words);
     if (words.state >= 0) frame_ = words.state;
+    words.awaits_rows = request_.table->AwaitsRows(words.state);
     if (words.state >= 0 && words.word >= layout::kDeduped) ids_ = ring().part(frame_, index())->id_count;
     return words;
   }
@@ -219,6 +221,7 @@ class TurnWait : public ClaimWait {
 class ReadWait : public BatchWait {
  public:
   using BatchWait::BatchWait;
+  ~ReadWait() override { EndReading(); }
 
   bool Poll(CoreStatus* status) override {
     const ClaimWords words = ReadWords();
@@ -227,7 +230,15 @@ class ReadWait : public BatchWait {
     waits_for = verdict.waits_for;
     if (verdict.kind == ClaimVerdict::kError) return true;
     if (verdict.kind == ClaimVerdict::kWait) return false;
+    if (copies_ != nullptr) {  // the rows on disk are being read
+      waits_for = layout::kWaitDisk;
+      return request_.table->disk_reads(0).IsIdle();
+    }
     if (words.word == layout::kAnswered) {
+      if (request_.table->is_on_disk() && !request_.table->TakeDiskReads(0, this)) {
+        waits_for = layout::kWaitDisk;
+        return false;
+      }
       if (!asked_) *status = Error(Code::kInvalidArgument, "ticket ", SequenceOf(ticket), " is being read by table '",
                                    table_name, "' already: one plan of a table per step");
       return true;
@@ -235,6 +246,7 @@ class ReadWait : public BatchWait {
     waits_for = layout::kWaitLease;
     if (!pipeline().lease().TryShare(step().id())) return false;
     waits_for = layout::kWaitRead;
+    if (request_.table->is_on_disk() && epoch_ == 0) epoch_ = request_.table->epochs(0).Begin();
     asked_ = CompareExchange(word(), static_cast<std::uint32_t>(layout::kDeduped),
                              static_cast<std::uint32_t>(layout::kAsked));  // SYNC keys-asked: store
     RingWorker();
@@ -243,11 +255,20 @@ class ReadWait : public BatchWait {
 
  protected:
   void Proceed() override {
-    PlanOutputs outputs;
     std::vector<StateRows> state;
     Status status = request_.table->Attach(ctx(), request_.state, request_.slots, &state);
-    if (status.ok()) status = Allocate(&outputs);
-    if (status.ok()) status = Copy(outputs, Slots(LowestCode(request_.table->home().ready)));
+    if (status.ok() && copies_ == nullptr) status = Allocate(&outputs_);
+    if (status.ok() && copies_ == nullptr) status = Copy(outputs_, Slots(Lowest()));
+    if (status.ok() && request_.table->is_on_disk() && !IsClosed()) {
+      status = TakeRows();
+      if (status.ok() && copies_->Ask(&request_.table->disk_reads(0))) {
+        Ring(pipeline().DiskWorkerBell());
+        Again();
+        return;
+      }
+      if (status.ok()) step().Reads(request_.table->number(), copies_);
+    }
+    EndReading();
     if (IsClosed()) {
       status = ClosedWhileRead(table_name, ticket);
     } else if (status.ok()) {
@@ -259,7 +280,30 @@ class ReadWait : public BatchWait {
   }
 
  private:
+  std::int64_t Lowest() const {
+    return request_.table->is_on_disk() ? layout::kSlotDisk : LowestCode(request_.table->home().ready);
+  }
+
+  // Copies the rows at home, then what was read from disk.
+  Status TakeRows() {
+    if (copies_ != nullptr) return ToStatus(copies_->Take(request_.table->disk_reads(0)));
+    copies_ = std::make_shared<StepRows>(*request_.table);
+    std::int64_t bad;
+    if (copies_->Take(ring(), frame(), index(), outputs_.slots, &bad)) return Status::OK();
+    return BadSlot(table_name, layout::kSlotHome - bad, ticket);
+  }
+
+  void EndReading() {
+    if (epoch_ == 0) return;
+    request_.table->epochs(0).End(epoch_);
+    epoch_ = 0;
+    request_.table->LeaveDiskReads(0, this);
+  }
+
   bool asked_ = false;
+  PlanOutputs outputs_;
+  std::int64_t epoch_ = 0;             // of a table with rows on disk; 0: it is not announced
+  std::shared_ptr<StepRows> copies_;   // the same
 };
 
 // Evaluation of a checkpoint: DEDUPED -> DONE by CAS.  Needs neither the worker nor the lease, so training goes on.
