@@ -352,7 +352,7 @@ class RanksDisagreeError(RanksError):
 
 
 class NotBuiltYetError(AscpipeError, NotImplementedError):
-    """An argument or a call asks for something that ascpipe cannot do yet: refused by name, never ignored.
+    """An argument or a call asks for something that ascpipe cannot do yet: the error names it, nothing is ignored.
 
     Attributes:
         what: the argument or call, with its value.
