@@ -5,18 +5,20 @@ from typing import Any, Callable, ContextManager, Dict, Iterator
 import numpy as np
 
 from bench import usual_model
-from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
+from bench.usual_model import CEILING, ON_DISK, OURS, PLAIN, PREFETCH, Setting
 
 _LABEL = "label"
 
 
-def step_of(setting: Setting) -> ContextManager[Callable[[], object]]:
-    """A training step of the setting's side."""
-    return {OURS: _ours, PLAIN: _plain, CEILING: _ceiling}[setting.side](setting)
+def step_of(setting: Setting, directory: str = "") -> ContextManager[Callable[[], object]]:
+    """A training step of the setting's side; ``directory``: for rows on disk."""
+    if setting.side in (OURS, ON_DISK):
+        return _ours(setting, directory)
+    return {PLAIN: _plain, CEILING: _ceiling}[setting.side](setting)
 
 
 @contextlib.contextmanager
-def _ours(setting: Setting) -> Iterator[Callable[[], object]]:
+def _ours(setting: Setting, directory: str) -> Iterator[Callable[[], object]]:
     """With tables of ours, by the API of programs for Ascend servers."""
     from bench.sessions import tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
@@ -27,7 +29,7 @@ def _ours(setting: Setting) -> Iterator[Callable[[], object]]:
     from mx_rec.util.initialize import get_initializer, init, terminate_config_initializer
 
     init()
-    tables = usual_model.tables(tf, setting)
+    tables = usual_model.tables(tf, setting, directory)
     dataset = tf.data.Dataset.from_tensor_slices(_drawn(setting)).repeat()
     specs = [FeatureSpec(name, table_name=name) for name in usual_model.names(setting)]
     if not setting.modifies_graph:
