@@ -34,6 +34,7 @@ class Setting(NamedTuple):
         batches: different ones, which are repeated.
         delay_ms: of ON_DISK: 0 = rows lie below the folder for temporary files; else on a disk whose reads and writes
             take so long.
+        compute_ms: of ours, what each step computes besides, between its rows and its loss; no processor is busy then.
     """
 
     side: str
@@ -48,6 +49,7 @@ class Setting(NamedTuple):
     estimator: bool = False
     batches: int = 16
     delay_ms: int = 0
+    compute_ms: int = 0
 
 
 def names(setting: Setting) -> List[str]:

@@ -20,7 +20,7 @@ def step_of(setting: Setting, directory: str = "") -> ContextManager[Callable[[]
 @contextlib.contextmanager
 def _ours(setting: Setting, directory: str) -> Iterator[Callable[[], object]]:
     """With tables of ours, by the API of programs for Ascend servers."""
-    from bench.sessions import tf
+    from bench.sessions import after, tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
     from mx_rec.core.asc.helper import get_asc_insert_func
     from mx_rec.core.asc.manager import start_asc_pipeline
@@ -41,6 +41,8 @@ def _ours(setting: Setting, directory: str) -> Iterator[Callable[[], object]]:
                    for table, name in zip(tables, usual_model.names(setting))]
     else:
         columns = [sparse_lookup(table, spec, batch=batch, is_train=True) for table, spec in zip(tables, specs)]
+    if setting.compute_ms:
+        columns = [after(1e-3 * setting.compute_ms, tf.concat(columns, axis=1))]
     loss = usual_model.loss_of(tf, columns, batch[_LABEL])
     train = usual_model.update_tables(tf, setting, loss)
     if setting.modifies_graph:
