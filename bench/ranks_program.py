@@ -64,7 +64,7 @@ def _ours(compute_s: float = 0, late_s: float = 0) -> Iterator[Step]:
         compute_s: what each step computes besides, between its rows and its loss; no processor is busy then.
         late_s: how much later than the batch before the ids of each batch come.
     """
-    from bench.sessions import tf
+    from bench.sessions import after, tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
     from mx_rec.core.asc.helper import get_asc_insert_func
     from mx_rec.core.asc.manager import start_asc_pipeline
@@ -86,12 +86,12 @@ def _ours(compute_s: float = 0, late_s: float = 0) -> Iterator[Step]:
     spec = FeatureSpec("ids", table_name="trained", index_key="ids")
     dataset = tf.data.Dataset.from_tensor_slices(_part(rank, ranks)).repeat()
     if late_s:
-        dataset = dataset.map(lambda batch: {**batch, "ids": _after(late_s, batch["ids"])})
+        dataset = dataset.map(lambda batch: {**batch, "ids": after(late_s, batch["ids"])})
     dataset = dataset.map(get_asc_insert_func(tgt_key_specs=[spec], is_training=True)).prefetch(PREFETCH)
     iterator = tf.data.make_initializable_iterator(dataset)
     batch = iterator.get_next()
     rows = sparse_lookup(table, spec, batch=batch, is_train=True)
-    loss = _loss(batch, _after(compute_s, rows) if compute_s else rows)
+    loss = _loss(batch, after(compute_s, rows) if compute_s else rows)
     dense, sparse = get_dense_and_sparse_variable()
     optimizer = ascpipe.tf.DistributedOptimizer(_adagrad(tf))
     pairs = optimizer.compute_gradients(loss, [*dense, *sparse])
@@ -126,19 +126,6 @@ def _plain(*, sparse_as_dense: bool) -> Iterator[Step]:
         session.run([tf.global_variables_initializer(), iterator.initializer])
         session.run(start)
         yield lambda: session.run([loss, train])
-
-
-def _after(seconds: float, tensor: Any) -> Any:
-    """A tensor, so much later."""
-    from bench.sessions import tf
-
-    def wait(one: np.ndarray) -> np.ndarray:
-        time.sleep(seconds)
-        return one
-
-    waited = tf.py_func(wait, [tf.reshape(tensor, [-1])[:1]], tensor.dtype)
-    with tf.control_dependencies([waited]):
-        return tf.identity(tensor)
 
 
 def _part(rank: int, ranks: int) -> Dict[str, np.ndarray]:

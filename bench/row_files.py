@@ -10,8 +10,8 @@ from typing import Callable, Dict, List, NamedTuple, Optional
 
 import numpy as np
 
+from ascpipe.disk.row_engine import Batch, RowEngine, Rows
 from ascpipe.kernels import disk_slots
-from ascpipe.tfops.row_engine import Batch, RowEngine, Rows
 
 BATCH = 10_000
 LIMIT_S = 60.0
@@ -49,8 +49,8 @@ class RowsOnDisk:
         self._room = disk_slots.empty_room(blocks, self._per_block)
         self._slots = np.full(n, -1, np.int64)
         self._generations = np.zeros(n, np.uint32)
-        self._memory = np.zeros((BATCH, row_bytes), np.uint8)
-        shuffled = np.random.RandomState(1).permutation(n).astype(np.int64)
+        self.memory = np.zeros((BATCH, row_bytes), np.uint8)
+        shuffled = np.random.RandomState(1).permutation(n).astype(np.int64, copy=False)
         for begin in range(0, n, BATCH):
             self.write(shuffled[begin:begin + BATCH])
 
@@ -72,7 +72,7 @@ class RowsOnDisk:
         return time.monotonic() - begin
 
     def _carry_out(self, call: Callable[[int, Rows], Batch], keys: np.ndarray, alone: Optional[np.ndarray]) -> float:
-        addresses = self._memory.ctypes.data + self._row_bytes * np.arange(keys.size, dtype=np.uint64)
+        addresses = self.memory.ctypes.data + self._row_bytes * np.arange(keys.size, dtype=np.uint64)
         rows = Rows(self._slots[keys], keys, self._generations[keys], addresses.astype(np.uint64), alone)
         begin = time.monotonic()
         batch = call(self.file, rows)

@@ -1,6 +1,9 @@
-"""TensorFlow sessions for measurements."""
+"""TensorFlow sessions for measurements, and what programs in them have in common."""
 import contextlib
+import time
 from typing import Any, Iterator
+
+import numpy as np
 
 from examples.dlrm.quiet import tf as _tensorflow  # before any other import of TensorFlow, which would warn
 
@@ -8,7 +11,7 @@ tf = _tensorflow.compat.v1
 
 from tensorflow.python.ops.lookup_ops import DenseHashTable, MutableHashTable  # noqa: E402
 
-__all__ = ["DenseHashTable", "MutableHashTable", "running_pipeline", "session", "tf", "unoptimised_session"]
+__all__ = ["DenseHashTable", "MutableHashTable", "after", "running_pipeline", "session", "tf", "unoptimised_session"]
 
 
 @contextlib.contextmanager
@@ -38,3 +41,14 @@ def session(*, threads: int) -> Any:
 
 def _config(threads: int) -> Any:
     return tf.ConfigProto(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=threads)
+
+
+def after(seconds: float, tensor: Any) -> Any:
+    """A tensor, so much later; no processor is busy until then."""
+    def wait(one: np.ndarray) -> np.ndarray:
+        time.sleep(seconds)
+        return one
+
+    waited = tf.py_func(wait, [tf.reshape(tensor, [-1])[:1]], tensor.dtype)
+    with tf.control_dependencies([waited]):
+        return tf.identity(tensor)

@@ -8,8 +8,8 @@ import numpy as np
 
 from bench import workloads
 
-OURS, PLAIN, CEILING = "ours", "plain", "ceiling"  #: sides
-BATCHES = 16  #: different ones
+OURS, PLAIN, CEILING, ON_DISK = "ours", "plain", "ceiling", "on_disk"  #: sides
+HOME_PART = 4  #: of as many rows of a table on disk one is at home or on the device
 PREFETCH = 32
 RATE = .05
 RANGE = .05
@@ -20,8 +20,8 @@ class Setting(NamedTuple):
     """What is trained, and how it is written.
 
     Attributes:
-        side: OURS; PLAIN: variables and ``tf.nn.embedding_lookup``; CEILING: the rows of a batch are constants, whose
-            gradient is computed, and there is nothing to look up or to update.
+        side: OURS; ON_DISK: the same, with rows on disk; PLAIN: variables and ``tf.nn.embedding_lookup``; CEILING: the
+            rows of a batch are constants, whose gradient is computed, and there is nothing to look up or to update.
         tables: how many; each has one feature of one id.
         rows: of a batch.
         dim: of the tables.
@@ -31,6 +31,10 @@ class Setting(NamedTuple):
         optimizer: "adagrad" or "lazy_adam".
         modifies_graph: lookups have tensors, whose ids graph modification moves into the dataset.
         estimator: a ``tf.estimator.Estimator`` trains, not a loop over ``tf.Session.run``.
+        batches: different ones, which are repeated.
+        delay_ms: of ON_DISK: 0 = rows lie below the folder for temporary files; else on a disk whose reads and writes
+            take so long.
+        compute_ms: of ours, what each step computes besides, between its rows and its loss; no processor is busy then.
     """
 
     side: str
@@ -43,6 +47,9 @@ class Setting(NamedTuple):
     optimizer: str = "adagrad"
     modifies_graph: bool = False
     estimator: bool = False
+    batches: int = 16
+    delay_ms: int = 0
+    compute_ms: int = 0
 
 
 def names(setting: Setting) -> List[str]:
@@ -55,18 +62,23 @@ def batches(setting: Setting) -> Tuple[Dict[str, np.ndarray], np.ndarray]:
     random = np.random.RandomState(1)
     features = {}
     for number, name in enumerate(names(setting)):
-        ranks = workloads.Zipf(setting.keys, setting.exponent, seed=number).ranks(BATCHES * setting.rows)
-        features[name] = random.permutation(setting.keys)[ranks].reshape(BATCHES, setting.rows)
-    return features, random.randint(0, 2, size=(BATCHES, setting.rows)).astype(np.float32)
+        ranks = workloads.Zipf(setting.keys, setting.exponent, seed=number).ranks(setting.batches * setting.rows)
+        features[name] = random.permutation(setting.keys)[ranks].reshape(setting.batches, setting.rows)
+    return features, random.randint(0, 2, size=(setting.batches, setting.rows)).astype(np.float32)
 
 
-def tables(tf: Any, setting: Setting) -> List[Any]:
-    """Tables of ours, one for each feature."""
+def tables(tf: Any, setting: Setting, directory: str = "") -> List[Any]:
+    """Tables of ours, one for each feature; ``directory``: for rows on disk."""
     from mx_rec.core.embedding import create_table
 
+    device = setting.keys // setting.part
+    sizes: Dict[str, Any] = {"host_vocabulary_size": setting.keys if setting.part > 1 else 0}
+    if setting.side == ON_DISK:
+        home = max(2 * device, setting.keys // HOME_PART)
+        sizes = {"host_vocabulary_size": home - device, "ssd_vocabulary_size": setting.keys - home,
+                 "ssd_data_path": [directory]}
     return [create_table(key_dtype=tf.int64, dim=setting.dim, name=name, emb_initializer=_initial_rows(tf, seed),
-                         device_vocabulary_size=setting.keys // setting.part,
-                         host_vocabulary_size=setting.keys if setting.part > 1 else 0)
+                         device_vocabulary_size=device, **sizes)
             for seed, name in enumerate(names(setting))]
 
 

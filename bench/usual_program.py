@@ -1,22 +1,24 @@
 """A training program as users write it, one side in a process of its own: `python -m bench.usual_program JSON`.
 
 JSON holds the fields of ``usual_model.Setting``.  The program trains a step and answers; then it reads numbers of steps
-from standard input, a line each, trains them, and answers each.  An answer is the processor seconds of its processes
-since the first one.  It ends with the input.
+from standard input, a line each, trains them, and answers each.  An answer is two numbers: the processor seconds of its
+processes since the first one, and the rows that came from disk.  It ends with the input.
 """
 import json
 import sys
+import tempfile
 import time
 from typing import Callable, List
 
-from bench.usual_model import OURS, Setting
+from bench import slow_disk
+from bench.usual_model import ON_DISK, OURS, Setting
 
 
 class _Turns:
     """Numbers of steps that are asked for; asked for the next one, it answers that those before are done."""
 
     def __init__(self, setting: Setting) -> None:
-        self._is_ours = setting.side == OURS
+        self._is_ours, self._is_on_disk = setting.side in (OURS, ON_DISK), setting.side == ON_DISK
         self._clocks: List[Callable[[], float]] = []
         self._began_s = 0.0
 
@@ -25,8 +27,15 @@ class _Turns:
         if not self._clocks:
             self._clocks = self._clocks_of_processes()
             self._began_s = self._used_s()
-        print(json.dumps(self._used_s() - self._began_s), flush=True)
+        print(json.dumps([self._used_s() - self._began_s, self._fetched()]), flush=True)
         return int(sys.stdin.readline() or 0)
+
+    def _fetched(self) -> int:
+        if not self._is_on_disk:
+            return 0
+        from ascpipe.tf.running.process import Process
+
+        return sum(table["fetches"] for table in Process.current().running_pipeline().link.status()["tables"])
 
     def _used_s(self) -> float:
         return sum(clock() for clock in self._clocks)
@@ -43,6 +52,7 @@ class _Turns:
 def main(arguments: List[str]) -> None:
     """Train until the input ends."""
     setting = Setting(**json.loads(arguments[0]))
+    directory = _disk(setting)  # it forks, so before TensorFlow is there
     turns = _Turns(setting)
     if setting.estimator:
         from bench import usual_estimator
@@ -51,12 +61,21 @@ def main(arguments: List[str]) -> None:
         return
     from bench import usual_session
 
-    with usual_session.step_of(setting) as step:
+    with usual_session.step_of(setting, directory) as step:
         steps = 1
         while steps:
             for _ in range(steps):
                 step()
             steps = turns.steps_to_do()
+
+
+def _disk(setting: Setting) -> str:
+    """Where rows on disk lie."""
+    if not setting.delay_ms:
+        return tempfile.gettempdir()
+    folder = tempfile.mkdtemp()
+    slow_disk.SlowDisk(folder).control["delay_ms"] = setting.delay_ms
+    return folder
 
 
 if __name__ == "__main__":

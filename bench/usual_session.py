@@ -5,20 +5,22 @@ from typing import Any, Callable, ContextManager, Dict, Iterator
 import numpy as np
 
 from bench import usual_model
-from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
+from bench.usual_model import CEILING, ON_DISK, OURS, PLAIN, PREFETCH, Setting
 
 _LABEL = "label"
 
 
-def step_of(setting: Setting) -> ContextManager[Callable[[], object]]:
-    """A training step of the setting's side."""
-    return {OURS: _ours, PLAIN: _plain, CEILING: _ceiling}[setting.side](setting)
+def step_of(setting: Setting, directory: str = "") -> ContextManager[Callable[[], object]]:
+    """A training step of the setting's side; ``directory``: for rows on disk."""
+    if setting.side in (OURS, ON_DISK):
+        return _ours(setting, directory)
+    return {PLAIN: _plain, CEILING: _ceiling}[setting.side](setting)
 
 
 @contextlib.contextmanager
-def _ours(setting: Setting) -> Iterator[Callable[[], object]]:
+def _ours(setting: Setting, directory: str) -> Iterator[Callable[[], object]]:
     """With tables of ours, by the API of programs for Ascend servers."""
-    from bench.sessions import tf
+    from bench.sessions import after, tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
     from mx_rec.core.asc.helper import get_asc_insert_func
     from mx_rec.core.asc.manager import start_asc_pipeline
@@ -27,7 +29,7 @@ def _ours(setting: Setting) -> Iterator[Callable[[], object]]:
     from mx_rec.util.initialize import get_initializer, init, terminate_config_initializer
 
     init()
-    tables = usual_model.tables(tf, setting)
+    tables = usual_model.tables(tf, setting, directory)
     dataset = tf.data.Dataset.from_tensor_slices(_drawn(setting)).repeat()
     specs = [FeatureSpec(name, table_name=name) for name in usual_model.names(setting)]
     if not setting.modifies_graph:
@@ -39,6 +41,8 @@ def _ours(setting: Setting) -> Iterator[Callable[[], object]]:
                    for table, name in zip(tables, usual_model.names(setting))]
     else:
         columns = [sparse_lookup(table, spec, batch=batch, is_train=True) for table, spec in zip(tables, specs)]
+    if setting.compute_ms:
+        columns = [after(1e-3 * setting.compute_ms, tf.concat(columns, axis=1))]
     loss = usual_model.loss_of(tf, columns, batch[_LABEL])
     train = usual_model.update_tables(tf, setting, loss)
     if setting.modifies_graph:

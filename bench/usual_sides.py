@@ -6,28 +6,32 @@ from typing import Callable, Dict, Iterator, List, Sequence
 
 from bench import usual_program, workloads
 from bench.programs import Program
-from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
+from bench.usual_model import CEILING, ON_DISK, OURS, PLAIN, PREFETCH, Setting
 
 LEAD = PREFETCH + 2  #: steps of a turn that are not timed: what was made ready during another's turn is used up
-NAMES = {OURS: "ascpipe", PLAIN: "tf.Variable, embedding_lookup", CEILING: "rows at hand, the dense part alone"}
+NAMES = {OURS: "ascpipe", PLAIN: "tf.Variable, embedding_lookup", CEILING: "rows at hand, the dense part alone",
+         ON_DISK: "ascpipe, three quarters of the rows on disk"}
+_APART = ("unshare", "-m")  #: what mounts a disk of its own
 
 
 class Side(Program):
     """One side.
 
     Attributes:
-        used_s: processor seconds of its processes since its first step.
-        cpu_s: the same of each turn.
+        used_s, fetched: processor seconds of its processes since its first step, rows that came from disk.
+        cpu_s, fetches: the same of each turn.
     """
 
     def __init__(self, setting: Setting) -> None:
-        super().__init__([sys.executable, "-m", usual_program.__name__, json.dumps(setting._asdict())])
-        self.used_s = 0.0
+        super().__init__([*(_APART if setting.side == ON_DISK and setting.delay_ms else ()), sys.executable, "-m",
+                          usual_program.__name__, json.dumps(setting._asdict())])
+        self.used_s, self.fetched = 0.0, 0
         self.cpu_s: List[float] = []
+        self.fetches: List[int] = []
 
     def trained(self) -> None:
         """Wait until the steps that it was told are done, or the first one."""
-        self.used_s = float(json.loads(self.answer()))
+        self.used_s, self.fetched = json.loads(self.answer())
 
     def train(self, steps: int) -> None:
         """Train some steps."""
@@ -41,9 +45,10 @@ class Side(Program):
     def turn(self, steps: int) -> Callable[[], object]:
         """A call that trains some steps."""
         def call() -> None:
-            used_s = self.used_s
+            used_s, fetched = self.used_s, self.fetched
             self.train(steps)
             self.cpu_s.append(self.used_s - used_s)
+            self.fetches.append(self.fetched - fetched)
 
         return call
 

@@ -35,6 +35,7 @@ CORE_FLAGS = ("-O3", "-fno-math-errno")
 #: Names stay inside the library, so that another library in the same process cannot replace them.
 HIDDEN = ("-fvisibility=hidden",)
 DISK = "disk"  #: folder of sources that make a library of their own
+ALSO_DISK = ("core/bell.cc",)  #: what it takes of the other one
 WITHOUT_TENSORFLOW = ("core", "peers", DISK)
 
 _COMPILES = "compiling "  # begins a line of ninja for each file that is compiled
@@ -105,6 +106,8 @@ def _statements(tensorflow: Dict[str, Any], info: Dict[str, Any]) -> Iterator[st
     for source in sorted(SOURCES.glob("*/*.cc")):
         made = OBJECTS / ("-".join(source.relative_to(SOURCES).with_suffix("").parts) + ".o")
         objects[DISK_LIBRARY if source.parent.name == DISK else LIBRARY].append(made)
+        if source.relative_to(SOURCES).as_posix() in ALSO_DISK and (SOURCES / DISK).exists():
+            objects[DISK_LIBRARY].append(made)
         yield from _statement("compile", made, [source], source=str(source.relative_to(HERE)),
                               flags=_shell(_flags(source, tensorflow, info)))
     yield from _statement("link", LIBRARY, objects[LIBRARY], flags=_shell(tensorflow["link"]))

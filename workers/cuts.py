@@ -85,6 +85,8 @@ class Cuts:
             False while waiting for the trainer's writes.
         """
         committed, room = self._load("cut_committed"), int(self._view.header["cut_argument"])
+        if self._load("cut_granted") < committed:
+            return self._grant_when_idle(committed)
         if self._load("cut_filled") >= committed:  # SYNC cut-filled: load
             is_whole = loads.take_over(truth_of(self._view), room)
             self._table.rebuild((), (), is_indexed=self._is_indexed and is_whole)
@@ -103,8 +105,17 @@ class Cuts:
             return  # by an earlier worker: since then the trainer owns all of it
         self._table.empty()
         self._give_up_entries()
+        if self._table.tier is not None:
+            self._table.rebuild((), ())
+        self._grant_when_idle(asked)
+
+    def _grant_when_idle(self, asked: int) -> bool:
+        """Grant the empty table, once the disk worker is at none of its rows; False if it is."""
+        if self._table.tier is not None and not self._table.tier.settle():
+            return False
         self._view.header["load_entries"] = loads.NOT_WRITTEN
         self._store("cut_granted", asked)  # SYNC cut-granted: store
+        return True
 
     def _store_applied(self) -> None:
         header = self._view.header

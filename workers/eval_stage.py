@@ -19,7 +19,7 @@ class EvalStage(Stage):
         bells: to be rung.
     """
 
-    def __init__(self, resolve: Callable[[np.ndarray, np.ndarray], None], at: TableInRing,
+    def __init__(self, resolve: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None], at: TableInRing,
                  is_readable: Callable[[], bool], bells: Bells) -> None:
         self._resolve, self._is_readable, self._bells = resolve, is_readable, bells
         self._ring, self._column = at
@@ -43,7 +43,8 @@ class EvalStage(Stage):
     def _answer(self, number: int) -> None:
         part = self._ring.part(number, self._column)
         n = part["unique_count"]
-        self._resolve(part.array("unique", n), part.array("slots", n))
+        self._resolve(part.array("unique", n), part.array("slots", n), part.array("homes", n),
+                      part.array("frequencies", n))
         part["status"] = PLAN_OK
         self._ring.store_word(number, self._column, ANSWERED)  # SYNC keys-answered: store
 

@@ -12,7 +12,7 @@ from typing import Iterator, Optional
 
 from ascpipe.control.exec_worker import BROKEN_KERNELS
 
-_MODULES = {"key": "ascpipe.workers.key_worker", "table": "ascpipe.workers.table_worker"}
+_MODULES = {kind: "ascpipe.workers.{}_worker".format(kind) for kind in ("key", "table", "disk")}
 _READERS = ("numba.core.caching", "ascpipe.kernels.library")  # the modules that read compiled kernels
 
 

@@ -3,29 +3,38 @@
 It reads the words before and after a step, so the step itself does not record; a worker without recording pays nothing.
 """
 import time
-from typing import Callable, List
+from typing import Any, Callable, Iterator, List, NamedTuple, Sequence, Tuple
 
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.ticket import sequence_of
-from ascpipe.layout.words import DEDUPED, LOCAL, PLANNED, RETIRED, TOUCHED
+from ascpipe.layout.words import DEDUPED, LOCAL, PLANNED, RETIRED, TOUCHED, TRAIN
 from ascpipe.shm.spans import SpanRing
 from ascpipe.workers.runner import StreamView
 
 _REACHED = {"key": (DEDUPED,), "table": (TOUCHED, PLANNED, RETIRED)}  # by the stages of ``spans.STAGES``
 
 
-def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[StreamView]) -> Callable[[], int]:
-    """Wrap ``step``, to record a span of each call that did something.
+def _none(table: int) -> Any:
+    """No row goes to disk."""
+
+
+def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[StreamView],
+             disk_tables: Callable[[int], Any] = _none) -> Callable[[], int]:
+    """Wrap ``step``, to record a span of each call that did something, and of each wait for rows from disk.
 
     Args:
         step: of a worker.
         spans: of the worker.
         kind: "key" or "table".
         streams: those that it looks after; may grow.
+        disk_tables: DISK_TABLE of a table that this worker serves; None where no row goes to disk.
     """
     watched: List[Progress] = []
+    waits: List[RowWaits] = []
 
     def recorded_step() -> int:
+        waits.extend(RowWaits(stream, [found for found in map(disk_tables, stream.tables) if found is not None])
+                     for stream in streams[len(watched):] if kind == "table" and stream.channel == TRAIN)
         watched.extend(Progress(stream, kind) for stream in streams[len(watched):])
         before = [progress.newest() for progress in watched]
         started = time.time_ns()
@@ -37,9 +46,43 @@ def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[
                 if later != earlier:
                     spans.add(started, duration, progress.stream, progress.batches(later),
                               [max(0, new - old) for new, old in zip(later, earlier)])
+        for wait in waits:
+            for began, batch in wait.ended(time.time_ns()):
+                spans.add(began, time.time_ns() - began, wait.stream, (0, 0, 0, batch), (0, 0, 0, 1))
         return done
 
     return recorded_step
+
+
+class RowWaits:
+    """When plans of a stream began to wait for rows from disk.
+
+    Args:
+        stream: of training.
+        disk_tables: DISK_TABLE of its tables, by name.
+    """
+
+    def __init__(self, stream: StreamView, disk_tables: Sequence[Any]) -> None:
+        self.stream = int(stream.ring.header["stream"])
+        self._tickets, self._tables = stream.ring.frames["ticket"], disk_tables
+        self._begun = [_Begun(0, 0, 0)] * len(disk_tables)
+
+    def ended(self, now_ns: int) -> Iterator[Tuple[int, int]]:
+        """(when it began, number of the batch) of each wait that is over since the last call."""
+        for number, table in enumerate(self._tables):
+            begun, waiting = self._begun[number], int(table["waiting"])
+            if waiting == begun.waiting:
+                continue
+            if begun.waiting:
+                yield begun.at_ns, begun.batch
+            batch = sequence_of(int(self._tickets[(waiting - 1) % MAX_FRAMES])) if waiting else 0
+            self._begun[number] = _Begun(waiting, now_ns, batch)
+
+
+class _Begun(NamedTuple):
+    waiting: int  # as DISK_TABLE has it
+    at_ns: int
+    batch: int
 
 
 class Progress:

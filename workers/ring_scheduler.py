@@ -8,8 +8,7 @@ from typing import Optional, Sequence
 
 import numpy as np
 
-from ascpipe.kernels.asks import CARRY_OUT, ENDED, PROVIDE
-from ascpipe.kernels.batch_steps import LACKS_NOTHING
+from ascpipe.kernels.asks import CARRY_OUT, ENDED, LACKS_NOTHING, PROVIDE
 from ascpipe.kernels.next_action import NOTHING
 from ascpipe.kernels.records import ROUNDS, TURN
 from ascpipe.kernels.ring_rounds import run_tables

@@ -4,6 +4,7 @@ A worker sends ``loaded`` and is idle.  The supervisor sends ``attach`` with the
 on the worker does what is ready and sleeps on its bell.  Later additions come as ``add_stream`` or ``add_table``.
 The end of the channel means that the supervisor is gone: the worker exits at once, it owns nothing.
 """
+import functools
 import os
 import select
 import socket
@@ -15,7 +16,7 @@ import numpy as np
 
 from ascpipe.control import fdsocket
 from ascpipe.control.process_title import set_process_title
-from ascpipe.errors import ConnectionClosedError
+from ascpipe.errors import ConnectionClosedError, WorkerError
 from ascpipe.layout import bells, structs
 from ascpipe.layout.words import WAIT_BATCH
 from ascpipe.shm import segment
@@ -81,18 +82,21 @@ class Attachment:
         spin_us: microseconds to spin before a bell sleeps.
         hash_seed: of the daemon, of 64 bits; the same for all of its workers.
         spans: path and capacity of the file of spans, where they are kept.
+        row_files: of the disk worker: table number -> descriptor and directory of each row file.
     """
 
     def __init__(self, body: Dict[str, Any], fds: List[int]) -> None:
         sizes = [body["session_bytes"]] + [s["bytes"] for s in body["streams"]] + [t["bytes"] for t in body["tables"]]
         memory = [segment.map(fd, size) for fd, size in zip(fds, sizes)]
         streams = len(body["streams"])
+        self.row_files: Dict[int, List[Tuple[int, str]]] = {}
+        self._take_row_files(body.get("row_files", []), fds[len(sizes):])
         self.session: np.ndarray = memory[0]
         self.streams = [_stream_view(one, part) for one, part in zip(body["streams"], memory[1:1 + streams])]
         self._visitors: List[Callable[[StreamView], None]] = []
         self._table_visitors: List[Callable[[int], None]] = []
         self._table_fds = {t["table"]: fd for t, fd in zip(body["tables"], fds[1 + streams:])}
-        self.tables = {t["table"]: TableView(part, fd) for t, part, fd in zip(
+        self.tables = {t["table"]: _table_view(t, part, fd) for t, part, fd in zip(
             body["tables"], memory[1 + streams:], fds[1 + streams:])}
         self.workers = {t["table"]: t["worker"] for t in body["tables"]}
         self.restart = bool(body["restart"])
@@ -100,6 +104,10 @@ class Attachment:
         self.hash_seed = int(body["hash_seed"])
         self.spans: Optional[Tuple[str, int]] = (body["spans"]["path"], body["spans"]["count"]) \
             if "spans" in body else None
+
+    def _take_row_files(self, files: List[Dict[str, Any]], fds: List[int]) -> None:
+        for file, fd in zip(files, fds):
+            self.row_files.setdefault(file["table"], []).append((fd, file["directory"]))
 
     def each_stream(self, visit: Callable[[StreamView], None]) -> None:
         """Call ``visit`` with each stream now, and with each that is added later, between two steps."""
@@ -126,10 +134,16 @@ class Attachment:
         if number in self._table_fds:
             os.close(self._table_fds[number])
         self._table_fds[number] = fds[0]
-        self.tables[number] = TableView(segment.map(fds[0], body["bytes"]), fds[0])
+        self.row_files.pop(number, None)
+        self._take_row_files(body.get("row_files", []), fds[1:])
+        self.tables[number] = _table_view(body, segment.map(fds[0], body["bytes"]), fds[0])
         self.workers[number] = body["worker"]
         for visit in self._table_visitors:
             visit(number)
+
+    def disk_table(self, worker: int, number: int) -> Any:
+        """DISK_TABLE of a table of this table worker; None: it is another one's, or no row goes to disk."""
+        return self.tables[number].disk_table if self.workers[number] == worker else None
 
     def bell(self, index: int) -> Bell:
         """Bell ``index`` of the session."""
@@ -158,11 +172,12 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     attachment = Attachment(body, fds)
     bell = attachment.bell(bell_index)
     step, pause_s = make_work(worker, attachment)
-    if attachment.spans is not None:
+    if attachment.spans is not None and bell_index < structs.BELL_DISK_WORKER:
         from ascpipe.workers.recording import recorded  # loaded only where spans are recorded
 
         kind = "key" if bell_index < structs.BELL_TABLE_WORKERS else "table"
-        step = recorded(step, SpanRing(*attachment.spans, kind, worker.number), kind, attachment.streams)
+        step = recorded(step, SpanRing(*attachment.spans, kind, worker.number), kind, attachment.streams,
+                        functools.partial(attachment.disk_table, worker.number))
     fdsocket.send(channel, {"verb": "attached"})
     poller = select.poll()
     poller.register(channel, select.POLLIN)
@@ -189,6 +204,10 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
             return
 
 
+def _table_view(table: Dict[str, Any], part: np.ndarray, fd: int) -> TableView:
+    return TableView(part, fd, table["name"], table["directories"])
+
+
 def _stream_view(body: Dict[str, Any], memory: np.ndarray) -> StreamView:
     return StreamView(RingView(memory), body["channel"], body["tables"])
 
@@ -208,5 +227,8 @@ def command(name: str, bell_base: int, make_work: Callable[[Worker, Attachment],
                 run(Worker(index, generation), supervisor, bell_base + index, make_work)
             except ConnectionClosedError:
                 sys.exit(0)  # the supervisor is gone; a worker owns nothing that it would have to clean up
+            except WorkerError as error:
+                fdsocket.send(supervisor, {"verb": "failed", "code": error.code, "text": error.sentence()})
+                sys.exit(1)
 
     return main

@@ -35,4 +35,5 @@ class Stage:
 
 def truth_of(view: TableView) -> Truth:
     """Return the truth of a table segment."""
-    return Truth(view.header, view.header_at, view.entries, view.slot_entries, view.ready_entries, view.ready_homes)
+    return Truth(view.header, view.header_at, view.entries, view.slot_entries, view.ready_entries, view.ready_homes,
+                 view.disk_table, view.requests)

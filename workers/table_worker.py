@@ -41,9 +41,9 @@ class _Served:
         else:
             self.changes = TrainStage(view, self.table, at, bells, restart=restart)
 
-    def resolve(self, keys: np.ndarray, slots: np.ndarray) -> None:
+    def resolve(self, keys: np.ndarray, slots: np.ndarray, disk_slots: np.ndarray, generations: np.ndarray) -> None:
         """As ``Table.resolve``."""
-        self.table.resolve(keys, slots)
+        self.table.resolve(keys, slots, disk_slots, generations)
 
     def is_readable(self) -> bool:
         """Whether the truth is the table after the last trained step."""
@@ -54,6 +54,7 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
     """The work of a table worker over the tables it serves."""
     trainer, pump = attachment.bell(structs.BELL_TRAINER), attachment.bell(structs.BELL_PUMP)
     bells, listeners = Bells(trainer.ring, pump.ring_unless_pausing), Listeners([trainer], [pump])
+    disk_listeners = Listeners([trainer], [pump, attachment.bell(structs.BELL_DISK_WORKER)])
     served: Dict[int, _Served] = {}
     untrained: Dict[int, CutStage] = {}  # of those that are in no training stream
     stages: List[Stage] = []  # of whole streams
@@ -83,7 +84,8 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
             if stream.tables[column] in untrained:
                 serve(stream.tables[column], restart=True)  # a stream that was added: cuts may have happened
         trained = [of.changes for of in ours.values() if isinstance(of.changes, TrainStage)]
-        stages.append(RingScheduler(stream.ring, list(ours), trained, listeners))
+        has_disk = any(attachment.tables[stream.tables[column]].disk_table is not None for column in ours)
+        stages.append(RingScheduler(stream.ring, list(ours), trained, disk_listeners if has_disk else listeners))
 
     attachment.each_table(serve_ours)
     attachment.each_stream(look_after)

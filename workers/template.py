@@ -60,11 +60,11 @@ def _load(supervisor: socket.socket) -> _Kinds:
     os.environ[kernel_library.VARIABLE] = body["library"]
     if body["cache_dir"]:
         os.environ["NUMBA_CACHE_DIR"] = body["cache_dir"]
-    from ascpipe.workers import key_worker, table_worker
+    from ascpipe.workers import disk_worker, key_worker, table_worker
 
     gc.enable()
     gc.freeze()  # a collection in a worker would write to, and so copy, every page of this process
-    return {"key": key_worker.main, "table": table_worker.main}
+    return {"key": key_worker.main, "table": table_worker.main, "disk": disk_worker.main}
 
 
 def _write_to(log: int) -> None:

@@ -7,7 +7,7 @@ stores of shared memory, and their order.  A worker may be killed between any tw
 from typing import Callable, Dict
 
 from ascpipe.kernels import next_action
-from ascpipe.kernels.batch_steps import LACKS_IMAGES
+from ascpipe.kernels.asks import LACKS_DISK, LACKS_HOMES, LACKS_IMAGES
 from ascpipe.layout import ticket
 from ascpipe.layout.words import DEDUPED, DONE, PLAN_OK, PLANNED, RETIRED, TOUCHED
 from ascpipe.shm.ring import PartView, TableInRing, TableView
@@ -78,7 +78,15 @@ class TrainStage:
 
         Returns:
             PROVIDED, ACTED or WAITS.
+
+        Raises:
+            WorkerError: the disk does not give a row back, or takes none.
         """
+        if lacks == LACKS_HOMES:
+            self._table.provide(lacks, 0)
+            return PROVIDED
+        if lacks == LACKS_DISK and self._table.tier is not None:
+            raise self._table.tier.error(self._view.name, self._view.directories)
         part = self._ring.part(number, self._column)
         if lacks == LACKS_IMAGES:
             if not self._may_assign(_published(number, part)):

@@ -15,6 +15,9 @@ _TABLE_COLUMNS = [
     "waits for saves"]
 _RING_COLUMNS = [
     "stream", "channel", "depth", "of", "frames", "parked", "submitted", "dropped", "trained", "MiB used"]
+_DISK_COLUMNS = [
+    "directory", "queued", "under way", "most", "rows read", "written", "MiB read", "MiB written", "read us p50 / p99",
+    "write us p50 / p99"]
 _LATE_S = 0.1  # less is told of no rank
 
 
@@ -78,6 +81,16 @@ def tables(status: Dict[str, Any]) -> List[Any]:
              str(table["loads"]), str(table["evicted"]), "{:.1f}".format(table["host_bytes"] / 2**20),
              str(table["save_waits"])]
             for table in status["tables"]]),
+        ("rows on disk", ["table", "on disk", "of at most", "read", "written", "swapped in from host", "waits"], [
+            [table["name"], *(str(table[name]) for name in ("disk_rows", "disk_slots", "fetches", "spills")),
+             _percent(_found_on_host(table)), str(table["disk_waits"])]
+            for table in status["tables"] if table["disk_slots"]]),
+        ("disks", _DISK_COLUMNS, [
+            [disk["directory"], str(disk["queued"]), str(disk["under_way"]), str(disk["deepest"]),
+             str(disk["rows_read"]), str(disk["rows_written"]), "{:.1f}".format(disk["read_bytes"] / 2**20),
+             "{:.1f}".format(disk["written_bytes"] / 2**20),
+             *("{} / {}".format(disk[what + "_p50_us"], disk[what + "_p99_us"]) for what in ("read", "write"))]
+            for disk in status["disks"]]),
         ("rings", _RING_COLUMNS, [
             [str(ring["stream"]), ring["channel"], str(ring["depth"]), str(ring["frame_count"]), str(ring["frames"]),
              str(ring["parked"]), str(ring["submitted"]), str(ring["dropped"]),
@@ -90,6 +103,11 @@ def tables(status: Dict[str, Any]) -> List[Any]:
             for wait in status["waits"]]),
     ]
     return [part for part in found if part[2]]
+
+
+def _found_on_host(table: Dict[str, Any]) -> Optional[float]:
+    """Share of the rows that were swapped in without a read of the disk; None: there were none."""
+    return max(0.0, 1 - table["fetches"] / table["loads"]) if table["loads"] else None
 
 
 def _percent(rate: Optional[float]) -> str:

@@ -92,13 +92,13 @@ def exact_bytes(size: int) -> Rule:
     return check
 
 
-def items(rule: Rule, longest: int) -> Rule:
-    """A list of 1 to ``longest`` items, each by ``rule``; becomes a tuple."""
+def items(rule: Rule, longest: int, least: int = 1) -> Rule:
+    """A list of ``least`` to ``longest`` items, each by ``rule``; becomes a tuple."""
     is_list = of_type(list)
 
     def check(value: Any, where: str) -> Tuple[Any, ...]:
-        if not 0 < len(is_list(value, where)) <= longest:
-            raise MessageError("{} has {} items, allowed are 1 to {}".format(where, len(value), longest))
+        if not least <= len(is_list(value, where)) <= longest:
+            raise MessageError("{} has {} items, allowed are {} to {}".format(where, len(value), least, longest))
         return tuple(rule(item, "{}[{}]".format(where, i)) for i, item in enumerate(value))
 
     return check

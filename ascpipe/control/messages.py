@@ -17,6 +17,8 @@ TOKEN_BYTES = 16
 MAX_STREAMS = 32
 MAX_TABLES = 200
 MAX_RANKS = 4095
+MAX_DIRECTORIES = 16
+MAX_PATH = 1024
 
 _INT31, _INT64 = 2**31 - 1, 2**63 - 1
 _ENVELOPE = {"v": integer(VERSION, VERSION), "id": integer(0, _INT64)}
@@ -84,6 +86,8 @@ class Table:
         access_threshold: occurrences before a key gets a row; -1 without admission.
         faae_coefficient: how much an occurrence counts.
         eviction_threshold: age at which an eviction drops a key; -1 never.
+        disk_rows: rows that the table may have, at home and on disk together; 0 = none goes to disk.
+        directories: for its row files, absolute; as rows go to disk, at least one.
     """
 
     table: int = field(metadata={RULE: _TABLE_NUMBER})
@@ -95,6 +99,8 @@ class Table:
     access_threshold: int = field(default=-1, metadata={RULE: integer(-1, _INT31)})
     faae_coefficient: int = field(default=1, metadata={RULE: integer(1, _INT31)})
     eviction_threshold: int = field(default=-1, metadata={RULE: integer(-1, _INT31)})
+    disk_rows: int = field(default=0, metadata={RULE: integer(0, _INT31 - 2)})
+    directories: Tuple[str, ...] = field(default=(), metadata={RULE: items(printable(MAX_PATH), MAX_DIRECTORIES, 0)})
 
 
 def _check_stream(stream: Stream, where: str) -> None:
@@ -106,6 +112,9 @@ def _check_stream(stream: Stream, where: str) -> None:
 
 
 def _check_rows(table: Table) -> None:
+    if (table.disk_rows > 0) != bool(table.directories) or table.disk_rows > 0 and table.home_rows == 0:
+        raise MessageError("table {} has {} rows on disk, {} directories, and {} home rows".format(
+            table.table, table.disk_rows, len(table.directories), table.home_rows))
     if max(table.device_rows, table.home_rows) == 0 or (table.home_rows > 0 and table.row_floats < table.dim):
         raise MessageError("table {} has {} rows on the device and {} home rows of {} floats (dim {})".format(
             table.table, table.device_rows, table.home_rows, table.row_floats, table.dim))

@@ -9,9 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from ascpipe.config import Settings
-from ascpipe.errors import AscpipeError, CrashLoopError, DaemonStoppedError, KeyWorkerDiedError, TableWorkerDiedError
+from ascpipe.errors import (
+    AscpipeError,
+    CrashLoopError,
+    DaemonStoppedError,
+    DiskWorkerDiedError,
+    KeyWorkerDiedError,
+    TableWorkerDiedError,
+)
 
-KEY, TABLE = "key", "table"
+KEY, TABLE, DISK = "key", "table", "disk"
 
 # States of a daemon, and groups of them.
 IDLE = "idle"  #: workers wait, no trainer
@@ -33,7 +40,7 @@ class Worker:
     """Identity of a worker: it survives the process, which may be replaced.
 
     Attributes:
-        kind: ``KEY`` or ``TABLE``.
+        kind: ``KEY``, ``TABLE`` or ``DISK``.
         index: number among those of its kind.
     """
 
@@ -55,6 +62,10 @@ def workers_of(settings: Settings) -> Tuple[Worker, ...]:
                  for index in range(count))
 
 
+_DISK_WORKER = Worker(DISK, 0)  # there is one, in a session with rows on disk
+_DIED = {KEY: KeyWorkerDiedError, TABLE: TableWorkerDiedError, DISK: DiskWorkerDiedError}
+
+
 # ---- events
 
 @dataclass(frozen=True)
@@ -64,7 +75,9 @@ class TrainerRegistered:
 
 @dataclass(frozen=True)
 class SessionStarted:
-    """The segments are there."""
+    """The segments are there; ``has_disk`` if rows of some table go to disk."""
+
+    has_disk: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,9 +89,10 @@ class StreamAdded:
 
 @dataclass(frozen=True)
 class TableAdded:
-    """A table has a segment that the workers have not mapped."""
+    """A table has a segment that the workers have not mapped; ``has_disk`` if rows of it go to disk."""
 
     table: int
+    has_disk: bool = False
 
 
 @dataclass(frozen=True)
@@ -229,6 +243,11 @@ class Lifecycle:
             Tick: self._tick}
         self._all_due(now)
 
+    @property
+    def workers(self) -> Tuple[Worker, ...]:
+        """Those that run or are to run: key workers first, the disk worker last."""
+        return tuple(self._places)
+
     def restarts(self, worker: Worker) -> int:
         """Number of restarts of this worker in this session."""
         return self._places[worker].restart_count
@@ -255,13 +274,24 @@ class Lifecycle:
 
     def _session_started(self, event: SessionStarted, now: float) -> List[Action]:
         self.state = SERVING
-        return [AttachWorkers()] if self._broken is None else self._fail(self._broken)
+        if self._broken is not None:
+            return self._fail(self._broken)
+        return [AttachWorkers(), *self._want_disk_worker(now, wanted=event.has_disk)]
 
     def _stream_added(self, event: StreamAdded, now: float) -> List[Action]:
         return [HandOutStream(event.stream)] if self.state == SERVING else []
 
     def _table_added(self, event: TableAdded, now: float) -> List[Action]:
-        return [HandOutTable(event.table)] if self.state == SERVING else []
+        if self.state != SERVING:
+            return []
+        return [HandOutTable(event.table), *self._want_disk_worker(now, wanted=event.has_disk)]
+
+    def _want_disk_worker(self, now: float, *, wanted: bool) -> List[Action]:
+        """Start the disk worker, unless it is there."""
+        if not wanted or _DISK_WORKER in self._places:
+            return []
+        self._places[_DISK_WORKER] = _Place(start_at=now)
+        return self._tick(Tick(), now)
 
     def _launcher_gone(self, event: LauncherGone, now: float) -> List[Action]:
         return self._leave() if self._private and self.state == IDLE else []
@@ -300,8 +330,7 @@ class Lifecycle:
     def _verdict(self, event: WorkerEnded, place: _Place, now: float) -> Optional[AscpipeError]:
         """None: replace it."""
         if event.signal_number != signal.SIGKILL and not event.retry:
-            kind = KeyWorkerDiedError if event.worker.kind == KEY else TableWorkerDiedError
-            return event.report or kind(event.worker.sentence, event.pid, event.cause)
+            return event.report or _DIED[event.worker.kind](event.worker.sentence, event.pid, event.cause)
         place.causes.append("pid {}: {}".format(event.pid, event.cause))
         place.restarts_at = [at for at in place.restarts_at if at > now - WINDOW_S]
         if len(place.restarts_at) >= RESTARTS:
@@ -331,6 +360,7 @@ class Lifecycle:
             return []
         self._nothing_runs()
         self._broken = None
+        self._places.pop(_DISK_WORKER, None)
         self._all_due(now)
         return [EndWorkers(), CloseSession()]
 

@@ -49,8 +49,7 @@ class Daemon:
         self._log = logging.getLogger("ascpipe.daemon")
         self._run, self._settings, self._private, self._places = run, settings, private, places
         self._supervisor, self._cache_dir = supervisor, cache_dir
-        self._workers = lifecycle.workers_of(settings)
-        self._life = Lifecycle(self._workers, private, time.monotonic())
+        self._life = Lifecycle(lifecycle.workers_of(settings), private, time.monotonic())
         self._started = time.monotonic()
         self._launcher = os.getppid()
         self._trainer: Optional[Lifeline] = None
@@ -182,7 +181,10 @@ class Daemon:
         self._hand_out(*self._with_memory().stream_body(action.stream))
 
     def _hand_out_table(self, action: lifecycle.HandOutTable) -> None:
-        self._hand_out(*self._with_memory().table_body(action.table))
+        memory = self._with_memory()
+        for worker in self._supervisor.running():
+            self._supervisor.attach(worker, *memory.table_body(action.table, with_files=worker.kind == lifecycle.DISK))
+        memory.ring_all()  # as below
 
     def _clear_claim(self, action: lifecycle.ClearClaim) -> None:
         self._with_memory().clear_claims(action.generation)
@@ -220,7 +222,8 @@ class Daemon:
         body = memory.attach_body(self._hash_seed, restart=restart)
         if self._settings.timeline_spans:
             body["spans"] = {"path": self._run.worker_spans(str(worker)), "count": self._settings.timeline_spans}
-        self._supervisor.attach(worker, body, memory.fds())
+        files, fds = memory.row_files() if worker.kind == lifecycle.DISK else ([], [])
+        self._supervisor.attach(worker, {**body, "row_files": files}, memory.fds() + fds)
 
     def _note_pid(self, worker: Worker) -> None:
         """Store in shared memory which process waits at the worker's bell."""
@@ -261,7 +264,7 @@ class Daemon:
             sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
             sizes["exchange_spans_bytes"] = spans_bytes
             self._send_segments(self._trainer, self._memory.fds() + spans, self._drop_memory)
-        self._handle(lifecycle.SessionStarted())
+        self._handle(lifecycle.SessionStarted(any(table.disk_rows for table in body.tables)))
         self._log.info("session of %d streams and %d tables started, segments in %s", len(body.streams),
                        len(body.tables), "memfds (too little in {})".format(SHM_DIR) if uses_memfd else SHM_DIR)
         if isinstance(self._life.error, (errors.KeyWorkerDiedError, errors.TableWorkerDiedError)):
@@ -295,7 +298,7 @@ class Daemon:
         made = memory.make_table(body.table)
         self._send_segments(trainer, [made.fd], lambda: memory.give_back(made))
         memory.add_table(body.table, made)
-        self._handle(lifecycle.TableAdded(body.table.table))
+        self._handle(lifecycle.TableAdded(body.table.table, body.table.disk_rows > 0))
         self._log.info("table %r added", body.table.name)
         return {"bytes": made.size}
 
@@ -334,13 +337,13 @@ class Daemon:
             "kind": worker.kind, "index": worker.index, "pid": self._supervisor.pid(worker),
             "generation": self._supervisor.generation(worker),
             "restarts": self._life.restarts(worker), "attached": self._supervisor.is_attached(worker)}
-            for worker in self._workers]
+            for worker in self._life.workers]
         return {
             "name": self._run.name, "pid": os.getpid(), "version": __version__, "state": self._life.state,
             "private": self._private, "uptime_s": time.monotonic() - self._started, "trainer": trainer,
             "failure": None if self._life.error is None else str(self._life.error)[:1000], "workers": workers,
             "messages": {"refused": self._server.refused, "dropped": self._server.dropped},
-            **statistics.describe_memory(self._memory, self._workers),
+            **statistics.describe_memory(self._memory, self._life.workers),
         }
 
 

@@ -4,16 +4,19 @@ The supervisor writes headers, the failure text and cleared claims, reads counte
 """
 import dataclasses
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ascpipe.config import Settings
 from ascpipe.control import messages
-from ascpipe.daemon.lifecycle import KEY, Worker
+from ascpipe.daemon.disk_room import require_room
+from ascpipe.daemon.lifecycle import DISK, KEY, TABLE, Worker
 from ascpipe.daemon.ring_sizes import RingSizes, ring_sizes
-from ascpipe.errors import AscpipeError, number_of
+from ascpipe.disk.row_engine import RowEngineError, RowFile, create_file
+from ascpipe.errors import AscpipeError, RowFileError, number_of
 from ascpipe.layout import structs
+from ascpipe.layout.table_shape import TableShape, asks_room, log_capacity, table_shape
 from ascpipe.layout.words import SUBMITTED
 from ascpipe.shm import bell, memory, segment
 
@@ -47,15 +50,16 @@ _MAX_ENTRIES = 2**31 - 1
 
 def entry_capacity(table: messages.Table) -> int:
     """Entries of a table at most: its rows, keys that are counted only, and names of keys in the window."""
-    rows = max(table.device_rows, table.home_rows)
+    rows = max(table.device_rows, table.home_rows, table.disk_rows)
     if table.access_threshold >= 0:
         rows *= _COUNTED_PER_ROW
     return min(_MAX_ENTRIES, rows + max(_WINDOW_ENTRIES, rows // 8))
 
 
-def shape_of(table: messages.Table) -> structs.TableShape:
+def shape_of(table: messages.Table) -> TableShape:
     """Where the pieces of a table's segment lie."""
-    return structs.table_shape(table.device_rows, entry_capacity(table), table.home_rows, table.row_floats)
+    return table_shape(table.device_rows, entry_capacity(table), table.home_rows, table.row_floats,
+                               table.disk_rows)
 
 
 class SessionMemory:
@@ -84,14 +88,17 @@ class SessionMemory:
         what = "{} rings and {} tables".format(len(rings), len(tables))
         self.use_memfd = memory.preflight(need, what, places)
         self._segments: List[Segment] = []
+        self._row_files: Dict[int, List[RowFile]] = {}
         try:
+            for table in start.tables:
+                self._make_row_files(table, start.tables)
             self.session = self._make(structs.SESSION_BYTES, "the session")
             self.rings = [self._make_ring(shape, stream, use_memfd=self.use_memfd)
                           for shape, stream in zip(rings, start.streams)]
             self.tables = [self._make(shape.total_bytes, "table {!r}".format(table.name), shape.entries_offset)
                            for shape, table in zip(tables, start.tables)]
-            for made, table_shape, table in zip(self.tables, tables, start.tables):
-                _write_table(made, table_shape, table)
+            for made, shape, table in zip(self.tables, tables, start.tables):
+                _write_table(made, shape, table)
             _write_session(self.session, run, self._ring_sizes)
         except BaseException:
             self.close()
@@ -139,6 +146,7 @@ class SessionMemory:
         """
         messages.with_table(self.start, table)
         shape, what = shape_of(table), "table {!r}".format(table.name)
+        self._make_row_files(table, [*self.start.tables, table])
         made = self._make(shape.total_bytes, what, shape.entries_offset,
                           use_memfd=memory.preflight(shape.entries_offset, what, self._places))
         _write_table(made, shape, table)
@@ -187,13 +195,48 @@ class SessionMemory:
         return {"verb": "attach", "restart": restart, "session_bytes": self.session.size, "hash_seed": hash_seed,
                 "spin_us": self._settings.spin_us, "streams": self._stream_fields(), "tables": self._table_fields()}
 
-    def table_body(self, number: int) -> Tuple[Dict[str, Any], List[int]]:
-        """What a worker that is attached is told of a table that was added, and the descriptor of its segment."""
-        return {"verb": "add_table", **self._table_fields()[number]}, [self.tables[number].fd]
+    def table_body(self, number: int, *, with_files: bool) -> Tuple[Dict[str, Any], List[int]]:
+        """What a worker that is attached is told of a table that was added, and the descriptors of its segment and,
+        if wanted, row files."""
+        files, fds = self.row_files(number) if with_files else ([], [])
+        return {"verb": "add_table", "row_files": files, **self._table_fields()[number]}, [self.tables[number].fd, *fds]
+
+    def row_files(self, number: Optional[int] = None) -> Tuple[List[Dict[str, Any]], List[int]]:
+        """The row files of a table, or of all: table and directory of each, and their descriptors."""
+        numbers = sorted(self._row_files) if number is None else [number]
+        files = [(table, file) for table in numbers for file in self._row_files.get(table, ())]
+        told = [{"table": table, "directory": file.directory} for table, file in files]
+        return told, [file.fd for _, file in files]
+
+    def _make_row_files(self, table: messages.Table, tables: Sequence[messages.Table]) -> None:
+        """Make the files of a table's rows.
+
+        Args:
+            tables: all; of two with the same number the later one counts.
+
+        Raises:
+            RowFileError: there can be none in a directory, or its disk has no room for them.
+        """
+        self._close_row_files(table.table)
+        files = self._row_files[table.table] = []
+        try:
+            for directory in table.directories:
+                try:
+                    files.append(create_file(directory, 4 * table.row_floats))
+                except RowEngineError as error:
+                    raise RowFileError(table.name, directory, str(error)) from error
+            require_room(table, self._row_files, {known.table: known for known in tables})
+        except RowFileError:
+            self._close_row_files(table.table)
+            raise
+
+    def _close_row_files(self, number: int) -> None:
+        for file in self._row_files.pop(number, []):
+            os.close(file.fd)
 
     def _table_fields(self) -> List[Dict[str, Any]]:
         return [{"table": table.table, "name": table.name, "worker": table.table % self._settings.table_workers,
-                 "bytes": made.size}
+                 "bytes": made.size, "directories": list(table.directories)}
                 for table, made in zip(self.start.tables, self.tables)]
 
     def stream_body(self, number: int) -> Tuple[Dict[str, Any], List[int]]:
@@ -236,6 +279,8 @@ class SessionMemory:
 
     def close(self) -> None:
         """Unmap and close; the memory is gone when the last process has done so.  Idempotent."""
+        for number in list(self._row_files):
+            self._close_row_files(number)
         fds = [made.fd for made in self._segments]
         self._segments, self.rings, self.tables = [], [], []
         self.session = Segment(-1, 0, None)
@@ -250,9 +295,12 @@ class SessionMemory:
         return self.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET + index * structs.BELL.itemsize)[0]
 
 
+_BELLS = {KEY: structs.BELL_KEY_WORKERS, TABLE: structs.BELL_TABLE_WORKERS, DISK: structs.BELL_DISK_WORKER}
+
+
 def bell_of(worker: Worker) -> int:
     """Index of the bell that wakes a worker."""
-    return (structs.BELL_KEY_WORKERS if worker.kind == KEY else structs.BELL_TABLE_WORKERS) + worker.index
+    return _BELLS[worker.kind] + worker.index
 
 
 def _cut(text: str, size: int) -> bytes:
@@ -289,17 +337,27 @@ def _write_ring(made: Segment, shape: structs.RingShape, present: int, stream: m
     _write_header(made.view(structs.RING)[0], fields)
 
 
-def _write_table(made: Segment, shape: structs.TableShape, table: messages.Table) -> None:
+def _write_table(made: Segment, shape: TableShape, table: messages.Table) -> None:
     slots = made.view(np.dtype("<i4"), shape.slots_offset, table.device_rows)
     slots[:] = -1
+    if table.disk_rows:
+        for begin, end in ((shape.disk_offset, shape.requests_offset), (shape.reads_offset, shape.total_bytes)):
+            segment.fill(made.fd, begin, end - begin, "requests of table {!r}".format(table.name))
+        disk = made.view(structs.DISK_TABLE, shape.disk_offset)[0]
+        for name, value in (
+                ("disk_slots", table.disk_rows), ("asks_room", asks_room(table.home_rows)),
+                ("asks_offset", shape.asks_offset), ("requests_offset", shape.requests_offset), ("epoch", 1),
+                ("reads_offset", shape.reads_offset), ("read_rows_offset", shape.read_rows_offset)):
+            disk[name] = value
     _write_header(made.view(structs.TABLE)[0], [
         ("magic", structs.MAGIC), ("table", table.table), ("dim", table.dim), ("device_rows", table.device_rows),
         ("entry_capacity", entry_capacity(table)), ("entries_offset", shape.entries_offset),
         ("slots_offset", shape.slots_offset), ("home_offset", shape.home_offset), ("home_capacity", table.home_rows),
         ("row_floats", table.row_floats), ("log_offset", shape.log_offset),
-        ("log_capacity", structs.log_capacity(entry_capacity(table))),
+        ("log_capacity", log_capacity(entry_capacity(table))),
         ("access_threshold", table.access_threshold), ("counting", 1),
         ("faae_coefficient", table.faae_coefficient), ("eviction_threshold", table.eviction_threshold),
+        ("disk_offset", shape.disk_offset if table.disk_rows else 0),
     ])
 
 

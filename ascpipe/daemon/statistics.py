@@ -3,10 +3,12 @@ import time
 from typing import Any, Dict, List, Optional, Sequence
 
 from ascpipe.daemon.lifecycle import Worker
-from ascpipe.daemon.session_memory import SessionMemory, bell_of
+from ascpipe.daemon.session_memory import Segment, SessionMemory, bell_of
 from ascpipe.layout import structs
 from ascpipe.layout.words import EVAL, EXCHANGE_SENTENCES, LOCAL, TRAIN, WAIT_SENTENCES
 
+_OF_DISKS = ("queued", "under_way", "deepest", "delayed", "rows_read", "rows_written", "read_bytes", "written_bytes",
+             "read_p50_us", "read_p99_us", "write_p50_us", "write_p99_us")
 IDLE = 6  #: the kind of exchange that waits for nothing, of EXCHANGE_SENTENCES
 CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval", LOCAL: "local"}
 
@@ -14,10 +16,11 @@ CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval", LOCAL: "local"}
 def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) -> Dict[str, Any]:
     """Tables, rings and waits of a session, empty lists without one; its exchanges, None with one rank."""
     if memory is None:
-        return {"tables": [], "rings": [], "waits": [], "exchanges": None}
+        return {"tables": [], "disks": [], "rings": [], "waits": [], "exchanges": None}
     names = {table.table: table.name for table in memory.start.tables}
     return {
-        "tables": [_table(made.view(structs.TABLE)[0], names) for made in memory.tables],
+        "tables": [_table(made, names) for made in memory.tables],
+        "disks": _disks(memory),
         "rings": [_ring(made.view(structs.RING)[0]) for made in memory.rings],
         "waits": _waits(memory, workers, names),
         "exchanges": exchanges(memory.session.view(structs.EXCHANGES, structs.SESSION_EXCHANGES_OFFSET)[0],
@@ -56,7 +59,8 @@ def exchanges(record: Any, now_s: float) -> Optional[Dict[str, Any]]:
     return fields
 
 
-def _table(header: Any, names: Dict[int, str]) -> Dict[str, Any]:
+def _table(made: Segment, names: Dict[int, str]) -> Dict[str, Any]:
+    header = made.view(structs.TABLE)[0]
     fields: Dict[str, Any] = {name: int(header[name]) for name in (
         "table", "dim", "device_rows", "rows", "hits", "misses", "loads", "evicted", "ids", "batches")}
     fields["name"] = names[fields["table"]]
@@ -66,7 +70,22 @@ def _table(header: Any, names: Dict[int, str]) -> Dict[str, Any]:
         int(header["homes_ready"]) * int(header["row_floats"]) * 4
     fields["save_waits"] = int(header["save_waits"]) + int(header["snapshot_waits"])
     fields["hit_rate"] = hit_rate(fields)
+    disk = made.view(structs.DISK_TABLE, int(header["disk_offset"]))[0] if header["disk_offset"] else None
+    for name in ("disk_slots", "disk_rows", "fetches", "spills"):
+        fields[name] = 0 if disk is None else int(disk[name])
+    fields["disk_waits"] = 0 if disk is None else int(disk["waits"])
     return fields
+
+
+def _disks(memory: SessionMemory) -> List[Dict[str, Any]]:
+    """One line per disk with row files: one of the directories there, and what its queue has done."""
+    lines = []
+    for record in memory.session.view(structs.DISK, structs.SESSION_DISKS_OFFSET, structs.MAX_DISKS):
+        files, _ = memory.row_files(int(record["table"]))
+        if record["used"] and int(record["file"]) < len(files):
+            lines.append({"directory": files[int(record["file"])]["directory"],
+                          **{name: int(record[name]) for name in _OF_DISKS}})
+    return lines
 
 
 def _ring(header: Any) -> Dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 from ascpipe.config import Settings, processors
 from ascpipe.control import exec_worker, fdsocket
 from ascpipe.control.exec_worker import BROKEN_KERNELS
-from ascpipe.daemon.lifecycle import KEY, TABLE, Worker, WorkerEnded, workers_of
+from ascpipe.daemon.lifecycle import DISK, KEY, TABLE, Worker, WorkerEnded, workers_of
 from ascpipe.daemon.template import LOADING, Adopted, Template
 from ascpipe.errors import AscpipeError, ConfigError, MessageError, MessageTimeoutError, WorkerError, received
 from ascpipe.layout import kernel_library
@@ -21,8 +21,8 @@ from ascpipe.shm import syscalls
 
 #: how the two kinds are executed
 COMMANDS: Mapping[str, Sequence[str]] = {
-    kind: (sys.executable, "-m", "ascpipe.workers.loading", kind) for kind in (KEY, TABLE)}
-_OOM_SCORE_ADJ = {KEY: "500", TABLE: "100"}  # when memory runs out, a stateless worker goes first
+    kind: (sys.executable, "-m", "ascpipe.workers.loading", kind) for kind in (KEY, TABLE, DISK)}
+_OOM_SCORE_ADJ = {KEY: "500", TABLE: "100", DISK: "100"}  # when memory runs out, a stateless worker goes first
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 _LOG_TAIL_BYTES = 1 << 16  # of a traceback through all imports
 _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning)\b.*")

@@ -14,6 +14,17 @@ PROVIDE = 2  #: what a table or a frame lacks
 CARRY_OUT = 3  #: rare actions of tables, and loads
 ENDED = 4  #: nothing more: there is no work, or all of it must wait, or enough was done at a time
 
+# What a step lacks.
+LACKS_NOTHING = 0
+LACKS_SCRATCH = 1  #: for the keys of the frame
+LACKS_ENTRIES = 2  #: memory for entries for the frame's keys that have none
+LACKS_CHANGES = 3  #: room in the view's ring of changes
+LACKS_HOMES = 4  #: memory for home rows
+LACKS_VICTIMS = 5  #: memory for the victim order
+LACKS_IMAGES = 6  #: images of the entries that the record changes, for a snapshot
+LACKS_ROWS = 7  #: rows that are on disk, or home rows that are not free yet: the disk worker is at it
+LACKS_DISK = 8  #: a row that cannot be read, or disk slots that can be written
+
 
 @inner("boolean(Listener[::1])")
 def look_at_bells(listeners):

@@ -13,7 +13,7 @@ The readable version is ``tests/reference/atomics.py``.
 """
 from typing import Any
 
-from ascpipe.kernels.compiler import cgutils, intrinsic, is_off, types
+from ascpipe.kernels.compiler import cgutils, intrinsic, ir, is_off, types
 from ascpipe.kernels.door import entry
 
 _BYTES = {"uint32": 4, "int64": 8}
@@ -86,6 +86,28 @@ def compare_exchange(typing_context, record, field, index, expected, desired):  
         return builder.extract_value(pair, 1)
 
     return types.boolean(record, field, types.intp, word, word), generate
+
+
+@intrinsic
+def store_home(typing_context, known, state, generation, home):  # type: ignore[no-untyped-def]
+    """Store where the row of an entry is, with its state and generation, by one release store of 8 bytes.
+
+    Args:
+        known: ENTRY.
+        state, generation, home: uint16, uint16 (modulo 2**16), int32; as its fields have them.
+    """
+    if not isinstance(known, types.Record):
+        return None
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        word, offset = ir.IntType(64), signature.args[0].offset("state")
+        low, middle, high = (builder.trunc(value, ir.IntType(bits)) for value, bits in zip(args[1:], (16, 16, 32)))
+        value = builder.or_(builder.zext(low, word), builder.shl(builder.zext(middle, word), word(16)))
+        value = builder.or_(value, builder.shl(builder.zext(high, word), word(32)))
+        builder.store_atomic(value, cgutils.get_record_member(builder, args[0], offset, word), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(known, types.int64, types.int64, types.int64), generate
 
 
 @intrinsic
@@ -169,6 +191,12 @@ if is_off():
     def compare_exchange(record, field, index, expected, desired):  # type: ignore[no-untyped-def]
         """Store ``desired`` in a field if ``expected`` is there; returns whether it was."""
         return _compare_exchange(*_at(record, field, index), expected, desired)
+
+    def store_home(known, state, generation, home):  # type: ignore[no-untyped-def]
+        """Store where the row of an entry is, with its state and generation."""
+        known["state"] = int(state)
+        known["generation"] = int(generation) & 0xFFFF
+        known["home"] = int(home)
 
     def _load_acquire(array, index):  # type: ignore[no-untyped-def]
         return array[index]

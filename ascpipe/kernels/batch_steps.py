@@ -6,12 +6,15 @@ Each takes the table's PLANNER, which has the addresses of its arrays.  A step t
 """
 import numpy as np
 
+from ascpipe.kernels.asks import LACKS_ENTRIES, LACKS_HOMES, LACKS_NOTHING, LACKS_ROWS, LACKS_SCRATCH, LACKS_VICTIMS
+from ascpipe.kernels.assign_homes import assign_homes
 from ascpipe.kernels.bits import frame_bit
 from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.free_homes import give_back_homes, home_reach, take_homes
 from ascpipe.kernels.free_slots import release_slots, take_lowest_slots
 from ascpipe.kernels.index import find_keys, remove_keys
 from ascpipe.kernels.memory import array_at
+from ascpipe.kernels.near import count_planned, free_home_rows, leave_near
 from ascpipe.kernels.plan import place_missing
 from ascpipe.kernels.planner_memory import (
     entries_of,
@@ -28,21 +31,14 @@ from ascpipe.kernels.planner_memory import (
     view_of,
 )
 from ascpipe.kernels.records import Rules
+from ascpipe.kernels.rests import may_take_free
 from ascpipe.kernels.retire import assign_keys, assign_outs
 from ascpipe.kernels.swaps import choose_victims, drop_slots, rank_slots
+from ascpipe.kernels.tier_memory import disk_table_of, tier_at
 from ascpipe.kernels.touch import leave_window, name_keys
 from ascpipe.kernels.view import hold_entries, mark_row, put_keys, put_outs, undo_changes
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
-
-# What a step lacks.
-LACKS_NOTHING = 0
-LACKS_SCRATCH = 1  #: for the keys of the frame
-LACKS_ENTRIES = 2  #: memory for entries for the frame's keys that have none
-LACKS_CHANGES = 3  #: room in the view's ring of changes
-LACKS_HOMES = 4  #: memory for home rows
-LACKS_VICTIMS = 5  #: memory for the victim order
-LACKS_IMAGES = 6  #: images of the entries that the record changes, for a snapshot
 
 _NONE = np.uint64(0)
 
@@ -151,7 +147,8 @@ def fit(planner, admitted, fresh, loads):
         return PLAN_OK if fresh <= planner["free_slots"] else PLAN_TABLE_FULL, rows
     if planner["device_rows"] > 0 and admitted > planner["device_rows"]:
         return PLAN_DEVICE_SMALL, admitted
-    if rows > planner["home_rows"]:
+    most = planner["home_rows"] if planner["tier_at"] == 0 else disk_table_of(tier_at(planner["tier_at"]))["disk_slots"]
+    if rows > most:
         return PLAN_HOST_FULL, rows
     if home_reach(planner, fresh) > header_of(planner)["homes_ready"] and planner["home_memory_ended"] != 0:
         return PLAN_NO_MEMORY, rows
@@ -171,6 +168,9 @@ def lacks_of(planner, fresh, loads):
     """
     if planner["home_rows"] == 0:
         return LACKS_NOTHING
+    if planner["tier_at"] != 0 and fresh > 0 and (
+            fresh > free_home_rows(planner) or not may_take_free(tier_at(planner["tier_at"]))):
+        return LACKS_ROWS
     reach = home_reach(planner, fresh)
     if reach > header_of(planner)["homes_ready"]:
         planner["home_reach"] = reach
@@ -211,6 +211,8 @@ def complete(planner, number, fresh, record):
         place_missing(move_in, slots, record.slots)
     if planner["home_rows"] > 0:
         take_homes(planner, free_homes_of(planner), move_in[:fresh], record.homes)
+    if planner["tier_at"] != 0:
+        count_planned(tier_at(planner["tier_at"]), number)
     return outs
 
 
@@ -314,6 +316,10 @@ def take_back(planner, number, record, fresh):
             raise AssertionError("a slot that a record took is free")
     if planner["home_rows"] > 0:
         give_back_homes(planner, free_homes_of(planner), record.move_in[:fresh], record.homes)
+    if planner["tier_at"] != 0:  # it is near as before
+        tier = tier_at(planner["tier_at"])
+        tier["new_keys"][number % MAX_FRAMES] = fresh
+        tier["lacking"] += fresh
     if planner["slot_owners_at"] != 0:
         owners = slot_owners_of(planner)
         for i in range(record.move_in.shape[0]):
@@ -323,18 +329,21 @@ def take_back(planner, number, record, fresh):
     drop_others(planner, number)
 
 
-@entry("void(Planner, Record, int64, int64)")
-def assign(planner, record, ticket, time):
+@entry("void(Planner, int64, Record, int64, int64)")
+def assign(planner, number, record, ticket, time):
     """Assign a record to the truth.  Idempotent.
 
     Args:
         planner: of the table.
+        number: of the frame; it is in the window, unless the table is about to be rebuilt.
         record: of the batch.
         ticket: the batch.
         time: of the table after it.
     """
     entries, slot_entries = entries_of(planner), slot_entries_of(planner)
     assign_outs(record.out_slots, record.out_entries, entries, slot_entries)
+    if planner["tier_at"] != 0:
+        assign_homes(planner, tier_at(planner["tier_at"]), number, record)
     assign_keys(record, ticket, time, entries, slot_entries)
 
 
@@ -357,6 +366,8 @@ def leave(planner, number):
     if planner["touched"] & bit == _NONE:
         return
     pass_by(planner, number)
+    if planner["tier_at"] != 0:
+        leave_near(planner, tier_at(planner["tier_at"]), number)
     view, listed = view_of(planner), list_of(planner, number)[:planner["listed_count"][number % MAX_FRAMES]]
     keys = array_at(planner["freed_keys_at"], planner["list_room"], np.int64)
     freed = leave_window(planner, view, listed, bit, entries_of(planner), keys, free_entries_of(planner))

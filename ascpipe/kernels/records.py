@@ -123,11 +123,78 @@ PLANNER = np.dtype([
     ("scores_at", "<i8"),  # int32[device_rows + 1]
     ("numbers_at", "<i8"),  # int64[2 * device_rows]
     ("late_at", "<i8"),  # int64[2 * late_room(device_rows)]
+    ("tier_at", "<i8"),  # TIER, of a table with rows on disk
     # by position of the frame in the ring, ``number % MAX_FRAMES``
     ("held_count", "<i8", (MAX_FRAMES,)),  # entries that the frame holds
     ("listed_count", "<i8", (MAX_FRAMES,)),  # rows in its list
     ("time_before", "<i8", (MAX_FRAMES,)),  # ``time`` before the frame's record
     ("record_frame", "<i8", (MAX_FRAMES,)),  # by number of the record: the frame
+])
+
+#: a home row or disk slot that no entry has any more, and that readers may still look at
+REST = np.dtype([
+    ("number", "<i8"),
+    ("epoch", "<i8"),  # in which it was left
+])
+
+#: what a table worker knows of a table's home rows and disk slots; numbers, and the addresses of its arrays
+TIER = np.dtype([
+    # what changes with each batch
+    ("near", "<i8"),  # number of the newest near frame: rows of frames up to it are to be at home
+    ("near_frames", "<u8"),  # bits of near frames, also of those that have a record
+    ("lacking", "<i8"),  # keys of near frames that have no home row and none that comes
+    ("candidates", "<i8"),  # home rows that may leave, which the victim order has
+    ("leaving", "<i8"),  # home rows that are on their way to disk
+    ("wanted_next", "<i8"),  # positions, which only grow, in the ring of entries that wait for a home row: the next,
+    ("wanted_end", "<i8"),  # and the end
+    ("coming_end", "<i8"),  # no row of the view from here on ever had one that comes
+    ("under_way", "<i8"),  # requests in their list
+    ("homes_rest", "<i8"),  # positions in the ring of home rows that rest: the oldest one,
+    ("homes_rest_end", "<i8"),  # and the end
+    ("slots_rest", "<i8"),  # the same of disk slots
+    ("slots_rest_end", "<i8"),
+    ("rests_until", "<i8"),  # readers of up to this epoch may look at whatever is free; 0 = there are none
+    ("here_frame", "<i8"),  # number of the frame whose rows were looked for last,
+    ("here", "<i8"),  # and how many of its keys have theirs
+    ("ordered", "<i8"),  # 1 = the victim order has the home rows that may leave, and no others
+    ("first_use", "<i8"),  # number of the frame that scores in the victim order count from
+    ("disk_rows", "<i8"),  # entries whose row is on disk
+    ("fetch_ahead", "<i8"),  # frames after the next one to plan that may be near
+    ("is_derived", "<i8"),  # 1 = all of this is
+    # what the disk says
+    ("lost", "<i8"),  # home row whose request failed to read the row of an entry, -1 = none
+    ("failed_writes", "<i8"),
+    ("last_error", "<i8"),  # of these
+    # sizes
+    ("home_rows", "<i8"),
+    ("view_rows", "<i8"),
+    ("blocks", "<i8"),
+    ("per_block", "<i8"),
+    ("wanted_room", "<i8"),  # powers of two
+    ("resting_homes_room", "<i8"),
+    ("resting_slots_room", "<i8"),
+    # addresses
+    ("disk_table_at", "<i8"),  # DISK_TABLE
+    ("asks_at", "<i8"),  # int32[its asks_room]
+    ("requests_at", "<i8"),  # REQUEST[home_rows]
+    ("status_at", "<i8"),  # uint8[home_rows]
+    ("owners_at", "<i8"),  # int32[home_rows]
+    ("coming_at", "<i8"),  # int32[view_rows]
+    ("wanted_at", "<i8"),  # int32[wanted_room]
+    ("under_way_at", "<i8"),  # int32[home_rows]
+    ("resting_homes_at", "<i8"),  # REST[resting_homes_room]
+    ("resting_slots_at", "<i8"),  # REST[resting_slots_room]
+    ("order_at", "<i8"),  # ORDER
+    ("scores_at", "<i8"),  # int32[home_rows + 1]
+    ("numbers_at", "<i8"),  # int64[2 * home_rows]
+    ("late_at", "<i8"),  # int64[2 * late_room(home_rows)]
+    ("masks_at", "<i8"),  # of the slots of the row files; see ``DiskRoom``
+    ("counts_at", "<i8"),
+    ("following_at", "<i8"),
+    ("before_at", "<i8"),
+    ("first_at", "<i8"),
+    # by position of the frame in the ring
+    ("new_keys", "<i8", (MAX_FRAMES,)),  # keys of the frame that count as lacking since they have no row at all
 ])
 
 #: one table in its ring: what was seen of it and what it has to do next
@@ -319,7 +386,8 @@ def numba_types() -> Dict[str, Any]:
         ("Ring", structs.RING), ("Frame", structs.FRAME), ("RingTable", structs.RING_TABLE), ("Part", structs.PART),
         ("Table", structs.TABLE), ("Entry", structs.ENTRY), ("Image", IMAGE), ("Line", LINE),
         ("Extent", EXTENT), ("Row", ROW), ("Change", CHANGE), ("Order", ORDER), ("Planner", PLANNER), ("Turn", TURN),
-        ("Rounds", ROUNDS), ("Claims", CLAIMS), ("Listener", LISTENER))}
+        ("Rounds", ROUNDS), ("Claims", CLAIMS), ("Listener", LISTENER), ("Tier", TIER), ("Rest", REST),
+        ("DiskTable", structs.DISK_TABLE), ("Request", structs.REQUEST))}
     ints, longs = (types.Array(kind, 1, "C") for kind in (types.int32, types.int64))
     found["Index"] = types.NamedTuple((found["Extent"][::1], found["Line"][::1]), Index)
     found["View"] = types.NamedTuple((found["Row"][::1], found["Change"][::1], ints), View)

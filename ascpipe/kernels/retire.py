@@ -5,10 +5,11 @@ record again.  The readable version is ``tests/reference/retire.py``.
 """
 import numpy as np
 
+from ascpipe.kernels.atomics import store_home
 from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.prefetch import prefetch_end
 from ascpipe.kernels.view import AHEAD, is_in_window, prefetch_entry
-from ascpipe.layout.words import FREE, NAMED, SLOT_HOME, SLOT_NONE, TRAINED
+from ascpipe.layout.words import FREE, HOME_DISK, HOME_NONE, NAMED, SLOT_DISK, SLOT_HOME, SLOT_NONE, TRAINED
 
 
 @inner("void(int32[::1], int32[::1], Entry[::1], int32[::1])")
@@ -50,7 +51,7 @@ def assign_keys(record, ticket, time, entries, slot_entries):
             known["slot"] = slots[i]
         if homes[i] >= 0:
             known["home"] = homes[i]
-        if counts[i] > 0 or known["slot"] >= 0 or known["home"] >= 0:
+        if counts[i] > 0 or known["slot"] >= 0 or known["home"] != HOME_NONE:
             known["last"] = ticket
             known["timestamp"] = time
             known["state"] = TRAINED
@@ -78,15 +79,16 @@ def occupy_slots(used, entries, slot_entries):
             slot_entries[slot] = number
 
 
-@entry("void(int32[::1], int64, Entry[::1], int32[::1])")
-def resolve_entries(found, threshold, entries, out_slots):
+@entry("void(int32[::1], int64, Entry[::1], int32[::1], int32[::1], int32[::1])")
+def resolve_entries(found, threshold, entries, out_slots, out_disk_slots, out_generations):
     """Write where the truth has the row of each key.
 
     Args:
         found: int32[n]; entry numbers, -1 = unknown key.
         threshold: occurrences before a key has a row; -1 = no admission.
         entries: ENTRY[capacity].
-        out_slots: int32[n]; receives a slot, or SLOT_HOME less the home row, or SLOT_NONE.
+        out_slots: int32[n]; receives a slot, or SLOT_HOME less the home row, or SLOT_NONE, or SLOT_DISK.
+        out_disk_slots, out_generations: int32[n]; receive disk slot and generation of what is on disk.
     """
     for i in range(found.shape[0]):
         out_slots[i] = SLOT_NONE
@@ -99,6 +101,10 @@ def resolve_entries(found, threshold, entries, out_slots):
             out_slots[i] = known["slot"]
         elif known["home"] >= 0:
             out_slots[i] = SLOT_HOME - known["home"]
+        elif known["home"] <= HOME_DISK:
+            out_slots[i] = SLOT_DISK
+            out_disk_slots[i] = HOME_DISK - known["home"]
+            out_generations[i] = known["generation"]
 
 
 @entry("int64(int64, int64, int64, View, Entry[::1], int32[::1])")
@@ -126,8 +132,8 @@ def evict_entries(used, time, age, view, entries, slot_entries):
         if known["slot"] >= 0:
             slot_entries[known["slot"]] = -1
         known["slot"] = -1
-        known["home"] = -1
         known["frequency"] = 0
-        known["state"] = NAMED if is_in_window(number, view) else FREE  # last
+        state = NAMED if is_in_window(number, view) else FREE
+        store_home(known, state, known["generation"] + 1, HOME_NONE)  # last
         dropped += 1
     return dropped

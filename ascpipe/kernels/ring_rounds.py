@@ -12,6 +12,7 @@ from ascpipe.kernels.ring_steps import (
     assign_frames,
     leave_frames,
     look_at_tables,
+    move_table_rows,
     plan_frames,
     store_words,
     touch_frames,
@@ -23,12 +24,13 @@ LOOK = 0
 ASSIGN = 1  #: the records of finished frames to the truth
 STORE_RETIRED = 2
 LEAVE_WINDOW = 3
-MAKE_PLANS = 4
-STORE_PLANNED = 5
-FIND_ENTRIES = 6
-STORE_TOUCHED = 7
-LOOK_FOR_OTHERS = 8  #: rare actions and loads, which Python code carries out
-END_ROUND = 9
+MOVE_ROWS = 4  #: between home and disk
+MAKE_PLANS = 5
+STORE_PLANNED = 6
+FIND_ENTRIES = 7
+STORE_TOUCHED = 8
+LOOK_FOR_OTHERS = 9  #: rare actions and loads, which Python code carries out
+END_ROUND = 10
 
 
 @inner("int64(Rounds, UniTuple(int64, 2), int64)")
@@ -80,7 +82,8 @@ def take_step(memory, turns, rounds, listeners):
         memory: the ring.
         turns: TURN[tables].
         rounds: how far the worker is.
-        listeners: LISTENER[2]; the bells of the trainer and of the pump; receive whether they must be rung.
+        listeners: LISTENER[2 or 3]; the bells of the trainer, of the pump and of the disk worker, if there is one;
+            receive whether they must be rung.
 
     Returns:
         GO_ON; RING; PROVIDE: what some turns lack, then the step is taken again; CARRY_OUT: the actions that are left
@@ -90,16 +93,20 @@ def take_step(memory, turns, rounds, listeners):
     if at == LOOK:
         ready, rounds["plans"] = look_at_tables(memory, turns)
         rounds["acted"] = 0
-        rounds["at"] = ASSIGN if ready > 0 else LOOK_FOR_OTHERS
+        rounds["at"] = ASSIGN if ready > 0 or listeners.shape[0] > 2 else LOOK_FOR_OTHERS
     elif at == ASSIGN:
         return count_step(rounds, assign_frames(memory, turns), STORE_RETIRED)
     elif at == STORE_RETIRED:
         rounds["at"] = LEAVE_WINDOW
         if store_words(memory, turns, RETIRE, LEAVE, RETIRED) > 0:  # SYNC retired: store
-            return RING if look_at_bells(listeners) else GO_ON
+            return RING if look_at_bells(listeners[:2]) else GO_ON
     elif at == LEAVE_WINDOW:
         leave_frames(turns, NOTHING)
-        rounds["at"] = MAKE_PLANS
+        rounds["at"] = MOVE_ROWS if listeners.shape[0] > 2 else MAKE_PLANS
+    elif at == MOVE_ROWS:
+        made = move_table_rows(memory, turns)
+        asks = count_step(rounds, made, MAKE_PLANS)
+        return RING if asks == GO_ON and made[0] > 0 and look_at_bells(listeners[2:]) else asks
     elif at == MAKE_PLANS:
         return count_step(rounds, plan_frames(memory, turns), STORE_PLANNED)
     elif at == STORE_PLANNED:
@@ -127,7 +134,7 @@ def run_tables(memory, turns, rounds, listeners):
         memory: the ring.
         turns: TURN[tables].
         rounds: ROUNDS[1].
-        listeners: LISTENER[2]; the bells of the trainer and of the pump.
+        listeners: LISTENER[2 or 3]; the bells of the trainer, of the pump, and of the disk worker.
     """
     asks = GO_ON
     while asks == GO_ON:

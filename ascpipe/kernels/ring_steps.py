@@ -7,10 +7,21 @@ that is provided.  Words are stored last, by ``store_words``, when what they pub
 import numpy as np
 
 from ascpipe.kernels import batch_steps
+from ascpipe.kernels.asks import (
+    LACKS_CHANGES,
+    LACKS_DISK,
+    LACKS_HOMES,
+    LACKS_IMAGES,
+    LACKS_NOTHING,
+    LACKS_ROWS,
+    LACKS_SCRATCH,
+)
 from ascpipe.kernels.atomics import exchange, load_acquire
-from ascpipe.kernels.batch_steps import LACKS_CHANGES, LACKS_IMAGES, LACKS_NOTHING, LACKS_SCRATCH
+from ascpipe.kernels.bits import frame_bit
 from ascpipe.kernels.door import inner
-from ascpipe.kernels.next_action import PLAN, RETIRE, TOUCH, next_train_actions
+from ascpipe.kernels.moving import is_stuck, move_rows
+from ascpipe.kernels.near import have_room, lacks_rows, make_near, may_want, say_that_it_waits
+from ascpipe.kernels.next_action import NOTHING, PLAN, RETIRE, TOUCH, next_train_actions
 from ascpipe.kernels.plan import draft_record
 from ascpipe.kernels.planner_memory import header_of, held_rows_of, other_rows_of, planner_at, view_of
 from ascpipe.kernels.ring_memory import (
@@ -24,14 +35,17 @@ from ascpipe.kernels.ring_memory import (
     table_of,
 )
 from ascpipe.kernels.ring_scan import look
+from ascpipe.kernels.settling import settle_requests
+from ascpipe.kernels.tier_memory import disk_table_of, tier_at
 from ascpipe.kernels.view import put_moves, put_outs, undo_changes
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.layout.ticket import SEQUENCE_MASK
-from ascpipe.layout.words import PLAN_OK
+from ascpipe.layout.words import PLAN_OK, TOUCHED
 
 LEAVE = 32  #: the action of a table whose frame is retired and still has to leave the window
 
 _MOST_INT32 = 2**31 - 1
+_NONE = np.uint64(0)
 
 
 @inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
@@ -140,9 +154,13 @@ def plan_frame(memory, turn, planner):
         return LACKS_CHANGES
     admitted = fresh = loads = outs = np.int64(0)
     rows, time = planner["rows"], planner["time"]
+    lacks, status = lacks_rows(planner, number)
+    need = planner["device_rows"] + n
+    if lacks != LACKS_NOTHING:
+        return lacks
     if part["held"] < n:
         status, need = batch_steps.missing_entries(planner, longs_of(memory, frame, part["unique"], n))
-    else:
+    elif status == PLAN_OK:
         sequence = min(frame["ticket"] & SEQUENCE_MASK, _MOST_INT32)
         view = view_of(planner)
         admitted, fresh, loads = draft_record(
@@ -196,7 +214,14 @@ def plan_frames(memory, turns):
     for i in range(turns.shape[0]):
         turn = turns[i]
         if is_due(turn, PLAN):
-            turn["lacks"] = plan_frame(memory, turn, planner_at(turn["planner_at"]))
+            planner = planner_at(turn["planner_at"])
+            turn["lacks"] = plan_frame(memory, turn, planner)
+            if planner["tier_at"] != 0:
+                say_that_it_waits(planner, turn)
+            if turn["lacks"] == LACKS_ROWS:  # they come by themselves
+                turn["lacks"] = LACKS_NOTHING
+                turn["action"] = NOTHING
+                continue
             turn["done"] = np.int64(turn["lacks"] == LACKS_NOTHING)
             done += turn["done"]
             lacking += 1 - turn["done"]
@@ -223,6 +248,63 @@ def count_batch(header, part, ticket):
         header["loads"] += part["load_count"]
 
 
+@inner("void(Turn, Planner, Tier)")
+def make_frames_near(turn, planner, tier):
+    """Make frames near, one after the other, as far as they may be and there is room for their rows.
+
+    Args:
+        turn: of the table.
+        planner: of the table.
+        tier: of the table.
+    """
+    waiting = 0  # near frames that are to be planned
+    for i in range(turn["count"]):
+        number = turn["head"] + i
+        if turn["words"][i] != TOUCHED or planner["touched"] & frame_bit(number) == _NONE:
+            continue
+        if number > tier["near"]:
+            listed = held_rows_of(planner, number)
+            if (turn["closed"][i] != 0 or waiting > tier["fetch_ahead"] or not may_want(tier, np.int64(listed.shape[0]))
+                    or not have_room(planner, tier, listed)):
+                return
+            make_near(planner, tier, number)
+        waiting += 1
+
+
+@inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
+def move_table_rows(memory, turns):
+    """Settle what the disk worker has done, make frames near, and ask for what they need.
+
+    Args:
+        memory: the ring.
+        turns: TURN[tables]; receive what a table lacks.
+
+    Returns:
+        (how many requests were settled or asked, how many tables lack something).
+    """
+    moved = lacking = 0
+    for i in range(turns.shape[0]):
+        turn = turns[i]
+        planner = planner_at(turn["planner_at"])
+        if planner["tier_at"] == 0 or turn["is_loading"] != 0:
+            continue
+        tier = tier_at(planner["tier_at"])
+        moved += settle_requests(planner, tier)
+        make_frames_near(turn, planner, tier)
+        moved += move_rows(planner, tier)
+        ready, high = header_of(planner)["homes_ready"], planner["home_high_water"]
+        if tier["wanted_next"] < tier["wanted_end"] and planner["free_homes"] == 0 and high == ready and (
+                ready < planner["home_rows"]):
+            planner["home_reach"] = min(planner["home_rows"], high + tier["lacking"])
+            turn["lacks"] = LACKS_HOMES
+            lacking += 1
+        elif tier["lost"] >= 0 or is_stuck(planner, tier):
+            turn["lacks"] = LACKS_DISK
+            lacking += 1
+        disk_table_of(tier)["disk_rows"] = tier["disk_rows"]
+    return moved, lacking
+
+
 @inner("int64(uint8[::1], Turn, Planner)")
 def assign_frame(memory, turn, planner):
     """Assign the record of one frame to the truth, and take it out of the view; returns what this lacks.
@@ -240,7 +322,7 @@ def assign_frame(memory, turn, planner):
             planner["has_images"] != 0 or load_acquire(header, "snapshot_copied", 0) < header["snapshot_bound"]):
         return LACKS_IMAGES
     record, ticket = published_record(memory, frame, part), frame["ticket"]
-    batch_steps.assign(planner, record, ticket, part["time"])
+    batch_steps.assign(planner, turn["number"], record, ticket, part["time"])
     batch_steps.forget(planner, np.int64(record.held.shape[0] + record.out_slots.shape[0]))
     count_batch(header, part, ticket)
     header["rows"] = part["rows"]

@@ -18,7 +18,7 @@ import numpy as np
 
 from ascpipe.kernels.door import entry, inner
 from ascpipe.kernels.prefetch import prefetch, prefetch_end
-from ascpipe.layout.words import FREE, NAMED, TRAINED
+from ascpipe.layout.words import FREE, HOME_NONE, NAMED, TRAINED
 
 AHEAD = 24  #: keys between the one at hand and the one whose row is prefetched
 
@@ -225,7 +225,7 @@ def derive_view(planner, view, used, entries, free_stack):
                 free_stack[free] = number
                 free += 1
         else:
-            in_rows += np.int64((known["home"] if has_homes else known["slot"]) >= 0)
+            in_rows += np.int64((known["home"] if has_homes else known["slot"]) != HOME_NONE)
     return free, in_rows
 
 

@@ -25,6 +25,7 @@ class TableArguments(ctypes.Structure):
         ("averages", ctypes.c_int),  # 1 = its gradients are divided by the number of ranks
         ("fd", ctypes.c_int),  # of the segment; stays the caller's
         ("bytes", ctypes.c_int64),
+        ("directories", ctypes.c_char_p),  # of its row files, for errors: "/a, /b"; null: no row goes to disk
     )
 
 
@@ -42,6 +43,8 @@ class DiskBatch(ctypes.Structure):
         ("rows", ctypes.POINTER(ctypes.c_void_p)),  # address[count]: where each row goes to, or comes from
         ("alone", ctypes.POINTER(ctypes.c_uint8)),  # uint8[count]: 1 = no other row of its block is in use; or null
         ("results", ctypes.POINTER(ctypes.c_int32)),  # int32[count]: filled
+        ("requests", ctypes.POINTER(ctypes.c_void_p)),  # address[count]: REQUEST that ends with each result; or null
+        ("bell", ctypes.c_void_p),  # BELL that is rung when some of them have; or null
     )
 
 

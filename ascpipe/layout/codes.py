@@ -1,7 +1,7 @@
 """Declares the error codes that C++ raises.
 
 An op or a call fails with a class of TensorFlow's, and the text begins with the code.  C++ has the codes as constants
-(``error_codes.gen.h``); all other codes are in ``ascpipe/errors.py``.
+(``error_codes.gen.h``); all other codes are in ``ascpipe/errors``.
 """
 from typing import NamedTuple, Tuple
 
@@ -27,8 +27,10 @@ RANKS_LATE = NativeError("E310", "FAILED_PRECONDITION", "other ranks did not com
 RANKS_POISONED = NativeError("E311", "DATA_LOSS", "a step of several ranks failed when some had updated their tables")
 RANKS_ENDED = NativeError("E312", "FAILED_PRECONDITION", "the engine of exchanges has ended, as a rank did")
 
+ROW_UNREADABLE = NativeError("E421", "DATA_LOSS", "a row on disk cannot be read")
+
 NATIVE_ERRORS: Tuple[NativeError, ...] = (
-    SUPERVISOR_GONE, FORKED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED)
+    SUPERVISOR_GONE, FORKED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED, ROW_UNREADABLE)
 
 #: the text of E110, on both sides
 SUPERVISOR_GONE_TEXT = ("ascpipe supervisor (pid {pid}) is gone. No batch was half-applied. What was trained since the "

@@ -21,7 +21,7 @@ _CALL_TYPES = {ctypes.c_int: "int", ctypes.c_int64: "std::int64_t", ctypes.c_uin
                ctypes.POINTER(ctypes.c_int64): "const std::int64_t*",
                ctypes.POINTER(ctypes.c_uint32): "const std::uint32_t*",
                ctypes.POINTER(ctypes.c_uint8): "const std::uint8_t*",
-               ctypes.POINTER(ctypes.c_void_p): "void* const*",
+               ctypes.POINTER(ctypes.c_void_p): "void* const*", ctypes.c_void_p: "void*",
                ctypes.POINTER(ctypes.c_int32): "std::int32_t*"}  # of results
 
 
@@ -37,6 +37,9 @@ _ENUMS: Tuple[Tuple[str, str, Dict[str, int]], ...] = (
     ("EntryState", "std::int32_t", _integers(words, "FREE", "NAMED", "TRAINED")),
     ("PlanStatus", "std::int64_t", _integers(words, prefix="PLAN_")),
     ("CutKind", "std::int32_t", _integers(words, prefix="CUT_")),
+    ("RequestWord", "std::uint32_t", _integers(words, "REQUEST_EMPTY", "REQUEST_ASKED", "REQUEST_TAKEN",
+                                               "REQUEST_DONE", "REQUEST_FAILED")),
+    ("RequestKind", "std::int32_t", _integers(words, "REQUEST_READ", "REQUEST_WRITE")),
     ("WaitsFor", "std::int32_t", _integers(words, prefix="WAIT_")),
     ("InitialKind", "std::int32_t",
      {"INITIAL_" + name: value for name, value in vars(initial_kinds).items() if name.isupper()}),
@@ -44,11 +47,14 @@ _ENUMS: Tuple[Tuple[str, str, Dict[str, int]], ...] = (
 _CONSTANTS: Tuple[Tuple[str, ModuleType, Sequence[str]], ...] = (
     ("std::uint32_t", structs, ("VERSION", "MAGIC")),
     ("int", structs, ("MAX_FRAMES", "MAX_KEY_WORKERS", "MAX_TABLE_WORKERS", "MAX_SPEC_RANK")),
-    ("int", structs, ("BELL_TRAINER", "BELL_PUMP", "BELL_KEY_WORKERS", "BELL_TABLE_WORKERS", "BELLS")),
+    ("int", structs, ("DISK_READERS", "DISK_READS")),
+    ("int", structs, ("BELL_TRAINER", "BELL_PUMP", "BELL_KEY_WORKERS", "BELL_TABLE_WORKERS",
+                     "BELL_DISK_WORKER", "BELLS")),
     ("std::int64_t", structs, ("CACHE_LINE", "PAGE", "SESSION_BELLS_OFFSET", "SESSION_EXCHANGES_OFFSET",
                                "SESSION_BYTES")),
     ("std::size_t", structs, ("FAILURE_TEXT_BYTES",)),
-    ("std::int32_t", words, ("SLOT_NONE", "SLOT_HOME", "SLOT_FROZEN")),
+    ("std::int32_t", words, ("SLOT_NONE", "SLOT_HOME", "SLOT_FROZEN", "SLOT_DISK", "HOME_NONE",
+                                "HOME_DISK")),
     ("int", ticket, ("SEQUENCE_BITS",)),
     ("std::int64_t", ticket, ("SEQUENCE_MASK", "MOST_RUNS")),
     ("std::uint32_t", bells, ("AWAKE", "ASLEEP", "PAUSING")),

@@ -8,12 +8,14 @@ Five kinds of memory:
 
 * the *session segment*: failure text and one bell per process (``SESSION``, ``BELL``);
 * a *ring segment* per stream: ``RING``, ``FRAME`` x MAX_FRAMES, ``RING_TABLE`` x tables, byte arena;
-* a *table segment* per table: ``TABLE``, slots, entries, home rows, a log of ``IMAGE``; only as much of the last
-  three has memory as the header says, the rest of the segment is a hole;
+* a *table segment* per table: ``TABLE``, slots, entries, home rows, a log of ``IMAGE``, and for a table with rows on
+  disk ``DISK_TABLE``, a ring of numbers, a ``REQUEST`` per home row; only as much of entries, home rows, log and
+  requests has memory as the header says, the rest of the segment is a hole;
 * the *exchange spans* of a rank, where they are kept: ``EXCHANGE_SPANS``, then ``EXCHANGE_SPAN`` x capacity;
 * a *frame*, inside the arena: ``PART`` per table, ``SPEC`` per feature, then the arrays of each part.
 
-Each field's comment begins with its writers: P pump, K key worker, T trainer (plan op), W table worker, S supervisor.
+Each field's comment begins with its writers: P pump, K key worker, T trainer (plan op), W table worker, D disk worker,
+S supervisor.
 Of an offset in a ``PART``, which the pump writes with the frame, it is the writer of the array.
 """
 import hashlib
@@ -23,7 +25,7 @@ import numpy as np
 
 from ascpipe.layout.words import WORD_NAMES
 
-VERSION = 9  #: of this file; any change of a byte below raises it
+VERSION = 10  #: of this file; any change of a byte below raises it
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
@@ -32,17 +34,18 @@ MAX_FRAMES = 64  #: frames of one ring; also bits of a window mask
 MAX_KEY_WORKERS = 16
 MAX_TABLE_WORKERS = 16
 MAX_SPEC_RANK = 6
+DISK_READERS = 2  # of the rows of a table: an evaluation, and a save or a load
+DISK_READS = 1024  # rows that one of them reads at a time
 
 # Bells: each belongs to one waiting thread, so a plain flag says whether it sleeps.
 BELL_TRAINER = 0  #: the trainer's waiter thread
 BELL_PUMP = 1  #: the trainer's pump thread
 BELL_KEY_WORKERS = 2
 BELL_TABLE_WORKERS = BELL_KEY_WORKERS + MAX_KEY_WORKERS
-BELLS = BELL_TABLE_WORKERS + MAX_TABLE_WORKERS
+BELL_DISK_WORKER = BELL_TABLE_WORKERS + MAX_TABLE_WORKERS
+BELLS = BELL_DISK_WORKER + 1
 
 FAILURE_TEXT_BYTES = 2048
-
-_LEAST_IMAGES = 1 << 16  # some batches
 
 
 #: name in C++ -> dtype, in the order of this file
@@ -104,6 +107,26 @@ EXCHANGES = _struct(
     slowest=("<i4", 72, "T: rank that the others have waited for longest"),
     slowest_us=("<i8", 80, "T: how long"),
 )
+DISK = _struct(
+    "Disk", 128,
+    used=("<u4", 0, "D, last: 1 = row files lie on this disk"),
+    table=("<i4", 4, "D: number of a table with a file there"),
+    file=("<i4", 8, "D: which of its files"),
+    queued=("<i8", 16, "D: operations that no thread has begun"),
+    under_way=("<i8", 24, "D"),
+    deepest=("<i8", 32, "D: most that were under way together"),
+    delayed=("<i8", 40, "D: operations that waited for another one of their block"),
+    rows_read=("<i8", 48, "D: as the others below, since the disk worker began"),
+    rows_written=("<i8", 56, "D"),
+    read_bytes=("<i8", 64, "D"),
+    written_bytes=("<i8", 72, "D"),
+    read_p50_us=("<i8", 80, "D: of an operation"),
+    read_p99_us=("<i8", 88, "D"),
+    write_p50_us=("<i8", 96, "D"),
+    write_p99_us=("<i8", 104, "D"),
+)
+SESSION_DISKS_OFFSET = 6400
+MAX_DISKS = 6  #: that ``ascpipe status`` shows
 SESSION_EXCHANGES_OFFSET = 7168
 SESSION_BYTES = 8192
 
@@ -224,6 +247,7 @@ TABLE = _struct(
     home_offset=("<i8", 320, "S: float32[home_capacity, row_floats]"),
     log_offset=("<i8", 328, "S: IMAGE[log_capacity]"),
     log_capacity=("<i8", 336, "S: images at most"),
+    disk_offset=("<i8", 344, "S: of DISK_TABLE, 0 = no row of this table goes to disk"),
     snapshot_asked=("<i8", 384, "T, last: id of the snapshot"),
     snapshot_bound=("<i8", 392, "T: entries below this number are in the snapshot"),
     snapshot_copied=("<i8", 400, "T: entries below are copied; = snapshot_bound: it is over"),
@@ -252,6 +276,38 @@ IMAGE = _struct(
     "Image", 56,
     entry=("<i8", 0, "W: its number"),
     content=(ENTRY, 8, "W: the entry as it was when the snapshot began"),
+)
+
+DISK_TABLE = _struct(
+    "DiskTable", 256,
+    disk_slots=("<i8", 0, "S: at most"),
+    asks_room=("<i8", 8, "S: numbers in the ring of requests, a power of two"),
+    asks_offset=("<i8", 16, "S: int32[asks_room], numbers of requests; from the start of the segment"),
+    requests_offset=("<i8", 24, "S: REQUEST[home_capacity]; the same"),
+    reads_offset=("<i8", 32, "S: REQUEST[DISK_READERS, DISK_READS], whose entries mean nothing; the same"),
+    read_rows_offset=("<i8", 40, "S: float32[DISK_READERS, DISK_READS, row_floats]; the same"),
+    epoch=("<i8", 64, "W: raised when what readers may know has been left; from 1 on"),
+    asked=("<i8", 72, "W, last: numbers that are put into the ring"),
+    disk_rows=("<i8", 80, "W: rows on disk"),
+    fetches=("<i8", 88, "W: rows that were asked for"),
+    spills=("<i8", 96, "W: rows that were sent to disk"),
+    waits=("<i8", 104, "W: times a frame was next to be planned and its rows were not all at home"),
+    waiting=("<i8", 112, "W: 1 + number of the frame that is now, 0 = none is"),
+    taken=("<i8", 128, "D: numbers that are taken out of the ring"),
+    readers=("(%d,)<i8" % DISK_READERS, 192, "T: epoch in which each reader has begun, 0 = it reads nothing; "
+                                             "S clears those of a process that was reaped"),
+    reads_asked=("(%d,)<i8" % DISK_READERS, 208, "T, last: how often each reader has asked for rows"),
+)
+
+REQUEST = _struct(
+    "Request", 32,
+    key=("<i8", 0, "W"),
+    slot=("<i4", 8, "W: disk slot"),
+    entry=("<i4", 12, "W: number of the entry"),
+    generation=("<u4", 16, "W: READ: that of the entry; WRITE: one more"),
+    kind=("<i4", 20, "W: REQUEST_READ or REQUEST_WRITE"),
+    error=("<i4", 24, "D, before FAILED: an errno, or a Damage of tfops/src/disk/row_format.h"),
+    word=("<u4", 28, "W: EMPTY to ASKED, DONE or FAILED to EMPTY; D: ASKED to TAKEN, to DONE or FAILED; last"),
 )
 
 SPEC = _struct(
@@ -342,34 +398,3 @@ def ring_shape(table_count: int, arena_bytes: int) -> RingShape:
     tables = frames + MAX_FRAMES * FRAME.itemsize
     arena = align(tables + table_count * RING_TABLE.itemsize, PAGE)
     return RingShape(frames, tables, arena, align(arena + arena_bytes, PAGE))
-
-
-class TableShape(NamedTuple):
-    """Where the pieces of a table segment lie, all in bytes.  Those that grow begin on a page."""
-
-    slots_offset: int
-    entries_offset: int
-    home_offset: int
-    log_offset: int
-    total_bytes: int
-
-
-def table_shape(device_rows: int, entry_capacity: int, home_capacity: int = 0, row_floats: int = 0) -> TableShape:
-    """Offsets of a table segment.
-
-    Args:
-        device_rows: slots.
-        entry_capacity: entries at most.
-        home_capacity: home rows at most, 0 for a table on the device alone.
-        row_floats: floats of a home row.
-    """
-    slots = align(TABLE.itemsize)
-    entries = align(slots + 4 * device_rows, PAGE)
-    homes = align(entries + entry_capacity * ENTRY.itemsize, PAGE)
-    log = align(homes + 4 * home_capacity * row_floats, PAGE)
-    return TableShape(slots, entries, homes, log, align(log + log_capacity(entry_capacity) * IMAGE.itemsize, PAGE))
-
-
-def log_capacity(entry_capacity: int) -> int:
-    """Images that the log of a table holds at most: what training changes while a snapshot of it is copied."""
-    return min(entry_capacity, max(_LEAST_IMAGES, entry_capacity // 16))

@@ -29,12 +29,22 @@ CHANNELS = 3
 # trained state.
 FREE, NAMED, TRAINED = 0, 1, 2
 
+# Where the row of an entry is, if it is at home or on disk: a home row (0 or more), neither, or a disk slot.
+HOME_NONE = -1
+HOME_DISK = -2  # disk slot s is HOME_DISK - s (and all below)
+
+# Words of a request to the disk worker: table worker EMPTY to ASKED, disk worker ASKED to TAKEN and to DONE or FAILED,
+# table worker to EMPTY.  Kinds: a row is to be read from its disk slot into its home row, or written.
+REQUEST_EMPTY, REQUEST_ASKED, REQUEST_TAKEN, REQUEST_DONE, REQUEST_FAILED = range(5)
+REQUEST_READ, REQUEST_WRITE = 1, 2
+
 # Status of a record; everything but PLAN_OK is an error of the step that wants the plan.
 PLAN_OK = 0
 PLAN_TABLE_FULL = 1  # a table without home rows has more keys than device rows
 PLAN_DEVICE_SMALL = 2  # the device holds fewer rows than this one batch needs
 PLAN_HOST_FULL = 3  # more keys than home rows
 PLAN_NO_MEMORY = 4  # the machine has none left for entries or home rows
+PLAN_HOST_SMALL = 5  # a table with rows on disk has fewer home rows than one batch needs
 
 # Kinds of cuts.
 CUT_RESET = 1  # forget every key
@@ -45,11 +55,12 @@ CUT_LOAD = 4  # the table becomes that of a checkpoint, which the trainer writes
 # Values of a slot field: a slot (0 or more), no row, or the code of a home row (and all below).
 SLOT_NONE = -1
 SLOT_HOME = -2  # home row h is SLOT_HOME - h; evaluation only
+SLOT_DISK = -2**31  # the row is on disk: ``homes`` has its disk slot, ``frequencies`` its generation; evaluation only
 SLOT_FROZEN = 1 << 30  # added to a slot: the row is looked up and never updated (a padding key); trainer only
 
 # What a thread waits for: in `ascpipe status`, and in errors after "waiting for".
 WAIT_NONE, WAIT_BATCH, WAIT_ROOM, WAIT_PLAN, WAIT_STEP, WAIT_LEASE, WAIT_READ, WAIT_CUT, WAIT_SAVE, \
-    WAIT_RANKS, WAIT_KEYS = range(11)
+    WAIT_RANKS, WAIT_KEYS, WAIT_DISK = range(12)
 WAIT_SENTENCES = {
     WAIT_NONE: "nothing",
     WAIT_BATCH: "the next batch",
@@ -62,6 +73,7 @@ WAIT_SENTENCES = {
     WAIT_SAVE: "room in the log of a save",
     WAIT_RANKS: "the other ranks",
     WAIT_KEYS: "the key worker to deduplicate its keys",
+    WAIT_DISK: "the disk worker to read rows",
 }
 
 #: names of exchanges among ranks, by PeerKind of tfops/src/peers/header.h

@@ -3,7 +3,7 @@
 A ring is a byte arena with up to ``MAX_FRAMES`` frames, numbered without gaps; the trainer's pump fills it, key and
 table workers work in the frames in place.  Nothing here waits or decides.
 """
-from typing import Any, List, NamedTuple
+from typing import Any, List, NamedTuple, Sequence
 
 import numpy as np
 
@@ -158,17 +158,26 @@ class TableView:
     Args:
         memory: uint8[bytes of the segment], writable.
         fd: its descriptor, or -1 if all of it has memory.
+        name: of the table.
+        directories: of its row files.
 
     Attributes:
+        memory: the whole segment.
+        name, directories: as given.
         header: the TABLE fields, readable and writable by name.
         header_at: its address.
+        disk_table: the DISK_TABLE fields, the same; None where no row goes to disk.
+        asks, requests: int32[asks room], REQUEST[home capacity]; where rows go to disk. Of the latter
+            ``header["homes_ready"]`` have memory.
+        reads, read_rows: REQUEST[DISK_READERS, DISK_READS], float32[DISK_READERS, DISK_READS, row floats]; the same.
         entries: ENTRY[capacity]; of these ``header["entries_ready"]`` have memory.
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
         homes: float32[home capacity, row floats]; of these ``header["homes_ready"]`` have memory.
         log: IMAGE[log capacity]; of these ``header["snapshot_log_ready"]`` have memory.
     """
 
-    def __init__(self, memory: np.ndarray, fd: int = -1) -> None:
+    def __init__(self, memory: np.ndarray, fd: int = -1, name: str = "", directories: Sequence[str] = ()) -> None:
+        self.memory, self.name, self.directories = memory, name, directories
         self.header: Any = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
         self.header_at = int(memory.ctypes.data)
         self._longs = memory[:structs.TABLE.itemsize].view(np.int64)
@@ -179,11 +188,28 @@ class TableView:
         self.entries = memory[start:start + capacity * entry].view(structs.ENTRY)
         self.slot_entries = memory[slots:slots + 4 * int(header["device_rows"])].view("<i4")
         self.homes = memory[homes:homes + 4 * home_capacity * floats].view("<f4").reshape(home_capacity, floats)
+        disk = int(header["disk_offset"])
+        self.disk_table: Any = memory[disk:disk + structs.DISK_TABLE.itemsize].view(structs.DISK_TABLE)[0] \
+            if disk else None
+        self.requests: Any = None
+        if disk:
+            asks, requests = int(self.disk_table["asks_offset"]), int(self.disk_table["requests_offset"])
+            self.asks = memory[asks:asks + 4 * int(self.disk_table["asks_room"])].view("<i4")
+            self.requests = memory[requests:requests + home_capacity * structs.REQUEST.itemsize].view(structs.REQUEST)
+            self._reads_asked = memory[disk:disk + structs.DISK_TABLE.itemsize].view(structs.DISK_TABLE)[
+                "reads_asked"][0]
+            reads, rows = int(self.disk_table["reads_offset"]), int(self.disk_table["read_rows_offset"])
+            self.reads = memory[reads:rows].view(structs.REQUEST).reshape(structs.DISK_READERS, structs.DISK_READS)
+            self.read_rows = memory[rows:rows + 4 * self.reads.size * floats].view("<f4").reshape(
+                *self.reads.shape, floats)
         images, log = int(header["log_capacity"]), int(header["log_offset"])
         self.log = memory[log:log + images * IMAGE.itemsize].view(IMAGE)
         self._growing_entries = GrowingPart(fd, start, entry, capacity)
         self._growing_log = GrowingPart(fd, log, IMAGE.itemsize, images)
         self._growing_homes = GrowingPart(fd, homes, 4 * floats, home_capacity)
+        self._growing_requests = GrowingPart(
+            fd, self.disk_table["requests_offset"] if self.disk_table is not None else 0,
+            structs.REQUEST.itemsize, home_capacity)
 
     def load(self, field: str) -> int:
         """A field of the header that another process stores, and all that its writer wrote before."""
@@ -193,13 +219,24 @@ class TableView:
         """Store a field of the header that another process loads, by a full fence."""
         atomics.exchange_i64(self._longs, _TABLE_LONGS[field], value)
 
+    def reads_asked(self, reader: int) -> int:
+        """How often a reader has asked for rows on disk."""
+        return int(atomics.load_acquire_i64(self._reads_asked, reader))
+
     def ready_entries(self, count: int) -> bool:
         """Ensure memory for ``count`` entries (grows by steps).  Returns False when out of memory."""
         return self._ready(self._growing_entries, "entries_ready", count)
 
     def ready_homes(self, count: int) -> bool:
-        """Ensure memory for ``count`` home rows (grows by steps).  Returns False when out of memory."""
-        return self._ready(self._growing_homes, "homes_ready", count)
+        """Ensure memory for ``count`` home rows and their requests (grows by steps).  Returns False when out of memory.
+        """
+        if self.disk_table is None:
+            return self._ready(self._growing_homes, "homes_ready", count)
+        before = int(self.header["homes_ready"])
+        ready = self._growing_requests.ready(before, self._growing_homes.ready(before, count))
+        if ready > before:
+            self.header["homes_ready"] = ready
+        return ready >= count
 
     def ready_log(self, count: int) -> bool:
         """Ensure memory for ``count`` images in the log (grows by steps).  Returns False when out of memory."""

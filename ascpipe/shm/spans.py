@@ -11,8 +11,9 @@ from typing import Any, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 MAGIC = 0x534E5053  #: "SPNS"
-STAGES = {"key": ("deduplicate",), "table": ("touch", "plan", "retire")}  #: what the workers of a kind do
-_MOST_STAGES = 3
+AWAIT_ROWS = "await rows"  #: a plan waits for rows from disk
+STAGES = {"key": ("deduplicate",), "table": ("touch", "plan", "retire", AWAIT_ROWS)}  #: what the workers of a kind do
+_MOST_STAGES = 4
 
 _HEADER = np.dtype({"names": ["magic", "capacity", "pid", "kind", "index", "count"],
                     "formats": ["<u4", "<u4", "<i4", "S8", "<i4", "<i8"], "offsets": [0, 4, 8, 16, 24, 64],

@@ -21,9 +21,13 @@ def make_room(truth: Truth, entries: int, rows: int) -> int:
         PLAN_OK, or why they cannot be written: the kind of table is full, or there is no memory.
     """
     home_rows = int(truth.header["home_capacity"])
-    if not 0 <= rows <= entries <= len(truth.entries) or rows > (home_rows or len(truth.slot_entries)):
+    most = len(truth.slot_entries) if home_rows == 0 else home_rows
+    if truth.disk_table is not None:
+        most = home_rows + int(truth.disk_table["disk_slots"])
+    if not 0 <= rows <= entries <= len(truth.entries) or rows > most:
         return PLAN_HOST_FULL if home_rows else PLAN_TABLE_FULL
-    if not truth.ready_entries(entries) or (home_rows and not truth.ready_homes(rows)):
+    if not truth.ready_entries(entries) or (
+            home_rows and not truth.ready_homes(min(rows, home_rows))):
         return PLAN_NO_MEMORY
     return PLAN_OK
 

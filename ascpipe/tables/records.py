@@ -14,6 +14,7 @@ class Truth(NamedTuple):
         header_at: address of the same memory.
         entries: ENTRY[capacity].
         slot_entries: int32[device rows]; entry of each slot, -1 = empty.
+        disk_table, requests: the DISK_TABLE fields by name, REQUEST[home rows]; None where no row goes to disk.
         ready_entries, ready_homes: ensure memory for a number of entries or home rows; return False when out of memory.
     """
 
@@ -23,6 +24,8 @@ class Truth(NamedTuple):
     slot_entries: np.ndarray
     ready_entries: Callable[[int], bool]
     ready_homes: Callable[[int], bool]
+    disk_table: Any = None
+    requests: Any = None
 
 
 class Batch(NamedTuple):

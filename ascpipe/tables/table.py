@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import numpy as np
 
 from ascpipe.kernels import batch_steps
+from ascpipe.kernels.asks import LACKS_CHANGES, LACKS_ENTRIES, LACKS_HOMES, LACKS_SCRATCH
 from ascpipe.kernels.free_slots import free_slot_words, rebuild_free_slots
 from ascpipe.kernels.hashing import Spread
 from ascpipe.kernels.index import find_keys
@@ -23,11 +24,12 @@ from ascpipe.kernels.retire import evict_entries, resolve_entries
 from ascpipe.kernels.victims import late_room
 from ascpipe.kernels.view import clear_rows, derive_view, move_changes
 from ascpipe.layout.structs import MAX_FRAMES
-from ascpipe.layout.words import FREE
+from ascpipe.layout.words import FREE, HOME_NONE
 from ascpipe.tables import lazy_arrays
 from ascpipe.tables.homes import free_homes
 from ascpipe.tables.key_index import KeyIndex
 from ascpipe.tables.records import Batch, Pending, Truth, first_keys
+from ascpipe.tables.tier import Tier
 
 _FIRST_CHANGES = 1024
 _LEAST_ROWS = 1024
@@ -44,6 +46,7 @@ class Table:
     Attributes:
         planner: PLANNER; the table's private numbers and addresses, for compiled steps.
         planner_at: its address.
+        tier: what is known of its rows at home and on disk; None where no row goes to disk.
     """
 
     def __init__(self, truth: Truth, spread: Spread) -> None:
@@ -74,6 +77,10 @@ class Table:
         self._make_changes(_FIRST_CHANGES)
         self._make_scratch(0)
         self._lend("index_at", self._index.index.extent)
+        self.tier = Tier(self.planner, truth) if truth.disk_table is not None else None
+        if self.tier is not None:
+            self._lend("free_homes_at", lazy_arrays.zeros(self._home_rows, np.int32))
+            self.planner["home_stack_room"] = self._home_rows
 
     @property
     def rows(self) -> int:
@@ -102,14 +109,16 @@ class Table:
             False if too few entries are free and there is no memory for more; all else is provided, or the step will
             give the reason why it cannot be.
         """
-        if lacks == batch_steps.LACKS_ENTRIES:
+        if lacks == LACKS_ENTRIES:
             return self._make_entries(int(self.planner["missing"]))
-        if lacks == batch_steps.LACKS_SCRATCH:
+        if lacks == LACKS_SCRATCH:
             self._make_scratch(2 * n)
-        elif lacks == batch_steps.LACKS_CHANGES:
+        elif lacks == LACKS_CHANGES:
             self._make_changes(2 * n)
-        elif lacks == batch_steps.LACKS_HOMES:
+        elif lacks == LACKS_HOMES:
             self.planner["home_memory_ended"] = not self._truth.ready_homes(int(self.planner["home_reach"]))
+            if self.tier is not None and self.planner["home_memory_ended"]:
+                self.planner["home_rows"] = self._header["homes_ready"]  # the others go to disk
         else:
             self._make_victims()
         return True
@@ -207,7 +216,7 @@ class Table:
 
     def assign(self, done: Pending, ticket: int) -> None:
         """Assign a record to the truth.  Idempotent."""
-        batch_steps.assign(self.planner, done.record, ticket, done.time)
+        batch_steps.assign(self.planner, done.number, done.record, ticket, done.time)
 
     def _put_on(self, pending: Pending) -> None:
         """Put a record upon the view."""
@@ -227,14 +236,17 @@ class Table:
 
     # ---- reading and cuts
 
-    def resolve(self, unique: np.ndarray, out_slots: np.ndarray) -> None:
-        """Write where the truth has the row of each key: a slot, the code of a home row, or SLOT_NONE.
+    def resolve(self, unique: np.ndarray, out_slots: np.ndarray, out_disk_slots: np.ndarray,
+                out_generations: np.ndarray) -> None:
+        """Write where the truth has the row of each key: a slot, the code of a home row, SLOT_NONE or SLOT_DISK.
 
         Args:
             unique: int64[n]; distinct keys.
             out_slots: int32[n].
+            out_disk_slots, out_generations: int32[n]; of rows on disk.
         """
-        resolve_entries(self._find(unique), int(self._header["access_threshold"]), self._truth.entries, out_slots)
+        resolve_entries(self._find(unique), int(self._header["access_threshold"]), self._truth.entries, out_slots,
+                        out_disk_slots, out_generations)
 
     def reset(self) -> None:
         """Forget every key.  Idempotent; no record may be pending, and touched frames must be touched again."""
@@ -244,6 +256,9 @@ class Table:
     def empty(self) -> None:
         """Forget every key in the truth, not in what is private: call ``rebuild`` next."""
         used = int(self._header["entries_used"])
+        if self.tier is not None:  # no request of before counts any more, also if this is cut short
+            self._truth.entries["generation"][:used] += 1
+            self._truth.entries["home"][:used] = HOME_NONE
         self._truth.entries["state"][:used] = FREE
         self._truth.slot_entries[:] = -1
         self._header["time"] = 0
@@ -296,11 +311,18 @@ class Table:
         if not is_indexed:
             self._index.rebuild(used - int(planner["free_entries"]), used, self._truth.entries)
         planner["time"] = self._header["time"]
-        self._rebuild_homes(used, pending)
+        if self.tier is None:
+            self._rebuild_homes(used, pending)
+        else:
+            self.tier.derive(used)
         self._rebuild_slots(pending)
         for one in pending:
             batch_steps.pass_by(planner, one.number)
             self._put_on(one)
+        if self.tier is not None:
+            for one in pending:
+                self.tier.note(one.number, one.record)
+            self.tier.free_the_rest()
 
     def _rebuild_homes(self, used: int, pending: List[Pending]) -> None:
         entries = self._truth.entries[:used]

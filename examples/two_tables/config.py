@@ -7,10 +7,11 @@ from npu_bridge.npu_init import RewriterConfig, npu_config_proto
 
 HOUR = 3600  #: seconds
 
-#: Rows on the device and on the host. The device holds the distinct keys of a batch at least.
+#: Rows on the device, on the host and on disk. The device holds the distinct keys of a batch at least.
 CACHE_MODE = {
-    "HBM": {"user_table": (1000, 0), "item_table": (1000, 0)},
-    "DDR": {"user_table": (160, 1000), "item_table": (300, 1000)},
+    "HBM": {"user_table": (1000, 0, 0), "item_table": (1000, 0, 0)},
+    "DDR": {"user_table": (160, 1000, 0), "item_table": (300, 1000, 0)},
+    "SSD": {"user_table": (80, 80, 1000), "item_table": (300, 300, 1000)},
 }
 
 #: A key gets a row when it has occurred so often, and loses it when it was not used for so long.

@@ -1,4 +1,5 @@
 """The tables, and a model with two tasks over them: will the user click, and buy?"""
+import os
 from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow as tf
@@ -36,13 +37,15 @@ def dense(inputs: tf.Tensor, units: int, name: str, seed: int, activation: Any =
 def create_hash_tables(cfg: Config) -> Tuple[Any, Any]:
     """The table of users and that of items."""
     def create(name: str, dim: int) -> Any:
-        device_rows, host_rows = CACHE_MODE[cfg.cache_mode][name]
+        device_rows, host_rows, ssd_rows = CACHE_MODE[cfg.cache_mode][name]
         return create_table(key_dtype=tf.int64,
                             dim=tf.TensorShape([dim]),
                             name=name,
                             emb_initializer=tf.compat.v1.truncated_normal_initializer(),
                             device_vocabulary_size=device_rows,
                             host_vocabulary_size=host_rows,
+                            ssd_vocabulary_size=ssd_rows,
+                            ssd_data_path=[os.getcwd()],
                             all2all_gradients_op="sum_gradients_and_div_by_ranksize")
 
     return create("user_table", cfg.user_hashtable_dim), create("item_table", cfg.item_hashtable_dim)

@@ -81,7 +81,7 @@ class Rows {
       rows_.push_back(row);
     }
     return {static_cast<std::int64_t>(n), slots.data(), keys.data(), generations.data(), rows_.data(), alone.data(),
-            results.data()};
+            results.data(), nullptr, nullptr};
   }
 
   bool Has(std::size_t i) const {  // whether row i is what its key and generation say

@@ -61,6 +61,13 @@ TEST(WhatIsNotPlannedIsWanted) {
   }
 }
 
+TEST(APlanWhoseRowsComeFromDiskWaitsForThem) {
+  ClaimWords words = Good();
+  words.word = layout::kTouched;
+  words.awaits_rows = true;
+  CheckWaits(words, layout::kWaitDisk, true);
+}
+
 TEST(WhatIsNotDeduplicatedWaitsForTheKeyWorkerAndIsWanted) {
   ClaimWords words = Good();
   words.word = layout::kSubmitted;

@@ -22,11 +22,11 @@ struct Fixture {
     home.data = memory.data();
     home.row_floats = kFloats;
     home.ready = kRows;
-    CHECK(RowLog::Make("user", home, images * kFloats * 4, &log).ok());
+    CHECK(RowLog::Make("user", home, kRows, images * kFloats * 4, &log).ok());
   }
 
   void KeepAndChange(const std::vector<std::int32_t>& homes) {
-    log->Keep(homes.data(), 0, static_cast<std::int64_t>(homes.size()));
+    log->Keep(homes.data(), homes.data(), 0, static_cast<std::int64_t>(homes.size()));
     for (std::int32_t home : homes) Change(home);
   }
 
@@ -72,7 +72,7 @@ TEST(ARowThatWasReadOrIsNotWantedIsNotKept) {
   at.log->WantOnly(wanted, 2);
   at.KeepAndChange({4, 5, 9});
   const std::int32_t none[] = {-1};
-  at.log->Keep(none, 0, 1);
+  at.log->Keep(none, none, 0, 1);
   CHECK_EQ(at.log->kept(), 1);
   CHECK(at.Reads({5, 6}));
 }
@@ -88,7 +88,34 @@ TEST(AnImageThatWasKeptBeforeItIsKnownWhatIsWantedStays) {
 TEST(ARowThatHadNoMemoryWhenTheSaveBeganIsNotKept) {
   Fixture at;
   const std::int32_t homes[] = {kRows, kRows + 5};
-  at.log->Keep(homes, 0, 2);
+  at.log->Keep(homes, homes, 0, 2);
+  CHECK_EQ(at.log->kept(), 0);
+}
+
+TEST(ARowIsKeptUnderTheNumberOfItsEntryWhicheverHomeRowItIsIn) {
+  Fixture at;
+  const std::int32_t entry = 12, first = 3, second = 4;
+  at.log->Keep(&entry, &first, 0, 1);
+  at.Change(first);
+  at.log->Keep(&entry, &second, 0, 1);  // it has moved since
+  CHECK_EQ(at.log->kept(), 1);
+  float row[kFloats] = {};
+  at.log->Settle(entry, row);
+  for (float value : row) CHECK_EQ(value, 3.0f);
+}
+
+TEST(ARowThatWasSettledOrIsNotWantedIsNotToBeRead) {
+  Fixture at;
+  const std::int32_t wanted[] = {5, 6};
+  at.log->WantOnly(wanted, 2);
+  CHECK(!at.log->IsToRead(4));
+  CHECK(at.log->IsToRead(5));
+  float row[kFloats] = {2.0f};
+  at.log->Settle(5, row);  // no step has changed it
+  CHECK_EQ(row[0], 2.0f);
+  CHECK(!at.log->IsToRead(5));
+  const std::int32_t entry = 5, home = 7;
+  at.log->Keep(&entry, &home, 0, 1);
   CHECK_EQ(at.log->kept(), 0);
 }
 

@@ -7,6 +7,7 @@ pytestmark = pytest.mark.timeout_s(240)
 
 
 def assert_as_undisturbed(*scenarios, **settings):
+    """What the scenarios told."""
     undisturbed, *others = running.run("tiers", "trained", *scenarios, **settings)
     assert undisturbed["loads"] > 100  # or the device was large enough
     assert undisturbed["evicted"] > 10
@@ -14,10 +15,29 @@ def assert_as_undisturbed(*scenarios, **settings):
         assert other["kills"] > 0
         assert {name: other[name] for name in ("losses", "state", "keys")} == {
             name: undisturbed[name] for name in ("losses", "state", "keys")}
+    return others
 
 
 def test_kills_leave_no_trace_in_losses_rows_optimizer_slots_counts_and_timestamps():
     assert_as_undisturbed("trained:table+key,4,1")
+
+
+def assert_as_in_memory(*scenarios, **settings):
+    for told in assert_as_undisturbed(*scenarios, **settings):
+        assert told["fetches"] > 100 and told["spills"] > 100
+
+
+def test_kills_leave_no_trace_where_rows_go_to_disk(tmp_path):
+    assert_as_in_memory("trained:table+disk+key,6,1,{}".format(tmp_path))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("frames", [2, 64])
+@pytest.mark.parametrize("first", range(2, 37, 5))
+def test_a_thousand_kills_leave_no_trace_where_rows_go_to_disk(tmp_path, first, frames):
+    # 15: each of three workers is replaced five times a minute, not more often
+    assert_as_in_memory(*("trained:table+disk+key,15,{},{}".format(seed, tmp_path) for seed in range(first, first + 5)),
+                        ring_frames=frames)
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from ascpipe.tfops.row_engine import NEVER_WRITTEN, STALE, TORN, RowEngine
+from ascpipe.disk.row_engine import NEVER_WRITTEN, STALE, TORN, RowEngine
 from tests.support import tree
 from tests.support.programs import row_disks
 from tests.support.programs.row_writer import slots_of

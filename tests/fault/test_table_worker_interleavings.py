@@ -114,3 +114,17 @@ def test_a_look_during_which_the_ring_moves_on_writes_no_more_states_than_there_
 @pytest.mark.parametrize("seed", range(60))
 def test_any_kill_and_any_trainer_between_two_stores_ends_in_the_oracles_state(pauses, seed):
     AnySchedule(pauses, seed).run()
+
+
+@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(20, 300))])
+def test_any_kill_of_workers_leaves_rows_on_disk_as_the_oracle_has_them(pauses, seed):
+    AnySchedule(pauses, seed, disk=True).run()
+
+
+def test_rows_go_to_disk_and_come_back_in_these_schedules(pauses):
+    runs = [AnySchedule(pauses, seed, disk=True) for seed in range(8)]
+    for run in runs:
+        run.run()
+    disks = [disk for run in runs for disk in run.sim.disks.values()]
+    assert sum(disk.reads for disk in disks) > 30 and sum(disk.writes for disk in disks) > 30
+    assert sum(run.kills for run in runs) > 20

@@ -13,12 +13,13 @@ BASE = {"errors", "config", "names", "logs", "import_hints", "program_log", "ran
 MAY_IMPORT = {
     "mx_rec": {"ascpipe.tf"},
     "ascpipe.standins": {"ascpipe.tf"},
-    "ascpipe.tf": {"ascpipe.tfops", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm"},
+    "ascpipe.tf": {"ascpipe.tfops", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm", "ascpipe.disk"},
     "ascpipe.tfops": {"ascpipe.control", "ascpipe.shm"},
     "ascpipe.__main__": {"ascpipe.cli"},
     "ascpipe.cli": {"ascpipe.daemon", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm", "ascpipe.tfops"},
-    "ascpipe.daemon": {"ascpipe.control", "ascpipe.shm"},
-    "ascpipe.workers": {"ascpipe.tables", "ascpipe.kernels", "ascpipe.shm", "ascpipe.control"},
+    "ascpipe.daemon": {"ascpipe.control", "ascpipe.shm", "ascpipe.disk"},
+    "ascpipe.workers": {"ascpipe.tables", "ascpipe.kernels", "ascpipe.shm", "ascpipe.control", "ascpipe.disk"},
+    "ascpipe.disk": {"ascpipe.tfops"},  # which has the library
     "ascpipe.tables": {"ascpipe.kernels"},
     "ascpipe.checkpoint": {"ascpipe.shm"},
     "ascpipe.shm": {"ascpipe.kernels"},

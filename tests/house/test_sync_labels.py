@@ -10,7 +10,7 @@ from tests.support import tree
 SELF = "tests/house/test_sync_labels.py"
 PYTHON, CPP = "Python", "C++"
 #: of the processes in docs/protocol.md
-LANGUAGE = {"P": CPP, "T": CPP, "K": PYTHON, "W": PYTHON, "S": PYTHON, "R": PYTHON}
+LANGUAGE = {"P": CPP, "T": CPP, "K": PYTHON, "W": PYTHON, "S": PYTHON, "R": PYTHON, "D": PYTHON, "E": CPP}
 LABELLED = re.compile(r"SYNC ([a-z]+(?:-[a-z]+)*(?:, [a-z]+(?:-[a-z]+)*)*): (store|load)\b")
 
 
@@ -35,7 +35,7 @@ def accesses():
 def table():
     """label -> (processes that store, processes that load), as docs/protocol.md has them."""
     text = (tree.ROOT / "docs/protocol.md").read_text()
-    rows = re.findall(r"^\| `([a-z-]+)` \| .+ \| ([PKTWSR, ]+) \| ([PKTWSR, ]+) \|$", text, re.M)
+    rows = re.findall(r"^\| `([a-z-]+)` \| .+ \| ([PKTWSRDE, ]+) \| ([PKTWSRDE, ]+) \|$", text, re.M)
     return {label: (stores.split(", "), loads.split(", ")) for label, stores, loads in rows}
 
 

@@ -75,7 +75,7 @@ IDIOMS = (r"\b(whoever|nobody|somebody|everybody|anybody|so many|but for|meanwhi
           r"|\bsees? to it\b|\b(bring|brings|brought) near\b"
           r"|(?<![\"'`])\bwho\b(?![\"'`])")
 IN_PLAIN_ENGLISH = ("ascpipe/daemon/", "ascpipe/control/", "ascpipe/cli/", "ascpipe/checkpoint/", "ascpipe/config.py",
-                    "ascpipe/defaults.toml", "ascpipe/errors.py", "ascpipe/names.py", "ascpipe/logs.py",
+                    "ascpipe/defaults.toml", "ascpipe/errors/", "ascpipe/names.py", "ascpipe/logs.py",
                     "ascpipe/program_log.py", "ascpipe/import_hints.py", "ascpipe/kernels/", "ascpipe/shm/",
                     "ascpipe/tables/", "ascpipe/standins/", "workers/", "bench/", "examples/", "tfops/build.py",
                     "tfops/load.py", "docs/", "CONTRIBUTING.md", "README.md", "CHANGELOG.md", "tests/support/",

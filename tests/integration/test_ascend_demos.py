@@ -7,7 +7,7 @@ import glob
 
 import pytest
 
-from tests.support.ascend_programs import Refused, demo, plain
+from tests.support.ascend_programs import demo, plain
 from tests.support.covering import pairs_of, pairwise
 from tests.support.daemons import DaemonProcess
 from tests.support.programs.running import RING_BYTES
@@ -23,7 +23,7 @@ SIZES = {
 
 FEATURES, MODIFIED = {}, {"USE_MODIFY_GRAPH": 1}
 STATIC, DYNAMIC, EXPANSION = {}, {"USE_DYNAMIC": 1}, {"USE_DYNAMIC": 1, "USE_DYNAMIC_EXPANSION": 1}
-HBM, DDR = {"CACHE_MODE": "HBM"}, {"CACHE_MODE": "DDR"}
+HBM, DDR, SSD = {"CACHE_MODE": "HBM"}, {"CACHE_MODE": "DDR"}, {"CACHE_MODE": "SSD"}
 #: What changes the model, so that losses are others.
 PLAIN, SINGLE, TIMES, PADDED = {}, {"USE_MULTI_LOOKUP": 0}, {"USE_TIMESTAMP": 1}, {"USE_PADDING_KEYS": 1}
 COUNTED = {"USE_TIMESTAMP": 1, "MULTI_LOOKUP_TIMES": 4}
@@ -33,7 +33,8 @@ TRAINED = {
         {**HBM, **FEATURES, **DYNAMIC, **PLAIN, "MXREC_LOG_LEVEL": "Debug"},
         {**HBM, **FEATURES, **STATIC, **PLAIN, "PRECISION_CHECK": 1, "USE_DP": 1},
         {**HBM, **MODIFIED, **EXPANSION, **PLAIN, "USE_ONE_SHOT": 1},
-        {**DDR, **MODIFIED, **EXPANSION, **PLAIN, "USE_TUPLE_DATA_FORMAT": 1}],
+        {**DDR, **MODIFIED, **EXPANSION, **PLAIN, "USE_TUPLE_DATA_FORMAT": 1},
+        {**SSD, **MODIFIED, **DYNAMIC, **PLAIN}],
     "single": [
         {**DDR, **FEATURES, **EXPANSION, **SINGLE, "USE_DETERMINISTIC": 1},
         {**DDR, **MODIFIED, **STATIC, **SINGLE, "USE_DP": 1}],
@@ -42,7 +43,8 @@ TRAINED = {
         {**HBM, **MODIFIED, **STATIC, **TIMES, "USE_TUPLE_DATA_FORMAT": 1, "USE_DETERMINISTIC": 1}],
     "four_lookups_are_counted": [
         {**DDR, **FEATURES, **DYNAMIC, **COUNTED},
-        {**HBM, **MODIFIED, **DYNAMIC, **COUNTED}],
+        {**HBM, **MODIFIED, **DYNAMIC, **COUNTED},
+        {**SSD, **FEATURES, **STATIC, **COUNTED}],
     "padding_keys": [
         {**DDR, **FEATURES, **STATIC, **PADDED},
         {**DDR, **MODIFIED, **DYNAMIC, **PADDED, "PRECISION_CHECK": 1}]}
@@ -150,11 +152,6 @@ def test_loading_and_training_goes_on_alike_in_every_tier_mode_and_shape_of(grou
         assert same(found[-1], found[0]), named(switches)
 
 
-def test_rows_on_ssd_are_refused_with_what_to_do(daemon, tmp_path):
-    with pytest.raises(Refused, match="E600.*ssd_vocabulary_size=900.*give a host_vocabulary_size"):
-        demo("ascend_demo", daemon, tmp_path, SIZES, USE_MODE="train", CACHE_MODE="SSD", USE_MODIFY_GRAPH=1)
-
-
 # ---- the Estimator demo -----------------------------------------------------------------------------------
 
 E_STEPS, E_INTERVAL = 12, 6
@@ -215,7 +212,7 @@ def test_the_estimator_demo_drops_values_out_in_training(estimator):
 # ---- every pair of switches ----------------------------------------------------------------------------------
 
 FACTORS = {
-    "CACHE_MODE": ["HBM", "DDR"], "USE_MODIFY_GRAPH": [0, 1], "shape": ["static", "dynamic", "expansion"],
+    "CACHE_MODE": ["HBM", "DDR", "SSD"], "USE_MODIFY_GRAPH": [0, 1], "shape": ["static", "dynamic", "expansion"],
     "then": ["load_and_train", "predict"], "USE_MULTI_LOOKUP": [0, 1], "MULTI_LOOKUP_TIMES": [2, 4],
     **{name: [0, 1] for name in ("USE_TIMESTAMP", "USE_ONE_SHOT", "USE_TUPLE_DATA_FORMAT", "USE_DP", "USE_PADDING_KEYS",
                                  "PRECISION_CHECK", "USE_DETERMINISTIC")}}

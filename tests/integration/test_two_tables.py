@@ -20,12 +20,14 @@ SIZES = ["--steps", str(STEPS), "--train_interval", str(INTERVAL), "--eval_steps
          "--saving_interval", str(INTERVAL), "--losses", "losses.txt"]
 SWITCHES = {
     "graph_modification": ["--modify_graph"], "estimator": ["--use_estimator"], "host_rows": ["--cache_mode", "DDR"],
-    "static_shapes": ["--static"], "expansion": ["--use_dynamic_expansion"], "tuples": ["--tuple_batch"],
+    "rows_on_disk": ["--cache_mode", "SSD"], "static_shapes": ["--static"],
+    "expansion": ["--use_dynamic_expansion"], "tuples": ["--tuple_batch"],
     "one_shot_iterators": ["--one_shot"], "wrong_step_counts": ["--declared_steps", "5"]}
 SEVERAL = {
     "all_but_the_estimator": [option for switch in SWITCHES if switch not in ("estimator", "expansion")
                               for option in SWITCHES[switch]] + ["--dump_graph"],
-    "all_but_host_rows": [option for switch in SWITCHES if switch != "host_rows" for option in SWITCHES[switch]]}
+    "all_but_host_rows": [option for switch in SWITCHES if switch not in ("host_rows", "rows_on_disk")
+                          for option in SWITCHES[switch]]}
 ADMISSION = ["--access_and_evict"]
 
 

@@ -16,6 +16,9 @@ TWO = {"user": {}, "item": {"dim": 4}}
 THREE = {"a": {"table": "user"}, "b": {"table": "user", "width": 3}, "c": {"table": "item", "width": 1}}
 #: Rows that are at home when a batch does not need them; a batch needs about 60 of a table.
 SMALL = {"user": {"device": 160, "host": 600}, "item": {"device": 100, "host": 600, "dim": 4}}
+#: Rows that are on disk when no batch of the next few needs them.
+ON_DISK = {"user": {"device": 160, "host": 160, "disk": 600},
+           "item": {"device": 100, "host": 100, "disk": 600, "dim": 4}}
 #: The 18 ids of a lookup of one of four ranks are its send_count, and fit four times into each rank's share.
 FOR_STATIC = {**SMALL, "user": {"device": 288, "host": 600}}
 ALL_SORTS = {"user": {"threshold": 3}, "item": {"dim": 4, "padding": [0, 7]}, "tag": {"dim": 3, "is_dp": True}}
@@ -78,6 +81,11 @@ def test_two_ranks_train_tables_that_grow_as_one_does(launcher, tmp_path):
                        "steps": 40, "evaluate_each": 20}, [2], launcher)
 
 
+def test_two_ranks_train_tables_whose_rows_go_to_disk_as_one_does(launcher, tmp_path):
+    trained(tmp_path, {"tables": ON_DISK, "features": THREE, "optimizer": "lazy_adam", "steps": 40,
+                       "evaluate_each": 20}, [2], launcher)
+
+
 def test_send_count_is_of_the_keys_of_a_batch_that_one_rank_owns(tmp_path):
     ids = [[0, 2, 4, 1], [6, 3, 5, 3]]  # of each rank's lines; the first one has three keys of rank 0
     np.save(str(tmp_path / "lines.npy"), np.array([[key % 2, key] for key in np.ravel([ids] * 8)]))
@@ -99,7 +107,7 @@ def test_ranks_train_300_steps_of_tables_that_grow_as_one_does(tmp_path, optimiz
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("tables", [TWO, SMALL], ids=["device", "host"])
+@pytest.mark.parametrize("tables", [TWO, SMALL, ON_DISK], ids=["device", "host", "disk"])
 @pytest.mark.parametrize("optimizer", ["adagrad", "lazy_adam", "gradient_descent", "ftrl"])
 def test_ranks_train_300_steps_as_one_does(tmp_path, optimizer, tables):
     trained(tmp_path, {"tables": tables, "features": THREE, "optimizer": optimizer, "steps": 300}, [2, 3, 4])
@@ -158,6 +166,7 @@ def test_runs_of_two_ranks_are_the_same_bits_whatever_workers_rings_and_devices(
     other.require_good_end()
     assert other.told[1]["killed"] == 4
     same(first, other)
+    same(first, ranked_runs.train(tmp_path / "disk", 2, {**killed, "tables": ON_DISK}).require_good_end())
 
 
 def ops_of(ran, kind):
@@ -248,10 +257,11 @@ def test_an_estimator_of_two_ranks_trains_what_that_of_one_does(launcher, tmp_pa
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("tables", [SMALL, ON_DISK], ids=["host", "disk"])
 @pytest.mark.parametrize("count", [2, 4])
-def test_evaluations_in_a_thread_beside_training_see_states_between_two_steps(tmp_path, count):
+def test_evaluations_in_a_thread_beside_training_see_states_between_two_steps(tmp_path, count, tables):
     changes = {"steps": 40, "saves": [12, 25], "thresholds": {"18": 2}, "rank_0_saves": True,
-               "tables": {"user": {"device": 160, "host": 600, "threshold": 3}, "item": SMALL["item"]}}
+               "tables": {**tables, "user": {**tables["user"], "threshold": 3}}}
     case = {"features": THREE, "optimizer": "lazy_adam", **changes}
     plain = ranked_runs.train(tmp_path / "plain", count, {**case, "evaluate_each": 1}).require_good_end()
     beside = ranked_runs.train(tmp_path / "beside", count, {**case, "evaluates_beside": 12}).require_good_end()

@@ -12,7 +12,7 @@ import pytest
 
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.retention import complete_checkpoints
-from tests.ranks.test_exactness import ALL_SORTS, ESTIMATOR, OF_ALL_SORTS, SMALL, THREE, TWO, same
+from tests.ranks.test_exactness import ALL_SORTS, ESTIMATOR, OF_ALL_SORTS, ON_DISK, SMALL, THREE, TWO, same
 from tests.support import ranked_runs
 from tests.support.checkpoints import by_key
 from tests.support.several_ranks import by, ended, needs_horovod
@@ -119,9 +119,10 @@ def test_an_estimator_goes_on_where_rank_0_alone_has_checkpoints(launcher, tmp_p
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_any_number_of_ranks_goes_on_from_a_checkpoint_of_any_number(tmp_path, count):
-    case = {**CASE, "tables": {**SMALL, "user": {**SMALL["user"], "threshold": 3}}, "saves": [20]}
+@pytest.mark.parametrize("tables, count", [(SMALL, 1), (SMALL, 2), (SMALL, 3), (SMALL, 4), (ON_DISK, 2)],
+                         ids=["1", "2", "3", "4", "2 with rows on disk"])
+def test_any_number_of_ranks_goes_on_from_a_checkpoint_of_any_number(tmp_path, tables, count):
+    case = {**CASE, "tables": {**tables, "user": {**tables["user"], "threshold": 3}}, "saves": [20]}
     run = ranked_runs.train(tmp_path / "run", count, case).require_good_end()
     for others in (1, 2, 3, 4):
         again = goes_on(tmp_path / str(others), others, case, saved(tmp_path / "run", 20))
@@ -130,20 +131,35 @@ def test_any_number_of_ranks_goes_on_from_a_checkpoint_of_any_number(tmp_path, c
             require_same(again, run, 20)
 
 
+in_each_way = pytest.mark.parametrize(
+    "how", [{}, {"background": True}, {"background": True, "save_delta": True}],
+    ids=lambda how: " ".join(sorted(how)) or "plain")
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("how", [{}, {"background": True}, {"background": True, "save_delta": True}],
-                         ids=lambda how: " ".join(sorted(how)) or "plain")
+@in_each_way
 @pytest.mark.parametrize("tables, features", [(TWO, THREE), (SMALL, THREE), (ALL_SORTS, OF_ALL_SORTS)],
                          ids=["device", "host", "all sorts"])
 @pytest.mark.parametrize("first", [{}, {"rank_0_saves": True}, {"expansion": True}],
                          ids=["all save", "rank 0 saves", "expansion"])
 def test_ranks_save_in_each_way_and_tier(launcher, tmp_path, tables, features, how, first):
-    case = {**CASE, "tables": tables, "features": features, "saves": [10, 20, 30], "save": how, **first}
-    plain = ranked_runs.train(tmp_path / "plain", 2, {**case, "saves": []}, launcher=launcher).require_good_end()
-    run = ranked_runs.train(tmp_path / "run", 2, case, launcher=launcher).require_good_end()
+    saves_and_goes_on(tmp_path, {**CASE, "tables": tables, "features": features, "save": how, **first}, launcher)
+
+
+@pytest.mark.long
+@in_each_way
+def test_ranks_save_rows_on_disk_in_each_way(tmp_path, how):
+    saves_and_goes_on(tmp_path, {**CASE, "tables": ON_DISK, "save": how}, "gloo")
+
+
+def saves_and_goes_on(folder, case, launcher):
+    """Saves change no bit of a run, which two ranks repeat from each of them."""
+    case = {**case, "saves": [10, 20, 30]}
+    plain = ranked_runs.train(folder / "plain", 2, {**case, "saves": []}, launcher=launcher).require_good_end()
+    run = ranked_runs.train(folder / "run", 2, case, launcher=launcher).require_good_end()
     same(run, plain)
     for step in (10, 30):
-        require_same(goes_on(tmp_path / str(step), 2, case, saved(tmp_path / "run", step), launcher), run, step)
+        require_same(goes_on(folder / str(step), 2, case, saved(folder / "run", step), launcher), run, step)
 
 
 @pytest.mark.long

@@ -1,5 +1,5 @@
 """Plain-Python twins of ``ascpipe/kernels/batch_steps.py``: a ``Table`` of lists and dictionaries, changed in place."""
-from ascpipe.kernels.batch_steps import LACKS_ENTRIES, LACKS_HOMES, LACKS_NOTHING, LACKS_SCRATCH, LACKS_VICTIMS
+from ascpipe.kernels.asks import LACKS_ENTRIES, LACKS_HOMES, LACKS_NOTHING, LACKS_ROWS, LACKS_SCRATCH, LACKS_VICTIMS
 from ascpipe.layout.words import (
     FREE,
     NAMED,
@@ -10,10 +10,13 @@ from ascpipe.layout.words import (
     PLAN_TABLE_FULL,
 )
 from tests.reference import retire, view
+from tests.reference.assign_homes import assign_homes
 from tests.reference.bits import frame_bit
 from tests.reference.free_homes import give_back_homes, home_reach, take_homes
 from tests.reference.free_slots import release_slots, take_lowest_slots
+from tests.reference.near import count_planned, free_home_rows, leave_near
 from tests.reference.plan import place_missing
+from tests.reference.rests import may_take_free
 from tests.reference.swaps import choose_victims
 from tests.reference.touch import leave_window, name_keys
 
@@ -33,11 +36,14 @@ class Record:
 
 
 class Table:
-    """One table: its truth, and what its worker derives; a row of the view is (slot, home, count, frequency)."""
+    """One table: its truth, and what its worker derives; a row of the view is (slot, home, count, frequency).
 
-    def __init__(self, device_rows, home_rows, capacity, threshold, coefficient):
+    With a ``tier_memory.Tier`` that has the free home rows, and ``homes`` means nothing.
+    """
+
+    def __init__(self, device_rows, home_rows, capacity, threshold, coefficient, tier=None):
         self.device_rows, self.home_rows, self.capacity = device_rows, home_rows, capacity
-        self.threshold, self.coefficient, self.counting = threshold, coefficient, True
+        self.threshold, self.coefficient, self.counting, self.tier = threshold, coefficient, True, tier
         # truth
         self.entries = [retire.Entry() for _ in range(capacity)]
         self.slot_entries = [-1] * device_rows
@@ -49,7 +55,7 @@ class Table:
         self.pending = []  # (number, time before) of each record, oldest first
         self.free_entries, self.free_slots, self.homes = [], set(range(device_rows)), set()
         self.victims_filled = False  # once victims were chosen
-        self.rows = self.time = 0
+        self.rows = self.time = self.newest = 0
         # what there is memory for
         self.scratch_room = self.entries_ready = self.homes_ready = 0
         self.change_room = 0
@@ -58,6 +64,10 @@ class Table:
         self.cut_asked = self.touch_blocked = self.is_loading = self.has_images = False
         self.images_kept_for = -1
         self.header = dict.fromkeys(("rows", "time", "retired", "batches", "ids", "hits", "misses", "loads"), 0)
+
+    def key_of(self, entry):
+        """The key that an entry is of."""
+        return next(key for key, number in self.index.items() if number == entry)
 
     def masks(self):
         """Window mask of each entry."""
@@ -68,6 +78,7 @@ class Table:
 def take_into_window(table, number, held):
     table.window[number], table.others[number] = list(held), []
     table.unplanned.add(number)
+    table.newest = number
 
 
 def hold_others(table, number, entries):
@@ -84,7 +95,8 @@ def touch(table, number, unique):
         return LACKS_ENTRIES, None
     held, table.used = name_keys(unique, table.used, table.free_entries, table.index)
     for key in new:
-        table.entries[table.index[key]] = retire.Entry(state=NAMED)
+        generation = table.entries[table.index[key]].generation
+        table.entries[table.index[key]] = retire.Entry(state=NAMED, generation=generation)
         table.view[table.index[key]] = NO_ROW
     take_into_window(table, number, held)
     return LACKS_NOTHING, held
@@ -107,6 +119,8 @@ def missing_entries(table, unique):
 
 def reach_of(table, fresh):
     """Home rows that must have memory if so many more are taken."""
+    if table.tier:
+        return table.tier.high + max(0, fresh - len(table.tier.free))
     return home_reach(table.homes | set(take_homes(table.homes, fresh)), 0)
 
 
@@ -117,7 +131,7 @@ def fit(table, admitted, fresh, loads):
         return (PLAN_OK if fresh <= len(table.free_slots) else PLAN_TABLE_FULL), rows
     if table.device_rows and admitted > table.device_rows:
         return PLAN_DEVICE_SMALL, admitted
-    if rows > table.home_rows:
+    if rows > (table.tier.disk_slots if table.tier else table.home_rows):
         return PLAN_HOST_FULL, rows
     if table.home_memory_ended and reach_of(table, fresh) > table.homes_ready:
         return PLAN_NO_MEMORY, rows
@@ -127,10 +141,36 @@ def fit(table, admitted, fresh, loads):
 def lacks_of(table, fresh, loads):
     if not table.home_rows:
         return LACKS_NOTHING
+    if table.tier and fresh and (fresh > free_home_rows(table) or not may_take_free(table.tier)):
+        return LACKS_ROWS
     if reach_of(table, fresh) > table.homes_ready:
         return LACKS_HOMES
     needs_victims = table.device_rows and fresh + loads > len(table.free_slots)
     return LACKS_VICTIMS if needs_victims and not table.has_order else LACKS_NOTHING
+
+
+def take_rows(table, n):
+    """n free home rows; they have memory."""
+    if table.tier:
+        made = range(table.tier.high, table.tier.high + max(0, n - len(table.tier.free)))
+        homes = [table.tier.free.pop() for _ in range(n - len(made))] + list(made)
+        table.tier.high += len(made)
+    else:
+        homes = take_homes(table.homes, n)
+        table.homes.update(homes)
+    return homes
+
+
+def give_back_rows(table, homes):
+    """The last ones first, as if they had never been taken."""
+    if table.tier:
+        for home in reversed(homes):
+            if home == table.tier.high - 1:
+                table.tier.high -= 1
+            else:
+                table.tier.free.append(home)
+    else:
+        give_back_homes(table.homes, homes)
 
 
 def complete(table, number, fresh, record):
@@ -144,9 +184,9 @@ def complete(table, number, fresh, record):
         free = take_lowest_slots(table.free_slots, len(record.move_in) - outs)
         record.slots = place_missing(record.move_in, free + record.out_slots, record.slots)
     if table.home_rows:
-        homes = take_homes(table.homes, fresh)
-        table.homes.update(homes)
-        record.homes = place_missing(record.move_in[:fresh], homes, record.homes)
+        record.homes = place_missing(record.move_in[:fresh], take_rows(table, fresh), record.homes)
+    if table.tier:
+        count_planned(table.tier, number)
     return len(record.out_slots)
 
 
@@ -191,12 +231,16 @@ def take_back(table, number, record, fresh):
     if table.device_rows:
         taken = record.move_in[:len(record.move_in) - len(record.out_slots)]
         assert release_slots([record.slots[i] for i in taken], table.free_slots, table.device_rows) == len(taken)
-    give_back_homes(table.homes, [record.homes[i] for i in record.move_in[:fresh]])
+    give_back_rows(table, [record.homes[i] for i in record.move_in[:fresh]])
+    if table.tier:
+        table.tier.new_keys[number] = fresh
     drop_others(table, number)
 
 
 def assign(table, record, ticket, time):
     retire.assign_outs(record.out_slots, record.out_entries, table.entries, table.slot_entries)
+    if table.tier:
+        assign_homes(table, record)
     retire.assign_keys(*record.keys(), record.move_in, ticket, time, table.entries, table.slot_entries)
 
 
@@ -209,5 +253,7 @@ def leave(table, number):
     if number not in table.window:
         return
     pass_by(table, number)
+    if table.tier:
+        leave_near(table, number)
     listed = table.window.pop(number) + table.others.pop(number)
     free_names(table, listed)

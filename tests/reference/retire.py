@@ -1,16 +1,17 @@
 """Plain-Python twins of ``ascpipe/kernels/retire.py``: an entry is an ``Entry``, changed in place."""
-from ascpipe.layout.words import FREE, NAMED, SLOT_HOME, SLOT_NONE, TRAINED
+from ascpipe.layout.words import FREE, HOME_DISK, HOME_NONE, NAMED, SLOT_DISK, SLOT_HOME, SLOT_NONE, TRAINED
 
 
 class Entry:
     """What the truth says of one entry."""
 
-    def __init__(self, slot=-1, home=-1, count=0, frequency=0, last=0, timestamp=0, state=FREE):
+    def __init__(self, slot=-1, home=HOME_NONE, count=0, frequency=0, last=0, timestamp=0, state=FREE, generation=0):
         self.slot, self.home, self.count, self.frequency = slot, home, count, frequency
-        self.last, self.timestamp, self.state = last, timestamp, state
+        self.last, self.timestamp, self.state, self.generation = last, timestamp, state, generation
 
     def values(self):
-        return self.slot, self.home, self.count, self.frequency, self.last, self.timestamp, self.state
+        return (self.slot, self.home, self.count, self.frequency, self.last, self.timestamp, self.state,
+                self.generation)
 
 
 def assign_outs(out_slots, out_entries, entries, slot_entries):
@@ -25,7 +26,7 @@ def assign_keys(held, slots, homes, counts, frequencies, move_in, ticket, time, 
         entry.slot = slot if slot >= 0 else entry.slot
         if home >= 0:
             entry.home = home
-        is_trained = count > 0 or entry.slot >= 0 or entry.home >= 0
+        is_trained = count > 0 or entry.slot >= 0 or entry.home != HOME_NONE
         entry.state = TRAINED if is_trained else NAMED
         if is_trained:
             entry.last, entry.timestamp = ticket, time
@@ -43,15 +44,18 @@ def occupy_slots(entries, slot_count):
 
 
 def resolve_entries(found, threshold, entries):
+    """Of each key (slot, disk slot, generation); the last two are None if its row is not on disk."""
     answers = []
     for number in found:
         entry = entries[number] if number >= 0 else Entry()
         if entry.state != TRAINED or (threshold >= 0 and entry.count < threshold):
-            answers.append(SLOT_NONE)
+            answers.append((SLOT_NONE, None, None))
         elif entry.slot >= 0:
-            answers.append(entry.slot)
+            answers.append((entry.slot, None, None))
+        elif entry.home <= HOME_DISK:
+            answers.append((SLOT_DISK, HOME_DISK - entry.home, entry.generation))
         else:
-            answers.append(SLOT_HOME - entry.home if entry.home >= 0 else SLOT_NONE)
+            answers.append((SLOT_HOME - entry.home if entry.home >= 0 else SLOT_NONE, None, None))
     return answers
 
 
@@ -62,5 +66,6 @@ def evict_entries(used, time, age, masks, entries, slot_entries):
     for number in old:
         if entries[number].slot >= 0:
             slot_entries[entries[number].slot] = -1
-        entries[number] = Entry(last=entries[number].last, state=NAMED if masks[number] else FREE)
+        entries[number] = Entry(last=entries[number].last, state=NAMED if masks[number] else FREE,
+                                generation=(entries[number].generation + 1) % 2**16)
     return len(old)

@@ -8,13 +8,14 @@ from tests.reference.ring_steps import (
     assign_frames,
     leave_frames,
     look_at_tables,
+    move_table_rows,
     plan_frames,
     store_words,
     touch_frames,
 )
 
-(LOOK, ASSIGN, STORE_RETIRED, LEAVE_WINDOW, MAKE_PLANS, STORE_PLANNED, FIND_ENTRIES, STORE_TOUCHED, LOOK_FOR_OTHERS,
- END_ROUND) = range(10)
+(LOOK, ASSIGN, STORE_RETIRED, LEAVE_WINDOW, MOVE_ROWS, MAKE_PLANS, STORE_PLANNED, FIND_ENTRIES, STORE_TOUCHED,
+ LOOK_FOR_OTHERS, END_ROUND) = range(11)
 
 
 class Rounds:
@@ -44,9 +45,13 @@ def end_round(rounds):
 
 
 def take_step(ring, turns, rounds, listeners):
-    at = rounds.at
+    at, has_disk = rounds.at, len(listeners) > 2
     if at == ASSIGN:
         return count_step(rounds, assign_frames(ring, turns), STORE_RETIRED)
+    if at == MOVE_ROWS:
+        made = move_table_rows(ring, turns)
+        asks = count_step(rounds, made, MAKE_PLANS)
+        return RING if asks == GO_ON and made[0] and look_at_bells(listeners[2:]) else asks
     if at == MAKE_PLANS:
         return count_step(rounds, plan_frames(ring, turns), STORE_PLANNED)
     if at == FIND_ENTRIES:
@@ -57,11 +62,12 @@ def take_step(ring, turns, rounds, listeners):
     if at == LOOK:
         ready, rounds.plans = look_at_tables(ring, turns)
         rounds.acted = 0
-        rounds.at = ASSIGN if ready else LOOK_FOR_OTHERS
+        rounds.at = ASSIGN if ready or has_disk else LOOK_FOR_OTHERS
     elif at == STORE_RETIRED:
-        return RING if store_words(ring, turns, RETIRE, LEAVE, RETIRED) and look_at_bells(listeners) else GO_ON
+        return RING if store_words(ring, turns, RETIRE, LEAVE, RETIRED) and look_at_bells(listeners[:2]) else GO_ON
     elif at == LEAVE_WINDOW:
         leave_frames(turns, NOTHING)
+        rounds.at = MOVE_ROWS if has_disk else MAKE_PLANS
     elif at == STORE_PLANNED:
         return RING if store_words(ring, turns, PLAN, NOTHING, PLANNED) and look_at_bells(listeners[:1]) else GO_ON
     elif at == STORE_TOUCHED:

@@ -1,7 +1,15 @@
 """Plain-Python twins of ``ascpipe/kernels/ring_steps.py``: ``ring_scan.Ring``, a ``batch_steps.Table`` of each turn."""
-from ascpipe.kernels.batch_steps import LACKS_CHANGES, LACKS_IMAGES, LACKS_NOTHING, LACKS_SCRATCH
-from ascpipe.layout.words import PLAN_OK
-from tests.reference import batch_steps, next_action, ring_scan, view
+from ascpipe.kernels.asks import (
+    LACKS_CHANGES,
+    LACKS_DISK,
+    LACKS_HOMES,
+    LACKS_IMAGES,
+    LACKS_NOTHING,
+    LACKS_ROWS,
+    LACKS_SCRATCH,
+)
+from ascpipe.layout.words import PLAN_OK, TOUCHED
+from tests.reference import batch_steps, moving, near, next_action, ring_scan, settling, view
 from tests.reference.next_action import NOTHING, PLAN, RETIRE, TOUCH
 from tests.reference.plan import draft_record
 
@@ -72,9 +80,13 @@ def plan_frame(ring, turn):
     if len(table.changes) + (2 * n if table.home_rows and table.device_rows else n) > table.change_room:
         return LACKS_CHANGES
     record, admitted, fresh, loads = batch_steps.Record([]), 0, [], []
+    lacks, status = near.lacks_rows(table, turn.number)
+    need = table.device_rows + n
+    if lacks != LACKS_NOTHING:
+        return lacks
     if len(part.entries) < n:
         status, need = batch_steps.missing_entries(table, part.unique)
-    else:
+    elif status == PLAN_OK:
         rules = batch_steps.rules_of(table, min(frame.ticket % SEQUENCES, 2**31 - 1))
         rows, fresh, loads, admitted = draft_record([table.view[entry] for entry in part.entries], part.occurrences,
                                                     *rules)
@@ -107,7 +119,48 @@ def plan_frame(ring, turn):
 
 
 def plan_frames(ring, turns):
-    return together(turns, PLAN, lambda turn: plan_frame(ring, turn))
+    planned = [turn for turn in turns if turn.action == PLAN and not turn.done]
+    made = together(turns, PLAN, lambda turn: plan_frame(ring, turn))
+    for turn in planned:
+        if turn.table.tier:
+            near.say_that_it_waits(turn.table.tier, turn)
+    waiting = [turn for turn in turns if turn.lacks == LACKS_ROWS]
+    for turn in waiting:
+        turn.lacks, turn.action = LACKS_NOTHING, NOTHING
+    return made[0], made[1] - len(waiting)
+
+
+def make_frames_near(ring, turn):
+    table, waiting = turn.table, 0
+    words = ring.tables[turn.column].words
+    for frame in ring.frames:
+        if words[frame.number] != TOUCHED or frame.number not in table.window:
+            continue
+        if frame.number > table.tier.near:
+            held = table.window[frame.number]
+            if (frame.closed or waiting > table.tier.fetch_ahead or not near.may_want(table.tier, len(held))
+                    or not near.have_room(table, held)):
+                return
+            near.make_near(table, frame.number)
+        waiting += 1
+
+
+def move_table_rows(ring, turns):
+    """(how many requests were settled or asked, how many tables lack something)."""
+    moved = lacking = 0
+    for turn in turns:
+        table, tier = turn.table, turn.table.tier
+        if not tier or turn.is_loading:
+            continue
+        moved += settling.settle_requests(table)
+        make_frames_near(ring, turn)
+        moved += moving.move_rows(table)
+        if tier.wanted and not tier.free and tier.high == table.homes_ready < table.home_rows:
+            turn.lacks = LACKS_HOMES
+        elif tier.lost >= 0 or moving.is_stuck(table):
+            turn.lacks = LACKS_DISK
+        lacking += turn.lacks != LACKS_NOTHING
+    return moved, lacking
 
 
 def count_batch(header, part, ticket):

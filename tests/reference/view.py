@@ -1,6 +1,6 @@
 """Plain-Python twins of ``ascpipe/kernels/view.py``: the view is a list of rows (slot, home, count, frequency), changes
 are a list of (entry, row before), the newest last."""
-from ascpipe.layout.words import FREE, NAMED, TRAINED
+from ascpipe.layout.words import FREE, HOME_NONE, NAMED, TRAINED
 
 
 def prefetch_row(listed, i, rows):
@@ -55,7 +55,7 @@ def derive_view(used, places, masks, rows, states):
               for entry, (state, mask) in enumerate(zip(states, masks))]
     free = [entry for entry, state in enumerate(states[:used]) if state == FREE and masks[entry] == 0]
     known = {entry: rows[entry] for entry in range(used) if entry not in free}
-    rows = sum(place >= 0 and state == TRAINED for place, state in zip(places[:used], states[:used]))
+    rows = sum(place != HOME_NONE and state == TRAINED for place, state in zip(places[:used], states[:used]))
     return states, known, free[::-1], rows
 
 

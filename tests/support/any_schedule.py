@@ -6,6 +6,7 @@ from ascpipe.layout import structs
 from ascpipe.layout.words import PLANNED
 from tests.support.pipeline_sim import Sim
 from tests.support.sim_choices import any_tables, ask_any_cut
+from tests.support.sim_disk import SimDisk, check_tier
 from tests.support.sim_ring import Open
 from tests.support.sim_snapshot import may_begin
 from tests.support.store_pauses import Killed, Pauses
@@ -20,22 +21,24 @@ class AnySchedule:
         pauses: where workers may be interrupted.
         seed: of everything.
         saves: snapshots are begun and go on during it, and a worker may die as it starts.
+        disk: rows go to disk, whose worker may die, too.
 
     Attributes:
         snapshots, images, waits, kills: how many there were.
     """
 
-    def __init__(self, pauses: Pauses, seed: int, *, saves: bool = False) -> None:
+    def __init__(self, pauses: Pauses, seed: int, *, saves: bool = False, disk: bool = False) -> None:
         rng = self._rng = random.Random(seed)
         self._pauses = pauses
         self._tables = rng.choice([1, 2])
-        tables = any_tables(rng, self._tables, 4, KEYS)
+        self._keys = 2 * KEYS if disk else KEYS
+        tables = any_tables(rng, self._tables, 4, self._keys, disk=disk)
         sizes = {"frames": rng.choice([1, 2, 3, 6]), "plan_ahead": rng.choice([1, 2]),
                  "look_ahead": rng.choice([0, 1, 32])}
         self._saves = rng.choice([0.03, 0.1, 0.3]) if saves else 0.0
         self._cuts = 0.03 if saves else 1.0  # no step trains while one waits for a snapshot
         log_capacity = rng.choice([30, 6, 3, 1]) if saves else None
-        self.sim = Sim(**tables, **sizes, capacity=30, log_capacity=log_capacity)
+        self.sim = Sim(**tables, **sizes, capacity=18 + self._keys, log_capacity=log_capacity)
         self._wanted: Dict[Open, Set[int]] = {}
         self._fate = rng.choice([0.0, 0.002, 0.006] if saves else [0.0, 0.01, 0.03])
         self._is_inside = False
@@ -48,21 +51,23 @@ class AnySchedule:
 
     def run(self) -> None:
         """Act for a while, then train what is left, and compare with the oracle."""
-        actions = [self._submit, self._trainer, self._worker, self.sim.keys.step, self._cut, self._save]
-        for _ in range(900 if self._saves else 400):
-            self._rng.choices(actions, [3, 3, 10, 3, 0.1 * self._cuts, 3 * self._saves])[0]()
+        actions = [self._submit, self._trainer, self._worker, self.sim.keys.step, self._cut, self._save, self._disk]
+        for _ in range(900 if self._saves or self.sim.disks else 400):
+            self._rng.choices(actions, [3, 3, 10, 3, 0.1 * self._cuts, 3 * self._saves, 10 * bool(self.sim.disks)])[0]()
+            for index in self.sim.disks:
+                check_tier(self.sim, index)
         self._train_the_rest()
 
     def _submit(self) -> None:
         rng = self._rng
-        batch = self.sim.submit(*[[rng.randrange(KEYS) for _ in range(rng.randrange(5))] for _ in range(self._tables)],
-                                timestamp=self.sim.pump.next_ticket // 2)
+        batches = [[rng.randrange(self._keys) for _ in range(rng.randrange(5))] for _ in range(self._tables)]
+        batch = self.sim.submit(*batches, timestamp=self.sim.pump.next_ticket // 2)
         if batch is not None:
             self._wanted[batch] = set(rng.choice([range(self._tables), range(1), ()]))
 
     def _cut(self) -> None:
         """No step claims until it is applied."""
-        ask_any_cut(self.sim, self._rng.randrange(self._tables), self._rng, KEYS)
+        ask_any_cut(self.sim, self._rng.randrange(self._tables), self._rng, self._keys)
 
     def _trainer(self) -> None:
         sim, rng = self.sim, self._rng
@@ -76,6 +81,16 @@ class AnySchedule:
                 self._wanted[batch].discard(index)
         elif batch is sim.open[0] or not sim.ring.frames[batch.number % structs.MAX_FRAMES]["trained"]:
             sim.close(batch)
+
+    def _disk(self) -> None:
+        """The disk worker of a table takes requests, carries one out, or dies."""
+        disk, rng = rng_choice(self._rng, self.sim.disks), self._rng
+        if rng.random() < self._fate:
+            disk.kill(rng)
+        elif rng.random() < 0.4:
+            disk.take()
+        else:
+            disk.end_one(rng)
 
     def _save(self) -> None:
         """Begin a snapshot, or go on with it."""
@@ -98,7 +113,8 @@ class AnySchedule:
             raise Killed
         if self._rng.random() < 0.15:
             self._is_inside = True
-            self._rng.choices([self._trainer, self._cut, self._save], [9, self._cuts, 9 * self._saves])[0]()
+            self._rng.choices([self._trainer, self._cut, self._save, self._disk],
+                              [9, self._cuts, 9 * self._saves, 9 * bool(self.sim.disks)])[0]()
             self._is_inside = False
 
     def _worker(self) -> None:
@@ -148,6 +164,11 @@ class AnySchedule:
             raise AssertionError("a snapshot is not over")
         for index in range(self._tables):
             sim.check(index)
+
+
+def rng_choice(rng: random.Random, disks: Dict[int, SimDisk]) -> SimDisk:
+    """Any of them."""
+    return disks[rng.choice(sorted(disks))]
 
 
 def _go_on(here: str) -> None:

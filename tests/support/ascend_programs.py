@@ -50,7 +50,7 @@ def demo(name, daemon, folder, sizes, *flags, **switches):
         flags: its command line.
         switches: its environment.
     """
-    os.makedirs(str(folder), exist_ok=True)
+    os.makedirs(os.path.join(str(folder), "ssd_data"), exist_ok=True)  # as CACHE_MODE=SSD needs it
     environment = {**QUIET, **EXPORTED, "DEMO_SIZES": json.dumps(sizes),
                    **{key: str(value) for key, value in switches.items()}}
     code, out, err = run(os.path.join(PROGRAMS, name + ".py"), *flags, options=["--daemon", daemon], cwd=folder,

@@ -5,6 +5,7 @@ import numpy as np
 
 from ascpipe.kernels import atomics
 from ascpipe.layout import structs
+from ascpipe.layout.table_shape import log_capacity, table_shape
 from ascpipe.layout.words import CUT_EVICT, CUT_RESET, CUT_THRESHOLD
 from ascpipe.shm import segment
 from ascpipe.tf.running.shapes import StreamShape, TableShape
@@ -79,7 +80,7 @@ class FakeTable:
 
     def __init__(self, shape: TableShape) -> None:
         capacity = max(shape.device_rows, shape.home_rows) + 64
-        places = structs.table_shape(shape.device_rows, capacity, shape.home_rows, shape.row_floats)
+        places = table_shape(shape.device_rows, capacity, shape.home_rows, shape.row_floats)
         self.shape = shape
         self.bytes = places.total_bytes
         self.fd = segment.create(self.bytes, "test table", use_memfd=True)
@@ -90,7 +91,7 @@ class FakeTable:
                             ("entries_offset", places.entries_offset), ("slots_offset", places.slots_offset),
                             ("home_offset", places.home_offset), ("home_capacity", shape.home_rows),
                             ("row_floats", shape.row_floats),
-                            ("log_offset", places.log_offset), ("log_capacity", structs.log_capacity(capacity)),
+                            ("log_offset", places.log_offset), ("log_capacity", log_capacity(capacity)),
                             ("homes_ready", shape.home_rows if shape.device_rows else 0),
                             ("access_threshold", -1), ("counting", 1),
                             ("faae_coefficient", 1), ("eviction_threshold", -1)):

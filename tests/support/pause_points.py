@@ -10,8 +10,7 @@ from typing import Any, Callable, Dict, List, Optional
 import numpy as np
 
 from ascpipe.kernels import atomics, ring_scan
-from ascpipe.kernels.asks import GO_ON
-from ascpipe.kernels.batch_steps import LACKS_ENTRIES, LACKS_IMAGES
+from ascpipe.kernels.asks import GO_ON, LACKS_ENTRIES, LACKS_IMAGES
 from ascpipe.kernels.next_action import PLAN, RETIRE, TOUCH
 from ascpipe.layout import structs
 from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, EVAL, FREE, WORD_NAMES

@@ -17,20 +17,22 @@ from ascpipe.layout.words import (
     DEDUPED,
     DONE,
     EVAL,
+    HOME_DISK,
     PLAN_OK,
     PLANNED,
     SLOT_HOME,
-    TRAINED,
 )
 from ascpipe.shm.ring import PartView, TableInRing
+from ascpipe.tables.table import Table
 from ascpipe.workers.eval_stage import EvalStage
 from ascpipe.workers.key_worker import KeyStage
 from ascpipe.workers.ring_scheduler import RingScheduler
-from ascpipe.workers.stage import Bells
+from ascpipe.workers.stage import Bells, truth_of
 from ascpipe.workers.train_stage import TrainStage
 from tests.support.replayed_table import ReplayedTable
+from tests.support.sim_disk import SimDisk
 from tests.support.sim_load import Checkpoint, SimLoad
-from tests.support.sim_ring import Allocate, Home, Open, PlanError, SimRing, aligned, make_table
+from tests.support.sim_ring import Allocate, Home, Open, PlanError, SimRing, aligned, make_table, truth_of_table
 from tests.support.sim_snapshot import SimSnapshot
 from tests.support.stepwise import no_listeners
 
@@ -66,7 +68,7 @@ class Sim:
         self.ring = self.pump.ring
         self.homes = list(homes) or [Home()] * count
         self.tables = [
-            make_table(rows, capacity, allocate, home.rows, home.floats if home.rows else 0,
+            make_table(rows, capacity, allocate, home.rows, home.floats if home.rows else 0, home.disk,
                        access_threshold=home.threshold, faae_coefficient=home.coefficient,
                        log_capacity=capacity if log_capacity is None else log_capacity)
             for rows, home in zip(device_rows, self.homes)]
@@ -77,6 +79,7 @@ class Sim:
         self.times = [0] * count
         self.thresholds = [home.threshold for home in self.homes]
         self.counting = [True] * count
+        self.disks = {index: SimDisk(self, index) for index, home in enumerate(self.homes) if home.disk}
         self.loads: Dict[int, SimLoad] = {}  # the last one of each table
         self.snapshots: Dict[int, SimSnapshot] = {}  # the last one of each table
         self.start_workers()
@@ -90,9 +93,9 @@ class Sim:
         """Start a table worker's stages for one table."""
         bells = Bells(lambda: None, lambda: None)
         view = self.tables[index]
-        table = ReplayedTable(self, index)
+        table = Table(truth_of(view), self.next_spread()) if index in self.disks else ReplayedTable(self, index)
         train = self.trains[index] = TrainStage(view, table, TableInRing(self.ring, index), bells, restart=restart)
-        self.stages[index] = RingScheduler(self.ring, [index], [train], no_listeners())
+        self.stages[index] = RingScheduler(self.ring, [index], [train], no_listeners(disk=index in self.disks))
         self.eval_stages[index] = EvalStage(
             table.resolve, TableInRing(self.eval_pump.ring, index), train.is_readable, bells)
 
@@ -164,7 +167,7 @@ class Sim:
             key, slot, row = unique[at], slots[at], homes[at]
             updates = 0
             if turn < fresh:
-                if features[key].updates is not None or row in home:
+                if features[key].updates is not None or (row in home and index not in self.disks):
                     raise AssertionError("key {} gets a new row, home row {}".format(key, row))
                 features[key].updates = 0
                 if row >= 0:
@@ -326,11 +329,12 @@ class Sim:
 
     def scheduler(self) -> RingScheduler:
         """One worker's look at all tables; to be made anew after a kill."""
-        return RingScheduler(self.ring, list(self.trains), list(self.trains.values()), no_listeners())
+        return RingScheduler(self.ring, list(self.trains), list(self.trains.values()),
+                             no_listeners(disk=bool(self.disks)))
 
     def work(self) -> None:
         """Let every worker do all it can, and every load and snapshot."""
-        stages = (self.keys, self.eval_keys, *self.stages.values(), *self.eval_stages.values())
+        stages = (self.keys, self.eval_keys, *self.stages.values(), *self.eval_stages.values(), *self.disks.values())
         while any(stage.step() for stage in stages) or any(
                 actor.advance() for actors in (self.loads, self.snapshots) for actor in actors.values()):
             pass
@@ -354,16 +358,7 @@ class Sim:
 
     def truth(self, index: int) -> Dict[int, Tuple[int, int, int, int]]:
         """key -> (count, timestamp, slot, home) of every key with trained state."""
-        view = self.tables[index]
-        state = {}
-        for entry in range(int(view.header["entries_used"])):
-            known = view.entries[entry]
-            if known["state"] == TRAINED:
-                key, slot, home = (int(known[field]) for field in ("key", "slot", "home"))
-                if key in state or (slot >= 0 and view.slot_entries[slot] != entry):
-                    raise AssertionError("key {} stands twice, or its slot {} is not its own".format(key, slot))
-                state[key] = (int(known["count"]), int(known["timestamp"]), slot, home)
-        return state
+        return truth_of_table(self.tables[index])
 
     def row_at(self, index: int, code: int) -> Optional[Tuple[int, int]]:
         """(key, updates) of the row that the answer to an evaluation names; None = there is none."""
@@ -387,6 +382,8 @@ class Sim:
                 state, {key: (f.count, f.time, f.updates) for key, f in features.items()}))
         for key, (_, _, slot, home) in state.items():
             row = self.device[index][slot] if slot >= 0 else self.home[index][home] if home >= 0 else None
+            if home <= HOME_DISK:
+                row = self.disks[index].find(HOME_DISK - home, key)
             updates = features[key].updates
             if row != (None if updates is None else (key, updates)) or (
                     home >= 0 and self.home[index][home][0] != key):

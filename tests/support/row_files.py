@@ -1,7 +1,7 @@
 """Rows in memory for tests of row files: their bytes follow from key and generation."""
 import numpy as np
 
-from ascpipe.tfops.row_engine import Rows
+from ascpipe.disk.row_engine import Rows
 
 LIMIT_S = 60.0
 

@@ -13,8 +13,8 @@ SLOTS = 8
 KEYS = st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 9)
 STATES = st.sampled_from([FREE, NAMED, TRAINED])
 ENTRIES = st.lists(
-    st.builds(retire_reference.Entry, st.integers(-1, SLOTS - 1), st.integers(-1, 5), st.integers(0, 9),
-              st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), STATES),
+    st.builds(retire_reference.Entry, st.integers(-1, SLOTS - 1), st.integers(-4, 5), st.integers(0, 9),
+              st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), STATES, st.sampled_from([0, 1, 2**16 - 1])),
     min_size=CAPACITY, max_size=CAPACITY)
 MASKS = st.lists(st.integers(0, 7) | st.sampled_from([1 << 63, 1 << 62, 1 << 63 | 1]), min_size=CAPACITY,
                  max_size=CAPACITY)
@@ -26,7 +26,7 @@ def int32(values):
     return np.array(list(values), np.int32)
 
 
-FIELDS = ["slot", "home", "count", "frequency", "last", "timestamp", "state"]  # as an Entry has its values
+FIELDS = ["slot", "home", "count", "frequency", "last", "timestamp", "state", "generation"]  # an Entry's values
 
 
 def entry_array(truth):

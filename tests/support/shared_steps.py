@@ -46,7 +46,7 @@ def assign_halves(memory: np.ndarray, turns: np.ndarray) -> None:
         record = part.record(keys, part["fresh_count"] + part["load_count"], outs)
         record = record._replace(move_in=record.move_in[record.move_in < keys])
         ticket = int(RingView(memory).frame(int(turn["number"]))["ticket"])
-        batch_steps.assign(planner_of(turn), record, ticket, part["time"])
+        batch_steps.assign(planner_of(turn), int(turn["number"]), record, ticket, part["time"])
 
 
 def spoil_late_fields(memory: np.ndarray, turns: np.ndarray) -> None:

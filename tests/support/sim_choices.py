@@ -8,14 +8,20 @@ from tests.support.sim_load import Checkpoint, Saved
 from tests.support.sim_ring import Home
 
 
-def any_tables(rng: random.Random, count: int, batch_keys: int, all_keys: int) -> Dict[str, Any]:
-    """Arguments of ``Sim``: tables of any kind with room for batches of ``batch_keys`` out of ``all_keys``."""
+def any_tables(rng: random.Random, count: int, batch_keys: int, all_keys: int, *, disk: bool = False) -> Dict[str, Any]:
+    """Arguments of ``Sim``: tables of any kind with room for batches of ``batch_keys`` out of ``all_keys``.
+
+    With ``disk`` those with home rows have as few of these as they may.
+    """
     device_rows, homes = [], []
     for _ in range(count):
-        kind = rng.choice(["device", "host", "host", "expansion"])
+        kind = rng.choice(["host", "host", "expansion"] if disk else ["device", "host", "host", "expansion"])
         rows = {"device": all_keys, "host": rng.choice([batch_keys, batch_keys + 2, 2 * batch_keys]), "expansion": 0}
         device_rows.append(rows[kind])
-        homes.append(Home(0 if kind == "device" else all_keys, rng.choice([-1, -1, 0, 2, 3]), rng.choice([1, 1, 2])))
+        home = Home(0 if kind == "device" else all_keys, rng.choice([-1, -1, 0, 2, 3]), rng.choice([1, 1, 2]))
+        if disk:
+            home = home._replace(rows=device_rows[-1] + batch_keys + rng.choice([0, 1, 3]), disk=all_keys)
+        homes.append(home)
     return {"device_rows": device_rows, "homes": homes}
 
 

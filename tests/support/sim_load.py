@@ -1,8 +1,9 @@
 """Plays the trainer in a load: asks for the cut, fills the granted table store by store, and publishes that."""
 from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple, Optional
 
-from ascpipe.layout.words import CUT_LOAD, PLAN_OK, TRAINED
+from ascpipe.layout.words import CUT_LOAD, HOME_DISK, PLAN_OK, TRAINED
 from ascpipe.tables import loads
+from tests.support.sim_disk import OnDisk
 
 if TYPE_CHECKING:
     from tests.support.pipeline_sim import Sim
@@ -80,8 +81,8 @@ class SimLoad:
         header = self._view.header
         if header["entries_used"] or (self._view.slot_entries >= 0).any():
             raise AssertionError("granted, and not empty: {}".format(header))
-        if header["entries_ready"] < len(self._keys) or header["homes_ready"] < header["cut_rows"] and len(
-                self._view.homes):
+        at_home = min(int(header["cut_rows"]), len(self._view.homes))
+        if header["entries_ready"] < len(self._keys) or header["homes_ready"] < at_home:
             raise AssertionError("granted without memory: {}".format(header))
 
     def _fill(self) -> Iterator[bool]:
@@ -102,6 +103,8 @@ class SimLoad:
         rows = sim.home[self._index] if at_home else sim.device[self._index]
         for number, (key, saved) in enumerate(self._keys):
             place = number if saved.updates is not None else -1
+            if at_home and place >= len(view.homes):
+                place = HOME_DISK - (place - len(view.homes))
             entry = view.entries[number]
             entry["key"], entry["count"] = key, _GARBAGE
             entry["state"], entry["slot"], entry["home"] = TRAINED, number, number
@@ -112,9 +115,14 @@ class SimLoad:
         view.store("load_keyed", self._asked)
         yield
         for number, (key, saved) in enumerate(self._keys):
-            if saved.updates is not None:
+            if saved.updates is None:
+                continue
+            if at_home and number >= len(view.homes):
+                sim.disks[self._index].rows[number - len(view.homes)] = OnDisk(
+                    key, int(view.entries[number]["generation"]), saved.updates)
+            else:
                 rows[number] = (key, saved.updates)
-                yield
+            yield
         header, checkpoint = view.header, self._checkpoint
         header["load_time"] = checkpoint.time
         yield

@@ -1,11 +1,12 @@
 """Makes a ring and tables in ordinary memory, as the supervisor does, and plays the pump."""
-from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ascpipe.kernels.atomics import exchange_i64
 from ascpipe.layout import structs
-from ascpipe.layout.words import DEDUPED, LOCAL, RETIRED, SUBMITTED, TRAIN
+from ascpipe.layout.table_shape import asks_room, log_capacity, table_shape
+from ascpipe.layout.words import DEDUPED, LOCAL, RETIRED, SUBMITTED, TRAIN, TRAINED
 from ascpipe.shm.ring import RingView, TableView
 
 Allocate = Callable[[int], np.ndarray]
@@ -35,10 +36,23 @@ def make_ring(tables: int, frames: int, arena_bytes: int, look_ahead: int = 32, 
     return ring
 
 
+def truth_of_table(view: TableView) -> Dict[int, Tuple[int, int, int, int]]:
+    """key -> (count, timestamp, slot, home) of every key with trained state."""
+    state = {}
+    for entry in range(int(view.header["entries_used"])):
+        known = view.entries[entry]
+        if known["state"] == TRAINED:
+            key, slot, home = (int(known[field]) for field in ("key", "slot", "home"))
+            if key in state or (slot >= 0 and view.slot_entries[slot] != entry):
+                raise AssertionError("key {} stands twice, or its slot {} is not its own".format(key, slot))
+            state[key] = (int(known["count"]), int(known["timestamp"]), slot, home)
+    return state
+
+
 def make_table(device_rows: int, capacity: int, allocate: Allocate = aligned, home_rows: int = 0, row_floats: int = 0,
-               **fields: int) -> TableView:
+               disk_slots: int = 0, **fields: int) -> TableView:
     """An empty table as the supervisor makes it; ``fields`` are further ones of its header."""
-    shape = structs.table_shape(device_rows, capacity, home_rows, row_floats)
+    shape = table_shape(device_rows, capacity, home_rows, row_floats, disk_slots)
     memory = allocate(shape.total_bytes)
     header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     defaults = {"access_threshold": -1, "counting": 1, "faae_coefficient": 1, "eviction_threshold": -1}
@@ -46,8 +60,15 @@ def make_table(device_rows: int, capacity: int, allocate: Allocate = aligned, ho
             "device_rows": device_rows, "entry_capacity": capacity, "home_capacity": home_rows,
             "row_floats": row_floats, "slots_offset": shape.slots_offset, "entries_offset": shape.entries_offset,
             "home_offset": shape.home_offset, "log_offset": shape.log_offset,
-            "log_capacity": structs.log_capacity(capacity), **defaults, **fields}.items():
+            "log_capacity": log_capacity(capacity), **defaults, **fields}.items():
         header[name] = value
+    if disk_slots:
+        header["disk_offset"] = shape.disk_offset
+        disk = memory[shape.disk_offset:shape.disk_offset + structs.DISK_TABLE.itemsize].view(structs.DISK_TABLE)[0]
+        for name, value in (("disk_slots", disk_slots), ("asks_room", asks_room(home_rows)), ("epoch", 1),
+                            ("asks_offset", shape.asks_offset), ("requests_offset", shape.requests_offset),
+                            ("reads_offset", shape.reads_offset), ("read_rows_offset", shape.read_rows_offset)):
+            disk[name] = value
     table = TableView(memory)
     table.slot_entries[:] = -1
     return table
@@ -73,12 +94,14 @@ class Home(NamedTuple):
         rows: home rows, 0 = a table without.
         threshold, coefficient: of admission.
         floats: of a home row.
+        disk: slots, 0 = no row goes to disk.
     """
 
     rows: int = 0
     threshold: int = -1
     coefficient: int = 1
     floats: int = 1
+    disk: int = 0
 
 
 class PlanError(Exception):

@@ -15,8 +15,8 @@ from ascpipe.shm.bell import Bell
 from ascpipe.workers import key_worker, ring_scheduler
 from ascpipe.workers.listeners import Listeners
 
-_TABLE_STEPS = ("look", "assign", "store_retired", "leave", "plan", "store_planned", "touch", "store_touched", "others",
-                "end")  # by their numbers in ``ring_rounds``
+_TABLE_STEPS = ("look", "assign", "store_retired", "leave", "move", "plan", "store_planned", "touch", "store_touched",
+                "others", "end")  # by their numbers in ``ring_rounds``
 _KEY_STEPS = ("claim", "dedup", "publish")  # by their numbers in ``ring_scan``
 
 TABLE = SimpleNamespace(**dict.fromkeys(_TABLE_STEPS, ring_rounds.take_step))
@@ -46,7 +46,8 @@ def install() -> None:
     ring_scheduler.run_tables, key_worker.dedup_frames = run_tables, dedup_frames
 
 
-def no_listeners() -> Listeners:
-    """Bells whose owners never wait."""
+def no_listeners(*, disk: bool = False) -> Listeners:
+    """Bells whose owners never wait; with that of a disk worker."""
     session = np.zeros(structs.SESSION_BYTES, np.uint8)
-    return Listeners([Bell(session, structs.BELL_TRAINER)], [Bell(session, structs.BELL_PUMP)])
+    pump = [structs.BELL_PUMP] + [structs.BELL_DISK_WORKER] * disk
+    return Listeners([Bell(session, structs.BELL_TRAINER)], [Bell(session, bell) for bell in pump])

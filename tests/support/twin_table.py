@@ -5,23 +5,27 @@ from unittest import mock
 
 import numpy as np
 
-from ascpipe.kernels import batch_steps
+from ascpipe.kernels.asks import LACKS_NOTHING, LACKS_ROWS
 from ascpipe.kernels.free_slots import first_leaf
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.index import find_keys
 from ascpipe.kernels.records import CHANGE, ROW, View
 from ascpipe.kernels.victims import NOT_IN
+from ascpipe.layout.row_blocks import slots_per_block
 from ascpipe.layout.structs import MAX_FRAMES
 from ascpipe.tables import table as table_module
 from ascpipe.tables.records import Truth
 from tests.reference import batch_steps as twins
 from tests.reference.bits import frame_bit
+from tests.reference.deriving import derive_record, derive_tier, free_the_rest
 from tests.reference.swaps import true_scores
+from tests.reference.tier_memory import Tier
 from tests.reference.view import derive_view
 from tests.support.sim_ring import aligned, make_table
+from tests.support.twin_tier import ROW_FLOATS, compare_tier
 
 ROW_FIELDS = ("slot", "home", "count", "frequency")
-TRUTH_FIELDS = ("slot", "home", "count", "frequency", "last", "timestamp", "state")
+TRUTH_FIELDS = ("slot", "home", "count", "frequency", "last", "timestamp", "state", "generation")
 #: of the planner; a step may write them although it lacks something
 NOTES = ("missing", "home_reach")
 
@@ -55,15 +59,20 @@ class TwinTable:
         device_rows, home_rows, capacity, threshold, coefficient: of the table.
         home_memory: home rows at most that get memory.
         keys: that may occur.
+        disk_slots: 0: no row goes to disk.
     """
 
     def __init__(self, device_rows, home_rows, capacity, threshold=-1, coefficient=1, home_memory=math.inf,
-                 keys=range(40)):
-        self.segment = make_table(device_rows, capacity, self._allocate, home_rows=home_rows, row_floats=1,
+                 keys=range(40), disk_slots=0):
+        self.segment = make_table(device_rows, capacity, self._allocate, home_rows, ROW_FLOATS, disk_slots,
                                   access_threshold=threshold, faae_coefficient=coefficient)
         self.header, self._home_memory, self._keys = self.segment.header, home_memory, np.array(keys, np.int64)
-        self.twin = twins.Table(device_rows, home_rows, capacity, threshold, coefficient)
+        tier = Tier(home_rows, disk_slots, slots_per_block(4 * ROW_FLOATS), int(self.segment.disk_table["asks_room"])
+                    ) if disk_slots else None
+        self.twin = twins.Table(device_rows, home_rows, capacity, threshold, coefficient, tier)
         self.restart([], [])
+        if tier:
+            derive_tier(self.twin, 0)
 
     def _allocate(self, size):
         self._memory = aligned(size)
@@ -73,17 +82,20 @@ class TwinTable:
         """A new worker takes over: (number, held) of each frame in the window, and records that stay."""
         header = self.header
         truth = Truth(header, self.segment.header_at, self.segment.entries, self.segment.slot_entries,
-                      self._ready_entries, self._ready_homes)
+                      self._ready_entries, self._ready_homes, self.segment.disk_table, self.segment.requests)
         with mock.patch.multiple(table_module, _FIRST_CHANGES=1, _LEAST_ROWS=1):
             self.table = table_module.Table(truth, spread_of(7))
         self.planner = self.table.planner
         self.table.rebuild(window, pending)
+        if self.twin.tier:
+            self.twin.tier.failed_writes = self.twin.tier.last_error = 0
         self.provided()
 
     def restart_twin(self, window, pending):
         """The same of the twin: (number, held), and (number, record, fresh, rows, time)."""
         twin, old = self.twin, dict(self.twin.view)
-        fresh = twins.Table(twin.device_rows, twin.home_rows, twin.capacity, twin.threshold, twin.coefficient)
+        fresh = twins.Table(twin.device_rows, twin.home_rows, twin.capacity, twin.threshold, twin.coefficient,
+                            twin.tier)
         fresh.counting, fresh.entries, fresh.slot_entries = twin.counting, twin.entries, twin.slot_entries
         fresh.used = twin.used
         for number, held in window:
@@ -97,10 +109,18 @@ class TwinTable:
         fresh.view = known
         fresh.index = {key: entry for key, entry in twin.index.items() if entry in known}
         fresh.time = int(self.header["time"])
+        fresh.homes_ready = twin.homes_ready
+        if fresh.tier:
+            derive_tier(fresh, fresh.used)
         for number, record, _, rows, time in pending:
             twins.pass_by(fresh, number)
             twins.put_on(fresh, number, record, rows, time)
-        assert all(fresh.view[entry] == old[entry] for entry in fresh.view)
+        if fresh.tier:
+            for number, record, *_ in pending:
+                derive_record(fresh, number, record)
+            free_the_rest(fresh)
+        else:
+            assert all(fresh.view[entry] == old[entry] for entry in fresh.view)
         fresh.homes = {row[1] for row in fresh.view.values() if row[1] >= 0}
         fresh.free_slots -= {row[0] for row in fresh.view.values()}
         self.twin = fresh
@@ -121,7 +141,7 @@ class TwinTable:
         twin, planner, header = self.twin, self.planner, self.header
         twin.scratch_room, twin.has_order = int(planner["scratch_room"]), bool(planner["order_at"])
         twin.entries_ready, twin.homes_ready = int(header["entries_ready"]), int(header["homes_ready"])
-        twin.change_room = int(planner["change_room"])
+        twin.change_room, twin.home_rows = int(planner["change_room"]), int(planner["home_rows"])
         twin.home_memory_ended = bool(planner["home_memory_ended"])
 
     def image(self):
@@ -152,6 +172,8 @@ class TwinTable:
             assert bool(planner[name]) == getattr(twin, name), name
         self._compare_entries()
         self._compare_places()
+        if twin.tier:
+            compare_tier(self)
         assert len(self.live_changes()) == len(twin.changes)
 
     def _seen_window(self):
@@ -164,6 +186,10 @@ class TwinTable:
             if int(planner["unplanned"]) & frame_bit(number):
                 unplanned.add(number)
         return window, unplanned
+
+    def rows_of_entries(self):
+        """Of entries that have one, the row of the view."""
+        return {entry: int(row) - 1 for entry, row in enumerate(view_of(self.planner).row_of) if row}
 
     def _compare_entries(self):
         planner, twin = self.planner, self.twin
@@ -208,8 +234,8 @@ class TwinTable:
         if twin.home_rows:
             high = int(planner["home_high_water"])
             stack = lent(planner, "free_homes_at", "home_stack_room", np.int32)[:planner["free_homes"]].tolist()
-            assert (high, stack) == (max(twin.homes, default=-1) + 1,
-                                     sorted(set(range(high)) - twin.homes, reverse=True))
+            assert (high, stack) == ((twin.tier.high, twin.tier.free) if twin.tier else (
+                max(twin.homes, default=-1) + 1, sorted(set(range(high)) - twin.homes, reverse=True)))
         owners = {row[0]: entry for entry, row in twin.view.items() if row[0] >= 0}
         assert set(owners) == set(range(twin.device_rows)) - free
         if planner["slot_owners_at"]:
@@ -232,15 +258,17 @@ def provide(pair, step, n):
         n: keys of its frame.
 
     Returns:
-        What it still lacks: nothing, or entries.
+        What it still lacks: nothing, entries, or rows.
     """
     lacked = []
     while True:
         before = pair.image()
         lacks = step()
-        if lacks == batch_steps.LACKS_NOTHING:
+        if lacks == LACKS_NOTHING:
             return lacks
         assert pair.image() == before
+        if lacks == LACKS_ROWS:  # they come by themselves
+            return lacks
         assert lacks not in lacked
         lacked.append(lacks)
         if not pair.table.provide(lacks, n):

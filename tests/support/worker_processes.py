@@ -94,8 +94,9 @@ class ProcessSim(Sim):
             "streams": [{"stream": channel, "channel": channel, "tables": tables, "bytes": size}
                         for channel, size in zip((TRAIN, EVAL), self._sizes[1:3])]
                        + [self._added_stream(place) for place in range(len(self._added))],
-            "tables": [{"table": table, "name": "t{}".format(table), "worker": table % self._table_workers,
-                        "bytes": size} for table, size in zip(tables, self._sizes[3:])],
+            "tables": [{"table": table, "name": "t{}".format(table), "directories": [],
+                        "worker": table % self._table_workers, "bytes": size}
+                       for table, size in zip(tables, self._sizes[3:])],
         }
         added = 3 + len(tables)
         return WorkerProcess(kind, number, self._generation, body,

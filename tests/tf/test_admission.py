@@ -5,10 +5,12 @@ import tensorflow as tf
 
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.ops import import_host_pipeline_ops
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, OneTable, batch, one_table, trained
 
-TIERS = {"device": {}, "host": {"device_vocabulary_size": 8, "host_vocabulary_size": 100}, "expansion": EXPANSION}
+TIERS = {"device": {}, "host": {"device_vocabulary_size": 8, "host_vocabulary_size": 100}, "disk": on_disk(8, 100),
+         "expansion": EXPANSION}
 FULL_WINDOW = {"stages": lambda data: data.prefetch(40)}  #: everything is read ahead before the first step ends
 
 

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.incumbent.getters_and_setters import get_dense_and_sparse_variable
 from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
@@ -78,11 +77,6 @@ class TestInit:
         terminate_config_initializer()
         with pytest.raises(EnvironmentError):
             Process.current()
-
-    def test_what_is_not_built_yet_is_an_error_that_says_so(self):
-        init()
-        with pytest.raises(NotBuiltYetError, match="not built yet"):
-            create_table(**{**TABLE, "host_vocabulary_size": 200, "ssd_vocabulary_size": 300})
 
     @pytest.mark.parametrize("given", [{}, {"save_checkpoint_due_time": 60}, {"save_delta_checkpoints_secs": 5}])
     def test_incremental_checkpoints_need_both_intervals(self, given):
@@ -192,6 +186,7 @@ class TestInsertFunctionArguments:
 
 TABLE = {"key_dtype": tf.int64, "dim": 8, "name": "user", "emb_initializer": tf.compat.v1.zeros_initializer(),
          "device_vocabulary_size": 100}
+ON_DISK = {"host_vocabulary_size": 200, "ssd_vocabulary_size": 300}
 
 
 class TestCreateTable:
@@ -230,12 +225,27 @@ class TestCreateTable:
         init()
         refused(fragment, create_table, **{**TABLE, **kwargs})
 
-    @pytest.mark.parametrize("kwargs", [
-        {"host_vocabulary_size": 100, "ssd_vocabulary_size": 1}])
-    def test_what_is_not_built_yet_is_an_error_that_says_so(self, kwargs):
+    @pytest.mark.parametrize("directory, reason", [("missing", "No such file"), ("file", "Not a directory"),
+                                                   ("/proc", "")])
+    def test_a_directory_without_files_is_an_error_that_names_it(self, directory, reason, tmp_path):
         init()
-        with pytest.raises(NotBuiltYetError, match="not built yet"):
-            create_table(**{**TABLE, **kwargs})
+        (tmp_path / "file").write_text("")
+        path = str(tmp_path / directory)  # an absolute one stays
+        refused("ssd_data_path '{}': no row file can be made in {}: {}".format(path, path, reason),
+                create_table, **{**TABLE, **ON_DISK, "ssd_data_path": [str(tmp_path), path]})
+
+    def test_a_directory_that_lies_in_memory_is_named_in_a_warning(self, caplog):
+        init()
+        table = create_table(**TABLE, **ON_DISK, ssd_data_path=["/dev/shm"])
+        assert table.shape.directories == ("/dev/shm",)
+        (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert "table 'user': ssd_data_path '/dev/shm' lies in memory" in said
+
+    def test_rows_on_disk_are_those_beside_the_host_and_nothing_is_left_in_the_directory(self, tmp_path):
+        init()
+        shape = create_table(**TABLE, **ON_DISK, ssd_data_path=[str(tmp_path)]).shape
+        assert (shape.device_rows, shape.home_rows, shape.disk_rows) == (100, 300, 500)
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_table_may_have_host_rows_and_padding_keys(self):
         init()

@@ -50,3 +50,10 @@ def test_the_getters_ask_the_launcher_before_init(monkeypatch):
     monkeypatch.setenv("HOROVOD_RANK", "2")
     monkeypatch.setenv("HOROVOD_SIZE", "3")
     assert (get_rank_id(), get_rank_size()) == (2, 3)
+
+
+def test_rows_on_disk_are_shared_out_as_those_of_the_host(tmp_path):
+    init(rank_id=0, rank_size=3)
+    shape = create_table(**{**TABLE, "device_vocabulary_size": 10, "host_vocabulary_size": 12,
+                            "ssd_vocabulary_size": 7, "ssd_data_path": [str(tmp_path)]}).shape
+    assert (shape.device_rows, shape.home_rows, shape.disk_rows) == (4, 4 + 4, 7)

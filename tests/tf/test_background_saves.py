@@ -59,7 +59,7 @@ def test_by_key_tells_two_steps_apart(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("point", [BEFORE_ENTRIES, BEFORE_ROWS], ids=["entries", "rows"])
-@pytest.mark.parametrize("tier", ["device", "host", "expansion"])
+@pytest.mark.parametrize("tier", ["device", "host", "disk", "expansion"])
 def test_what_is_saved_is_the_state_of_the_step_although_training_goes_on(tier, point, tmp_path, monkeypatch):
     paused = Paused(monkeypatch, *point)
     with training(tier, monkeypatch) as run, paused:
@@ -82,7 +82,7 @@ def test_training_does_not_notice_a_save_in_the_background(tmp_path, monkeypatch
         assert (run.train(STEPS - SAVED), run.rows()) == (losses, rows)
 
 
-@pytest.mark.parametrize("tier", ["host", "expansion"])
+@pytest.mark.parametrize("tier", ["host", "disk", "expansion"])
 def test_a_step_waits_for_room_in_the_log_counted_and_named(tier, tmp_path, monkeypatch):
     paused = Paused(monkeypatch, *BEFORE_ROWS)
     with training(tier, monkeypatch) as run, paused:

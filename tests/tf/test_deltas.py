@@ -19,11 +19,13 @@ from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.initialize import trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
 from tests.support import checkpoints
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, OneTable, batch
 from tests.tf.test_saving_in_managed_sessions import event_files, train_an_estimator
 
-TIERS = {"device": {}, "host": {"device_vocabulary_size": 12, "host_vocabulary_size": 200}, "expansion": EXPANSION}
+TIERS = {"device": {}, "host": {"device_vocabulary_size": 12, "host_vocabulary_size": 200},
+         "disk": on_disk(12, 200), "expansion": EXPANSION}
 SPEC = {"access_threshold": 3, "eviction_threshold": 40}
 INCREMENTAL = {"is_incremental_checkpoint": True, "save_checkpoint_due_time": 10, "save_delta_checkpoints_secs": 3}
 

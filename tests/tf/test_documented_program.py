@@ -16,6 +16,7 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
 from mx_rec.util.initialize import get_initializer
 from mx_rec.util.variable import get_dense_and_sparse_variable
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 
 TRAIN, EVALUATION = ([{**batch, "time": np.int64(100 + number)} for number, batch in enumerate(source)]
@@ -23,7 +24,7 @@ TRAIN, EVALUATION = ([{**batch, "time": np.int64(100 + number)} for number, batc
 EVALUATE_EACH, SAVE_EACH = 4, 6
 SEND_COUNT = 24  #: distinct keys of a batch, at most
 TIERS = {"device": {"device_vocabulary_size": 100}, "expansion": {},
-         "host": {"device_vocabulary_size": 30, "host_vocabulary_size": 200}}
+         "host": {"device_vocabulary_size": 30, "host_vocabulary_size": 200}, "disk": on_disk(30, 200)}
 
 
 class Switches(NamedTuple):

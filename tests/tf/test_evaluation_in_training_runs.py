@@ -11,6 +11,7 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.graph.merge_lookup import do_merge_lookup
 from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
 from mx_rec.util.initialize import get_initializer
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 
 KEYS = 150
@@ -19,6 +20,7 @@ EVERY_KEY = np.arange(1, KEYS + 1)
 #: Where rows live: on the device alone, mostly at home, at home only.
 TIERS = {"device": {"device_vocabulary_size": KEYS},
          "host": {"device_vocabulary_size": 2 * BATCH, "host_vocabulary_size": KEYS},
+         "disk": on_disk(2 * BATCH, KEYS),
          "expansion": {"device_vocabulary_size": 1}}
 STEPS = 500  #: of each of the runs that add up to 2,000 in a tier
 

@@ -11,10 +11,12 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.core.feature_process import EvictHook
 from mx_rec.util.initialize import trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, OneTable, batch, one_table, sgd
 
-TIERS = {"device": {}, "host": {"device_vocabulary_size": 3, "host_vocabulary_size": 100}, "expansion": EXPANSION}
+TIERS = {"device": {}, "host": {"device_vocabulary_size": 3, "host_vocabulary_size": 100}, "disk": on_disk(3, 100),
+         "expansion": EXPANSION}
 FULL_WINDOW = {"stages": lambda data: data.prefetch(40)}
 BATCHES = [batch(1, 2, time=100), batch(2, 3, time=110), batch(4, time=120), batch(1, 2, time=125), batch(5, time=90)]
 

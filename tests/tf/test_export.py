@@ -13,11 +13,12 @@ from ascpipe.tf import export_tables
 from mx_rec.core.embedding import create_table
 from mx_rec.saver.sparse import export
 from tests.support import checkpoints
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 
 SOURCE = programs.batches(6)
 SIZES = {"device": {"device_vocabulary_size": 100}, "host": {"device_vocabulary_size": 24, "host_vocabulary_size": 100},
-         "expansion": {}}
+         "disk": on_disk(24, 100), "expansion": {}}
 
 
 def trained(folder, tier, monkeypatch):

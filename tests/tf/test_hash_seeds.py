@@ -6,12 +6,13 @@ import tensorflow as tf
 from ascpipe.tf import Saver
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.initialize import trigger_evict
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import DIM, batch, one_table
 
 KEYS = 250
 TIERS = {"device": {"device_vocabulary_size": KEYS},
-         "host": {"device_vocabulary_size": 40, "host_vocabulary_size": KEYS}}
+         "host": {"device_vocabulary_size": 40, "host_vocabulary_size": KEYS}, "disk": on_disk(40, KEYS)}
 
 
 def outcome(folder, tier):

@@ -17,10 +17,12 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad
 from mx_rec.util.initialize import trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, batch, one_table
 
-TIERS = {"device": {}, "host": {"device_vocabulary_size": 8, "host_vocabulary_size": 100}, "expansion": EXPANSION}
+TIERS = {"device": {}, "host": {"device_vocabulary_size": 8, "host_vocabulary_size": 100}, "disk": on_disk(8, 100),
+         "expansion": EXPANSION}
 FULL_WINDOW = {"stages": lambda data: data.prefetch(40)}
 
 pytestmark = pytest.mark.timeout_s(120)

@@ -10,12 +10,14 @@ import ascpipe.tf
 from ascpipe.tf import serving_tables, wait_for_save
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 
 KEYS, DIM, SAVED, STEPS = 12, 2, 3, 7
 SOURCE = [{"ids": np.random.RandomState(step).randint(0, KEYS, 5)} for step in range(STEPS)]
 TIERS = {"device": {"device_vocabulary_size": 50},
-         "host": {"device_vocabulary_size": 10, "host_vocabulary_size": 50}, "expansion": {}}
+         "host": {"device_vocabulary_size": 10, "host_vocabulary_size": 50},
+         "disk": on_disk(10, 50), "expansion": {}}
 SAVERS = {"train": lambda: tf.train.Saver, "compat": lambda: tf.compat.v1.train.Saver, "ours": lambda: ascpipe.tf.Saver}
 MOMENTS = ("table", "lookup", "optimizer", "start", "session")  #: before which the program makes its saver
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError
 from ascpipe.tf import Saver, trained_batches
 from mx_rec.core.embedding import create_table
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 
 STEPS, SAVED = 24, 11
@@ -20,7 +21,8 @@ EVERY_KEY = [{"a": np.tile(np.arange(KEYS)[:, None], 3), "b": np.arange(KEYS, dt
               "c": -1 - np.arange(KEYS), "label": np.zeros(KEYS, np.float32)}]
 LARGEST = max(max(len(np.unique(np.append(taken["a"], taken["b"]))), len(np.unique(taken["c"]))) for taken in SOURCE)
 TIERS = {"device": {"device_vocabulary_size": 200},
-         "host": {"device_vocabulary_size": LARGEST, "host_vocabulary_size": 200}, "expansion": {}}
+         "host": {"device_vocabulary_size": LARGEST, "host_vocabulary_size": 200},
+         "disk": on_disk(LARGEST, 200), "expansion": {}}
 RATES = {"adagrad": 0.3, "ftrl": 0.3, "gradient_descent": 0.5, "lazy_adam": 0.05}
 
 
@@ -76,8 +78,9 @@ def saved_and_trained_on(tmp_path_factory):
     return make
 
 
-CASES = [("device", "gradient_descent"), ("host", "lazy_adam"), ("host", "ftrl"), ("expansion", "adagrad")]
-OTHER_CASES = [(tier, name) for tier in ("device", "host") for name in RATES] + [("expansion", "lazy_adam")]
+CASES = [("device", "gradient_descent"), ("host", "lazy_adam"), ("host", "ftrl"), ("disk", "adagrad"),
+         ("expansion", "adagrad")]
+OTHER_CASES = [(tier, name) for tier in ("device", "host", "disk") for name in RATES] + [("expansion", "lazy_adam")]
 
 
 @pytest.mark.parametrize("tier, optimizer", CASES + [
@@ -96,7 +99,8 @@ def test_training_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(
 
 
 @pytest.mark.parametrize("tier, other, optimizer", [
-    ("device", "host", "adagrad"), ("host", "device", "ftrl"), ("device", "expansion", "lazy_adam")])
+    ("device", "host", "adagrad"), ("host", "device", "ftrl"), ("device", "expansion", "lazy_adam"),
+    ("disk", "device", "ftrl"), ("host", "disk", "lazy_adam"), ("disk", "expansion", "lazy_adam")])
 def test_a_checkpoint_of_one_tier_restores_in_another(tier, other, optimizer, saved_and_trained_on, monkeypatch):
     prefix, losses, rows = saved_and_trained_on(tier, optimizer)
     with ascpipe(other):

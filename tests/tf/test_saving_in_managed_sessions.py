@@ -8,11 +8,13 @@ from ascpipe.tf import trained_batches
 from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import lazy_adam
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.estimators import Losses, event_files
 
 SOURCE = programs.batches(30, keys=40)
-TIERS = {"device": {"device_vocabulary_size": 100}, "host": {"device_vocabulary_size": 24, "host_vocabulary_size": 100}}
+TIERS = {"device": {"device_vocabulary_size": 100}, "host": {"device_vocabulary_size": 24, "host_vocabulary_size": 100},
+         "disk": on_disk(24, 100)}
 
 pytestmark = pytest.mark.timeout_s(120)
 

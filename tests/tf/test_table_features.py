@@ -10,10 +10,12 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.graph.merge_lookup import do_merge_lookup
 from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
 from mx_rec.optimizers import gradient_descent
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, batch, trained
 
-TIERS = {"device": {}, "host": {"device_vocabulary_size": 8, "host_vocabulary_size": 100}, "expansion": EXPANSION}
+TIERS = {"device": {}, "host": {"device_vocabulary_size": 8, "host_vocabulary_size": 100}, "disk": on_disk(8, 100),
+         "expansion": EXPANSION}
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

@@ -15,6 +15,7 @@ from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.util.ops import import_host_pipeline_ops
 from tests.reference import initial_rows
+from tests.support.on_disk import on_disk
 from tests.support.table_model import Adagrad, Descent, TableModel
 from tests.tf import programs
 from tests.tf.background import BEFORE_ENTRIES, BEFORE_ROWS, Beside
@@ -35,7 +36,7 @@ class Scenario:
         batches: list of {"ids": int64[n], "gradients": float32[n, DIM], "time": int64}.
         events: per step, (what, argument) before it: ("threshold", n), ("evict", age), ("evaluate", keys),
             ("reset", 0), ("save", (point, moments)): in the background, see ``Beside``.
-        threshold, coefficient, device_rows, host_rows, expansion, padding, optimizer: of the table.
+        threshold, coefficient, device_rows, host_rows, disk_rows, expansion, padding, optimizer: of the table.
     """
 
     def __init__(self, **fields):
@@ -60,12 +61,14 @@ def scenarios(draw):
         st.tuples(st.just("save"), st.tuples(st.sampled_from([BEFORE_ENTRIES, BEFORE_ROWS]), st.integers(0, 6))))
     events = {step: draw(st.lists(event, max_size=2)) for step in range(len(batches)) if draw(st.booleans())}
     largest = max(1, max(len(set(batch["ids"].tolist())) for batch in batches))
-    tier = draw(st.sampled_from(["device", "one batch", "half", "expansion"]))
+    tier = draw(st.sampled_from(["device", "one batch", "half", "disk", "expansion"]))
     return Scenario(
         batches=batches, events=events, threshold=draw(st.sampled_from([-1, 0, 1, 2, 5])),
         coefficient=draw(st.sampled_from([1, 2])), padding=draw(st.lists(KEYS, max_size=2, unique=True)),
-        device_rows={"device": 40, "one batch": largest, "half": max(largest, 12), "expansion": 1}[tier],
-        host_rows=0 if tier == "device" else 40, expansion=tier == "expansion",
+        device_rows={"device": 40, "one batch": largest, "half": max(largest, 12), "disk": largest,
+                     "expansion": 1}[tier],
+        host_rows=0 if tier in ("device", "disk") else 40, disk_rows=40 if tier == "disk" else 0,
+        expansion=tier == "expansion",
         optimizer=draw(st.sampled_from(["gradient_descent", "adagrad"])))
 
 
@@ -95,7 +98,7 @@ def found(scenario):
     with programs.ascpipe(use_dynamic_expansion=scenario.expansion):
         table = create_table(
             tf.int64, DIM, "ids", tf.compat.v1.random_normal_initializer(stddev=1.0, seed=SEED),
-            device_vocabulary_size=scenario.device_rows, host_vocabulary_size=scenario.host_rows,
+            **_sizes(scenario),
             **({"padding_keys": scenario.padding, "padding_keys_mask": True, "padding_keys_len": len(scenario.padding)}
                if scenario.padding else {}))
         iterator, rows, batch = _lookup(table, scenario, scenario.batches, training=True)
@@ -140,6 +143,12 @@ def found(scenario):
                 if step == len(scenario.batches) - 1:  # nobody asks for more than the last moment
                     saves.end()
                 yield moment
+
+
+def _sizes(scenario):
+    if scenario.disk_rows:
+        return on_disk(scenario.device_rows, scenario.disk_rows)
+    return {"device_vocabulary_size": scenario.device_rows, "host_vocabulary_size": scenario.host_rows}
 
 
 def _lookup(table, scenario, batches, training):

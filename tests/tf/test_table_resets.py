@@ -53,7 +53,8 @@ def scenario(seed, tier, threshold, optimizer):
                         "gradients": np.array(gradients, np.float32)})
     return model.Scenario(
         batches=batches, events=events, threshold=threshold, coefficient=1, padding=[],
-        device_rows={"device": KEYS, "one batch": 8, "expansion": 1}[tier], host_rows=0 if tier == "device" else KEYS,
+        device_rows={"device": KEYS, "one batch": 8, "disk": 8, "expansion": 1}[tier],
+        host_rows=0 if tier in ("device", "disk") else KEYS, disk_rows=KEYS if tier == "disk" else 0,
         expansion=tier == "expansion", optimizer=optimizer)
 
 
@@ -64,7 +65,7 @@ def resets_of(scenario):
 @pytest.mark.timeout_s(180)
 @pytest.mark.parametrize("tier, threshold, optimizer", [
     ("device", 2, "adagrad"), ("one batch", -1, "gradient_descent"), ("one batch", 2, "adagrad"),
-    ("expansion", 2, "adagrad")])
+    ("disk", 2, "adagrad"), ("expansion", 2, "adagrad")])
 def test_a_reset_between_two_steps_finds_the_window_full_and_leaves_nothing_of_before(
         monkeypatch, seed, tier, threshold, optimizer):
     monkeypatch.setenv("ASCPIPE_RING_FRAMES", str(RING_FRAMES))

@@ -16,13 +16,14 @@ from ascpipe.tf import patches
 from ascpipe.tf.checkpoints import warm_starting
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
+from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.estimators import Losses
 
 STEPS = 12  #: of the training whose checkpoint others begin with
 SOURCE = programs.batches(2 * STEPS, keys=40)
 TIERS = {"device": {"device_vocabulary_size": 100}, "host": {"device_vocabulary_size": 24, "host_vocabulary_size": 100},
-         "expansion": {}}
+         "disk": on_disk(24, 100), "expansion": {}}
 RATE = 0.1
 
 pytestmark = pytest.mark.timeout_s(120)

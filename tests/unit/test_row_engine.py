@@ -2,10 +2,10 @@
 import numpy as np
 import pytest
 
+from ascpipe.disk import row_engine
+from ascpipe.disk.row_engine import FOREIGN, NEVER_WRITTEN, STALE, RowEngine, RowEngineError
 from ascpipe.errors import AscpipeError
-from ascpipe.tfops import row_engine
 from ascpipe.tfops.load import OpsMismatchError, OpsMissingError
-from ascpipe.tfops.row_engine import FOREIGN, NEVER_WRITTEN, STALE, RowEngine, RowEngineError
 from tests.support.row_files import LIMIT_S, MemoryRows, content
 
 STEP = 1 << 20

@@ -1,7 +1,8 @@
 """Reads a snapshot of tables, taken at a hold, in another thread while training goes on.
 
 The hold lasts as long as it takes to copy what is on the device. Entries are copied afterwards, while the table worker
-keeps images of those that it changes; home rows are read where they lie, while plans keep images of those.
+keeps images of those that it changes; home rows are read where they lie, while plans keep images of those. Rows that
+may go to disk are found by their entries, which are looked at anew.
 """
 import contextlib
 import ctypes
@@ -11,8 +12,8 @@ from typing import Dict, Iterator, List, Mapping
 import numpy as np
 
 from ascpipe.layout import structs
-from ascpipe.layout.words import TRAINED
-from ascpipe.tf.checkpoints.table_rows import entry_blocks
+from ascpipe.layout.words import HOME_NONE, TRAINED
+from ascpipe.tf.checkpoints.table_rows import BLOCK_ENTRIES, entry_blocks
 from ascpipe.tf.clean_up import ended_by
 from ascpipe.tf.running import native
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
@@ -52,6 +53,7 @@ class FrozenTables:
         for header in self._headers.values():
             header["entries_used"] = header["snapshot_bound"]  # others that were named since are not in the snapshot
         self._home_rows = {name: len(at.homes) for name, at in tables.items()}
+        self._on_disk = {name for name, at in tables.items() if at.disk is not None}
         self._device: Dict[str, List[np.ndarray]] = {
             name: [self._copy(number, index, len(tables[name].device[0]))
                    for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
@@ -69,18 +71,29 @@ class FrozenTables:
         header = self._headers[name]
         entries = _array(int(header["entries_used"]), structs.ENTRY)
         native.call("asc_save_entries", self._save, number, entries.ctypes.data, len(entries))
-        homes = _HomeRows(self._save, number, self._home_rows[name], int(header["row_floats"]))
+        on_disk = name in self._on_disk
+        if on_disk:
+            _name_rows_by_entry(entries)
+        homes = _HomeRows(self._save, number, len(entries) if on_disk else self._home_rows[name],
+                          int(header["row_floats"]))
         state = TableState(header, entries, homes, self._device[name])
         if len(homes):
-            homes.want(_only_at_home(state))
+            homes.want(_not_on_device(state))
         return state
 
 
-def _only_at_home(state: TableState) -> np.ndarray:
-    """int32[n]: home rows that hold the newest of a key; those of keys on the device are older than there."""
+def _name_rows_by_entry(entries: np.ndarray) -> None:
+    """Let the home of each of ENTRY[n] that has one, or is on disk, be its own number: rows move between the two."""
+    for start in range(0, len(entries), BLOCK_ENTRIES):
+        homes = entries["home"][start:start + BLOCK_ENTRIES]
+        homes[homes != HOME_NONE] = start + np.flatnonzero(homes != HOME_NONE)
+
+
+def _not_on_device(state: TableState) -> np.ndarray:
+    """int32[n]: homes that hold the newest of a key; those of keys on the device are older than there."""
     found, n = _array(len(state.entries), np.dtype(np.int32)), 0
     for entries in entry_blocks(state):
-        homes = entries["home"][(entries["state"] == TRAINED) & (entries["slot"] < 0) & (entries["home"] >= 0)]
+        homes = entries["home"][(entries["state"] == TRAINED) & (entries["slot"] < 0) & (entries["home"] != HOME_NONE)]
         found[n:n + len(homes)] = homes
         n += len(homes)
     return found[:n]

@@ -1,10 +1,11 @@
 """Reads the trained state of a table as blocks of keys and rows, and writes rows back from a checkpoint."""
+import contextlib
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ascpipe.checkpoint.contents import KeyBlock, PartedBlock, columns
-from ascpipe.layout.words import TRAINED
+from ascpipe.layout.words import HOME_DISK, HOME_NONE, TRAINED
 from ascpipe.tf.running.hold_between_steps import TableState
 
 BLOCK_ENTRIES = 1 << 14  #: a block that was read is still in the processor's cache when it is written
@@ -32,9 +33,11 @@ def count(state: TableState, which: Which = trained) -> Tuple[int, int]:
 def blocks(state: TableState, which: Which = trained) -> Iterator[PartedBlock]:
     """The keys that have a row, in the order of their entries; rows may be those of the table, not copies."""
     for entries in entry_blocks(state):
-        chosen = entries[which(entries) & _has_row(entries)]
+        with contextlib.nullcontext() if state.disk is None else state.disk.reading():
+            chosen = entries[which(entries) & _has_row(entries)]
+            rows = _read_rows(state, chosen) if len(chosen) else ()
         if len(chosen):
-            yield PartedBlock(chosen["key"], _read_rows(state, chosen), chosen["count"], chosen["timestamp"])
+            yield PartedBlock(chosen["key"], rows, chosen["count"], chosen["timestamp"])
 
 
 def candidates(state: TableState, which: Which = trained) -> Iterator[KeyBlock]:
@@ -55,6 +58,9 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
         fresh: (column in a row, width, value) of what begins anew.
     """
     n = len(parts[0])
+    if state.disk is not None and start + n > len(state.homes):
+        _write_to_disk(state, start, parts, taken, fresh)
+        return
     rows = (state.homes,) if len(state.homes) else state.device
     for source, column, width in taken:
         there, part = columns(rows, column, width)[start:start + n], columns(parts, source, width)
@@ -62,6 +68,21 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
             there[:] = part
     for column, width, value in fresh:
         columns(rows, column, width)[start:start + n] = value
+
+
+def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], taken: Sequence[Tuple[int, int, int]],
+                   fresh: Sequence[Tuple[int, int, float]]) -> None:
+    """As ``write_rows``, of rows for which there are not enough home rows."""
+    n, homes = len(parts[0]), len(state.homes)
+    rows = np.empty((n, state.homes.shape[1]), np.float32)
+    for source, column, width in taken:
+        rows[:, column:column + width] = columns(parts, source, width)
+    for column, width, value in fresh:
+        rows[:, column:column + width] = value
+    at_home = max(0, homes - start)
+    state.homes[start:homes] = rows[:at_home]
+    if state.disk is not None:
+        state.disk.write(state.entries[start + at_home:start + n], rows[at_home:])
 
 
 def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start: int, n: int,
@@ -92,7 +113,7 @@ def entry_blocks(state: TableState) -> Iterator[np.ndarray]:
 
 
 def _has_row(entries: np.ndarray) -> np.ndarray:
-    return (entries["slot"] >= 0) | (entries["home"] >= 0)
+    return (entries["slot"] >= 0) | (entries["home"] != HOME_NONE)
 
 
 def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]:
@@ -101,9 +122,12 @@ def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]
     if not len(state.homes):
         return tuple(_at(array, slots) for array in state.device)
     on_device = np.flatnonzero(slots >= 0)
-    if not len(on_device):
+    on_disk = np.flatnonzero((slots < 0) & (homes <= HOME_DISK))
+    if not len(on_device) and not len(on_disk):
         return (_at(state.homes, homes),)
-    rows = state.homes.take(homes, axis=0)
+    rows = state.homes.take(np.maximum(homes, 0), axis=0)
+    if len(on_disk) and state.disk is not None:
+        rows[on_disk] = state.disk.read(entries[on_disk])
     column = 0
     for array in state.device:
         rows[on_device, column:column + array.shape[1]] = array.take(slots[on_device], axis=0)

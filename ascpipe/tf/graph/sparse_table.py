@@ -58,7 +58,7 @@ class Table:
         """Keys that the table can hold; of an expansion table, without growing. Raises as ``size``."""
         pipeline = self._pipeline()
         if pipeline is None:
-            return self.shape.home_rows or self.shape.device_rows
+            return self.shape.disk_rows or self.shape.home_rows or self.shape.device_rows
         return pipeline.native_side.table_capacity(self.shape.number)
 
     def building(self, purpose: str) -> ContextManager[None]:

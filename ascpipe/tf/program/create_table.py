@@ -1,12 +1,13 @@
 """``create_table``: a sparse table, whose rows on the device are a TensorFlow variable."""
 import inspect
+import logging
 import os
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 from tensorflow.python.ops import variables
 
-from ascpipe.errors import NotBuiltYetError
+from ascpipe.disk.row_engine import MEMORY, RowEngineError, create_file
 from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import outside_scopes
@@ -16,6 +17,8 @@ from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, TableShape
 from ascpipe.tf.validation import AnyOf, Choice, Float, Integer, ListOf, Rule, Text, boolean, checked, ignore
+
+_log = logging.getLogger(__name__)
 
 MAX_DIM = 8192
 
@@ -82,22 +85,23 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         host_vocabulary_size: in [0, 1e9], not below device_vocabulary_size: rows of the host, each with its optimizer
             slots: how many keys the table can hold. 0: the table lives on the device alone. In dynamic expansion mode
             this and the two other sizes are without effect: the table grows.
-            With several ranks both sizes are totals: each rank has room for its share.
-        ssd_vocabulary_size: in [0, 1e9]; more than 0 is not built yet.
+            With several ranks this and the two other sizes are totals: each rank has room for its share.
+        ssd_vocabulary_size: in [0, 1e9]: rows beside those of the host that the table may have, on disk. A row comes to
+            the host before its step, and goes to disk when there is no room.
+        ssd_data_path: directories for these rows, on one disk each; files there have no names, and end with the run.
         init_param: in [-10, 10]; multiplies the initial values.
         padding_keys: an int or a list of them: keys whose rows are looked up and never updated. With
             ``padding_keys_mask=True`` and a ``padding_keys_len``, whose value is without effect.
         enable_merge: without effect but in the checks: tables are never merged, nor need be.
         is_dp: without effect: with several ranks each has a shard of every table, which trains as copies would.
         all2all_gradients_op: with several ranks, whether gradients of a row are the sum over ranks or their average.
-        ssd_data_path, shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
+        shard_num, fusion_optimizer_var, hashtable_threshold: checked, without effect.
         older: what other versions take beside these, as ``optimizer_list`` and ``mode``; ignored, with a warning.
 
     Raises:
         ValueError: an argument of the wrong type or out of range; a name that is taken.
         EnvironmentError: the pipeline of this graph was started already, or ``init`` was not called.
         RuntimeError: ``enable_merge`` without dynamic expansion mode.
-        NotBuiltYetError: an SSD tier.
         TypeError: an argument that is nearly spelt as one of these.
     """
     process = Process.current()
@@ -105,6 +109,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     expands = process.configuration.use_dynamic_expansion
     if expands:
         device_vocabulary_size = host_vocabulary_size = ssd_vocabulary_size = 0
+    ranks = process.configuration.rank_size
     _require_consistent(device_vocabulary_size, host_vocabulary_size, ssd_vocabulary_size)
     _require_padding(padding_keys, padding_keys_mask, padding_keys_len, is_dp)
     if enable_merge and not expands:
@@ -130,11 +135,14 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         process.expect_pipeline()
         first = row_initializer(emb_initializer, table_name, width, graph.seed)
         number = _number(process, table_name, list(tables))
-        ranks = process.configuration.rank_size
         shape = TableShape(number, table_name, width, _share(device_vocabulary_size, ranks), first.seed, first.kind,
                            first.a, first.b, float(init_param), pool=first.pool,
                            home_rows=_share(host_vocabulary_size, ranks), padding_keys=_padding_keys(padding_keys),
                            averages=all2all_gradients_op == "sum_gradients_and_div_by_ranksize")
+        if ssd_vocabulary_size > 0:
+            shape = shape._replace(home_rows=shape.home_rows + shape.device_rows,
+                                   disk_rows=_share(int(host_vocabulary_size) + int(ssd_vocabulary_size), ranks),
+                                   directories=_directories(table_name, ssd_data_path, 4 * width))
         variable = _device_rows(graph, shape, process.configuration.hashtable_collection)
     tables[table_name] = Table(shape, variable, key_dtype, is_save=is_save)
     return tables[table_name]
@@ -159,9 +167,25 @@ def _require_consistent(device: int, host: int, ssd: int) -> None:
         raise ValueError("ssd_vocabulary_size {} needs a host_vocabulary_size".format(ssd))
     if host > 0:
         Integer(device, MAX_VOCABULARY).check("host_vocabulary_size", host)
-    if ssd > 0:
-        raise NotBuiltYetError("create_table(ssd_vocabulary_size={})".format(ssd),
-                               "give a host_vocabulary_size that holds every key")
+
+
+def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str, ...]:
+    """The directories for the rows of a table, absolute; each one has let a file be made."""
+    found = []
+    for path in paths:
+        directory = os.path.abspath(path)
+        try:
+            file = create_file(directory, row_bytes)
+        except RowEngineError as error:
+            raise ValueError("table {!r}: ssd_data_path {!r}: {}".format(table, path, error)) from error
+        os.close(file.fd)
+        if file.file_system == MEMORY:
+            _log.warning("table %r: ssd_data_path %r lies in memory, where rows that go there take as much as before; "
+                         "name a directory on a disk", table, path)
+        found.append(directory)
+    if not found:
+        raise ValueError("table {!r}: ssd_vocabulary_size needs an ssd_data_path".format(table))
+    return tuple(found)
 
 
 def _share(rows: int, ranks: int) -> int:

@@ -1,12 +1,13 @@
 """A hold keeps the trainer between two training steps, so that the state of the tables can be read or replaced."""
 import contextlib
 import ctypes
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from ascpipe.checkpoint.contents import KeyBlock, SlotSpec
 from ascpipe.layout import structs
+from ascpipe.layout.words import HOME_DISK
 from ascpipe.tf.clean_up import ended_by
 from ascpipe.tf.running import native
 
@@ -21,21 +22,65 @@ class TableState(NamedTuple):
             optimizer slot.
         device: float32[device rows, width] each: the rows on the device, then each optimizer slot that a session
             has attached.
+        disk: rows on disk; None where no row goes there.
     """
 
     header: np.void
     entries: np.ndarray
     homes: Any
     device: List[np.ndarray]
+    disk: "Optional[DiskRows]" = None
 
 
-def _in_memory(memory: np.ndarray, device: List[np.ndarray]) -> TableState:
-    """The state of a table in its segment, uint8[bytes]."""
+class DiskRows:
+    """The rows of a table that are on disk.
+
+    Args:
+        hold: the native side's number.
+        table: its number.
+        row_floats: of a row.
+    """
+
+    def __init__(self, hold: int, table: int, row_floats: int) -> None:
+        self._hold, self._table, self._row_floats = hold, table, row_floats
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Until the end of the block, what entries that are copied in it say of the place of a row holds."""
+        epoch = native.number("asc_disk_begin", self._hold, self._table)
+        with ended_by(lambda: native.call("asc_disk_end", self._hold, self._table, epoch), "a reader of rows on disk"):
+            yield
+
+    def read(self, entries: np.ndarray) -> np.ndarray:
+        """float32[n, row floats]: the rows of ENTRY[n], which are on disk."""
+        rows = np.empty((len(entries), self._row_floats), np.float32)
+        self._move(entries, rows, writes=False)
+        return rows
+
+    def write(self, entries: np.ndarray, rows: np.ndarray) -> None:
+        """Write float32[n, row floats] where ENTRY[n] of a table that is being loaded say that they are."""
+        self._move(entries, np.ascontiguousarray(rows, np.float32), writes=True)
+
+    def _move(self, entries: np.ndarray, rows: np.ndarray, *, writes: bool) -> None:
+        keys = np.ascontiguousarray(entries["key"], np.int64)
+        slots = np.ascontiguousarray(HOME_DISK - entries["home"], np.int32)
+        generations = np.ascontiguousarray(entries["generation"], np.int32)
+        native.call("asc_disk_rows", self._hold, self._table, int(writes), ctypes.c_int64(len(keys)),
+                    keys.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), slots.ctypes.data_as(_INTS),
+                    generations.ctypes.data_as(_INTS), rows.ctypes.data_as(ctypes.POINTER(ctypes.c_float)))
+
+
+_INTS = ctypes.POINTER(ctypes.c_int32)
+
+
+def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int], DiskRows]) -> TableState:
+    """The state of a table in its segment, uint8[bytes]; ``disk`` makes the rows on disk of so many floats."""
     header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     capacity, homes, floats = (int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
     entries, rows = int(header["entries_offset"]), int(header["home_offset"])
     return TableState(header, memory[entries:entries + capacity * structs.ENTRY.itemsize].view(structs.ENTRY),
-                      memory[rows:rows + 4 * homes * floats].view("<f4").reshape(homes, floats), device)
+                      memory[rows:rows + 4 * homes * floats].view("<f4").reshape(homes, floats), device,
+                      disk(floats) if header["disk_offset"] else None)
 
 
 class Hold:
@@ -57,7 +102,7 @@ class Hold:
         while True:
             rows = self._device_array(number, len(device))
             if rows is None:
-                return _in_memory(memory, device)
+                return _in_memory(memory, device, lambda floats: DiskRows(self._number, number, floats))
             device.append(rows)
 
     def trained_batches(self, stream: int) -> int:

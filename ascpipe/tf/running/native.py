@@ -52,7 +52,7 @@ class NativePipeline:
             number=table.number, name=table.name.encode(), dim=table.dim, device_rows=table.device_rows,
             home_rows=table.home_rows, row_floats=table.row_floats, padding_count=len(keys), padding_keys=keys,
             averages=table.averages, seed=table.seed, initial_kind=table.kind, a=table.a, b=table.b, scale=table.scale,
-            fd=fd, bytes=size))
+            fd=fd, bytes=size, directories=", ".join(table.directories).encode() or None))
         if table.pool is not None:
             pool = np.ascontiguousarray(table.pool, np.float32)
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)

@@ -28,6 +28,9 @@ class TableShape(NamedTuple):
         pool: float32[rows, dim] of kind POOL, else None.
         padding_keys: keys whose rows are looked up and never updated.
         averages: whether its gradients, summed over ranks, are divided by the number of ranks.
+        disk_rows: rows that it may have, where rows go to disk; then there are home rows for those of the host and, as
+            a row on the device keeps its own, of the device. 0 = none goes to disk.
+        directories: for its row files, absolute.
     """
 
     number: int
@@ -44,6 +47,8 @@ class TableShape(NamedTuple):
     row_floats: int = 0
     padding_keys: Tuple[int, ...] = ()
     averages: bool = False
+    disk_rows: int = 0
+    directories: Tuple[str, ...] = ()
 
     @property
     def expands(self) -> bool:

@@ -24,7 +24,7 @@ def table_message(shape: TableShape, state: GraphState) -> messages.Table:
     """The daemon's description of a table."""
     said = state.thresholds.of(shape.name)
     return messages.Table(shape.number, shape.name, shape.dim, shape.device_rows, shape.home_rows, shape.row_floats,
-                          said.access, said.coefficient, said.eviction)
+                          said.access, said.coefficient, said.eviction, shape.disk_rows, shape.directories)
 
 
 def stream_shape(state: GraphState, stream: Stream) -> StreamShape:

@@ -120,6 +120,7 @@ def _facts(known: KnownTable, table: Table) -> List[Fact]:
             ("key_dtype", known.key_dtype.name, table.key_dtype.name),
             ("device_vocabulary_size", before.device_rows, now.device_rows),
             ("host_vocabulary_size", before.home_rows, now.home_rows),
+            ("host_vocabulary_size and ssd_vocabulary_size together", before.disk_rows, now.disk_rows),
             ("the number (tables are created in one order in all graphs that are built before start_asc_pipeline())",
              before.number, now.number)]
 

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from ascpipe.layout import structs
+from ascpipe.layout.table_shape import table_shape
 from ascpipe.layout.words import TRAINED
 from ascpipe.shm import segment
 from ascpipe.shm.ring import TableView
@@ -99,8 +100,8 @@ def table_view(number: int) -> TableView:
         finally:
             os.close(fd)
         header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
-        shape = structs.table_shape(*(int(header[name]) for name in (
-            "device_rows", "entry_capacity", "home_capacity", "row_floats")))
+        shape = table_shape(*(int(header[name]) for name in (
+            "device_rows", "entry_capacity", "home_capacity", "row_floats")), int(header["disk_offset"] != 0))
         if (header["table"], shape.total_bytes) == (number, len(memory)):
             return TableView(memory)
     raise AssertionError("no segment of table {}".format(number))

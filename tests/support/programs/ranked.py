@@ -43,7 +43,7 @@ from tests.support.programs import ranked_faults
 from tests.support.programs.ranked_case import RANK, RANKS, Case, Feature, Table
 from tests.support.programs.ranked_lines import Lines
 from tests.support.programs.ranked_terms import Cancelled
-from tests.support.programs.scenarios import daemon_name
+from tests.support.programs.scenarios import daemon_name, status
 
 tf.compat.v1.disable_eager_execution()
 #: Adam turns rounding of a gradient that is nearly nothing into a step of about its rate.
@@ -134,6 +134,8 @@ class Program:
         more = {}
         if table.padding:
             more.update(padding_keys=list(table.padding), padding_keys_mask=True, padding_keys_len=len(table.padding))
+        if table.disk:
+            more.update(ssd_vocabulary_size=table.disk, ssd_data_path=[sys.argv[1]])
         return create_table(
             key_dtype=tf.int64, dim=tf.TensorShape([table.dim]), name=name,
             emb_initializer=tf.compat.v1.truncated_normal_initializer(stddev=0.1, seed=3),
@@ -249,6 +251,7 @@ class Training:
             self._told["killed"] = kills.stop()
         beside.join()
         self._told["daemon"] = daemon_name()
+        self._told["fetches"] = sum(table["fetches"] for table in status()["tables"])
         self._told["evaluations"].append(self._evaluate(keep=True))
         if self._program.cancelled:
             self._told["cancelled"] = self._program.cancelled.lines()

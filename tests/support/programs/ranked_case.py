@@ -24,6 +24,7 @@ class Table(NamedTuple):
     padding: Tuple[int, ...] = ()
     is_dp: bool = False
     threshold: Optional[int] = None  #: occurrences after which a key is admitted
+    disk: int = 0  #: rows more, on disk: in the run's folder
 
 
 class Case(NamedTuple):

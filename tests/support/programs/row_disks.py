@@ -11,9 +11,9 @@ import sys
 
 import numpy as np
 
-from ascpipe.tfops.row_engine import NEVER_WRITTEN, RowEngine, RowEngineError
+from ascpipe.disk.row_engine import NEVER_WRITTEN, RowEngine, RowEngineError
+from bench.slow_disk import SlowDisk
 from tests.support.row_files import LIMIT_S, MemoryRows
-from tests.support.slow_disk import SlowDisk
 
 ROW_BYTES, PER_BLOCK = 512, 7
 MIB = 1 << 20

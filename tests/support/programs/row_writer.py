@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from ascpipe.tfops.row_engine import RowEngine
+from ascpipe.disk.row_engine import RowEngine
 from tests.support.row_files import MemoryRows
 
 

@@ -6,14 +6,15 @@ import hashlib
 import os
 import signal
 import threading
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
 
-from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD, TRAINED
+from ascpipe.layout.words import CUT_EVICT, CUT_THRESHOLD, HOME_DISK, HOME_NONE, TRAINED
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.running import native
+from ascpipe.tf.running.hold_between_steps import DiskRows, hold
 from mx_rec.core.asc.helper import get_asc_insert_func
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad
@@ -22,25 +23,33 @@ from tests.support.programs.scenarios import Background, main, started, status
 from tests.support.waiting import wait_until
 
 DIM, KEYS, WIDTH, STEPS = 4, 150, 12, 160
+HOMES = 20  #: of a table with rows on disk, beside those of the device
 EVICT_EVERY, EVICT_AGE = 20, 90
 RAISE_AT = 70  #: the step before which the access threshold becomes 3
 
 
 class Everything:
-    """Two tables in one stream: ``user`` on the device alone, ``item`` with a device of one batch."""
+    """Two tables in one stream: ``user`` on the device alone, ``item`` with a device of one batch.
 
-    def __init__(self) -> None:
+    With a folder, ``item`` has home rows for little more than two batches, and the other rows are on disk. ``skip``:
+    batches that were trained before.
+    """
+
+    def __init__(self, folder: str = "", skip: int = 0) -> None:
         first = tf.compat.v1.random_normal_initializer(stddev=0.3, seed=3)
+        sizes: Dict[str, Any] = {"host_vocabulary_size": KEYS}
+        if folder:
+            sizes = {"host_vocabulary_size": HOMES, "ssd_vocabulary_size": KEYS - HOMES, "ssd_data_path": [folder]}
         self.tables = [create_table(tf.int64, DIM, "user", first, device_vocabulary_size=KEYS),
-                       create_table(tf.int64, DIM, "item", first, device_vocabulary_size=WIDTH,
-                                    host_vocabulary_size=KEYS)]
+                       create_table(tf.int64, DIM, "item", first, device_vocabulary_size=WIDTH, **sizes)]
         specs = [FeatureSpec("user", index_key="user"),
                  FeatureSpec("item", index_key="item", access_threshold=2, eviction_threshold=EVICT_AGE)]
         draw = np.random.RandomState(4)
         data = {name: (draw.beta(0.5, 1.2, (STEPS, WIDTH)) * KEYS).astype(np.int64) for name in ("user", "item")}
         data["time"] = 1000 + np.cumsum(draw.randint(0, 9, STEPS)).astype(np.int64)
         stamp = FeatureSpec("time", index_key="time", is_timestamp=True)
-        dataset = tf.data.Dataset.from_tensor_slices(data).map(get_asc_insert_func([*specs, stamp])).prefetch(40)
+        dataset = tf.data.Dataset.from_tensor_slices(data).skip(skip).map(
+            get_asc_insert_func([*specs, stamp])).prefetch(40)
         self.iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
         batch = self.iterator.get_next()
         rows = [sparse_lookup(table, spec, batch=batch) for table, spec in zip(self.tables, specs)]
@@ -69,14 +78,15 @@ class Everything:
             size = table.size()  # waits for the truth
             on_device = np.concatenate(running.run(
                 [table.variable, self._optimizer.get_slot(table.variable, "accumulator")]), axis=1)
-            state = _state(table.shape.number, on_device)
+            with hold(alone=False) as held:
+                state = _state(table.shape.number, on_device, held.table(table.shape.number).disk)
             if sum(row is not None for *_, row in state) != size:
                 raise AssertionError("size {} of table {}, rows {}".format(size, table.table_name, state))
             found.extend((table.table_name, *entry) for entry in state)
         return found
 
 
-def _state(number: int, on_device: np.ndarray) -> List[Tuple[Any, ...]]:
+def _state(number: int, on_device: np.ndarray, disk: Optional[DiskRows]) -> List[Tuple[Any, ...]]:
     view = table_view(number)
     found, slots, homes = [], set(), set()
     for index in range(int(view.header["entries_used"])):
@@ -84,22 +94,25 @@ def _state(number: int, on_device: np.ndarray) -> List[Tuple[Any, ...]]:
         if entry["state"] != TRAINED:
             continue
         slot, home = int(entry["slot"]), int(entry["home"])
-        for taken, row_number in ((slots, slot), (homes, home)):
-            if row_number >= 0 and row_number in taken:
+        for taken, row_number, none in ((slots, slot, -1), (homes, home, HOME_NONE)):
+            if row_number != none and row_number in taken:
                 raise AssertionError("row {} of table {} is taken twice".format(row_number, number))
             taken.add(row_number)
         if slot >= 0 and view.slot_entries[slot] != index:
             raise AssertionError("slot {} of table {} belongs to entry {}, not {}".format(
                 slot, number, view.slot_entries[slot], index))
         row = on_device[slot] if slot >= 0 else view.homes[home] if home >= 0 else None
+        if disk is not None and slot < 0 and home <= HOME_DISK:
+            with disk.reading():
+                (row,) = disk.read(view.entries[index:index + 1])
         found.append((*(int(entry[field]) for field in ("key", "count", "timestamp")),
                       None if row is None else row.tobytes().hex()))
     return sorted(found)
 
 
-def trained(kinds: str = "", kills: str = "0", seed: str = "1") -> Dict[str, Any]:
+def trained(kinds: str = "", kills: str = "0", seed: str = "1", folder: str = "") -> Dict[str, Any]:
     """Train; on the way workers are killed at random moments of random steps. Digests of what was computed."""
-    everything, draw = Everything(), np.random.RandomState(int(seed))
+    everything, draw = Everything(folder), np.random.RandomState(int(seed))
     kill_at = dict(zip(sorted(draw.choice(np.arange(3, STEPS - 3), int(kills), replace=False).tolist()),
                        kinds.split("+") * int(kills)))
     losses = []
@@ -115,9 +128,9 @@ def trained(kinds: str = "", kills: str = "0", seed: str = "1") -> Dict[str, Any
                 losses.append(everything.step(running, number))
         state = everything.state(running)
         tables = {table["name"]: table for table in status()["tables"]}
-    return {"losses": _digest(np.array(losses, np.float32).tobytes()), "state": _digest(repr(state).encode()),
+    return {"losses": digest(np.array(losses, np.float32).tobytes()), "state": digest(repr(state).encode()),
             "kills": len(kill_at), "loads": tables["item"]["loads"], "evicted": tables["item"]["evicted"],
-            "keys": len(state)}
+            "keys": len(state), "fetches": tables["item"].get("fetches"), "spills": tables["item"].get("spills")}
 
 
 def _kill_after(pid: int, delay_s: float) -> None:
@@ -136,7 +149,7 @@ def _worker(kind: str) -> int:
     return working()[0]
 
 
-def _digest(data: bytes) -> str:
+def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 

@@ -16,7 +16,8 @@ STATUS = {
                 {"kind": "table", "index": 0, "pid": 0, "restarts": 0, "attached": False}],
     "tables": [{"name": "user[1]", "keys": 7, "rows": 7, "device_rows": 100, "home_rows": 5000, "dim": 8, "batches": 2,
                 "hit_rate": 0.954, "loads": 31, "evicted": 4, "host_bytes": 3 << 19,
-                "save_waits": 2}],
+                "save_waits": 2, "disk_slots": 0, "disk_rows": 0, "fetches": 0, "spills": 0, "disk_waits": 0}],
+    "disks": [],
     "rings": [{"stream": 0, "channel": "train", "depth": 3, "frame_count": 64, "frames": 12, "parked": 1,
                "submitted": 14, "dropped": 1, "trained": 9, "used_bytes": 2**20, "arena_bytes": 2**28}],
     "waits": [{"who": "trainer", "asleep": True, "waits_for": "a plan of the table worker", "table": "user[1]",
@@ -44,6 +45,18 @@ def test_each_number_stands_beside_its_name(monkeypatch):
     assert table == ["user[1]", "7", "7", "5000", "100", "8", "2", "95.4", "%", "31", "4", "1.5", "2"]
     (ring,) = [line.split() for line in text.splitlines() if " train " in line]
     assert ring[:9] == ["0", "train", "3", "64", "12", "1", "14", "1", "9"]
+
+
+def test_a_table_with_rows_on_disk_shows_them_in_a_table_of_their_own(monkeypatch):
+    assert "on disk" not in shown(monkeypatch, STATUS)
+    on_disk = {**STATUS["tables"][0], "disk_slots": 90000, "disk_rows": 41, "fetches": 52, "spills": 63,
+               "loads": 80, "disk_waits": 6}
+    disk = {"directory": "/mnt/nvme", "queued": 11, "under_way": 12, "deepest": 16, "delayed": 13, "rows_read": 52,
+            "rows_written": 63, "read_bytes": 3 << 19, "written_bytes": 5 << 19, "read_p50_us": 70,
+            "read_p99_us": 300, "write_p50_us": 80, "write_p99_us": 900}
+    text = " ".join(shown(monkeypatch, {**STATUS, "tables": [on_disk], "disks": [disk]}).split())
+    assert "user[1] 41 90000 52 63 35.0 % 6" in text
+    assert "/mnt/nvme 11 12 16 52 63 1.5 2.5 70 / 300 80 / 900" in text
 
 
 def test_a_rank_shows_what_it_exchanges_and_which_rank_others_wait_for(monkeypatch):

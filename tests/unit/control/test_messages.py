@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ascpipe.control import codec, messages
 from ascpipe.errors import BusyError, MessageError
 
-OFF = {"home_rows": 0, "row_floats": 0, "access_threshold": -1, "faae_coefficient": 1, "eviction_threshold": -1}
+OFF = {"home_rows": 0, "row_floats": 0, "access_threshold": -1, "faae_coefficient": 1, "eviction_threshold": -1,
+       "disk_rows": 0, "directories": []}
 GOOD = {
     "status": {}, "stop": {}, "bye": {},
     "register": {"pid": 5, "layout": 2**62, "version": "1", "token": b"x" * 16},
@@ -21,7 +22,8 @@ GOOD = {
     },
     "add_stream": {"stream": {"stream": 9, "channel": 1, "tables": [1, 0], "rank_size": 1}},
     "add_table": {"table": {"table": 2, "name": "late", "dim": 4, "device_rows": 10, "home_rows": 0, "row_floats": 4,
-                            "access_threshold": -1, "faae_coefficient": 1, "eviction_threshold": -1}},
+                            "access_threshold": -1, "faae_coefficient": 1, "eviction_threshold": -1,
+                            "disk_rows": 0, "directories": []}},
 }
 
 

@@ -257,9 +257,12 @@ def test_slots_are_those_of_the_entries_that_say_so(truth, used):
 @settings(deadline=None)
 @given(ENTRIES, st.lists(st.integers(-1, CAPACITY - 1)), st.integers(-1, 5))
 def test_an_evaluation_sees_the_places_of_rows_of_admitted_keys_only(truth, found, threshold):
-    out = np.zeros(len(found), np.int32)
-    retire.resolve_entries(int32(found), threshold, entry_array(truth), out)
-    assert out.tolist() == retire_reference.resolve_entries(found, threshold, truth)
+    slots, disk_slots, generations = np.full((3, len(found)), -9, np.int32)
+    retire.resolve_entries(int32(found), threshold, entry_array(truth), slots, disk_slots, generations)
+    expected = retire_reference.resolve_entries(found, threshold, truth)
+    assert slots.tolist() == [slot for slot, _, _ in expected]
+    for array, place in ((disk_slots, 1), (generations, 2)):
+        assert array.tolist() == [-9 if one[place] is None else one[place] for one in expected]
 
 
 @settings(deadline=None)

@@ -7,15 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascpipe.kernels import next_action, ring_rounds, ring_scan, ring_steps
-from ascpipe.kernels.asks import CARRY_OUT, ENDED, PROVIDE, RING
-from ascpipe.kernels.batch_steps import (
+from ascpipe.kernels.asks import (
+    CARRY_OUT,
+    ENDED,
     LACKS_CHANGES,
+    LACKS_DISK,
     LACKS_ENTRIES,
     LACKS_HOMES,
     LACKS_IMAGES,
     LACKS_NOTHING,
     LACKS_SCRATCH,
     LACKS_VICTIMS,
+    PROVIDE,
+    RING,
 )
 from ascpipe.kernels.hashing import spread_of
 from ascpipe.kernels.records import LISTENER, ROUNDS, TURN
@@ -29,13 +33,15 @@ from tests.reference import ring_scan as scan_twins
 from tests.reference import ring_steps as twins
 from tests.reference.asks import AWAKE, Listener
 from tests.support.sim_ring import SimRing
+from tests.support.twin_disk import DiskWorker
 from tests.support.twin_table import TwinTable
 
 DEVICE, HOMES, BOTH = (5, 0), (0, 9), (4, 9)  # device rows, home rows
+DISK, HOMES_DISK = (4, 9, 14), (0, 6, 14)  # and disk slots
 TABLES = 2
 IDS = st.lists(st.integers(0, 11), max_size=7)
 ACTIONS = (["submit"] * 4 + ["turn"] * 3 + ["turns_of_the_loop"] * 3 + ["claim"] * 3 + ["finish"] * 3 + [
-    "want", "cut", "images", "loading", "bells"])
+    "want", "cut", "images", "loading", "bells", "disk", "disk", "disk"])
 STEPS = st.lists(st.tuples(st.sampled_from(ACTIONS), IDS, IDS), max_size=50)
 RECORD_FIELDS = ("base", "horizon", "status", "need", "full", "fresh_count", "load_count", "out_count", "admitted",
                  "rows", "time")
@@ -48,17 +54,20 @@ class Rings:
         self.pump = SimRing(TABLES, 6, 1 << 14, look_ahead=1)
         self.memory, self.ring, self.twin = self.pump.ring.memory, self.pump.ring, scan_twins.Ring(TABLES)
         self.twin.look_ahead, self.twin.plan_ahead = 1, 2
-        self.pairs = [TwinTable(*kind, capacity, threshold, 2, home_memory) for kind in kinds]
+        self.pairs = [TwinTable(*kind[:2], capacity, threshold, 2, home_memory, disk_slots=sum(kind[2:]))
+                      for kind in kinds]
+        self.disk_workers = [DiskWorker(pair) for pair in self.pairs if pair.twin.tier]
         self.turns = np.zeros(TABLES, TURN)
         self.turns["column"] = range(TABLES)
         self.turns["planner_at"] = [pair.table.planner_at for pair in self.pairs]
         self.twin_turns = [twins.Turn(pair.twin, column) for column, pair in enumerate(self.pairs)]
         self.rounds, self.twin_rounds = np.zeros(1, ROUNDS), round_twins.Rounds()
-        self.bell_fields = np.zeros(2, structs.BELL)
-        self.listeners = np.zeros(2, LISTENER)
-        self.listeners["bell_at"] = self.bell_fields.ctypes.data + structs.BELL.itemsize * np.arange(2)
-        self.listeners["may_pause"] = (0, 1)
-        self.twin_listeners = [Listener(AWAKE, 0), Listener(AWAKE, 1)]
+        bells = 3 if self.disk_workers else 2
+        self.bell_fields = np.zeros(bells, structs.BELL)
+        self.listeners = np.zeros(bells, LISTENER)
+        self.listeners["bell_at"] = self.bell_fields.ctypes.data + structs.BELL.itemsize * np.arange(bells)
+        self.listeners["may_pause"] = (0, 1, 1)[:bells]
+        self.twin_listeners = [Listener(AWAKE, may_pause) for may_pause in (0, 1, 1)[:bells]]
         self.lacked, self.revoked, self.rung = set(), 0, 0
 
     # ---- pump, key worker and trainer
@@ -151,8 +160,13 @@ class Rings:
 
     def bells(self, *_):
         """Owners of bells fall asleep, pause or wake up."""
-        for owner, twin, shift in zip(self.bell_fields, self.twin_listeners, (1, 2)):
+        for owner, twin, shift in zip(self.bell_fields, self.twin_listeners, (1, 2, 1)):
             owner["waiting"] = twin.waiting = (twin.waiting + shift) % 3
+
+    def disk(self, *keys):
+        """Disk workers end a request."""
+        for worker, choice in zip(self.disk_workers, map(len, keys)):
+            worker.step(choice)
 
     def _go_on(self, both, most):
         self.rounds["left"], self.twin_rounds.left = most, most
@@ -172,7 +186,8 @@ class Rings:
                 lacking = np.flatnonzero(self.turns["lacks"] != LACKS_NOTHING).tolist()
                 assert lacking
                 for column in lacking:
-                    assert most > 1 or self.pairs[column].image() == before[column]
+                    moves = self.rounds["at"][0] == ring_rounds.MOVE_ROWS
+                    assert most > 1 or moves or self.pairs[column].image() == before[column]
                     self._provide(column, int(self.turns[column]["lacks"]), int(self.turns[column]["number"]))
             elif asks == CARRY_OUT:
                 for column in np.flatnonzero(self.turns["action"]).tolist():
@@ -187,8 +202,11 @@ class Rings:
         pair, turn, twin_turn = self.pairs[column], self.turns[column], self.twin_turns[column]
         self.lacked.add(lacks)
         turn["lacks"] = twin_turn.lacks = LACKS_NOTHING
+        assert lacks != LACKS_DISK
         if lacks == LACKS_IMAGES:
             pair.planner["images_kept_for"] = pair.twin.images_kept_for = number
+        elif self.rounds["at"][0] == ring_rounds.MOVE_ROWS:
+            assert lacks == LACKS_HOMES and pair.table.provide(lacks, 0)
         elif not pair.table.provide(lacks, self.ring.part(number, column)["unique_count"]):
             assert lacks == LACKS_ENTRIES
             turn["action"] = twin_turn.action = 0
@@ -266,6 +284,14 @@ def test_tables_of_a_ring_take_the_steps_of_their_twins(kinds, threshold, home_m
         getattr(rings, name)(*keys)
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.sampled_from([-1, 3]), st.sampled_from([math.inf, 5]), STEPS)
+def test_tables_of_a_ring_whose_rows_go_to_disk_take_the_steps_of_their_twins(threshold, home_memory, steps):
+    rings = Rings((DISK, HOMES_DISK), threshold, home_memory, 14)
+    for name, *keys in steps:
+        getattr(rings, name)(*keys)
+
+
 @pytest.mark.parametrize("kinds", [(DEVICE, BOTH), (BOTH, HOMES)], ids=["device", "homes"])
 @pytest.mark.parametrize("threshold", [-1, 3])
 def test_a_long_run_of_a_ring(kinds, threshold):
@@ -276,6 +302,17 @@ def test_a_long_run_of_a_ring(kinds, threshold):
     assert all(pair.header["batches"] > 20 for pair in rings.pairs)
     assert rings.revoked and rings.rung
     assert rings.lacked >= {LACKS_SCRATCH, LACKS_ENTRIES, LACKS_CHANGES, LACKS_HOMES, LACKS_VICTIMS, LACKS_IMAGES}
+
+
+@pytest.mark.parametrize("kinds", [(DISK, HOMES_DISK), (BOTH, DISK)], ids=["both", "one"])
+def test_a_long_run_of_a_ring_whose_rows_go_to_disk(kinds):
+    random, rings = np.random.RandomState(1), Rings(kinds, -1, math.inf, 40)
+    for _ in range(500):
+        for name in (ACTIONS[random.randint(len(ACTIONS))], "disk"):
+            getattr(rings, name)(*[random.randint(0, 12, random.randint(0, 4)).tolist() for _ in range(2)])
+    moved = [(pair.twin.tier.fetches, pair.twin.tier.spills) for pair in rings.pairs if pair.twin.tier]
+    assert min(pair.header["batches"] for pair in rings.pairs) > 15, moved
+    assert min(min(counts) for counts in moved) > 3, moved
 
 
 @pytest.mark.parametrize("full", [0, 1])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascpipe.layout import structs
+from ascpipe.layout.table_shape import log_capacity, table_shape
 from ascpipe.shm import growing_part, memory, segment
 from ascpipe.shm.ring import TableView
 
@@ -76,7 +77,7 @@ def test_memory_that_was_given_and_not_noted_is_given_again_with_its_content(fd)
 
 
 def test_a_table_says_in_its_header_what_has_memory():
-    shape = structs.table_shape(10, 1 << 20, 1 << 20, 8)
+    shape = table_shape(10, 1 << 20, 1 << 20, 8)
     fd = segment.create(shape.total_bytes, "a test", use_memfd=True, present=shape.entries_offset)
     try:
         mapped = segment.map(fd, shape.total_bytes)
@@ -84,7 +85,7 @@ def test_a_table_says_in_its_header_what_has_memory():
         for name, value in {"device_rows": 10, "entry_capacity": 1 << 20, "home_capacity": 1 << 20, "row_floats": 8,
                             "entries_offset": shape.entries_offset, "slots_offset": shape.slots_offset,
                             "home_offset": shape.home_offset, "log_offset": shape.log_offset,
-                            "log_capacity": structs.log_capacity(1 << 20)}.items():
+                            "log_capacity": log_capacity(1 << 20)}.items():
             header[name] = value
         view = TableView(mapped, fd)
         assert view.homes.shape == (1 << 20, 8)

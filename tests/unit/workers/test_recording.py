@@ -1,6 +1,9 @@
 """What a step did is read from the state words before and after it."""
 import time
 
+import numpy as np
+
+from ascpipe.layout import structs
 from ascpipe.layout.words import DEDUPED, PLANNED, RETIRED, SUBMITTED, TOUCHED, TRAIN
 from ascpipe.shm import spans
 from ascpipe.workers.recording import Progress, recorded
@@ -46,3 +49,23 @@ def test_a_step_that_moved_batches_on_is_kept_with_its_time_and_another_one_is_n
     span, = spans.read(path).spans
     assert began <= span.start_ns <= span.start_ns + span.duration_ns <= time.time_ns()
     assert span.done == [("deduplicate", 2, int(ring.ring.frames["ticket"][1]) & (1 << 48) - 1)]
+
+
+def test_a_wait_for_rows_from_disk_is_kept_when_the_plan_is_made_or_another_one_waits(tmp_path):
+    ring, stream = ring_of(1, 3)
+    disk_table = np.zeros(1, structs.DISK_TABLE)[0]
+    path = str(tmp_path / "table-0.spans")
+    waiting = [1, 1, 0, 3, 2, 0]  # 1 + number of the frame, step after step
+
+    def step():
+        disk_table["waiting"] = waiting.pop(0)
+        return 0
+
+    recorded_step = recorded(step, spans.SpanRing(path, 8, "table", 0), "table", [stream], lambda table: disk_table)
+    began = time.time_ns()
+    while waiting:
+        assert recorded_step() == 0
+    kept = spans.read(path).spans
+    tickets = [int(ticket) & (1 << 48) - 1 for ticket in ring.ring.frames["ticket"][[0, 2, 1]]]
+    assert [span.done for span in kept] == [[(spans.AWAIT_ROWS, 1, ticket)] for ticket in tickets]
+    assert all(began <= span.start_ns <= span.start_ns + span.duration_ns <= time.time_ns() for span in kept)

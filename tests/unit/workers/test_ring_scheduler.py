@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from ascpipe.kernels import ring_rounds
-from ascpipe.kernels.batch_steps import LACKS_IMAGES, LACKS_VICTIMS
+from ascpipe.kernels.asks import LACKS_IMAGES, LACKS_VICTIMS
 from ascpipe.layout import structs
 from ascpipe.layout.bells import ASLEEP, AWAKE, PAUSING
 from ascpipe.layout.words import DONE, PLANNED, RETIRED, TOUCHED

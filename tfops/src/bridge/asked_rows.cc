@@ -28,8 +28,8 @@ std::vector<std::int32_t> WithoutMarks(const std::int32_t* codes, std::int64_t c
 
 }  // namespace
 
-Status GatherAsked(tensorflow::OpKernelContext* ctx, const Table& table, const tensorflow::Tensor& slots,
-                   const tensorflow::Tensor& restore, float* rows) {
+Status GatherAsked(tensorflow::OpKernelContext* ctx, const Table& table, const StepRows* copies,
+                   const tensorflow::Tensor& slots, const tensorflow::Tensor& restore, float* rows) {
   const HomeRows home = table.home();
   const std::int64_t dim = table.device().dim();
   const std::int32_t* codes = slots.flat<tensorflow::int32>().data();
@@ -39,8 +39,13 @@ Status GatherAsked(tensorflow::OpKernelContext* ctx, const Table& table, const t
     codes = unmarked.data();
   }
   const std::vector<float> none(static_cast<std::size_t>(dim));
-  const GatherSource source = {table.device().rows(), table.device().row_count(), dim, codes, slots.NumElements(),
-                               none.data(), home.data, home.ready, home.row_floats};
+  GatherSource source = {table.device().rows(), table.device().row_count(), dim, codes, slots.NumElements(),
+                         none.data(), home.data, home.ready, home.row_floats};
+  if (copies != nullptr) {
+    source.homes = copies->rows();
+    source.home_count = copies->count();
+    source.home_floats = dim;
+  }
   const std::int64_t bad = FirstBadSlot(source);
   if (bad >= 0) return Refuse(kE301, "AscForward: slot ", codes[bad], " of table '", table.name(), "'");
   const Gathered gathered = {restore.flat<tensorflow::int32>().data(), restore.NumElements(), rows, dim};

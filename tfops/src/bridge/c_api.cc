@@ -104,10 +104,14 @@ ASC_EXPORT int asc_pipeline_add_table(const ascpipe::TableArguments* table, char
     const ascpipe::InitialRows initial = {table->seed, static_cast<ascpipe::layout::InitialKind>(table->initial_kind),
                                           table->a, table->b, table->scale};
     if (table->averages != 0) pipeline->SetAverages(table->number);
-    return pipeline->AddTable(
+    const CoreStatus status = pipeline->AddTable(
         table->number, table->name, {table->dim, table->device_rows, table->home_rows, table->row_floats},
         std::vector<std::int64_t>(table->padding_keys, table->padding_keys + table->padding_count), initial, table->fd,
         table->bytes);
+    if (status.ok() && table->directories != nullptr) {
+      pipeline->table(table->number)->SetDirectories(table->directories);
+    }
+    return status;
   });
 }
 
@@ -191,7 +195,9 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
 ASC_EXPORT int asc_table_capacity(int table, std::int64_t* rows, char* err, int err_bytes) {
   return OnTable(table, err, err_bytes, [rows](Pipeline*, const ascpipe::Table& found) {
     const ascpipe::layout::Table* header = found.header();
-    if (header->home_capacity == 0) {
+    if (found.is_on_disk()) {
+      *rows = found.disk_rows();
+    } else if (header->home_capacity == 0) {
       *rows = header->device_rows;
     } else {
       *rows = header->device_rows == 0 ? ascpipe::LoadAcquire(&header->homes_ready) : header->home_capacity;

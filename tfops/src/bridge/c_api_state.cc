@@ -141,6 +141,35 @@ ASC_EXPORT int asc_load_entries(std::int64_t hold, int table, std::int64_t first
   });
 }
 
+// From now on, up to asc_disk_end, entries that are copied say where rows lie.
+ASC_EXPORT int asc_disk_begin(std::int64_t hold, int table, std::int64_t* epoch, char* err, int err_bytes) {
+  return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
+    *epoch = held->BeginReading(found);
+    return CoreStatus();
+  });
+}
+
+ASC_EXPORT int asc_disk_end(std::int64_t hold, int table, std::int64_t epoch, char* err, int err_bytes) {
+  return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
+    held->EndReading(found, epoch);
+    return CoreStatus();
+  });
+}
+
+// Rows on disk, float[count, row floats]; `writes`: 1 in a load.
+ASC_EXPORT int asc_disk_rows(std::int64_t hold, int table, int writes, std::int64_t count, const std::int64_t* keys,
+                             const std::int32_t* slots, const std::int32_t* generations, float* rows, char* err,
+                             int err_bytes) {
+  return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
+    std::vector<ascpipe::DiskPlace> places(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      places[static_cast<std::size_t>(i)] = {keys[i], slots[i], static_cast<std::uint32_t>(generations[i])};
+    }
+    return held->MoveRows(found, writes == 1 ? ascpipe::layout::kRequestWrite : ascpipe::layout::kRequestRead,
+                          places.data(), count, rows);
+  });
+}
+
 ASC_EXPORT int asc_load_keyed(std::int64_t hold, int table, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) { return held->EntriesWritten(found); });
 }

@@ -27,6 +27,7 @@ class ClaimAgainWait : public AsyncWait {
       words.device_rows = claim.table().sizes().device_rows;
       words.home_rows = claim.table().sizes().home_rows;
       ReadClaimWords(claim.ring(), claim.index(), claim.ticket(), &words);
+      words.awaits_rows = claim.table().AwaitsRows(words.state);
       const ClaimVerdict verdict = DecideClaim(words);
       *status = verdict.error;
       waits_for = verdict.waits_for;

@@ -39,6 +39,8 @@ bool CutWait::Begins(CoreStatus* status) {
                     "run of its own, before or after the training step");
     return true;
   }
+  waits_for = layout::kWaitSave;
+  if (kind_ != layout::kCutThreshold && table_.IsBeingSaved()) return false;
   waits_for = layout::kWaitLease;
   if (!pipeline().lease().TryExclusive(step().id())) return false;
   waits_for = layout::kWaitCut;

@@ -1,9 +1,12 @@
 #include "bridge/hold.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "bridge/cut.h"
+#include "bridge/disk_moves.h"
 #include "bridge/step_end.h"
 #include "bridge/thread_wait.h"
 #include "core/atomics.h"
@@ -55,7 +58,7 @@ class TakeWait : public ThreadWait {
 // Waits until the table worker has reached a point of a load.
 class LoadWait : public ThreadWait {
  public:
-  enum Until { kIdle, kGranted, kApplied };
+  enum Until { kGranted, kApplied };
 
   LoadWait(const Table& of, Until until, std::int64_t request)
       : header_(of.header()), until_(until), request_(request) {
@@ -73,6 +76,26 @@ class LoadWait : public ThreadWait {
  private:
   const layout::Table* const header_;
   const Until until_;
+  const std::int64_t request_;
+};
+
+// Waits for the cut of a step that was cancelled, and for the end of a save that needs the keys of the table.
+class IdleWait : public ThreadWait {
+ public:
+  explicit IdleWait(Table* of) : of_(of), request_(LoadAcquire(&of->header()->cut_asked)) {
+    table = of->number();
+    table_name = of->name();
+  }
+
+  bool Poll(CoreStatus*) override {
+    during_hold = !of_->IsBeingSaved();  // a save may take any time
+    waits_for = during_hold ? layout::kWaitCut : layout::kWaitSave;
+    if (!during_hold) return false;
+    return LoadAcquire(&of_->header()->cut_applied) >= request_;  // SYNC cut-applied: load
+  }
+
+ private:
+  Table* const of_;
   const std::int64_t request_;
 };
 
@@ -129,7 +152,7 @@ CoreStatus Hold::BeginLoad(Table* table, std::int64_t entries, std::int64_t rows
   if (bell == nullptr) {
     return Error(Code::kFailedPrecondition, "table '", table->name(), "' is in no stream, so no worker could load it");
   }
-  CoreStatus status = AwaitIdle(*table);
+  CoreStatus status = ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<IdleWait>(table));
   if (!status.ok()) return status;
   const std::int64_t asked_before = LoadAcquire(&header->cut_asked);
   header->cut_kind = layout::kCutLoad;
@@ -150,7 +173,7 @@ CoreStatus Hold::Cut(Table* table, layout::CutKind kind, std::int64_t argument) 
   }
   int index = -1;
   const Stream* const stream = pipeline_->TrainingStream(table->number(), &index);
-  CoreStatus status = AwaitIdle(*table);
+  CoreStatus status = ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<IdleWait>(table));
   if (!status.ok() || stream == nullptr || CutIsNeedless(*table, *stream, index, kind)) return status;
   layout::Table* const header = table->header();
   const std::int64_t asked = LoadAcquire(&header->cut_asked) + 1;
@@ -159,12 +182,6 @@ CoreStatus Hold::Cut(Table* table, layout::CutKind kind, std::int64_t argument) 
   Exchange(&header->cut_asked, asked);  // SYNC cut-asked: store
   Ring(pipeline_->TableWorkerBell(*stream, index));
   return ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<LoadWait>(*table, LoadWait::kApplied, asked));
-}
-
-// Waits for the cut of a step that was cancelled.
-CoreStatus Hold::AwaitIdle(const Table& table) const {
-  return ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<LoadWait>(table, LoadWait::kIdle,
-                                                                           LoadAcquire(&table.header()->cut_asked)));
 }
 
 CoreStatus Hold::WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows) {
@@ -179,12 +196,23 @@ CoreStatus Hold::WriteEntries(Table* table, std::int64_t first, const LoadedKeys
       reinterpret_cast<layout::Entry*>(reinterpret_cast<char*>(table->header()) + header.entries_offset) + first;
   const bool at_home = header.home_capacity > 0;
   for (std::int64_t i = 0; i < keys.count; ++i) {
-    const std::int32_t row = rows ? static_cast<std::int32_t>(first + i) : -1;
+    const std::int64_t row = first + i;
+    const std::int64_t home = row < header.home_capacity ? row : layout::kHomeDisk - (row - header.home_capacity);
     const std::uint16_t generation = entries[i].generation;  // is never set back
-    entries[i] = {keys.keys[i], keys.counts[i], keys.timestamps[i], 0, at_home ? -1 : row, 0, layout::kTrained,
-                  generation, at_home ? row : -1};
+    entries[i] = {keys.keys[i], keys.counts[i], keys.timestamps[i], 0,
+                  rows && !at_home ? static_cast<std::int32_t>(row) : -1, 0, layout::kTrained, generation,
+                  rows && at_home ? static_cast<std::int32_t>(home) : -1};
   }
   return status;
+}
+
+std::int64_t Hold::BeginReading(Table* table) { return table->epochs(kSaveReader).Begin(); }
+
+void Hold::EndReading(Table* table, std::int64_t epoch) { table->epochs(kSaveReader).End(epoch); }
+
+CoreStatus Hold::MoveRows(Table* table, layout::RequestKind kind, const DiskPlace* places, std::int64_t count,
+                          float* rows) {
+  return MoveDiskRows(pipeline_.get(), table, this, kind, places, count, rows);
 }
 
 CoreStatus Hold::EntriesWritten(Table* table) {

@@ -51,12 +51,17 @@ class Hold {
   // The worker takes the filled table over.
   CoreStatus EndLoad(Table* table, const LoadedTable& loaded);
 
+  // Of a table with rows on disk.  From the first to the second, what an entry says of the place of its row holds for
+  // this process: the memory there is not used for another row.
+  std::int64_t BeginReading(Table* table);
+  void EndReading(Table* table, std::int64_t epoch);
+  // Reads rows, or writes them in a load: float[count, row floats].  Waits for the disk worker, some rows at a time.
+  CoreStatus MoveRows(Table* table, layout::RequestKind kind, const DiskPlace* places, std::int64_t count, float* rows);
+
   // Changes a table as AscCut does, where rank 0 asks this one for it.  Needs a hold taken alone.
   CoreStatus Cut(Table* table, layout::CutKind kind, std::int64_t argument);
 
  private:
-  CoreStatus AwaitIdle(const Table& table) const;
-
   Hold(std::shared_ptr<Pipeline> pipeline, bool alone);
 
   const std::shared_ptr<Pipeline> pipeline_;

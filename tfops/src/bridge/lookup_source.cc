@@ -1,6 +1,7 @@
 #include "bridge/lookup_source.h"
 
 #include "bridge/default_row.h"
+#include "bridge/step_end.h"
 #include "core/layout.h"
 
 namespace ascpipe {
@@ -27,7 +28,7 @@ Status LookupSource::Read(tensorflow::OpKernelContext* ctx, int rows, int slots,
   std::int64_t bad = FirstBadSlot(source_);
   if (bad >= 0 && source_.slots[bad] <= layout::kSlotHome && table >= 0) {
     TF_RETURN_IF_ERROR(RowsInstead(ctx, table, &fixed_));
-    TF_RETURN_IF_ERROR(fixed_ != nullptr ? UseFixed(op) : FindHomes(op, table));
+    TF_RETURN_IF_ERROR(fixed_ != nullptr ? UseFixed(op) : FindHomes(ctx, table));
     bad = FirstBadSlot(source_, bad);
   }
   if (bad < 0) return Status::OK();
@@ -62,7 +63,8 @@ Status LookupSource::UseFixed(const std::string& op) {
   return Status::OK();
 }
 
-Status LookupSource::FindHomes(const std::string& op, int table) {
+Status LookupSource::FindHomes(tensorflow::OpKernelContext* ctx, int table) {
+  const std::string& op = ctx->op_kernel().type_string();
   TF_RETURN_IF_ERROR(ToStatus(CurrentPipeline(&pipeline_)));
   const Table* found = pipeline_->table(table);
   if (found == nullptr) {
@@ -72,6 +74,17 @@ Status LookupSource::FindHomes(const std::string& op, int table) {
     return Refuse(Code::kInvalidArgument, op, ": rows of ", source_.dim,
                   " floats cannot stand beside home rows of table '", found->name(), "', which has dim ",
                   found->device().dim());
+  }
+  if (found->is_on_disk()) {
+    StepEnd* step;
+    TF_RETURN_IF_ERROR(StepEnd::Of(ctx, pipeline_, &step));
+    copied_ = step->RowsOf(source_.slots);
+    step->Unref();
+    if (copied_ == nullptr) return Status::OK();  // no code is one of a copy
+    source_.homes = copied_->rows();
+    source_.home_count = copied_->count();
+    source_.home_floats = source_.dim;
+    return Status::OK();
   }
   const HomeRows home = found->home();
   source_.homes = home.data;

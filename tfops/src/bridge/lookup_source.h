@@ -9,6 +9,7 @@
 #include "bridge/instance.h"
 #include "bridge/pipeline.h"
 #include "bridge/status.h"
+#include "bridge/step_rows.h"
 #include "core/blocks.h"
 #include "core/gather.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -30,12 +31,13 @@ class LookupSource {
 
  private:
   tensorflow::Status UseFixed(const std::string& op);
-  tensorflow::Status FindHomes(const std::string& op, int table);
+  tensorflow::Status FindHomes(tensorflow::OpKernelContext* ctx, int table);
 
   GatherSource source_ = {};
   tensorflow::Tensor rows_;              // keeps the memory alive
   std::vector<float> default_row_;
   std::shared_ptr<Pipeline> pipeline_;   // its mapping stays while home rows are read
+  std::shared_ptr<const StepRows> copied_;  // of this step, where rows go to disk
   std::shared_ptr<const FixedRows> fixed_;  // rows of a checkpoint that the session reads instead; codes refer to them
 };
 

@@ -17,15 +17,19 @@ bool PendingRead::IsAnswered() const {
   return LoadAcquire(ring_.word(index_, frame_)) == layout::kAnswered;  // SYNC keys-answered: load
 }
 
-Status PendingRead::CopyAgain(tensorflow::Tensor* slots) const {
-  auto numbers = slots->flat<tensorflow::int32>();
-  const PlanColumn column = {&layout::Part::slots, LowestCode(table_->home().ready), table_->sizes().device_rows};
+Status PendingRead::CopyAgain(RowReading* reading) const {
+  const PlanColumn column = {&layout::Part::slots, table_->LowestAnswer(), table_->sizes().device_rows};
   std::int64_t bad = -1;
-  const bool copied = CopyPlan(ring_, frame_, index_, column, {{numbers.data(), numbers.size()}, {}}, &bad);
+  const bool copied = CopyPlan(ring_, frame_, index_, column, {slots_, {}}, &bad);
   if (IsClosed()) return ClosedWhileRead(table_->name(), ticket_->number());
   if (!copied) return BadSlot(table_->name(), bad, ticket_->number());
+  if (reading == nullptr) return Status::OK();
+  const Status status = reading->CopyHomes(ring_, frame_, index_, slots_, ticket_->number());
+  return IsClosed() ? ClosedWhileRead(table_->name(), ticket_->number()) : status;
+}
+
+void PendingRead::Finish() const {
   Exchange(ring_.word(index_, frame_), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
-  return Status::OK();
 }
 
 Status ClosedWhileRead(const std::string& table, std::int64_t ticket) {

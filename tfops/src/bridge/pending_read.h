@@ -4,38 +4,46 @@
 
 #include <cstdint>
 
+#include "bridge/row_reading.h"
 #include "bridge/table.h"
 #include "core/ring.h"
+#include "core/row_moves.h"
 #include "core/ticket.h"
-#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/lib/core/status.h"
 
 namespace ascpipe {
 
 // Others may have had the lease since it was read: then the worker is asked again, as an answer is true for a lease.
 class PendingRead {
  public:
-  PendingRead(const RingView& ring, int index, std::int64_t frame, const Ticket* ticket, const Table* table)
-      : ring_(ring), index_(index), frame_(frame), ticket_(ticket), table_(table) {}
+  // `slots`: where its answer was copied to, of an op that the step still needs.
+  PendingRead(const RingView& ring, int index, std::int64_t frame, const Ticket* ticket, Table* table,
+              const PlanOutputs::Array& slots)
+      : ring_(ring), index_(index), frame_(frame), ticket_(ticket), table_(table), slots_(slots) {}
 
   const RingView& ring() const { return ring_; }
   int index() const { return index_; }
   const Ticket& ticket() const { return *ticket_; }
-  const Table& table() const { return *table_; }
+  Table& table() const { return *table_; }
+  const std::int32_t* slots() const { return slots_.data; }
 
   // DONE -> ASKED; the worker is to be rung.
   void AskAgain() const;
   bool IsAnswered() const;
   // The ticket was closed: its frame may be another one's.
   bool IsClosed() const { return ticket_->state() != frame_; }
-  // Takes the answer, int32[distinct keys of the batch], over that of before: ANSWERED -> DONE.
-  tensorflow::Status CopyAgain(tensorflow::Tensor* slots) const;
+  // Takes the answer, int32[distinct keys of the batch], over that of before; then copies rows if there is a reading.
+  tensorflow::Status CopyAgain(RowReading* reading) const;
+  // ANSWERED -> DONE.
+  void Finish() const;
 
  private:
   RingView ring_;
   int index_;  // of the table in the ring
   std::int64_t frame_;
   const Ticket* ticket_;  // held by the step
-  const Table* table_;
+  Table* table_;
+  PlanOutputs::Array slots_;
 };
 
 // Why a read fails whose ticket was closed.

@@ -69,6 +69,7 @@ class Pipeline {
   Stream* TrainingStream(int table, int* index) const;
   // The bell of the worker that serves a table; null: it is in no stream.
   layout::Bell* TableWorkerBell(const Table& table) const;
+  layout::Bell* DiskWorkerBell() const { return session_.DiskWorkerBell(); }
   // Null: there is one rank.
   Ranks* ranks() const { return ranks_.get(); }
   // A stream of several ranks; null: there is one rank.

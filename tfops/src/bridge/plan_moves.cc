@@ -49,7 +49,7 @@ Status PlanMoves::Move(OpKernelContext* ctx, std::int64_t frame) {
   std::int64_t floats = 0;
   for (const StateRows& rows : state_) floats += rows.width;
   const std::int64_t block = BlockRows(floats);
-  KeepImages(ctx, block);
+  KeepImages(ctx, frame, block);
   ShareBlocks(ctx, moves_.outs(), block, [this](std::int64_t begin, std::int64_t end) { moves_.Out(begin, end); });
   ShareBlocks(ctx, moves_.ins(), block, [this](std::int64_t begin, std::int64_t end) { moves_.In(begin, end); });
   if (table_->is_expansion()) EncodeHomes(outputs_.slots);
@@ -59,13 +59,16 @@ Status PlanMoves::Move(OpKernelContext* ctx, std::int64_t frame) {
 }
 
 // Keeps images of the home rows that this step will change, for a background save.
-void PlanMoves::KeepImages(OpKernelContext* ctx, std::int64_t block) {
+void PlanMoves::KeepImages(OpKernelContext* ctx, std::int64_t frame, std::int64_t block) {
   const std::shared_ptr<RowLog> log = table_->row_log();
   if (log == nullptr) return;
   const bool in_place = table_->is_expansion();
+  const layout::Part* const part = ring_.part(frame, index_);
   const std::int32_t* const homes = in_place ? outputs_.slots.data : moves_.out_homes();
+  const std::int32_t* const numbers =
+      table_->is_on_disk() ? ring_.array<std::int32_t>(frame, in_place ? part->entries : part->out_entries) : homes;
   ShareBlocks(ctx, in_place ? outputs_.slots.count : moves_.outs(), block,
-              [&log, homes](std::int64_t begin, std::int64_t end) { log->Keep(homes, begin, end); });
+              [&log, numbers, homes](std::int64_t begin, std::int64_t end) { log->Keep(numbers, homes, begin, end); });
 }
 
 }  // namespace ascpipe

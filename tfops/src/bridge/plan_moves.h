@@ -30,7 +30,7 @@ class PlanMoves {
 
  private:
   tensorflow::Status Move(tensorflow::OpKernelContext* ctx, std::int64_t frame);
-  void KeepImages(tensorflow::OpKernelContext* ctx, std::int64_t block);
+  void KeepImages(tensorflow::OpKernelContext* ctx, std::int64_t frame, std::int64_t block);
 
   RingView ring_;
   int index_;  // of the table in the ring

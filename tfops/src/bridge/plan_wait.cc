@@ -5,6 +5,7 @@
 
 #include "bridge/pending_read.h"
 #include "bridge/plan_moves.h"
+#include "bridge/row_reading.h"
 #include "bridge/send_limit.h"
 #include "bridge/status.h"
 #include "core/atomics.h"
@@ -45,6 +46,7 @@ class BatchWait : public PlanWait {
     words.home_rows = request_.table->sizes().home_rows;
     ReadClaimWords(ring(), index(), *request_.ticket.get(), &words);
     if (words.state >= 0) frame_ = words.state;
+    words.awaits_rows = request_.table->AwaitsRows(words.state);
     if (words.state >= 0 && words.word >= layout::kDeduped) ids_ = ring().part(frame_, index())->id_count;
     return words;
   }
@@ -218,7 +220,10 @@ class TurnWait : public ClaimWait {
 // Evaluation: DEDUPED -> ASKED by CAS, the worker answers, DONE.  Changes no table.
 class ReadWait : public BatchWait {
  public:
-  using BatchWait::BatchWait;
+  ReadWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest wanted, OpKernelContext* ctx, Ended ended)
+      : BatchWait(std::move(pipeline), step, std::move(wanted), ctx, std::move(ended)) {
+    if (request_.table->is_on_disk()) reading_.reset(new RowReading(request_.table));
+  }
 
   bool Poll(CoreStatus* status) override {
     const ClaimWords words = ReadWords();
@@ -228,6 +233,10 @@ class ReadWait : public BatchWait {
     if (verdict.kind == ClaimVerdict::kError) return true;
     if (verdict.kind == ClaimVerdict::kWait) return false;
     if (words.word == layout::kAnswered) {
+      if (reading_ != nullptr && asked_) {
+        waits_for = layout::kWaitDisk;
+        return reading_->MayCopy();
+      }
       if (!asked_) *status = Error(Code::kInvalidArgument, "ticket ", SequenceOf(ticket), " is being read by table '",
                                    table_name, "' already: one plan of a table per step");
       return true;
@@ -235,6 +244,7 @@ class ReadWait : public BatchWait {
     waits_for = layout::kWaitLease;
     if (!pipeline().lease().TryShare(step().id())) return false;
     waits_for = layout::kWaitRead;
+    if (reading_ != nullptr) reading_->Begin();
     asked_ = CompareExchange(word(), static_cast<std::uint32_t>(layout::kDeduped),
                              static_cast<std::uint32_t>(layout::kAsked));  // SYNC keys-asked: store
     RingWorker();
@@ -243,23 +253,38 @@ class ReadWait : public BatchWait {
 
  protected:
   void Proceed() override {
-    PlanOutputs outputs;
-    std::vector<StateRows> state;
-    Status status = request_.table->Attach(ctx(), request_.state, request_.slots, &state);
-    if (status.ok()) status = Allocate(&outputs);
-    if (status.ok()) status = Copy(outputs, Slots(LowestCode(request_.table->home().ready)));
-    if (IsClosed()) {
-      status = ClosedWhileRead(table_name, ticket);
-    } else if (status.ok()) {
+    Status status = Read();
+    if (IsClosed()) status = ClosedWhileRead(table_name, ticket);  // also of a failure: what it has read is another one's
+    if (status.ok() && reading_ != nullptr && reading_->Ask(&pipeline())) {
+      Again();
+      return;
+    }
+    if (status.ok()) {
+      if (reading_ != nullptr) step().Reads(outputs_.slots.data, reading_->End());
       Exchange(word(), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
-      if (request_.pends) step().Pends({ring(), index(), frame(), request_.ticket.get(), request_.table});
+      if (request_.pends) {
+        step().Pends({ring(), index(), frame(), request_.ticket.get(), request_.table, outputs_.slots});
+      }
     }
     step().Claimed(std::move(request_.ticket));
     End(status);
   }
 
  private:
+  // Takes the answer, or the rows on disk that it has asked for.
+  Status Read() {
+    if (reading_ != nullptr && reading_->is_copying()) return reading_->CopyAsked();
+    std::vector<StateRows> state;
+    TF_RETURN_IF_ERROR(request_.table->Attach(ctx(), request_.state, request_.slots, &state));
+    TF_RETURN_IF_ERROR(Allocate(&outputs_));
+    TF_RETURN_IF_ERROR(Copy(outputs_, Slots(request_.table->LowestAnswer())));
+    return reading_ == nullptr || IsClosed()
+               ? Status::OK() : reading_->CopyHomes(ring(), frame(), index(), outputs_.slots, ticket);
+  }
+
   bool asked_ = false;
+  PlanOutputs outputs_;
+  std::unique_ptr<RowReading> reading_;  // of a table with rows on disk
 };
 
 // Evaluation of a checkpoint: DEDUPED -> DONE by CAS.  Needs neither the worker nor the lease, so training goes on.

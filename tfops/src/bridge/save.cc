@@ -1,10 +1,12 @@
 #include "bridge/save.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <thread>
 #include <utility>
 
+#include "bridge/disk_moves.h"
 #include "core/atomics.h"
 #include "core/bell.h"
 #include "core/blocks.h"
@@ -43,6 +45,21 @@ void CopyAll(const std::vector<Copy>& copies) {
   }
 }
 
+// Where an entry says that its row is.
+struct EntryPlace {
+  std::uint32_t generation;
+  std::int32_t home;
+};
+
+// The worker changes both in one store.
+EntryPlace PlaceOf(const layout::Entry* entry) {
+  static_assert(offsetof(layout::Entry, generation) == offsetof(layout::Entry, state) + 2 &&
+                    offsetof(layout::Entry, home) == offsetof(layout::Entry, state) + 4,
+                "state, generation and home are one word");
+  const std::uint64_t word = LoadAcquire(reinterpret_cast<const std::uint64_t*>(&entry->state));
+  return {static_cast<std::uint32_t>(word >> 16 & 0xffff), static_cast<std::int32_t>(word >> 32)};
+}
+
 }  // namespace
 
 BackgroundSave::BackgroundSave(std::shared_ptr<Pipeline> pipeline) : pipeline_(std::move(pipeline)) {
@@ -60,9 +77,11 @@ CoreStatus BackgroundSave::Begin(const std::shared_ptr<Pipeline>& pipeline, cons
     const HomeRows home = table->home();
     if (home.ready == 0) continue;
     const double share = static_cast<double>(home.ready * home.row_floats) / all;
+    const std::int64_t numbers = table->is_on_disk() ? LoadAcquire(&table->header()->entries_used) : home.ready;
     std::unique_ptr<RowLog> log;
     const CoreStatus status =
-        RowLog::Make(table->name(), home, static_cast<std::int64_t>(share * static_cast<double>(log_bytes)), &log);
+        RowLog::Make(table->name(), home, numbers, static_cast<std::int64_t>(share * static_cast<double>(log_bytes)),
+                     &log);
     if (!status.ok()) return status;
     logs[table->number()] = std::move(log);
   }
@@ -131,17 +150,69 @@ CoreStatus BackgroundSave::ReadEntries(int table, layout::Entry* entries, std::i
   return CopyEntries(found->name(), found->header(), entries, [this, found] { Wake(*found); });
 }
 
-CoreStatus BackgroundSave::WantRows(int table, const std::int32_t* homes, std::int64_t count) {
+CoreStatus BackgroundSave::WantRows(int table, const std::int32_t* numbers, std::int64_t count) {
   RowLog* log;
-  const CoreStatus status = FindLog(table, homes, count, &log);
-  if (status.ok() && log != nullptr) log->WantOnly(homes, count);
+  const CoreStatus status = FindLog(table, numbers, count, &log);
+  if (status.ok() && log != nullptr) log->WantOnly(numbers, count);
   return status;
 }
 
-CoreStatus BackgroundSave::ReadRows(int table, const std::int32_t* homes, std::int64_t count, float* out) {
+CoreStatus BackgroundSave::ReadRows(int table, const std::int32_t* numbers, std::int64_t count, float* out) {
   RowLog* log;
-  const CoreStatus status = FindLog(table, homes, count, &log);
-  if (status.ok() && log != nullptr) log->Read(homes, count, out);
+  CoreStatus status = FindLog(table, numbers, count, &log);
+  if (!status.ok() || log == nullptr) return status;
+  Table* const found = tables_.at(table);
+  if (!found->is_on_disk()) {
+    log->Read(numbers, count, out);
+    return status;
+  }
+  const std::int64_t floats = found->sizes().row_floats;
+  for (std::int64_t begin = 0; status.ok() && begin < count; begin += layout::kDiskReads) {
+    status = ReadMovingRows(found, numbers + begin, std::min<std::int64_t>(count - begin, layout::kDiskReads), log,
+                            out + begin * floats);
+  }
+  return status;
+}
+
+// Looks at each entry anew, as rows have moved since the save began; no entry goes during it.  What entries say holds
+// for as long as an epoch stands, so that is for few rows: until it ends, what rows have left stays unused.
+CoreStatus BackgroundSave::ReadMovingRows(Table* table, const std::int32_t* numbers, std::int64_t count, RowLog* log,
+                                          float* out) {
+  const layout::Table* const header = table->header();
+  const layout::Entry* const entries =
+      reinterpret_cast<const layout::Entry*>(reinterpret_cast<const char*>(header) + header->entries_offset);
+  const HomeRows home = table->home();
+  std::vector<DiskPlace> places;
+  std::vector<std::int64_t> reads;  // the row that each place is of
+  const std::int64_t epoch = table->epochs(kSaveReader).Begin();
+  CoreStatus status;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (!log->IsToRead(numbers[i])) continue;
+    const EntryPlace place = PlaceOf(entries + numbers[i]);
+    if (place.home <= layout::kHomeDisk) {
+      places.push_back({entries[numbers[i]].key, layout::kHomeDisk - place.home, place.generation});
+      reads.push_back(i);
+    } else if (place.home >= 0 && place.home < home.ready) {
+      std::memcpy(out + i * home.row_floats, home.data + place.home * home.row_floats,
+                  static_cast<std::size_t>(home.row_floats) * sizeof(float));
+    } else {
+      status = Error(kE301, "table '", table->name(), "': entry ", numbers[i], " has home row ", place.home, " of ",
+                     home.ready, " while it is saved. The record is damaged and nothing was saved; restart "
+                     "the program");
+    }
+  }
+  std::vector<float> rows(places.size() * static_cast<std::size_t>(home.row_floats));
+  if (status.ok()) {
+    status = MoveDiskRows(pipeline_.get(), table, this, layout::kRequestRead, places.data(),
+                          static_cast<std::int64_t>(places.size()), rows.data());
+  }
+  table->epochs(kSaveReader).End(epoch);
+  if (!status.ok()) return status;
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    std::memcpy(out + reads[i] * home.row_floats, rows.data() + i * static_cast<std::size_t>(home.row_floats),
+                static_cast<std::size_t>(home.row_floats) * sizeof(float));
+  }
+  for (std::int64_t i = 0; i < count; ++i) log->Settle(numbers[i], out + i * home.row_floats);
   return status;
 }
 
@@ -152,15 +223,15 @@ CoreStatus BackgroundSave::Find(int table, Table** found) const {
   return CoreStatus();
 }
 
-CoreStatus BackgroundSave::FindLog(int table, const std::int32_t* homes, std::int64_t count, RowLog** log) const {
+CoreStatus BackgroundSave::FindLog(int table, const std::int32_t* numbers, std::int64_t count, RowLog** log) const {
   Table* found;
   const CoreStatus status = Find(table, &found);
   if (!status.ok()) return status;
   const auto numbered = logs_.find(table);
-  const std::int64_t rows = numbered == logs_.end() ? 0 : numbered->second->rows();
+  const std::int64_t rows = numbered == logs_.end() ? 0 : numbered->second->numbers();
   for (std::int64_t i = 0; i < count; ++i) {
-    if (homes[i] < 0 || homes[i] >= rows) {
-      return Error(kE301, "table '", found->name(), "': an entry has home row ", homes[i], " of ",
+    if (numbers[i] < 0 || numbers[i] >= rows) {
+      return Error(kE301, "table '", found->name(), "': an entry has home row ", numbers[i], " of ",
                    rows, ". The record is damaged and nothing was saved; restart the program");
     }
   }

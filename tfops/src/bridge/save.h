@@ -30,14 +30,16 @@ class BackgroundSave {
   CoreStatus Device(int table, int index, StateRows* copy) const;
   // See core/entry_snapshot.h; once for each table.
   CoreStatus ReadEntries(int table, layout::Entry* entries, std::int64_t count);
-  // Names all home rows that will be read; then each is read once.
-  CoreStatus WantRows(int table, const std::int32_t* homes, std::int64_t count);
-  CoreStatus ReadRows(int table, const std::int32_t* homes, std::int64_t count, float* out);
+  // Names all home rows that will be read; then each is read once.  Of a table with rows on disk rows are named by the
+  // numbers of their entries, and are at home or on disk.
+  CoreStatus WantRows(int table, const std::int32_t* numbers, std::int64_t count);
+  CoreStatus ReadRows(int table, const std::int32_t* numbers, std::int64_t count, float* out);
 
  private:
   explicit BackgroundSave(std::shared_ptr<Pipeline> pipeline);
   CoreStatus Find(int table, Table** found) const;
-  CoreStatus FindLog(int table, const std::int32_t* homes, std::int64_t count, RowLog** log) const;
+  CoreStatus FindLog(int table, const std::int32_t* numbers, std::int64_t count, RowLog** log) const;
+  CoreStatus ReadMovingRows(Table* table, const std::int32_t* numbers, std::int64_t count, RowLog* log, float* out);
   void Wake(const Table& table) const;
   CoreStatus CopyDevice(const std::vector<Table*>& tables);
 

@@ -52,6 +52,17 @@ Status StepEnd::Uses(const Stream& stream, const Table& table, std::int64_t tick
                 " in one step: a step trains one batch; fetch one iterator once");
 }
 
+void StepEnd::Reads(const std::int32_t* slots, std::shared_ptr<const StepRows> rows) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  rows_[slots] = std::move(rows);
+}
+
+std::shared_ptr<const StepRows> StepEnd::RowsOf(const std::int32_t* slots) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = rows_.find(slots);
+  return found == rows_.end() ? nullptr : found->second;
+}
+
 void StepEnd::Claimed(TicketHold hold) {
   std::lock_guard<std::mutex> lock(mutex_);
   claimed_.push_back(std::move(hold));

@@ -12,6 +12,7 @@
 #include "bridge/pending_read.h"
 #include "bridge/pipeline.h"
 #include "bridge/ranks.h"
+#include "bridge/step_rows.h"
 #include "core/ticket.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -43,6 +44,9 @@ class StepEnd : public tensorflow::ResourceBase {
   void Cuts() { cuts_ = true; }
   // The step has claimed or read this ticket; it is closed at the end.
   void Claimed(TicketHold hold);
+  // What an evaluation has copied of a table with rows on disk, for the lookups of the step that read its `slots`.
+  void Reads(const std::int32_t* slots, std::shared_ptr<const StepRows> rows);
+  std::shared_ptr<const StepRows> RowsOf(const std::int32_t* slots) const;  // null: it has none
   // The step has claimed this ticket for the table: handles of its rows are valid until the end.
   void BeginHandles(Table* table, std::int64_t ticket);
 
@@ -81,6 +85,7 @@ class StepEnd : public tensorflow::ResourceBase {
   std::vector<Table*> handled_;
   std::vector<PendingClaim> pending_;
   std::vector<PendingRead> reads_;
+  std::map<const std::int32_t*, std::shared_ptr<const StepRows>> rows_;
   bool aside_ = false;  // the claims are taken back
   bool owes_ = false;
   PeerHeader owed_;

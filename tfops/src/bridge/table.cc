@@ -35,9 +35,38 @@ Table::Table(int number, std::string name, const TableSizes& sizes, const Initia
       segment_(std::move(segment)),
       home_(sizes.home_rows > 0 ? reinterpret_cast<float*>(segment_->base() + header()->home_offset) : nullptr),
       device_(device),
-      allocator_(InstanceAllocator::Make(device)) {}
+      allocator_(InstanceAllocator::Make(device)) {
+  for (int reader = 0; is_on_disk() && reader < layout::kDiskReaders; ++reader) {
+    layout::DiskTable* const disk = reinterpret_cast<layout::DiskTable*>(segment_->base() + header()->disk_offset);
+    epochs_[reader].reset(new ReaderEpochs(disk, reader));
+    disk_reads_[reader].reset(new DiskReads(header(), reader));
+  }
+}
 
 Table::~Table() { allocator_->Disown(); }
+
+const layout::DiskTable* Table::disk() const {
+  return is_on_disk() ? reinterpret_cast<const layout::DiskTable*>(segment_->base() + header()->disk_offset) : nullptr;
+}
+
+std::int64_t Table::disk_rows() const { return disk()->disk_slots; }
+
+bool Table::AwaitsRows(std::int64_t frame) const {
+  return disk() != nullptr && LoadAcquire(&disk()->waiting) == frame + 1;
+}
+
+bool Table::TakeDiskReads(int reader, const void* owner) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (owners_[reader] == owner) return true;
+  if (owners_[reader] != nullptr || !disk_reads_[reader]->IsIdle()) return false;
+  owners_[reader] = owner;
+  return true;
+}
+
+void Table::LeaveDiskReads(int reader, const void* owner) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (owners_[reader] == owner) owners_[reader] = nullptr;
+}
 
 HomeRows Table::home() const {
   HomeRows home;

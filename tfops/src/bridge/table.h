@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "bridge/instance_allocator.h"
+#include "core/disk_reads.h"
 #include "core/initial_rows.h"
 #include "core/private_memory.h"
+#include "core/reader_epochs.h"
 #include "core/row_log.h"
 #include "core/row_moves.h"
 #include "core/segment.h"
@@ -57,8 +59,24 @@ class Table {
   bool is_expansion() const { return sizes_.device_rows == 0; }
   // The home rows that have memory now.
   HomeRows home() const;
+  // The least number that the answer to an evaluation may have.
+  std::int64_t LowestAnswer() const { return is_on_disk() ? layout::kSlotDisk : LowestCode(home().ready); }
   // Whether a home row has room for exactly these state arrays.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
+  // Whether rows go to disk.  If so, what this process's readers of one kind need: 0 evaluations, 1 saves and loads.
+  bool is_on_disk() const { return header()->disk_offset != 0; }
+  // Of its row files, for errors.  Set before a step uses the table.
+  void SetDirectories(std::string directories) { directories_ = std::move(directories); }
+  const std::string& directories() const { return directories_; }
+  std::int64_t disk_rows() const;  // that it may have, at home and on disk together
+  bool AwaitsRows(std::int64_t frame) const;  // whether the plan of a training frame waits for rows from disk
+  ReaderEpochs& epochs(int reader) { return *epochs_[reader]; }
+  DiskReads& disk_reads(int reader) { return *disk_reads_[reader]; }
+  // Makes `owner` the only one that may use disk_reads; false: another one is, or the disk worker is still at what that
+  // has asked.
+  bool TakeDiskReads(int reader, const void* owner);
+  void LeaveDiskReads(int reader, const void* owner);
+
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
 
   std::int64_t bytes() const { return segment_->bytes(); }
@@ -86,6 +104,8 @@ class Table {
   // From now on, images of home rows are kept before they change; null: ends this.
   void KeepRows(std::shared_ptr<RowLog> log);
   std::shared_ptr<RowLog> row_log();
+  // Whether a background save still looks at its keys, to find rows that move between home and disk: none may go.
+  bool IsBeingSaved() { return is_on_disk() && row_log() != nullptr; }
 
   // From a claim to the end of its step, handles with StepOf(ticket) are valid.
   void BeginHandles(std::int64_t ticket) { step_.store(StepOf(ticket)); }
@@ -99,6 +119,7 @@ class Table {
   tensorflow::Status AttachRows(tensorflow::OpKernelContext* ctx, int input, StateRows* rows);
   tensorflow::Status AttachSlot(tensorflow::OpKernelContext* ctx, int input, std::size_t slot, const OptimizerSlots& slots,
                                 StateRows* rows);
+  const layout::DiskTable* disk() const;  // null: no row goes to disk
   std::vector<StateRows> StateAtHome(const OptimizerSlots& slots) const;
 
   const int number_;
@@ -106,13 +127,17 @@ class Table {
   const TableSizes sizes_;
   InitialRows initial_;
   const std::vector<std::int64_t> padding_keys_;
+  std::string directories_;
   const std::unique_ptr<Segment> segment_;
   float* const home_;  // null: no home rows
   const std::shared_ptr<DeviceTable> device_;
   InstanceAllocator* const allocator_;
   std::atomic<int> step_{0};
+  std::unique_ptr<ReaderEpochs> epochs_[layout::kDiskReaders];
+  std::unique_ptr<DiskReads> disk_reads_[layout::kDiskReaders];
 
   std::mutex mutex_;
+  const void* owners_[layout::kDiskReaders] = {};  // of disk_reads_
   struct CopyBuffer {
     PrivateArray<float> rows;
     std::int64_t width = 0;

@@ -53,6 +53,11 @@ CoreStatus NoPlan(const ClaimWords& words) {
                    " host rows for ticket ", ticket, ", but has ", words.home_rows,
                    ". Raise host_vocabulary_size of the table to ", words.need,
                    " or more, or let feature eviction or a higher access_threshold keep rare ids out", unchanged);
+    case layout::kPlanHostSmall:
+      return Error(Code::kResourceExhausted, "table '", words.table, "': the rows of ticket ", ticket, " and those of "
+                   "the device need up to ", words.need, " rows of the host, but there are ", words.home_rows,
+                   " (host_vocabulary_size and device_vocabulary_size together). Raise host_vocabulary_size, or use a "
+                   "smaller batch", unchanged);
     case layout::kPlanNoMemory:
       if (is_expansion) {
         return Error(Code::kResourceExhausted, "table '", words.table, "': the machine has no shared memory left for ",
@@ -103,7 +108,7 @@ ClaimVerdict DecideClaim(const ClaimWords& words) {
   const bool planned = words.word == layout::kPlanned && words.base == words.finished;
   if (words.earlier_open) return ClaimVerdict::Wait(layout::kWaitStep, !planned);
   if (words.word == layout::kSubmitted) return ClaimVerdict::Wait(layout::kWaitKeys, true);
-  if (!planned) return ClaimVerdict::Wait(layout::kWaitPlan, true);
+  if (!planned) return ClaimVerdict::Wait(words.awaits_rows ? layout::kWaitDisk : layout::kWaitPlan, true);
   if (words.status != layout::kPlanOk) return ClaimVerdict::Refuse(NoPlan(words));
   return verdict;
 }

@@ -26,6 +26,7 @@ struct ClaimWords {
   std::int64_t device_rows = 0;    // 0: an expansion table
   std::int64_t home_rows = 0;      // at most
   bool earlier_open = false;       // an earlier ticket may still be trained
+  bool awaits_rows = false;        // its plan waits for rows from disk
 };
 
 struct ClaimVerdict {

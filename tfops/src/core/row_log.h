@@ -14,37 +14,44 @@ namespace ascpipe {
 
 // A step that is about to change a row that was not read yet first keeps its old image; the reader takes the image.
 //
-// Each row has a word: untouched, read (or not wanted), or the index of its image.  Reader and keeper each copy the row
-// first and then compare-exchange the word, so one of them comes first.  If the reader does, the row had not changed
-// yet; if the keeper does, the reader discards its copy.
+// Each row has a number: that of the home row, or that of its entry where rows go to disk, as they move between home
+// rows then.  Of each number there is a word: untouched, read (or not wanted), or the index of its image.  Reader and
+// keeper each copy the row first and then compare-exchange the word, so one of them comes first.  If the reader does,
+// the row had not changed yet; if the keeper does, the reader discards its copy.
 class RowLog {
  public:
-  // `home`: the save may want the rows that have memory now.  Constructed between two steps.
-  static CoreStatus Make(const std::string& table, const HomeRows& home, std::int64_t bytes,
+  // The save may want rows whose numbers are below `numbers`.  Constructed between two steps.
+  static CoreStatus Make(const std::string& table, const HomeRows& home, std::int64_t numbers, std::int64_t bytes,
                          std::unique_ptr<RowLog>* log);
 
   // Whether `count` further images fit; each row has one at most.
-  bool HasRoom(std::int64_t count) const { return capacity_ >= home_.ready || capacity_ - kept() >= count; }
-  // Keeps rows homes[begin, end), each of them at most once; -1 names none.  Threads may share the rows of a step.
-  void Keep(const std::int32_t* homes, std::int64_t begin, std::int64_t end);
+  bool HasRoom(std::int64_t count) const { return capacity_ >= numbers_ || capacity_ - kept() >= count; }
+  // Keeps home rows homes[begin, end) under their numbers, each at most once; -1 names none.  Threads may share the
+  // rows of a step.
+  void Keep(const std::int32_t* numbers, const std::int32_t* homes, std::int64_t begin, std::int64_t end);
 
-  // Names the rows that the save wants, before the first Read: the others need no images from then on.
-  //   homes  int32[count]
-  void WantOnly(const std::int32_t* homes, std::int64_t count);
-  // out[i] = row homes[i] as it was; each row once.
+  // Names the rows that the save wants, before it reads the first one: the others need no images from then on.
+  //   numbers  int32[count]
+  void WantOnly(const std::int32_t* numbers, std::int64_t count);
+  // Where a row's number is that of its home row: out[i] = row homes[i] as it was; each row once.
   //   homes  int32[count]   out  float[count, row_floats]
   void Read(const std::int32_t* homes, std::int64_t count, float* out);
+  // `row` is a copy of the row; it becomes the row as it was.  Each row once.
+  void Settle(std::int64_t number, float* row);
+  // Whether a row that is wanted is still to be read.
+  bool IsToRead(std::int64_t number) const;
 
-  std::int64_t rows() const { return home_.ready; }
+  std::int64_t numbers() const { return numbers_; }
   std::int64_t kept() const;  // images so far
 
  private:
-  RowLog(const HomeRows& home, std::int64_t capacity);
+  RowLog(const HomeRows& home, std::int64_t numbers, std::int64_t capacity);
 
   const HomeRows home_;
+  const std::int64_t numbers_;
   const std::int64_t capacity_;
   // Both take memory as they are touched.
-  const PrivateArray<std::uint32_t> words_;  // [home_.ready]: 0, kRead, or 1 + index of the image
+  const PrivateArray<std::uint32_t> words_;  // [numbers_]: 0, kRead, or 1 + index of the image
   const PrivateArray<float> images_;         // [capacity_, row_floats]
   std::int64_t used_ = 0;
 };

@@ -38,6 +38,7 @@ struct SessionView {
         bells(reinterpret_cast<layout::Bell*>(base + layout::kSessionBellsOffset)),
         exchanges(reinterpret_cast<layout::Exchanges*>(base + layout::kSessionExchangesOffset)) {}
 
+  layout::Bell* DiskWorkerBell() const { return bells + layout::kBellDiskWorker; }
   layout::Bell* TableWorkerBell(int worker) const { return bells + layout::kBellTableWorkers + worker; }
 
   layout::Session* session;

@@ -1,7 +1,10 @@
 // The row engine as Python calls it through ctypes.  Structs are in ascpipe/layout/calls.py.
 //
 // Every call returns 0, or writes a UTF-8 text into err[err_bytes] and returns TensorFlow's code number.
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -53,6 +56,18 @@ ASC_EXPORT int asc_disk_create(RowEngine* engine, const char* directory, std::in
   std::unique_ptr<RowFile> made;
   const CoreStatus status = RowFile::Create(directory, row_bytes, buffered != 0, &made);
   return Answer(Add(engine, status, std::move(made), file), err, err_bytes);
+}
+
+// Makes a file for another process; *fd is the caller's.
+ASC_EXPORT int asc_disk_create_file(const char* directory, std::int64_t row_bytes, int buffered, int* fd,
+                                    int* file_system, char* err, int err_bytes) {
+  std::unique_ptr<RowFile> made;
+  const CoreStatus status = RowFile::Create(directory, row_bytes, buffered != 0, &made);
+  if (!status.ok()) return Answer(status, err, err_bytes);
+  *file_system = static_cast<int>(made->file_system().kind);
+  *fd = fcntl(made->fd(), F_DUPFD_CLOEXEC, 0);
+  if (*fd < 0) return Answer(Error(Code::kResourceExhausted, std::strerror(errno)), err, err_bytes);
+  return 0;
 }
 
 ASC_EXPORT int asc_disk_adopt(RowEngine* engine, int fd, const char* directory, std::int64_t row_bytes, int* file,

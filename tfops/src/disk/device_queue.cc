@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::chrono::seconds kIdleSlice(10);
 constexpr std::size_t kMostDelayed = 64;  // each is looked at whenever a thread wants work
+constexpr std::int64_t kOperationsARing = 128;
+
+// Whether the result of an operation counts when the operation has ended; else when the batch is on the disk.
+bool CountsAtOnce(const DiskJob& job) {
+  return job.batch.kind() == BatchKind::kRead || job.file->file->is_direct();
+}
 
 // Signals are for other threads.  SIGXFSZ, which a limit on file sizes sends, is then an error of the write alone.
 class NoSignals {
@@ -152,7 +158,12 @@ void DeviceQueue::Work(Worker* worker) {
     figures_.deepest = std::max(figures_.deepest, ++figures_.under_way);
     lock.unlock();
     const Operation& operation = worker->operation;
-    const OperationFigures figures = operation.job->batch.Run(operation.blocks(), this, worker->buffer.get());
+    const RowBatch& batch = operation.job->batch;
+    const OperationFigures figures = batch.Run(operation.blocks(), this, worker->buffer.get());
+    if (CountsAtOnce(*operation.job) && Enter()) {
+      batch.EndRequests(operation.blocks());
+      Leave();
+    }
     lock.lock();
     --figures_.under_way;
     Note(figures);
@@ -207,8 +218,12 @@ void DeviceQueue::Finish(Worker* worker, std::unique_lock<std::mutex>* lock) {
       lock->lock();
       if (is_given_up_) return;
       if (error != 0) job->batch.FailGood(error);
+      job->batch.EndRequests();
     }
     End(job.get());
+    job->batch.RingBell();
+  } else if (job->left % kOperationsARing == 0 && CountsAtOnce(*job)) {
+    job->batch.RingBell();
   }
   worker->operation.job.reset();
 }

@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/atomics.h"
+#include "core/bell.h"
+#include "core/layout.h"
+
 namespace ascpipe {
 
 namespace {
@@ -164,6 +168,27 @@ void RowBatch::FailGood(std::int32_t result) const {
   for (std::int64_t i = 0; i < asked_.count; ++i) {
     if (asked_.results[i] == 0) asked_.results[i] = result;
   }
+}
+
+void RowBatch::EndRequest(std::int64_t i) const {
+  layout::Request* const request = static_cast<layout::Request*>(asked_.requests[i]);
+  request->error = asked_.results[i];
+  Exchange(&request->word,  // SYNC request-done: store
+           static_cast<std::uint32_t>(asked_.results[i] == 0 ? layout::kRequestDone : layout::kRequestFailed));
+}
+
+void RowBatch::EndRequests(const BlockOperation& operation) const {
+  if (asked_.requests == nullptr) return;
+  for (std::int64_t at = operation.begin; at < operation.end; ++at) EndRequest(order_[at].request);
+}
+
+void RowBatch::EndRequests() const {
+  if (asked_.requests == nullptr) return;
+  for (std::int64_t i = 0; i < asked_.count; ++i) EndRequest(i);
+}
+
+void RowBatch::RingBell() const {
+  if (asked_.bell != nullptr) Ring(static_cast<layout::Bell*>(asked_.bell));
 }
 
 }  // namespace ascpipe

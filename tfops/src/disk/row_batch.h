@@ -57,12 +57,20 @@ class RowBatch {
   void Store(const BlockOperation& operation, std::int32_t result) const;
   void FailGood(std::int32_t result) const;
 
+  // Ends the requests of an operation, of all operations, whose results are stored: each is DONE, or FAILED with the
+  // result.  Nothing to do if the batch was asked without requests.
+  void EndRequests(const BlockOperation& operation) const;
+  void EndRequests() const;
+  // The owner of `bell` is to know; nothing to do if there is none.
+  void RingBell() const;
+
  private:
   struct Place {
     std::int64_t slot;
     std::int64_t request;  // index of the arrays
   };
 
+  void EndRequest(std::int64_t i) const;
   bool Keeps(std::int64_t begin, std::int64_t end) const;
   void Append(std::int64_t begin, std::int64_t end);
   void RunRead(const BlockOperation& operation, CallersMemory* memory, std::uint8_t* buffer,

@@ -253,8 +253,7 @@ class ForwardOp : public ExchangeOp {
   // The claims have filled the slots anew, or new answers do; the rows, which nothing else reads, are gathered anew.
   Status ReadAgain(OpKernelContext* ctx, const StepEnd& step) override {
     for (int i = 0; i < n_; ++i) {
-      Tensor slots = ctx->input(1 + i);
-      const Tensor &restore = ctx->input(1 + n_ + i), &rows = ctx->input(1 + 2 * n_ + i);
+      const Tensor &slots = ctx->input(1 + i), &restore = ctx->input(1 + n_ + i), &rows = ctx->input(1 + 2 * n_ + i);
       const Table* table = nullptr;
       if (training_) {
         table = step.PendingTable(tables_[i]);
@@ -262,10 +261,11 @@ class ForwardOp : public ExchangeOp {
       } else {
         const PendingRead* const read = step.ReadOf(tables_[i]);
         if (read == nullptr) continue;  // rows of a checkpoint stay as they are
-        TF_RETURN_IF_ERROR(read->CopyAgain(&slots));
         table = &read->table();
       }
-      TF_RETURN_IF_ERROR(GatherAsked(ctx, *table, slots, restore, const_cast<float*>(rows.flat<float>().data())));
+      const auto copies = step.RowsOf(slots.flat<tensorflow::int32>().data());
+      TF_RETURN_IF_ERROR(GatherAsked(ctx, *table, copies.get(), slots, restore,
+                                     const_cast<float*>(rows.flat<float>().data())));
     }
     return Status::OK();
   }

@@ -12,9 +12,9 @@ import numpy as np
 from ascpipe.errors import AscpipeError
 from ascpipe.layout import structs
 from ascpipe.layout.calls import DiskBatch, DiskFigures, DiskFile
+from ascpipe.layout.row_blocks import GROWTH_BYTES
 from ascpipe.tfops.load import DISK_LIBRARY, OpsMismatchError, OpsMissingError
 
-GROWTH_BYTES = 64 << 20  #: a file grows by so much
 #: results of a row besides 0 and errnos; see ``src/disk/row_format.h``
 NEVER_WRITTEN, TORN, FOREIGN, STALE = -1, -2, -3, -4
 
@@ -37,6 +37,36 @@ class RowEngineError(AscpipeError):
     """The row engine has refused something; the text is its own."""
 
 
+class RowFile(NamedTuple):
+    """A row file without an engine.
+
+    Attributes:
+        fd: its descriptor.
+        directory: in which it lies.
+        file_system: FileSystemKind of ``tfops/src/disk/file_system.h``.
+    """
+
+    fd: int
+    directory: str
+    file_system: int
+
+
+MEMORY = 1  #: of FileSystemKind: rows "on disk" take memory
+
+
+def create_file(directory: str, row_bytes: int, *, buffered: bool = False) -> RowFile:
+    """Make a row file without a name and without a block; the descriptor is the caller's.
+
+    Raises:
+        RowEngineError: the directory is not there, or may not be written to.
+    """
+    fd, kind, text = c_int(), c_int(), ctypes.create_string_buffer(_TEXT_BYTES)
+    if _load().asc_disk_create_file(directory.encode(), row_bytes, int(buffered), ctypes.byref(fd), ctypes.byref(kind),
+                                    text, len(text)) != 0:
+        raise RowEngineError(text.value.decode("utf-8", "replace"))
+    return RowFile(fd.value, directory, kind.value)
+
+
 class Rows(NamedTuple):
     """Rows of a batch; contiguous arrays.
 
@@ -44,6 +74,8 @@ class Rows(NamedTuple):
         slots, keys, generations: int64[n], int64[n], uint32[n].
         addresses: uint64[n]; where each row comes from, or goes to.
         alone: uint8[n]; of rows to write, 1 = no other row of its block is in use; None = none is alone.
+        requests: uint64[n]; addresses of the REQUEST that each ends; None = there are none.
+        bell: address of the BELL that is rung when some of them have ended; 0 = there is none.
     """
 
     slots: np.ndarray
@@ -51,6 +83,8 @@ class Rows(NamedTuple):
     generations: np.ndarray
     addresses: np.ndarray
     alone: Optional[np.ndarray] = None
+    requests: Optional[np.ndarray] = None
+    bell: int = 0
 
 
 class Batch:
@@ -70,9 +104,10 @@ class Batch:
 
     def arguments(self) -> DiskBatch:
         """The batch as the library takes it."""
+        arrays = (*self._rows[:5], self.results, self._rows.requests)
         return DiskBatch(len(self.results), *[
             None if array is None else array.ctypes.data_as(kind)
-            for array, (_, kind) in zip((*self._rows, self.results), DiskBatch._fields_[1:])])
+            for array, (_, kind) in zip(arrays, DiskBatch._fields_[1:])], self._rows.bell or None)
 
     def wait(self, limit_s: float) -> bool:
         """Whether the batch was over within that time."""
@@ -184,6 +219,7 @@ def _load() -> ctypes.CDLL:
     library.asc_disk_free.argtypes, library.asc_disk_free.restype = (c_void_p,), None
     library.asc_disk_wait.argtypes = (c_void_p, c_int64, c_int64)
     library.asc_disk_cancel.argtypes, library.asc_disk_cancel.restype = (c_void_p, c_int64), None
+    library.asc_disk_create_file.argtypes = (c_char_p, c_int64, c_int, POINTER(c_int), POINTER(c_int), *_TEXT)
     for name, arguments in _CALLS.items():
         getattr(library, name).argtypes = (c_void_p, *arguments, *_TEXT)
     return library

@@ -12,6 +12,7 @@ import stat
 import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Dict, Union
 
 import numpy as np
 
@@ -25,14 +26,11 @@ _ANSWER = struct.Struct("<IiQ")
 _MAX_WRITE = 256 << 10
 _MAX_PAGES = 1 << 22  # the flag that lets max_pages count
 _SETS_SIZE = 8
-
-
 _PR_SET_PDEATHSIG = 1
 _LOOK_S = 0.002
 
 #: what both processes know
-_CONTROL = np.dtype([("delay_ms", "<i8"), ("error", "<i8"), ("short", "<i8"), ("held", "<i8"), ("files", "<i8"),
-                     ("names", "<i8")])
+_CONTROL = np.dtype([(name, "<i8") for name in ("delay_ms", "error", "read_error", "short", "held", "files", "names")])
 
 
 class SlowDisk:
@@ -43,13 +41,14 @@ class SlowDisk:
 
     Attributes:
         control: ``delay_ms``: how long a read or write takes; ``held``: 1 = it takes for ever; ``error``: errno of all
-            reads and writes, 0 = none; ``short``: bytes that writes store less than they are asked to; ``files``: made
-            so far; ``names``: that a directory would list.
+            reads and writes, 0 = none; ``read_error``: of reads alone; ``short``: bytes that writes store less than
+            they are asked to; ``files``: made so far; ``names``: that a directory would list.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: Any) -> None:
         self.control = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), _CONTROL, 1)[0]
-        self._names, self._files = {}, {}  # by name: node; by node: content
+        self._names: Dict[bytes, int] = {}  # by name: node
+        self._files: Dict[int, bytearray] = {}  # by node: content
         self._fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         options = "fd={},rootmode=40000,user_id=0,group_id=0".format(self._fd)
         libc = ctypes.CDLL(None, use_errno=True)
@@ -63,7 +62,7 @@ class SlowDisk:
                 os._exit(0)
         os.close(self._fd)
 
-    def _serve(self):
+    def _serve(self) -> None:
         pool, self._never = ThreadPoolExecutor(64), threading.Event()
         while True:
             try:
@@ -79,19 +78,20 @@ class SlowDisk:
             elif operation not in WITHOUT_ANSWER:
                 self._answer(unique, self._control(operation, node, body))
 
-    def _answer(self, unique, answer):
+    def _answer(self, unique: int, answer: Union[bytes, int]) -> None:
         """Bytes, or an errno."""
         code, content = (0, answer) if isinstance(answer, bytes) else (-answer, b"")
         os.write(self._fd, _ANSWER.pack(_ANSWER.size + len(content), code, unique) + content)
 
-    def _transfer(self, operation, unique, node, body):
+    def _transfer(self, operation: int, unique: int, node: int, body: bytes) -> None:
         self._never.wait(int(self.control["delay_ms"]) / 1000)
         while self.control["held"]:
             self._never.wait(_LOOK_S)
         _, offset, size = struct.unpack_from("<QQI", body)
         content = self._files[node]
-        if self.control["error"]:
-            self._answer(unique, int(self.control["error"]))
+        error = int(self.control["error"]) or operation == READ and int(self.control["read_error"])
+        if error:
+            self._answer(unique, error)
         elif operation == READ:
             self._answer(unique, bytes(content[offset:offset + size]))
         else:
@@ -101,7 +101,7 @@ class SlowDisk:
             content[offset:offset + size] = body[40:40 + size]
             self._answer(unique, struct.pack("<II", size, 0))
 
-    def _control(self, operation, node, body):
+    def _control(self, operation: int, node: int, body: bytes) -> Union[bytes, int]:
         if operation == INIT:
             return struct.pack("<IIIIHHIIHH32x", 7, 31, 0, _MAX_PAGES, 64, 48, _MAX_WRITE, 1, _MAX_WRITE // 4096, 0)
         if operation == CREATE:
@@ -133,10 +133,10 @@ class SlowDisk:
             return b""
         return errno.ENOSYS  # O_TMPFILE, fallocate and others: the kernel then says EOPNOTSUPP
 
-    def _entry(self, node):
+    def _entry(self, node: int) -> bytes:
         return struct.pack("<QQQQII", node, 0, 0, 0, 0, 0) + self._attributes(node)
 
-    def _attributes(self, node):
+    def _attributes(self, node: int) -> bytes:
         size = 0 if node == _ROOT else len(self._files[node])
         mode = stat.S_IFDIR | 0o700 if node == _ROOT else stat.S_IFREG | 0o600
         return struct.pack("<QQQ36xIIIIIII", node, size, size // 512, mode, 1, 0, 0, 0, 4096, 0)

@@ -1,0 +1,1 @@
+"""Row files: rows of one size on disks.  docs/row_files.md"""

@@ -1,0 +1,158 @@
+"""Declares every exception that ascpipe raises on purpose.
+
+::
+
+    AscpipeError
+    +-- ConfigError            E402  a setting has a value we refuse
+    |   `-- ConfigFileError    E403  the settings file cannot be read
+    +-- NameRefusedError       E215  a name of a run that we refuse
+    +-- DaemonError            E112  anything else between a trainer, the CLI and a daemon
+    |   +-- NotRunningError    E212  no daemon of that name
+    |   +-- AlreadyRunsError   E211  a daemon of that name runs already
+    |   +-- BusyError          E210  the daemon serves another trainer
+    |   +-- RunDirError        E214  the run directory is not safely ours
+    |   +-- EndpointTooLongError E216 a unix socket path is limited to 107 bytes
+    |   +-- NoAnswerError      E218  the daemon did not answer in time
+    |   +-- NotStartedError    E213  a daemon or its workers did not get ready
+    |   +-- WrongStateError    E219  a verb at the wrong time
+    |   +-- PeerRefusedError   E217  the process that registers is not the one that is connected
+    |   +-- VersionError       E220  trainer and daemon were built from different layouts
+    |   +-- SupervisorGoneError E110 the daemon died
+    |   +-- DaemonStoppedError E113  the daemon was stopped while it served
+    |   `-- RowFileError       E420  a directory cannot have row files
+    +-- MessageError           E230  a control message that is not in the schema
+    |   +-- ConnectionClosedError E231 the other end of a socket is gone
+    |   `-- MessageTimeoutError E232 no whole message in time
+    +-- SegmentError           E302  shared memory that is not what it should be
+    |   `-- OutOfSharedMemoryError E401 too little memory, found out at start
+    +-- WorkerError            E120  a worker process ended
+    |   +-- TableWorkerDiedError E122  its state cannot be trusted
+    |   +-- KeyWorkerDiedError E130  by anything but SIGKILL
+    |   +-- DiskWorkerDiedError E132 by anything but SIGKILL
+    |   +-- RowUnreadableError E422  a row that a step needs cannot be read from disk
+    |   +-- DiskFullError      E423  rows must go to disk, and none can be written
+    |   `-- CrashLoopError     E140  restarted too often
+    +-- OpsMissingError        E221  the ops are not built (ascpipe/tfops/load.py)
+    +-- OpsMismatchError       E222  they are built for another TensorFlow or layout
+    +-- RanksError             E240  ranks cannot be started, or cannot join
+    |   +-- HorovodMissingError E241 it is needed for several ranks, and is not there
+    |   +-- HorovodVersionError E242 it is another version than the one that is supported
+    |   `-- RanksDisagreeError E243  Horovod and the launcher do not say the same
+    +-- NotBuiltYetError       E600  the reference has it, ascpipe does not yet
+    +-- CheckpointError        E500  ascpipe/checkpoint/errors.py has the tree of these
+    `-- RemoteError            E199  a code of the daemon that this version does not know
+
+Errors of a step come from C++ and are classes of TensorFlow's.  Some have a code in their text: E110 as above, E204 (a
+forked process uses the trainer's pipeline), E301 (damaged state in shared memory, or a damaged message of
+another rank), E310, E311 and E312 (an exchange with other ranks came to nothing), E421 (rows on disk that cannot be
+read or written); see ``ascpipe/layout/codes.py``.
+
+Codes and attributes are stable; texts are for people and may get better.  An error that was received
+as a message (``received``) has its class, code and text, and ``None`` for the other attributes.
+"""
+from typing import Dict, Iterator, Type
+
+from ascpipe.errors.base import AscpipeError
+from ascpipe.errors.daemon import (
+    AlreadyRunsError,
+    BusyError,
+    DaemonError,
+    DaemonStoppedError,
+    EndpointTooLongError,
+    NoAnswerError,
+    NotRunningError,
+    NotStartedError,
+    PeerRefusedError,
+    RemoteError,
+    RowFileError,
+    RunDirError,
+    SupervisorGoneError,
+    VersionError,
+    WrongStateError,
+)
+from ascpipe.errors.others import (
+    ConfigError,
+    ConfigFileError,
+    ConnectionClosedError,
+    HorovodMissingError,
+    HorovodVersionError,
+    MessageError,
+    MessageTimeoutError,
+    NameRefusedError,
+    NotBuiltYetError,
+    OutOfSharedMemoryError,
+    RanksDisagreeError,
+    RanksError,
+    SegmentError,
+)
+from ascpipe.errors.workers import (
+    CrashLoopError,
+    DiskFullError,
+    DiskWorkerDiedError,
+    KeyWorkerDiedError,
+    RowUnreadableError,
+    TableWorkerDiedError,
+    WorkerError,
+)
+
+__all__ = [
+    "AlreadyRunsError",
+    "AscpipeError",
+    "BusyError",
+    "ConfigError",
+    "ConfigFileError",
+    "ConnectionClosedError",
+    "CrashLoopError",
+    "DaemonError",
+    "DaemonStoppedError",
+    "DiskFullError",
+    "DiskWorkerDiedError",
+    "EndpointTooLongError",
+    "HorovodMissingError",
+    "HorovodVersionError",
+    "KeyWorkerDiedError",
+    "MessageError",
+    "MessageTimeoutError",
+    "NameRefusedError",
+    "NoAnswerError",
+    "NotBuiltYetError",
+    "NotRunningError",
+    "NotStartedError",
+    "OutOfSharedMemoryError",
+    "PeerRefusedError",
+    "RanksDisagreeError",
+    "RanksError",
+    "RemoteError",
+    "RowFileError",
+    "RowUnreadableError",
+    "RunDirError",
+    "SegmentError",
+    "SupervisorGoneError",
+    "TableWorkerDiedError",
+    "VersionError",
+    "WorkerError",
+    "WrongStateError",
+    "number_of",
+    "received",
+]
+
+
+def _subclasses(base: Type[AscpipeError]) -> Iterator[Type[AscpipeError]]:
+    yield base
+    for child in base.__subclasses__():
+        yield from _subclasses(child)
+
+
+def received(code: str, text: str) -> AscpipeError:
+    """Make the error of a message: class by ``code``, text as received, other attributes None."""
+    classes: Dict[str, Type[AscpipeError]] = {kind.code: kind for kind in _subclasses(AscpipeError)}
+    kind = classes.get(code, RemoteError)
+    error = kind(*[None] * len(kind.fields))
+    error._received = text
+    error.code = code
+    return error
+
+
+def number_of(code: str) -> int:
+    """Return ``122`` of ``"E122"``: the value of the session segment's field `failed`."""
+    return int(code[1:])

@@ -1,0 +1,137 @@
+"""Errors of settings, messages, shared memory and ranks."""
+from typing import ClassVar, Tuple
+
+from ascpipe.errors.base import AscpipeError
+
+_GIB = float(1 << 30)
+
+
+class ConfigError(AscpipeError):
+    """A setting has a value we refuse.
+
+    Attributes:
+        setting: its name.
+        origin: where the value came from (file, environment variable, option).
+        value: as it was given.
+        reason: what is allowed.
+    """
+
+    code = "E402"
+    fields: ClassVar[Tuple[str, ...]] = ("setting", "origin", "value", "reason")
+    template = "setting {setting!r} from {origin} has the value {value!r}: {reason}"
+
+
+class ConfigFileError(ConfigError):
+    """The settings file cannot be read; ``setting`` is empty."""
+
+    code = "E403"
+    template = "cannot read settings from {origin}: {reason}"
+
+
+class NameRefusedError(AscpipeError):
+    """A name of a run that could not be a file name everywhere."""
+
+    code = "E215"
+    fields: ClassVar[Tuple[str, ...]] = ("name",)
+    template = ("{name!r} cannot name a daemon: use 1 to 48 of the characters A-Z a-z 0-9 _ . -, "
+                "not starting with a dot or a dash")
+
+
+class MessageError(AscpipeError):
+    """A control message that is not in the schema; it was dropped."""
+
+    code = "E230"
+    fields: ClassVar[Tuple[str, ...]] = ("reason",)
+    template = "message refused: {reason}"
+
+
+class ConnectionClosedError(MessageError):
+    """The other end of a socket is gone (end of file)."""
+
+    code = "E231"
+    fields: ClassVar[Tuple[str, ...]] = ("peer",)
+    template = "{peer} closed the connection"
+
+
+class MessageTimeoutError(MessageError):
+    """No whole message in time; nothing was taken from the stream if none had begun."""
+
+    code = "E232"
+    fields: ClassVar[Tuple[str, ...]] = ("peer", "reason")
+    template = "{peer} {reason}"
+
+
+class SegmentError(AscpipeError):
+    """Shared memory that is not what it should be; it was not mapped."""
+
+    code = "E302"
+    fields: ClassVar[Tuple[str, ...]] = ("what", "reason")
+    template = "shared memory {what} refused: {reason}"
+
+
+class OutOfSharedMemoryError(SegmentError):
+    """Too little memory, found out at start.
+
+    Attributes:
+        need_bytes: what was asked for.
+        have: a sentence with what is there, for each limit.
+    """
+
+    code = "E401"
+    fields: ClassVar[Tuple[str, ...]] = ("what", "need_bytes", "have")
+
+    def _text(self) -> str:
+        return ("need {:.2f} GiB ({} bytes) of shared memory for {}: {}. Nothing was started. "
+                "Use a smaller --ring-bytes (of a private daemon: ASCPIPE_RING_BYTES) or smaller tables, or raise the "
+                "limit").format(
+                    self.need_bytes / _GIB, self.need_bytes, self.what, self.have)
+
+
+class RanksError(AscpipeError):
+    """Ranks cannot be started, or cannot join."""
+
+    code = "E240"
+
+
+class HorovodMissingError(RanksError):
+    """Several ranks need Horovod, and it cannot be imported.
+
+    Attributes:
+        reason: what the import said.
+    """
+
+    code = "E241"
+    fields: ClassVar[Tuple[str, ...]] = ("reason",)
+    template = ('several ranks need Horovod, which cannot be imported ({reason}). Install it: '
+                '`make ranks` in the tree of ascpipe, or pip install --no-build-isolation "ascpipe[ranks]"')
+
+
+class HorovodVersionError(RanksError):
+    """Horovod is another version; its C++ functions are used, which no other version promises."""
+
+    code = "E242"
+    fields: ClassVar[Tuple[str, ...]] = ("found", "wanted")
+    template = ('Horovod {found} is installed, and ascpipe works with {wanted} only. Install that one: '
+                '`make ranks` in the tree of ascpipe, or pip install --no-build-isolation "ascpipe[ranks]"')
+
+
+class RanksDisagreeError(RanksError):
+    """Horovod and the launcher do not say the same; each is "rank R of N"."""
+
+    code = "E243"
+    fields: ClassVar[Tuple[str, ...]] = ("horovod", "launched")
+    template = ("Horovod says {horovod}, the launcher says {launched}: call hvd.init() without arguments, and start "
+                "all ranks by one launcher")
+
+
+class NotBuiltYetError(AscpipeError, NotImplementedError):
+    """An argument or a call asks for something that ascpipe cannot do yet: the error names it, nothing is ignored.
+
+    Attributes:
+        what: the argument or call, with its value.
+        instead: what to do.
+    """
+
+    code = "E600"
+    fields: ClassVar[Tuple[str, ...]] = ("what", "instead")
+    template = "{what} is not built yet in ascpipe: {instead}"

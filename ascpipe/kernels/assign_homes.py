@@ -1,0 +1,57 @@
+"""Assigns the home rows of a trained batch to the truth, in a table with rows on disk.
+
+The readable version is ``tests/reference/assign_homes.py``.
+"""
+import numpy as np
+
+from ascpipe.kernels.atomics import load_acquire, store_home
+from ascpipe.kernels.disk_requests import empty_request
+from ascpipe.kernels.door import inner
+from ascpipe.kernels.planner_memory import entries_of, held_rows_of
+from ascpipe.kernels.rests import raise_epoch, rest_slot
+from ascpipe.kernels.tier_memory import NOT_COMING, PINNED, coming_of, owners_of, requests_of, status_of
+from ascpipe.layout.words import HOME_DISK, REQUEST_EMPTY, TRAINED
+
+
+@inner("void(Planner, Tier, int64, Record)")
+def assign_homes(planner, tier, number, record):
+    """Assign the home rows of a record to the truth; rows that came from disk are no longer there.  Idempotent.
+
+    A step may have changed the row, so what is on disk is old from here on.  Before the tier is derived, which then
+    finds all of this, only the truth is assigned.
+
+    Args:
+        planner: of the table.
+        tier: of the table.
+        number: of the frame, which holds the entries.
+        record: of the frame.
+    """
+    entries, requests = entries_of(planner), requests_of(tier)
+    if tier["is_derived"] == 0:
+        for i in range(record.held.shape[0]):
+            known = entries[np.uint64(record.held[i])]
+            if record.homes[i] >= 0 and known["home"] != record.homes[i]:
+                store_home(known, TRAINED, known["generation"], record.homes[i])
+        return
+    status, owners, coming, listed = status_of(tier), owners_of(tier), coming_of(tier), held_rows_of(planner, number)
+    left = np.int64(0)
+    for i in range(record.held.shape[0]):
+        home = record.homes[i]
+        if home < 0:
+            continue
+        known = entries[np.uint64(record.held[i])]
+        before = known["home"]
+        if before != home:
+            store_home(known, TRAINED, known["generation"], home)
+            if before <= HOME_DISK:
+                rest_slot(tier, HOME_DISK - before)
+                tier["disk_rows"] -= 1
+                left += 1
+            owners[home] = record.held[i]
+            status[home] = PINNED
+        if coming[np.uint64(listed[i])] != NOT_COMING:
+            coming[np.uint64(listed[i])] = NOT_COMING
+            if load_acquire(requests[home], "word", 0) != REQUEST_EMPTY:
+                empty_request(tier, home)
+    if left > 0:
+        raise_epoch(tier)

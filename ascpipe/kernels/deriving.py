@@ -1,0 +1,170 @@
+"""Derives what is known of home rows and disk slots from entries and requests, after a restart or a cut.
+
+What entries name is theirs, what a READ has reserved, and what a WRITE is to fill.  All else is free, once the readers
+that began before are over.
+
+The readable version is ``tests/reference/deriving.py``.
+"""
+import numpy as np
+
+from ascpipe.kernels.bits import frame_bit
+from ascpipe.kernels.disk_requests import counts, is_stored, tell
+from ascpipe.kernels.disk_slots import order_blocks
+from ascpipe.kernels.door import entry, inner
+from ascpipe.kernels.planner_memory import entries_of, free_homes_of, header_of, held_rows_of
+from ascpipe.kernels.rests import raise_epoch
+from ascpipe.kernels.tier_memory import (
+    ARRIVED,
+    COMES,
+    COMING,
+    DROPPED,
+    FREE,
+    KEPT,
+    LEAVING,
+    NOT_COMING,
+    PINNED,
+    coming_of,
+    disk_table_of,
+    owners_of,
+    requests_of,
+    room_of,
+    status_of,
+    under_way_of,
+)
+from ascpipe.layout.words import FREE as NO_KEY
+from ascpipe.layout.words import HOME_DISK, REQUEST_ASKED, REQUEST_EMPTY, REQUEST_READ
+
+_ONE = np.uint64(1)
+_LOW = np.uint64(63)
+
+
+@inner("void(Tier, int64)")
+def use_slot(tier, slot):
+    """Note that a disk slot is in use; ``order_blocks`` follows."""
+    room, per_block = room_of(tier), tier["per_block"]
+    words, own = (per_block + 63) // 64, slot % per_block
+    room.masks[slot // per_block * words + (own >> 6)] |= _ONE << (np.uint64(own) & _LOW)
+
+
+@inner("void(Planner, Tier, int64)")
+def derive_request(planner, tier, home):
+    """Note what a request that is not EMPTY stands for.
+
+    Args:
+        planner: of the table.
+        tier: of the table; home rows of entries are PINNED already.
+        home: number of the request.
+    """
+    request, status = requests_of(tier)[home], status_of(tier)
+    known = entries_of(planner)[np.uint64(request["entry"])]
+    of_use = counts(request, home, known)
+    under_way_of(tier)[tier["under_way"]] = home
+    tier["under_way"] += 1
+    if request["word"] == REQUEST_ASKED:  # the number may not have got into the ring
+        tell(tier, home)
+    if request["kind"] == REQUEST_READ:
+        if status[home] == FREE:
+            status[home] = COMING
+            owners_of(tier)[home] = request["entry"]
+        return
+    if not is_stored(request, known):
+        use_slot(tier, request["slot"])
+    if of_use:
+        status[home] = LEAVING
+        tier["leaving"] += 1
+    elif status[home] == PINNED:
+        status[home] = KEPT
+    else:
+        status[home] = DROPPED
+
+
+@entry("void(Planner, Tier, int64)")
+def derive_tier(planner, tier, used):
+    """Derive statuses, owners, slots and requests under way; no frame is near then.
+
+    Args:
+        planner: of the table; receives the free home rows.
+        tier: of the table.
+        used: entries that were ever used.
+    """
+    status, owners, room = status_of(tier), owners_of(tier), room_of(tier)
+    status[:] = FREE
+    owners[:] = -1
+    coming_of(tier)[:tier["coming_end"]] = NOT_COMING
+    tier["coming_end"] = 0
+    room.masks[:] = np.uint64(0)
+    tier["near_frames"] = np.uint64(0)
+    tier["near"] = -1
+    tier["lacking"] = tier["candidates"] = tier["leaving"] = tier["disk_rows"] = 0
+    tier["wanted_next"] = tier["wanted_end"] = tier["under_way"] = 0
+    tier["homes_rest"] = tier["homes_rest_end"] = tier["slots_rest"] = tier["slots_rest_end"] = 0
+    tier["here_frame"] = tier["lost"] = -1
+    tier["ordered"] = 0
+    tier["is_derived"] = 1
+    tier["new_keys"][:] = 0
+    entries = entries_of(planner)
+    for number in range(used):
+        known = entries[number]
+        if known["state"] == NO_KEY:
+            continue
+        if known["home"] >= 0:
+            status[known["home"]] = PINNED
+            owners[known["home"]] = number
+        elif known["home"] <= HOME_DISK:
+            use_slot(tier, HOME_DISK - known["home"])
+            tier["disk_rows"] += 1
+    requests, ready = requests_of(tier), header_of(planner)["homes_ready"]
+    for home in range(ready):
+        if requests[home]["word"] != REQUEST_EMPTY:
+            derive_request(planner, tier, home)
+    order_blocks(room)
+    tier["rests_until"] = disk_table_of(tier)["epoch"]
+    raise_epoch(tier)
+
+
+@entry("void(Planner, Tier, int64, Record)")
+def derive_record(planner, tier, number, record):
+    """Note the home rows of a record that stands, and that its frame is near.
+
+    Args:
+        planner: of the table; the frame holds its entries.
+        tier: of the table.
+        number: of the frame.
+        record: of the frame.
+    """
+    status, coming, listed = status_of(tier), coming_of(tier), held_rows_of(planner, number)
+    for i in range(record.homes.shape[0]):
+        home = record.homes[i]
+        if home < 0:
+            continue
+        if status[home] == COMING:
+            status[home] = ARRIVED
+            coming[np.uint64(listed[i])] = home + COMES
+            tier["coming_end"] = max(tier["coming_end"], np.int64(listed[i]) + 1)
+        elif status[home] == FREE:
+            status[home] = PINNED
+            owners_of(tier)[home] = record.held[i]
+    tier["near_frames"] |= frame_bit(number)
+    tier["near"] = number
+
+
+@entry("void(Planner, Tier)")
+def free_the_rest(planner, tier):
+    """Put all home rows that have memory and no use on the stack of free ones, the lowest on top.
+
+    Args:
+        planner: of the table; receives them.
+        tier: of the table; ``derive_tier`` and ``derive_record`` have noted what is in use.
+    """
+    status, stack, ready = status_of(tier), free_homes_of(planner), header_of(planner)["homes_ready"]
+    high = np.int64(0)
+    for home in range(ready):
+        if status[home] != FREE:
+            high = home + 1
+    free = np.int64(0)
+    for home in range(high - 1, -1, -1):
+        if status[home] == FREE:
+            stack[free] = home
+            free += 1
+    planner["home_high_water"] = high
+    planner["free_homes"] = free

@@ -1,0 +1,79 @@
+"""Takes the requests that table workers have asked, for the disk worker.
+
+The readable version is ``tests/reference/disk_asks.py``.
+"""
+import numpy as np
+
+from ascpipe.kernels.atomics import exchange, load_acquire
+from ascpipe.kernels.door import entry, inner
+from ascpipe.layout.words import REQUEST_ASKED, REQUEST_READ, REQUEST_TAKEN
+
+
+@inner("int64(Request, int64, int64, int64[::1], int64[::1])")
+def take_request(request, home, counts, reads, writes):
+    """Take one request, if it is ASKED.
+
+    Args:
+        request: REQUEST.
+        home: its number.
+        counts: how many of both kinds were taken, writes in the upper half.
+        reads, writes: int64[n] each; receive the number.
+
+    Returns:
+        ``counts`` then.
+    """
+    if load_acquire(request, "word", 0) == REQUEST_ASKED:  # SYNC request: load
+        exchange(request, "word", 0, np.uint32(REQUEST_TAKEN))
+        if request["kind"] == REQUEST_READ:
+            reads[counts & 0xFFFFFFFF] = home
+            counts += 1
+        else:
+            writes[counts >> 32] = home
+            counts += np.int64(1) << 32
+    return counts
+
+
+@entry("UniTuple(int64, 2)(DiskTable, int32[::1], Request[::1], int64[::1], int64[::1])")
+def take_asked(table, asks, requests, out_reads, out_writes):
+    """Take the requests whose numbers are in the ring, as many as there is room for.
+
+    Args:
+        table: DISK_TABLE; its ``taken`` is raised.
+        asks: int32[a power of two]; the ring.
+        requests: REQUEST[home rows]; those that are taken become TAKEN.
+        out_reads, out_writes: int64[n] each; receive numbers of requests.
+
+    Returns:
+        (how many rows are to be read, how many to be written).
+    """
+    counts, taken, room = np.int64(0), table["taken"], np.int64(out_reads.shape[0])
+    asked = load_acquire(table, "asked", 0)  # SYNC asked: load
+    until = min(asked, taken + room)
+    for position in range(taken, until):
+        home = asks[np.uint64(position) & np.uint64(asks.shape[0] - 1)]
+        counts = take_request(requests[home], home, counts, out_reads, out_writes)
+    exchange(table, "taken", 0, until)  # SYNC taken: store
+    return counts & 0xFFFFFFFF, counts >> 32
+
+
+@entry("UniTuple(int64, 3)(Request[::1], int64, int64, int64[::1], int64[::1])")
+def take_again(requests, begin, end, out_reads, out_writes):
+    """Take the requests that a disk worker which died had taken, or had not yet.
+
+    Args:
+        requests: REQUEST[home rows].
+        begin, end: of the numbers to look at.
+        out_reads, out_writes: int64[n] each; receive numbers of requests.
+
+    Returns:
+        (how many rows are to be read, how many to be written, the first number that was not looked at).
+    """
+    counts = np.int64(0)
+    for home in range(begin, end):
+        if counts & 0xFFFFFFFF == out_reads.shape[0] or counts >> 32 == out_writes.shape[0]:
+            return counts & 0xFFFFFFFF, counts >> 32, home
+        request = requests[home]
+        if load_acquire(request, "word", 0) == REQUEST_TAKEN:
+            exchange(request, "word", 0, np.uint32(REQUEST_ASKED))
+        counts = take_request(request, home, counts, out_reads, out_writes)
+    return counts & 0xFFFFFFFF, counts >> 32, end

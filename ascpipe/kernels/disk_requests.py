@@ -1,0 +1,83 @@
+"""Requests to the disk worker: when one counts, how it is asked, how it is given back.
+
+A request counts only while its entry says what it said when it was asked: a READ (disk slot, generation), a WRITE
+(home row, generation - 1).  There is no other mark, so a successor of the table worker decides as this one does.
+Only the disk worker ends ASKED.
+
+The readable version is ``tests/reference/disk_requests.py``.
+"""
+import numpy as np
+
+from ascpipe.kernels.atomics import exchange, load_acquire
+from ascpipe.kernels.door import inner
+from ascpipe.kernels.tier_memory import asks_of, disk_table_of, requests_of, under_way_of
+from ascpipe.layout.words import HOME_DISK, REQUEST_ASKED, REQUEST_EMPTY, REQUEST_READ
+
+_MASK = 0xFFFF  # of a generation
+
+
+@inner("boolean(Request, int64, Entry)")
+def counts(request, home, known):
+    """Check whether a request counts.
+
+    Args:
+        request: which is not EMPTY.
+        home: its number, which is that of its home row.
+        known: its entry.
+    """
+    if request["kind"] == REQUEST_READ:
+        return known["home"] == HOME_DISK - request["slot"] and known["generation"] == request["generation"]
+    return known["home"] == home and ((known["generation"] + 1) & _MASK) == request["generation"]
+
+
+@inner("boolean(Request, Entry)")
+def is_stored(request, known):
+    """Check whether a WRITE is settled: its entry says so."""
+    return (request["kind"] != REQUEST_READ and known["home"] == HOME_DISK - request["slot"]
+            and known["generation"] == request["generation"])
+
+
+@inner("void(Tier, int64)")
+def empty_request(tier, home):
+    """Give a request back that the disk worker is done with."""
+    exchange(requests_of(tier)[home], "word", 0, np.uint32(REQUEST_EMPTY))  # SYNC request: store
+
+
+@inner("int64(Tier)")
+def room_for_asks(tier):
+    """Return how many more requests may be asked; a successor can tell of all that are not taken once more."""
+    table = disk_table_of(tier)
+    return table["asks_room"] // 2 - (table["asked"] - load_acquire(table, "taken", 0))  # SYNC taken: load
+
+
+@inner("void(Tier, int64)")
+def tell(tier, home):
+    """Put the number of a request into the ring."""
+    table, ring = disk_table_of(tier), asks_of(tier)
+    ring[np.uint64(table["asked"]) & np.uint64(ring.shape[0] - 1)] = home
+    exchange(table, "asked", 0, table["asked"] + 1)  # SYNC asked: store
+
+
+@inner("void(Tier, Entry, int64, int64, int64, int64)")
+def ask(tier, known, number, home, kind, slot):
+    """Ask the disk worker for one row.
+
+    Args:
+        tier: of the table.
+        known: the entry.
+        number: of the entry.
+        home: the home row; its request is EMPTY.
+        kind: REQUEST_READ or REQUEST_WRITE.
+        slot: disk slot.
+    """
+    request = requests_of(tier)[home]
+    request["key"] = known["key"]
+    request["slot"] = slot
+    request["entry"] = number
+    request["generation"] = (known["generation"] + np.int64(kind != REQUEST_READ)) & _MASK
+    request["kind"] = kind
+    request["error"] = 0
+    exchange(request, "word", 0, np.uint32(REQUEST_ASKED))  # SYNC request: store
+    tell(tier, home)
+    under_way_of(tier)[tier["under_way"]] = home
+    tier["under_way"] += 1

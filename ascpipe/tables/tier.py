@@ -1,0 +1,124 @@
+"""Owns the memory of what a table worker knows of a table's home rows and disk slots, where rows may be on disk."""
+import os
+from typing import Any, Dict, Sequence
+
+import numpy as np
+
+from ascpipe.errors import DiskFullError, RowUnreadableError, WorkerError
+from ascpipe.kernels import deriving
+from ascpipe.kernels.disk_slots import mask_words
+from ascpipe.kernels.records import ORDER, REST, TIER, Record
+from ascpipe.kernels.settling import settle_requests
+from ascpipe.kernels.victims import late_room
+from ascpipe.layout.row_blocks import TRAILER_BYTES, file_of, slots_per_block
+from ascpipe.tables import lazy_arrays
+from ascpipe.tables.records import Truth
+
+_FETCH_AHEAD = 1  # see docs/adr/0045-rows-on-disk.md
+
+
+#: what stands in a disk slot; see ``Damage`` of ``tfops/src/disk/row_format.h``
+_DAMAGES = {-1: "nothing that was ever written", -2: "torn bytes", -3: "a row of another key", -4: "an older row",
+            0: "all disk slots are in use"}
+
+
+def _reason(error: int) -> str:
+    return os.strerror(error) if error > 0 else _DAMAGES.get(error, "error {}".format(error))
+
+
+def _room(directory: str) -> str:
+    try:
+        found = os.statvfs(directory)
+    except OSError as error:
+        return "{}: {}".format(directory, error.strerror)
+    return "{} has {} bytes".format(directory, found.f_bavail * found.f_frsize)
+
+
+class Tier:
+    """The tier of one table; ``derive`` comes before anything else.
+
+    Args:
+        planner: PLANNER; receives the address of the tier.
+        truth: its shared memory.
+    """
+
+    def __init__(self, planner: Any, truth: Truth) -> None:
+        header, header_at, table = truth.header, truth.header_at, truth.disk_table
+        self._planner = planner
+        self._requests = truth.requests
+        home_rows, slots = int(header["home_capacity"]), int(table["disk_slots"])
+        self._row_bytes = 4 * int(header["row_floats"])
+        per_block = slots_per_block(self._row_bytes)
+        blocks = -(-slots // per_block)
+        tier = np.zeros(1, TIER)
+        self._tier: Any = tier[0]
+        self._memory: Dict[str, np.ndarray] = {"": tier}
+        for name, value in (
+                ("home_rows", home_rows), ("view_rows", int(planner["capacity"])), ("blocks", blocks),
+                ("per_block", per_block), ("fetch_ahead", _FETCH_AHEAD),
+                ("disk_table_at", header_at + int(header["disk_offset"])),
+                ("asks_at", header_at + int(table["asks_offset"])),
+                ("requests_at", header_at + int(table["requests_offset"]))):
+            self._tier[name] = value
+        for field, count, kind in (
+                ("status_at", home_rows, np.uint8), ("owners_at", home_rows, np.int32),
+                ("under_way_at", home_rows, np.int32), ("coming_at", int(planner["capacity"]), np.int32),
+                ("order_at", 1, ORDER), ("scores_at", home_rows + 1, np.int32),
+                ("numbers_at", 2 * home_rows, np.int64), ("late_at", 2 * late_room(home_rows), np.int64),
+                ("masks_at", blocks * mask_words(per_block), np.uint64), ("counts_at", blocks, np.int32),
+                ("following_at", blocks, np.int32), ("before_at", blocks, np.int32),
+                ("first_at", per_block + 1, np.int32)):
+            self._lend(field, lazy_arrays.zeros(count, kind))
+        for name, count, kind in (("wanted", 2 * home_rows, np.int32), ("resting_homes", home_rows, REST),
+                                  ("resting_slots", 2 * home_rows, REST)):
+            room = 1 << max(0, count - 1).bit_length()
+            self._lend(name + "_at", lazy_arrays.zeros(room, kind))
+            self._tier[name + "_room"] = room
+        planner["tier_at"] = tier.ctypes.data
+
+    @property
+    def disk_rows(self) -> int:
+        """Entries whose row is on disk."""
+        return int(self._tier["disk_rows"])
+
+    def error(self, table: str, directories: Sequence[str]) -> WorkerError:
+        """Why no step can go on: a row cannot be read, or none can be written.
+
+        Args:
+            table: its name.
+            directories: of its row files.
+        """
+        tier = self._tier
+        if tier["lost"] < 0:
+            lacking = int(tier["lacking"])
+            return DiskFullError(table, lacking, lacking * (self._row_bytes + TRAILER_BYTES),
+                                 _reason(int(tier["last_error"])), "; ".join(map(_room, directories)))
+        request = self._requests[int(tier["lost"])]
+        slot = int(request["slot"])
+        directory = directories[file_of(slot // int(tier["per_block"]), len(directories))]
+        return RowUnreadableError(table, int(request["key"]), directory, slot, _reason(int(request["error"])))
+
+    def settle(self) -> bool:
+        """Settle what the disk worker is done with; whether it is at no request then."""
+        settle_requests(self._planner, self._tier)
+        return not self._tier["under_way"]
+
+    def derive(self, used: int) -> None:
+        """Derive everything from entries and requests; records are noted next, then ``free_the_rest`` is called.
+
+        Args:
+            used: entries that were ever used.
+        """
+        deriving.derive_tier(self._planner, self._tier, used)
+
+    def note(self, number: int, record: Record) -> None:
+        """Note the home rows of a record that stands; its frame holds its entries."""
+        deriving.derive_record(self._planner, self._tier, number, record)
+
+    def free_the_rest(self) -> None:
+        """Free the home rows that nothing uses."""
+        deriving.free_the_rest(self._planner, self._tier)
+
+    def _lend(self, field: str, array: np.ndarray) -> None:
+        self._memory[field] = array
+        self._tier[field] = array.ctypes.data

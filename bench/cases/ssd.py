@@ -1,0 +1,53 @@
+"""One training step of a program as users write it whose tables are four times as large as their rows in memory.
+
+The same program with all rows in host memory is the peer.  ``1ms`` and ``20ms``: the disk is a file system in user
+space whose reads and writes take so long, and a step computes for 20 ms more, in which no processor is busy.  While a
+step runs, the disk can read and write as many blocks as it has threads, once for each time that one takes.
+"""
+import contextlib
+from typing import Dict, Iterator
+
+from bench import usual_sides, workloads
+from bench.cases.usual import steps_of_turn
+from bench.goals import RATIO, Goal
+from bench.harness import Case, Contenders, median
+from bench.usual_model import ON_DISK, OURS, Setting
+from bench.usual_sides import NAMES
+
+_SETTING = Setting(ON_DISK, 26, 1024, part=20, batches=400)
+_SLOW = Setting(ON_DISK, 26, 64, keys=8000, part=20, batches=800, compute_ms=20, delay_ms=1)
+_TURN_MS = 4000  #: of a turn at least, where steps compute besides
+SETTINGS = {
+    "26x1024": _SETTING,
+    "26x1024-dim-64": _SETTING._replace(dim=64),
+    "26x1024-uniform": _SETTING._replace(exponent=0.0),
+    "26x1024-uniform-dim-64": _SETTING._replace(exponent=0.0, dim=64),
+    "26x64-1ms": _SLOW,
+    "26x64-20ms": _SLOW._replace(delay_ms=20),
+}
+
+
+@contextlib.contextmanager
+def prepare(variant: str) -> Iterator[Contenders]:
+    setting = usual_sides.sized(SETTINGS[variant])
+    setting = setting._replace(batches=workloads.sized(setting.batches, 8))
+    steps = min(steps_of_turn(setting), _TURN_MS // max(1, setting.compute_ms))
+    with usual_sides.running(setting, (ON_DISK, OURS)) as programs:
+        for program in programs.values():
+            program.train(setting.batches)  # then each key has its row
+        yield Contenders(steps, {name: program.turn(steps) for name, program in programs.items()},
+                         {name: program.lead for name, program in programs.items()},
+                         notes=lambda: _notes(programs, steps))
+
+
+def _notes(programs: Dict[str, usual_sides.Side], steps: int) -> Dict[str, str]:
+    return {"rows from disk for a step": "{:.0f}".format(median(programs[NAMES[ON_DISK]].fetches) / steps),
+            **{"processor time of a step, {}".format(name): "{:.2f} ms".format(1e3 * median(program.cpu_s) / steps)
+               for name, program in programs.items()}}
+
+
+_AT_MOST = 1 / 1.3  #: of the time with all rows in host memory
+
+CASE = Case("ssd", "step", "one_program", tuple(SETTINGS), prepare,
+            "training step of a program whose tables are four times as large as their rows in memory", {
+                "26x64-1ms": [Goal(RATIO, _AT_MOST, NAMES[OURS])]}, warm_up=1)

@@ -1,0 +1,266 @@
+"""`python -m bench.row_stores [--directory D] [--rows N] [--memory BYTES]`: our row file, RocksDB, LMDB and memmap.
+
+Each store is a process of its own in a memory cgroup of its own that cannot hold the rows, so that none is a cache of
+the whole table.  Batches of random distinct rows are read, changed and written back.  RocksDB and LMDB need
+`pip install rocksdict lmdb==1.4.1`; what is not installed is left out.  Cgroups need root, and the memory controller of
+version 1.
+"""
+import argparse
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+import numpy as np
+
+from ascpipe.disk.row_engine import RowEngine
+from bench.row_files import BATCH, LIMIT_S, RowsOnDisk
+
+_CGROUPS = "/sys/fs/cgroup/memory"
+_LEAST_MEMORY = 256 << 20
+
+
+class RowFileStore:
+    """Our row file, past the page cache.
+
+    Args:
+        directory: a new one of its own, as of all stores.
+        row_bytes: of a row.
+        n: rows, whose keys are 0 to n - 1.
+        threads: at the disk.
+    """
+
+    def __init__(self, directory: str, row_bytes: int, n: int, threads: int) -> None:
+        self._engine = RowEngine(threads)
+        self._rows = RowsOnDisk(self._engine, directory, row_bytes, n)
+
+    def read(self, keys: np.ndarray) -> np.ndarray:
+        """The rows of keys, uint8[n, row bytes]."""
+        self._rows.read(keys)
+        return self._rows.memory[:keys.size]
+
+    def write(self, keys: np.ndarray, rows: np.ndarray) -> None:
+        """Put rows in the place of those of keys."""
+        self._rows.memory[:keys.size] = rows
+        self._rows.write(keys)
+
+    def close(self) -> None:
+        """The end."""
+        self._engine.close(LIMIT_S)
+
+
+class MemmapStore:
+    """`np.memmap`, row after row."""
+
+    def __init__(self, directory: str, row_bytes: int, n: int, threads: int) -> None:
+        del threads
+        self._rows = np.memmap(os.path.join(directory, "rows"), np.uint8, "w+", shape=(n, row_bytes))
+
+    def read(self, keys: np.ndarray) -> np.ndarray:
+        """As of a row file."""
+        return self._rows[keys]
+
+    def write(self, keys: np.ndarray, rows: np.ndarray) -> None:
+        """As of a row file."""
+        self._rows[keys] = rows
+
+    def close(self) -> None:
+        """The end: all is on disk."""
+        self._rows.flush()
+
+
+class LmdbStore:
+    """LMDB without a sync for each batch, which is its fastest way to write."""
+
+    def __init__(self, directory: str, row_bytes: int, n: int, threads: int) -> None:
+        del threads
+        import lmdb
+        self._row_bytes = row_bytes
+        self._environment = lmdb.open(directory, map_size=8 * n * (row_bytes + 64) + (1 << 26), sync=False,
+                                      writemap=True, readahead=False)
+
+    def read(self, keys: np.ndarray) -> np.ndarray:
+        """As of a row file."""
+        with self._environment.begin(buffers=True) as transaction:
+            rows = b"".join(transaction.get(key.to_bytes(8, "big")) for key in keys.tolist())
+        return np.frombuffer(rows, np.uint8).reshape(-1, self._row_bytes)
+
+    def write(self, keys: np.ndarray, rows: np.ndarray) -> None:
+        """As of a row file."""
+        with self._environment.begin(write=True) as transaction:
+            for key, row in zip(keys.tolist(), rows):
+                transaction.put(key.to_bytes(8, "big"), row.tobytes())
+
+    def close(self) -> None:
+        """The end: all is on disk."""
+        self._environment.sync(True)
+        self._environment.close()
+
+
+class RocksdbStore:
+    """RocksDB with bloom filters, without a log of writes, which rows of a training run do not need."""
+
+    def __init__(self, directory: str, row_bytes: int, n: int, threads: int) -> None:
+        del n
+        import rocksdict
+        self._rocksdict, self._row_bytes = rocksdict, row_bytes
+        options = rocksdict.Options(raw_mode=True)
+        options.increase_parallelism(threads)
+        blocks = rocksdict.BlockBasedOptions()
+        blocks.set_bloom_filter(10.0, False)
+        blocks.set_block_cache(rocksdict.Cache(32 << 20))
+        options.set_block_based_table_factory(blocks)
+        self._rows = rocksdict.Rdict(directory, options)
+        self._unlogged = rocksdict.WriteOptions()
+        self._unlogged.disable_wal = True
+
+    def read(self, keys: np.ndarray) -> np.ndarray:
+        """As of a row file."""
+        rows = b"".join(self._rows[[key.to_bytes(8, "big") for key in keys.tolist()]])
+        return np.frombuffer(rows, np.uint8).reshape(-1, self._row_bytes)
+
+    def write(self, keys: np.ndarray, rows: np.ndarray) -> None:
+        """As of a row file."""
+        batch = self._rocksdict.WriteBatch(raw_mode=True)
+        for key, row in zip(keys.tolist(), rows):
+            batch.put(key.to_bytes(8, "big"), row.tobytes())
+        self._rows.write(batch, self._unlogged)
+
+    def close(self) -> None:
+        """The end: all is on disk."""
+        self._rows.flush()
+        self._rows.close()
+
+
+#: Name, class, and the module that it needs.
+STORES = {"row file": (RowFileStore, None), "memmap": (MemmapStore, None), "LMDB": (LmdbStore, "lmdb"),
+          "RocksDB": (RocksdbStore, "rocksdict")}
+
+
+class Measured(NamedTuple):
+    """Figures of a store: rows per second, and bytes that its process sent to the disk for each byte of a row."""
+
+    read_rows_per_s: float
+    write_rows_per_s: float
+    written_per_byte: float
+
+
+def measure(name: str, directory: str, row_bytes: int, n: int, batches: int, threads: int) -> Measured:
+    """Of a store in this process.
+
+    Raises:
+        ValueError: a row was read that is not the one that was written.
+    """
+    store: Any = STORES[name][0](directory, row_bytes, n, threads)
+    random, written = np.random.RandomState(2), np.zeros(n, np.uint16)  # the batch that wrote a row
+    for begin in range(0, n, BATCH):
+        every = np.arange(begin, min(begin + BATCH, n))
+        store.write(every, content(every, written[every], row_bytes))
+    read_s = write_s = 0.0
+    rows, before = 0, _bytes_written()
+    for batch in range(1, batches + 1):
+        keys = np.unique(random.randint(0, n, BATCH)).astype(np.int64)
+        begin = time.monotonic()
+        found = store.read(keys)
+        read_s += time.monotonic() - begin
+        if not np.array_equal(found, content(keys, written[keys], row_bytes)):
+            raise ValueError("{}: batch {} has rows that were not written so".format(name, batch))
+        written[keys] = batch
+        changed = content(keys, written[keys], row_bytes)
+        begin = time.monotonic()
+        store.write(keys, changed)
+        write_s += time.monotonic() - begin
+        rows += keys.size
+    begin = time.monotonic()
+    store.close()
+    write_s += time.monotonic() - begin
+    return Measured(rows / read_s, rows / write_s, (_bytes_written() - before) / (rows * row_bytes))
+
+
+def content(keys: np.ndarray, batches: np.ndarray, row_bytes: int) -> np.ndarray:
+    """Rows as a batch writes them, uint8[n, row bytes]: splitmix64's finalizer, as trained rows do not compress."""
+    bits = (keys.astype(np.uint64) << np.uint64(24) | batches.astype(np.uint64) << np.uint64(8))[:, None] | np.arange(
+        row_bytes // 8, dtype=np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ bits >> np.uint64(shift)) * np.uint64(factor)
+    return (bits ^ bits >> np.uint64(31)).view(np.uint8)
+
+
+def _bytes_written() -> int:
+    with open("/proc/self/io") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("write_bytes"))
+
+
+@contextlib.contextmanager
+def _memory_cgroup(name: str, limit: int) -> Iterator[str]:
+    """A cgroup with a limit of memory in bytes, its page cache included; the path of its list of processes."""
+    path = os.path.join(_CGROUPS, "{}-{}".format(name, os.getpid()))
+    os.mkdir(path)
+    try:
+        with open(os.path.join(path, "memory.limit_in_bytes"), "w") as file:
+            file.write(str(limit))
+        yield os.path.join(path, "cgroup.procs")
+    finally:
+        os.rmdir(path)
+
+
+def _measure_within(limit: int, name: str, options: argparse.Namespace, row_bytes: int) -> Optional[Measured]:
+    """A store in a process of its own that has ``limit`` bytes of memory; None: it needs more, and was killed."""
+    with tempfile.TemporaryDirectory(dir=options.directory) as directory, \
+            _memory_cgroup("bench-row-stores", limit) as processes:
+        command = [sys.executable, "-m", "bench.row_stores", "--only", name, "--directory", directory,
+                   "--rows", str(options.rows), "--batches", str(options.batches), "--threads", str(options.threads),
+                   "--row-bytes", str(row_bytes), "--joins", processes]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=3600)
+    if done.returncode == -signal.SIGKILL:
+        return None
+    done.check_returncode()
+    return Measured(*(float(word) for word in done.stdout.split()[-3:]))
+
+
+def main(arguments: Optional[List[str]] = None) -> Dict[str, Measured]:
+    """Print a line per row size and store, and return the figures of the last size."""
+    parser = argparse.ArgumentParser(prog="python -m bench.row_stores", description=__doc__.splitlines()[0])
+    parser.add_argument("--directory", default=tempfile.gettempdir(), help="on the disk to measure")
+    parser.add_argument("--threads", type=int, default=16)
+    parser.add_argument("--rows", type=int, default=8_000_000)
+    parser.add_argument("--batches", type=int, default=100)
+    parser.add_argument("--row-bytes", type=int, nargs="+", default=[128, 512])
+    parser.add_argument("--memory", type=int,
+                        help="bytes for each store; else a quarter of those of its rows, 256 MiB at least")
+    parser.add_argument("--only", choices=list(STORES), help="this store, in this process")
+    parser.add_argument("--joins", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.joins:
+        with open(options.joins, "w") as file:
+            file.write(str(os.getpid()))
+    found = {}
+    for row_bytes in options.row_bytes:
+        if options.only:
+            found = {options.only: measure(options.only, options.directory, row_bytes, options.rows, options.batches,
+                                           options.threads)}
+            print(*found[options.only])
+            continue
+        limit = options.memory or max(_LEAST_MEMORY, options.rows * row_bytes // 4)
+        for name, (_, module) in STORES.items():
+            if module is not None and importlib.util.find_spec(module) is None:
+                print("{}: left out, as {} is not installed".format(name, module))
+                continue
+            figures = _measure_within(limit, name, options, row_bytes)
+            if figures is None:
+                print("{}: left out, as it was killed: {} MiB of memory are too little".format(name, limit >> 20))
+                continue
+            found[name] = figures
+            print("{} B, {} MiB of memory, {}: {:,.0f} rows/s read, {:,.0f} rows/s written, {:.1f} bytes written per "
+                  "byte".format(row_bytes, limit >> 20, name, figures.read_rows_per_s, figures.write_rows_per_s,
+                                figures.written_per_byte), flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main()

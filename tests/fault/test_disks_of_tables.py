@@ -1,0 +1,64 @@
+"""Training whose rows lie on a disk that is slow, goes, fails or is full: the same results, or an error that says what
+and where, and nothing that was saved is lost."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.fault.test_row_files import PATH, skip_without
+from tests.support import tree
+from tests.support.programs.running import environment
+
+pytestmark = pytest.mark.timeout_s(240)
+
+
+def trained(case, folder):
+    """What ``tests/support/programs/tier_disks.py`` prints of a case."""
+    skip_without("/dev/fuse", "mount", "unshare")
+    done = subprocess.run(
+        ["unshare", "-m", sys.executable, "-m", "tests.support.programs.tier_disks", case, str(folder)],
+        cwd=str(tree.ROOT), env=dict(environment(), PATH=PATH), capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    told = trained("usual", tmp_path_factory.mktemp("usual"))
+    return told["losses"], told["state"], told["steps"]
+
+
+@pytest.mark.parametrize("case", ["slow", "stuck", "gone"])
+def test_a_disk_that_answers_late_or_has_no_directory_any_more_changes_no_bit(case, usual, tmp_path):
+    told = trained(case, tmp_path)
+    assert (told["losses"], told["state"], told["steps"]) == usual
+
+
+def test_a_disk_that_cannot_be_read_ends_the_run_with_its_directory_and_what_was_saved_goes_on(usual, tmp_path):
+    told = trained("unreadable", tmp_path)
+    said = re.search(r"E422: table 'item': the row of key -?\d+ cannot be read from (\S+) \(disk slot \d+\): (.*?)\. ",
+                     told["error"])
+    assert said.groups() == (told["directory"], os.strerror(5))
+    assert (told["losses"], told["state"], told["steps"]) == usual
+
+
+def test_a_disk_that_cannot_be_read_for_a_while_fails_evaluations_and_saves_with_its_directory(usual, tmp_path):
+    told = trained("unread", tmp_path)
+    for error in told["errors"]:
+        said = re.search(r"E421: table '(user|item)': the row of key -?\d+ cannot be read from disk slot \d+ of (\S+): "
+                         r"the disk says: (.*?)\. ", error)
+        assert said.groups()[1:] == (told["directory"], os.strerror(5)), error
+    assert (told["losses"], told["state"], told["steps"]) == usual
+
+
+def test_a_full_disk_ends_the_run_with_directory_need_and_room_and_what_was_saved_goes_on(usual, tmp_path):
+    told = trained("full", tmp_path)
+    said = re.search(r"E423: table 'item': (\d+) rows \((\d+) bytes\) must go to disk.*, and none can: (.*?)\. "
+                     r"Free now: (\S+) has (\d+) bytes", told["error"])
+    rows, need, reason, directory, room = said.groups()
+    assert int(need) == int(rows) * (2 * 4 * 4 + 8) and reason == os.strerror(28)
+    assert directory == told["directory"] and int(room) < 4096
+    assert (told["losses"], told["state"], told["steps"]) == usual

@@ -1,0 +1,68 @@
+"""Rows on disk: whatever trains, its losses and rows are those of tables on the device alone, bit by bit."""
+import numpy as np
+import pytest
+
+from tests.support import ranked_runs, traces
+
+pytestmark = pytest.mark.timeout_s(280)
+
+BATCH, STEPS = 192, 35
+OPTIMIZERS = ("adagrad", "lazy_adam", "gradient_descent", "ftrl")
+TRACES = (traces.GENERATED, "criteo", "movielens", "talkingdata")
+SORTS = {"user": {"threshold": 3}, "item": {"dim": 4, "padding": [0, 7]}, "tag": {"dim": 3}}
+OF_ALL_SORTS = {"admitted": {"table": "user"}, "again": {"table": "user", "grad": False}, "padded": {"table": "item"},
+                "ragged": {"table": "tag", "ragged": True}, "whole": {"table": "tag"}}
+
+
+def case_of(folder, name, **more):
+    """A table and a feature for each field of a trace; what is rows on the device in the first one, and in the second
+    a device of one batch, a host of one and a half, and the others on disk."""
+    ids = traces.read(name)[:(STEPS + 3) * BATCH]
+    path = folder / "{}.npy".format(name)
+    np.save(str(path), np.concatenate([np.random.RandomState(3).randint(0, 2, (len(ids), 1)), ids], axis=1))
+    names = ["c{:02d}".format(field) for field in range(ids.shape[1])]
+    rows = {table: len(np.unique(ids[:, field])) for field, table in enumerate(names)}
+    case = {"features": {"f" + table: {"table": table, "width": 1} for table in names}, "trace": str(path),
+            "batch": BATCH, "steps": STEPS, **more}
+    on_device = {table: {"device": max(BATCH, rows[table])} for table in names}
+    on_disk = {table: {"device": BATCH, "host": BATCH * 3 // 2, "disk": max(1, rows[table] - BATCH * 3 // 2)}
+               for table in names}
+    return {**case, "tables": on_device}, {**case, "tables": on_disk}
+
+
+def require_same(folder, on_device, on_disk, **settings):
+    """Both train the same bits; of the second, rows came from disk."""
+    first = ranked_runs.train(folder / "device", 1, on_device).require_good_end()
+    second = ranked_runs.train(folder / "disk", 1, on_disk, **settings).require_good_end()
+    assert second.losses == first.losses and len(first.losses) == on_device["steps"]
+    assert second.told[0]["evaluations"] == first.told[0]["evaluations"]
+    for name, rows in first.rows.items():
+        np.testing.assert_array_equal(second.rows[name], rows, err_msg=name)
+    assert second.told[0]["fetches"] > 100
+
+
+@pytest.mark.parametrize("modify", [False, True], ids=["FeatureSpec", "modified"])
+def test_generated_ids_train_on_disk_as_on_the_device(tmp_path, modify):
+    require_same(tmp_path, *case_of(tmp_path, traces.GENERATED, modify=modify, evaluate_each=20))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("modify", [False, True], ids=["FeatureSpec", "modified"])
+def test_real_ids_train_on_disk_as_on_the_device(tmp_path, name, optimizer, modify):
+    require_same(tmp_path, *case_of(tmp_path, name, optimizer=optimizer, modify=modify, evaluate_each=20))
+
+
+def test_keys_that_are_admitted_padded_and_left_out_train_on_disk_as_on_the_device(tmp_path):
+    case = {"features": OF_ALL_SORTS, "optimizer": "lazy_adam", "steps": 120, "evaluate_each": 30, "evict_each": 25}
+    small = {name: {**table, "device": 80, "host": 90, "disk": 300} for name, table in SORTS.items()}
+    require_same(tmp_path, {**case, "tables": SORTS}, {**case, "tables": small})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("frames", [2, 3, 64])
+@pytest.mark.parametrize("static", [False, True])
+def test_sizes_of_rings_and_shapes_change_no_bit_of_rows_on_disk(tmp_path, frames, static):
+    on_device, on_disk = case_of(tmp_path, traces.GENERATED, static=static)
+    require_same(tmp_path, on_device, on_disk, ring_frames=frames)

@@ -1,0 +1,31 @@
+"""Plain-Python twins of ``ascpipe/kernels/disk_asks.py``, of a ``tier_memory.Tier``."""
+from ascpipe.layout.words import REQUEST_ASKED, REQUEST_READ, REQUEST_TAKEN
+
+
+def take_request(request, home, reads, writes):
+    if request.word == REQUEST_ASKED:
+        request.word = REQUEST_TAKEN
+        (reads if request.kind == REQUEST_READ else writes).append(home)
+
+
+def take_asked(tier, room):
+    """Numbers of the reads and of the writes."""
+    reads, writes = [], []
+    numbers = tier.asks[tier.taken:tier.taken + room]
+    for home in numbers:
+        take_request(tier.requests[home], home, reads, writes)
+    tier.taken += len(numbers)
+    return reads, writes
+
+
+def take_again(tier, begin, end, room):
+    """Numbers of the reads and of the writes, and the first one that was not looked at."""
+    reads, writes = [], []
+    for home in range(begin, end):
+        if room in (len(reads), len(writes)):
+            return reads, writes, home
+        request = tier.requests[home]
+        if request.word == REQUEST_TAKEN:
+            request.word = REQUEST_ASKED
+        take_request(request, home, reads, writes)
+    return reads, writes, end

@@ -1,0 +1,58 @@
+"""Plain-Python twins of ``ascpipe/kernels/home_order.py``, of a ``batch_steps.Table``."""
+from ascpipe.kernels.swaps import MOST_USES
+from ascpipe.kernels.tier_memory import CANDIDATE, PINNED
+from ascpipe.layout.structs import MAX_FRAMES
+from tests.reference.swaps import keep_least, score_of
+from tests.reference.victims import take_least
+
+
+def frames_of(table, entry):
+    """Numbers of the frames of the window that hold it, or whose record changes it."""
+    return {number for number, held in table.window.items() if entry in held or entry in table.others[number]}
+
+
+def home_score(table, entry):
+    far = frames_of(table, entry) - table.tier.near_frames
+    return score_of(table.view[entry][3], sum(1 << number % 64 for number in far), table.newest, table.tier.first_use)
+
+
+def may_leave(table, home):
+    entry = table.tier.owners[home]
+    known = table.entries[entry]
+    return ((known.slot, known.home) == (-1, home) and table.view[entry][:2] == (-1, home)
+            and not frames_of(table, entry) & table.tier.near_frames)
+
+
+def offer_home(table, home):
+    tier = table.tier
+    if tier.is_ordered and tier.status[home] == PINNED and may_leave(table, home):
+        tier.scores[home] = home_score(table, tier.owners[home])
+        tier.status[home] = CANDIDATE
+
+
+def pin_home(tier, home):
+    del tier.scores[home]
+    tier.status[home] = PINNED
+
+
+def order_homes(table):
+    tier = table.tier
+    tier.status = [PINNED if status == CANDIDATE else status for status in tier.status]
+    tier.is_ordered, tier.scores, tier.first_use = True, {}, table.newest - MAX_FRAMES + 1
+    for home in range(len(tier.status)):
+        offer_home(table, home)
+
+
+def take_candidates(table, n):
+    """Up to n home rows."""
+    tier, chosen = table.tier, []
+    if table.newest - tier.first_use > MOST_USES:
+        order_homes(table)
+    while len(chosen) < n and tier.scores:
+        taken = take_least(n - len(chosen), tier.scores)
+        right = {home: home_score(table, tier.owners[home]) for _, home in taken}
+        kept, tier.scores = keep_least(taken, right, tier.scores)
+        chosen += [home for _, home in kept]
+    for home in chosen:
+        tier.status[home] = PINNED
+    return chosen

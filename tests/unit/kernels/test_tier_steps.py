@@ -1,0 +1,179 @@
+"""The steps of a table with rows on disk, in any order that its workers may take them, beside their twins."""
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascpipe.kernels import moving, near, settling
+from ascpipe.kernels.asks import LACKS_HOMES, LACKS_NOTHING
+from ascpipe.kernels.tier_memory import LEAVING
+from ascpipe.layout.words import HOME_DISK, PLAN_OK
+from tests.reference import moving as moving_twins
+from tests.reference import near as near_twins
+from tests.reference import settling as settling_twins
+from tests.support.twin_disk import DiskWorker
+from tests.support.twin_steps import Steps
+from tests.support.twin_table import list_of
+
+BOTH, HOMES = (4, 9), (0, 6)  # device rows, home rows
+DISK_SLOTS = 14
+KEYS = st.lists(st.integers(0, 13), unique=True, max_size=4)
+ACTIONS = ([*["touch", "near", "move", "disk", "plan"] * 4, *["settle", "assign"] * 3,
+            "take_back", "skip", "restart", "rebuild", "again", "readers", "kill_disk"])
+STEPS = st.lists(st.tuples(st.sampled_from(ACTIONS), KEYS, st.integers(0, 3)), max_size=80)
+
+
+class TierSteps(Steps):
+    """Those of a worker, of the disk worker and of readers."""
+
+    def __init__(self, kind, home_memory=math.inf, disk_slots=DISK_SLOTS, threshold=-1):
+        super().__init__(kind, threshold, home_memory, 14, disk_slots)
+        self.disk_worker = DiskWorker(self.pair)
+
+    @property
+    def tier(self):
+        return self.pair.table.tier._tier
+
+    def near(self, *_):
+        """Make the next frame near, if there is room."""
+        pair = self.pair
+        for frame in self.frames_in(planned=False)[:1]:
+            may_want = near.may_want(self.tier, frame.n)
+            assert may_want == near_twins.may_want(pair.twin.tier, frame.n)
+            if may_want and frame.number > pair.twin.tier.near:
+                has_room = near.have_room(pair.planner, self.tier, list_of(pair.planner, frame.number)[:frame.n])
+                assert has_room == near_twins.have_room(pair.twin, pair.twin.window[frame.number])
+                if has_room:
+                    near.make_near(pair.planner, self.tier, frame.number)
+                    near_twins.make_near(pair.twin, frame.number)
+
+    def move(self, *_):
+        pair, planner = self.pair, self.pair.planner
+        assert moving.move_rows(planner, self.tier) == moving_twins.move_rows(pair.twin)
+        assert moving.is_stuck(planner, self.tier) == moving_twins.is_stuck(pair.twin)
+        high, ready = int(planner["home_high_water"]), int(pair.header["homes_ready"])
+        if pair.twin.tier.wanted and not pair.twin.tier.free and high == ready < planner["home_rows"]:
+            planner["home_reach"] = min(int(planner["home_rows"]), high + 2)
+            pair.table.provide(LACKS_HOMES, 0)
+            pair.provided()
+
+    def disk(self, _, choice):
+        """The disk worker takes requests and ends one that it is at; some writes fail."""
+        self.disk_worker.step(choice, fails=choice == 3)
+
+    def kill_disk(self, _, choice):
+        """The disk worker dies; its successor takes again what was asked."""
+        self.disk_worker.die(choice)
+
+    def settle(self, *_):
+        pair = self.pair
+        assert settling.settle_requests(pair.planner, self.tier) == settling_twins.settle_requests(pair.twin)
+
+    def readers(self, _, which):
+        """A reader begins, or ends."""
+        pair, reader = self.pair, which % 2
+        epoch = 0 if reader in pair.twin.tier.readers else pair.twin.tier.epoch
+        pair.segment.disk_table["readers"][reader] = epoch
+        pair.twin.tier.readers.pop(reader, None)
+        if epoch:
+            pair.twin.tier.readers[reader] = epoch
+
+    def plan_one(self, frame):
+        lacks = near.lacks_rows(self.pair.planner, frame.number)
+        assert lacks == near_twins.lacks_rows(self.pair.twin, frame.number)
+        if lacks == (LACKS_NOTHING, PLAN_OK):
+            super().plan_one(frame)
+        elif lacks[0] == LACKS_NOTHING:  # the step ends with an error
+            self.statuses.append(lacks[1])
+            self._leave(frame)
+
+    def rebuild(self, *_):
+        """As after a cut: the worker has waited for the disk worker, and let it end."""
+        if not self.frames_in(planned=True) and not self.pair.twin.tier.under_way:
+            super().rebuild()
+
+
+@settings(deadline=None, max_examples=100)
+@pytest.mark.parametrize("kind", [BOTH, HOMES], ids=["both", "homes"])
+@given(st.sampled_from([math.inf, math.inf, 5]), st.sampled_from([DISK_SLOTS, 7]), STEPS)
+def test_a_table_with_rows_on_disk_takes_the_steps_of_its_twin(kind, home_memory, disk_slots, steps):
+    worker = TierSteps(kind, home_memory, disk_slots)
+    for step in steps:
+        worker.take(*step)
+
+
+#: in the order in which a worker takes them; some are left out at random
+ROUND = ["touch", "near", *["move", "disk", "disk", "settle"] * 3, "plan", "assign",
+         "skip", "take_back", "restart", "kill_disk", "readers"]
+OFTEN = {"skip": 0.05, "take_back": 0.1, "restart": 0.05, "kill_disk": 0.05, "readers": 0.4}
+
+
+def busy(kind, seed, **options):
+    """A long run in which most rows go to disk and come back."""
+    random, worker = np.random.RandomState(seed), TierSteps(kind, **options)
+    for _ in range(120):
+        for name in ROUND:
+            if random.rand() < OFTEN.get(name, 0.8):
+                worker.take(name, random.permutation(14)[:random.randint(0, 5)].tolist(), int(random.randint(3)))
+    return worker
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", [BOTH, HOMES], ids=["both", "homes"])
+def test_rows_go_to_disk_and_come_back_in_a_long_run(kind, seed):
+    worker = busy(kind, seed)
+    tier = worker.pair.twin.tier
+    assert tier.fetches > 8 and tier.spills > 8, (tier.fetches, tier.spills)
+    assert worker.statuses.count(PLAN_OK) > 20
+
+
+def settled(worker, *steps):
+    """Take steps, each (name, keys), then let the disk worker do all that is asked."""
+    for name, *keys in steps:
+        worker.take(name, *(keys or [[]]), 0)
+    tier = worker.pair.twin.tier
+    for _ in range(30):
+        for name in ("move", "disk", "settle"):
+            worker.take(name, [], 0)
+    assert tier.lost >= 0 or not tier.under_way
+
+
+def test_a_row_that_cannot_be_read_is_told():
+    worker = TierSteps(HOMES)
+    for keys in ([0, 1, 2], [3, 4, 5], [6, 7, 8]):
+        settled(worker, ("touch", keys), ("near",))
+        worker.take("plan", [], 0)
+        worker.take("assign", [], 0)
+    tier, twin = worker.pair.twin.tier, worker.pair.twin
+    away = next(key for key, entry in twin.index.items() if twin.entries[entry].home <= HOME_DISK)
+    for name, keys in (("touch", [away]), ("near", []), ("move", [])):
+        worker.take(name, keys, 0)
+    while not tier.fetches:
+        for name in ("disk", "settle", "move"):
+            worker.take(name, [], 0)
+    (home,) = tier.under_way
+    worker.disk_worker.end(home, -2)  # a damage
+    worker.take("settle", [], 0)
+    assert tier.lost == home
+    assert worker.pair.table.tier.error("user", ["/disk"]).key == away
+
+
+def test_a_row_that_is_needed_while_it_is_on_its_way_to_disk_stays():
+    worker = TierSteps(HOMES)
+    for keys in ([0, 1, 2], [3, 4, 5]):
+        settled(worker, ("touch", keys), ("near",))
+        worker.take("plan", [], 0)
+        worker.take("assign", [], 0)
+    for name, keys in (("touch", [6, 7, 8]), ("near", []), ("move", [])):
+        worker.take(name, keys, 0)
+    twin = worker.pair.twin
+    leaving = [twin.tier.owners[home] for home, status in enumerate(twin.tier.status) if status == LEAVING]
+    assert len(leaving) == 3
+    keys = [key for key, entry in twin.index.items() if entry in leaving]
+    settled(worker, ("skip",), ("touch", keys), ("near",))
+    assert all(twin.entries[entry].home >= 0 for entry in leaving)
+    assert twin.tier.fetches == 0
+    worker.take("plan", [], 0)
+    assert worker.statuses == [PLAN_OK] * 3

@@ -1,0 +1,27 @@
+#include "core/disk_errors.h"
+
+#include <cstring>
+
+#include "core/error_codes.gen.h"
+
+namespace ascpipe {
+
+namespace {
+
+// As NameOf in disk/row_format.h, whose numbers these are.
+const char* const kDamages[] = {"", "nothing that was ever written", "torn bytes", "a row of another key",
+                                "an older row"};
+
+}  // namespace
+
+CoreStatus CannotMove(const std::string& table, const std::string& directories, const DiskPlace& place,
+                      layout::RequestKind kind, std::int32_t error) {
+  const std::string why = error > 0 ? std::string("the disk says: ") + std::strerror(error)
+                                    : std::string("there is ") + (error >= -4 && error < 0 ? kDamages[-error] : "?");
+  const char* const way = kind == layout::kRequestRead ? "read from" : "written to";
+  return Error(kE421, "table '", table, "': the row of key ", place.key, " cannot be ", way, " disk slot ", place.slot,
+               " of ", directories, ": ", why, ". What was saved can be restored; look after the disk, then restart the "
+               "program");
+}
+
+}  // namespace ascpipe

@@ -1,0 +1,46 @@
+// The epochs of a process's threads that read the rows of a table where they lie; docs/adr/0045-rows-on-disk.md
+#ifndef ASCPIPE_CORE_READER_EPOCHS_H_
+#define ASCPIPE_CORE_READER_EPOCHS_H_
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+
+#include "core/atomics.h"
+#include "core/layout.h"
+
+namespace ascpipe {
+
+// Announces the lowest epoch in which a reader of one kind has begun, as long as any reads.
+class ReaderEpochs {
+ public:
+  ReaderEpochs(layout::DiskTable* table, int reader) : table_(table), announced_(&table->readers[reader]) {}
+
+  // Before the reader looks where rows lie.  Returns its epoch.
+  std::int64_t Begin() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const std::int64_t epoch = LoadAcquire(&table_->epoch);  // SYNC epoch: load
+    epochs_.insert(epoch);
+    Announce();
+    return epoch;
+  }
+
+  // When it has read them, or will not.
+  void End(std::int64_t epoch) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    epochs_.erase(epochs_.find(epoch));
+    Announce();
+  }
+
+ private:
+  void Announce() { Exchange(announced_, epochs_.empty() ? std::int64_t{0} : *epochs_.begin()); }  // SYNC epoch-announced: store
+
+  layout::DiskTable* const table_;
+  std::int64_t* const announced_;
+  std::mutex mutex_;
+  std::multiset<std::int64_t> epochs_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_READER_EPOCHS_H_
