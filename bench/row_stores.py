@@ -161,24 +161,23 @@ def measure(name: str, directory: str, row_bytes: int, n: int, batches: int, thr
     for begin in range(0, n, BATCH):
         every = np.arange(begin, min(begin + BATCH, n))
         store.write(every, content(every, written[every], row_bytes))
-    read_s = write_s = 0.0
-    rows, before = 0, _bytes_written()
+    read_s, write_s, rows, before = 0.0, 0.0, 0, _bytes_written()
     for batch in range(1, batches + 1):
         keys = np.unique(random.randint(0, n, BATCH)).astype(np.int64)
-        begin = time.monotonic()
+        begin_s = time.monotonic()
         found = store.read(keys)
-        read_s += time.monotonic() - begin
+        read_s += time.monotonic() - begin_s
         if not np.array_equal(found, content(keys, written[keys], row_bytes)):
             raise ValueError("{}: batch {} has rows that were not written so".format(name, batch))
         written[keys] = batch
         changed = content(keys, written[keys], row_bytes)
-        begin = time.monotonic()
+        begin_s = time.monotonic()
         store.write(keys, changed)
-        write_s += time.monotonic() - begin
+        write_s += time.monotonic() - begin_s
         rows += keys.size
-    begin = time.monotonic()
+    begin_s = time.monotonic()
     store.close()
-    write_s += time.monotonic() - begin
+    write_s += time.monotonic() - begin_s
     return Measured(rows / read_s, rows / write_s, (_bytes_written() - before) / (rows * row_bytes))
 
 

@@ -5,14 +5,15 @@ one ends, the kernel asks for answers.  Only root may mount it, in a namespace o
 """
 import ctypes
 import errno
+import heapq
 import mmap
 import os
+import select
 import signal
 import stat
 import struct
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, Union
+import time
+from typing import Any, Dict, List, Tuple, Union
 
 import numpy as np
 
@@ -27,7 +28,7 @@ _MAX_WRITE = 256 << 10
 _MAX_PAGES = 1 << 22  # the flag that lets max_pages count
 _SETS_SIZE = 8
 _PR_SET_PDEATHSIG = 1
-_LOOK_S = 0.002
+_LOOK_S, _IDLE_S = 0.002, 1.0
 
 #: what both processes know
 _CONTROL = np.dtype([(name, "<i8") for name in ("delay_ms", "error", "read_error", "short", "held", "files", "names")])
@@ -63,20 +64,35 @@ class SlowDisk:
         os.close(self._fd)
 
     def _serve(self) -> None:
-        pool, self._never = ThreadPoolExecutor(64), threading.Event()
+        """One thread: a disk takes time, and no processor from the processes that it is measured with."""
+        os.set_blocking(self._fd, False)
+        room = memoryview(bytearray(_MAX_WRITE + 8192))
+        under_way: List[Tuple[float, int, int, int, bytes]] = []  # by the time of the answer
         while True:
+            select.select([self._fd], [], [], self._wait_s(under_way))
             try:
-                request = os.read(self._fd, _MAX_WRITE + 8192)
+                size = os.readv(self._fd, [room])
             except OSError as error:
-                if error.errno in (errno.EINTR, errno.ENOENT):  # interrupted
-                    continue
-                return  # ENODEV: unmounted
-            _, operation, unique, node, *_ = _HEADER.unpack_from(request)
-            body = request[_HEADER.size:]
-            if operation in (READ, WRITE):
-                pool.submit(self._transfer, operation, unique, node, body)
-            elif operation not in WITHOUT_ANSWER:
-                self._answer(unique, self._control(operation, node, body))
+                if error.errno not in (errno.EAGAIN, errno.EINTR, errno.ENOENT):  # ENOENT: interrupted
+                    return  # ENODEV: unmounted
+            else:
+                _, operation, unique, node, *_ = _HEADER.unpack_from(room)
+                body = bytes(room[_HEADER.size:size])
+                if operation in (READ, WRITE):
+                    due_s = time.monotonic() + int(self.control["delay_ms"]) / 1000
+                    heapq.heappush(under_way, (due_s, unique, operation, node, body))
+                elif operation not in WITHOUT_ANSWER:
+                    self._answer(unique, self._control(operation, node, body))
+            while under_way and not self.control["held"] and under_way[0][0] <= time.monotonic():
+                _, unique, operation, node, body = heapq.heappop(under_way)
+                self._transfer(operation, unique, node, body)
+
+    def _wait_s(self, under_way: List[Tuple[float, int, int, int, bytes]]) -> float:
+        if not under_way:
+            return _IDLE_S
+        if self.control["held"]:
+            return _LOOK_S
+        return max(0.0, under_way[0][0] - time.monotonic())
 
     def _answer(self, unique: int, answer: Union[bytes, int]) -> None:
         """Bytes, or an errno."""
@@ -84,9 +100,6 @@ class SlowDisk:
         os.write(self._fd, _ANSWER.pack(_ANSWER.size + len(content), code, unique) + content)
 
     def _transfer(self, operation: int, unique: int, node: int, body: bytes) -> None:
-        self._never.wait(int(self.control["delay_ms"]) / 1000)
-        while self.control["held"]:
-            self._never.wait(_LOOK_S)
         _, offset, size = struct.unpack_from("<QQI", body)
         content = self._files[node]
         error = int(self.control["error"]) or operation == READ and int(self.control["read_error"])
