@@ -6,7 +6,7 @@ from tests.support import ranked_runs, traces
 
 pytestmark = pytest.mark.timeout_s(280)
 
-BATCH, STEPS = 192, 35
+BATCH, STEPS, HALF = 192, 35, 18
 OPTIMIZERS = ("adagrad", "lazy_adam", "gradient_descent", "ftrl")
 TRACES = (traces.GENERATED, "criteo", "movielens", "talkingdata")
 SORTS = {"user": {"threshold": 3}, "item": {"dim": 4, "padding": [0, 7]}, "tag": {"dim": 3}}
@@ -14,9 +14,9 @@ OF_ALL_SORTS = {"admitted": {"table": "user"}, "again": {"table": "user", "grad"
                 "ragged": {"table": "tag", "ragged": True}, "whole": {"table": "tag"}}
 
 
-def case_of(folder, name, **more):
-    """A table and a feature for each field of a trace; what is rows on the device in the first one, and in the second
-    a device of one batch, a host of one and a half, and the others on disk."""
+def cases_of(folder, name, **more):
+    """A table and a feature for each field of a trace, three times: all rows on the device; a device of one batch,
+    and all rows in host memory; a device of one batch, a host of one and a half, and the others on disk."""
     ids = traces.read(name)[:(STEPS + 3) * BATCH]
     path = folder / "{}.npy".format(name)
     np.save(str(path), np.concatenate([np.random.RandomState(3).randint(0, 2, (len(ids), 1)), ids], axis=1))
@@ -24,10 +24,16 @@ def case_of(folder, name, **more):
     rows = {table: len(np.unique(ids[:, field])) for field, table in enumerate(names)}
     case = {"features": {"f" + table: {"table": table, "width": 1} for table in names}, "trace": str(path),
             "batch": BATCH, "steps": STEPS, **more}
-    on_device = {table: {"device": max(BATCH, rows[table])} for table in names}
-    on_disk = {table: {"device": BATCH, "host": BATCH * 3 // 2, "disk": max(1, rows[table] - BATCH * 3 // 2)}
-               for table in names}
-    return {**case, "tables": on_device}, {**case, "tables": on_disk}
+    tiers = {"device": lambda n: {"device": max(BATCH, n)},
+             "host": lambda n: {"device": BATCH, "host": max(BATCH, n)},
+             "disk": lambda n: {"device": BATCH, "host": BATCH * 3 // 2, "disk": max(1, n - BATCH * 3 // 2)}}
+    return {tier: {**case, "tables": {table: sizes(rows[table]) for table in names}} for tier, sizes in tiers.items()}
+
+
+def case_of(folder, name, **more):
+    """On the device, and on disk."""
+    cases = cases_of(folder, name, **more)
+    return cases["device"], cases["disk"]
 
 
 def require_same(folder, on_device, on_disk, **settings):
@@ -52,6 +58,23 @@ def test_generated_ids_train_on_disk_as_on_the_device(tmp_path, modify):
 @pytest.mark.parametrize("modify", [False, True], ids=["FeatureSpec", "modified"])
 def test_real_ids_train_on_disk_as_on_the_device(tmp_path, name, optimizer, modify):
     require_same(tmp_path, *case_of(tmp_path, name, optimizer=optimizer, modify=modify, evaluate_each=20))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("before, after, optimizer, modify", [
+    ("disk", "disk", "adagrad", False), ("disk", "device", "lazy_adam", True), ("device", "disk", "ftrl", False),
+    ("disk", "host", "gradient_descent", False), ("host", "disk", "lazy_adam", True)])
+def test_real_ids_go_on_from_a_save_in_the_middle_into_and_out_of_each_tier(
+        tmp_path, name, before, after, optimizer, modify):
+    cases = cases_of(tmp_path, name, optimizer=optimizer, modify=modify)
+    whole = ranked_runs.train(tmp_path / "whole", 1, cases["device"]).require_good_end()
+    cut = ranked_runs.train(tmp_path / "cut", 1, {**cases[before], "steps": HALF, "saves": [HALF]}).require_good_end()
+    saved = str(tmp_path / "cut" / "saved" / "model.ckpt-{}".format(HALF))
+    rest = ranked_runs.train(tmp_path / "rest", 1, {**cases[after], "restore": saved}).require_good_end()
+    assert cut.losses + rest.losses == whole.losses and len(rest.losses) == STEPS - HALF
+    for table, rows in whole.rows.items():
+        np.testing.assert_array_equal(rest.rows[table], rows, err_msg=table)
 
 
 def test_keys_that_are_admitted_padded_and_left_out_train_on_disk_as_on_the_device(tmp_path):
