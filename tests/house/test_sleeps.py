@@ -16,7 +16,7 @@ SLEEPS = {
     "tests/cpp/test_waiter.cc": "nobody rings: a waiter must find by itself what has changed",
     "bench/cases/idle.py": "measures what processes cost that do nothing",
     "bench/cases/swap.py": "lets the processor's clock settle between two measurements",
-    "bench/ranks_program.py": "a model that computes, and an input that comes late",
+    "bench/sessions.py": "a model that computes, and an input that comes late",
     "bench/processes.py": "looks again whether all workers have begun",
 }
 CPP_SLEEP = re.compile(r"\b(u|nano)?sleep\(|\bsleep_(for|until)\(")
