@@ -1,17 +1,19 @@
 """A training program as users write it, one side in a process of its own: `python -m bench.usual_program JSON`.
 
 JSON holds the fields of ``usual_model.Setting``.  The program trains a step and answers; then it reads numbers of steps
-from standard input, a line each, trains them, and answers each.  An answer is two numbers: the processor seconds of its
-processes since the first one, and the rows that came from disk.  It ends with the input.
+from standard input, a line each, trains them, and answers each.  An answer is what ``usual_sides.Side.counts`` has,
+since the first one.  It ends with the input.
 """
 import json
 import sys
 import tempfile
 import time
-from typing import Callable, List
+from typing import Callable, Dict, List
 
 from bench import slow_disk
 from bench.usual_model import ON_DISK, OURS, Setting
+
+_OF_DISKS = (("tables", "fetches"), ("tables", "disk_waits"), ("disks", "rows_written"), ("disks", "written_bytes"))
 
 
 class _Turns:
@@ -27,15 +29,16 @@ class _Turns:
         if not self._clocks:
             self._clocks = self._clocks_of_processes()
             self._began_s = self._used_s()
-        print(json.dumps([self._used_s() - self._began_s, self._fetched()]), flush=True)
+        print(json.dumps({"used_s": self._used_s() - self._began_s, **self._of_disks()}), flush=True)
         return int(sys.stdin.readline() or 0)
 
-    def _fetched(self) -> int:
+    def _of_disks(self) -> Dict[str, int]:
         if not self._is_on_disk:
-            return 0
+            return {}
         from ascpipe.tf.running.process import Process
 
-        return sum(table["fetches"] for table in Process.current().running_pipeline().link.status()["tables"])
+        status = Process.current().running_pipeline().link.status()
+        return {name: sum(counted[name] for counted in status[kind]) for kind, name in _OF_DISKS}
 
     def _used_s(self) -> float:
         return sum(clock() for clock in self._clocks)

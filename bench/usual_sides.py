@@ -5,6 +5,7 @@ import sys
 from typing import Callable, Dict, Iterator, List, Sequence
 
 from bench import usual_program, workloads
+from bench.harness import median
 from bench.programs import Program
 from bench.usual_model import CEILING, ON_DISK, OURS, PLAIN, PREFETCH, Setting
 
@@ -18,20 +19,24 @@ class Side(Program):
     """One side.
 
     Attributes:
-        used_s, fetched: processor seconds of its processes since its first step, rows that came from disk.
-        cpu_s, fetches: the same of each turn.
+        counts: of each turn: ``used_s``, processor seconds of its processes; with rows on disk also ``fetches`` (rows),
+            ``disk_waits`` (plans that waited for rows), ``rows_written``, ``written_bytes``.
     """
 
     def __init__(self, setting: Setting) -> None:
         super().__init__([*(_APART if setting.side == ON_DISK and setting.delay_ms else ()), sys.executable, "-m",
                           usual_program.__name__, json.dumps(setting._asdict())])
-        self.used_s, self.fetched = 0.0, 0
-        self.cpu_s: List[float] = []
-        self.fetches: List[int] = []
+        self._now: Dict[str, float] = {}
+        self.counts: List[Dict[str, float]] = []
+
+    @property
+    def used_s(self) -> float:
+        """Processor seconds of its processes since its first step."""
+        return self._now["used_s"]
 
     def trained(self) -> None:
         """Wait until the steps that it was told are done, or the first one."""
-        self.used_s, self.fetched = json.loads(self.answer())
+        self._now = json.loads(self.answer())
 
     def train(self, steps: int) -> None:
         """Train some steps."""
@@ -45,12 +50,16 @@ class Side(Program):
     def turn(self, steps: int) -> Callable[[], object]:
         """A call that trains some steps."""
         def call() -> None:
-            used_s, fetched = self.used_s, self.fetched
+            before = self._now
             self.train(steps)
-            self.cpu_s.append(self.used_s - used_s)
-            self.fetches.append(self.fetched - fetched)
+            self.counts.append({name: count - before[name] for name, count in self._now.items()})
 
         return call
+
+
+    def a_step(self, name: str, steps: int) -> float:
+        """Median of a count of the turns, for one of their steps."""
+        return median([counts[name] for counts in self.counts]) / steps
 
 
 def sized(setting: Setting) -> Setting:

@@ -10,7 +10,7 @@ from typing import Dict, Iterator
 from bench import usual_sides, workloads
 from bench.cases.usual import steps_of_turn
 from bench.goals import RATIO, Goal
-from bench.harness import Case, Contenders, median
+from bench.harness import Case, Contenders
 from bench.usual_model import ON_DISK, OURS, Setting
 from bench.usual_sides import NAMES
 
@@ -37,12 +37,18 @@ def prepare(variant: str) -> Iterator[Contenders]:
             program.train(setting.batches)  # then each key has its row
         yield Contenders(steps, {name: program.turn(steps) for name, program in programs.items()},
                          {name: program.lead for name, program in programs.items()},
-                         notes=lambda: _notes(programs, steps))
+                         notes=lambda: _notes(setting, programs, steps))
 
 
-def _notes(programs: Dict[str, usual_sides.Side], steps: int) -> Dict[str, str]:
-    return {"rows from disk for a step": "{:.0f}".format(median(programs[NAMES[ON_DISK]].fetches) / steps),
-            **{"processor time of a step, {}".format(name): "{:.2f} ms".format(1e3 * median(program.cpu_s) / steps)
+def _notes(setting: Setting, programs: Dict[str, usual_sides.Side], steps: int) -> Dict[str, str]:
+    ours = programs[NAMES[ON_DISK]]
+    row_bytes = 4 * 2 * setting.dim  # with its accumulator
+    return {"rows from disk for a step": "{:.0f}".format(ours.a_step("fetches", steps)),
+            "plans of a step that waited for rows from disk": "{:.1f} of {}".format(
+                ours.a_step("disk_waits", steps), setting.tables),
+            "bytes written for one of a row that goes to disk": "{:.1f}".format(
+                ours.a_step("written_bytes", steps) / (ours.a_step("rows_written", steps) * row_bytes)),
+            **{"processor time of a step, {}".format(name): "{:.2f} ms".format(1e3 * program.a_step("used_s", steps))
                for name, program in programs.items()}}
 
 

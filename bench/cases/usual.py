@@ -7,7 +7,7 @@ from typing import Dict, Iterator, List, Optional
 
 from bench import usual_sides, workloads
 from bench.goals import OVER, RATIO, Goal
-from bench.harness import Case, Contenders, median
+from bench.harness import Case, Contenders
 from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
 from bench.usual_sides import NAMES
 
@@ -44,7 +44,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
 
 
 def _notes(programs: Dict[str, usual_sides.Side], steps: int) -> Dict[str, str]:
-    return {"processor time of a step, {}".format(name): "{:.2f} ms".format(1e3 * median(program.cpu_s) / steps)
+    return {"processor time of a step, {}".format(name): "{:.2f} ms".format(1e3 * program.a_step("used_s", steps))
             for name, program in programs.items()}
 
 
