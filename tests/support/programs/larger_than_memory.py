@@ -1,11 +1,13 @@
 """Trains a table whose rows take more bytes than its process group has, and tells what the group took.
 
-    python -m tests.support.programs.larger_than_memory FOLDER GROUP KEYS STEPS
+    python -m tests.support.programs.larger_than_memory FOLDER GROUP KEYS STEPS [CHECKPOINT]
 
 FOLDER is on the disk for the rows; GROUP is a memory cgroup (version 1), of which this process makes itself a member
-before it begins. First it trains each of KEYS keys once, then STEPS batches of random ones. It prints a line of JSON:
-the bytes of the group each 100 steps, how often a process of it was killed for want of memory, the state of the table
-as `ascpipe status` has it, and how far the rows of some keys, read by an evaluation, are from what numpy computes.
+before it begins.  It trains each of KEYS keys once, then STEPS batches of random ones, and saves.  With a CHECKPOINT it
+restores that instead.  It prints a line of JSON: how many batches it trained and the bytes of the group each 100 of
+them, the most that the group ever had, how often a process of it was killed for want of memory, the state of the table
+as `ascpipe status` has it, what it saved, and how far the rows of some keys, read by an evaluation, are from what numpy
+computes.
 """
 import json
 import os
@@ -76,7 +78,7 @@ class Group:
             return {words[0]: int(words[1]) for words in map(str.split, file)}
 
 
-def train(folder: str, group: Group, keys: int, steps: int) -> Dict[str, Any]:
+def run(folder: str, group: Group, keys: int, steps: int, checkpoint: str) -> Dict[str, Any]:
     """All of it, with a daemon of its own."""
     import tensorflow as tf
 
@@ -109,8 +111,10 @@ def train(folder: str, group: Group, keys: int, steps: int) -> Dict[str, Any]:
     _, variables = get_dense_and_sparse_variable()
     optimizer = adagrad.create_hash_optimizer(RATE, ACCUMULATED)
     update = optimizer.apply_gradients(list(zip(tf.gradients(loss, variables), variables)))
+    saver = tf.compat.v1.train.Saver()
     seen: List[int] = []
-    with tf.compat.v1.Session() as session:
+
+    def train(session: Any) -> int:
         session.run(tf.compat.v1.global_variables_initializer())
         session.run(iterator.initializer)
         trained = 0
@@ -121,20 +125,28 @@ def train(folder: str, group: Group, keys: int, steps: int) -> Dict[str, Any]:
                 if trained % 100 == 0:
                     seen.append(group.bytes())
         except tf.errors.OutOfRangeError:
-            pass
+            return trained
+
+    with tf.compat.v1.Session() as session:
+        trained, saved = 0, ""
+        if checkpoint:
+            saver.restore(session, checkpoint)
+        else:
+            trained = train(session)
+            saved = saver.save(session, os.path.join(folder, "saved", "model"), global_step=trained)
         session.run(eval_iterator.initializer)
         found = session.run(read)
         (state,) = status()["tables"]
     terminate_config_initializer()
     want = np.repeat(computed(keys, steps)[:, None], DIM, axis=1)
     return {"trained": trained, "bytes": seen, "peak": group.peak(), "kills": group.kills(), "state": state,
-            "off": float(np.abs(found - want).max()), "largest": float(np.abs(want).max())}
+            "saved": saved, "off": float(np.abs(found - want).max()), "largest": float(np.abs(want).max())}
 
 
 def main() -> None:
     """All of it."""
-    folder, group, keys, steps = sys.argv[1:]
-    told = train(folder, Group(group), int(keys), int(steps))
+    folder, group, keys, steps, *checkpoint = sys.argv[1:]
+    told = run(folder, Group(group), int(keys), int(steps), *checkpoint or [""])
     sys.stdout.write(json.dumps(told) + "\n")
 
 
