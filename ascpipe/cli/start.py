@@ -24,7 +24,7 @@ def command(name: Optional[str], foreground: bool, **options: Any) -> None:
         from ascpipe.daemon.template import running_template
 
         with running_template(child_environment()) as template:
-            run_daemon(run.name, settings, private=False, ready=lambda name: None, log_to_file=False,
+            run_daemon(run.name, settings, private_to=0, ready=lambda name: None, log_to_file=False,
                        template=template)
         return
     _start_in_background(run.name, options)

@@ -71,7 +71,8 @@ class Launching:
         environment = {**self._environment, "OPENBLAS_NUM_THREADS": "1", **variables_for(options or {})}
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", MODULE, "--name", name, "--ready-fd", str(write)] + ["--private"] * private,
+                [sys.executable, "-m", MODULE, "--name", name, "--ready-fd", str(write), "--private-to",
+                 str(self._owner if private else 0)],
                 stdin=subprocess.DEVNULL, pass_fds=[write], start_new_session=True, cwd="/", env=environment)
         except BaseException:
             os.close(self._read)

@@ -29,6 +29,7 @@ from ascpipe.shm.memory import Places
 from ascpipe.shm.segment import SHM_DIR
 
 _LONGEST_POLL_S = 1.0
+_ALONE_POLL_S = 0.1  # while a private daemon waits for its trainer, which may end
 _FLUSH_S = 0.5  # for the answer to `stop`
 
 
@@ -38,20 +39,20 @@ class Daemon:
     Args:
         run: its directory, owned.
         settings: in force.
-        private: ends with its trainer.
+        private_to: process that started it to be alone with it: it ends with its trainer, or with this process before
+            there is one.  0: it outlives them.
         supervisor: of its workers.
         cache_dir: compiled kernels; cleared if a worker chokes on it.
         places: where memory limits are read.
     """
 
-    def __init__(self, run: RunDir, settings: Settings, *, private: bool, supervisor: Supervisor, cache_dir: str,
+    def __init__(self, run: RunDir, settings: Settings, *, private_to: int, supervisor: Supervisor, cache_dir: str,
                  places: Places = Places()) -> None:  # noqa: B008  (immutable)
         self._log = logging.getLogger("ascpipe.daemon")
-        self._run, self._settings, self._private, self._places = run, settings, private, places
+        self._run, self._settings, self._private_to, self._places = run, settings, private_to, places
         self._supervisor, self._cache_dir = supervisor, cache_dir
-        self._life = Lifecycle(lifecycle.workers_of(settings), private, time.monotonic())
+        self._life = Lifecycle(lifecycle.workers_of(settings), private_to != 0, time.monotonic())
         self._started = time.monotonic()
-        self._launcher = os.getppid()
         self._trainer: Optional[Lifeline] = None
         self._trainer_pid, self._trainer_since = 0, ""
         self._run_number = secrets.randbelow(MOST_RUNS)
@@ -87,7 +88,7 @@ class Daemon:
             self._drain_signals(fds)
             for reason in self._stop_reasons[:1]:
                 self._handle(lifecycle.StopAsked(reason))
-            if os.getppid() != self._launcher:
+            if self._private_to and os.getppid() != self._private_to:
                 self._handle(lifecycle.LauncherGone())
             self._lifelines.serve(fds)
             if self._trainer is not None and any(fd in fds for fd in self._trainer.fds()):
@@ -118,7 +119,8 @@ class Daemon:
         for fd in fds + (self._trainer.fds() if self._trainer is not None else []):
             poller.register(fd, zmq.POLLIN)
         look = self._life.next_look()
-        wait_s = _LONGEST_POLL_S if look is None else min(_LONGEST_POLL_S, max(0.0, look - time.monotonic()))
+        longest_s = _ALONE_POLL_S if self._private_to and self._life.state == lifecycle.IDLE else _LONGEST_POLL_S
+        wait_s = longest_s if look is None else min(longest_s, max(0.0, look - time.monotonic()))
         return [thing for thing, _ in poller.poll(1 + int(1000 * wait_s)) if isinstance(thing, int)]
 
     def _catch_signals(self) -> None:
@@ -258,7 +260,7 @@ class Daemon:
             raise errors.WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
         with self._exchange_spans(body) as (spans, spans_bytes):
             self._memory = SessionMemory(body, self._settings, self._run_number, self._places,
-                                         private=self._private)
+                                         private=self._private_to != 0)
             self._memory.set_pid(structs.BELL_TRAINER, self._trainer_pid)
             self._memory.set_pid(structs.BELL_PUMP, self._trainer_pid)
             sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
@@ -340,7 +342,7 @@ class Daemon:
             for worker in self._life.workers]
         return {
             "name": self._run.name, "pid": os.getpid(), "version": __version__, "state": self._life.state,
-            "private": self._private, "uptime_s": time.monotonic() - self._started, "trainer": trainer,
+            "private": self._private_to != 0, "uptime_s": time.monotonic() - self._started, "trainer": trainer,
             "failure": None if self._life.error is None else str(self._life.error)[:1000], "workers": workers,
             "messages": {"refused": self._server.refused, "dropped": self._server.dropped},
             **statistics.describe_memory(self._memory, self._life.workers),

@@ -28,7 +28,7 @@ _FILES = 65536
 FAILED = 1  #: exit code for every refusal and every bug
 
 
-def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], None], log_to_file: bool,
+def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str], None], log_to_file: bool,
         commands: Mapping[str, Sequence[str]] = supervisor.COMMANDS,
         places: Places = Places(),  # noqa: B008  (immutable)
         template: Optional[Template]) -> None:
@@ -37,7 +37,7 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
     Args:
         name: of the daemon.
         settings: in force.
-        private: end with the trainer that registers.
+        private_to: process that it is for: end with the trainer that registers, or with this one before; 0: with none.
         ready: called with the name once requests are answered.
         log_to_file: send stdout and stderr to the log in the run directory.
         commands: how workers are executed.
@@ -64,7 +64,7 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
             log.warning("compiled kernel %s was damaged, is removed and will be made again", damaged)
         environment = {**child_environment(), "NUMBA_CACHE_DIR": cache_dir, "PYTHONFAULTHANDLER": "1"}
         environment[kernel_library.VARIABLE] = kernel_cache.library(cache_dir, environment)
-        daemon = Daemon(owned.run, settings, private=private, cache_dir=cache_dir, places=places,
+        daemon = Daemon(owned.run, settings, private_to=private_to, cache_dir=cache_dir, places=places,
                         supervisor=supervisor.Supervisor(owned.run, environment, commands, processors, template))
         try:
             log.info("started, pid %d", os.getpid())
@@ -78,7 +78,7 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
             daemon.close()
         log.info("ended")
     finally:
-        owned.leave(keep_log=not (ended_well and (private or is_private_name(name))) and log_to_file)
+        owned.leave(keep_log=not (ended_well and (private_to or is_private_name(name))) and log_to_file)
 
 
 def _allow_many_files() -> None:
@@ -108,7 +108,7 @@ def tell(fd: int, told: Dict[str, Any]) -> None:
         os.close(fd)
 
 
-def serve(name: str, *, private: bool, ready_fd: int, **replaced: Any) -> None:
+def serve(name: str, *, private_to: int, ready_fd: int, **replaced: Any) -> None:
     """``run`` for a launcher that listens on ``ready_fd``; exits the process."""
     told = []
 
@@ -119,7 +119,7 @@ def serve(name: str, *, private: bool, ready_fd: int, **replaced: Any) -> None:
     if ready_fd >= 0:
         os.set_inheritable(ready_fd, False)
     try:
-        run(name, load_settings(), private=private, ready=ready, log_to_file=True, **replaced)
+        run(name, load_settings(), private_to=private_to, ready=ready, log_to_file=True, **replaced)
     except AscpipeError as error:
         if not told:
             tell(ready_fd, {"ready": False, "code": error.code, "text": error.sentence()})
@@ -129,9 +129,9 @@ def serve(name: str, *, private: bool, ready_fd: int, **replaced: Any) -> None:
 
 @click.command("ascpipe-daemon")
 @click.option("--name", required=True, help="Name of the daemon.")
-@click.option("--private", is_flag=True, help="End with the trainer that registers.")
+@click.option("--private-to", type=int, default=0, help="Process to end with, or the trainer that registers.")
 @click.option("--ready-fd", type=int, default=-1, help="Descriptor to write one JSON object to.")
 @click.pass_obj
-def main(template: Optional[Template], name: str, private: bool, ready_fd: int) -> None:
+def main(template: Optional[Template], name: str, private_to: int, ready_fd: int) -> None:
     """Be a daemon."""
-    serve(name, private=private, ready_fd=ready_fd, template=template)
+    serve(name, private_to=private_to, ready_fd=ready_fd, template=template)

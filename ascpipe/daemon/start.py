@@ -1,6 +1,6 @@
 """Entry point of a daemon process: starts the template first, so that it loads beside the daemon's own modules.
 
-    python -m ascpipe.daemon.start --name NAME [--private] [--ready-fd FD]
+    python -m ascpipe.daemon.start --name NAME [--private-to PID] [--ready-fd FD]
 
 Imports as little as it can, for that reason.
 """

@@ -2,6 +2,9 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -44,6 +47,30 @@ def test_of_a_killed_trainer_its_private_daemon_leaves_nothing(child, run_home):
     finally:
         trainer.end_children()
         trainer.kill()
+
+
+LAUNCHES = """
+import os, sys
+from ascpipe import names
+from ascpipe.control.launch import Launching
+launching = Launching(names.private_name(os.getpid()), private=True)
+print("launched", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("kills", [12, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout_s(1500)])])
+def test_of_a_process_that_is_killed_while_its_private_daemon_begins_nothing_is_left_after_two_seconds(kills, run_home):
+    for number in range(kills):
+        launcher = subprocess.Popen([sys.executable, "-c", LAUNCHES], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert launcher.stdout.readline() == b"launched\n"
+        threading.Event().wait(2.0 * number / kills)
+        assert len(leaks.our_processes(run_home)) > 1, "the daemon was never there"
+        launcher.kill()
+        launcher.communicate()
+        wait_until(lambda: not leaks.our_processes(run_home), timeout_s=2.0,
+                   what="kill {}: the daemon, its template and its workers to end".format(number))
+        assert not leaks.snapshot(run_home).run_files
 
 
 def test_a_named_daemon_outlives_a_killed_trainer_with_a_sleeping_child_and_one_that_is_interrupted():
