@@ -33,6 +33,7 @@ class Settings(pydantic.BaseModel):
     spin_us: int = pydantic.Field(ge=0, le=10_000)
     save_log_bytes: int = pydantic.Field(ge=1 << 20, le=1 << 42)
     wait_timeout_s: float = pydantic.Field(gt=0, le=7 * 24 * 3600)
+    worker_patience_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)
     cache_dir: str
     timeline_spans: int = pydantic.Field(ge=0, le=1_000_000)
     bind_cpu: str
@@ -122,7 +123,7 @@ def _read_toml(path: str) -> Dict[str, Any]:
 def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:
     for name, value in values.items():
         # pydantic would take True for 1 and 1.9 for 1
-        if isinstance(value, bool) or (isinstance(value, float) and name != "wait_timeout_s"):
+        if isinstance(value, bool) or (isinstance(value, float) and not name.endswith("_s")):
             raise ConfigError(name, origins[name], value, "a {} was not expected".format(type(value).__name__))
     try:
         settings = Settings(**values)

@@ -68,12 +68,18 @@ def _of_ranks(exchanges: Optional[Dict[str, Any]]) -> List[str]:
     return lines
 
 
+def _state_of(worker: Dict[str, Any]) -> str:
+    if worker["hangs_s"] > 0:
+        return "has not moved for {:.0f} s".format(worker["hangs_s"])
+    return "working" if worker["attached"] else "idle" if worker["pid"] else "not running"
+
+
 def tables(status: Dict[str, Any]) -> List[Any]:
     """(title, columns, rows of texts) of each table that is not empty."""
     found = [
         ("workers", ["worker", "pid", "restarts", "state"], [
             ["{} {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"), str(worker["restarts"]),
-             "working" if worker["attached"] else "idle" if worker["pid"] else "not running"]
+             _state_of(worker)]
             for worker in status["workers"]]),
         ("tables", _TABLE_COLUMNS, [
             [table["name"], str(table["keys"]), str(table["rows"]), str(table["home_rows"] or table["device_rows"]),

@@ -8,6 +8,7 @@ from ascpipe import names
 from ascpipe.control import messages
 from ascpipe.control.client import ask
 from ascpipe.control.lock import is_held
+from ascpipe.control.proc_stat import read_stat
 from ascpipe.errors import NoAnswerError
 
 TIMEOUT_S = 30.0  # giving back large memory takes its time
@@ -30,8 +31,5 @@ def command(name: Optional[str]) -> None:
 
 def _is_there(pid: int) -> bool:
     """A process that ended and waits for its parent to notice is gone."""
-    try:
-        with open("/proc/{}/stat".format(pid)) as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
+    stat = read_stat(pid)
+    return stat is not None and not stat.has_ended

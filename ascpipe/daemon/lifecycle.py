@@ -176,7 +176,8 @@ class HandOutTable:
 
 @dataclass(frozen=True)
 class ClearClaim:
-    """The worker of this generation is dead: its frames are free to be claimed."""
+    """The worker of this generation is dead: what it had claimed is free, and what it had published and not rung for is
+    rung for."""
 
     generation: int
 
@@ -315,9 +316,7 @@ class Lifecycle:
         place.generation = 0
         if self.state == FAILED:
             return []
-        actions: List[Action] = []
-        if self.state == SERVING and event.worker.kind == KEY:
-            actions.append(ClearClaim(event.generation))
+        actions: List[Action] = [ClearClaim(event.generation)] if self.state == SERVING else []
         error = self._verdict(event, place, now)
         if error is not None:
             if self.state == SERVING:

@@ -8,15 +8,16 @@ import secrets
 import signal
 import socket
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, Hashable, Iterator, List, Optional, Set, Tuple
 
 import zmq
 
 from ascpipe import __version__, errors
 from ascpipe.config import Settings
 from ascpipe.control import fdsocket, messages
+from ascpipe.control.proc_stat import read_stat
 from ascpipe.control.server import Server
-from ascpipe.daemon import kernel_cache, lifecycle, statistics
+from ascpipe.daemon import hangs, kernel_cache, lifecycle, statistics
 from ascpipe.daemon.lifecycle import HAS_TRAINER, REGISTERED, SERVING, Lifecycle, Worker
 from ascpipe.daemon.lifelines import Lifeline, Lifelines
 from ascpipe.daemon.session_memory import SessionMemory, bell_of
@@ -31,6 +32,7 @@ from ascpipe.shm.segment import SHM_DIR
 _LONGEST_POLL_S = 1.0
 _ALONE_POLL_S = 0.1  # while a private daemon waits for its trainer, which may end
 _FLUSH_S = 0.5  # for the answer to `stop`
+_WATCH_S = 1.0  # between two looks whether processes hang
 
 
 class Daemon:
@@ -59,6 +61,9 @@ class Daemon:
         self._hash_seed = settings.hash_seed or secrets.randbits(64)
         self._memory: Optional[SessionMemory] = None
         self._newest = self._cleared_after = 0  # generations: started last; so far when the kernels were cleared
+        self._hangs, self._watch_at = hangs.Hangs(), 0.0
+        self._hanging: Dict[Hashable, float] = {}  # seconds, by worker
+        self._named: Set[int] = set()  # pids that hang, and were named
         self._stop_reasons: List[str] = []
         self._is_over = False
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
@@ -68,7 +73,7 @@ class Daemon:
             lifecycle.StartWorker: self._start_worker, lifecycle.AttachWorkers: self._attach_workers,
             lifecycle.HandOutStream: self._hand_out_stream, lifecycle.HandOutTable: self._hand_out_table,
             lifecycle.ClearClaim: self._clear_claim, lifecycle.FailSession: self._fail_session,
-            lifecycle.EndWorkers: lambda _: supervisor.end_all(), lifecycle.CloseSession: lambda _: self._drop_memory(),
+            lifecycle.EndWorkers: self._end_workers, lifecycle.CloseSession: lambda _: self._drop_memory(),
             lifecycle.Exit: self._exit}
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
@@ -94,6 +99,7 @@ class Daemon:
             if self._trainer is not None and any(fd in fds for fd in self._trainer.fds()):
                 self._trainer_gone("died or closed its lifeline")
             self._watch_workers()
+            self._watch_hangs(time.monotonic())
             for peer, request in self._server.requests():
                 self._answer(peer, request)
             self._handle(lifecycle.Tick())
@@ -154,6 +160,34 @@ class Daemon:
                 ended = dataclasses.replace(ended, retry=True)
             self._handle(ended)
 
+    def _watch_hangs(self, now: float) -> None:
+        """Name processes that hang, then end them; and begin a template again."""
+        if now < self._watch_at:
+            return
+        self._watch_at = now + _WATCH_S
+        if self._supervisor.renew_template(now):
+            self._log.warning("the template has ended and is begun again")
+        patience_s = self._settings.worker_patience_s
+        watched = self._supervisor.watched(self._awaited())
+        self._hanging = self._hangs.look(watched, now)
+        for name, seconds in self._hanging.items():
+            if patience_s and seconds >= patience_s:
+                self._supervisor.end_hung(
+                    name, "it did not move for {:.0f} s and was ended (worker_patience_s)".format(seconds))
+            elif seconds >= hangs.NAMED_AFTER_S and watched[name].pid not in self._named:
+                self._named.add(watched[name].pid)
+                self._log.warning(
+                    "%s (pid %d) has not moved for %.0f s: it %s", getattr(name, "sentence", name), watched[name].pid,
+                    seconds, "is stopped" if watched[name].is_stopped else "is waited for and uses no processor time")
+
+    def _awaited(self) -> Collection[Worker]:
+        """Workers that the trainer waits for, unless it is stopped itself."""
+        trainer = read_stat(self._trainer_pid) if self._memory is not None else None
+        if self._memory is None or trainer is None or trainer.is_stopped:
+            return ()
+        waits_for, table = self._memory.trainer_waits()
+        return hangs.awaited(waits_for, table, self._life.workers, self._settings.table_workers)
+
     def _trainer_gone(self, how: str) -> None:
         self._log.info("trainer (pid %d) %s", self._trainer_pid, how)
         if self._trainer is not None:
@@ -194,6 +228,11 @@ class Daemon:
     def _fail_session(self, action: lifecycle.FailSession) -> None:
         self._log.error("session failed: %s", action.error)
         self._with_memory().fail(action.error)
+
+    def _end_workers(self, action: lifecycle.EndWorkers) -> None:
+        for pid in self._supervisor.end_all():
+            self._log.error("a worker (pid %d) was killed and has not ended: it waits for a disk; it ends when that "
+                            "answers, and touches nothing of later sessions", pid)
 
     def _drop_memory(self) -> None:
         if self._memory is not None:
@@ -338,12 +377,14 @@ class Daemon:
         workers = [{
             "kind": worker.kind, "index": worker.index, "pid": self._supervisor.pid(worker),
             "generation": self._supervisor.generation(worker),
-            "restarts": self._life.restarts(worker), "attached": self._supervisor.is_attached(worker)}
+            "restarts": self._life.restarts(worker), "attached": self._supervisor.is_attached(worker),
+            "hangs_s": self._hanging.get(worker, 0.0)}
             for worker in self._life.workers]
         return {
             "name": self._run.name, "pid": os.getpid(), "version": __version__, "state": self._life.state,
             "private": self._private_to != 0, "uptime_s": time.monotonic() - self._started, "trainer": trainer,
             "failure": None if self._life.error is None else str(self._life.error)[:1000], "workers": workers,
+            "template": self._supervisor.template_state(),
             "messages": {"refused": self._server.refused, "dropped": self._server.dropped},
             **statistics.describe_memory(self._memory, self._life.workers),
         }

@@ -272,6 +272,12 @@ class SessionMemory:
                     claims[place] = 0
         self.ring_all()  # the worker may have published something and not rung for it
 
+    def trainer_waits(self) -> Tuple[int, int]:
+        """What the trainer waits for (WAIT_*), and the number of the table if it is one, or -1."""
+        bell_of_trainer = self.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)[
+            structs.BELL_TRAINER]
+        return int(bell_of_trainer["waits_for"]), int(bell_of_trainer["waits_table"])
+
     def ring_all(self) -> None:
         """Ring every bell."""
         for index in range(structs.BELLS):

@@ -6,14 +6,17 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Collection, Dict, Hashable, List, Mapping, Optional, Sequence, Union
 
 from ascpipe.config import Settings, processors
 from ascpipe.control import exec_worker, fdsocket
 from ascpipe.control.exec_worker import BROKEN_KERNELS
-from ascpipe.daemon.lifecycle import DISK, KEY, TABLE, Worker, WorkerEnded, workers_of
-from ascpipe.daemon.template import LOADING, Adopted, Template
+from ascpipe.control.proc_stat import read_stat
+from ascpipe.daemon.hangs import Seen
+from ascpipe.daemon.lifecycle import DISK, KEY, RESTARTS, TABLE, WINDOW_S, Worker, WorkerEnded, workers_of
+from ascpipe.daemon.template import GONE, LOADING, Adopted, Template
 from ascpipe.errors import AscpipeError, ConfigError, MessageError, MessageTimeoutError, WorkerError, received
 from ascpipe.layout import kernel_library
 from ascpipe.names import RunDir
@@ -25,6 +28,10 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 _OOM_SCORE_ADJ = {KEY: "500", TABLE: "100", DISK: "100"}  # when memory runs out, a stateless worker goes first
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 _LOG_TAIL_BYTES = 1 << 16  # of a traceback through all imports
+_TEMPLATE_PAUSE_S = 1.0  # between the end of a template and the next one
+_END_S = 5.0  # for a process that was killed; one that waits for a disk ends when that answers
+_PAUSE_S = 0.002
+TEMPLATE = "template"  #: its name among workers
 _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning)\b.*")
 
 
@@ -42,6 +49,7 @@ class _Process:
     attached: bool = False
     silent: bool = False  # its end of the channel is closed: nothing more will come, only its death
     report: Optional[AscpipeError] = None
+    hung: str = ""  # why we have killed it
 
 
 class Supervisor:
@@ -52,7 +60,8 @@ class Supervisor:
         environment: what they see.
         commands: by kind, of a worker that is executed; ``--channel --index --generation --title`` are appended.
         processors: those that workers are bound to.
-        template: forks the workers once it has loaded; killed by ``close``. None: workers are executed.
+        template: forks the workers once it has loaded, and is begun again when it has ended; killed by ``close``.
+            None: workers are executed.
     """
 
     def __init__(self, run: RunDir, environment: Mapping[str, str],
@@ -61,24 +70,57 @@ class Supervisor:
         self._run, self._environment, self._commands = run, dict(environment), commands
         self._processors = processors or {}
         self._processes: Dict[Worker, _Process] = {}
+        self._killed: List[Union[subprocess.Popen[bytes], Adopted]] = []  # not reaped yet
         self._template = template
+        self._templates_at: List[float] = []  # when one was begun again, within the window
+        self._template_at: Optional[float] = None  # when the next one is
         if template is not None:
             self._load(template)
 
     def start(self, worker: Worker, generation: int) -> None:
         """Start a worker in a session and process group of its own, with its own log; it is killed when we die.
 
-        It begins when the template has loaded: ``read`` says so. Messages that are sent to it before wait for it.
+        It begins when the first template has loaded: ``read`` says so. Messages that are sent to it before wait for it.
         """
         ours, theirs = socket.socketpair()
         process = self._processes[worker] = _Process(worker, generation, ours, theirs)
-        if self._template is None or self._template.state != LOADING:
+        if not self._awaits_template():
             try:
                 self._begin(process)
             except OSError:
                 del self._processes[worker]
                 ours.close()
                 raise
+
+    def _awaits_template(self) -> bool:
+        """Whether workers that are to begin wait for it: for the first one, as executing them would not be faster."""
+        return self._template is not None and self._template.state == LOADING and self._template.begun == 1
+
+    def template_state(self) -> str:
+        """LOADING, READY or GONE; GONE as well without one."""
+        return GONE if self._template is None else self._template.state
+
+    def renew_template(self, now: float) -> bool:
+        """Begin a template that has ended again, unless it ends too often; returns whether it did now.
+
+        Args:
+            now: seconds, monotonic.
+        """
+        if self._template is None or self._template.state != GONE:
+            return False
+        if self._template_at is None:
+            self._template_at = now + _TEMPLATE_PAUSE_S
+        self._templates_at = [at for at in self._templates_at if at > now - WINDOW_S]
+        if now < self._template_at or len(self._templates_at) >= RESTARTS:
+            return False
+        self._template_at = None
+        self._templates_at.append(now)
+        try:
+            self._template.begin_again()
+        except OSError:  # too many processes or files
+            return False
+        self._load(self._template)
+        return True
 
     def _load(self, template: Template) -> None:
         """Have the template load the kernels. If that fails it ends, and workers are executed."""
@@ -156,7 +198,7 @@ class Supervisor:
         if self._template is not None:
             self._template.look()
             for process in self._processes.values():
-                if process.theirs is not None and self._template.state != LOADING:
+                if process.theirs is not None and not self._awaits_template():
                     begun.append(process.worker)
                     try:
                         self._begin(process)
@@ -166,8 +208,35 @@ class Supervisor:
             self._read_one(process)
         return begun
 
+    def watched(self, awaited: Collection[Worker]) -> Dict[Hashable, Seen]:
+        """What the kernel tells of each worker, and of the template under the name TEMPLATE.
+
+        Args:
+            awaited: workers that the trainer waits for.
+        """
+        asked: Dict[Hashable, Any] = {worker: (self.pid(worker), worker in awaited) for worker in self._processes}
+        if self._template is not None:
+            asked[TEMPLATE] = self._template.pid, self._awaits_template()
+        seen: Dict[Hashable, Seen] = {}
+        for name, (pid, is_awaited) in asked.items():
+            stat = read_stat(pid) if pid else None
+            if stat is not None and not stat.has_ended:
+                seen[name] = Seen(pid, stat.ticks, stat.is_stopped, is_awaited)
+        return seen
+
+    def end_hung(self, name: Hashable, cause: str) -> None:
+        """Kill a worker that hangs, which ``reap`` reports with this cause, or the template."""
+        if isinstance(name, Worker) and name in self._processes:
+            process = self._processes[name]
+            process.hung = cause
+            if process.popen is not None:
+                process.popen.kill()
+        elif name == TEMPLATE and self._template is not None:
+            self._template.end()
+
     def reap(self) -> List[WorkerEnded]:
         """Workers that ended since the last call, each once, reaped."""
+        self._killed = [popen for popen in self._killed if popen.poll() is None]
         ended = []
         for worker, process in list(self._processes.items()):
             code = None if process.popen is None else process.popen.poll()
@@ -179,25 +248,34 @@ class Supervisor:
             del self._processes[worker]
             ended.append(WorkerEnded(
                 worker, pid, process.generation, max(0, -code),
-                process.cannot_start or self._cause(worker, code), process.report,
+                process.cannot_start or process.hung or self._cause(worker, code), process.report,
                 broken_kernels=not process.attached and met_broken_kernels(code, process.loaded)))
         return ended
 
-    def end_all(self) -> None:
-        """Kill and reap all workers and what they started."""
+    def end_all(self) -> List[int]:
+        """Kill and reap all workers and what they started.
+
+        Returns:
+            Pids of those that have not ended in time: they wait for a disk, and end when that answers.
+        """
         popens = [process.popen for process in self._processes.values() if process.popen is not None]
         for popen in popens:
             try:
                 os.killpg(popen.pid, signal.SIGKILL)  # not reaped, so the number is still theirs
             except ProcessLookupError:
                 popen.kill()  # it did not get as far as its own group
-        for popen in popens:
-            popen.wait()
+        deadline = time.monotonic() + _END_S
+        late = [popen for popen in popens if popen.poll() is None]
+        while late and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+            late = [popen for popen in late if popen.poll() is None]
+        self._killed += late
         for process in self._processes.values():
             process.channel.close()
             if process.theirs is not None:
                 process.theirs.close()
         self._processes.clear()
+        return [popen.pid for popen in late]
 
     def close(self) -> None:
         """Kill and reap all workers and the template."""

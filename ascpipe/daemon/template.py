@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 from ascpipe.control import fdsocket
 from ascpipe.errors import MessageError, MessageTimeoutError
@@ -58,20 +58,36 @@ class Adopted:
         return self.returncode
 
 
+_Begun = Tuple["subprocess.Popen[bytes]", socket.socket]
+
+
 class Template:
     """Forks workers, once it was told to load and has loaded.
 
     Args:
-        process: that runs ``ascpipe.workers.template``; killed by ``end``.
-        channel: our end of its channel; closed by ``end``.
+        begin: starts a process that runs ``ascpipe.workers.template``, which ``end`` kills; returns it and our end of
+            its channel, or raises ``OSError``, as this does then.
 
     Attributes:
-        state: LOADING, READY, or GONE, which it stays.
+        state: LOADING, READY, or GONE until it begins again.
+        begun: how often it has.
     """
 
-    def __init__(self, process: "subprocess.Popen[bytes]", channel: socket.socket) -> None:
-        self._process, self._channel = process, channel
+    def __init__(self, begin: Callable[[], _Begun]) -> None:
+        self._begin = begin
+        self.begun = 0
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Start another process, which is to be told to load. Raises ``OSError``."""
+        self._process, self._channel = self._begin()
         self.state = LOADING
+        self.begun += 1
+
+    @property
+    def pid(self) -> int:
+        """Of its process, 0 if it is gone."""
+        return 0 if self.state == GONE else self._process.pid
 
     def load(self, cache_dir: str, library: str, log: int) -> None:
         """Have it load the kernels of ``library``, or that lie in ``cache_dir``, and write to ``log`` from now on."""
@@ -141,8 +157,11 @@ class Template:
 @contextlib.contextmanager
 def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Template]]:
     """A template that is killed at the end of the block, if not before. None: no more processes or files can be had."""
+    def begin() -> _Begun:
+        return _start(environment)
+
     try:
-        template = _start(environment)
+        template = Template(begin)
     except OSError:
         yield None  # workers are executed then, or the daemon fails to start for the same reason
         return
@@ -152,16 +171,16 @@ def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Templa
         template.end()
 
 
-def _start(environment: Mapping[str, str]) -> Template:
+def _start(environment: Mapping[str, str]) -> _Begun:
     """Start one; it writes to our stderr until it is told to load. Raises ``OSError``."""
     ours, theirs = socket.socketpair()
     try:
         with theirs:
-            return Template(subprocess.Popen(
+            return subprocess.Popen(
                 [*_COMMAND, "--channel", str(theirs.fileno()), "--supervisor", str(os.getpid()),
                  "--oom-score-adj", _OOM_SCORE_ADJ],
                 stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
-                env={**environment, "PYTHONFAULTHANDLER": "1"}), ours)
+                env={**environment, "PYTHONFAULTHANDLER": "1"}), ours
     except BaseException:
         ours.close()
         raise

@@ -76,7 +76,7 @@ def test_of_a_process_that_is_killed_while_its_private_daemon_begins_nothing_is_
                    what="kill {}: the daemon, its template and its workers to end".format(number))
         seconds.append(time.monotonic() - begin)
         assert not leaks.snapshot(run_home).run_files
-    print("{} kills: nothing left after {:.2f} s at most".format(kills, max(seconds)))
+    sys.stdout.write("{} kills: nothing left after {:.2f} s at most\n".format(kills, max(seconds)))
 
 
 def test_a_named_daemon_outlives_a_killed_trainer_with_a_sleeping_child_and_one_that_is_interrupted():

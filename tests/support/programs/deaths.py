@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from typing import Any, Callable, Dict, List, Set
 
 import numpy as np
@@ -28,10 +29,13 @@ class Killer:
         most: how many workers are killed.
         seed: of the moments.
         steps: how many steps the trainer has done; the next kill waits for a few more.
+        by: the signal; one that is stopped is replaced by the daemon.
     """
 
-    def __init__(self, kinds: List[str], most: int, seed: int, steps: Callable[[], int]) -> None:
+    def __init__(self, kinds: List[str], most: int, seed: int, steps: Callable[[], int],
+                 by: signal.Signals = signal.SIGKILL) -> None:
         self._kinds, self._most, self._draw, self._steps = kinds, most, np.random.RandomState(seed), steps
+        self._by = by
         self._over = threading.Event()
         self.killed = 0
 
@@ -51,24 +55,32 @@ class Killer:
             pids = [worker["pid"] for worker in status()["workers"]
                     if worker["kind"] == kind and worker["pid"] and worker["attached"]]
             if self._steps() >= next_at and pids and pids[0] not in killed:
-                os.kill(pids[0], signal.SIGKILL)
+                os.kill(pids[0], self._by)
                 killed.add(pids[0])
                 self.killed += 1
                 next_at = self._steps() + int(self._draw.randint(0, 12))
             self._over.wait(float(self._draw.uniform(0.001, 0.02)))
 
 
-def killed_workers(kinds: str, kills: str, seed: str = "1") -> Dict[str, Any]:
+def stopped_workers(kinds: str, stops: str, seed: str = "1") -> Dict[str, Any]:
+    """Workers are stopped while training and evaluation go on, and nobody lets them go on."""
+    return killed_workers(kinds, stops, seed, signal.SIGSTOP)
+
+
+def killed_workers(kinds: str, kills: str, seed: str = "1", by: signal.Signals = signal.SIGKILL) -> Dict[str, Any]:
     """Workers are killed while training and evaluation go on: every lookup as if nothing had happened."""
     tables = two_tiers()
     feed = Feed(tables, 100000, lambda data: data.prefetch(20))
     check = Feed(tables, 100000, lambda data: data.prefetch(5), seed=9, training=False)
     with started() as running:
         running.run([feed.iterator.initializer, check.iterator.initializer])
-        with Killer(kinds.split("+"), int(kills), int(seed), lambda: feed.last) as killer:
+        with Killer(kinds.split("+"), int(kills), int(seed), lambda: feed.last, by) as killer:
+            longest_s = 0.0
             while killer.killed < int(kills):
+                begin = time.monotonic()
                 feed.step(running)
                 check.step(running)
+                longest_s = max(longest_s, time.monotonic() - begin)
             last_kill_at = feed.last
             for _ in range(50):
                 feed.step(running)
@@ -77,7 +89,7 @@ def killed_workers(kinds: str, kills: str, seed: str = "1") -> Dict[str, Any]:
             table.require_truth()
         wait_until(lambda: sum(_restarts().values()) == killer.killed)
         late = {wait["who"]: wait["late"] for wait in status()["waits"]}
-        return {"last_kill_at": last_kill_at, "restarts": _restarts(), "late": late}
+        return {"last_kill_at": last_kill_at, "restarts": _restarts(), "late": late, "longest_s": longest_s}
 
 
 def _restarts() -> Dict[str, int]:
@@ -238,4 +250,4 @@ def _waits() -> bool:
 
 if __name__ == "__main__":
     main({scenario.__name__: scenario for scenario in (
-        killed_workers, killed_between_plan_and_retire, crash_loop, full_table, forked, endless)})
+        killed_workers, stopped_workers, killed_between_plan_and_retire, crash_loop, full_table, forked, endless)})

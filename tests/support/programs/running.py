@@ -30,25 +30,25 @@ def begin(program: str, *scenarios: str, **settings: Any) -> "subprocess.Popen[s
                             universal_newlines=True)
 
 
-def run(program: str, *scenarios: str, **settings: Any) -> List[Dict[str, Any]]:
+def run(program: str, *scenarios: str, ends_within_s: float = ENDS_WITHIN_S, **settings: Any) -> List[Dict[str, Any]]:
     """Run a program to its end; what each scenario said. Several scenarios have one daemon, one after the other.
 
     Raises:
         ProgramFailedError: a scenario failed or hung.
     """
     if len(scenarios) == 1:
-        return _run(program, *scenarios, **settings)
+        return _run(program, *scenarios, ends_within_s=ends_within_s, **settings)
     daemon = DaemonProcess("scenarios", **{"ring_bytes": RING_BYTES, **settings})
     try:
-        return _run(program, *scenarios, name=daemon.name, **settings)
+        return _run(program, *scenarios, ends_within_s=ends_within_s, name=daemon.name, **settings)
     finally:
         daemon.end()
 
 
-def _run(program: str, *scenarios: str, **settings: Any) -> List[Dict[str, Any]]:
+def _run(program: str, *scenarios: str, ends_within_s: float, **settings: Any) -> List[Dict[str, Any]]:
     process = begin(program, *scenarios, **settings)
     try:
-        out, err = process.communicate(timeout=ENDS_WITHIN_S)
+        out, err = process.communicate(timeout=ends_within_s)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)
         out, err = process.communicate()

@@ -12,8 +12,8 @@ from ascpipe.errors import AlreadyRunsError, ConfigError, NameRefusedError, NotR
 STATUS = {
     "name": "unit", "state": "serving", "pid": 5, "version": "1", "uptime_s": 61.4, "private": True, "failure": None,
     "trainer": {"pid": 9, "run": 3, "since": "noon"},
-    "workers": [{"kind": "key", "index": 0, "pid": 6, "restarts": 2, "attached": True},
-                {"kind": "table", "index": 0, "pid": 0, "restarts": 0, "attached": False}],
+    "workers": [{"kind": "key", "index": 0, "pid": 6, "restarts": 2, "attached": True, "hangs_s": 0.0},
+                {"kind": "table", "index": 0, "pid": 0, "restarts": 0, "attached": False, "hangs_s": 7.4}],
     "tables": [{"name": "user[1]", "keys": 7, "rows": 7, "device_rows": 100, "home_rows": 5000, "dim": 8, "batches": 2,
                 "hit_rate": 0.954, "loads": 31, "evicted": 4, "host_bytes": 3 << 19,
                 "save_waits": 2, "disk_slots": 0, "disk_rows": 0, "fetches": 0, "spills": 0, "disk_waits": 0}],

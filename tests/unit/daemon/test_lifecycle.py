@@ -73,9 +73,9 @@ def test_a_killed_key_worker_gives_its_claims_back_and_is_replaced_at_once():
     assert (life.restarts(K1), life.restarts(K0)) == (1, 0)
 
 
-def test_a_killed_table_worker_is_replaced_and_told_so():
+def test_a_killed_table_worker_is_replaced_and_told_so_and_what_it_had_published_is_rung_for():
     life = serving()
-    assert life.handle(killed(T0, 3), 1.0) == []
+    assert life.handle(killed(T0, 3), 1.0) == [ClearClaim(3)]
     assert life.handle(Tick(), 1.0) == [StartWorker(T0, 4, True)]
 
 

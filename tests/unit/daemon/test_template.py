@@ -20,7 +20,7 @@ def both(monkeypatch):
     monkeypatch.setattr(template, "_FORK_S", 0.05)
     ours, theirs = socket.socketpair()
     process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
-    made = Template(process, ours)
+    made = Template(lambda: (process, ours))
     with theirs:
         yield made, theirs
         made.end()

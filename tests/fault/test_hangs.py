@@ -1,0 +1,82 @@
+"""Processes that are stopped, and do not end: the daemon replaces them, and results are as if nothing had happened."""
+import os
+import re
+import signal
+import sys
+
+import pytest
+
+from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
+from tests.fault.test_template_deaths import replaced, template, title, was_executed, workers
+from tests.support.daemons import DaemonProcess, is_alive
+from tests.support.programs import running
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout_s(240)
+
+
+@pytest.fixture
+def daemon(monkeypatch):
+    monkeypatch.setenv("ASCPIPE_RING_BYTES", str(1 << 20))
+    monkeypatch.setenv("ASCPIPE_WORKER_PATIENCE_S", "7")
+    made = DaemonProcess("unit")
+    yield made
+    made.end()
+
+
+def test_workers_that_are_stopped_in_training_are_replaced_and_every_lookup_is_as_if_nothing_had_happened():
+    (stopped,) = running.run("deaths", "stopped_workers:table+key,4", ring_frames=16, worker_patience_s=1)
+    assert stopped["restarts"] == {"table": 2, "key": 2}
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(1200)
+@pytest.mark.parametrize("kind", ["table", "key"])
+def test_twenty_workers_that_are_stopped_are_replaced_with_the_settings_that_users_have(kind):
+    (stopped,) = running.run("deaths", "stopped_workers:{},20".format(kind), ring_frames=16, ends_within_s=1100.0)
+    assert stopped["restarts"][kind] == 20
+    sys.stdout.write("20 stopped {} workers: the longest step took {:.1f} s\n".format(kind, stopped["longest_s"]))
+
+
+def test_a_worker_that_is_stopped_is_named_after_five_seconds_and_then_replaced(daemon):
+    pids = workers(daemon)
+    stopped = pids[Worker(TABLE, 0)]
+    os.kill(stopped, signal.SIGSTOP)
+    wait_until(lambda: "table worker 0 (pid {}) has not moved".format(stopped) in daemon.log())
+    assert is_alive(stopped)
+    assert any(worker["hangs_s"] > 4 for worker in daemon.workers())
+    wait_until(lambda: workers(daemon)[Worker(TABLE, 0)] != stopped)
+    assert re.search(r"table worker 0 \(pid {}\) ended: it did not move for . s and was ended "
+                     r"\(worker_patience_s\)".format(stopped), daemon.log())
+    assert [worker["restarts"] for worker in daemon.workers()] == [0, 1]
+
+
+def test_a_template_that_is_killed_or_stopped_is_begun_again_and_workers_are_forked_from_it(daemon):
+    for ended_by in (signal.SIGKILL, signal.SIGSTOP):
+        pids = workers(daemon)
+        before = template(daemon, pids)
+        os.kill(before, ended_by)
+        wait_until(lambda: not is_alive(before))  # noqa: B023
+        wait_until(lambda: daemon.status()["template"] == "ready")
+        pid = replaced(daemon, Worker(KEY, 0), workers(daemon))
+        wait_until(lambda: title(pid) == "ascpipe: key worker 0 of unit")  # noqa: B023
+        assert not was_executed(pid)
+
+
+def test_workers_begin_without_a_template_that_is_stopped_while_it_loads(monkeypatch):
+    monkeypatch.setenv("ASCPIPE_WORKER_PATIENCE_S", "1")
+    daemon = DaemonProcess("unit")
+    try:
+        stopped = template_that_loads(daemon)
+        if stopped:
+            os.kill(stopped, signal.SIGSTOP)
+        for place, pid in workers(daemon).items():
+            wait_until(lambda: title(pid) == "ascpipe: {} of unit".format(place.sentence))  # noqa: B023
+    finally:
+        daemon.end()
+
+
+def template_that_loads(daemon):
+    """Its process id, 0 if it has loaded already."""
+    pids = [worker["pid"] for worker in daemon.workers()]
+    return 0 if all(pids) else template(daemon, {})
