@@ -1,6 +1,11 @@
-"""Locks a run directory: the process that holds the lock is the daemon; the kernel releases it when that dies."""
+"""Locks a run directory: the process that holds the lock is the daemon; the kernel releases it when that dies.
+
+Lock and sockets are files, which others may remove: cleaners of /tmp, or a hand.  So it counts as well whether a process
+listens at the lifeline: a daemon that lost its lock still does.
+"""
 import fcntl
 import os
+import socket
 import time
 from typing import Optional
 
@@ -21,7 +26,7 @@ def try_acquire(run: RunDir) -> Optional[int]:
         fd = os.open(run.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_current(fd, run):
+            if is_current(fd, run):
                 return fd
         except BlockingIOError:
             pass
@@ -29,6 +34,19 @@ def try_acquire(run: RunDir) -> Optional[int]:
         if time.monotonic() > deadline:
             return None
         time.sleep(_PAUSE_S)
+
+
+def is_listening(path: str) -> bool:
+    """Does a process, if only a stopped one, listen at this unix socket?"""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.setblocking(False)
+        try:
+            sock.connect(path)
+        except BlockingIOError:  # there is a queue, and it is full
+            return True
+        except OSError:
+            return False
+    return True
 
 
 def is_held(run: RunDir) -> bool:
@@ -46,8 +64,8 @@ def is_held(run: RunDir) -> bool:
     return False
 
 
-def _is_current(fd: int, run: RunDir) -> bool:
-    """Is this still the file at the path?  A sweep may have removed it between open and flock."""
+def is_current(fd: int, run: RunDir) -> bool:
+    """Is this still the file at the path?  A sweep may have removed it between open and flock, or anybody later."""
     try:
         there = os.stat(run.lock)
     except FileNotFoundError:

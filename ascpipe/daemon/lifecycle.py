@@ -106,6 +106,11 @@ class LauncherGone:
 
 
 @dataclass(frozen=True)
+class RunDirLost:
+    """No other trainer can find the daemon: its lock or a socket was removed."""
+
+
+@dataclass(frozen=True)
 class StopAsked:
     """The daemon is to stop, by ``ascpipe stop`` or a signal; ``reason`` names it."""
 
@@ -140,8 +145,8 @@ class Tick:
     """Time has passed."""
 
 
-Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, TrainerGone, LauncherGone, StopAsked,
-              WorkerEnded, Tick]
+Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, TrainerGone, LauncherGone, RunDirLost,
+              StopAsked, WorkerEnded, Tick]
 
 
 # ---- actions
@@ -240,8 +245,8 @@ class Lifecycle:
         self._decisions: Dict[type, Callable[[Any, float], List[Action]]] = {
             TrainerRegistered: self._trainer_registered, SessionStarted: self._session_started,
             StreamAdded: self._stream_added, TableAdded: self._table_added, TrainerGone: self._trainer_gone,
-            LauncherGone: self._launcher_gone, StopAsked: self._stop, WorkerEnded: self._worker_ended,
-            Tick: self._tick}
+            LauncherGone: self._launcher_gone, RunDirLost: self._run_dir_lost, StopAsked: self._stop,
+            WorkerEnded: self._worker_ended, Tick: self._tick}
         self._all_due(now)
 
     @property
@@ -296,6 +301,12 @@ class Lifecycle:
 
     def _launcher_gone(self, event: LauncherGone, now: float) -> List[Action]:
         return self._leave() if self._private and self.state == IDLE else []
+
+    def _run_dir_lost(self, event: RunDirLost, now: float) -> List[Action]:
+        if self.state not in HAS_TRAINER:
+            return self._leave()
+        self._private = True  # it ends with the trainer that it has
+        return []
 
     def _tick(self, event: Tick, now: float) -> List[Action]:
         actions: List[Action] = []

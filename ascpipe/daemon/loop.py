@@ -8,7 +8,7 @@ import secrets
 import signal
 import socket
 import time
-from typing import Any, Callable, Collection, Dict, Hashable, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tuple
 
 import zmq
 
@@ -20,11 +20,12 @@ from ascpipe.control.server import Server
 from ascpipe.daemon import hangs, kernel_cache, lifecycle, statistics
 from ascpipe.daemon.lifecycle import HAS_TRAINER, REGISTERED, SERVING, Lifecycle, Worker
 from ascpipe.daemon.lifelines import Lifeline, Lifelines
+from ascpipe.daemon.run_directory import OwnedRunDir
 from ascpipe.daemon.session_memory import SessionMemory, bell_of
 from ascpipe.daemon.supervisor import Supervisor
+from ascpipe.daemon.watching import Watch
 from ascpipe.layout import structs
 from ascpipe.layout.ticket import MOST_RUNS
-from ascpipe.names import RunDir
 from ascpipe.shm import exchange_spans
 from ascpipe.shm.memory import Places
 from ascpipe.shm.segment import SHM_DIR
@@ -32,14 +33,13 @@ from ascpipe.shm.segment import SHM_DIR
 _LONGEST_POLL_S = 1.0
 _ALONE_POLL_S = 0.1  # while a private daemon waits for its trainer, which may end
 _FLUSH_S = 0.5  # for the answer to `stop`
-_WATCH_S = 1.0  # between two looks whether processes hang
 
 
 class Daemon:
     """One daemon, from the moment its directory is owned until it leaves.
 
     Args:
-        run: its directory, owned.
+        owned: its directory.
         settings: in force.
         private_to: process that started it to be alone with it: it ends with its trainer, or with this process before
             there is one.  0: it outlives them.
@@ -48,9 +48,10 @@ class Daemon:
         places: where memory limits are read.
     """
 
-    def __init__(self, run: RunDir, settings: Settings, *, private_to: int, supervisor: Supervisor, cache_dir: str,
-                 places: Places = Places()) -> None:  # noqa: B008  (immutable)
+    def __init__(self, owned: OwnedRunDir, settings: Settings, *, private_to: int, supervisor: Supervisor,
+                 cache_dir: str, places: Places = Places()) -> None:  # noqa: B008  (immutable)
         self._log = logging.getLogger("ascpipe.daemon")
+        run = owned.run
         self._run, self._settings, self._private_to, self._places = run, settings, private_to, places
         self._supervisor, self._cache_dir = supervisor, cache_dir
         self._life = Lifecycle(lifecycle.workers_of(settings), private_to != 0, time.monotonic())
@@ -61,9 +62,6 @@ class Daemon:
         self._hash_seed = settings.hash_seed or secrets.randbits(64)
         self._memory: Optional[SessionMemory] = None
         self._newest = self._cleared_after = 0  # generations: started last; so far when the kernels were cleared
-        self._hangs, self._watch_at = hangs.Hangs(), 0.0
-        self._hanging: Dict[Hashable, float] = {}  # seconds, by worker
-        self._named: Set[int] = set()  # pids that hang, and were named
         self._stop_reasons: List[str] = []
         self._is_over = False
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
@@ -78,6 +76,8 @@ class Daemon:
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
         self._server = Server(run.control_endpoint)
+        owned.remember_sockets()
+        self._watch, self._lost = Watch(supervisor, owned, settings.worker_patience_s), ""
 
     def serve(self, ready: Callable[[], None]) -> None:
         """Work until told to end.
@@ -99,7 +99,9 @@ class Daemon:
             if self._trainer is not None and any(fd in fds for fd in self._trainer.fds()):
                 self._trainer_gone("died or closed its lifeline")
             self._watch_workers()
-            self._watch_hangs(time.monotonic())
+            lost = self._watch.look(self._awaited)
+            if lost:
+                self._run_dir_lost(lost)
             for peer, request in self._server.requests():
                 self._answer(peer, request)
             self._handle(lifecycle.Tick())
@@ -160,25 +162,13 @@ class Daemon:
                 ended = dataclasses.replace(ended, retry=True)
             self._handle(ended)
 
-    def _watch_hangs(self, now: float) -> None:
-        """Name processes that hang, then end them; and begin a template again."""
-        if now < self._watch_at:
-            return
-        self._watch_at = now + _WATCH_S
-        if self._supervisor.renew_template(now):
-            self._log.warning("the template has ended and is begun again")
-        patience_s = self._settings.worker_patience_s
-        watched = self._supervisor.watched(self._awaited())
-        self._hanging = self._hangs.look(watched, now)
-        for name, seconds in self._hanging.items():
-            if patience_s and seconds >= patience_s:
-                self._supervisor.end_hung(
-                    name, "it did not move for {:.0f} s and was ended (worker_patience_s)".format(seconds))
-            elif seconds >= hangs.NAMED_AFTER_S and watched[name].pid not in self._named:
-                self._named.add(watched[name].pid)
-                self._log.warning(
-                    "%s (pid %d) has not moved for %.0f s: it %s", getattr(name, "sentence", name), watched[name].pid,
-                    seconds, "is stopped" if watched[name].is_stopped else "is waited for and uses no processor time")
+    def _run_dir_lost(self, path: str) -> None:
+        """Leave, as no trainer can find us; the one that we have stays to its end."""
+        if path != self._lost:
+            self._lost = path
+            self._log.error("%s was removed, or is another daemon's; this one ends%s", path,
+                            "" if self._trainer is None else " with its trainer")
+        self._handle(lifecycle.RunDirLost())
 
     def _awaited(self) -> Collection[Worker]:
         """Workers that the trainer waits for, unless it is stopped itself."""
@@ -378,7 +368,7 @@ class Daemon:
             "kind": worker.kind, "index": worker.index, "pid": self._supervisor.pid(worker),
             "generation": self._supervisor.generation(worker),
             "restarts": self._life.restarts(worker), "attached": self._supervisor.is_attached(worker),
-            "hangs_s": self._hanging.get(worker, 0.0)}
+            "hangs_s": self._watch.hanging.get(worker, 0.0)}
             for worker in self._life.workers]
         return {
             "name": self._run.name, "pid": os.getpid(), "version": __version__, "state": self._life.state,

@@ -64,7 +64,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
             log.warning("compiled kernel %s was damaged, is removed and will be made again", damaged)
         environment = {**child_environment(), "NUMBA_CACHE_DIR": cache_dir, "PYTHONFAULTHANDLER": "1"}
         environment[kernel_library.VARIABLE] = kernel_cache.library(cache_dir, environment)
-        daemon = Daemon(owned.run, settings, private_to=private_to, cache_dir=cache_dir, places=places,
+        daemon = Daemon(owned, settings, private_to=private_to, cache_dir=cache_dir, places=places,
                         supervisor=supervisor.Supervisor(owned.run, environment, commands, processors, template))
         try:
             log.info("started, pid %d", os.getpid())

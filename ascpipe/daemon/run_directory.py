@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import stat
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from ascpipe import names
 from ascpipe.control import lock
@@ -15,7 +15,7 @@ from ascpipe.shm import segment
 
 
 class OwnedRunDir:
-    """A run directory that is ours as long as this object is open.
+    """A run directory that is ours as long as this object is open, unless others remove files of it.
 
     Args:
         name: of the daemon.
@@ -35,7 +35,10 @@ class OwnedRunDir:
         names.make_private_dir(names.base_dir())
         fd = _lock(self.run)
         self._lock_fd = fd
+        self._sockets: Dict[str, Tuple[int, int]] = {}  # by path: device and inode
         try:
+            if lock.is_listening(self.run.lifeline):  # its lock was removed; it lives all the same
+                raise _already_runs(self.run)
             self.swept = sweep_dead_runs(name) + ["shared memory " + left for left in _sweep_shm()]
             for path in (self.run.control, self.run.lifeline):
                 _remove_stale_socket(path, self.swept)
@@ -44,13 +47,30 @@ class OwnedRunDir:
             os.close(fd)
             raise
 
+    def remember_sockets(self) -> None:
+        """From now on the sockets that are there are ours."""
+        self._sockets = {path: _identity(path) for path in (self.run.control, self.run.lifeline)}
+
+    def lost(self) -> str:
+        """Path of a file that is not ours any more, as it was removed or is another one; empty if there is none."""
+        if not lock.is_current(self._lock_fd, self.run):
+            return self.run.lock
+        return next((path for path, identity in self._sockets.items() if _identity(path) != identity), "")
+
+    def keep_from_cleaners(self) -> None:
+        """Touch our files: cleaners of folders for temporary files take those that nobody has touched for days."""
+        for path in (self.run.lock, self.run.owner, *self._sockets):
+            with contextlib.suppress(OSError):
+                os.utime(path, follow_symlinks=False)
+
     def leave(self, *, keep_log: bool) -> None:
-        """Remove what is ours and free the lock.
+        """Remove what is ours and free the lock; without the lock nothing is ours.
 
         Args:
             keep_log: the log stays to be read, and so does the directory.
         """
-        _remove_files(self.run, keep_log=keep_log)
+        if lock.is_current(self._lock_fd, self.run):
+            _remove_files(self.run, keep_log=keep_log)
         os.close(self._lock_fd)
 
 
@@ -101,7 +121,8 @@ def _is_dead(run: RunDir) -> bool:
     """A run directory of ours with a lock file that no process holds."""
     try:
         names.check_private_dir(run.path)
-        return stat.S_ISREG(os.lstat(run.lock).st_mode) and not lock.is_held(run)
+        return (stat.S_ISREG(os.lstat(run.lock).st_mode) and not lock.is_held(run)
+                and not lock.is_listening(run.lifeline))
     except (OSError, RunDirError):
         return False
 
@@ -117,9 +138,22 @@ def _lock(run: RunDir) -> int:
             raise RunDirError(run.lock, error.strerror or str(error)) from error
         if fd is not None:
             return fd
-        owner = owner_of(run)
-        raise AlreadyRunsError(run.name, owner["pid"], owner["uid"], owner["started"], run.path)
+        raise _already_runs(run)
     raise RunDirError(run.path, "it disappears again and again")
+
+
+def _already_runs(run: RunDir) -> AlreadyRunsError:
+    owner = owner_of(run)
+    return AlreadyRunsError(run.name, owner["pid"], owner["uid"], owner["started"], run.path)
+
+
+def _identity(path: str) -> Tuple[int, int]:
+    """Device and inode; zeros of a file that is not there."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
 def _sweep_shm() -> List[str]:

@@ -11,7 +11,7 @@ from ascpipe.daemon.supervisor import Supervisor
 @pytest.fixture
 def daemon(tmp_path):
     owned = OwnedRunDir("unit")
-    made = Daemon(owned.run, load_settings({}, {}), private_to=0, cache_dir=str(tmp_path),
+    made = Daemon(owned, load_settings({}, {}), private_to=0, cache_dir=str(tmp_path),
                   supervisor=Supervisor(owned.run, {}, template=None))
     yield made
     made.close()
