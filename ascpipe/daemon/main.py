@@ -47,8 +47,8 @@ def run(name: str, settings: Settings, *, private: bool, ready: Callable[[str], 
     Raises:
         AscpipeError: why it did not start; nothing is left then.
     """
-    set_process_title("daemon " + name)
     os.umask(0o077)
+    set_process_title("daemon " + name)
     _allow_many_files()
     processors = supervisor.bound_processors(settings)
     cache_dir = kernel_cache.prepare(settings.cache_dir)
