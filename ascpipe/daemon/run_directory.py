@@ -9,6 +9,7 @@ from typing import Any, Dict, List
 
 from ascpipe import names
 from ascpipe.control import lock
+from ascpipe.directories import refusing
 from ascpipe.errors import AlreadyRunsError, RunDirError
 from ascpipe.names import RunDir
 from ascpipe.shm import segment
@@ -26,22 +27,27 @@ class OwnedRunDir:
 
     Raises:
         AlreadyRunsError: a daemon of that name lives; nothing was touched.
-        RunDirError: the directory, or a file in it, is not safely ours.
+        RunDirError: the directory, or a file in it, is not safely ours, or cannot be made.
+        DirectoryFullError: it has no room for the files of a daemon.
         NameRefusedError, EndpointTooLongError
     """
 
     def __init__(self, name: str) -> None:
         self.run = names.run_dir(name)
-        names.make_private_dir(names.base_dir())
-        fd = _lock(self.run)
-        self._lock_fd = fd
+        with refusing(self.run.path):
+            names.make_private_dir(names.base_dir())
+            self._lock_fd = _lock(self.run)
+            self._take(name)
+
+    def _take(self, name: str) -> None:
+        """Make the directory ours; the lock is given back if that fails."""
         try:
             self.swept = sweep_dead_runs(name) + ["shared memory " + left for left in _sweep_shm()]
             for path in (self.run.control, self.run.lifeline):
                 _remove_stale_socket(path, self.swept)
             _write_owner(self.run)
         except BaseException:
-            os.close(fd)
+            os.close(self._lock_fd)
             raise
 
     def leave(self, *, keep_log: bool) -> None:
@@ -113,8 +119,6 @@ def _lock(run: RunDir) -> int:
             fd = lock.try_acquire(run)
         except FileNotFoundError:
             continue
-        except OSError as error:
-            raise RunDirError(run.lock, error.strerror or str(error)) from error
         if fd is not None:
             return fd
         owner = owner_of(run)
