@@ -16,6 +16,7 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 BROKEN_KERNELS = 74  #: exit code of a worker that could not read the compiled kernels; sysexits calls it EX_IOERR
+NO_ROOM_FOR_KERNELS = 73  #: of one that could not keep what it compiled: EX_CANTCREAT
 
 
 def main() -> None:
