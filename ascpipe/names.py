@@ -3,12 +3,14 @@
 The run directory is ``$XDG_RUNTIME_DIR/ascpipe/<name>``, or ``/tmp/ascpipe-<uid>/<name>`` where there is no
 such directory.  Only this user may open it (0700), and its parent.
 """
+import contextlib
 import os
 import re
 import secrets
 import stat
 from typing import List, Optional
 
+from ascpipe.directories import refusing
 from ascpipe.errors import EndpointTooLongError, NameRefusedError, RunDirError
 
 DEFAULT_NAME = "default"
@@ -92,9 +94,15 @@ def base_dir() -> str:
 
 
 def known_names() -> List[str]:
-    """Names of run directories of this user; their daemons may be dead."""
+    """Names of run directories of this user; their daemons may be dead.
+
+    Raises:
+        RunDirError: their parent is not ours alone.
+    """
+    base = base_dir()
     try:
-        return sorted(name for name in os.listdir(base_dir()) if _NAME.fullmatch(name))
+        check_private_dir(base)
+        return sorted(name for name in os.listdir(base) if _NAME.fullmatch(name))
     except FileNotFoundError:
         return []
 
@@ -119,13 +127,10 @@ def make_private_dir(path: str) -> None:
 
     Raises:
         RunDirError: it belongs to another user, is open to others, or is no directory; it is not changed.
+        DirectoryFullError: there is no room for it.
     """
-    try:
+    with refusing(path), contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise RunDirError(path, error.strerror or str(error)) from error
     check_private_dir(path)
 
 
@@ -134,9 +139,12 @@ def check_private_dir(path: str) -> None:
 
     Raises:
         FileNotFoundError: it does not exist.
-        RunDirError: another user owns it or may open it.
+        RunDirError: another user owns it or may open it, or it cannot be looked at.
     """
-    status = os.lstat(path)
+    try:
+        status = os.lstat(path)
+    except (NotADirectoryError, PermissionError) as error:  # of its parent
+        raise RunDirError(path, error.strerror or str(error)) from error
     if stat.S_ISLNK(status.st_mode):
         raise RunDirError(path, "it is a symbolic link")
     if not stat.S_ISDIR(status.st_mode):

@@ -1,19 +1,21 @@
-"""Loads the code of a worker and runs it; the exit code says whether compiled kernels could not be read.
+"""Loads the code of a worker and runs it; the exit code says whether compiled kernels could not be read or written.
 
     python -m ascpipe.workers.loading KIND --channel FD --index I --generation G --title TEXT
     python -m ascpipe.workers.loading
 
 Without arguments it loads every kind and ends: that fills the cache of compiled kernels.
 """
+import errno
 import importlib
 import sys
 import traceback
 from typing import Iterator, Optional
 
-from ascpipe.control.exec_worker import BROKEN_KERNELS
+from ascpipe.control.exec_worker import BROKEN_KERNELS, NO_ROOM_FOR_KERNELS
 
 _MODULES = {kind: "ascpipe.workers.{}_worker".format(kind) for kind in ("key", "table", "disk")}
-_READERS = ("numba.core.caching", "ascpipe.kernels.library")  # the modules that read compiled kernels
+_READERS = ("numba.core.caching", "ascpipe.kernels.library")  # the modules that read and write compiled kernels
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def main() -> None:
@@ -29,8 +31,12 @@ def main() -> None:
 
 
 def exit_code(error: BaseException) -> int:
-    """Of a worker that ends by ``error``: BROKEN_KERNELS if compiled code could not be read, else 1."""
-    return BROKEN_KERNELS if any(name in _READERS for link in _chain(error) for name in _modules(link)) else 1
+    """Of a worker that ends by ``error``: BROKEN_KERNELS if compiled code could not be read, NO_ROOM_FOR_KERNELS if it
+    could not be written, else 1."""
+    if not any(name in _READERS for link in _chain(error) for name in _modules(link)):
+        return 1
+    cannot_write = any(isinstance(link, OSError) and link.errno in _CANNOT_WRITE for link in _chain(error))
+    return NO_ROOM_FOR_KERNELS if cannot_write else BROKEN_KERNELS
 
 
 def _chain(error: Optional[BaseException]) -> Iterator[BaseException]:

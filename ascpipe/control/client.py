@@ -45,7 +45,7 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
 
 
 def running_daemons() -> List[str]:
-    """Names of this user's daemons that live."""
+    """Names of this user's daemons that live; raises as ``names.known_names``."""
     return [name for name in names.known_names() if is_held(RunDir(name))]
 
 
@@ -67,9 +67,10 @@ def _answer(socket: "zmq.Socket", run: RunDir, request_id: int, verb: str, timeo
 
 
 def check_there(run: RunDir) -> None:
-    """NotRunningError unless the run directory is there, RunDirError unless it is ours alone."""
+    """NotRunningError unless the run directory is there, RunDirError unless it and its parent are ours alone."""
     try:
-        names.check_private_dir(run.path)
+        for path in (os.path.dirname(run.path), run.path):
+            names.check_private_dir(path)
     except FileNotFoundError:
         raise NotRunningError(run.name, run.path) from None
 

@@ -16,6 +16,7 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 BROKEN_KERNELS = 74  #: exit code of a worker that could not read the compiled kernels; sysexits calls it EX_IOERR
+NO_ROOM_FOR_KERNELS = 73  #: of one that could not keep what it compiled: EX_CANTCREAT
 
 
 def main() -> None:
@@ -26,8 +27,10 @@ def main() -> None:
 
 
 def fence_in(supervisor: int, oom_score_adj: str, processor: int) -> None:
-    """Make this process die with its supervisor and by its word only, leave no core file, go first or last when
-    memory runs out, and run on one processor, unless that is -1. Ends the process if the supervisor has died before."""
+    """Make this process die with its supervisor and by its word only, keep its files to this user, leave no core file,
+    go first or last when memory runs out, and run on one processor, unless that is -1. Ends the process if the
+    supervisor has died before."""
+    os.umask(0o077)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     for number in (signal.SIGTERM, signal.SIGINT):  # sent to a whole group; only the supervisor ends a worker
         signal.signal(number, signal.SIG_IGN)

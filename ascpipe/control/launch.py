@@ -98,8 +98,7 @@ class Launching:
             reap(process, patience_s=0.0 if "text" in told else _LAST_WORDS_S)
             if "code" in told:
                 raise received(told["code"], told["text"])
-            raise NotStartedError("daemon {!r}".format(self._name), told.get("text") or "exit code {}, see {}".format(
-                process.returncode, names.run_dir(self._name).log))
+            raise NotStartedError("daemon {!r}".format(self._name), told.get("text") or self._how_it_ended())
         return Launched(process, told["pid"], self._name)
 
     def end(self) -> None:
@@ -110,6 +109,11 @@ class Launching:
         self._told(READY_TIMEOUT_S)
         self._process.terminate()
         reap(self._process)
+
+    def _how_it_ended(self) -> str:
+        log = names.run_dir(self._name).log
+        return "exit code {}, {}".format(
+            self._process.returncode, "see " + log if os.path.exists(log) else "and it has left no log")
 
     def _told(self, timeout_s: float) -> Dict[str, Any]:
         try:

@@ -1,7 +1,7 @@
 """Locks a run directory: the process that holds the lock is the daemon; the kernel releases it when that dies.
 
-Lock and sockets are files, which others may remove: cleaners of /tmp, or a hand.  So it counts as well whether a process
-listens at the lifeline: a daemon that lost its lock still does.
+Lock and sockets are files, which others may remove: cleaners of /tmp, or a hand.  So it counts as well whether a
+process listens at the lifeline: a daemon that lost its lock still does.
 """
 import fcntl
 import os

@@ -26,6 +26,9 @@ class Server:
             running daemon without a word: hold the run directory's lock.
         clock: seconds; counts the second in which a peer sends too much.
 
+    Raises:
+        OSError: the socket cannot be made.
+
     Attributes:
         dropped: messages without a reply: above the rate, or not even framed.
         refused: messages answered by an error because they are not in the schema.
@@ -39,7 +42,12 @@ class Server:
         for option, value in ((zmq.LINGER, 0), (zmq.RCVHWM, _QUEUE), (zmq.SNDHWM, _QUEUE),
                               (zmq.MAXMSGSIZE, codec.MESSAGE_BYTES), (zmq.IPC_FILTER_UID, os.geteuid())):
             self.socket.setsockopt(option, value)
-        self.socket.bind(endpoint)
+        try:
+            self.socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            self.close()
+            number = error.errno or 0
+            raise OSError(number, os.strerror(number), endpoint.replace("ipc://", "", 1)) from error
         self._clock = clock
         self._second = 0
         self._counts: Counter[bytes] = collections.Counter()

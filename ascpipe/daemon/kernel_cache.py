@@ -2,7 +2,8 @@
 
 numba decides by the time stamp of one source file whether a compiled function is current, so a change in a
 file that it calls goes unnoticed.  Here each state of the sources has a folder of its own.  What lies there
-is executed: the folder must be ours alone.
+is executed: only this user and root may be able to change it, or any folder on the way to it.  So what workers load by
+its path is what was verified before they began.
 
 A disk that was full, a machine that went down, or a wrong copy may leave a file that numba trips over, or one that
 it loads.  ``SEAL`` lists what was whole, so that a damaged file is compiled again and never run; files that it does not
@@ -23,8 +24,7 @@ import tempfile
 from pathlib import Path
 from typing import Dict, List, Mapping
 
-from ascpipe.errors import RunDirError
-from ascpipe.names import make_private_dir
+from ascpipe.directories import make_safe_dir, refused
 
 KEPT = 4  #: folders of other states of the sources that may stay
 SEAL = "seal.json"  #: path in the folder -> SHA-256
@@ -47,22 +47,36 @@ def base_dir(setting: str) -> str:
 def prepare(setting: str) -> str:
     """The folder for the sources as they are; made if it is missing, old ones removed.
 
+    It may be one that this user cannot write to, as in an image that root made, or on a file system that is read-only.
+
     Raises:
-        RunDirError: it is not ours alone.
+        RunDirError: it, or a folder on the way to it, could be changed by others.
+        DirectoryFullError: there is no room to make it.
     """
-    base = base_dir(setting)
+    base = make_safe_dir(base_dir(setting))
+    path = make_safe_dir(os.path.join(base, _PREFIX + sources_digest()))
     try:
-        os.makedirs(os.path.dirname(base), mode=0o700, exist_ok=True)
-        make_private_dir(base)
-    except OSError as error:
-        raise RunDirError(base, error.strerror or str(error)) from error
-    path = os.path.join(base, _PREFIX + sources_digest())
-    make_private_dir(path)
-    os.utime(path)
+        os.utime(path)
+    except OSError:
+        return path  # not ours to change: then nothing is tidied up either
     others = [os.path.join(base, name) for name in os.listdir(base) if name.startswith(_PREFIX)]
     for old in sorted(others, key=os.path.getmtime)[:-KEPT - 1]:
         shutil.rmtree(old, ignore_errors=True)
     return path
+
+
+def require_writable(folder: str) -> None:
+    """Refuse a folder that has no library and cannot take what numba compiles: numba would look elsewhere.
+
+    Raises:
+        RunDirError: it is read-only, or not ours to change.
+        DirectoryFullError: it can have no more files.
+    """
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise refused(folder, OSError(error.errno, "it has no library of kernels for this processor and Python, "
+                      "which `ascpipe warmup` makes, and cannot be written to: {}".format(error.strerror))) from error
 
 
 def clear(path: str) -> None:
@@ -151,9 +165,14 @@ def _function(name: str) -> str:
 
 
 def _write(folder: str, listed: Dict[str, str]) -> None:
-    with tempfile.NamedTemporaryFile("w", dir=folder, prefix=SEAL, delete=False) as out:
-        json.dump(listed, out)
-    os.replace(out.name, os.path.join(folder, SEAL))
+    fd, beside = tempfile.mkstemp(dir=folder, prefix=SEAL)
+    try:
+        with open(fd, "w") as out:
+            json.dump(listed, out)
+        os.replace(beside, os.path.join(folder, SEAL))
+    except OSError:
+        os.unlink(beside)
+        raise
 
 
 def count(folder: str) -> int:

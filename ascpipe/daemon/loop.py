@@ -296,9 +296,10 @@ class Daemon:
             sizes["exchange_spans_bytes"] = spans_bytes
             self._send_segments(self._trainer, self._memory.fds() + spans, self._drop_memory)
         self._handle(lifecycle.SessionStarted(any(table.disk_rows for table in body.tables)))
+        kind = "memfds ({} is too small or read-only)".format(SHM_DIR) if uses_memfd else SHM_DIR
         self._log.info("session of %d streams and %d tables started, segments in %s", len(body.streams),
-                       len(body.tables), "memfds (too little in {})".format(SHM_DIR) if uses_memfd else SHM_DIR)
-        if isinstance(self._life.error, (errors.KeyWorkerDiedError, errors.TableWorkerDiedError)):
+                       len(body.tables), kind)
+        if self._life.error is not None:  # workers cannot run
             raise self._life.error
         return sizes
 

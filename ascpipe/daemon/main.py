@@ -4,6 +4,7 @@ Settings come from the environment and the file of $ASCPIPE_CONFIG; see ``ascpip
 """
 import contextlib
 import json
+import logging
 import os
 import resource
 import sys
@@ -17,6 +18,7 @@ from ascpipe.control.process_title import set_process_title
 from ascpipe.daemon import kernel_cache, run_directory, supervisor
 from ascpipe.daemon.loop import Daemon
 from ascpipe.daemon.template import Template
+from ascpipe.directories import refusing
 from ascpipe.errors import AscpipeError
 from ascpipe.layout import kernel_library
 from ascpipe.logs import open_log
@@ -47,30 +49,29 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
     Raises:
         AscpipeError: why it did not start; nothing is left then.
     """
-    set_process_title("daemon " + name)
     os.umask(0o077)
+    set_process_title("daemon " + name)
     _allow_many_files()
     processors = supervisor.bound_processors(settings)
     cache_dir = kernel_cache.prepare(settings.cache_dir)
     owned = run_directory.OwnedRunDir(name)
     ended_well = False
     try:
-        if log_to_file:
-            _redirect(owned.run.log)
-        log = open_log("daemon")
-        for left in owned.swept:
-            log.info("removed %s", left)
-        for damaged in kernel_cache.drop_damaged(cache_dir):
-            log.warning("compiled kernel %s was damaged, is removed and will be made again", damaged)
-        environment = {**child_environment(), "NUMBA_CACHE_DIR": cache_dir, "PYTHONFAULTHANDLER": "1"}
-        environment[kernel_library.VARIABLE] = kernel_cache.library(cache_dir, environment)
-        daemon = Daemon(owned, settings, private_to=private_to, cache_dir=cache_dir, places=places,
-                        supervisor=supervisor.Supervisor(owned.run, environment, commands, processors, template))
+        with refusing(owned.run.path):
+            if log_to_file:
+                _redirect(owned.run.log)
+            log = open_log("daemon")
+            for left in owned.swept:
+                log.info("removed %s", left)
+            environment = {**child_environment(), "NUMBA_CACHE_DIR": cache_dir, "PYTHONFAULTHANDLER": "1"}
+            environment[kernel_library.VARIABLE] = _verified_kernels(cache_dir, environment)
+            daemon = Daemon(owned, settings, private_to=private_to, cache_dir=cache_dir, places=places,
+                            supervisor=supervisor.Supervisor(owned.run, environment, commands, processors, template))
         try:
             log.info("started, pid %d", os.getpid())
             daemon.serve(lambda: ready(name))
             ended_well = True
-            kernel_cache.seal(cache_dir)
+            _seal(cache_dir)
         except Exception:
             log.exception("ended by a bug")
             raise
@@ -79,6 +80,26 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
         log.info("ended")
     finally:
         owned.leave(keep_log=not (ended_well and (private_to or is_private_name(name))) and log_to_file)
+
+
+def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
+    """Remove compiled kernels that are damaged; the library to load, empty if workers use numba."""
+    with refusing(folder):
+        for damaged in kernel_cache.drop_damaged(folder):
+            logging.getLogger("ascpipe.daemon").warning(
+                "compiled kernel %s was damaged, is removed and will be made again", damaged)
+    library = kernel_cache.library(folder, environment)
+    if not library:
+        kernel_cache.require_writable(folder)
+    return library
+
+
+def _seal(folder: str) -> None:
+    """A daemon that served well ends well also where the disk is full: kernels without a seal stay as they are."""
+    try:
+        kernel_cache.seal(folder)
+    except OSError as error:
+        logging.getLogger("ascpipe.daemon").warning("compiled kernels in %s are not sealed: %s", folder, error)
 
 
 def _allow_many_files() -> None:
@@ -124,6 +145,10 @@ def serve(name: str, *, private_to: int, ready_fd: int, **replaced: Any) -> None
         if not told:
             tell(ready_fd, {"ready": False, "code": error.code, "text": error.sentence()})
         sys.exit(FAILED)
+    except Exception as error:
+        if not told:
+            tell(ready_fd, {"ready": False, "text": "a bug, {}: {}".format(type(error).__name__, error)})
+        raise
     sys.exit(0)
 
 

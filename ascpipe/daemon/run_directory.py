@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Tuple
 
 from ascpipe import names
 from ascpipe.control import lock
+from ascpipe.directories import refusing
 from ascpipe.errors import AlreadyRunsError, RunDirError
 from ascpipe.names import RunDir
 from ascpipe.shm import segment
@@ -26,16 +27,21 @@ class OwnedRunDir:
 
     Raises:
         AlreadyRunsError: a daemon of that name lives; nothing was touched.
-        RunDirError: the directory, or a file in it, is not safely ours.
+        RunDirError: the directory, or a file in it, is not safely ours, or cannot be made.
+        DirectoryFullError: it has no room for the files of a daemon.
         NameRefusedError, EndpointTooLongError
     """
 
     def __init__(self, name: str) -> None:
         self.run = names.run_dir(name)
-        names.make_private_dir(names.base_dir())
-        fd = _lock(self.run)
-        self._lock_fd = fd
-        self._sockets: Dict[str, Tuple[int, int]] = {}  # by path: device and inode
+        with refusing(self.run.path):
+            names.make_private_dir(names.base_dir())
+            self._lock_fd = _lock(self.run)
+            self._sockets: Dict[str, Tuple[int, int]] = {}  # by path: device and inode
+            self._take(name)
+
+    def _take(self, name: str) -> None:
+        """Make the directory ours; the lock is given back if that fails."""
         try:
             if lock.is_listening(self.run.lifeline):  # its lock was removed; it lives all the same
                 raise _already_runs(self.run)
@@ -44,7 +50,7 @@ class OwnedRunDir:
                 _remove_stale_socket(path, self.swept)
             _write_owner(self.run)
         except BaseException:
-            os.close(fd)
+            os.close(self._lock_fd)
             raise
 
     def remember_sockets(self) -> None:
@@ -134,8 +140,6 @@ def _lock(run: RunDir) -> int:
             fd = lock.try_acquire(run)
         except FileNotFoundError:
             continue
-        except OSError as error:
-            raise RunDirError(run.lock, error.strerror or str(error)) from error
         if fd is not None:
             return fd
         raise _already_runs(run)

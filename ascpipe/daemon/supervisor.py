@@ -12,12 +12,21 @@ from typing import Any, Collection, Dict, Hashable, List, Mapping, Optional, Seq
 
 from ascpipe.config import Settings, processors
 from ascpipe.control import exec_worker, fdsocket
-from ascpipe.control.exec_worker import BROKEN_KERNELS
+from ascpipe.control.exec_worker import BROKEN_KERNELS, NO_ROOM_FOR_KERNELS
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.daemon.hangs import Seen
 from ascpipe.daemon.lifecycle import DISK, KEY, RESTARTS, TABLE, WINDOW_S, Worker, WorkerEnded, workers_of
 from ascpipe.daemon.template import GONE, LOADING, Adopted, Template
-from ascpipe.errors import AscpipeError, ConfigError, MessageError, MessageTimeoutError, WorkerError, received
+from ascpipe.directories import room
+from ascpipe.errors import (
+    AscpipeError,
+    ConfigError,
+    DirectoryFullError,
+    MessageError,
+    MessageTimeoutError,
+    WorkerError,
+    received,
+)
 from ascpipe.layout import kernel_library
 from ascpipe.names import RunDir
 from ascpipe.shm import syscalls
@@ -163,7 +172,11 @@ class Supervisor:
             env=self._environment)
 
     def _open_log(self, name: str) -> int:
-        return os.open(self._run.worker_log(name), _LOG_FLAGS, 0o600)
+        """Of a worker; ours where it can have none, as in a directory that is full."""
+        try:
+            return os.open(self._run.worker_log(name), _LOG_FLAGS, 0o600)
+        except OSError:
+            return os.dup(2)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
         """Send a worker the segments.  ``reap`` reports a worker that is dead already."""
@@ -244,6 +257,8 @@ class Supervisor:
                 continue
             self._read_one(process)
             pid, code = self.pid(worker), code or 0
+            if code == NO_ROOM_FOR_KERNELS:
+                process.report = self._no_room_for_kernels(worker)
             process.channel.close()
             del self._processes[worker]
             ended.append(WorkerEnded(
@@ -308,6 +323,10 @@ class Supervisor:
             return "killed by " + name
         last = self._last_words(worker)
         return "exit code {}{}".format(code, " ({})".format(last) if last else "")
+
+    def _no_room_for_kernels(self, worker: Worker) -> DirectoryFullError:
+        folder = self._environment.get("NUMBA_CACHE_DIR", "")
+        return DirectoryFullError(folder, self._last_words(worker) or "compiled kernels cannot be kept", room(folder))
 
     def _last_words(self, worker: Worker) -> str:
         """The line of its log that names an exception, if any."""

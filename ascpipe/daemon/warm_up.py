@@ -4,10 +4,12 @@ import subprocess
 import sys
 from typing import NamedTuple, Sequence, Tuple
 
+from ascpipe.control.exec_worker import NO_ROOM_FOR_KERNELS
 from ascpipe.control.launch import child_environment
 from ascpipe.daemon import kernel_cache
 from ascpipe.daemon.supervisor import met_broken_kernels
-from ascpipe.errors import WorkerError
+from ascpipe.directories import refusing, room
+from ascpipe.errors import DirectoryFullError, WorkerError
 
 _LOADING = (sys.executable, "-m", "ascpipe.workers.loading")
 _LINKING = (sys.executable, "-m", "ascpipe.kernels.linking")
@@ -39,21 +41,26 @@ def warm_up(cache_dir: str) -> Warm:
         cache_dir: the setting of that name.
 
     Raises:
-        RunDirError: the folder is not ours alone.
+        RunDirError: the folder could be changed by others, or cannot be written to.
+        DirectoryFullError: it has no room for the kernels.
         WorkerError: the kernels cannot be compiled; says why.
     """
     folder = kernel_cache.prepare(cache_dir)
-    damaged = len(kernel_cache.drop_damaged(folder))
+    with refusing(folder):
+        damaged = len(kernel_cache.drop_damaged(folder))
     before = kernel_cache.count(folder)
     code, reason = _run(_LOADING, folder)
     if met_broken_kernels(code):  # one that was damaged before it was sealed
         damaged += before
         kernel_cache.clear(folder)
         before, (code, reason) = 0, _run(_LOADING, folder)
+    if code == NO_ROOM_FOR_KERNELS:
+        raise DirectoryFullError(folder, reason, room(folder))
     if code:
         raise WorkerError("the kernels in {} cannot be compiled: {}".format(folder, reason))
     unlinked = _link(folder)
-    kernel_cache.seal(folder)
+    with refusing(folder):
+        kernel_cache.seal(folder)
     files = kernel_cache.count(folder)
     return Warm(folder, files, files - before, damaged, unlinked)
 

@@ -10,7 +10,8 @@
     |   +-- NotRunningError    E212  no daemon of that name
     |   +-- AlreadyRunsError   E211  a daemon of that name runs already
     |   +-- BusyError          E210  the daemon serves another trainer
-    |   +-- RunDirError        E214  the run directory is not safely ours
+    |   +-- RunDirError        E214  a run directory, or one of compiled kernels, is not safely ours
+    |   +-- DirectoryFullError E223  one of these has no room
     |   +-- EndpointTooLongError E216 a unix socket path is limited to 107 bytes
     |   +-- NoAnswerError      E218  the daemon did not answer in time
     |   +-- NotStartedError    E213  a daemon or its workers did not get ready
@@ -58,6 +59,7 @@ from ascpipe.errors.daemon import (
     BusyError,
     DaemonError,
     DaemonStoppedError,
+    DirectoryFullError,
     EndpointTooLongError,
     NoAnswerError,
     NotRunningError,
@@ -105,6 +107,7 @@ __all__ = [
     "CrashLoopError",
     "DaemonError",
     "DaemonStoppedError",
+    "DirectoryFullError",
     "DiskFullError",
     "DiskWorkerDiedError",
     "EndpointTooLongError",

@@ -4,6 +4,9 @@ from typing import ClassVar, Tuple
 from ascpipe.errors.base import AscpipeError
 from ascpipe.layout import codes
 
+_ELSEWHERE = ("take another directory: for sockets and logs one of `export XDG_RUNTIME_DIR=$(mktemp -d)`, in every "
+              "process that uses the daemon; for compiled kernels one that ASCPIPE_CACHE_DIR names")
+
 
 class DaemonError(AscpipeError):
     """Between a trainer or the CLI and a daemon."""
@@ -38,12 +41,25 @@ class BusyError(DaemonError):
 
 
 class RunDirError(DaemonError):
-    """The run directory is not safely ours."""
+    """A run directory, or one of compiled kernels, is not safely ours, or cannot be used."""
 
     code = "E214"
     fields: ClassVar[Tuple[str, ...]] = ("path", "reason")
-    template = ("will not use {path}: {reason}. Remove it, or choose a private directory of your own: "
-                "XDG_RUNTIME_DIR for sockets, ASCPIPE_CACHE_DIR for compiled kernels")
+    template = ("will not use {path}: {reason}. Nothing of it was changed. Mend that, or " + _ELSEWHERE)
+
+
+class DirectoryFullError(DaemonError):
+    """A run directory, or one of compiled kernels, has no room for what must be written there.
+
+    Attributes:
+        path: what could not be made or written.
+        reason: what the system says.
+        room: what is free in its file system.
+    """
+
+    code = "E223"
+    fields: ClassVar[Tuple[str, ...]] = ("path", "reason", "room")
+    template = "no room for {path}: {reason}; {room}. Make room, or " + _ELSEWHERE
 
 
 class EndpointTooLongError(DaemonError):

@@ -82,11 +82,13 @@ def limit_bytes(places: Places = Places()) -> int:  # noqa: B008  (immutable)
 
 
 def shm_room(shm_dir: str) -> Room:
-    """Room in /dev/shm; 0 where it is missing."""
+    """Room in /dev/shm; 0 where it is missing or may not be written to."""
     try:
         status = os.statvfs(shm_dir)
     except OSError as error:
         return Room(0, 0, "{}: {}".format(shm_dir, error.strerror))
+    if not os.access(shm_dir, os.W_OK | os.X_OK):  # mounted read-only, or not for this user
+        return Room(0, 0, "{} may not be written to".format(shm_dir))
     free, total = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
     return Room(free, total, "{} has {:.2f} of {:.2f} GiB free".format(shm_dir, free / _GIB, total / _GIB))
 

@@ -109,3 +109,28 @@ def test_ps_shows_for_each_process_what_it_is_and_of_which_daemon(daemon):
         wait_until(lambda: title(pid) == "ascpipe: {} of unit".format(place.sentence))  # noqa: B023
         assert psutil.Process(pid).environ()["XDG_RUNTIME_DIR"] == os.environ["XDG_RUNTIME_DIR"]
     assert title(daemon.pid) == "ascpipe: daemon unit"
+
+
+def umasks(*pids):
+    """As the kernel shows them."""
+    said = []
+    for pid in pids:
+        with open("/proc/{}/status".format(pid)) as file:
+            said += [line.split()[1] for line in file if line.startswith("Umask:")]
+    return said
+
+
+def test_files_of_every_process_are_ours_alone_whatever_umask_the_daemon_was_started_with():
+    before = os.umask(0)
+    try:
+        daemon = DaemonProcess("unit", workers=2)
+    finally:
+        os.umask(before)
+    try:
+        pids = workers(daemon)
+        loaded = template(daemon, pids)
+        assert umasks(daemon.pid, loaded, *pids.values()) == ["0077"] * 5
+        os.kill(loaded, signal.SIGKILL)
+        assert umasks(replaced(daemon, Worker(TABLE, 0), pids)) == ["0077"]  # this one was executed
+    finally:
+        daemon.end()

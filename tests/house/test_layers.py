@@ -7,7 +7,8 @@ import pytest
 
 from tests.support import tree
 
-BASE = {"errors", "config", "names", "logs", "import_hints", "program_log", "ranks"}  # modules of ascpipe/ itself
+# modules of ascpipe/ itself
+BASE = {"errors", "config", "names", "directories", "logs", "import_hints", "program_log", "ranks"}
 
 # layer -> layers it may import; BASE, LEAF and the layer itself always
 MAY_IMPORT = {

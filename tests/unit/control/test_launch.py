@@ -43,7 +43,7 @@ def test_its_own_error_is_raised_by_its_class(program):
 
 
 @pytest.mark.parametrize("text, words", [
-    ("sys.exit(7)", "exit code 7, see .*/ascpipe/a/daemon.log"),
+    ("sys.exit(7)", "exit code 7, and it has left no log"),
     ("os.kill(os.getpid(), 9)", "exit code -9"),
     ("os.write(fd, b'{half'); sys.exit(3)", "exit code 3"),
     ("os.write(fd, b'[1]'); sys.exit(3)", "exit code 3"),
@@ -51,6 +51,14 @@ def test_its_own_error_is_raised_by_its_class(program):
 def test_a_daemon_that_dies_without_a_word_is_an_error_with_its_exit_code(program, text, words):
     program(text)
     with pytest.raises(NotStartedError, match=words):
+        launch.Launching("a").wait()
+
+
+def test_the_log_of_a_daemon_that_dies_is_named_where_there_is_one(program, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "ascpipe" / "a").mkdir(parents=True)
+    program("open({!r}, 'w').close(); sys.exit(7)".format(str(tmp_path / "ascpipe" / "a" / "daemon.log")))
+    with pytest.raises(NotStartedError, match="exit code 7, see .*/ascpipe/a/daemon.log"):
         launch.Launching("a").wait()
 
 

@@ -1,10 +1,12 @@
 """A worker that ends states by its exit code whether compiled kernels were what it could not read."""
+import errno
+import os
 import signal
 
 import pytest
 from numba.core import caching
 
-from ascpipe.control.exec_worker import BROKEN_KERNELS
+from ascpipe.control.exec_worker import BROKEN_KERNELS, NO_ROOM_FOR_KERNELS
 from ascpipe.daemon.supervisor import met_broken_kernels
 from ascpipe.workers.loading import exit_code
 
@@ -31,6 +33,17 @@ def fail_after(action):
 def test_an_exception_that_numba_raises_while_it_reads_kernels_has_a_code_of_its_own(tmp_path):
     assert exit_code(raised(lambda: read_damaged(tmp_path))) == BROKEN_KERNELS
     assert exit_code(raised(lambda: fail_after(lambda: read_damaged(tmp_path)))) == BROKEN_KERNELS
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_kernel_that_cannot_be_written_is_told_from_one_that_is_broken(number, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    index = caching.IndexDataCacheFile(str(tmp_path), "kernel", "stamp")
+    monkeypatch.setattr(caching.os, "replace", refuse)
+    assert exit_code(raised(lambda: index.save("signature", "code"))) == NO_ROOM_FOR_KERNELS
+    assert not met_broken_kernels(NO_ROOM_FOR_KERNELS)
 
 
 def test_any_other_exception_ends_by_the_usual_code():

@@ -1,0 +1,75 @@
+"""Directories that nobody but this user and root can change, and what is said of one that cannot be used."""
+import contextlib
+import errno
+import os
+import stat
+from typing import Iterator
+
+from ascpipe.errors import DaemonError, DirectoryFullError, RunDirError
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  #: what the kernel says where there is no room for bytes or files
+
+_MIB = 1 << 20
+
+
+def make_safe_dir(path: str) -> str:
+    """Make a directory, 0700, in which only this user and root can change anything, or check that it is one.
+
+    Every folder on the way must belong to one of the two, as must the directory. Those on the way may be writable by
+    others if they are sticky, as /tmp is: what is ours there cannot be exchanged.
+
+    Returns:
+        Its path without links. So no other user can later make another directory of it.
+
+    Raises:
+        RunDirError: names the folder that another user may change; nothing was made below it.
+        DirectoryFullError: there is no room to make it.
+    """
+    real = os.path.realpath(path)
+    owners = {0, os.geteuid(), os.stat("/").st_uid}  # in a user namespace root may have another number
+    folder = "/"
+    for part in real.split("/"):
+        folder = os.path.join(folder, part)
+        with refusing(folder):
+            if not os.path.lexists(folder):
+                with contextlib.suppress(FileExistsError):  # another process has just made it
+                    os.mkdir(folder, 0o700)
+            status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode):
+            raise RunDirError(folder, "it is not a directory")
+        if status.st_uid not in owners:
+            raise RunDirError(folder, "it belongs to uid {}, we are {}, and what lies in it would be run".format(
+                status.st_uid, os.geteuid()))
+        if status.st_mode & 0o022 and (folder == real or not status.st_mode & stat.S_ISVTX):
+            raise RunDirError(folder, "others may write to it (mode {:o}), and what lies in it would be run".format(
+                stat.S_IMODE(status.st_mode)))
+    return real
+
+
+@contextlib.contextmanager
+def refusing(path: str) -> Iterator[None]:
+    """Whatever the system refuses in the block is raised as ``refused(path, error)``."""
+    try:
+        yield
+    except OSError as error:
+        raise refused(path, error) from error
+
+
+def refused(path: str, error: OSError) -> DaemonError:
+    """The error to raise where the system refuses to make or change something in ``path``: it says what is full."""
+    if isinstance(error.filename, str):
+        path = error.filename
+    reason = error.strerror or str(error)
+    return DirectoryFullError(path, reason, room(path)) if error.errno in FULL else RunDirError(path, reason)
+
+
+def room(path: str) -> str:
+    """What is free in the file system of a path, which need not be there."""
+    while not os.path.exists(path) and path not in ("", "/"):
+        path = os.path.dirname(path)
+    try:
+        free = os.statvfs(path or "/")
+    except OSError as error:
+        return "how much is free there is not known ({})".format(error.strerror)
+    return "{:.1f} of {:.1f} MiB and {} of {} files are free there".format(
+        free.f_bavail * free.f_frsize / _MIB, free.f_blocks * free.f_frsize / _MIB, free.f_favail, free.f_files)
