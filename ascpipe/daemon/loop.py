@@ -254,7 +254,8 @@ class Daemon:
         return {"run": self._run_number, "pid": os.getpid(), "name": self._run.name}
 
     def _start(self, body: messages.Start) -> Dict[str, Any]:
-        if self._life.state != REGISTERED or self._trainer is None:
+        trainer = self._trainer_with("start", body.token)
+        if self._life.state != REGISTERED:
             raise errors.WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
         with self._exchange_spans(body) as (spans, spans_bytes):
             self._memory = SessionMemory(body, self._settings, self._run_number, self._places,
@@ -263,7 +264,7 @@ class Daemon:
             self._memory.set_pid(structs.BELL_PUMP, self._trainer_pid)
             sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
             sizes["exchange_spans_bytes"] = spans_bytes
-            self._send_segments(self._trainer, self._memory.fds() + spans, self._drop_memory)
+            self._send_segments(trainer, self._memory.fds() + spans, self._drop_memory)
         self._handle(lifecycle.SessionStarted(any(table.disk_rows for table in body.tables)))
         self._log.info("session of %d streams and %d tables started, segments in %s", len(body.streams),
                        len(body.tables), "memfds (too little in {})".format(SHM_DIR) if uses_memfd else SHM_DIR)
@@ -286,7 +287,7 @@ class Daemon:
             os.close(fd)
 
     def _add_stream(self, body: messages.AddStream) -> Dict[str, Any]:
-        memory, trainer = self._serving("add_stream")
+        memory, trainer = self._serving("add_stream", body.token)
         ring = memory.add_stream(body.stream)
         self._send_segments(trainer, [ring.fd], memory.drop_stream)
         self._handle(lifecycle.StreamAdded(body.stream.stream))
@@ -294,7 +295,7 @@ class Daemon:
         return {"bytes": ring.size}
 
     def _add_table(self, body: messages.AddTable) -> Dict[str, Any]:
-        memory, trainer = self._serving("add_table")
+        memory, trainer = self._serving("add_table", body.token)
         made = memory.make_table(body.table)
         self._send_segments(trainer, [made.fd], lambda: memory.give_back(made))
         memory.add_table(body.table, made)
@@ -310,18 +311,30 @@ class Daemon:
             take_back()
             raise
 
-    def _serving(self, verb: str) -> Tuple[SessionMemory, Lifeline]:
-        """The session that goes on, and its trainer."""
+    def _trainer_with(self, verb: str, token: bytes) -> Lifeline:
+        """The trainer that is registered, if it is the one that asks."""
+        if self._trainer is None:
+            raise errors.WrongStateError(verb, self._life.state, "no trainer is registered")
+        if not secrets.compare_digest(self._trainer.token or b"", token):
+            raise errors.PeerRefusedError(
+                "{} does not come from the trainer that is registered (pid {}, since {}): it has another token. Its "
+                "session is as before; only it may change or end it, 'ascpipe stop' ends the daemon".format(
+                    verb, self._trainer_pid, self._trainer_since))
+        return self._trainer
+
+    def _serving(self, verb: str, token: bytes) -> Tuple[SessionMemory, Lifeline]:
+        """The session that goes on, and its trainer, which asks."""
+        trainer = self._trainer_with(verb, token)
         if self._life.error is not None:
             raise self._life.error
-        if self._life.state != SERVING or self._memory is None or self._trainer is None:
+        if self._life.state != SERVING or self._memory is None:
             raise errors.WrongStateError(verb, self._life.state,
                                          "streams and tables are added to a session that was started")
-        return self._memory, self._trainer
+        return self._memory, trainer
 
     def _bye(self, body: messages.Bye) -> Dict[str, Any]:
-        if self._trainer is not None:
-            self._trainer_gone("said bye")
+        self._trainer_with("bye", body.token)
+        self._trainer_gone("said bye")
         return {}
 
     def _stop(self, body: messages.Stop) -> Dict[str, Any]:
