@@ -5,17 +5,16 @@ import datetime
 import logging
 import os
 import secrets
+import select
 import signal
 import socket
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-import zmq
-
 from ascpipe import __version__, errors
 from ascpipe.config import Settings
 from ascpipe.control import fdsocket, messages
-from ascpipe.control.server import Server
+from ascpipe.control.server import Peer, Server
 from ascpipe.daemon import kernel_cache, lifecycle, statistics
 from ascpipe.daemon.lifecycle import HAS_TRAINER, REGISTERED, SERVING, Lifecycle, Worker
 from ascpipe.daemon.lifelines import Lifeline, Lifelines
@@ -29,7 +28,6 @@ from ascpipe.shm.memory import Places
 from ascpipe.shm.segment import SHM_DIR
 
 _LONGEST_POLL_S = 1.0
-_FLUSH_S = 0.5  # for the answer to `stop`
 
 
 class Daemon:
@@ -71,7 +69,7 @@ class Daemon:
             lifecycle.Exit: self._exit}
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
-        self._server = Server(run.control_endpoint)
+        self._server = Server(run.control)
 
     def serve(self, ready: Callable[[], None]) -> None:
         """Work until told to end.
@@ -104,7 +102,7 @@ class Daemon:
             self._trainer.close()
         self._drop_memory()
         self._lifelines.close()
-        self._server.flush(_FLUSH_S)
+        self._server.close()
         signal.set_wakeup_fd(-1)
         self._waker.close()
         self._wake_end.close()
@@ -112,14 +110,13 @@ class Daemon:
     # ---- waiting
 
     def _poll(self) -> List[int]:
-        poller = zmq.Poller()
-        poller.register(self._server.socket, zmq.POLLIN)
-        fds = [self._waker.fileno(), *self._lifelines.fds(), *self._supervisor.channels()]
+        poll = select.poll()
+        fds = [self._waker.fileno(), *self._server.fds(), *self._lifelines.fds(), *self._supervisor.channels()]
         for fd in fds + (self._trainer.fds() if self._trainer is not None else []):
-            poller.register(fd, zmq.POLLIN)
+            poll.register(fd, select.POLLIN)
         look = self._life.next_look()
         wait_s = _LONGEST_POLL_S if look is None else min(_LONGEST_POLL_S, max(0.0, look - time.monotonic()))
-        return [thing for thing, _ in poller.poll(1 + int(1000 * wait_s)) if isinstance(thing, int)]
+        return [fd for fd, _ in poll.poll(1 + int(1000 * wait_s))]
 
     def _catch_signals(self) -> None:
         """A signal becomes a byte on a socket; SIGCHLD only wakes the loop."""
@@ -232,7 +229,7 @@ class Daemon:
 
     # ---- verbs
 
-    def _answer(self, peer: bytes, request: messages.Request) -> None:
+    def _answer(self, peer: Peer, request: messages.Request) -> None:
         try:
             self._server.reply(peer, request.id, self._verbs[request.verb](request.body))
         except errors.AscpipeError as error:
