@@ -17,7 +17,7 @@ from ascpipe.control import codec, messages
 from ascpipe.control.fdsocket import is_readable
 from ascpipe.errors import AscpipeError, MessageError
 
-MAX_PEERS = 16  #: connections at once, and as many that wait to be accepted
+MAX_PEERS = 4  #: connections at once, and as many that wait to be accepted: each may take 25 ms, if it is malformed
 PATIENCE_S = 10.0  #: for the request of a connection
 TURN_S = 0.02  #: a turn ends with the request that is answered then
 _ACCEPTS_PER_TURN = 200
