@@ -31,7 +31,6 @@ class RunDir:
         path: the directory.
         lock: locked (flock) as long as the daemon lives.
         control: socket of the control plane.
-        control_endpoint: the same as zmq writes it.
         lifeline: socket whose end of file means the death of the other side; it passes descriptors.
         owner: JSON: the process that has the lock.
         log: of the daemon.
@@ -42,7 +41,6 @@ class RunDir:
         self.name, self.path = name, os.path.join(base_dir(), name)
         self.lock = os.path.join(self.path, "lock")
         self.control = os.path.join(self.path, "control.sock")
-        self.control_endpoint = "ipc://" + self.control
         self.lifeline = os.path.join(self.path, "lifeline.sock")
         self.owner = os.path.join(self.path, "owner.json")
         self.log = os.path.join(self.path, "daemon.log")

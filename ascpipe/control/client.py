@@ -1,19 +1,22 @@
 """Client of the control plane: sends one request and waits for its reply, with a timeout."""
 import os
 import secrets
+import select
+import socket
+import struct
 import time
-from typing import Any, Dict, List
-
-import zmq
+from typing import Any, Dict, List, Optional
 
 from ascpipe import names
 from ascpipe.control import codec, messages
-from ascpipe.control.lock import is_held
-from ascpipe.errors import NoAnswerError, NotRunningError
+from ascpipe.control.lock import is_held, is_listening
+from ascpipe.errors import MessageError, NoAnswerError, NotRunningError
 from ascpipe.names import RunDir
 
 TIMEOUT_S = 10.0
 _LOOK_S = 0.2  # between looks whether the daemon still lives
+_AGAIN_S = 0.005  # before it is asked again
+_TIMEVAL = struct.Struct("@ll")
 
 
 def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
@@ -28,20 +31,18 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
         MessageError: its answer is not one.
         AscpipeError: what it answered, by the class of its code.
     """
-    _check_running(run)
-    context = zmq.Context()
-    socket = context.socket(zmq.DEALER)
-    try:
-        for option, value in ((zmq.LINGER, 0), (zmq.RCVHWM, 10), (zmq.SNDHWM, 10),
-                              (zmq.MAXMSGSIZE, codec.MESSAGE_BYTES), (zmq.IPC_FILTER_UID, os.geteuid())):
-            socket.setsockopt(option, value)
-        socket.connect(run.control_endpoint)
-        request_id = secrets.randbits(62)
-        socket.send(messages.request_bytes(request_id, body))
-        return _answer(socket, run, request_id, messages.verb_of(body), timeout_s)
-    finally:
-        socket.close(0)
-        context.term()
+    request_id = secrets.randbits(62)
+    request = messages.request_bytes(request_id, body)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        _check_running(run)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+            answer = _exchange(sock, run, request, deadline)
+        if answer is not None:
+            return _body_of(answer, request_id)
+        if time.monotonic() >= deadline:
+            raise NoAnswerError(run.name, messages.verb_of(body), timeout_s)
+        time.sleep(_AGAIN_S)
 
 
 def running_daemons() -> List[str]:
@@ -49,21 +50,40 @@ def running_daemons() -> List[str]:
     return [name for name in names.known_names() if is_held(RunDir(name))]
 
 
-def _answer(socket: "zmq.Socket", run: RunDir, request_id: int, verb: str, timeout_s: float) -> Dict[str, Any]:
-    deadline = time.monotonic() + timeout_s
-    while True:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            raise NoAnswerError(run.name, verb, timeout_s)
-        if not socket.poll(1 + int(1000 * min(left_s, _LOOK_S))):
+def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float) -> Optional[bytes]:
+    """The answer to a request, or None if there is none by the deadline, or the daemon has not read the request."""
+    left_s = max(0.001, deadline - time.monotonic())
+    # not sock.settimeout: a connect that does not block fails at once where others wait, too
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(left_s), int(left_s % 1 * 1e6)))
+    try:
+        sock.connect(run.control)
+        sock.send(request, socket.MSG_NOSIGNAL)
+    except OSError:  # it begins or ends, has no time, or needed the place of this connection for others
+        return None
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    while time.monotonic() < deadline:
+        if not poll.poll(1 + int(1000 * min(_LOOK_S, max(0.0, deadline - time.monotonic())))):
             _check_running(run)
             continue
-        reply = messages.parse_reply(socket.recv())
-        if reply.id not in (request_id, 0):  # 0: a daemon that could not even read the id
-            continue
-        if reply.error is not None:
-            raise reply.error
-        return reply.body
+        try:
+            answer = sock.recv(codec.MESSAGE_BYTES + 1)
+        except ConnectionResetError:  # closed before the request was read
+            return None
+        if answer:
+            return answer
+        _check_running(run)  # it has read the request and closed: it ends, or has lost its answer
+        time.sleep(_AGAIN_S)
+    return None
+
+
+def _body_of(answer: bytes, request_id: int) -> Dict[str, Any]:
+    reply = messages.parse_reply(answer)
+    if reply.id not in (request_id, 0):  # 0: a daemon that could not even read the id
+        raise MessageError("it answers request {}, this is {}".format(reply.id, request_id))
+    if reply.error is not None:
+        raise reply.error
+    return reply.body
 
 
 def check_there(run: RunDir) -> None:
@@ -77,5 +97,5 @@ def check_there(run: RunDir) -> None:
 
 def _check_running(run: RunDir) -> None:
     check_there(run)
-    if not is_held(run):
+    if not is_held(run) and not is_listening(run.lifeline):  # the lock of one that serves may have been removed
         raise NotRunningError(run.name, run.path)

@@ -1,10 +1,12 @@
-"""Encodes control messages as msgpack maps, and enforces limits of size and depth against broken peers.
+"""Encodes control messages as msgpack maps; decodes them by a reader of our own, within limits of size and depth.
 
-msgpack's own limits hold per object and count what a header *claims*; a short message of nested array
-headers makes it allocate a lot.  So the bytes are scanned first: depth, claimed lengths against what is
-there, and no extension types, before anything is built.
+The C unpacker of msgpack 1.0.5 never gives back what it had built when a text is not UTF-8 or a hook raises: a peer
+that sends such messages takes the memory of the supervisor, for ever.  It also reserves what a header only claims.  So
+it reads no message here.  The reader builds a value when all of its bytes are there, and what it has built goes with
+the exception that refuses the message.
 """
 import math
+import struct
 from typing import Any, Dict, List, Tuple
 
 import msgpack
@@ -13,21 +15,20 @@ from ascpipe.errors import MessageError
 
 MESSAGE_BYTES = 64 * 1024  #: a longer message is refused unread
 MAX_DEPTH = 8
+MAX_VALUES = 16384  #: keys count; bounds the time that a message takes
 MAX_STRING_BYTES = 4096
 MAX_BINARY_BYTES = 16384
 MAX_ARRAY = 1024
 MAX_MAP = 64
 
-# Bytes that follow the first byte of fixed-size values: nil, false, true, float32/64, (u)int8 to 64.
-_FIXED = {0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2,
-          0xD2: 4, 0xD3: 8}
-# (first byte -> bytes of the length that follows, the greatest length, items for each one, what it is)
-_LENGTHS: Tuple[Tuple[Dict[int, int], int, int, str], ...] = (
-    ({0xD9: 1, 0xDA: 2, 0xDB: 4}, MAX_STRING_BYTES, 0, "text"),
-    ({0xC4: 1, 0xC5: 2, 0xC6: 4}, MAX_BINARY_BYTES, 0, "binary"),
-    ({0xDC: 2, 0xDD: 4}, MAX_ARRAY, 1, "list"),
-    ({0xDE: 2, 0xDF: 4}, MAX_MAP, 2, "map"),
-)
+_CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
+_NUMBERS = {first: struct.Struct(">" + code) for first, code in zip(
+    (0xCA, 0xCB, 0xCC, 0xCD, 0xCE, 0xCF, 0xD0, 0xD1, 0xD2, 0xD3), "fdBHIQbhiq")}
+_TEXT, _BINARY, _LIST, _MAP = "text", "binary", "list", "map"
+# first byte -> (what it is, bytes of the length that follows, the greatest length)
+_LENGTHS: Dict[int, Tuple[str, int, int]] = {first: (what, 1 << place, most) for begin, what, places, most in (
+    (0xC4, _BINARY, (0, 1, 2), MAX_BINARY_BYTES), (0xD9, _TEXT, (0, 1, 2), MAX_STRING_BYTES),
+    (0xDC, _LIST, (1, 2), MAX_ARRAY), (0xDE, _MAP, (1, 2), MAX_MAP)) for first, place in enumerate(places, begin)}
 
 
 def pack(body: Dict[str, Any]) -> bytes:
@@ -46,81 +47,101 @@ def unpack(data: bytes) -> Dict[str, Any]:
     """The map in ``data``; whatever the bytes are, nothing but a map or a MessageError comes out.
 
     Raises:
-        MessageError: too long, too deep, not msgpack, not one map, a type that no message has, a key twice.
+        MessageError: too long, too deep, too many values, not msgpack, not one map, a type that no message has, a key
+            twice, a key that is not text, a text that is not UTF-8, a number that is not finite.
     """
     if len(data) > MESSAGE_BYTES:
         raise MessageError("it has {} bytes, at most {} are read".format(len(data), MESSAGE_BYTES))
-    _scan(data)
-    try:
-        body = msgpack.unpackb(
-            data, raw=False, strict_map_key=True, max_str_len=MAX_STRING_BYTES, max_bin_len=MAX_BINARY_BYTES,
-            max_array_len=MAX_ARRAY, max_map_len=MAX_MAP, max_ext_len=0, ext_hook=_refuse_extension,
-            object_pairs_hook=_map_without_repeats)
-    except (ValueError, msgpack.UnpackException, RecursionError, OverflowError) as error:
-        raise MessageError("it is not msgpack as we send it ({})".format(error)) from error
+    reader = _Reader(data)
+    body = reader.value(0)
+    if reader.left():
+        raise MessageError("{} bytes follow its end".format(reader.left()))
     if not isinstance(body, dict):
         raise MessageError("it is a {}, expected a map".format(type(body).__name__))
     return body
 
 
-def _refuse_extension(code: int, data: bytes) -> None:
-    raise ValueError("extension type {}".format(code))
+class _Reader:
+    """Reads values from the front of ``data``; all of it raises ``MessageError`` and nothing else."""
 
+    def __init__(self, data: bytes) -> None:
+        self._data, self._size, self._at, self._values = data, len(data), 0, 1
 
-def _map_without_repeats(pairs: List[Tuple[Any, Any]]) -> Dict[str, Any]:
-    body: Dict[str, Any] = {}
-    for key, value in pairs:
-        if not isinstance(key, str):
-            raise ValueError("a key is a {}".format(type(key).__name__))
-        if key in body:
-            raise ValueError("key {!r} comes twice".format(key[:32]))
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError("{!r} is not finite".format(key[:32]))
-        body[key] = value
-    return body
+    def left(self) -> int:
+        return self._size - self._at
 
-
-def _scan(data: bytes) -> None:
-    """Walk over the headers without building anything."""
-    size, position = len(data), 0
-    open_items: List[int] = [1]  # items still to come, per level
-    while open_items:
-        if open_items[-1] == 0:
-            open_items.pop()
-            continue
-        open_items[-1] -= 1
-        if position >= size:
+    def value(self, depth: int) -> Any:
+        """The next value, inside ``depth`` lists and maps."""
+        if self._at == self._size:
             raise MessageError("it ends in the middle")
-        position, items = _header(data, position)
-        if position > size or items > size - position:
+        first = self._data[self._at]
+        self._at += 1
+        if first <= 0x7F:
+            return first
+        if 0xA0 <= first <= 0xBF:
+            return self._text(first & 0x1F)
+        if first >= 0xE0:
+            return first - 0x100
+        if first <= 0x8F:
+            return self._map(first & 0x0F, depth + 1)
+        if first <= 0x9F:
+            return self._list(first & 0x0F, depth + 1)
+        if first in _CONSTANTS:
+            return _CONSTANTS[first]
+        if first in _NUMBERS:
+            return self._number(_NUMBERS[first])
+        if first not in _LENGTHS:
+            raise MessageError("it has a value of type 0x{:02x}, which no message has".format(first))
+        what, size, most = _LENGTHS[first]
+        length = int.from_bytes(self._take(size), "big")
+        if length > most:
+            raise MessageError("a {} of length {}, at most {} is read".format(what, length, most))
+        if what is _TEXT:
+            return self._text(length)
+        if what is _BINARY:
+            return self._take(length)
+        return self._list(length, depth + 1) if what is _LIST else self._map(length, depth + 1)
+
+    def _take(self, size: int) -> bytes:
+        begin, self._at = self._at, self._at + size
+        if self._at > self._size:
             raise MessageError("it ends in the middle")
-        if items >= 0:
-            open_items.append(items)
-            if len(open_items) > MAX_DEPTH + 1:
-                raise MessageError("it is nested deeper than {}".format(MAX_DEPTH))
-    if position != size:
-        raise MessageError("{} bytes follow its end".format(size - position))
+        return self._data[begin:self._at]
 
+    def _enter(self, values: int, depth: int) -> None:
+        """A list or map at ``depth`` begins, and claims to have ``values``: each takes a byte at least."""
+        if depth > MAX_DEPTH:
+            raise MessageError("it is nested deeper than {}".format(MAX_DEPTH))
+        if values > self.left():
+            raise MessageError("it ends in the middle")
+        self._values += values
+        if self._values > MAX_VALUES:
+            raise MessageError("it has {} values or more, at most {} are read".format(self._values, MAX_VALUES))
 
-def _header(data: bytes, position: int) -> Tuple[int, int]:
-    """Position after one value or container header, and the number of items inside (-1: no container)."""
-    first = data[position]
-    position += 1
-    if first <= 0x7F or first >= 0xE0:
-        return position, -1
-    if first <= 0x8F:
-        return position, 2 * (first & 0x0F)
-    if first <= 0x9F:
-        return position, first & 0x0F
-    if first <= 0xBF:
-        return position + (first & 0x1F), -1
-    if first in _FIXED:
-        return position + _FIXED[first], -1
-    for table, limit, items_each, what in _LENGTHS:
-        if first in table:
-            end = position + table[first]
-            length = int.from_bytes(data[position:end], "big")
-            if end > len(data) or length > limit:
-                raise MessageError("a {} of length {}, at most {} is read".format(what, length, limit))
-            return (end, items_each * length) if items_each else (end + length, -1)
-    raise MessageError("it has a value of type 0x{:02x}, which no message has".format(first))
+    def _number(self, layout: struct.Struct) -> Any:
+        (number,) = layout.unpack(self._take(layout.size))
+        if isinstance(number, float) and not math.isfinite(number):
+            raise MessageError("the number before byte {} is not finite".format(self._at))
+        return number
+
+    def _text(self, length: int) -> str:
+        try:
+            return self._take(length).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise MessageError("the text before byte {} is not UTF-8 ({})".format(self._at, error.reason)) from error
+
+    def _list(self, length: int, depth: int) -> List[Any]:
+        self._enter(length, depth)
+        return [self.value(depth) for _ in range(length)]
+
+    def _map(self, length: int, depth: int) -> Dict[str, Any]:
+        self._enter(2 * length, depth)
+        found: Dict[str, Any] = {}
+        for _ in range(length):
+            key = self.value(depth)
+            if not isinstance(key, str):
+                raise MessageError("a key is a {}, expected text".format(type(key).__name__))
+            if key in found:
+                raise MessageError("key {!r} comes twice".format(key[:32]))
+            found[key] = self.value(depth)
+        return found

@@ -4,8 +4,7 @@
 
 PROCESSOR is the number of the one to run on, or -1.
 
-A program of its own because the supervisor has threads of zmq, and running Python code between its fork
-and exec would not be safe.  Imports nothing of ours.
+A program of its own: nothing of the supervisor runs between its fork and exec.  Imports nothing of ours.
 """
 import ctypes
 import os

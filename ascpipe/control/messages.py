@@ -23,6 +23,7 @@ MAX_PATH = 1024
 _INT31, _INT64 = 2**31 - 1, 2**63 - 1
 _ENVELOPE = {"v": integer(VERSION, VERSION), "id": integer(0, _INT64)}
 _TABLE_NUMBER = integer(0, MAX_TABLES - 1)
+_TOKEN = {RULE: exact_bytes(TOKEN_BYTES)}
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,13 @@ class Stop:
 
 @dataclass(frozen=True)
 class Bye:
-    """The trainer is done."""
+    """The trainer is done.
+
+    Attributes:
+        token: of its ``Register``, as in each request that changes its session: no other process has it.
+    """
+
+    token: bytes = field(repr=False, metadata=_TOKEN)
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ class Register:
     pid: int = field(metadata={RULE: integer(1, _INT31)})
     layout: int = field(metadata={RULE: integer(0, _INT64)})
     version: str = field(metadata={RULE: printable(64)})
-    token: bytes = field(metadata={RULE: exact_bytes(TOKEN_BYTES)})
+    token: bytes = field(repr=False, metadata=_TOKEN)
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,7 @@ class Start:
 
     streams: Tuple[Stream, ...] = field(metadata={RULE: items(record(Stream), MAX_STREAMS)})
     tables: Tuple[Table, ...] = field(metadata={RULE: items(record(Table), MAX_TABLES)})
+    token: bytes = field(repr=False, metadata=_TOKEN)
 
 
 @dataclass(frozen=True)
@@ -133,6 +141,7 @@ class AddStream:
     """Make one more ring while the session goes on."""
 
     stream: Stream = field(metadata={RULE: record(Stream, _check_stream)})
+    token: bytes = field(repr=False, metadata=_TOKEN)
 
 
 @dataclass(frozen=True)
@@ -140,6 +149,7 @@ class AddTable:
     """Make the segment of one more table while the session goes on, or another one of a table that was not trained."""
 
     table: Table = field(metadata={RULE: record(Table)})
+    token: bytes = field(repr=False, metadata=_TOKEN)
 
 
 Body = Union[Status, Stop, Bye, Register, Start, AddStream, AddTable]

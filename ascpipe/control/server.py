@@ -1,105 +1,136 @@
-"""Server of the control plane: a zmq ROUTER on a unix socket.
+"""Server of the control plane: a unix socket of whole messages (SOCK_SEQPACKET); a connection has one request.
 
-Whatever arrives, nothing is raised: what is not a request is counted, and answered by an error.
+What peers have sent waits in the kernel, at their cost, until its turn has come: connections are few, one message is
+read at a time, and what a peer that has gone had sent is not read at all.  So memory and work that peers cause are
+bounded for all of them together.  Whatever arrives, nothing is raised: what is not a request is counted, and answered
+by an error.
 """
-import collections
 import os
+import select
+import socket
+import struct
 import time
-from typing import Any, Callable, Counter, Iterator, Mapping, Tuple
-
-import zmq
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ascpipe.control import codec, messages
+from ascpipe.control.fdsocket import is_readable
 from ascpipe.errors import AscpipeError, MessageError
 
-MAX_FRAMES = 4
-REQUESTS_PER_S = 1000  #: of one peer; what is above is dropped
-_QUEUE = 1000
-_REQUESTS_PER_TURN = 100
+MAX_PEERS = 4  #: connections at once, and as many that wait to be accepted: each may take 25 ms, if it is malformed
+PATIENCE_S = 10.0  #: for the request of a connection
+TURN_S = 0.02  #: a turn ends with the request that is answered then
+_ACCEPTS_PER_TURN = 200
+_CREDENTIALS = struct.Struct("3i")
+_GONE = select.POLLHUP | select.POLLERR
+
+Peer = socket.socket
 
 
 class Server:
     """Receives requests and sends replies; never blocks.
 
     Args:
-        endpoint: ``ipc://...`` in a directory that is ours alone.  A zmq bind takes over the socket of a
-            running daemon without a word: hold the run directory's lock.
-        clock: seconds; counts the second in which a peer sends too much.
+        path: of the socket, in a directory that is ours alone and locked.
+        clock: seconds.
 
     Raises:
         OSError: the socket cannot be made.
 
     Attributes:
-        dropped: messages without a reply: above the rate, or not even framed.
+        dropped: connections that were closed without an answer: the peer had gone, or sent nothing for too long.
         refused: messages answered by an error because they are not in the schema.
     """
 
-    def __init__(self, endpoint: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.dropped = 0
         self.refused = 0
-        self._context = zmq.Context()
-        self.socket: zmq.Socket = self._context.socket(zmq.ROUTER)
-        for option, value in ((zmq.LINGER, 0), (zmq.RCVHWM, _QUEUE), (zmq.SNDHWM, _QUEUE),
-                              (zmq.MAXMSGSIZE, codec.MESSAGE_BYTES), (zmq.IPC_FILTER_UID, os.geteuid())):
-            self.socket.setsockopt(option, value)
-        try:
-            self.socket.bind(endpoint)
-        except zmq.ZMQError as error:
-            self.close()
-            number = error.errno or 0
-            raise OSError(number, os.strerror(number), endpoint.replace("ipc://", "", 1)) from error
-        self._clock = clock
-        self._second = 0
-        self._counts: Counter[bytes] = collections.Counter()
+        self._path, self._clock = path, clock
+        self._peers: Dict[Peer, float] = {}  # when they came; the oldest first
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.setblocking(False)
+        self._listener.bind(path)
+        self._listener.listen(MAX_PEERS)
 
-    def requests(self) -> Iterator[Tuple[bytes, messages.Request]]:
-        """(peer, request) for what is there now, at most a hundred."""
-        for _ in range(_REQUESTS_PER_TURN):
-            try:
-                peer, *frames = self.socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            if self._is_flooding(peer) or len(frames) > MAX_FRAMES:
-                self.dropped += 1
-                continue
-            try:
-                if len(frames) != 1:
-                    raise MessageError("it has {} parts, expected 1".format(len(frames)))
-                request = messages.parse_request(frames[0])
-            except MessageError as error:
-                self.refused += 1
-                self.refuse(peer, 0, error)
-                continue
-            yield peer, request
+    def fds(self) -> List[int]:
+        """What to poll."""
+        return [self._listener.fileno(), *(peer.fileno() for peer in self._peers)]
 
-    def reply(self, peer: bytes, request_id: int, body: Mapping[str, Any]) -> None:
-        """Answer; a peer that is gone or does not read is no concern of ours."""
+    def requests(self) -> Iterator[Tuple[Peer, messages.Request]]:
+        """(peer, request) for what is there now, the oldest first, for about ``TURN_S``; each is to be answered."""
+        end = self._clock() + TURN_S
+        self._accept()
+        for peer, since in list(self._peers.items()):
+            events = _events(peer)
+            if events & _GONE or not events and self._clock() - since > PATIENCE_S:
+                self._drop(peer)
+            elif events and self._clock() <= end:
+                request = self._read(peer)
+                if request is not None:
+                    yield peer, request
+
+    def reply(self, peer: Peer, request_id: int, body: Mapping[str, object]) -> None:
+        """Answer; a peer that is gone is no concern of ours."""
         self._send(peer, messages.reply_bytes(request_id, body))
 
-    def refuse(self, peer: bytes, request_id: int, error: AscpipeError) -> None:
+    def refuse(self, peer: Peer, request_id: int, error: AscpipeError) -> None:
         """Answer by an error."""
         self._send(peer, messages.error_bytes(request_id, error))
 
     def close(self) -> None:
-        """Close the socket and remove its file; answers that were not read yet are lost."""
-        self.socket.close(0)
-        self._context.term()
+        """Close the socket; answers that were sent can still be read. Its file goes with the run directory."""
+        for peer in self._peers:
+            peer.close()
+        self._peers.clear()
+        self._listener.close()
 
-    def flush(self, seconds: float) -> None:
-        """Close as ``close``, but give answers that are on their way up to ``seconds``."""
-        self.socket.close(int(seconds * 1000))
-        self._context.term()
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            if not is_readable(self._listener) or len(self._peers) >= MAX_PEERS and not self._make_room():
+                return
+            try:
+                peer, _ = self._listener.accept()
+            except OSError:  # it is gone again, or there is no free descriptor: a peer that waits is accepted later
+                return
+            peer.setblocking(False)
+            self._peers[peer] = self._clock()
+            credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            if _CREDENTIALS.unpack(credentials)[1] != os.geteuid() or _events(peer) & _GONE:
+                self._drop(peer)
 
-    def _send(self, peer: bytes, data: bytes) -> None:
+    def _make_room(self) -> bool:
+        """Drop the oldest connection without a request, if there is one: it may come again."""
+        for peer in self._peers:
+            if _events(peer) != select.POLLIN:
+                self._drop(peer)
+                return True
+        return False
+
+    def _read(self, peer: Peer) -> Optional[messages.Request]:
+        """The request of a peer, or None if it was refused."""
         try:
-            self.socket.send_multipart([peer, data], zmq.NOBLOCK)
-        except zmq.Again:
-            self.dropped += 1
+            return messages.parse_request(peer.recv(codec.MESSAGE_BYTES + 1))
+        except OSError:
+            self._drop(peer)
+        except MessageError as error:
+            self.refused += 1
+            self.refuse(peer, 0, error)
+        return None
 
-    def _is_flooding(self, peer: bytes) -> bool:
-        second = int(self._clock())
-        if second != self._second:
-            self._second = second
-            self._counts.clear()
-        self._counts[peer] += 1
-        return self._counts[peer] > REQUESTS_PER_S
+    def _send(self, peer: Peer, data: bytes) -> None:
+        try:
+            peer.send(data, socket.MSG_NOSIGNAL)
+        except OSError:  # it has gone
+            self.dropped += 1
+        del self._peers[peer]
+        peer.close()
+
+    def _drop(self, peer: Peer) -> None:
+        self.dropped += 1
+        del self._peers[peer]
+        peer.close()
+
+
+def _events(peer: Peer) -> int:
+    poll = select.poll()
+    poll.register(peer, select.POLLIN)
+    return sum(events for _, events in poll.poll(0))

@@ -53,9 +53,9 @@ class TrainerLink:
         settings: in force in this process; a named daemon may have others.
     """
 
-    def __init__(self, run_dir: RunDir, sock: socket.socket, answer: Dict[str, Any], settings: Settings,
-                 process: "Optional[subprocess.Popen[bytes]]") -> None:
-        self._run_dir, self._sock, self._process = run_dir, sock, process
+    def __init__(self, run_dir: RunDir, sock: socket.socket, token: bytes, answer: Dict[str, Any],
+                 settings: Settings, process: "Optional[subprocess.Popen[bytes]]") -> None:
+        self._run_dir, self._sock, self._token, self._process = run_dir, sock, token, process
         self._fds: List[int] = []
         self._closed = self._started = False
         self._owner = os.getpid()
@@ -78,7 +78,7 @@ class TrainerLink:
         if self._closed or self._started:
             raise errors.WrongStateError("start", "closed" if self._closed else "serving", "a link starts once")
         sizes, fds = self._ask_for_segments(
-            messages.Start(tuple(streams), tuple(tables)), 1 + len(streams) + len(tables))
+            messages.Start(tuple(streams), tuple(tables), self._token), 1 + len(streams) + len(tables))
         self._started = True
         return _pieces(sizes, fds)
 
@@ -92,14 +92,14 @@ class TrainerLink:
             OutOfSharedMemoryError: too little memory, with numbers; the session goes on as it was.
             AscpipeError: else as ``start``; also why the session has failed.
         """
-        return self._add("add_stream", messages.AddStream(stream))
+        return self._add("add_stream", messages.AddStream(stream, self._token))
 
     def add_table(self, table: messages.Table) -> Piece:
         """Have the segment of one more table made, or another one of a table that was not trained.
 
         Returns, raises: as ``add_stream``.
         """
-        return self._add("add_table", messages.AddTable(table))
+        return self._add("add_table", messages.AddTable(table, self._token))
 
     def _add(self, verb: str, body: messages.Body) -> Piece:
         self._require_ours(verb)
@@ -153,7 +153,7 @@ class TrainerLink:
         is_ours = os.getpid() == self._owner
         with contextlib.suppress(errors.AscpipeError):  # it is gone, or will see the lifeline close
             if is_ours and not fdsocket.is_closed(self._sock):
-                ask(self._run_dir, messages.Bye())
+                ask(self._run_dir, messages.Bye(self._token))
         self._sock.close()
         self.lifeline_fd = -1
         self.close_segments()
@@ -262,7 +262,7 @@ def _register(run: RunDir, layout: int, settings: Settings,
         fdsocket.send(sock, {"verb": "trainer", "token": token})
         _expect(sock, run.name, "known")
         answer = ask(run, messages.Register(os.getpid(), layout, __version__, token))
-        return TrainerLink(run, sock, answer, settings, process)
+        return TrainerLink(run, sock, token, answer, settings, process)
     except BaseException:
         sock.close()
         raise

@@ -5,7 +5,6 @@ too.  Order: the trainer connects; we open the pidfd of the peer the kernel name
 trainer sends its token.  So the pidfd is that of the process which sent the token, never of a later one
 with its number.
 """
-import contextlib
 import errno
 import os
 import socket
@@ -104,12 +103,10 @@ class Lifelines:
         raise PeerRefusedError("no lifeline with this token; connect {} first".format(self._path))
 
     def close(self) -> None:
-        """Close all and remove the socket file."""
+        """Close all; the socket file goes with the run directory."""
         for fd in list(self._waiting):
             self._drop(fd)
         self._listener.close()
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path)
 
     def _accept(self, now: float) -> None:
         try:

@@ -5,18 +5,17 @@ import datetime
 import logging
 import os
 import secrets
+import select
 import signal
 import socket
 import time
 from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tuple
 
-import zmq
-
 from ascpipe import __version__, errors
 from ascpipe.config import Settings
 from ascpipe.control import fdsocket, messages
 from ascpipe.control.proc_stat import read_stat
-from ascpipe.control.server import Server
+from ascpipe.control.server import Peer, Server
 from ascpipe.daemon import hangs, kernel_cache, lifecycle, statistics
 from ascpipe.daemon.lifecycle import HAS_TRAINER, REGISTERED, SERVING, Lifecycle, Worker
 from ascpipe.daemon.lifelines import Lifeline, Lifelines
@@ -32,7 +31,6 @@ from ascpipe.shm.segment import SHM_DIR
 
 _LONGEST_POLL_S = 1.0
 _ALONE_POLL_S = 0.1  # while a private daemon waits for its trainer, which may end
-_FLUSH_S = 0.5  # for the answer to `stop`
 
 
 class Daemon:
@@ -75,7 +73,7 @@ class Daemon:
             lifecycle.Exit: self._exit}
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
-        self._server = Server(run.control_endpoint)
+        self._server = Server(run.control)
         owned.remember_sockets()
         self._watch, self._lost = Watch(supervisor, owned, settings.worker_patience_s), ""
 
@@ -113,7 +111,7 @@ class Daemon:
             self._trainer.close()
         self._drop_memory()
         self._lifelines.close()
-        self._server.flush(_FLUSH_S)
+        self._server.close()
         signal.set_wakeup_fd(-1)
         self._waker.close()
         self._wake_end.close()
@@ -121,15 +119,14 @@ class Daemon:
     # ---- waiting
 
     def _poll(self) -> List[int]:
-        poller = zmq.Poller()
-        poller.register(self._server.socket, zmq.POLLIN)
-        fds = [self._waker.fileno(), *self._lifelines.fds(), *self._supervisor.channels()]
+        poll = select.poll()
+        fds = [self._waker.fileno(), *self._server.fds(), *self._lifelines.fds(), *self._supervisor.channels()]
         for fd in fds + (self._trainer.fds() if self._trainer is not None else []):
-            poller.register(fd, zmq.POLLIN)
+            poll.register(fd, select.POLLIN)
         look = self._life.next_look()
         longest_s = _ALONE_POLL_S if self._private_to and self._life.state == lifecycle.IDLE else _LONGEST_POLL_S
         wait_s = longest_s if look is None else min(longest_s, max(0.0, look - time.monotonic()))
-        return [thing for thing, _ in poller.poll(1 + int(1000 * wait_s)) if isinstance(thing, int)]
+        return [fd for fd, _ in poll.poll(1 + int(1000 * wait_s))]
 
     def _catch_signals(self) -> None:
         """A signal becomes a byte on a socket; SIGCHLD only wakes the loop."""
@@ -263,7 +260,7 @@ class Daemon:
 
     # ---- verbs
 
-    def _answer(self, peer: bytes, request: messages.Request) -> None:
+    def _answer(self, peer: Peer, request: messages.Request) -> None:
         try:
             self._server.reply(peer, request.id, self._verbs[request.verb](request.body))
         except errors.AscpipeError as error:
@@ -285,7 +282,8 @@ class Daemon:
         return {"run": self._run_number, "pid": os.getpid(), "name": self._run.name}
 
     def _start(self, body: messages.Start) -> Dict[str, Any]:
-        if self._life.state != REGISTERED or self._trainer is None:
+        trainer = self._trainer_with("start", body.token)
+        if self._life.state != REGISTERED:
             raise errors.WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
         with self._exchange_spans(body) as (spans, spans_bytes):
             self._memory = SessionMemory(body, self._settings, self._run_number, self._places,
@@ -294,7 +292,7 @@ class Daemon:
             self._memory.set_pid(structs.BELL_PUMP, self._trainer_pid)
             sizes, uses_memfd = self._memory.sizes(), self._memory.use_memfd
             sizes["exchange_spans_bytes"] = spans_bytes
-            self._send_segments(self._trainer, self._memory.fds() + spans, self._drop_memory)
+            self._send_segments(trainer, self._memory.fds() + spans, self._drop_memory)
         self._handle(lifecycle.SessionStarted(any(table.disk_rows for table in body.tables)))
         kind = "memfds ({} is too small or read-only)".format(SHM_DIR) if uses_memfd else SHM_DIR
         self._log.info("session of %d streams and %d tables started, segments in %s", len(body.streams),
@@ -318,7 +316,7 @@ class Daemon:
             os.close(fd)
 
     def _add_stream(self, body: messages.AddStream) -> Dict[str, Any]:
-        memory, trainer = self._serving("add_stream")
+        memory, trainer = self._serving("add_stream", body.token)
         ring = memory.add_stream(body.stream)
         self._send_segments(trainer, [ring.fd], memory.drop_stream)
         self._handle(lifecycle.StreamAdded(body.stream.stream))
@@ -326,7 +324,7 @@ class Daemon:
         return {"bytes": ring.size}
 
     def _add_table(self, body: messages.AddTable) -> Dict[str, Any]:
-        memory, trainer = self._serving("add_table")
+        memory, trainer = self._serving("add_table", body.token)
         made = memory.make_table(body.table)
         self._send_segments(trainer, [made.fd], lambda: memory.give_back(made))
         memory.add_table(body.table, made)
@@ -342,18 +340,30 @@ class Daemon:
             take_back()
             raise
 
-    def _serving(self, verb: str) -> Tuple[SessionMemory, Lifeline]:
-        """The session that goes on, and its trainer."""
+    def _trainer_with(self, verb: str, token: bytes) -> Lifeline:
+        """The trainer that is registered, if it is the one that asks."""
+        if self._trainer is None:
+            raise errors.WrongStateError(verb, self._life.state, "no trainer is registered")
+        if not secrets.compare_digest(self._trainer.token or b"", token):
+            raise errors.PeerRefusedError(
+                "{} does not come from the trainer that is registered (pid {}, since {}): it has another token. Its "
+                "session is as before; only it may change or end it, 'ascpipe stop' ends the daemon".format(
+                    verb, self._trainer_pid, self._trainer_since))
+        return self._trainer
+
+    def _serving(self, verb: str, token: bytes) -> Tuple[SessionMemory, Lifeline]:
+        """The session that goes on, and its trainer, which asks."""
+        trainer = self._trainer_with(verb, token)
         if self._life.error is not None:
             raise self._life.error
-        if self._life.state != SERVING or self._memory is None or self._trainer is None:
+        if self._life.state != SERVING or self._memory is None:
             raise errors.WrongStateError(verb, self._life.state,
                                          "streams and tables are added to a session that was started")
-        return self._memory, self._trainer
+        return self._memory, trainer
 
     def _bye(self, body: messages.Bye) -> Dict[str, Any]:
-        if self._trainer is not None:
-            self._trainer_gone("said bye")
+        self._trainer_with("bye", body.token)
+        self._trainer_gone("said bye")
         return {}
 
     def _stop(self, body: messages.Stop) -> Dict[str, Any]:

@@ -12,7 +12,7 @@ from ascpipe.daemon.template import running_template
 def begin() -> None:
     """Run a daemon, then exit the process."""
     with running_template(os.environ) as template:
-        from ascpipe.daemon.main import main  # with numpy, pydantic and zmq
+        from ascpipe.daemon.main import main  # with numpy and pydantic
 
         main(obj=template)
 

@@ -16,7 +16,7 @@
     |   +-- NoAnswerError      E218  the daemon did not answer in time
     |   +-- NotStartedError    E213  a daemon or its workers did not get ready
     |   +-- WrongStateError    E219  a verb at the wrong time
-    |   +-- PeerRefusedError   E217  the process that registers is not the one that is connected
+    |   +-- PeerRefusedError   E217  not the trainer that is connected or registered
     |   +-- VersionError       E220  trainer and daemon were built from different layouts
     |   +-- SupervisorGoneError E110 the daemon died
     |   +-- DaemonStoppedError E113  the daemon was stopped while it served

@@ -97,11 +97,11 @@ class WrongStateError(DaemonError):
 
 
 class PeerRefusedError(DaemonError):
-    """The process that registers is not the one that is connected."""
+    """A process that is not the trainer which is connected or registered; nothing was changed."""
 
     code = "E217"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
-    template = "connection refused: {reason}"
+    template = "refused: {reason}"
 
 
 class VersionError(DaemonError):

@@ -196,7 +196,7 @@ def test_a_link_starts_once_but_a_bad_argument_does_not_count(daemon, connect):
     with pytest.raises(WrongStateError):
         link.start(*small_session())
     with pytest.raises(WrongStateError, match="serving"):
-        ask(daemon.run, messages.Start(*map(tuple, small_session())))
+        ask(daemon.run, messages.Start(*map(tuple, small_session()), token=link._token))
 
 
 def test_a_session_gets_streams_and_tables_while_it_goes_on(daemon, connect):
@@ -249,7 +249,7 @@ def test_a_session_has_local_rings(daemon, connect):
 
 def test_a_start_without_a_trainer_and_a_token_of_another_process_are_refused(daemon):
     with pytest.raises(WrongStateError, match="idle"):
-        ask(daemon.run, messages.Start(*map(tuple, small_session())))
+        ask(daemon.run, messages.Start(*map(tuple, small_session()), token=b"t" * 16))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.connect(daemon.run.lifeline)
         assert fdsocket.receive(line, 5.0)[0]["pid"] == daemon.pid
@@ -259,6 +259,33 @@ def test_a_start_without_a_trainer_and_a_token_of_another_process_are_refused(da
             ask(daemon.run, messages.Register(1, LAYOUT, "1", b"t" * 16))
         with pytest.raises(PeerRefusedError, match="no lifeline"):
             ask(daemon.run, messages.Register(os.getpid(), LAYOUT, "1", b"u" * 16))
+
+
+def session_requests(token):
+    return [messages.Bye(token), messages.Start(*map(tuple, small_session("other")), token=token),
+            messages.AddStream(messages.Stream(5, 1, (0,)), token),
+            messages.AddTable(messages.Table(1, "late", 4, 10), token)]
+
+
+def test_only_the_trainer_itself_ends_or_changes_its_session(daemon, connect):
+    former = connect("unit")
+    former.close()
+    with pytest.raises(WrongStateError, match="E219.*no trainer is registered"):
+        ask(daemon.run, messages.Bye(former._token))
+    link = connect("unit")
+    for state in ("registered", "serving"):
+        for token in (former._token, b"t" * messages.TOKEN_BYTES):
+            for body in session_requests(token):
+                with pytest.raises(PeerRefusedError, match="E217.*pid {}.*another token".format(os.getpid())):
+                    ask(daemon.run, body)
+        assert (daemon.status()["state"], daemon.status()["trainer"]["run"]) == (state, link.run)
+        if state == "registered":
+            link.start(*small_session())
+    assert [table["name"] for table in daemon.status()["tables"]] == ["user"]
+    assert len(daemon.status()["rings"]) == 2
+    link.add_stream(messages.Stream(5, 1, (0,)))
+    link.close()
+    assert daemon.status()["state"] == "idle"
 
 
 def test_whatever_a_lifeline_says_the_daemon_lives(daemon, connect):

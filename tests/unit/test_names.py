@@ -17,7 +17,7 @@ def test_what_is_no_plain_file_name_is_refused(name):
 def test_the_files_lie_in_the_runtime_directory(run_home):
     found = names.run_dir("a-1")
     assert found.path == "{}/ascpipe/a-1".format(run_home)
-    assert found.control_endpoint == "ipc://{}/ascpipe/a-1/control.sock".format(run_home)
+    assert found.control == "{}/ascpipe/a-1/control.sock".format(run_home)
 
 
 @pytest.mark.parametrize("value", ["", "relative/path", "/run/user/none"])

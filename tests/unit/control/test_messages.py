@@ -12,18 +12,19 @@ from ascpipe.errors import BusyError, MessageError
 OFF = {"home_rows": 0, "row_floats": 0, "access_threshold": -1, "faae_coefficient": 1, "eviction_threshold": -1,
        "disk_rows": 0, "directories": []}
 GOOD = {
-    "status": {}, "stop": {}, "bye": {},
+    "status": {}, "stop": {}, "bye": {"token": b"x" * 16},
     "register": {"pid": 5, "layout": 2**62, "version": "1", "token": b"x" * 16},
     "start": {
         "streams": [{"stream": 0, "channel": 0, "tables": [1, 0], "rank_size": 1},
                     {"stream": 7, "channel": 1, "tables": [1], "rank_size": 1}],
         "tables": [{"table": 0, "name": "user", "dim": 8, "device_rows": 100, **OFF},
                    {"table": 1, "name": "item", "dim": 16, "device_rows": 7, **OFF}],
+        "token": b"x" * 16,
     },
-    "add_stream": {"stream": {"stream": 9, "channel": 1, "tables": [1, 0], "rank_size": 1}},
+    "add_stream": {"stream": {"stream": 9, "channel": 1, "tables": [1, 0], "rank_size": 1}, "token": b"x" * 16},
     "add_table": {"table": {"table": 2, "name": "late", "dim": 4, "device_rows": 10, "home_rows": 0, "row_floats": 4,
                             "access_threshold": -1, "faae_coefficient": 1, "eviction_threshold": -1,
-                            "disk_rows": 0, "directories": []}},
+                            "disk_rows": 0, "directories": []}, "token": b"x" * 16},
 }
 
 
@@ -46,7 +47,7 @@ def test_a_start_is_read_into_its_parts():
 
 STREAMS = messages.Start(
     tuple(messages.Stream(number, 0 if number == 0 else 1, (0,)) for number in range(messages.MAX_STREAMS - 1)),
-    (messages.Table(0, "user", 8, 100),))
+    (messages.Table(0, "user", 8, 100),), b"x" * 16)
 
 
 def test_a_session_gets_one_more_evaluation_stream_over_tables_that_have_one():
@@ -80,7 +81,7 @@ def test_a_table_is_in_the_local_rings_of_several_streams():
     start = {**GOOD["start"], "streams": [*GOOD["start"]["streams"], local(8, 0, 1), local(9, 1)]}
     body = messages.parse_request(request("start", start)).body
     assert body.streams[2:] == (messages.Stream(8, 2, (0, 1), 2), messages.Stream(9, 2, (1,), 2))
-    later = messages.parse_request(request("add_stream", {"stream": local(10, 1, 0)})).body
+    later = messages.parse_request(request("add_stream", {"stream": local(10, 1, 0), "token": b"x" * 16})).body
     assert messages.extended(body, later.stream).streams[-1].rank_size == 2
 
 
@@ -130,6 +131,10 @@ def changed(path, value):
     (("add_stream", "stream", "stream"), 2**31, "allowed are 0 to"),
     (("add_stream", "stream", "tables"), [1, 1], "table twice"),
     (("add_stream", "stream", "tables"), [], "0 items"),
+    (("bye", "token"), b"x" * 15, "token has 15 bytes, expected 16"),
+    (("start", "token"), "x" * 16, "token is a str"),
+    (("add_stream", "token"), b"", "token has 0 bytes"),
+    (("add_table", "token"), None, "token is a NoneType"),
     (("add_table", "table"), None, "table is a NoneType"),
     (("add_table", "table", "dim"), 0, "dim"),
     (("start", "tables", 1), None, r"tables\[1\] is a NoneType"),

@@ -1,9 +1,11 @@
 """One question, one answer, with a deadline; a broken peer harms nobody."""
 import os
+import select
+import socket
 import threading
+import time
 
 import pytest
-import zmq
 
 from ascpipe import names
 from ascpipe.control import client, codec, lock, messages, server
@@ -29,13 +31,13 @@ class Daemon:
     """Answers with ``answer(request)`` in a thread of its own."""
 
     def __init__(self, run, answer, **options):
-        self.server, self._answer, self._stop = server.Server(run.control_endpoint, **options), answer, False
+        self.server, self._answer, self._stop = server.Server(run.control, **options), answer, False
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
 
     def _serve(self):
         while not self._stop:
-            self.server.socket.poll(10)
+            select.select(self.server.fds(), [], [], 0.01)
             for peer, request in self.server.requests():
                 try:
                     self.server.reply(peer, request.id, self._answer(request))
@@ -77,7 +79,7 @@ def test_a_refusal_is_raised_as_its_class(run, serve):
 
 
 def test_a_daemon_that_says_nothing_is_not_waited_for_any_longer(run):
-    listening = server.Server(run.control_endpoint)
+    listening = server.Server(run.control)
     try:
         with pytest.raises(NoAnswerError, match=r"'unit' did not answer 'status' within 0\.3 s"):
             client.ask(run, messages.Status(), timeout_s=0.3)
@@ -105,76 +107,180 @@ def test_a_daemon_that_ends_while_it_is_asked_is_noticed(run):
     os.rmdir(other.path)
 
 
-def raw_socket(run):
-    context = zmq.Context()
-    socket = context.socket(zmq.DEALER)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.connect(run.control_endpoint)
-    return context, socket
+@pytest.fixture
+def connect(run):
+    socks = []
+
+    def open_one():
+        socks.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        socks[-1].connect(run.control)
+        return socks[-1]
+
+    yield open_one
+    for sock in socks:
+        sock.close()
 
 
-@pytest.mark.parametrize("frames", [[b""], [b"\xc1" * 100], [codec.pack({"v": 1})], [b"a", b"b"],
-                                    [b"\x81\xa1a" + b"\xdc\x04\x00" * 20000]])
-def test_what_is_no_request_is_answered_by_an_error_and_harms_nobody(run, serve, frames):
+def received(sock):
+    assert select.select([sock], [], [], 5.0)[0]
+    return messages.parse_reply(sock.recv(codec.MESSAGE_BYTES))
+
+
+STATUS = messages.request_bytes(1, messages.Status())
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1" * 100, codec.pack({"v": 1}), b"x" * (codec.MESSAGE_BYTES + 1),
+                                  b"x" * 150_000, b"\x81\xa1a" + b"\xdc\x04\x00" * 20000], ids=len)
+def test_what_is_no_request_is_answered_by_an_error_and_harms_nobody(run, serve, connect, data):
     daemon = serve(lambda request: {})
-    context, socket = raw_socket(run)
-    try:
-        socket.send_multipart(frames)
-        assert socket.poll(5000)
-        reply = messages.parse_reply(socket.recv())
-        assert isinstance(reply.error, MessageError)
-        assert client.ask(run, messages.Status()) == {}
-        assert daemon.server.refused == 1
-    finally:
-        socket.close(0)
-        context.term()
+    sock = connect()
+    sock.send(data)
+    assert isinstance(received(sock).error, MessageError)
+    assert sock.recv(1) == b""
+    assert client.ask(run, messages.Status()) == {}
+    assert daemon.server.refused == 1
 
 
-def test_too_many_parts_are_dropped(run, serve):
-    daemon = serve(lambda request: {})
-    context, socket = raw_socket(run)
-    try:
-        socket.send_multipart([b"x"] * 5)
-        socket.send(messages.request_bytes(1, messages.Status()))
-        assert socket.poll(5000)
-        assert messages.parse_reply(socket.recv()).error is None
-        assert daemon.server.dropped == 1
-    finally:
-        socket.close(0)
-        context.term()
+def test_a_connection_has_one_answer(serve, connect):
+    seen = []
+    serve(lambda request: seen.append(request.id) or {})
+    sock = connect()
+    sock.send(STATUS)
+    assert received(sock).error is None
+    assert sock.recv(1) == b""
+    with pytest.raises(BrokenPipeError):
+        sock.send(STATUS)
+    assert seen == [1]
 
 
-def test_a_peer_that_sends_too_much_is_disconnected(run, serve):
+def test_descriptors_that_come_with_a_message_are_not_taken(serve, connect):
     serve(lambda request: {})
-    context, socket = raw_socket(run)
-    monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-    try:
-        socket.send(b"x" * 200_000)
-        assert monitor.poll(5000)
-        assert client.ask(run, messages.Status()) == {}
-    finally:
-        socket.disable_monitor()
-        monitor.close(0)
-        socket.close(0)
-        context.term()
+    sock = connect()
+    reading, writing = os.pipe()
+    sock.sendmsg([STATUS], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, writing.to_bytes(4, "little"))])
+    os.close(writing)
+    assert received(sock).error is None
+    assert os.read(reading, 1) == b""  # nobody holds the other end
+    os.close(reading)
 
 
-def test_a_flood_is_dropped_above_the_rate_and_others_are_served(run, serve):
-    daemon = serve(lambda request: {}, clock=lambda: 5.0)
-    context, socket = raw_socket(run)
-    try:
-        for number in range(server.REQUESTS_PER_S):
-            socket.send(messages.request_bytes(number, messages.Status()))
-            assert socket.poll(5000)
-            socket.recv()
-        for number in range(10):
-            socket.send(messages.request_bytes(number, messages.Status()))
-        wait_until(lambda: daemon.server.dropped == 10)
-        assert client.ask(run, messages.Status()) == {}
-        assert not socket.poll(0)
-    finally:
-        socket.close(0)
-        context.term()
+class Clock:
+    now = 5.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def listening(run):
+    clock = Clock()
+    made = server.Server(run.control, clock)
+    made.time = clock
+    yield made
+    made.close()
+
+
+def test_what_a_peer_that_has_gone_had_sent_is_not_read(listening, connect):
+    gone, there = connect(), connect()
+    gone.send(STATUS)
+    there.send(STATUS)
+    gone.close()
+    assert [request.id for _, request in served(listening)] == [1]
+    assert listening.dropped == 1
+    late = connect()
+    assert served(listening) == []  # it is accepted
+    late.send(STATUS)
+    late.close()
+    assert served(listening) == []
+    assert listening.dropped == 2
+
+
+def served(listening):
+    """What one turn brings, answered."""
+    found = []
+    for peer, request in listening.requests():
+        listening.reply(peer, request.id, {})
+        found.append((peer, request))
+    return found
+
+
+def test_connections_are_few_and_those_without_a_request_give_way(listening, connect):
+    silent = [connect() for _ in range(server.MAX_PEERS)]
+    assert served(listening) == []
+    for _ in range(3):
+        sock = connect()
+        sock.send(STATUS)
+        assert len(served(listening)) == 1
+        assert len(listening.fds()) <= 1 + server.MAX_PEERS
+        assert received(sock).error is None
+    assert [bool(select.select([sock], [], [], 0)[0]) for sock in silent] == [True] + [False] * (server.MAX_PEERS - 1)
+
+
+def test_a_connection_that_says_nothing_for_too_long_is_closed(listening, connect):
+    sock = connect()
+    served(listening)
+    listening.time.now += server.PATIENCE_S
+    served(listening)
+    assert not select.select([sock], [], [], 0)[0]
+    listening.time.now += 0.1
+    served(listening)
+    assert sock.recv(1) == b""
+
+
+def test_a_turn_has_an_end_and_the_next_goes_on_with_the_oldest(listening, connect):
+    for number in range(4):
+        connect().send(messages.request_bytes(number, messages.Status()))
+    found = []
+    for _ in range(4):
+        for peer, request in listening.requests():
+            listening.time.now += 0.6 * server.TURN_S
+            listening.reply(peer, request.id, {})
+            found.append(request.id)
+        found.append("turn")
+    assert found == [0, 1, "turn", 2, 3, "turn", "turn", "turn"]
+
+
+def test_a_client_whose_connection_had_to_give_way_asks_again(run, listening):
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(client.ask(run, messages.Status())))
+    asking.start()
+    wait_until(lambda: select.select(listening.fds(), [], [], 0)[0])
+    peer, _ = listening._listener.accept()
+    assert select.select([peer], [], [], 5.0)[0]
+    peer.close()  # with its request unread
+    wait_until(lambda: served(listening))
+    asking.join()
+    assert answers == [{}]
+
+
+def test_a_request_that_was_read_is_not_sent_again(run, listening):
+    errors = []
+
+    def ask():
+        try:
+            client.ask(run, messages.Status(), timeout_s=0.5)
+        except NoAnswerError as error:
+            errors.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    wait_until(lambda: select.select(listening.fds(), [], [], 0)[0])
+    peer, _ = listening._listener.accept()
+    assert peer.recv(codec.MESSAGE_BYTES)
+    peer.close()
+    asking.join()
+    assert len(errors) == 1
+    assert served(listening) == [] and listening.dropped == 0
+
+
+def test_a_client_waits_for_its_turn_no_longer_than_it_was_told(run, listening, connect):
+    waiting = []
+    while len(waiting) <= server.MAX_PEERS:  # all that can wait to be accepted
+        waiting.append(connect())
+    began = time.monotonic()
+    with pytest.raises(NoAnswerError):
+        client.ask(run, messages.Status(), timeout_s=0.3)
+    assert 0.3 <= time.monotonic() - began < 5.0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -187,11 +293,14 @@ def test_another_user_gets_nothing_through_even_if_the_directory_were_open(run, 
     if pid == 0:
         try:
             os.setuid(65534)
-            context, socket = raw_socket(run)
-            socket.send(messages.request_bytes(1, messages.Status()))
-            os._exit(1 if socket.poll(700) else 0)
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            sock.connect(run.control)
+            sock.send(STATUS)
+            os._exit(1 if sock.recv(1) else 2)
+        except (ConnectionResetError, BrokenPipeError):
+            os._exit(0)
         finally:
-            os._exit(2)
+            os._exit(3)
     status = os.waitpid(pid, 0)[1]
     for path in (os.path.dirname(os.path.dirname(run.path)), os.path.dirname(run.path), run.path):
         os.chmod(path, 0o700)

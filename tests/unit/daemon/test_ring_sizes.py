@@ -53,7 +53,7 @@ def test_rings_whose_size_was_set_do_not_grow(places, private, bytes_):
 
 def made(places, **values):
     start = messages.Start((messages.Stream(0, 0, (0,)), messages.Stream(1, 1, (0,))),
-                           (messages.Table(0, "user", 4, 100),))
+                           (messages.Table(0, "user", 4, 100),), b"x" * messages.TOKEN_BYTES)
     return SessionMemory(start, settings(**values), 1, places, private=True)
 
 

@@ -1,0 +1,105 @@
+"""Malformed messages, in any number and from any number of peers, take no memory of a daemon and no state."""
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ascpipe.control import messages, server, trainer_link
+from ascpipe.control.client import ask
+from tests.support.daemons import LAYOUT, ROOT, DaemonProcess, small_session, use_standins
+from tests.support.waiting import wait_until
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def daemon(monkeypatch):
+    use_standins(monkeypatch)
+    process = DaemonProcess("unit", workers=2)
+    yield process
+    process.end()
+
+
+@pytest.fixture
+def link(daemon):
+    made = trainer_link.connect("unit", layout=LAYOUT)
+    made.start(*small_session())
+    daemon.wait_attached()
+    yield made
+    made.close()
+
+
+def resident(pid):
+    with open("/proc/{}/statm".format(pid)) as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def attack(daemon, count, kind, seed):
+    return subprocess.Popen([sys.executable, "-m", "tests.support.control_attack", daemon.run.control, str(count), kind,
+                             str(seed)], cwd=ROOT, stdout=subprocess.PIPE)
+
+
+def state_of(daemon):
+    """What no message may have changed."""
+    status = daemon.status()
+    return {**{key: status[key] for key in ("state", "trainer", "failure", "tables")},
+            "rings": [ring["stream"] for ring in status["rings"]],
+            "workers": [(worker["pid"], worker["generation"], worker["restarts"]) for worker in status["workers"]]}
+
+
+def under_attack(daemon, count, seed):
+    """Attack with ``count`` messages, and ask all the time; bytes that the daemon grew by, times of answers, sorted."""
+    before, state, answered_in = resident(daemon.pid), state_of(daemon), []
+    attackers = [attack(daemon, count // 4, kind, seed + number) for number, kind in enumerate(["stays", "goes"] * 2)]
+    most = before
+    try:
+        while any(attacker.poll() is None for attacker in attackers):
+            began = time.monotonic()
+            ask(daemon.run, messages.Status())
+            answered_in.append(time.monotonic() - began)
+            most = max(most, resident(daemon.pid))
+    finally:
+        for attacker in attackers:
+            attacker.kill()
+    sent = sum(int(attacker.communicate()[0]) for attacker in attackers)
+    assert (sent, state_of(daemon)) == (count // 4 * 4, state)
+    answered_in.sort()
+    # answers: the median, 99 of 100, all
+    sys.stdout.write("{} messages: {:.1f} MiB more, {:.1f} at most; {} answers: {:.0f}, {:.0f}, {:.0f} ms\n"
+                     .format(sent, (resident(daemon.pid) - before) / MIB, (most - before) / MIB, len(answered_in),
+                             *(1000 * answered_in[int(part * (len(answered_in) - 1))] for part in (0.5, 0.99, 1.0))))
+    return most - before, answered_in
+
+
+def test_thousands_of_malformed_messages_change_nothing_and_others_are_answered_in_time(daemon, link, seed):
+    grown, answered_in = under_attack(daemon, 20_000, seed)
+    assert grown < 16 * MIB
+    assert answered_in[len(answered_in) // 2] < 0.3
+    refused, dropped = (daemon.status()["messages"][key] for key in ("refused", "dropped"))
+    assert refused > 5000 and dropped > 5000
+    assert daemon.status()["trainer"]["run"] == link.run
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(7200)
+def test_millions_of_malformed_messages_change_nothing_and_others_are_answered_in_time(daemon, link, seed):
+    count = int(os.environ.get("TEST_ATTACK_MESSAGES", "5000000"))
+    grown, answered_in = under_attack(daemon, count, seed)
+    assert grown < 16 * MIB
+    assert answered_in[int(0.99 * len(answered_in))] < 0.3
+
+
+def test_connections_that_say_nothing_give_way_to_others(daemon):
+    silent = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(3 * server.MAX_PEERS)]
+    try:
+        for sock in silent:
+            sock.connect(daemon.run.control)
+        for _ in range(20):
+            assert ask(daemon.run, messages.Status(), timeout_s=5.0)["state"] == "idle"
+        wait_until(lambda: daemon.status()["messages"]["dropped"] >= 2 * server.MAX_PEERS)
+    finally:
+        for sock in silent:
+            sock.close()
