@@ -44,7 +44,7 @@ class Server:
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.dropped = 0
         self.refused = 0
-        self._path, self._clock = path, clock
+        self._clock = clock
         self._peers: Dict[Peer, float] = {}  # when they came; the oldest first
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.setblocking(False)
