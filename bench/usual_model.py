@@ -75,7 +75,7 @@ def tables(tf: Any, setting: Setting, directory: str = "") -> List[Any]:
     sizes: Dict[str, Any] = {"host_vocabulary_size": setting.keys if setting.part > 1 else 0}
     if setting.side == ON_DISK:
         home = max(2 * device, setting.keys // HOME_PART)
-        sizes = {"host_vocabulary_size": home - device, "ssd_vocabulary_size": setting.keys - home,
+        sizes = {"host_vocabulary_size": home - device, "ssd_vocabulary_size": setting.keys - (home - device),
                  "ssd_data_path": [directory]}
     return [create_table(key_dtype=tf.int64, dim=setting.dim, name=name, emb_initializer=_initial_rows(tf, seed),
                          device_vocabulary_size=device, **sizes)

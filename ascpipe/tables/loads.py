@@ -23,7 +23,7 @@ def make_room(truth: Truth, entries: int, rows: int) -> int:
     home_rows = int(truth.header["home_capacity"])
     most = len(truth.slot_entries) if home_rows == 0 else home_rows
     if truth.disk_table is not None:
-        most = home_rows + int(truth.disk_table["disk_slots"])
+        most = int(truth.disk_table["disk_slots"])  # one for each row, wherever it is: a fetched row keeps its own
     if not 0 <= rows <= entries <= len(truth.entries) or rows > most:
         return PLAN_HOST_FULL if home_rows else PLAN_TABLE_FULL
     if not truth.ready_entries(entries) or (

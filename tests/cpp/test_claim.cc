@@ -129,6 +129,14 @@ TEST(AFullHostNamesTheSettingAndLosesNothing) {
   CheckRefuses(words, Code::kResourceExhausted, "Nothing was lost: this table did not take the batch");
 }
 
+TEST(AFullDiskTierNamesTheSettingOfRowsOnDisk) {
+  ClaimWords words = Unplanned(layout::kPlanHostFull, 1003, 10);
+  words.disk_rows = 1000;
+  CheckRefuses(words, Code::kResourceExhausted,
+               "'user' needs 1003 rows for ticket 5, but has 1000 (host_vocabulary_size and ssd_vocabulary_size "
+               "together). Raise ssd_vocabulary_size of the table by 3 or more");
+}
+
 TEST(AMachineWithoutMemoryNamesWhatWasWantedAndLosesNothing) {
   const ClaimWords words = Unplanned(layout::kPlanNoMemory, 4096, 10);
   CheckRefuses(words, Code::kResourceExhausted, "no shared memory left for 4096 entries or host rows, which ticket 5");

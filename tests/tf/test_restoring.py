@@ -208,17 +208,36 @@ def fail(*arguments, **kwargs):
     raise OSError("the disk is gone")
 
 
-def test_a_table_with_less_room_than_the_checkpoint_needs_stays_as_it_is(tmp_path):
+@pytest.mark.parametrize("sizes, room", [
+    ({"device_vocabulary_size": 4}, r"4 rows \(device_vocabulary_size\).*Raise device_vocabulary_size"),
+    ({"device_vocabulary_size": 2, "host_vocabulary_size": 4}, r"4 rows \(host_vocabulary_size\).*Raise host_vocab"),
+    (on_disk(2, 2), r"4 rows \(host_vocabulary_size and ssd_vocabulary_size together\).*Raise ssd_vocabulary_size")],
+    ids=["device", "host", "disk"])
+def test_a_table_with_less_room_than_the_checkpoint_needs_stays_as_it_is(sizes, room, tmp_path):
     prefix, _, _, _ = saved(tmp_path, [batch(1, 2, 3, 4, 5)], 1)
-    with one_table([batch(7), batch(7)], [7], device_vocabulary_size=4) as program:
+    with one_table([batch(7), batch(7)], [7], **sizes) as program:
         saver = Saver()
         start_asc_pipeline()
         with programs.session() as run:
             program.start(run)
             program.take()
-            with pytest.raises(tf.errors.ResourceExhaustedError, match="5 keys.*device_vocabulary_size"):
+            with pytest.raises(tf.errors.ResourceExhaustedError, match="5 keys.*" + room):
                 saver.restore(run, prefix)
             assert program.take() == [0]
+
+
+def test_a_table_with_rows_on_disk_that_is_full_names_the_setting_and_trains_on():
+    with one_table([batch(1, 2), batch(3, 4), batch(5), batch(1, 4)], [1], **on_disk(2, 2)) as program:
+        start_asc_pipeline()
+        with programs.session() as run:
+            program.start(run)
+            program.take()
+            program.take()
+            with pytest.raises(tf.errors.ResourceExhaustedError,
+                               match=r"needs 5 rows for ticket 3, but has 4 \(host_vocabulary_size and "
+                                     r"ssd_vocabulary_size together\). Raise ssd_vocabulary_size of the table by 1"):
+                program.take()
+            assert program.take() == [0, 0]
 
 
 def test_ops_of_an_evaluation_wait_for_a_restore_and_see_it_whole(tmp_path):

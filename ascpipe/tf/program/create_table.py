@@ -177,7 +177,7 @@ def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str,
         try:
             file = create_file(directory, row_bytes)
         except RowEngineError as error:
-            raise ValueError("table {!r}: ssd_data_path {!r}: {}".format(table, path, error)) from error
+            raise ValueError("table {!r}: ssd_data_path {!r}: {}".format(table, path, error.sentence())) from error
         os.close(file.fd)
         if file.file_system == MEMORY:
             _log.warning("table %r: ssd_data_path %r lies in memory, where rows that go there take as much as before; "

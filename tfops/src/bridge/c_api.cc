@@ -196,7 +196,7 @@ ASC_EXPORT int asc_table_capacity(int table, std::int64_t* rows, char* err, int 
   return OnTable(table, err, err_bytes, [rows](Pipeline*, const ascpipe::Table& found) {
     const ascpipe::layout::Table* header = found.header();
     if (found.is_on_disk()) {
-      *rows = found.disk_rows();
+      *rows = found.most_disk_rows();
     } else if (header->home_capacity == 0) {
       *rows = header->device_rows;
     } else {

@@ -44,6 +44,7 @@ class BatchWait : public PlanWait {
     words.table = table_name;
     words.device_rows = request_.table->sizes().device_rows;
     words.home_rows = request_.table->sizes().home_rows;
+    words.disk_rows = request_.table->most_disk_rows();
     ReadClaimWords(ring(), index(), *request_.ticket.get(), &words);
     if (words.state >= 0) frame_ = words.state;
     words.awaits_rows = request_.table->AwaitsRows(words.state);

@@ -49,7 +49,7 @@ const layout::DiskTable* Table::disk() const {
   return is_on_disk() ? reinterpret_cast<const layout::DiskTable*>(segment_->base() + header()->disk_offset) : nullptr;
 }
 
-std::int64_t Table::disk_rows() const { return disk()->disk_slots; }
+std::int64_t Table::most_disk_rows() const { return is_on_disk() ? disk()->disk_slots : 0; }
 
 bool Table::AwaitsRows(std::int64_t frame) const {
   return disk() != nullptr && LoadAcquire(&disk()->waiting) == frame + 1;

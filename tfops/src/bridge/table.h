@@ -68,7 +68,7 @@ class Table {
   // Of its row files, for errors.  Set before a step uses the table.
   void SetDirectories(std::string directories) { directories_ = std::move(directories); }
   const std::string& directories() const { return directories_; }
-  std::int64_t disk_rows() const;  // that it may have, at home and on disk together
+  std::int64_t most_disk_rows() const;  // that it may have, at home and on disk together; 0: none go to disk
   bool AwaitsRows(std::int64_t frame) const;  // whether the plan of a training frame waits for rows from disk
   ReaderEpochs& epochs(int reader) { return *epochs_[reader]; }
   DiskReads& disk_reads(int reader) { return *disk_reads_[reader]; }

@@ -49,6 +49,12 @@ CoreStatus NoPlan(const ClaimWords& words) {
                      "the machine or container can hold. Let feature eviction or a higher access_threshold keep rare "
                      "ids out, or start again with more memory", unchanged);
       }
+      if (words.disk_rows > 0) {
+        return Error(Code::kResourceExhausted, "table '", words.table, "' needs ", words.need, " rows for ticket ",
+                     ticket, ", but has ", words.disk_rows, " (host_vocabulary_size and ssd_vocabulary_size together). "
+                     "Raise ssd_vocabulary_size of the table by ", words.need - words.disk_rows,
+                     " or more, or let feature eviction or a higher access_threshold keep rare ids out", unchanged);
+      }
       return Error(Code::kResourceExhausted, "table '", words.table, "' needs ", words.need,
                    " host rows for ticket ", ticket, ", but has ", words.home_rows,
                    ". Raise host_vocabulary_size of the table to ", words.need,

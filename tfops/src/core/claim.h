@@ -25,6 +25,7 @@ struct ClaimWords {
   std::int64_t need = 0;
   std::int64_t device_rows = 0;    // 0: an expansion table
   std::int64_t home_rows = 0;      // at most
+  std::int64_t disk_rows = 0;      // at most, at home and on disk together; 0: none go to disk
   bool earlier_open = false;       // an earlier ticket may still be trained
   bool awaits_rows = false;        // its plan waits for rows from disk
 };
