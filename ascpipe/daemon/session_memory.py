@@ -224,7 +224,7 @@ class SessionMemory:
                 try:
                     files.append(create_file(directory, 4 * table.row_floats))
                 except RowEngineError as error:
-                    raise RowFileError(table.name, directory, str(error)) from error
+                    raise RowFileError(table.name, directory, error.sentence()) from error
             require_room(table, self._row_files, {known.table: known for known in tables})
         except RowFileError:
             self._close_row_files(table.table)
