@@ -65,7 +65,7 @@ def is_held(run: RunDir) -> bool:
 
 
 def is_current(fd: int, run: RunDir) -> bool:
-    """Is this still the file at the path?  A sweep may have removed it between open and flock, or anybody later."""
+    """Is this still the file at the path?  A sweep may have removed it between open and flock, or a hand later."""
     try:
         there = os.stat(run.lock)
     except FileNotFoundError:

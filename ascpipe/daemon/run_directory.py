@@ -64,7 +64,7 @@ class OwnedRunDir:
         return next((path for path, identity in self._sockets.items() if _identity(path) != identity), "")
 
     def keep_from_cleaners(self) -> None:
-        """Touch our files: cleaners of folders for temporary files take those that nobody has touched for days."""
+        """Touch our files: cleaners of folders for temporary files take those that were not touched for days."""
         for path in (self.run.lock, self.run.owner, *self._sockets):
             with contextlib.suppress(OSError):
                 os.utime(path, follow_symlinks=False)

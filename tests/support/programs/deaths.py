@@ -63,7 +63,7 @@ class Killer:
 
 
 def stopped_workers(kinds: str, stops: str, seed: str = "1") -> Dict[str, Any]:
-    """Workers are stopped while training and evaluation go on, and nobody lets them go on."""
+    """Workers are stopped while training and evaluation go on, and stay stopped."""
     return killed_workers(kinds, stops, seed, signal.SIGSTOP)
 
 
