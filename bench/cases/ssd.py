@@ -46,10 +46,14 @@ def _notes(setting: Setting, programs: Dict[str, usual_sides.Side], steps: int) 
     return {"rows from disk for a step": "{:.0f}".format(ours.a_step("fetches", steps)),
             "plans of a step that waited for rows from disk": "{:.1f} of {}".format(
                 ours.a_step("disk_waits", steps), setting.tables),
-            "bytes written for one of a row that goes to disk": "{:.1f}".format(
-                ours.a_step("written_bytes", steps) / (ours.a_step("rows_written", steps) * row_bytes)),
+            "bytes written for one of a row that goes to disk": _ratio(
+                ours.a_step("written_bytes", steps), ours.a_step("rows_written", steps) * row_bytes),
             **{"processor time of a step, {}".format(name): "{:.2f} ms".format(1e3 * program.a_step("used_s", steps))
                for name, program in programs.items()}}
+
+
+def _ratio(written: float, of_rows: float) -> str:
+    return "{:.1f}".format(written / of_rows) if of_rows else "-, none does in small sizes"
 
 
 _AT_MOST = 1 / 1.3  #: of the time with all rows in host memory

@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 
+from ascpipe import names
 from tests.support import ranked_runs, traces
 
 pytestmark = pytest.mark.timeout_s(280)
@@ -45,6 +46,7 @@ def require_same(folder, on_device, on_disk, **settings):
     for name, rows in first.rows.items():
         np.testing.assert_array_equal(second.rows[name], rows, err_msg=name)
     assert second.told[0]["fetches"] > 100
+    assert not any(map(names.is_private_name, names.known_names())), "a daemon has left files"
 
 
 @pytest.mark.parametrize("modify", [False, True], ids=["FeatureSpec", "modified"])

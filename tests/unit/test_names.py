@@ -4,6 +4,7 @@ import os
 import pytest
 
 from ascpipe import names
+from ascpipe.daemon import lifecycle
 from ascpipe.errors import EndpointTooLongError, NameRefusedError, RunDirError
 
 
@@ -80,6 +81,18 @@ def test_a_directory_of_another_user_is_refused(tmp_path):
     os.chown(str(tmp_path / "squatted"), 65534, 65534)
     with pytest.raises(RunDirError, match="belongs to uid 65534"):
         names.make_private_dir(str(tmp_path / "squatted"))
+
+
+@pytest.mark.parametrize("kind", [lifecycle.KEY, lifecycle.TABLE, lifecycle.DISK])
+def test_files_of_each_kind_of_worker_are_of_our_making(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    worker = str(lifecycle.Worker(kind, 3))
+    found = names.RunDir("a")
+    (tmp_path / "ascpipe" / "a").mkdir(parents=True)
+    for path in (found.worker_log(worker), found.worker_spans(worker)):
+        open(path, "w").close()
+    assert found.files() == [worker + ".log", worker + ".spans"]
+    assert found.span_files() == [worker + ".spans"]
 
 
 def test_only_files_of_our_making_are_listed(tmp_path, monkeypatch):
