@@ -13,7 +13,7 @@ STATUS = {
     "name": "unit", "state": "serving", "pid": 5, "version": "1", "uptime_s": 61.4, "private": True, "failure": None,
     "trainer": {"pid": 9, "run": 3, "since": "noon"},
     "workers": [{"kind": "key", "index": 0, "pid": 6, "restarts": 2, "attached": True, "hangs_s": 0.0},
-                {"kind": "table", "index": 0, "pid": 0, "restarts": 0, "attached": False, "hangs_s": 7.4}],
+                {"kind": "table", "index": 0, "pid": 0, "restarts": 0, "attached": False, "hangs_s": 0.0}],
     "tables": [{"name": "user[1]", "keys": 7, "rows": 7, "device_rows": 100, "home_rows": 5000, "dim": 8, "batches": 2,
                 "hit_rate": 0.954, "loads": 31, "evicted": 4, "host_bytes": 3 << 19,
                 "save_waits": 2, "disk_slots": 0, "disk_rows": 0, "fetches": 0, "spills": 0, "disk_waits": 0}],
@@ -45,6 +45,12 @@ def test_each_number_stands_beside_its_name(monkeypatch):
     assert table == ["user[1]", "7", "7", "5000", "100", "8", "2", "95.4", "%", "31", "4", "1.5", "2"]
     (ring,) = [line.split() for line in text.splitlines() if " train " in line]
     assert ring[:9] == ["0", "train", "3", "64", "12", "1", "14", "1", "9"]
+
+
+def test_a_worker_that_hangs_says_for_how_long(monkeypatch):
+    first, second = STATUS["workers"]
+    text = shown(monkeypatch, {**STATUS, "workers": [first, {**second, "pid": 8, "hangs_s": 7.4}]})
+    assert "has not moved for 7 s" in text
 
 
 def test_a_table_with_rows_on_disk_shows_them_in_a_table_of_their_own(monkeypatch):
