@@ -45,6 +45,10 @@ class Settings(pydantic.BaseModel):
         """Batches that a dataset should read ahead of training: what plans know while work gathers beside them."""
         return self.look_ahead + 2 * self.plan_ahead
 
+    def table_worker_of(self, table: int) -> int:
+        """Index of the table worker that has a table."""
+        return table % self.table_workers
+
     def is_given(self, name: str) -> bool:
         """Whether a setting was given, if only with the value of its default."""
         return name in self._given
@@ -123,7 +127,8 @@ def _read_toml(path: str) -> Dict[str, Any]:
 def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:
     for name, value in values.items():
         # pydantic would take True for 1 and 1.9 for 1
-        if isinstance(value, bool) or (isinstance(value, float) and not name.endswith("_s")):
+        takes_floats = name in Settings.__fields__ and issubclass(Settings.__fields__[name].type_, float)
+        if isinstance(value, bool) or (isinstance(value, float) and not takes_floats):
             raise ConfigError(name, origins[name], value, "a {} was not expected".format(type(value).__name__))
     try:
         settings = Settings(**values)

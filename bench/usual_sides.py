@@ -56,7 +56,6 @@ class Side(Program):
 
         return call
 
-
     def a_step(self, name: str, steps: int) -> float:
         """Median of a count of the turns, for one of their steps."""
         return median([counts[name] for counts in self.counts]) / steps

@@ -3,15 +3,16 @@
 It does no I/O and reads no clock.  To end a worker that is well costs a tenth of a second and changes no result, so a
 wrong verdict does no harm.
 """
-from typing import Dict, FrozenSet, Hashable, Iterable, Mapping, NamedTuple, Tuple
+from typing import Dict, FrozenSet, Hashable, Mapping, NamedTuple, Tuple
 
+from ascpipe.config import Settings
 from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
 from ascpipe.layout.words import WAIT_CUT, WAIT_KEYS, WAIT_PLAN, WAIT_READ
 
 NAMED_AFTER_S = 5.0  #: a hang is written to the log then
 
 
-def awaited(waits_for: int, table: int, workers: Iterable[Worker], table_workers: int) -> FrozenSet[Worker]:
+def awaited(waits_for: int, table: int, settings: Settings) -> FrozenSet[Worker]:
     """The workers that a trainer waits for.
 
     The disk worker is never among them: while it waits for a disk that is slow it uses no processor time, either.
@@ -19,13 +20,12 @@ def awaited(waits_for: int, table: int, workers: Iterable[Worker], table_workers
     Args:
         waits_for: WAIT_*, as the trainer's bell has it.
         table: number of the table, if it is one that it waits for.
-        workers: all of the daemon.
-        table_workers: how many of them share the tables.
+        settings: of the daemon.
     """
     if waits_for == WAIT_KEYS:
-        return frozenset(worker for worker in workers if worker.kind == KEY)
+        return frozenset(Worker(KEY, index) for index in range(settings.workers))
     if waits_for in (WAIT_PLAN, WAIT_READ, WAIT_CUT) and table >= 0:
-        return frozenset([Worker(TABLE, table % table_workers)])
+        return frozenset([Worker(TABLE, settings.table_worker_of(table))])
     return frozenset()
 
 

@@ -173,7 +173,7 @@ class Daemon:
         if self._memory is None or trainer is None or trainer.is_stopped:
             return ()
         waits_for, table = self._memory.trainer_waits()
-        return hangs.awaited(waits_for, table, self._life.workers, self._settings.table_workers)
+        return hangs.awaited(waits_for, table, self._settings)
 
     def _trainer_gone(self, how: str) -> None:
         self._log.info("trainer (pid %d) %s", self._trainer_pid, how)

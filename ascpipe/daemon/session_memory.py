@@ -235,7 +235,7 @@ class SessionMemory:
             os.close(file.fd)
 
     def _table_fields(self) -> List[Dict[str, Any]]:
-        return [{"table": table.table, "name": table.name, "worker": table.table % self._settings.table_workers,
+        return [{"table": table.table, "name": table.name, "worker": self._settings.table_worker_of(table.table),
                  "bytes": made.size, "directories": list(table.directories)}
                 for table, made in zip(self.start.tables, self.tables)]
 
@@ -339,7 +339,7 @@ def _write_ring(made: Segment, shape: structs.RingShape, present: int, stream: m
     places = made.view(structs.RING_TABLE, shape.tables_offset, len(stream.tables))
     for place, table in zip(places, stream.tables):
         place["table"] = table
-        place["worker"] = table % settings.table_workers
+        place["worker"] = settings.table_worker_of(table)
     _write_header(made.view(structs.RING)[0], fields)
 
 

@@ -15,7 +15,7 @@ from ascpipe.control import exec_worker, fdsocket
 from ascpipe.control.exec_worker import BROKEN_KERNELS, NO_ROOM_FOR_KERNELS
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.daemon.hangs import Seen
-from ascpipe.daemon.lifecycle import DISK, KEY, RESTARTS, TABLE, WINDOW_S, Worker, WorkerEnded, workers_of
+from ascpipe.daemon.lifecycle import DISK, KEY, TABLE, Worker, WorkerEnded, workers_of
 from ascpipe.daemon.template import GONE, LOADING, Adopted, Template
 from ascpipe.directories import room
 from ascpipe.errors import (
@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 _OOM_SCORE_ADJ = {KEY: "500", TABLE: "100", DISK: "100"}  # when memory runs out, a stateless worker goes first
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 _LOG_TAIL_BYTES = 1 << 16  # of a traceback through all imports
-_TEMPLATE_PAUSE_S = 1.0  # between the end of a template and the next one
+_RENEWAL_S = 10.0  # between two beginnings of a template: one that cannot load takes a second of a processor
 _END_S = 5.0  # for a process that was killed; one that waits for a disk ends when that answers
 _PAUSE_S = 0.002
 TEMPLATE = "template"  #: its name among workers
@@ -81,8 +81,7 @@ class Supervisor:
         self._processes: Dict[Worker, _Process] = {}
         self._killed: List[Union[subprocess.Popen[bytes], Adopted]] = []  # not reaped yet
         self._template = template
-        self._templates_at: List[float] = []  # when one was begun again, within the window
-        self._template_at: Optional[float] = None  # when the next one is
+        self._renewal_at = 0.0  # no template is begun again before
         if template is not None:
             self._load(template)
 
@@ -110,20 +109,14 @@ class Supervisor:
         return GONE if self._template is None else self._template.state
 
     def renew_template(self, now: float) -> bool:
-        """Begin a template that has ended again, unless it ends too often; returns whether it did now.
+        """Begin a template that has ended again, unless the last one was begun just before; returns whether it did.
 
         Args:
             now: seconds, monotonic.
         """
-        if self._template is None or self._template.state != GONE:
+        if self._template is None or self._template.state != GONE or now < self._renewal_at:
             return False
-        if self._template_at is None:
-            self._template_at = now + _TEMPLATE_PAUSE_S
-        self._templates_at = [at for at in self._templates_at if at > now - WINDOW_S]
-        if now < self._template_at or len(self._templates_at) >= RESTARTS:
-            return False
-        self._template_at = None
-        self._templates_at.append(now)
+        self._renewal_at = now + _RENEWAL_S
         try:
             self._template.begin_again()
         except OSError:  # too many processes or files

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from ascpipe.control import messages, server, trainer_link
+from ascpipe.control import messages, server
 from ascpipe.control.client import ask
-from tests.support.daemons import LAYOUT, ROOT, DaemonProcess, small_session, use_standins
+from tests.support.daemons import ROOT, DaemonProcess, serving, use_standins
 from tests.support.waiting import wait_until
 
 MIB = 1 << 20
@@ -25,11 +25,8 @@ def daemon(monkeypatch):
 
 @pytest.fixture
 def link(daemon):
-    made = trainer_link.connect("unit", layout=LAYOUT)
-    made.start(*small_session())
-    daemon.wait_attached()
-    yield made
-    made.close()
+    with serving(daemon) as made:
+        yield made
 
 
 def resident(pid):

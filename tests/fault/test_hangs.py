@@ -4,6 +4,7 @@ import re
 import signal
 import sys
 
+import psutil
 import pytest
 
 from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
@@ -65,18 +66,20 @@ def test_a_template_that_is_killed_or_stopped_is_begun_again_and_workers_are_for
 
 def test_workers_begin_without_a_template_that_is_stopped_while_it_loads(monkeypatch):
     monkeypatch.setenv("ASCPIPE_WORKER_PATIENCE_S", "1")
-    daemon = DaemonProcess("unit")
+    stopped = []
+
+    def templates(pid):
+        return [child for child in psutil.Process(pid).children() if "ascpipe.workers.template" in child.cmdline()]
+
+    def stop(pid):
+        stopped.extend(wait_until(lambda: templates(pid)))  # a daemon begins it before it loads modules of its own
+        stopped[0].send_signal(signal.SIGSTOP)
+
+    daemon = DaemonProcess("unit", as_it_begins=stop)
     try:
-        stopped = template_that_loads(daemon)
-        if stopped:
-            os.kill(stopped, signal.SIGSTOP)
         for place, pid in workers(daemon).items():
             wait_until(lambda: title(pid) == "ascpipe: {} of unit".format(place.sentence))  # noqa: B023
+            assert was_executed(pid)
+        assert not is_alive(stopped[0].pid)
     finally:
         daemon.end()
-
-
-def template_that_loads(daemon):
-    """Its process id, 0 if it has loaded already."""
-    pids = [worker["pid"] for worker in daemon.workers()]
-    return 0 if all(pids) else template(daemon, {})

@@ -5,9 +5,8 @@ import signal
 import pytest
 
 from ascpipe import names
-from ascpipe.control import trainer_link
 from ascpipe.errors import AlreadyRunsError
-from tests.support.daemons import LAYOUT, DaemonProcess, is_alive, small_session, use_standins
+from tests.support.daemons import DaemonProcess, is_alive, serving, use_standins
 from tests.support.waiting import wait_until
 
 
@@ -25,11 +24,8 @@ def daemon():
 
 @pytest.fixture
 def link(daemon):
-    made = trainer_link.connect("unit", layout=LAYOUT)
-    made.start(*small_session())
-    daemon.wait_attached()
-    yield made
-    made.close()
+    with serving(daemon) as made:
+        yield made
 
 
 def test_a_second_daemon_does_not_take_the_sockets_of_one_whose_lock_was_removed(daemon, link):

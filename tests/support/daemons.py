@@ -1,4 +1,5 @@
 """Real daemons with stand-in workers, for tests of the control plane."""
+import contextlib
 import json
 import os
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from ascpipe import names
-from ascpipe.control import launch, messages
+from ascpipe.control import launch, messages, trainer_link
 from ascpipe.control.client import ask
 from ascpipe.errors import NotRunningError
 from ascpipe.layout import structs
@@ -34,11 +35,25 @@ def small_session(*table_names):
     return ([messages.Stream(0, 0, tuple(range(len(tables)))), messages.Stream(1, 1, (0,))], tables)
 
 
+@contextlib.contextmanager
+def serving(daemon):
+    """The link of a trainer, this process, whose small session a daemon serves."""
+    link = trainer_link.connect(daemon.name, layout=LAYOUT)
+    try:
+        link.start(*small_session())
+        daemon.wait_attached()
+        yield link
+    finally:
+        link.close()
+
+
 class DaemonProcess:
     """A daemon that ran a moment ago; ``end`` is safe to call twice. One that is ``spared`` serves several tests."""
 
-    def __init__(self, name="unit", *, spared=False, **options):
-        self._launched = launch.Launching(name, options=options).wait()
+    def __init__(self, name="unit", *, spared=False, as_it_begins=lambda pid: None, **options):
+        launching = launch.Launching(name, options=options)
+        as_it_begins(launching._process.pid)
+        self._launched = launching.wait()
         self.pid, self.name, self.run = self._launched.pid, name, names.run_dir(name)
         if spared:
             leaks.spare(self.pid, name)

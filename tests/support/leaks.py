@@ -16,7 +16,7 @@ from typing import Dict, FrozenSet, List, NamedTuple, Set
 SETTLE_S = float(os.environ.get("TEST_SETTLE_S", "5"))  #: how long what is on its way out may take
 SHM = Path("/dev/shm")
 
-#: native threads that we start: ours, and those of zmq (its context was not ended)
+#: native threads that we start: ours, and those of zmq in a case of the bench (its context was not ended)
 _OUR_THREADS = re.compile(r"^(asc|ZMQ)")
 #: open for the life of the process by libraries, at first use
 _KEPT_OPEN = re.compile(r"^(/dev/(null|u?random|pts/\d+|tty)|/proc/.*|/sys/.*)$|\.(so[.\d]*|nbi|nbc|py|pyc|zip)$")

@@ -211,7 +211,7 @@ def fail(*arguments, **kwargs):
 @pytest.mark.parametrize("sizes, room", [
     ({"device_vocabulary_size": 4}, r"4 rows \(device_vocabulary_size\).*Raise device_vocabulary_size"),
     ({"device_vocabulary_size": 2, "host_vocabulary_size": 4}, r"4 rows \(host_vocabulary_size\).*Raise host_vocab"),
-    (on_disk(2, 2), r"4 rows \(host_vocabulary_size and ssd_vocabulary_size together\).*Raise ssd_vocabulary_size")],
+    (on_disk(2, 2), r"4 rows \(host_vocabulary_size and ssd_vocabulary_size\).*Raise ssd_vocabulary_size")],
     ids=["device", "host", "disk"])
 def test_a_table_with_less_room_than_the_checkpoint_needs_stays_as_it_is(sizes, room, tmp_path):
     prefix, _, _, _ = saved(tmp_path, [batch(1, 2, 3, 4, 5)], 1)

@@ -106,12 +106,12 @@ def run(folder: str, group: Group, keys: int, steps: int, checkpoint: str) -> Di
 
     rows, iterator = rows_of(lambda: ({"id": ids} for ids in batches(keys, steps)), is_train=True)
     read, eval_iterator = rows_of(lambda: iter([{"id": watched(keys)}]), is_train=False)
-    start_asc_pipeline()
     loss = tf.reduce_sum(rows)
     _, variables = get_dense_and_sparse_variable()
     optimizer = adagrad.create_hash_optimizer(RATE, ACCUMULATED)
     update = optimizer.apply_gradients(list(zip(tf.gradients(loss, variables), variables)))
     saver = tf.compat.v1.train.Saver()
+    start_asc_pipeline()
     seen: List[int] = []
 
     def train(session: Any) -> int:

@@ -1,11 +1,12 @@
 """A process hangs if it is stopped, or waited for without using processor time."""
 import pytest
 
+from ascpipe.config import load_settings
 from ascpipe.daemon.hangs import Hangs, Seen, awaited
-from ascpipe.daemon.lifecycle import DISK, KEY, TABLE, Worker
+from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
 from ascpipe.layout.words import WAIT_CUT, WAIT_KEYS, WAIT_PLAN, WAIT_READ, WAIT_SENTENCES
 
-WORKERS = [Worker(KEY, 0), Worker(KEY, 1), Worker(TABLE, 0), Worker(TABLE, 1), Worker(DISK, 0)]
+SETTINGS = load_settings({"workers": 2, "table_workers": 2}, {})
 
 
 def seen(pid=7, ticks=3, stopped=False, awaited=False):
@@ -37,9 +38,9 @@ def test_what_nobody_waits_for_does_not_hang_and_is_forgotten():
 
 
 def test_of_each_wait_the_workers_are_known_that_it_is_for():
-    assert awaited(WAIT_KEYS, -1, WORKERS, 2) == {Worker(KEY, 0), Worker(KEY, 1)}
+    assert awaited(WAIT_KEYS, -1, SETTINGS) == {Worker(KEY, 0), Worker(KEY, 1)}
     for wait in (WAIT_PLAN, WAIT_READ, WAIT_CUT):
-        assert awaited(wait, 5, WORKERS, 2) == {Worker(TABLE, 1)}
-        assert awaited(wait, -1, WORKERS, 2) == frozenset()
+        assert awaited(wait, 5, SETTINGS) == {Worker(TABLE, 1)}
+        assert awaited(wait, -1, SETTINGS) == frozenset()
     for wait in set(WAIT_SENTENCES) - {WAIT_KEYS, WAIT_PLAN, WAIT_READ, WAIT_CUT}:
-        assert awaited(wait, 0, WORKERS, 2) == frozenset(), WAIT_SENTENCES[wait]
+        assert awaited(wait, 0, SETTINGS) == frozenset(), WAIT_SENTENCES[wait]

@@ -105,14 +105,20 @@ CoreStatus Refused(const Table& table, std::int64_t entries, std::int64_t rows) 
     return Error(Code::kResourceExhausted, "table '", table.name(), "': there is no memory for ", entries, " keys and ",
                  rows, " rows. The table is as it was. Give the machine (or the container) more memory");
   }
-  const bool on_disk = table.is_on_disk(), on_host = header.home_capacity > 0;
+  std::int64_t most = header.device_rows;
+  const char* size = "device_vocabulary_size";
+  const char* beside = "";
+  if (table.is_on_disk()) {
+    most = table.most_disk_rows();
+    size = "ssd_vocabulary_size";
+    beside = "host_vocabulary_size and ";
+  } else if (header.home_capacity > 0) {
+    most = header.home_capacity;
+    size = "host_vocabulary_size";
+  }
   return Error(Code::kResourceExhausted, "table '", table.name(), "': ", entries, " keys, ", rows,
-               " of them with a row, do not fit: the table has ",
-               on_disk ? table.most_disk_rows() : on_host ? header.home_capacity : header.device_rows, " rows (",
-               on_disk ? "host_vocabulary_size and ssd_vocabulary_size together"
-                       : on_host ? "host_vocabulary_size" : "device_vocabulary_size",
-               "). The table is as it was. Raise ",
-               on_disk ? "ssd_vocabulary_size" : on_host ? "host_vocabulary_size" : "device_vocabulary_size");
+               " of them with a row, do not fit: the table has ", most, " rows (", beside, size,
+               "). The table is as it was. Raise ", size);
 }
 
 // OK while the trainer owns the entries and rows of the table.
