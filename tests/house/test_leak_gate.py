@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ascpipe import names
 from tests.support import leaks, tree
 
 LEAKY = '''
@@ -250,8 +251,9 @@ def test_times_per_file_and_the_seed_are_printed(report):
 
 def test_a_daemon_that_serves_several_tests_is_overlooked_with_all_that_is_its_own_until_it_is_spared_no_more(run_home):
     before = leaks.snapshot(run_home)
+    names.make_private_dir(names.base_dir())
     folder = run_home / "ascpipe" / "spared"
-    folder.mkdir(parents=True)
+    folder.mkdir()
     (folder / "lock").touch()
     program = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(1, flush=True); input()'])"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
