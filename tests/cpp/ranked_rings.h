@@ -58,14 +58,14 @@ struct Rank {
   // Distinct keys by owner, then by value, and how often each occurs.
   void Deduplicate(std::int64_t frame) {
     for (int table = 0; table < kTables; ++table) {
-      layout::Part* const part = local.view.part(frame, table);
+      layout::Part* const part = local.part(frame, table);
       std::map<std::pair<int, std::int64_t>, std::int32_t> counts;
-      const std::int64_t* const ids = local.view.array<std::int64_t>(frame, part->ids);
+      const std::int64_t* const ids = local.array<std::int64_t>(frame, part->ids);
       for (std::int64_t i = 0; i < part->id_count; ++i) ++counts[{OwnerOf(ids[i], ranks), ids[i]}];
       std::int64_t row = 0;
       for (const auto& one : counts) {
-        local.view.array<std::int64_t>(frame, part->unique)[row] = one.first.second;
-        local.view.array<std::int32_t>(frame, part->occurrences)[row++] = one.second;
+        local.array<std::int64_t>(frame, part->unique)[row] = one.first.second;
+        local.array<std::int32_t>(frame, part->occurrences)[row++] = one.second;
       }
       part->unique_count = row;
       Exchange(local.view.word(table, frame), static_cast<std::uint32_t>(layout::kDeduped));
@@ -107,13 +107,13 @@ struct Rank {
   }
 
   Keys OwnedKeys(std::int64_t frame, int table) const {
-    const layout::Part* const part = owned.view.part(frame, table);
-    const std::int64_t* const ids = owned.view.array<std::int64_t>(frame, part->ids);
+    const layout::Part* const part = owned.part(frame, table);
+    const std::int64_t* const ids = owned.array<std::int64_t>(frame, part->ids);
     return Keys(ids, ids + part->id_count);
   }
   Keys OwnedWeights(std::int64_t frame, int table) const {
-    const layout::Part* const part = owned.view.part(frame, table);
-    const std::int32_t* const weights = owned.view.array<std::int32_t>(frame, part->weights);
+    const layout::Part* const part = owned.part(frame, table);
+    const std::int32_t* const weights = owned.array<std::int32_t>(frame, part->weights);
     return Keys(weights, weights + part->id_count);
   }
 

@@ -67,6 +67,15 @@ class TestRing {
     stream.reset(new Stream(3, 0, std::move(segment), view, session));
   }
 
+  // A part and an array of it, as workers see them.
+  ascpipe::layout::Part* part(std::int64_t number, int index) const {
+    return reinterpret_cast<ascpipe::layout::Part*>(view.base() + view.frame(number)->offset) + index;
+  }
+  template <typename T>
+  T* array(std::int64_t number, std::int64_t offset) const {
+    return reinterpret_cast<T*>(view.base() + view.frame(number)->offset + offset);
+  }
+
  private:
   std::unique_ptr<ascpipe::Segment> session_;  // before what lies over it
 

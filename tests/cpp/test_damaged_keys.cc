@@ -25,32 +25,45 @@ CoreStatus Refusal(std::size_t word, std::int64_t value) {
 
 }  // namespace
 
-TEST(AFrameWhoseRecordIsDamagedIsNotRead) {
-  using Damage = std::function<void(layout::Frame*, layout::Part*)>;
-  const Damage damages[] = {
-      [](layout::Frame*, layout::Part* part) { part->unique_count = -1; },
-      [](layout::Frame*, layout::Part* part) { part->unique_count = part->id_count + 1; },
-      [](layout::Frame*, layout::Part* part) { part->unique_count = part->id_count = std::int64_t{1} << 60; },
-      [](layout::Frame*, layout::Part* part) { part->unique = std::int64_t{1} << 40; },
-      [](layout::Frame*, layout::Part* part) { part->unique = -8; },
-      [](layout::Frame*, layout::Part* part) { part->unique += 1; },
-      [](layout::Frame*, layout::Part* part) { part->occurrences = INT64_MAX - 3; },
-      [](layout::Frame*, layout::Part* part) { part->occurrences = -4; },
-      [](layout::Frame* frame, layout::Part*) { frame->length = std::int64_t{1} << 60; },
-      [](layout::Frame* frame, layout::Part*) { frame->length = 8; },
-      [](layout::Frame* frame, layout::Part*) { frame->offset = -64; },
-      [](layout::Frame* frame, layout::Part*) { frame->offset = std::int64_t{1} << 60; },
-  };
-  for (const Damage& damage : damages) {
+TEST(ABatchWithMoreKeysThanIdsIsRefused) {
+  for (const std::int64_t count : {std::int64_t{-1}, std::int64_t{4}, std::int64_t{1} << 60}) {
     Ranks ranks(2);
     Ticket* tickets[2];
     for (int rank = 0; rank < 2; ++rank) tickets[rank] = ranks[rank].SubmitDeduplicated({1, 2, 3});
-    damage(ranks[0].local.view.frame(0), ranks[0].local.view.part(0, 1));
+    ranks[0].local.part(0, 1)->unique_count = count;
     CHECK(ranks.ExchangeKeys().ok());
     std::shared_ptr<const RankedBatch> batch;
     TicketHold owned;
     CHECK(Has(ranks[0].stream->Take(tickets[0]->number(), &batch, &owned).text(), "E301"));
     CHECK(Has(ranks[1].stream->Take(tickets[1]->number(), &batch, &owned).text(), "rank 0 has dropped"));
+    for (Ticket* ticket : tickets) ticket->DropHold();
+  }
+}
+
+TEST(WhereTheKeysOfABatchLieIsNotReadFromTheRing) {
+  using Damage = std::function<void(layout::Frame*, layout::Part*)>;
+  const Damage damages[] = {
+      [](layout::Frame*, layout::Part* part) { part->id_count = std::int64_t{1} << 60; },
+      [](layout::Frame*, layout::Part* part) { part->unique = std::int64_t{1} << 40; },
+      [](layout::Frame*, layout::Part* part) { part->unique = -8; },
+      [](layout::Frame*, layout::Part* part) { part->occurrences = INT64_MAX - 3; },
+      [](layout::Frame* frame, layout::Part*) { frame->length = std::int64_t{1} << 60; },
+      [](layout::Frame* frame, layout::Part*) { frame->offset = std::int64_t{1} << 60; },
+      [](layout::Frame* frame, layout::Part*) { frame->timestamp = -1; },
+  };
+  for (const Damage& damage : damages) {
+    Ranks ranks(2);
+    Ticket* tickets[2];
+    for (int rank = 0; rank < 2; ++rank) tickets[rank] = ranks[rank].SubmitDeduplicated({1, 2, 3});
+    layout::Part* const part = ranks[0].local.part(0, 1);
+    damage(ranks[0].local.view.frame(0), part);
+    CHECK(ranks.ExchangeKeys().ok());
+    std::shared_ptr<const RankedBatch> batch;
+    TicketHold owned;
+    for (int rank = 0; rank < 2; ++rank) {
+      CHECK(ranks[rank].stream->Take(tickets[rank]->number(), &batch, &owned).ok());
+      CHECK(ranks[rank].OwnedKeys(0, 0) == (rank == 0 ? Keys{2, 2} : Keys{1, 3, 1, 3}));
+    }
     for (Ticket* ticket : tickets) ticket->DropHold();
   }
 }

@@ -43,11 +43,11 @@ TEST(WeightsLieWhereCountsWillAndABatchWithoutHasNone) {
   batch->features[1].weights = weights.data();
   Ticket* first = Submit(&ring, std::move(batch));
   Ticket* second = Submit(&ring, BatchOf(ring, {7}));
-  CHECK_EQ(ring.view.part(0, 0)->weights, 0);
-  const layout::Part* part = ring.view.part(0, 1);
+  CHECK_EQ(ring.part(0, 0)->weights, 0);
+  const layout::Part* part = ring.part(0, 1);
   CHECK_EQ(part->weights, part->counts);
-  for (int i = 0; i < 3; ++i) CHECK_EQ(ring.view.array<std::int32_t>(0, part->weights)[i], weights[i]);
-  CHECK_EQ(ring.view.part(1, 1)->weights, 0);
+  for (int i = 0; i < 3; ++i) CHECK_EQ(ring.array<std::int32_t>(0, part->weights)[i], weights[i]);
+  CHECK_EQ(ring.part(1, 1)->weights, 0);
   first->DropHold();
   second->DropHold();
 }
@@ -64,10 +64,10 @@ TEST(IdsOfAFeatureWithoutWeightsCountOnceBesideOneWithWeights) {
   batch->features.push_back(empty);
   batch->features.push_back(batch->features[0]);
   Ticket* ticket = Submit(&ring, std::move(batch));
-  const layout::Part* part = ring.view.part(0, 0);
+  const layout::Part* part = ring.part(0, 0);
   CHECK_EQ(part->id_count, 6);
   const std::int32_t wanted[] = {1, 1, 5, 6, 1, 1};
-  for (int i = 0; i < 6; ++i) CHECK_EQ(ring.view.array<std::int32_t>(0, part->weights)[i], wanted[i]);
+  for (int i = 0; i < 6; ++i) CHECK_EQ(ring.array<std::int32_t>(0, part->weights)[i], wanted[i]);
   ticket->DropHold();
 }
 

@@ -22,11 +22,9 @@ constexpr std::int64_t kDim = 2;
 // 4 and 1.  A home row has two floats of the embedding, then one of the optimizer slot.
 struct Fixture {
   Fixture() : ring({2, 1, 8192}) {
-    Ticket* ticket = nullptr;
     ring.stream->Park(std::unique_ptr<Batch>(new TestBatch(1, {40, 41, 42, 43}, &alive)), &ticket);
     ring.stream->Pump();
-    ticket->DropHold();
-    part = ring.view.part(0, 0);
+    part = ring.part(0, 0);
     part->unique_count = 4;
     part->fresh_count = 2;
     part->load_count = 1;
@@ -36,7 +34,7 @@ struct Fixture {
       Array(part->slots)[i] = slots_of[i];
       Array(part->homes)[i] = homes_of[i];
       Array(part->restore)[i] = i;
-      ring.view.array<std::int64_t>(0, part->unique)[i] = 40 + i;
+      ring.array<std::int64_t>(0, part->unique)[i] = 40 + i;
     }
     Array(part->move_in)[0] = 0;
     Array(part->move_in)[1] = 2;
@@ -60,8 +58,11 @@ struct Fixture {
     table.state = &state;
   }
 
-  std::int32_t* Array(std::int64_t offset) { return ring.view.array<std::int32_t>(0, offset); }
-  CoreStatus Read(RowMoves* moves) { return moves->Read(ring.view, 0, 0, table, {Array(part->slots), 4}); }
+  ~Fixture() { ticket->DropHold(); }
+
+  PartView View() const { return PartView(ring.view, ticket->record(), 0); }
+  std::int32_t* Array(std::int64_t offset) { return ring.array<std::int32_t>(0, offset); }
+  CoreStatus Read(RowMoves* moves) { return moves->Read(View(), table, {Array(part->slots), 4}); }
   CoreStatus Move() {
     RowMoves moves;
     const CoreStatus status = Read(&moves);
@@ -83,8 +84,8 @@ struct Fixture {
     std::int32_t places[4];
     std::int64_t bad = -1;
     RowMoves moves;
-    CHECK(CopyPlan(ring.view, 0, 0, {&layout::Part::homes, layout::kSlotNone, kHomes}, {{places, 4}, {}}, &bad));
-    const CoreStatus status = moves.Read(ring.view, 0, 0, table, {places, 4});
+    CHECK(CopyPlan(View(), {&layout::Part::homes, layout::kSlotNone, kHomes}, {{places, 4}, {}}, &bad));
+    const CoreStatus status = moves.Read(View(), table, {places, 4});
     if (status.ok()) moves.In(0, moves.ins());
     return status;
   }
@@ -101,6 +102,7 @@ struct Fixture {
   }
 
   TestRing ring;
+  Ticket* ticket = nullptr;
   layout::Part* part;
   const std::string name = "user";
   InitialRows initial;
@@ -189,6 +191,42 @@ TEST(RowsOfEveryWidthAreCopiedWhole) {
   for (const std::int64_t width : {1, 2, 3, 8, 15, 16, 32, 48, 64, 65}) {
     for (const std::int64_t shift : {0, 1, 4, 8}) CheckCopiedWhole(width, shift);
   }
+}
+
+TEST(WhereAFrameAndItsArraysLieIsNotReadFromTheRing) {
+  Fixture whole, mad;
+  layout::Part* const part = mad.part;
+  std::int32_t slots[4];
+  std::copy(mad.Array(part->slots), mad.Array(part->slots) + 4, slots);
+  for (const layout::PartArray& array : layout::kPartArrays) part->*array.field = std::int64_t{1} << 60;
+  part->specs = part->id_count = part->spec_count = -7;
+  mad.ring.view.frame(0)->offset = std::int64_t{1} << 50;
+  mad.ring.view.frame(0)->number = -3;
+  *mad.ring.view.header() = layout::Ring();
+  CHECK(whole.Move().ok());
+  RowMoves moves;
+  CHECK(moves.Read(mad.View(), mad.table, {slots, 4}).ok());
+  moves.Out(0, moves.outs());
+  moves.In(0, moves.ins());
+  CHECK_EQ(std::memcmp(whole.rows, mad.rows, sizeof(mad.rows)), 0);
+  CHECK_EQ(std::memcmp(whole.homes, mad.homes, sizeof(mad.homes)), 0);
+  CHECK_EQ(mad.View().spec(0).shape[0], 4);
+}
+
+TEST(WhatIsMovedIsWhatWasExaminedWhateverBecomesOfTheFrame) {
+  Fixture whole, mad;
+  CHECK(whole.Move().ok());
+  RowMoves moves;
+  CHECK(mad.Read(&moves).ok());
+  layout::Part* const part = mad.part;
+  for (const std::int64_t array : {part->move_in, part->out_slots, part->out_homes, part->homes}) {
+    std::fill_n(mad.Array(array), 4, std::int32_t{1} << 30);
+  }
+  part->fresh_count = part->load_count = part->out_count = std::int64_t{1} << 60;
+  moves.Out(0, moves.outs());
+  moves.In(0, moves.ins());
+  CHECK_EQ(std::memcmp(whole.rows, mad.rows, sizeof(mad.rows)), 0);
+  CHECK_EQ(std::memcmp(whole.homes, mad.homes, sizeof(mad.homes)), 0);
 }
 
 TEST(ATableOnTheDeviceAloneNeedsNoHomes) {
@@ -298,10 +336,10 @@ TEST(SlotsAndRestoreIndexesAreCopiedAndChecked) {
   std::int32_t slots[4], restore[4];
   std::int64_t bad = -1;
   const PlanOutputs outputs = {{slots, 3}, {{restore, 4}}};
-  CHECK(CopyPlan(fixture.ring.view, 0, 0, {&layout::Part::slots, layout::kSlotNone, 3}, outputs, &bad));
+  CHECK(CopyPlan(fixture.View(), {&layout::Part::slots, layout::kSlotNone, 3}, outputs, &bad));
   CHECK_EQ(slots[0], 2);
   CHECK_EQ(restore[2], 2);
-  CHECK(!CopyPlan(fixture.ring.view, 0, 0, {&layout::Part::slots, layout::kSlotNone, 2}, outputs, &bad));
+  CHECK(!CopyPlan(fixture.View(), {&layout::Part::slots, layout::kSlotNone, 2}, outputs, &bad));
   CHECK_EQ(bad, 0);
 }
 
@@ -311,11 +349,11 @@ TEST(CodesOfHomeRowsAreAnAnswerOfEvaluationsAlone) {
   std::int64_t bad = -1;
   const PlanOutputs outputs = {{slots, 4}, {}};
   fixture.Array(fixture.part->slots)[2] = layout::kSlotHome - 5;
-  CHECK(!CopyPlan(fixture.ring.view, 0, 0, {&layout::Part::slots, layout::kSlotNone, 4}, outputs, &bad));
+  CHECK(!CopyPlan(fixture.View(), {&layout::Part::slots, layout::kSlotNone, 4}, outputs, &bad));
   CHECK_EQ(bad, 2);
-  CHECK(CopyPlan(fixture.ring.view, 0, 0, {&layout::Part::slots, LowestCode(6), 4}, outputs, &bad));
+  CHECK(CopyPlan(fixture.View(), {&layout::Part::slots, LowestCode(6), 4}, outputs, &bad));
   CHECK_EQ(slots[2], -7);
-  CHECK(!CopyPlan(fixture.ring.view, 0, 0, {&layout::Part::slots, LowestCode(5), 4}, outputs, &bad));
+  CHECK(!CopyPlan(fixture.View(), {&layout::Part::slots, LowestCode(5), 4}, outputs, &bad));
   CHECK_EQ(LowestCode(0), layout::kSlotNone);
 }
 

@@ -52,10 +52,10 @@ TEST(ABatchIsWrittenIntoItsFrame) {
   CHECK_EQ(frame->ticket, ticket->number());
   CHECK_EQ(frame->claim, 0u);
   for (int index = 0; index < 2; ++index) {
-    const layout::Part* part = ring.view.part(0, index);
+    const layout::Part* part = ring.part(0, index);
     CHECK_EQ(part->id_count, 3);
-    CHECK_EQ(ring.view.array<std::int64_t>(0, part->ids)[1], -1);
-    CHECK_EQ(ring.view.array<layout::Spec>(0, part->specs)->shape[0], 3);
+    CHECK_EQ(ring.array<std::int64_t>(0, part->ids)[1], -1);
+    CHECK_EQ(ring.array<layout::Spec>(0, part->specs)->shape[0], 3);
     CHECK_EQ(*ring.view.word(index, 0), static_cast<std::uint32_t>(layout::kSubmitted));
   }
   CHECK_EQ(ring.view.header()->tail, 1);
@@ -173,8 +173,8 @@ TEST(FramesAndArenaWrapAroundManyTimes) {
     ring.stream->Pump();
     if (open.size() < 3) continue;
     CHECK_EQ(open.front()->state(), next);
-    const layout::Part* part = ring.view.part(next, 1);
-    CHECK_EQ(ring.view.array<std::int64_t>(next, part->ids)[part->id_count - 1], round - 2);
+    const layout::Part* part = ring.part(next, 1);
+    CHECK_EQ(ring.array<std::int64_t>(next, part->ids)[part->id_count - 1], round - 2);
     open.front()->DropHold();
     open.erase(open.begin());
     Retire(&ring, next++);

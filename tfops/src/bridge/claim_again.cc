@@ -26,7 +26,8 @@ class ClaimAgainWait : public AsyncWait {
       words.table = claim.table().name();
       words.device_rows = claim.table().sizes().device_rows;
       words.home_rows = claim.table().sizes().home_rows;
-      ReadClaimWords(claim.ring(), claim.index(), claim.ticket(), &words);
+      const PartView& part = claim.part();
+      ReadClaimWords(part.ring(), part.index(), claim.ticket(), &words);
       words.awaits_rows = claim.table().AwaitsRows(words.state);
       const ClaimVerdict verdict = DecideClaim(words);
       *status = verdict.error;
@@ -35,13 +36,14 @@ class ClaimAgainWait : public AsyncWait {
       table_name = words.table;
       if (verdict.kind == ClaimVerdict::kError) return true;
       if (verdict.kind == ClaimVerdict::kReady) {
-        if (PlanMoves::ImagesFit(claim.ring(), claim.index(), claim.frame(), &claim.table())) continue;
+        if (PlanMoves::ImagesFit(part, &claim.table())) continue;
         waits_for = layout::kWaitSave;
         return false;
       }
-      if (verdict.wants && LoadAcquire(&claim.ring().table(claim.index())->wanted) != ticket) {
-        Exchange(&claim.ring().table(claim.index())->wanted, ticket);
-        pipeline().RingTableWorker(claim.ring(), claim.index());
+      std::int64_t* const wanted = &part.ring().table(part.index())->wanted;
+      if (verdict.wants && LoadAcquire(wanted) != ticket) {
+        Exchange(wanted, ticket);
+        pipeline().RingTableWorker(part.ring(), part.index());
       }
       return false;
     }

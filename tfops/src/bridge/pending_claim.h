@@ -7,15 +7,15 @@
 
 #include "bridge/plan_moves.h"
 #include "core/atomics.h"
-#include "core/ring.h"
+#include "core/part_view.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
 
 // Stores that a claimed plan of a table is carried out.  Its worker is to be rung.
-inline void FinishClaim(const RingView& ring, int index, std::int64_t frame, std::int64_t ticket) {
-  StoreRelease(&ring.table(index)->finished, ticket);
-  Exchange(ring.word(index, frame), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
+inline void FinishClaim(const PartView& part, std::int64_t ticket) {
+  StoreRelease(&part.ring().table(part.index())->finished, ticket);
+  Exchange(part.word(), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
 }
 
 // Every table counts a batch that one of them trains: after its claim, never before.
@@ -26,12 +26,9 @@ inline void CountTrained(const RingView& ring, std::int64_t frame) {
 // Changes no table until Commit, as other processes see it: the row that each key has is the same before and after.
 class PendingClaim {
  public:
-  PendingClaim(const RingView& ring, int index, std::int64_t frame, const Ticket* ticket,
-               std::unique_ptr<PlanMoves> moves);
+  PendingClaim(const PartView& part, const Ticket* ticket, std::unique_ptr<PlanMoves> moves);
 
-  const RingView& ring() const { return ring_; }
-  int index() const { return index_; }
-  std::int64_t frame() const { return frame_; }
+  const PartView& part() const { return part_; }
   const Ticket& ticket() const { return *ticket_; }
   Table& table() const { return moves_->table(); }
 
@@ -47,9 +44,7 @@ class PendingClaim {
   tensorflow::Status CarryOutAgain(tensorflow::OpKernelContext* ctx) const;
 
  private:
-  RingView ring_;
-  int index_;  // of the table in the ring
-  std::int64_t frame_;
+  PartView part_;
   const Ticket* ticket_;  // held by the step
   std::unique_ptr<PlanMoves> moves_;
 };

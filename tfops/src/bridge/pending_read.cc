@@ -10,26 +10,26 @@ namespace ascpipe {
 using tensorflow::Status;
 
 void PendingRead::AskAgain() const {
-  Exchange(ring_.word(index_, frame_), static_cast<std::uint32_t>(layout::kAsked));  // SYNC keys-asked: store
+  Exchange(part_.word(), static_cast<std::uint32_t>(layout::kAsked));  // SYNC keys-asked: store
 }
 
 bool PendingRead::IsAnswered() const {
-  return LoadAcquire(ring_.word(index_, frame_)) == layout::kAnswered;  // SYNC keys-answered: load
+  return LoadAcquire(part_.word()) == layout::kAnswered;  // SYNC keys-answered: load
 }
 
 Status PendingRead::CopyAgain(RowReading* reading) const {
   const PlanColumn column = {&layout::Part::slots, table_->LowestAnswer(), table_->sizes().device_rows};
   std::int64_t bad = -1;
-  const bool copied = CopyPlan(ring_, frame_, index_, column, {slots_, {}}, &bad);
+  const bool copied = CopyPlan(part_, column, {slots_, {}}, &bad);
   if (IsClosed()) return ClosedWhileRead(table_->name(), ticket_->number());
   if (!copied) return BadSlot(table_->name(), bad, ticket_->number());
   if (reading == nullptr) return Status::OK();
-  const Status status = reading->CopyHomes(ring_, frame_, index_, slots_, ticket_->number());
+  const Status status = reading->CopyHomes(part_, slots_, ticket_->number());
   return IsClosed() ? ClosedWhileRead(table_->name(), ticket_->number()) : status;
 }
 
 void PendingRead::Finish() const {
-  Exchange(ring_.word(index_, frame_), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
+  Exchange(part_.word(), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
 }
 
 Status ClosedWhileRead(const std::string& table, std::int64_t ticket) {

@@ -6,7 +6,7 @@
 
 #include "bridge/row_reading.h"
 #include "bridge/table.h"
-#include "core/ring.h"
+#include "core/part_view.h"
 #include "core/row_moves.h"
 #include "core/ticket.h"
 #include "tensorflow/core/lib/core/status.h"
@@ -17,12 +17,10 @@ namespace ascpipe {
 class PendingRead {
  public:
   // `slots`: where its answer was copied to, of an op that the step still needs.
-  PendingRead(const RingView& ring, int index, std::int64_t frame, const Ticket* ticket, Table* table,
-              const PlanOutputs::Array& slots)
-      : ring_(ring), index_(index), frame_(frame), ticket_(ticket), table_(table), slots_(slots) {}
+  PendingRead(const PartView& part, const Ticket* ticket, Table* table, const PlanOutputs::Array& slots)
+      : part_(part), ticket_(ticket), table_(table), slots_(slots) {}
 
-  const RingView& ring() const { return ring_; }
-  int index() const { return index_; }
+  const PartView& part() const { return part_; }
   const Ticket& ticket() const { return *ticket_; }
   Table& table() const { return *table_; }
   const std::int32_t* slots() const { return slots_.data; }
@@ -31,16 +29,14 @@ class PendingRead {
   void AskAgain() const;
   bool IsAnswered() const;
   // The ticket was closed: its frame may be another one's.
-  bool IsClosed() const { return ticket_->state() != frame_; }
+  bool IsClosed() const { return ticket_->state() != part_.frame(); }
   // Takes the answer, int32[distinct keys of the batch], over that of before; then copies rows if there is a reading.
   tensorflow::Status CopyAgain(RowReading* reading) const;
   // ANSWERED -> DONE.
   void Finish() const;
 
  private:
-  RingView ring_;
-  int index_;  // of the table in the ring
-  std::int64_t frame_;
+  PartView part_;
   const Ticket* ticket_;  // held by the step
   Table* table_;
   PlanOutputs::Array slots_;

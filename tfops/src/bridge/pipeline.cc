@@ -142,7 +142,7 @@ CoreStatus Pipeline::AddStream(int number, int channel, int fd, std::int64_t byt
   std::lock_guard<std::mutex> lock(mutex_);
   if (IsTaken(number)) return Error(Code::kInvalidArgument, "stream ", number, " was added already");
   if (stopped_) return Error(Code::kFailedPrecondition, "stream ", number, ": the pipeline was stopped");
-  budget_->Note(ring.header()->arena_bytes);
+  budget_->Note(ring.opened().arena_bytes);
   if (pump_ != nullptr) pump_->Add(stream.get());
   features_[number] = std::move(features);
   streams_[number] = std::move(stream);
@@ -197,7 +197,7 @@ CoreStatus Pipeline::AddLocalStream(int number, int ring_number, int fd, std::in
   std::lock_guard<std::mutex> lock(mutex_);
   if (local_.count(number) != 0) return Error(Code::kInvalidArgument, "stream ", number, " has its batches already");
   if (stopped_) return Error(Code::kFailedPrecondition, "stream ", number, ": the pipeline was stopped");
-  budget_->Note(ring.header()->arena_bytes);
+  budget_->Note(ring.opened().arena_bytes);
   if (pump_ != nullptr) pump_->Add(local.get());
   local_[number] = std::move(local);
   return ranks_->streams().Add(std::move(ranked));

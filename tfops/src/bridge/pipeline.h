@@ -79,10 +79,10 @@ class Pipeline {
   Lease& lease() { return lease_; }
   Waiter& waiter() { return *waiter_; }
   void RingTableWorker(const RingView& ring, int index) const {
-    Ring(session_.TableWorkerBell(ring.table(index)->worker));
+    Ring(session_.TableWorkerBell(ring.worker(index)));
   }
   layout::Bell* TableWorkerBell(const Stream& stream, int index) const {
-    return session_.TableWorkerBell(stream.ring().table(index)->worker);
+    return session_.TableWorkerBell(stream.ring().worker(index));
   }
 
  private:

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bridge/table.h"
-#include "core/ring.h"
+#include "core/part_view.h"
 #include "core/row_moves.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -15,25 +15,24 @@ namespace ascpipe {
 // Keeps pointers to the outputs of the plan op: they are there as long as the step reads them.
 class PlanMoves {
  public:
-  PlanMoves(const RingView& ring, int index, Table* table, std::vector<StateRows> state, PlanOutputs outputs);
+  PlanMoves(const PartView& part, Table* table, std::vector<StateRows> state, PlanOutputs outputs);
 
   Table& table() const { return *table_; }
 
   // Whether a background save has room for images of all home rows that a plan can change.
-  static bool ImagesFit(const RingView& ring, int index, std::int64_t frame, Table* table);
+  static bool ImagesFit(const PartView& part, Table* table);
 
-  // From the claim of the plan in this frame on; called again after TakeBack, also for another plan of the same batch.
+  // From the claim of the plan on; called again after TakeBack, also for another plan of the same batch.
   // No wait, no allocation that may fail.  Fails only if the record is damaged.
-  tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx, std::int64_t frame, std::int64_t ticket);
+  tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx, std::int64_t ticket);
   // Rows that made room return to their slots, from home, where they are still the same.
   void TakeBack() const { moves_.Back(0, moves_.outs()); }
 
  private:
-  tensorflow::Status Move(tensorflow::OpKernelContext* ctx, std::int64_t frame);
-  void KeepImages(tensorflow::OpKernelContext* ctx, std::int64_t frame, std::int64_t block);
+  tensorflow::Status Move(tensorflow::OpKernelContext* ctx);
+  void KeepImages(tensorflow::OpKernelContext* ctx, std::int64_t block);
 
-  RingView ring_;
-  int index_;  // of the table in the ring
+  PartView part_;
   Table* table_;
   std::vector<StateRows> state_;
   PlanOutputs outputs_;

@@ -5,6 +5,7 @@
 
 #include "bridge/pending_read.h"
 #include "bridge/plan_moves.h"
+#include "bridge/restores.h"
 #include "bridge/row_reading.h"
 #include "bridge/send_limit.h"
 #include "bridge/status.h"
@@ -36,6 +37,7 @@ class BatchWait : public PlanWait {
   int index() const { return request_.table_index; }
   // As last read while the ticket was open: a stop of the pipeline closes tickets while their step still runs.
   std::int64_t frame() const { return frame_; }
+  PartView part() const { return PartView(ring(), request_.ticket->record(), index()); }  // once it has a frame
   std::uint32_t* word() const { return ring().word(index(), frame()); }
   void RingWorker() { Ring(pipeline().TableWorkerBell(*request_.stream, index())); }
 
@@ -48,7 +50,7 @@ class BatchWait : public PlanWait {
     ReadClaimWords(ring(), index(), *request_.ticket.get(), &words);
     if (words.state >= 0) frame_ = words.state;
     words.awaits_rows = request_.table->AwaitsRows(words.state);
-    if (words.state >= 0 && words.word >= layout::kDeduped) ids_ = ring().part(frame_, index())->id_count;
+    if (words.state >= 0) ids_ = part().ids();
     return words;
   }
 
@@ -57,25 +59,19 @@ class BatchWait : public PlanWait {
 
   // Allocates the outputs: their sizes are known once the keys are deduplicated.
   Status Allocate(PlanOutputs* outputs) {
-    const layout::Part* part = ring().part(frame(), index());
-    if (part->spec_count != request_.features || part->unique_count < 0 || part->unique_count > part->id_count) {
-      return Refuse(kE301, "table '", table_name, "': the frame of ticket ", SequenceOf(ticket),
-                    " has ", part->spec_count, " features and ", part->unique_count, " distinct ids of ",
-                    part->id_count, ". The record is damaged; restart the program");
+    const PartView part = this->part();
+    const std::int64_t keys = LoadAcquire(&part.shared().unique_count);
+    if (part.features() != request_.features || keys < 0 || keys > part.ids()) {
+      return Refuse(kE301, "table '", table_name, "': the frame of ticket ", SequenceOf(ticket), " has ",
+                    part.features(), " features and ", keys, " distinct ids of ", part.ids(),
+                    ". The record is damaged; restart the program");
     }
     const SendLimit limit = {request_.send_count, request_.features};
-    TF_RETURN_IF_ERROR(limit.Check(table_name, part->unique_count));
+    TF_RETURN_IF_ERROR(limit.Check(table_name, keys));
     Tensor* out;
-    TF_RETURN_IF_ERROR(ctx()->allocate_output(request_.output, TensorShape({part->unique_count}), &out));
+    TF_RETURN_IF_ERROR(ctx()->allocate_output(request_.output, TensorShape({keys}), &out));
     outputs->slots = {out->flat<tensorflow::int32>().data(), out->NumElements()};
-    const layout::Spec* spec = ring().array<layout::Spec>(frame(), part->specs);
-    for (int feature = 0; feature < request_.features; ++feature) {
-      TensorShape shape;
-      for (std::int64_t axis = 0; axis < spec[feature].rank; ++axis) shape.AddDim(spec[feature].shape[axis]);
-      TF_RETURN_IF_ERROR(ctx()->allocate_output(request_.restore + feature, shape, &out));
-      outputs->restores.push_back({out->flat<tensorflow::int32>().data(), out->NumElements()});
-    }
-    return Status::OK();
+    return AllocateRestores(ctx(), part, request_.restore, outputs);
   }
 
   // Copies slots; `lowest` is the smallest value allowed in place of one.
@@ -85,7 +81,7 @@ class BatchWait : public PlanWait {
 
   Status Copy(const PlanOutputs& outputs, const PlanColumn& column) {
     std::int64_t bad = -1;
-    if (CopyPlan(ring(), frame(), index(), column, outputs, &bad)) return Status::OK();
+    if (CopyPlan(part(), column, outputs, &bad)) return Status::OK();
     return BadSlot(table_name, bad, ticket);
   }
 
@@ -133,7 +129,7 @@ class ClaimWait : public BatchWait {
       Again();  // the worker has just revoked the plan
     } else {
       status = Claimed(std::unique_ptr<PlanMoves>(
-          new PlanMoves(ring(), index(), request_.table, std::move(state), std::move(*outputs_))));
+          new PlanMoves(part(), request_.table, std::move(state), std::move(*outputs_))));
       // A claimed plan that fails leaves the table between two steps: the run is over.
       if (!status.ok()) pipeline().waiter().Fail(CoreStatus(static_cast<Code>(status.code()), status.error_message()));
       End(status);
@@ -171,7 +167,7 @@ class ClaimWait : public BatchWait {
   }
 
   bool ImagesFit() {
-    const bool fit = PlanMoves::ImagesFit(ring(), index(), frame(), request_.table);
+    const bool fit = PlanMoves::ImagesFit(part(), request_.table);
     if (!fit && !waited_for_save_) Count(&request_.table->header()->save_waits, std::int64_t{1});
     waited_for_save_ = !fit;
     return fit;
@@ -191,11 +187,11 @@ class ClaimWait : public BatchWait {
   Status Claimed(std::unique_ptr<PlanMoves> moves) {
     const std::int64_t number = frame();
     if (!request_.pends) CountTrained(ring(), number);  // after the CAS, never before
-    const Status status = moves->CarryOut(ctx(), number, ticket);
+    const Status status = moves->CarryOut(ctx(), ticket);
     if (status.ok() && request_.pends) {
-      step().Pends(PendingClaim(ring(), index(), number, request_.ticket.get(), std::move(moves)));
+      step().Pends(PendingClaim(part(), request_.ticket.get(), std::move(moves)));
     } else if (status.ok()) {
-      FinishClaim(ring(), index(), number, ticket);
+      FinishClaim(part(), ticket);
       if (request_.rings) RingUnlessPausing(pipeline().TableWorkerBell(*request_.stream, index()));
     }
     step().BeginHandles(request_.table, ticket);
@@ -264,7 +260,7 @@ class ReadWait : public BatchWait {
       if (reading_ != nullptr) step().Reads(outputs_.slots.data, reading_->End());
       Exchange(word(), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
       if (request_.pends) {
-        step().Pends({ring(), index(), frame(), request_.ticket.get(), request_.table, outputs_.slots});
+        step().Pends({part(), request_.ticket.get(), request_.table, outputs_.slots});
       }
     }
     step().Claimed(std::move(request_.ticket));
@@ -280,7 +276,7 @@ class ReadWait : public BatchWait {
     TF_RETURN_IF_ERROR(Allocate(&outputs_));
     TF_RETURN_IF_ERROR(Copy(outputs_, Slots(request_.table->LowestAnswer())));
     return reading_ == nullptr || IsClosed()
-               ? Status::OK() : reading_->CopyHomes(ring(), frame(), index(), outputs_.slots, ticket);
+               ? Status::OK() : reading_->CopyHomes(part(), outputs_.slots, ticket);
   }
 
   bool asked_ = false;
@@ -308,10 +304,9 @@ class FixedWait : public BatchWait {
     Status status = request_.table->Attach(ctx(), request_.state, request_.slots, &state);
     if (status.ok()) status = Allocate(&outputs);
     if (status.ok()) {
-      const layout::Part* part = ring().part(frame(), index());
-      request_.rows->Resolve(ring().array<std::int64_t>(frame(), part->unique), outputs.slots.count,
+      request_.rows->Resolve(part().array<std::int64_t>(&layout::Part::unique), outputs.slots.count,
                              outputs.slots.data);
-      CopyRestore(ring(), frame(), index(), outputs);
+      CopyRestore(part(), outputs);
     }
     // SYNC plan-done: store
     if (status.ok() && (IsClosed() || !CompareExchange(word(), static_cast<std::uint32_t>(layout::kDeduped),

@@ -33,7 +33,7 @@ struct PlanRequest {
 class PlanWait : public AsyncWait {
  public:
   using AsyncWait::AsyncWait;
-  std::int64_t ids() const { return ids_; }  // of the batch; 0: its keys were not deduplicated when it was polled
+  std::int64_t ids() const { return ids_; }  // of the batch; 0: it had no frame when it was polled
 
  protected:
   std::int64_t ids_ = 0;

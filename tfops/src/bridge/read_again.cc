@@ -78,7 +78,7 @@ class ReadAgainWait : public AsyncWait {
     }
     for (const PendingRead& read : step().reads()) {
       read.AskAgain();
-      pipeline().RingTableWorker(read.ring(), read.index());
+      pipeline().RingTableWorker(read.part().ring(), read.part().index());
     }
     asked_ = true;
   }

@@ -8,12 +8,10 @@
 
 namespace ascpipe {
 
-bool StepRows::Take(const RingView& ring, std::int64_t frame, int index, const PlanOutputs::Array& slots,
-                    std::int64_t* bad) {
-  const layout::Part* const part = ring.part(frame, index);
-  const std::int64_t* const keys = ring.array<std::int64_t>(frame, part->unique);
-  const std::int32_t* const disk_slots = ring.array<std::int32_t>(frame, part->homes);
-  const std::int32_t* const generations = ring.array<std::int32_t>(frame, part->frequencies);
+bool StepRows::Take(const PartView& part, const PlanOutputs::Array& slots, std::int64_t* bad) {
+  const std::int64_t* const keys = part.array<std::int64_t>(&layout::Part::unique);
+  const std::int32_t* const disk_slots = part.array<std::int32_t>(&layout::Part::homes);
+  const std::int32_t* const generations = part.array<std::int32_t>(&layout::Part::frequencies);
   const HomeRows home = table_->home();
   const std::size_t dim = static_cast<std::size_t>(table_->device().dim());
   std::int64_t copies = 0;

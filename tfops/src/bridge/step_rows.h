@@ -9,7 +9,7 @@
 #include "bridge/table.h"
 #include "core/core_status.h"
 #include "core/disk_reads.h"
-#include "core/ring.h"
+#include "core/part_view.h"
 #include "core/row_moves.h"
 
 namespace ascpipe {
@@ -21,7 +21,7 @@ class StepRows {
 
   // Copies the rows at home that the answer in a frame names, and notes those on disk.  `slots`: the answer; codes of
   // these rows become codes of the copies: kSlotHome - i for copy i.  False: home row *bad has no memory.
-  bool Take(const RingView& ring, std::int64_t frame, int index, const PlanOutputs::Array& slots, std::int64_t* bad);
+  bool Take(const PartView& part, const PlanOutputs::Array& slots, std::int64_t* bad);
 
   // Asks for the next rows on disk; false: there are none left.  The reads are idle.
   bool Ask(DiskReads* reads);

@@ -1,6 +1,7 @@
 #include "core/claim.h"
 
 #include "core/atomics.h"
+#include "core/part_view.h"
 
 namespace ascpipe {
 
@@ -83,12 +84,11 @@ CoreStatus NoPlan(const ClaimWords& words) {
 
 // Whether a ticket before frame `number` may still be trained by this table.
 bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
-  const layout::Ring* header = ring.header();
-  for (std::int64_t earlier = LoadAcquire(&header->head); earlier < number; ++earlier) {
+  for (std::int64_t earlier = ring.head(); earlier < number; ++earlier) {
     const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&  // SYNC ticket-closed: load
                       LoadAcquire(ring.word(table_index, earlier)) < layout::kDone;
     // By now the frame may have been given back and hold another ticket.
-    if (open && LoadAcquire(&header->head) <= earlier) return true;
+    if (open && ring.head() <= earlier) return true;
   }
   return false;
 }
@@ -150,21 +150,20 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
   if (words->word != layout::kPlanned) return;
   // The worker may revoke this plan and make a new one.  Then the CAS fails or, if the new plan has the same base,
   // claims the new one.  All other fields of the plan are read after the CAS.
-  const layout::Part* part = ring.part(number, table_index);
-  words->base = LoadAcquire(&part->base);
-  words->status = LoadAcquire(&part->status);
-  words->need = LoadAcquire(&part->need);
+  const layout::Part& part = PartView(ring, ticket.record(), table_index).shared();
+  words->base = LoadAcquire(&part.base);
+  words->status = LoadAcquire(&part.status);
+  words->need = LoadAcquire(&part.need);
 }
 
 bool ReadersMayRead(const RingView& ring, int table_index) {
-  const layout::Ring* header = ring.header();
-  const std::int64_t tail = LoadAcquire(&header->tail);  // SYNC frame-published: load
-  for (std::int64_t number = LoadAcquire(&header->head); number < tail; ++number) {
+  const std::int64_t tail = ring.tail();  // SYNC frame-published: load
+  for (std::int64_t number = ring.head(); number < tail; ++number) {
     // Closed before trained: no step claims a closed ticket, so `trained` is final then.
     const bool closed = LoadAcquire(&ring.frame(number)->closed) != 0;
     const std::uint32_t word = LoadAcquire(ring.word(table_index, number));  // SYNC retired: load
     const bool trained = LoadAcquire(&ring.frame(number)->trained) != 0;
-    if (LoadAcquire(&header->head) > number) continue;
+    if (ring.head() > number) continue;
     if (word == layout::kClaimed || word == layout::kDone) return false;
     if (word < layout::kClaimed && closed && trained) return false;
   }

@@ -53,7 +53,9 @@ CoreStatus RingView::Open(const Segment& segment, int stream, int channel, const
   }
   view->base_ = segment.base();
   view->ring_ = reinterpret_cast<layout::Ring*>(segment.base());
-  const layout::Ring& ring = *view->ring_;
+  view->own_ = std::make_shared<Own>();
+  view->own_->opened = *view->ring_;
+  const layout::Ring& ring = view->own_->opened;
   if (ring.stream != stream) return refuse("its stream", ring.stream, stream);
   if (ring.channel != channel) return refuse("its channel", ring.channel, channel);
   if (ring.table_count != count) return refuse("its number of tables", ring.table_count, count);
@@ -72,10 +74,13 @@ CoreStatus RingView::Open(const Segment& segment, int stream, int channel, const
   view->frames_ = reinterpret_cast<layout::Frame*>(segment.base() + ring.frames_offset);
   view->tables_ = reinterpret_cast<layout::RingTable*>(segment.base() + ring.tables_offset);
   for (std::size_t i = 0; i < tables.size(); ++i) {
-    if (view->tables_[i].table != tables[i]) return refuse("a table", view->tables_[i].table, tables[i]);
-    if (view->tables_[i].worker < 0 || view->tables_[i].worker >= layout::kMaxTableWorkers) {
-      return refuse("a table worker", view->tables_[i].worker, layout::kMaxTableWorkers - 1);
+    const int number = view->tables_[i].table, worker = view->tables_[i].worker;
+    if (number != tables[i]) return refuse("a table", number, tables[i]);
+    if (worker < 0 || worker >= layout::kMaxTableWorkers) {
+      return refuse("a table worker", worker, layout::kMaxTableWorkers - 1);
     }
+    view->own_->numbers.push_back(number);
+    view->own_->workers.push_back(worker);
   }
   return CoreStatus();
 }
@@ -83,7 +88,7 @@ CoreStatus RingView::Open(const Segment& segment, int stream, int channel, const
 bool RingView::IsFree(std::int64_t number) const {
   if (LoadAcquire(&frame(number)->closed) == 0) return false;  // SYNC ticket-closed: load
   // No table worker serves a local ring.  A frame that is SUBMITTED may still be written there.
-  const std::uint32_t last = ring_->channel == layout::kLocal ? layout::kDeduped : layout::kRetired;
+  const std::uint32_t last = opened().channel == layout::kLocal ? layout::kDeduped : layout::kRetired;
   for (int index = 0; index < tables(); ++index) {
     if (LoadAcquire(word(index, number)) != last) return false;  // SYNC retired, deduplicated: load
   }

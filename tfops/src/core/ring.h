@@ -2,8 +2,10 @@
 #ifndef ASCPIPE_CORE_RING_H_
 #define ASCPIPE_CORE_RING_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "core/core_status.h"
@@ -56,7 +58,11 @@ class Arena {
   std::deque<std::int64_t> starts_;
 };
 
-// Typed access to a ring segment.  Holds no state but pointers.
+// Typed access to a ring segment.
+//
+// Any process of the session can write everywhere in a ring, and one that has gone mad does.  So copies of a view share
+// what the supervisor has written there, as it was when the ring was opened, and the positions, which the trainer
+// writes: neither is read from there again.
 class RingView {
  public:
   RingView() = default;
@@ -65,26 +71,35 @@ class RingView {
                          RingView* view);
 
   layout::Ring* header() const { return ring_; }
-  int tables() const { return ring_->table_count; }
+  const layout::Ring& opened() const { return own_->opened; }  // the header as it was then
+  int tables() const { return own_->opened.table_count; }
+  int table_number(int index) const { return own_->numbers[static_cast<std::size_t>(index)]; }
+  int worker(int index) const { return own_->workers[static_cast<std::size_t>(index)]; }
   layout::RingTable* table(int index) const { return tables_ + index; }
   layout::Frame* frame(std::int64_t number) const { return frames_ + number % layout::kMaxFrames; }
   std::uint32_t* word(int index, std::int64_t number) const {
     return &tables_[index].words[number % layout::kMaxFrames];
   }
-  std::uint8_t* frame_base(std::int64_t number) const { return base_ + frame(number)->offset; }
-  layout::Part* part(std::int64_t number, int index) const {
-    return reinterpret_cast<layout::Part*>(frame_base(number)) + index;
-  }
-  // An array of a part.
-  template <typename T>
-  T* array(std::int64_t number, std::int64_t offset) const {
-    return reinterpret_cast<T*>(frame_base(number) + offset);
-  }
+  std::uint8_t* base() const { return base_; }
+
+  // Number of the oldest frame that was not given back, and of the next one.
+  std::int64_t head() const { return own_->head.load(); }
+  std::int64_t tail() const { return own_->tail.load(); }
+  // Before workers see the same, so that no frame is at work that a step does not see.
+  void SetHead(std::int64_t number) const { own_->head.store(number); }
+  void SetTail(std::int64_t number) const { own_->tail.store(number); }
 
   // Whether the frame may be given back: closed, and retired by every table; in a local ring, deduplicated for each.
   bool IsFree(std::int64_t number) const;
 
  private:
+  struct Own {
+    layout::Ring opened;
+    std::vector<int> numbers, workers;  // of the tables
+    std::atomic<std::int64_t> head{0}, tail{0};
+  };
+
+  std::shared_ptr<Own> own_;
   std::uint8_t* base_ = nullptr;
   layout::Ring* ring_ = nullptr;
   layout::Frame* frames_ = nullptr;

@@ -34,7 +34,7 @@ RingGrowth::RingGrowth(const RingView& ring, const SessionView& session, int fd,
     : ring_(ring),
       session_(session),
       fd_(fd),
-      reserved_(WholePages(segment_bytes - ring.header()->arena_offset)),
+      reserved_(WholePages(segment_bytes - ring.opened().arena_offset)),
       budget_(std::move(budget)),
       places_(std::move(places)) {}
 
@@ -51,7 +51,7 @@ RingGrowth::Answer RingGrowth::Place(Arena* arena, std::int64_t length, std::int
     *why = Advice(*arena, length, "");
     return kNever;
   }
-  if (frames >= ring_.header()->frame_count) return kWait;
+  if (frames >= ring_.opened().frame_count) return kWait;
   if (arena->Find(length, position)) return kPlaced;
   const std::int64_t bytes = layout::Align(arena->BytesFor(length), layout::kPage);
   if (bytes == 0 || bytes > most) return kWait;
@@ -90,7 +90,7 @@ CoreStatus RingGrowth::Allocate(std::int64_t from, std::int64_t to) const {
   while (from < to) {
     if (budget_->stopped()) return Error(Code::kCancelled, "the pipeline was stopped");
     const std::int64_t size = std::min(kSlice, to - from);
-    const int error = posix_fallocate(fd_.get(), ring_.header()->arena_offset + from, size);
+    const int error = posix_fallocate(fd_.get(), ring_.opened().arena_offset + from, size);
     if (error == EINTR) continue;
     if (error != 0) return Error(Code::kResourceExhausted, "the kernel says ", std::strerror(error));
     from += size;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/atomics.h"
 #include "core/error_codes.gen.h"
 #include "core/row_copy.h"
 
@@ -48,22 +49,20 @@ CoreStatus Damaged(const std::string& table, const Parts&... parts) {
 
 }  // namespace
 
-bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, const PlanColumn& column,
-              const PlanOutputs& outputs, std::int64_t* bad) {
-  const layout::Part* part = ring.part(frame, table_index);
-  const std::int32_t* values = ring.array<std::int32_t>(frame, part->*column.values);
+bool CopyPlan(const PartView& part, const PlanColumn& column, const PlanOutputs& outputs, std::int64_t* bad) {
+  const std::int32_t* values = part.array<std::int32_t>(column.values);
   std::copy(values, values + outputs.slots.count, outputs.slots.data);
   const std::int64_t outside = FirstOutside(outputs.slots.data, outputs.slots.count, column.lowest, column.limit);
   if (outside < outputs.slots.count) {
     *bad = outside;
     return false;
   }
-  CopyRestore(ring, frame, table_index, outputs);
+  CopyRestore(part, outputs);
   return true;
 }
 
-void CopyRestore(const RingView& ring, std::int64_t frame, int table_index, const PlanOutputs& outputs) {
-  const std::int32_t* restore = ring.array<std::int32_t>(frame, ring.part(frame, table_index)->restore);
+void CopyRestore(const PartView& part, const PlanOutputs& outputs) {
+  const std::int32_t* restore = part.array<std::int32_t>(&layout::Part::restore);
   for (const PlanOutputs::Array& out : outputs.restores) {
     if (out.count > 0) std::memcpy(out.data, restore, static_cast<std::size_t>(out.count) * sizeof(std::int32_t));
     restore += out.count;
@@ -85,44 +84,51 @@ void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& pa
   }
 }
 
-CoreStatus RowMoves::Read(const RingView& ring, std::int64_t frame, int table_index, const MovedTable& table,
-                          const PlanOutputs::Array& slots) {
-  const layout::Part* part = ring.part(frame, table_index);
+CoreStatus RowMoves::Read(const PartView& part, const MovedTable& table, const PlanOutputs::Array& slots) {
   table_ = &table;
-  keys_ = ring.array<std::int64_t>(frame, part->unique);
-  slots_ = slots.data;
-  homes_ = ring.array<std::int32_t>(frame, part->homes);
-  move_in_ = ring.array<std::int32_t>(frame, part->move_in);
-  out_slots_ = ring.array<std::int32_t>(frame, part->out_slots);
-  out_homes_ = ring.array<std::int32_t>(frame, part->out_homes);
-  fresh_ = part->fresh_count;
-  loads_ = part->load_count;
-  outs_ = part->out_count;
+  keys_ = part.array<std::int64_t>(&layout::Part::unique);
+  fresh_ = LoadAcquire(&part.shared().fresh_count);
+  const std::int64_t loads = LoadAcquire(&part.shared().load_count), outs = LoadAcquire(&part.shared().out_count);
   const std::int64_t homes = table.home.ready;
-  if (!IsIn(fresh_, slots.count + 1) || !IsIn(loads_, slots.count + 1) || fresh_ + loads_ > slots.count ||
-      !IsIn(outs_, part->id_count + 1)) {
-    return Damaged(*table.name, "moves ", fresh_, " new rows and ", loads_, " rows from the host for ", slots.count,
-                   " distinct ids, and ", outs_, " rows to the host for ", part->id_count, " ids");
+  if (!IsIn(fresh_, slots.count + 1) || !IsIn(loads, slots.count + 1) || fresh_ + loads > slots.count ||
+      !IsIn(outs, part.ids() + 1)) {
+    return Damaged(*table.name, "moves ", fresh_, " new rows and ", loads, " rows from the host for ", slots.count,
+                   " distinct ids, and ", outs, " rows to the host for ", part.ids(), " ids");
   }
-  if (table.home.data == nullptr && (loads_ != 0 || outs_ != 0)) {
-    return Damaged(*table.name, "moves ", loads_, " rows from and ", outs_,
+  if (table.home.data == nullptr && (loads != 0 || outs != 0)) {
+    return Damaged(*table.name, "moves ", loads, " rows from and ", outs,
                    " rows to the host, but rows of this table stay where they are");
   }
-  const std::int64_t outside = std::min(FirstOutside(out_slots_, outs_, 0, table.device_rows),
-                                        FirstOutside(out_homes_, outs_, 0, homes));
-  if (outside < outs_) {
-    return Damaged(*table.name, "moves slot ", out_slots_[outside], " of ", table.device_rows, " to home row ",
-                   out_homes_[outside], " of ", homes);
+  const std::int32_t* const out_slots = part.array<std::int32_t>(&layout::Part::out_slots);
+  const std::int32_t* const out_homes = part.array<std::int32_t>(&layout::Part::out_homes);
+  out_slots_.assign(out_slots, out_slots + outs);
+  out_homes_.assign(out_homes, out_homes + outs);
+  const std::int64_t outside = std::min(FirstOutside(out_slots_.data(), outs, 0, table.device_rows),
+                                        FirstOutside(out_homes_.data(), outs, 0, homes));
+  if (outside < outs) {
+    return Damaged(*table.name, "moves slot ", out_slots_[static_cast<std::size_t>(outside)], " of ",
+                   table.device_rows, " to home row ", out_homes_[static_cast<std::size_t>(outside)], " of ", homes);
   }
-  for (std::int64_t i = 0; i < fresh_ + loads_; ++i) {
-    const std::int32_t index = move_in_[i];
-    if (!IsIn(index, slots.count) || slots_[index] < 0) {
-      return Damaged(*table.name, "gives a row to index ", index, " of ", slots.count,
+  return ReadArrivals(part, fresh_ + loads, slots);
+}
+
+CoreStatus RowMoves::ReadArrivals(const PartView& part, std::int64_t count, const PlanOutputs::Array& slots) {
+  const std::int32_t* const move_in = part.array<std::int32_t>(&layout::Part::move_in);
+  const std::int32_t* const homes = part.array<std::int32_t>(&layout::Part::homes);
+  in_.clear();
+  in_.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t index = LoadAcquire(move_in + i);
+    if (!IsIn(index, slots.count) || slots.data[index] < 0) {
+      return Damaged(*table_->name, "gives a row to index ", index, " of ", slots.count,
                      ", which has no slot or home row");
     }
-    if (table.home.data != nullptr && !IsIn(homes_[index], homes)) {
-      return Damaged(*table.name, "gives a row to index ", index, " with home row ", homes_[index], " of ", homes);
+    const std::int32_t home = LoadAcquire(homes + index);
+    if (table_->home.data != nullptr && !IsIn(home, table_->home.ready)) {
+      return Damaged(*table_->name, "gives a row to index ", index, " with home row ", home, " of ",
+                     table_->home.ready);
     }
+    in_.push_back({index, slots.data[index], home});
   }
   return CoreStatus();
 }
@@ -140,14 +146,16 @@ void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
 template <void (*Copy)(float*, const float*, std::int64_t), bool kFetchesHome>
 void RowMoves::OutBy(std::int64_t begin, std::int64_t end) const {
   const HomeRows& home = table_->home;
+  const std::int32_t* const slots = out_slots_.data();
+  const std::int32_t* const homes = out_homes_.data();
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kRowsAhead < end) {
-      if (kFetchesHome) PrefetchRow(home.data + out_homes_[i + kRowsAhead] * home.row_floats, home.row_floats);
-      PrefetchState(*table_->state, out_slots_[i + kRowsAhead]);
+      if (kFetchesHome) PrefetchRow(home.data + homes[i + kRowsAhead] * home.row_floats, home.row_floats);
+      PrefetchState(*table_->state, slots[i + kRowsAhead]);
     }
-    float* to = home.data + out_homes_[i] * home.row_floats;
+    float* to = home.data + homes[i] * home.row_floats;
     for (const StateRows& rows : *table_->state) {
-      Copy(to, rows.row(out_slots_[i]), rows.width);
+      Copy(to, rows.row(slots[i]), rows.width);
       to += rows.width;
     }
   }
@@ -155,44 +163,45 @@ void RowMoves::OutBy(std::int64_t begin, std::int64_t end) const {
 
 void RowMoves::In(std::int64_t begin, std::int64_t end) const {
   const HomeRows& home = table_->home;
+  const Arrival* const in = in_.data();
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kRowsAhead < end) {
-      const std::int32_t ahead = move_in_[i + kRowsAhead];
-      if (i + kRowsAhead >= fresh_) PrefetchRead(home.data + homes_[ahead] * home.row_floats, home.row_floats);
-      PrefetchState(*table_->state, slots_[ahead]);
+      const Arrival& ahead = in[i + kRowsAhead];
+      if (i + kRowsAhead >= fresh_) PrefetchRead(home.data + ahead.home * home.row_floats, home.row_floats);
+      PrefetchState(*table_->state, ahead.slot);
     }
     if (i < fresh_) {
-      Begin(move_in_[i]);
+      Begin(in[i]);
     } else {
-      Load(move_in_[i]);
+      Load(in[i]);
     }
   }
 }
 
 void RowMoves::Back(std::int64_t begin, std::int64_t end) const {
   for (std::int64_t i = begin; i < end; ++i) {
-    const float* from = table_->home.data + out_homes_[i] * table_->home.row_floats;
+    const std::size_t at = static_cast<std::size_t>(i);
+    const float* from = table_->home.data + out_homes_[at] * table_->home.row_floats;
     for (const StateRows& rows : *table_->state) {
-      CopyFloats(rows.row(out_slots_[i]), from, rows.width);
+      CopyFloats(rows.row(out_slots_[at]), from, rows.width);
       from += rows.width;
     }
   }
 }
 
-void RowMoves::Begin(std::int32_t index) const {
+void RowMoves::Begin(const Arrival& in) const {
   const std::vector<StateRows>& state = *table_->state;
-  const std::int64_t slot = slots_[index];
-  table_->initial->Fill(keys_[index], state[0].width, state[0].row(slot));
+  table_->initial->Fill(keys_[in.index], state[0].width, state[0].row(in.slot));
   for (std::size_t other = 1; other < state.size(); ++other) {
-    float* row = state[other].row(slot);
+    float* row = state[other].row(in.slot);
     std::fill(row, row + state[other].width, state[other].initial);
   }
 }
 
-void RowMoves::Load(std::int32_t index) const {
-  const float* from = table_->home.data + homes_[index] * table_->home.row_floats;
+void RowMoves::Load(const Arrival& in) const {
+  const float* from = table_->home.data + in.home * table_->home.row_floats;
   for (const StateRows& rows : *table_->state) {
-    CopyFloats(rows.row(slots_[index]), from, rows.width);
+    CopyFloats(rows.row(in.slot), from, rows.width);
     from += rows.width;
   }
 }

@@ -9,7 +9,7 @@
 #include "core/core_status.h"
 #include "core/home_rows.h"
 #include "core/initial_rows.h"
-#include "core/ring.h"
+#include "core/part_view.h"
 
 namespace ascpipe {
 
@@ -49,11 +49,11 @@ struct PlanColumn {
   std::int64_t limit;
 };
 
-// Copies a column and the restore indexes out of the frame.  False: the plan is damaged, number *bad is out of range.
-bool CopyPlan(const RingView& ring, std::int64_t frame, int table_index, const PlanColumn& column,
-              const PlanOutputs& outputs, std::int64_t* bad);
+// Copies a column and the restore indexes out of the frame; `outputs` are for a batch like that of the part.  False:
+// the plan is damaged, number *bad is out of range.
+bool CopyPlan(const PartView& part, const PlanColumn& column, const PlanOutputs& outputs, std::int64_t* bad);
 // The restore indexes alone.
-void CopyRestore(const RingView& ring, std::int64_t frame, int table_index, const PlanOutputs& outputs);
+void CopyRestore(const PartView& part, const PlanOutputs& outputs);
 
 // The lowest code that stands for one of `homes` home rows, or kSlotNone if there are none.
 inline std::int64_t LowestCode(std::int64_t homes) {
@@ -73,13 +73,13 @@ void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& pa
 class RowMoves {
  public:
   // Examines the whole record before anything is moved; CopyPlan has checked `slots`.  Fails only if the record is
-  // damaged.  Keeps pointers to its arguments.
-  CoreStatus Read(const RingView& ring, std::int64_t frame, int table_index, const MovedTable& table,
-                  const PlanOutputs::Array& slots);
+  // damaged.  Keeps pointers to its arguments, and copies of what it has examined: the record is in memory that other
+  // processes may change.
+  CoreStatus Read(const PartView& part, const MovedTable& table, const PlanOutputs::Array& slots);
 
-  std::int64_t outs() const { return outs_; }  // rows that go home
-  const std::int32_t* out_homes() const { return out_homes_; }  // where to
-  std::int64_t ins() const { return fresh_ + loads_; }  // new rows, then rows that come from home
+  std::int64_t outs() const { return static_cast<std::int64_t>(out_slots_.size()); }  // rows that go home
+  const std::int32_t* out_homes() const { return out_homes_.data(); }  // where to
+  std::int64_t ins() const { return static_cast<std::int64_t>(in_.size()); }  // new rows, then those from home
 
   // Carries out moves [begin, end).
   void Out(std::int64_t begin, std::int64_t end) const;
@@ -90,19 +90,21 @@ class RowMoves {
  private:
   template <void (*Copy)(float*, const float*, std::int64_t), bool kFetchesHome>
   void OutBy(std::int64_t begin, std::int64_t end) const;
-  void Begin(std::int32_t index) const;
-  void Load(std::int32_t index) const;
+  // A row that gets its place: `home` of one that comes from home.
+  struct Arrival {
+    std::int32_t index;  // of its key
+    std::int32_t slot;
+    std::int32_t home;
+  };
+  CoreStatus ReadArrivals(const PartView& part, std::int64_t count, const PlanOutputs::Array& slots);
+  void Begin(const Arrival& in) const;
+  void Load(const Arrival& in) const;
 
   const MovedTable* table_ = nullptr;
   const std::int64_t* keys_ = nullptr;
-  const std::int32_t* slots_ = nullptr;
-  const std::int32_t* homes_ = nullptr;
-  const std::int32_t* move_in_ = nullptr;
-  const std::int32_t* out_slots_ = nullptr;
-  const std::int32_t* out_homes_ = nullptr;
-  std::int64_t fresh_ = 0;
-  std::int64_t loads_ = 0;
-  std::int64_t outs_ = 0;
+  std::vector<Arrival> in_;
+  std::vector<std::int32_t> out_slots_, out_homes_;
+  std::int64_t fresh_ = 0;  // of the arrivals, the first ones, which are new
 };
 
 }  // namespace ascpipe

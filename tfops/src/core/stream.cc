@@ -24,14 +24,14 @@ Stream::Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, c
       ring_(ring),
       session_(session),
       gate_(std::make_shared<TicketGate>(ring, session)),
-      arena_(ring.header()->arena_bytes),
+      arena_(ring.opened().arena_bytes),
       growth_(ring, session, fd, segment_->bytes(), std::move(budget)) {}
 
 Stream::~Stream() { Stop(); }
 
 int Stream::TableIndex(int table) const {
   for (int index = 0; index < ring_.tables(); ++index) {
-    if (ring_.table(index)->table == table) return index;
+    if (ring_.table_number(index) == table) return index;
   }
   return -1;
 }
@@ -54,7 +54,8 @@ CoreStatus Stream::Park(std::unique_ptr<Batch> batch, Ticket** ticket) {
   Ticket* fresh = new Ticket(TicketNumber(run_, ++sequence_), gate_);
   fresh->Ref();
   live_[fresh->number()] = fresh;
-  parked_.push_back(Parked{fresh, std::move(batch)});
+  std::unique_ptr<FrameRecord> record = LayOut(*batch, fresh->number());
+  parked_.push_back(Parked{fresh, std::move(batch), std::move(record)});
   Count(&ring_.header()->submitted, std::int64_t{1});
   StoreRelease(&ring_.header()->parked, static_cast<std::int64_t>(parked_.size()));
   *ticket = fresh;
@@ -82,10 +83,11 @@ CoreStatus Stream::Hold(std::int64_t number, TicketHold* hold) {
 bool Stream::GiveBack() {
   layout::Ring* header = ring_.header();
   bool any = false;
-  while (header->head < header->tail && ring_.IsFree(header->head)) {
+  while (ring_.head() < ring_.tail() && ring_.IsFree(ring_.head())) {
     arena_.Free();
     StoreRelease(&header->arena_head, arena_.head());
-    Exchange(&header->head, header->head + 1);  // before its frame is filled again
+    ring_.SetHead(ring_.head() + 1);
+    Exchange(&header->head, ring_.head());  // before its frame is filled again
     any = true;
   }
   return any;
@@ -146,19 +148,22 @@ bool Stream::PumpAlone() {
 
 bool Stream::FillOne(Parked* next) {
   layout::Ring* header = ring_.header();
-  const std::int64_t length = FrameBytes(*next->batch);
-  const std::int64_t number = header->tail;
+  const std::int64_t length = next->record->frame.length;
+  const std::int64_t number = ring_.tail();
   std::int64_t ids = 0, position = 0;
   bool framed = false;
   std::string why;
-  const RingGrowth::Answer answer = growth_.Place(&arena_, length, number - header->head, &position, &why);
+  const RingGrowth::Answer answer = growth_.Place(&arena_, length, number - ring_.head(), &position, &why);
   if (answer == RingGrowth::kWait) return false;
   if (answer == RingGrowth::kNever) {
     next->ticket->Fail(std::move(why));
     Ring(session_.bells + layout::kBellTrainer);
   } else {
-    ids = Fill(*next->batch, number, next->ticket->number(), position, length);
-    framed = next->ticket->Enframe(number);
+    next->record->frame.number = number;
+    next->record->frame.offset = ring_.opened().arena_offset + arena_.OffsetOf(position);
+    for (const layout::Part& part : next->record->parts) ids += part.id_count;
+    Fill(*next->batch, *next->record);
+    framed = next->ticket->Enframe(std::move(next->record));
     if (framed) arena_.Take(position, length);
   }
   std::unique_ptr<Batch> done;
@@ -172,6 +177,7 @@ bool Stream::FillOne(Parked* next) {
   if (!framed) return true;
   Count(&header->ids, ids);
   StoreRelease(&header->arena_tail, arena_.tail());
+  ring_.SetTail(number + 1);
   StoreRelease(&ring_.frame(number)->claim, 0u);  // last: a key worker that wins the claim finds all of the frame
   Exchange(&header->tail, number + 1);            // SYNC frame-published: store
   const bool may_pause = MayKeyWorkersPause();
@@ -186,66 +192,66 @@ bool Stream::FillOne(Parked* next) {
 bool Stream::MayKeyWorkersPause() const {
   if (!local()) return training();  // an evaluation waits for its keys, training has some ahead
   // The keys of a batch have a long way before them, so a ring that has hardly any waits for none.
-  return ring_.header()->tail - ring_.header()->head > ring_.header()->look_ahead;
+  return ring_.tail() - ring_.head() > ring_.opened().look_ahead;
 }
 
-std::int64_t Stream::FrameBytes(const Batch& batch) const {
-  std::vector<std::int64_t> ids(ring_.tables(), 0), features(ring_.tables(), 0);
-  for (const FeatureIds& feature : batch.features) {
-    if (feature.table < 0) continue;
-    ids[feature.table] += feature.count;
-    features[feature.table] += 1;
+// What the frame of a batch will be, wherever it gets room.
+std::unique_ptr<FrameRecord> Stream::LayOut(const Batch& batch, std::int64_t ticket) const {
+  const std::size_t tables = static_cast<std::size_t>(ring_.tables());
+  std::unique_ptr<FrameRecord> record(new FrameRecord);
+  record->frame.ticket = ticket;
+  record->frame.timestamp = batch.timestamp;
+  record->parts.resize(tables);
+  std::int64_t offset = static_cast<std::int64_t>(tables * sizeof(layout::Part));
+  for (std::size_t table = 0; table < tables; ++table) {
+    record->first_spec.push_back(record->specs.size());
+    std::int64_t ids = 0;
+    bool weighted = false;
+    for (const FeatureIds& feature : batch.features) {
+      if (feature.table != static_cast<int>(table)) continue;
+      ids += feature.count;
+      weighted = weighted || feature.weights != nullptr;
+      layout::Spec spec = {};
+      spec.count = feature.count;
+      spec.rank = static_cast<std::int64_t>(feature.shape.size());
+      std::copy(feature.shape.begin(), feature.shape.end(), spec.shape);
+      record->specs.push_back(spec);
+    }
+    layout::Part* const part = &record->parts[table];
+    const std::size_t features = record->specs.size() - record->first_spec.back();
+    offset = layout::PlacePart(part, ids, static_cast<std::int64_t>(features), offset);
+    if (weighted) part->weights = part->counts;  // which are written later, by a table worker
   }
-  std::int64_t bytes = ring_.tables() * static_cast<std::int64_t>(sizeof(layout::Part));
-  layout::Part part;
-  for (int index = 0; index < ring_.tables(); ++index) {
-    bytes = layout::PlacePart(&part, ids[index], features[index], bytes);
-  }
-  return layout::Align(bytes);
+  record->frame.length = layout::Align(offset);
+  return record;
 }
 
-std::int64_t Stream::Fill(const Batch& batch, std::int64_t number, std::int64_t ticket, std::int64_t position,
-                          std::int64_t length) {
+void Stream::Fill(const Batch& batch, const FrameRecord& record) const {
+  const std::int64_t number = record.frame.number;
   layout::Frame* frame = ring_.frame(number);
   StoreRelease(&frame->claim, kFilling);
   frame->number = number;
-  frame->ticket = ticket;
-  frame->offset = ring_.header()->arena_offset + arena_.OffsetOf(position);
-  frame->length = length;
-  frame->timestamp = batch.timestamp;
+  frame->ticket = record.frame.ticket;
+  frame->offset = record.frame.offset;
+  frame->length = record.frame.length;
+  frame->timestamp = record.frame.timestamp;
   StoreRelease(&frame->closed, 0u);
   StoreRelease(&frame->trained, 0u);
-  std::uint8_t* base = ring_.frame_base(number);
-  std::vector<std::int64_t> ids(ring_.tables(), 0), features(ring_.tables(), 0);
-  std::int64_t all_ids = 0;
-  for (const FeatureIds& feature : batch.features) {
-    if (feature.table < 0) continue;
-    ids[feature.table] += feature.count;
-    features[feature.table] += 1;
-    all_ids += feature.count;
-  }
-  std::int64_t offset = ring_.tables() * static_cast<std::int64_t>(sizeof(layout::Part));
+  std::uint8_t* const base = ring_.base() + record.frame.offset;
   for (int index = 0; index < ring_.tables(); ++index) {
-    layout::Part* part = ring_.part(number, index);
-    offset = layout::PlacePart(part, ids[index], features[index], offset);
+    const layout::Part& part = record.parts[static_cast<std::size_t>(index)];
+    reinterpret_cast<layout::Part*>(base)[index] = part;
+    const layout::Spec* const specs = record.specs.data() + record.first_spec[static_cast<std::size_t>(index)];
+    std::copy(specs, specs + part.spec_count, reinterpret_cast<layout::Spec*>(base + part.specs));
     FillPart(batch, index, base, part);
     StoreRelease(ring_.word(index, number), static_cast<std::uint32_t>(layout::kSubmitted));
   }
-  return all_ids;
 }
 
-void Stream::FillPart(const Batch& batch, int index, std::uint8_t* base, layout::Part* part) const {
-  layout::Spec* spec = reinterpret_cast<layout::Spec*>(base + part->specs);
-  std::int64_t* out = reinterpret_cast<std::int64_t*>(base + part->ids);
-  bool weighted = false;
+void Stream::FillPart(const Batch& batch, int index, std::uint8_t* base, const layout::Part& part) const {
+  std::int64_t* out = reinterpret_cast<std::int64_t*>(base + part.ids);
   for (const FeatureIds& feature : batch.features) {
     if (feature.table != index) continue;
-    weighted = weighted || feature.weights != nullptr;
-    *spec = layout::Spec();
-    spec->count = feature.count;
-    spec->rank = static_cast<std::int64_t>(feature.shape.size());
-    for (std::size_t axis = 0; axis < feature.shape.size(); ++axis) spec->shape[axis] = feature.shape[axis];
-    ++spec;
     if (feature.is_int32) {
       const std::int32_t* from = static_cast<const std::int32_t*>(feature.data);
       for (std::int64_t id = 0; id < feature.count; ++id) out[id] = from[id];
@@ -254,12 +260,10 @@ void Stream::FillPart(const Batch& batch, int index, std::uint8_t* base, layout:
     }
     out += feature.count;
   }
-  if (weighted) FillWeights(batch, index, base, part);
+  if (part.weights != 0) FillWeights(batch, index, reinterpret_cast<std::int32_t*>(base + part.weights));
 }
 
-void Stream::FillWeights(const Batch& batch, int index, std::uint8_t* base, layout::Part* part) const {
-  part->weights = part->counts;  // which are written later, by a table worker
-  std::int32_t* out = reinterpret_cast<std::int32_t*>(base + part->weights);
+void Stream::FillWeights(const Batch& batch, int index, std::int32_t* out) const {
   for (const FeatureIds& feature : batch.features) {
     if (feature.table != index) continue;
     if (feature.weights == nullptr) {

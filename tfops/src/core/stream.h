@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/core_status.h"
+#include "core/frame_record.h"
 #include "core/ring.h"
 #include "core/ring_growth.h"
 #include "core/segment.h"
@@ -44,8 +45,8 @@ class Stream {
   ~Stream();
 
   int number() const { return number_; }
-  bool training() const { return ring_.header()->channel == layout::kTrain; }
-  bool local() const { return ring_.header()->channel == layout::kLocal; }
+  bool training() const { return ring_.opened().channel == layout::kTrain; }
+  bool local() const { return ring_.opened().channel == layout::kLocal; }
   const RingView& ring() const { return ring_; }
   const TicketGate& gate() const { return *gate_; }
   int TableIndex(int table) const;  // -1: not in this stream
@@ -70,17 +71,17 @@ class Stream {
   struct Parked {
     Ticket* ticket;
     std::unique_ptr<Batch> batch;
+    std::unique_ptr<FrameRecord> record;  // all but the frame's number and place
   };
 
   bool PumpAlone();
   bool GiveBack();
   bool Collect();
   bool FillOne(Parked* next);
-  std::int64_t FrameBytes(const Batch& batch) const;
-  std::int64_t Fill(const Batch& batch, std::int64_t number, std::int64_t ticket, std::int64_t position,
-                    std::int64_t length);
-  void FillPart(const Batch& batch, int index, std::uint8_t* base, layout::Part* part) const;
-  void FillWeights(const Batch& batch, int index, std::uint8_t* base, layout::Part* part) const;
+  std::unique_ptr<FrameRecord> LayOut(const Batch& batch, std::int64_t ticket) const;
+  void Fill(const Batch& batch, const FrameRecord& record) const;
+  void FillPart(const Batch& batch, int index, std::uint8_t* base, const layout::Part& part) const;
+  void FillWeights(const Batch& batch, int index, std::int32_t* out) const;
   bool MayKeyWorkersPause() const;
 
   const std::int64_t run_;

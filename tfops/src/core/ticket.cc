@@ -13,14 +13,14 @@ constexpr std::int64_t Ticket::kFailed;
 void TicketGate::Closed(std::int64_t state) {
   if (state >= 0) {
     Exchange(&ring_.frame(state)->closed, 1u);  // SYNC ticket-closed: store
-    if (ring_.header()->channel != layout::kLocal && !IsDone(state)) RingTableWorkers();
+    if (ring_.opened().channel != layout::kLocal && !IsDone(state)) RingTableWorkers();
   }
   RingUnlessPausing(session_.bells + layout::kBellPump);
   Ring(session_.bells + layout::kBellTrainer);
 }
 
 bool TicketGate::IsDone(std::int64_t frame) const {
-  if (ring_.header()->channel != layout::kTrain) return false;
+  if (ring_.opened().channel != layout::kTrain) return false;
   for (int index = 0; index < ring_.tables(); ++index) {
     if (LoadAcquire(ring_.word(index, frame)) < layout::kDone) return false;
   }
@@ -31,8 +31,8 @@ void TicketGate::RingTableWorkers() const {
   // One ring for each worker: until it runs, each further one would be a system call.
   std::uint32_t rung = 0;
   for (int index = 0; index < ring_.tables(); ++index) {
-    const int worker = ring_.table(index)->worker;
-    const std::uint32_t bit = 1u << (worker % layout::kMaxTableWorkers);
+    const int worker = ring_.worker(index);
+    const std::uint32_t bit = 1u << worker;
     if ((rung & bit) == 0) RingUnlessPausing(session_.TableWorkerBell(worker));
     rung |= bit;
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/frame_record.h"
 #include "core/layout.h"
 #include "core/ring.h"
 #include "core/segment.h"
@@ -62,12 +63,16 @@ class Ticket {
   void Close();
 
   // For the pump: from kParked to a frame, or to kFailed.  False: it was closed before.
-  bool Enframe(std::int64_t frame) { return Leave(frame); }
+  bool Enframe(std::unique_ptr<const FrameRecord> record) {
+    record_ = std::move(record);
+    return Leave(record_->frame.number);
+  }
   bool Fail(std::string why) {
     why_ = std::move(why);
     return Leave(kFailed);
   }
   const std::string& why() const { return why_; }  // of a failed ticket
+  const FrameRecord& record() const { return *record_; }  // of one that has, or had, a frame
 
   void Ref() { references_.fetch_add(1); }
   void Unref() {
@@ -87,6 +92,7 @@ class Ticket {
   std::atomic<int> holders_{1};
   std::atomic<int> references_{1};
   std::string why_;  // written before the state is kFailed
+  std::unique_ptr<const FrameRecord> record_;  // before it is a frame
 };
 
 // One holder of a ticket, by scope.

@@ -3,10 +3,10 @@
 
 #include "bridge/known_shapes.h"
 #include "bridge/pipeline.h"
+#include "bridge/restores.h"
 #include "bridge/send_limit.h"
 #include "bridge/status.h"
 #include "bridge/step_end.h"
-#include "core/row_moves.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -70,20 +70,12 @@ class LocalKeysOp : public tensorflow::OpKernel {
     TicketHold ticket;
     TF_RETURN_IF_ERROR(
         ToStatus(stream->local()->Hold(ctx->input(0).scalar<tensorflow::int64>()(), &ticket)));
-    const std::int64_t frame = ticket->state();
-    if (frame < 0) return Refuse(Code::kFailedPrecondition, "AscLocalKeys: the batch of ticket ",
-                                 SequenceOf(ticket->number()), " was closed before it was used");
-    const RingView& ring = stream->local()->ring();
-    const layout::Spec* const spec = ring.array<layout::Spec>(frame, ring.part(frame, index)->specs);
+    if (ticket->state() < 0) return Refuse(Code::kFailedPrecondition, "AscLocalKeys: the batch of ticket ",
+                                           SequenceOf(ticket->number()), " was closed before it was used");
+    const PartView part(stream->local()->ring(), ticket->record(), index);
     PlanOutputs outputs;
-    for (int feature = 0; feature < features_; ++feature) {
-      tensorflow::TensorShape shape;
-      for (std::int64_t axis = 0; axis < spec[feature].rank; ++axis) shape.AddDim(spec[feature].shape[axis]);
-      tensorflow::Tensor* out;
-      TF_RETURN_IF_ERROR(ctx->allocate_output(feature, shape, &out));
-      outputs.restores.push_back({out->flat<tensorflow::int32>().data(), out->NumElements()});
-    }
-    CopyRestore(ring, frame, index, outputs);
+    TF_RETURN_IF_ERROR(AllocateRestores(ctx, part, 0, &outputs));
+    CopyRestore(part, outputs);
     step->Claimed(std::move(ticket));
     return Status::OK();
   }

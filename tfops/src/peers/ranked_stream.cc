@@ -5,6 +5,7 @@
 
 #include "core/atomics.h"
 #include "core/error_codes.gen.h"
+#include "core/part_view.h"
 
 namespace ascpipe {
 
@@ -123,29 +124,16 @@ bool RankedStream::IsKnown(const BatchName& name) const {
   return std::all_of(found->second->asked.begin(), found->second->asked.end(), [](const Asked& a) { return a.came; });
 }
 
-// Finds which distinct keys each owner has.  Another process writes the frame: nothing outside of it is read.
-CoreStatus RankedStream::Deal(std::int64_t frame, Entry* entry, std::vector<FrameKeys>* keys) const {
-  const RingView& ring = local_->ring();
-  const std::int64_t arena = ring.header()->arena_bytes, length = ring.frame(frame)->length;
-  const std::int64_t begin = ring.frame(frame)->offset - ring.header()->arena_offset;
-  const std::int64_t parts = ring.tables() * static_cast<std::int64_t>(sizeof(layout::Part));
-  if (length < parts || length > arena || begin < 0 || begin > arena - length) {
-    return Error(kE301, "the frame of a batch of stream ", number_, " has ", length, " bytes from ", begin, " on, of ",
-                 arena);
-  }
-  for (int index = 0; index < ring.tables(); ++index) {
-    layout::Part part;
-    std::memcpy(&part, ring.part(frame, index), sizeof(part));
-    const std::int64_t count = part.unique_count;
-    const bool fits = count >= 0 && count <= part.id_count && part.id_count <= length / 8 && part.unique >= 0 &&
-                      part.unique <= length - 8 * count && part.occurrences >= 0 &&
-                      part.occurrences <= length - 4 * count && part.unique % 8 == 0 && part.occurrences % 4 == 0;
-    if (!fits) {
-      return Error(kE301, "a batch of stream ", number_, " has ", count, " distinct ids of ", part.id_count,
-                   " of table ", index, ", at ", part.unique, " and ", part.occurrences, " of ", length,
-                   " bytes. The record is damaged; restart all ranks");
+// Finds which distinct keys each owner has.
+CoreStatus RankedStream::Deal(Entry* entry, std::vector<FrameKeys>* keys) const {
+  for (int index = 0; index < local_->ring().tables(); ++index) {
+    const PartView part(local_->ring(), entry->local->record(), index);
+    const std::int64_t count = LoadAcquire(&part.shared().unique_count);
+    if (count < 0 || count > part.ids()) {
+      return Error(kE301, "a batch of stream ", number_, " has ", count, " distinct ids of ", part.ids(), " of table ",
+                   index, ". The record is damaged; restart all ranks");
     }
-    keys->push_back({ring.array<std::int64_t>(frame, part.unique), ring.array<std::int32_t>(frame, part.occurrences)});
+    keys->push_back({part.array<std::int64_t>(&layout::Part::unique), part.array<std::int32_t>(&layout::Part::occurrences)});
     const std::int64_t* const first = keys->back().unique;
     std::vector<std::int64_t> owners(1, 0);
     for (int owner = 0; owner < ranks_; ++owner) {
@@ -173,26 +161,25 @@ void RankedStream::Pack(const BatchName& until, std::vector<std::vector<Piece>>*
     if (!IsDeduplicated(frame)) return;  // in order: the others wait for this one first
     entry->shares.resize(static_cast<std::size_t>(local_->ring().tables()));
     std::vector<FrameKeys> keys;
-    if (frame >= 0) entry->status = Deal(frame, entry, &keys);
+    if (frame >= 0) entry->status = Deal(entry, &keys);
     const bool closed = frame < 0 || !entry->status.ok();
     entry->sent = true;
     if (!closed && batches < kMostBatches) ++batches;
-    Put(name, *entry, closed ? nullptr : &keys, frame, to, keeps);
+    Put(name, *entry, closed ? nullptr : &keys, to, keeps);
     keeps->push_back(hold);
   }
 }
 
 // Appends what a rank asks of each owner in one batch; `keys` null: it asks for nothing.
 void RankedStream::Put(const BatchName& name, const Entry& entry, const std::vector<FrameKeys>* keys,
-                       std::int64_t frame, std::vector<std::vector<Piece>>* to,
-                       std::vector<std::shared_ptr<const void>>* keeps) const {
+                       std::vector<std::vector<Piece>>* to, std::vector<std::shared_ptr<const void>>* keeps) const {
   constexpr std::size_t kHeadWords = sizeof(Head) / sizeof(std::int64_t);
   const std::size_t tables = static_cast<std::size_t>(local_->ring().tables());
   for (std::size_t rank = 0; rank < to->size(); ++rank) {
     const auto words = std::make_shared<std::vector<std::int64_t>>(kHeadWords + tables);
     std::vector<Piece>& pieces = (*to)[rank];
     pieces.push_back({words->data(), static_cast<std::int64_t>(words->size() * sizeof(std::int64_t))});
-    const std::int64_t timestamp = keys == nullptr ? 0 : local_->ring().frame(frame)->timestamp;
+    const std::int64_t timestamp = keys == nullptr ? 0 : entry.local->record().frame.timestamp;
     Head head = {pieces.back().bytes, number_, name.run, name.index, timestamp, keys == nullptr ? 1 : 0,
                  static_cast<std::int64_t>(tables), 0};
     for (std::size_t table = 0; keys != nullptr && table < tables; ++table) {
@@ -347,7 +334,6 @@ CoreStatus RankedStream::Take(std::int64_t local, std::shared_ptr<const RankedBa
   const auto made = std::make_shared<RankedBatch>();
   made->name = name;
   made->local = local;
-  made->frame = entry->local->state();
   made->owned = entry->owned->number();
   made->shares = std::move(entry->shares);
   *owned = std::move(entry->hold);

@@ -48,7 +48,6 @@ struct RowShares {
 struct RankedBatch {
   BatchName name;
   std::int64_t local = 0;         // ticket in the local ring
-  std::int64_t frame = 0;         // its frame there
   std::int64_t owned = 0;         // ticket in the owned ring
   std::vector<RowShares> shares;  // by table of the ring
 };
@@ -96,8 +95,8 @@ class RankedStream {
   struct FrameKeys;
 
   bool IsDeduplicated(std::int64_t frame) const;
-  CoreStatus Deal(std::int64_t frame, Entry* entry, std::vector<FrameKeys>* keys) const;
-  void Put(const BatchName& name, const Entry& entry, const std::vector<FrameKeys>* keys, std::int64_t frame,
+  CoreStatus Deal(Entry* entry, std::vector<FrameKeys>* keys) const;
+  void Put(const BatchName& name, const Entry& entry, const std::vector<FrameKeys>* keys,
            std::vector<std::vector<Piece>>* to, std::vector<std::shared_ptr<const void>>* keeps) const;
   void Complete(const BatchName& name, Entry* entry);
   void Clear();

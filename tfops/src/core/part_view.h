@@ -1,0 +1,54 @@
+// One part of a frame as the trainer sees it.
+#ifndef ASCPIPE_CORE_PART_VIEW_H_
+#define ASCPIPE_CORE_PART_VIEW_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/frame_record.h"
+#include "core/layout.h"
+#include "core/ring.h"
+
+namespace ascpipe {
+
+// Pointers, valid as long as the ticket of the frame and the ring are.
+//
+// Every array has room for `ids()` values, whatever workers have written into the ring.  What they have written is
+// examined before it is used: what shared() says, and what the arrays hold.
+class PartView {
+ public:
+  PartView() = default;
+  PartView(const RingView& ring, const FrameRecord& record, int index)
+      : ring_(&ring), record_(&record), index_(index), base_(ring.base() + record.frame.offset) {}
+
+  const RingView& ring() const { return *ring_; }
+  int index() const { return index_; }  // of the table in the ring
+  std::int64_t frame() const { return record_->frame.number; }
+  std::uint32_t* word() const { return ring_->word(index_, frame()); }
+
+  std::int64_t ids() const { return placed().id_count; }
+  std::int64_t features() const { return placed().spec_count; }
+  const layout::Spec& spec(int feature) const {
+    return record_->specs[record_->first_spec[static_cast<std::size_t>(index_)] + static_cast<std::size_t>(feature)];
+  }
+
+  // The part in the ring: read only what workers write there.
+  const layout::Part& shared() const { return reinterpret_cast<const layout::Part*>(base_)[index_]; }
+  // An array of it.
+  template <typename T>
+  const T* array(std::int64_t layout::Part::*field) const {
+    return reinterpret_cast<const T*>(base_ + placed().*field);
+  }
+
+ private:
+  const layout::Part& placed() const { return record_->parts[static_cast<std::size_t>(index_)]; }
+
+  const RingView* ring_ = nullptr;
+  const FrameRecord* record_ = nullptr;
+  int index_ = 0;
+  std::uint8_t* base_ = nullptr;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_PART_VIEW_H_
