@@ -21,6 +21,7 @@ class NativeError(NamedTuple):
 
 
 SUPERVISOR_GONE = NativeError("E110", "FAILED_PRECONDITION", "the daemon died")
+WAITED_LONG = NativeError("E123", "INTERNAL", "a step waited for longer than wait_timeout_s")
 FORKED = NativeError("E204", "FAILED_PRECONDITION", "a process that was forked from the trainer uses its pipeline")
 DAMAGED_TABLE = NativeError("E301", "DATA_LOSS", "a plan, an entry or a row number in shared memory cannot be right")
 RANKS_LATE = NativeError("E310", "FAILED_PRECONDITION", "other ranks did not come to an exchange in time")
@@ -30,7 +31,7 @@ RANKS_ENDED = NativeError("E312", "FAILED_PRECONDITION", "the engine of exchange
 ROW_UNREADABLE = NativeError("E421", "DATA_LOSS", "a row on disk cannot be read")
 
 NATIVE_ERRORS: Tuple[NativeError, ...] = (
-    SUPERVISOR_GONE, FORKED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED, ROW_UNREADABLE)
+    SUPERVISOR_GONE, WAITED_LONG, FORKED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED, ROW_UNREADABLE)
 
 #: the text of E110, on both sides
 SUPERVISOR_GONE_TEXT = ("ascpipe supervisor (pid {pid}) is gone. No batch was half-applied. What was trained since the "

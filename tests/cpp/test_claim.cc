@@ -166,7 +166,7 @@ TEST(AFullTableIsAnErrorOnlyOfAPlanThatHolds) {
 TEST(AnUnknownStatusIsAnError) {
   ClaimWords words = Good();
   words.status = 9;
-  CheckRefuses(words, Code::kInternal, "status 9");
+  CheckRefuses(words, Code::kDataLoss, "E301: table 'user': the record of ticket 5 has the unknown status 9");
 }
 
 TEST(ATicketThatAnotherOpClaimsIsRefused) {

@@ -18,8 +18,9 @@ struct Fixture {
     header()->log_offset = 512 + (kUsed + 10) * static_cast<std::int64_t>(sizeof(layout::Entry));
     header()->log_capacity = header()->snapshot_log_ready = 100;
     header()->entries_used = kUsed;
+    header()->entry_capacity = kUsed + 10;
     for (std::int64_t i = 0; i < kUsed + 10; ++i) entries()[i].key = i;
-    BeginSnapshot(header());
+    BeginSnapshot(*header(), header());
   }
 
   layout::Table* header() { return reinterpret_cast<layout::Table*>(memory.data()); }
@@ -40,10 +41,20 @@ struct Fixture {
 
 CoreStatus Copied(Fixture* at, std::vector<layout::Entry>* out, const std::function<void()>& passed = [] {}) {
   out->resize(static_cast<std::size_t>(at->header()->snapshot_bound));
-  return CopyEntries("user", at->header(), out->data(), passed);
+  return CopyEntries("user", *at->header(), at->header(), at->header()->snapshot_bound, out->data(), passed);
 }
 
 }  // namespace
+
+TEST(ASnapshotHasNoMoreEntriesThanATableCanHave) {
+  Fixture at;
+  at.header()->entries_used = std::int64_t{1} << 60;
+  BeginSnapshot(*at.header(), at.header());
+  CHECK_EQ(at.header()->snapshot_bound, kUsed + 10);
+  at.header()->entries_used = -5;
+  BeginSnapshot(*at.header(), at.header());
+  CHECK_EQ(at.header()->snapshot_bound, 0);
+}
 
 TEST(ASnapshotIsOnUntilItsLastEntryIsCopied) {
   Fixture at;
@@ -78,7 +89,7 @@ TEST(AnotherSnapshotBeginsWithAnEmptyLog) {
   EndSnapshot(at.header());
   CHECK_EQ(at.header()->snapshot_copied, kUsed);
   at.header()->entries_used = 10;
-  BeginSnapshot(at.header());
+  BeginSnapshot(*at.header(), at.header());
   CHECK_EQ(at.header()->snapshot_logged, 0);
   CHECK_EQ(at.header()->snapshot_asked, 2);
   std::vector<layout::Entry> out;

@@ -82,9 +82,8 @@ struct Fixture {
   }
   CoreStatus MoveInPlace() {
     std::int32_t places[4];
-    std::int64_t bad = -1;
     RowMoves moves;
-    CHECK(CopyPlan(View(), {&layout::Part::homes, layout::kSlotNone, kHomes}, {{places, 4}, {}}, &bad));
+    CHECK(CopyPlan(name, View(), {&layout::Part::homes, layout::kSlotNone, kHomes}, {{places, 4}, {}}).ok());
     const CoreStatus status = moves.Read(View(), table, {places, 4});
     if (status.ok()) moves.In(0, moves.ins());
     return status;
@@ -95,7 +94,7 @@ struct Fixture {
     const std::vector<float> before(rows, rows + kSlots * kDim), home(homes, homes + kHomes * 3);
     const CoreStatus status = Move();
     CHECK_EQ(static_cast<int>(status.code()), static_cast<int>(Code::kDataLoss));
-    CHECK(status.text().find("E301: table 'user': the plan ") == 0);
+    CHECK(status.text().find("E301: table 'user': the record of ticket 1 ") == 0);
     CHECK(status.text().find(text) != std::string::npos);
     CHECK_EQ(std::memcmp(before.data(), rows, sizeof(rows)), 0);
     CHECK_EQ(std::memcmp(home.data(), homes, sizeof(homes)), 0);
@@ -334,26 +333,32 @@ TEST(ASlotOutsideTheDeviceIsNotSentHome) {
 TEST(SlotsAndRestoreIndexesAreCopiedAndChecked) {
   Fixture fixture;
   std::int32_t slots[4], restore[4];
-  std::int64_t bad = -1;
-  const PlanOutputs outputs = {{slots, 3}, {{restore, 4}}};
-  CHECK(CopyPlan(fixture.View(), {&layout::Part::slots, layout::kSlotNone, 3}, outputs, &bad));
+  const PlanColumn column = {&layout::Part::slots, layout::kSlotNone, 3};
+  CHECK(CopyPlan(fixture.name, fixture.View(), column, {{slots, 3}, {{restore, 3}}}).ok());
   CHECK_EQ(slots[0], 2);
   CHECK_EQ(restore[2], 2);
-  CHECK(!CopyPlan(fixture.View(), {&layout::Part::slots, layout::kSlotNone, 2}, outputs, &bad));
-  CHECK_EQ(bad, 0);
+  const auto refusal = [&](const PlanColumn& of, const PlanOutputs& outputs) {
+    return CopyPlan(fixture.name, fixture.View(), of, outputs).text();
+  };
+  CHECK(refusal({column.values, column.lowest, 2}, {{slots, 3}, {}}).find(
+            "gives key 0 of 3 the place 2, which is outside the table (-1 to 1)") != std::string::npos);
+  CHECK(refusal(column, {{slots, 3}, {{restore, 1}, {restore, 3}}}).find(
+            "gives id 2 of 3 the restore index 3 of 3 distinct ids") != std::string::npos);
+  fixture.Array(fixture.part->restore)[1] = -1;
+  CHECK(refusal(column, {{slots, 3}, {{restore, 3}}}).find("gives id 1 of 3 the restore index -1") != std::string::npos);
 }
 
 TEST(CodesOfHomeRowsAreAnAnswerOfEvaluationsAlone) {
   Fixture fixture;
   std::int32_t slots[4];
-  std::int64_t bad = -1;
-  const PlanOutputs outputs = {{slots, 4}, {}};
+  const auto is_right = [&](std::int64_t lowest) {
+    return CopyPlan(fixture.name, fixture.View(), {&layout::Part::slots, lowest, 4}, {{slots, 4}, {}}).ok();
+  };
   fixture.Array(fixture.part->slots)[2] = layout::kSlotHome - 5;
-  CHECK(!CopyPlan(fixture.View(), {&layout::Part::slots, layout::kSlotNone, 4}, outputs, &bad));
-  CHECK_EQ(bad, 2);
-  CHECK(CopyPlan(fixture.View(), {&layout::Part::slots, LowestCode(6), 4}, outputs, &bad));
+  CHECK(!is_right(layout::kSlotNone));
+  CHECK(is_right(LowestCode(6)));
   CHECK_EQ(slots[2], -7);
-  CHECK(!CopyPlan(fixture.View(), {&layout::Part::slots, LowestCode(5), 4}, outputs, &bad));
+  CHECK(!is_right(LowestCode(5)));
   CHECK_EQ(LowestCode(0), layout::kSlotNone);
 }
 

@@ -222,8 +222,8 @@ def test_optimizer_slots_that_do_not_fit_the_table_are_refused_before_the_claim(
 
 
 @pytest.mark.parametrize(("name", "value", "text"), [
-    ("homes", CHUNK_ROWS, "slot 0 of the plan of ticket 2 is outside the table"),
-    ("homes", -1, "the plan gives a row to index 0 of 1, which has no slot or home row"),
+    ("homes", CHUNK_ROWS, "ticket 2 gives key 0 of 1 the place {}, which is outside the table".format(CHUNK_ROWS)),
+    ("homes", -1, "ticket 2 gives a row to index 0 of 1, which has no slot or home row"),
     ("load_count", 1, "moves 1 new rows and 1 rows from the host for 1 distinct ids"),
     ("out_count", 1, "moves 0 rows from and 1 rows to the host, but rows of this table stay where they are"),
 ])

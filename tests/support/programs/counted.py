@@ -87,22 +87,34 @@ def trained_counts(number: int) -> Dict[int, int]:
     return dict(zip(trained["key"].tolist(), trained["count"].tolist()))
 
 
-def table_view(number: int) -> TableView:
-    """The segment of a table, by way of the daemon's descriptors."""
+def segments() -> List[np.ndarray]:
+    """The memory that the processes of the session share, by way of the daemon's descriptors."""
     folder = "/proc/{}/fd".format(Process.current().running_pipeline().link.daemon_pid)
+    found = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if not os.readlink(path).startswith(("/dev/shm/", "/memfd:")):
             continue
         fd = os.open(path, os.O_RDWR)
         try:
-            memory = segment.map(fd, os.fstat(fd).st_size)
+            found.append(segment.map(fd, os.fstat(fd).st_size))
         finally:
             os.close(fd)
-        header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
-        shape = table_shape(*(int(header[name]) for name in (
-            "device_rows", "entry_capacity", "home_capacity", "row_floats")), int(header["disk_offset"] != 0))
-        if (header["table"], shape.total_bytes) == (number, len(memory)):
+    return found
+
+
+def is_table(memory: np.ndarray) -> bool:
+    """Of a segment of the session, whether it is a table."""
+    header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
+    shape = table_shape(*(int(header[name]) for name in (
+        "device_rows", "entry_capacity", "home_capacity", "row_floats")), int(header["disk_offset"] != 0))
+    return shape.total_bytes == len(memory)
+
+
+def table_view(number: int) -> TableView:
+    """The segment of a table."""
+    for memory in segments():
+        if is_table(memory) and memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]["table"] == number:
             return TableView(memory)
     raise AssertionError("no segment of table {}".format(number))
 

@@ -194,13 +194,13 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
 // rows are used in place.
 ASC_EXPORT int asc_table_capacity(int table, std::int64_t* rows, char* err, int err_bytes) {
   return OnTable(table, err, err_bytes, [rows](Pipeline*, const ascpipe::Table& found) {
-    const ascpipe::layout::Table* header = found.header();
+    const ascpipe::TableSizes& sizes = found.sizes();
     if (found.is_on_disk()) {
       *rows = found.most_disk_rows();
-    } else if (header->home_capacity == 0) {
-      *rows = header->device_rows;
+    } else if (sizes.home_rows == 0) {
+      *rows = sizes.device_rows;
     } else {
-      *rows = header->device_rows == 0 ? ascpipe::LoadAcquire(&header->homes_ready) : header->home_capacity;
+      *rows = found.is_expansion() ? found.home().ready : sizes.home_rows;
     }
     return CoreStatus();
   });

@@ -105,15 +105,15 @@ CoreStatus Refused(const Table& table, std::int64_t entries, std::int64_t rows) 
     return Error(Code::kResourceExhausted, "table '", table.name(), "': there is no memory for ", entries, " keys and ",
                  rows, " rows. The table is as it was. Give the machine (or the container) more memory");
   }
-  std::int64_t most = header.device_rows;
+  std::int64_t most = table.sizes().device_rows;
   const char* size = "device_vocabulary_size";
   const char* beside = "";
   if (table.is_on_disk()) {
     most = table.most_disk_rows();
     size = "ssd_vocabulary_size";
     beside = "host_vocabulary_size and ";
-  } else if (header.home_capacity > 0) {
-    most = header.home_capacity;
+  } else if (table.sizes().home_rows > 0) {
+    most = table.sizes().home_rows;
     size = "host_vocabulary_size";
   }
   return Error(Code::kResourceExhausted, "table '", table.name(), "': ", entries, " keys, ", rows,
@@ -197,17 +197,17 @@ CoreStatus Hold::Cut(Table* table, layout::CutKind kind, std::int64_t argument) 
 CoreStatus Hold::WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows) {
   CoreStatus status = IsBeingLoaded(*table);
   if (!status.ok()) return status;
-  const layout::Table& header = *table->header();
-  if (first < 0 || keys.count < 0 || keys.count > header.cut_argument - first) {
+  const std::int64_t asked = std::min(table->header()->cut_argument, table->opened().entry_capacity);
+  if (first < 0 || keys.count < 0 || keys.count > asked - first) {
     return Error(Code::kInvalidArgument, "table '", table->name(), "': entries ", first, " to ", first + keys.count,
-                 " are not among the ", header.cut_argument, " of this load");
+                 " are not among the ", asked, " of this load");
   }
-  layout::Entry* const entries =
-      reinterpret_cast<layout::Entry*>(reinterpret_cast<char*>(table->header()) + header.entries_offset) + first;
-  const bool at_home = header.home_capacity > 0;
+  layout::Entry* const entries = table->entries() + first;
+  const std::int64_t homes = table->sizes().home_rows;
+  const bool at_home = homes > 0;
   for (std::int64_t i = 0; i < keys.count; ++i) {
     const std::int64_t row = first + i;
-    const std::int64_t home = row < header.home_capacity ? row : layout::kHomeDisk - (row - header.home_capacity);
+    const std::int64_t home = row < homes ? row : layout::kHomeDisk - (row - homes);
     const std::uint16_t generation = entries[i].generation;  // is never set back
     entries[i] = {keys.keys[i], keys.counts[i], keys.timestamps[i], 0,
                   rows && !at_home ? static_cast<std::int32_t>(row) : -1, 0, layout::kTrained, generation,

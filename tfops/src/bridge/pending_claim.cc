@@ -28,7 +28,7 @@ bool PendingClaim::TryAgain() const {
 }
 
 tensorflow::Status PendingClaim::CarryOutAgain(tensorflow::OpKernelContext* ctx) const {
-  return moves_->CarryOut(ctx, ticket_->number());
+  return moves_->CarryOut(ctx);
 }
 
 }  // namespace ascpipe

@@ -19,12 +19,8 @@ bool PendingRead::IsAnswered() const {
 
 Status PendingRead::CopyAgain(RowReading* reading) const {
   const PlanColumn column = {&layout::Part::slots, table_->LowestAnswer(), table_->sizes().device_rows};
-  std::int64_t bad = -1;
-  const bool copied = CopyPlan(part_, column, {slots_, {}}, &bad);
-  if (IsClosed()) return ClosedWhileRead(table_->name(), ticket_->number());
-  if (!copied) return BadSlot(table_->name(), bad, ticket_->number());
-  if (reading == nullptr) return Status::OK();
-  const Status status = reading->CopyHomes(part_, slots_, ticket_->number());
+  Status status = ToStatus(CopyPlan(table_->name(), part_, column, {slots_, {}}));
+  if (status.ok() && reading != nullptr) status = reading->CopyHomes(part_, slots_);
   return IsClosed() ? ClosedWhileRead(table_->name(), ticket_->number()) : status;
 }
 
@@ -36,11 +32,6 @@ Status ClosedWhileRead(const std::string& table, std::int64_t ticket) {
   return Refuse(Code::kFailedPrecondition, "ticket ", SequenceOf(ticket), " of table '", table,
                 "' was closed while it was read: another step that used the same batch has ended, or the pipeline was "
                 "stopped. A batch is fetched and used in one run call");
-}
-
-Status BadSlot(const std::string& table, std::int64_t slot, std::int64_t ticket) {
-  return Refuse(kE301, "table '", table, "': slot ", slot, " of the plan of ticket ", SequenceOf(ticket),
-                " is outside the table. The record is damaged; restart the program");
 }
 
 }  // namespace ascpipe

@@ -44,8 +44,6 @@ class PendingRead {
 
 // Why a read fails whose ticket was closed.
 tensorflow::Status ClosedWhileRead(const std::string& table, std::int64_t ticket);
-// A number of an answer that is no slot.
-tensorflow::Status BadSlot(const std::string& table, std::int64_t slot, std::int64_t ticket);
 
 }  // namespace ascpipe
 

@@ -5,8 +5,6 @@
 #include "bridge/parallel.h"
 #include "bridge/status.h"
 #include "core/atomics.h"
-#include "core/error_codes.gen.h"
-#include "core/ticket.h"
 
 namespace ascpipe {
 
@@ -25,22 +23,16 @@ bool PlanMoves::ImagesFit(const PartView& part, Table* table) {
   return log == nullptr || log->HasRoom(part.ids());
 }
 
-Status PlanMoves::CarryOut(OpKernelContext* ctx, std::int64_t ticket) {
+Status PlanMoves::CarryOut(OpKernelContext* ctx) {
   // The status was read before the claim; the claimed record must still be a plan.
   const std::int64_t found = LoadAcquire(&part_.shared().status);
-  if (found != layout::kPlanOk) {
-    return Refuse(kE301, "table '", table_->name(), "': the claimed plan of ticket ", SequenceOf(ticket),
-                  " has status ", found, ". The record is damaged; restart the program");
-  }
+  if (found != layout::kPlanOk) return ToStatus(Damaged(table_->name(), part_.ticket(), "has status ", found));
   moved_.device_rows = table_->is_expansion() ? table_->home().ready : table_->sizes().device_rows;
   if (!table_->is_expansion()) moved_.home = table_->home();
   // The array of the plan that tells where rows are: an expansion table has rows at home only.
   const auto places = table_->is_expansion() ? &layout::Part::homes : &layout::Part::slots;
-  std::int64_t bad = -1;
-  if (!CopyPlan(part_, {places, layout::kSlotNone, moved_.device_rows}, outputs_, &bad)) {
-    return Refuse(kE301, "table '", table_->name(), "': slot ", bad, " of the plan of ticket ", SequenceOf(ticket),
-                  " is outside the table. The record is damaged; restart the program");
-  }
+  const PlanColumn column = {places, layout::kSlotNone, moved_.device_rows};
+  TF_RETURN_IF_ERROR(ToStatus(CopyPlan(table_->name(), part_, column, outputs_)));
   return Move(ctx);
 }
 

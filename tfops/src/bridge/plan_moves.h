@@ -24,7 +24,7 @@ class PlanMoves {
 
   // From the claim of the plan on; called again after TakeBack, also for another plan of the same batch.
   // No wait, no allocation that may fail.  Fails only if the record is damaged.
-  tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx, std::int64_t ticket);
+  tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx);
   // Rows that made room return to their slots, from home, where they are still the same.
   void TakeBack() const { moves_.Back(0, moves_.outs()); }
 

@@ -74,17 +74,6 @@ class BatchWait : public PlanWait {
     return AllocateRestores(ctx(), part, request_.restore, outputs);
   }
 
-  // Copies slots; `lowest` is the smallest value allowed in place of one.
-  PlanColumn Slots(std::int64_t lowest) const {
-    return {&layout::Part::slots, lowest, request_.table->sizes().device_rows};
-  }
-
-  Status Copy(const PlanOutputs& outputs, const PlanColumn& column) {
-    std::int64_t bad = -1;
-    if (CopyPlan(part(), column, outputs, &bad)) return Status::OK();
-    return BadSlot(table_name, bad, ticket);
-  }
-
   PlanRequest request_;
 
  private:
@@ -187,7 +176,7 @@ class ClaimWait : public BatchWait {
   Status Claimed(std::unique_ptr<PlanMoves> moves) {
     const std::int64_t number = frame();
     if (!request_.pends) CountTrained(ring(), number);  // after the CAS, never before
-    const Status status = moves->CarryOut(ctx(), ticket);
+    const Status status = moves->CarryOut(ctx());
     if (status.ok() && request_.pends) {
       step().Pends(PendingClaim(part(), request_.ticket.get(), std::move(moves)));
     } else if (status.ok()) {
@@ -274,9 +263,10 @@ class ReadWait : public BatchWait {
     std::vector<StateRows> state;
     TF_RETURN_IF_ERROR(request_.table->Attach(ctx(), request_.state, request_.slots, &state));
     TF_RETURN_IF_ERROR(Allocate(&outputs_));
-    TF_RETURN_IF_ERROR(Copy(outputs_, Slots(request_.table->LowestAnswer())));
+    const PlanColumn column = {&layout::Part::slots, request_.table->LowestAnswer(), request_.table->sizes().device_rows};
+    TF_RETURN_IF_ERROR(ToStatus(CopyPlan(table_name, part(), column, outputs_)));
     return reading_ == nullptr || IsClosed()
-               ? Status::OK() : reading_->CopyHomes(part(), outputs_.slots, ticket);
+               ? Status::OK() : reading_->CopyHomes(part(), outputs_.slots);
   }
 
   bool asked_ = false;
@@ -306,7 +296,7 @@ class FixedWait : public BatchWait {
     if (status.ok()) {
       request_.rows->Resolve(part().array<std::int64_t>(&layout::Part::unique), outputs.slots.count,
                              outputs.slots.data);
-      CopyRestore(part(), outputs);
+      status = ToStatus(CopyRestore(table_name, part(), outputs.slots.count, outputs));
     }
     // SYNC plan-done: store
     if (status.ok() && (IsClosed() || !CompareExchange(word(), static_cast<std::uint32_t>(layout::kDeduped),

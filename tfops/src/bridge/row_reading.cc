@@ -20,11 +20,9 @@ bool RowReading::MayCopy() {
   return table_->TakeDiskReads(kEvaluations, this) && table_->disk_reads(kEvaluations).IsIdle();
 }
 
-Status RowReading::CopyHomes(const PartView& part, const PlanOutputs::Array& slots, std::int64_t ticket) {
+Status RowReading::CopyHomes(const PartView& part, const PlanOutputs::Array& slots) {
   copies_ = std::make_shared<StepRows>(*table_);
-  std::int64_t bad;
-  if (copies_->Take(part, slots, &bad)) return Status::OK();
-  return BadSlot(table_->name(), layout::kSlotHome - bad, ticket);
+  return ToStatus(copies_->Take(part, slots));
 }
 
 Status RowReading::CopyAsked() { return ToStatus(copies_->Take(table_->disk_reads(kEvaluations))); }

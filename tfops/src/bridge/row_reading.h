@@ -26,7 +26,7 @@ class RowReading {
   // Whether rows have been copied; false: the answer is still to be taken.
   bool is_copying() const { return copies_ != nullptr; }
   // Copies the rows at home.  `slots`: the answer in a frame; becomes codes of copies.
-  tensorflow::Status CopyHomes(const PartView& part, const PlanOutputs::Array& slots, std::int64_t ticket);
+  tensorflow::Status CopyHomes(const PartView& part, const PlanOutputs::Array& slots);
   // Takes what was asked for.
   tensorflow::Status CopyAsked();
   // Asks for rows on disk, then rings; false: all are copied.

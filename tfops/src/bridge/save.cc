@@ -77,7 +77,7 @@ CoreStatus BackgroundSave::Begin(const std::shared_ptr<Pipeline>& pipeline, cons
     const HomeRows home = table->home();
     if (home.ready == 0) continue;
     const double share = static_cast<double>(home.ready * home.row_floats) / all;
-    const std::int64_t numbers = table->is_on_disk() ? LoadAcquire(&table->header()->entries_used) : home.ready;
+    const std::int64_t numbers = table->is_on_disk() ? EntriesUsed(table->opened(), *table->header()) : home.ready;
     std::unique_ptr<RowLog> log;
     const CoreStatus status =
         RowLog::Make(table->name(), home, numbers, static_cast<std::int64_t>(share * static_cast<double>(log_bytes)),
@@ -92,7 +92,7 @@ CoreStatus BackgroundSave::Begin(const std::shared_ptr<Pipeline>& pipeline, cons
     begun->tables_[table->number()] = table;
     const auto log = begun->logs_.find(table->number());
     if (log != begun->logs_.end()) table->KeepRows(log->second);
-    BeginSnapshot(table->header());
+    BeginSnapshot(table->opened(), table->header());
   }
   *save = std::move(begun);
   return CoreStatus();
@@ -143,11 +143,12 @@ CoreStatus BackgroundSave::ReadEntries(int table, layout::Entry* entries, std::i
   Table* found;
   const CoreStatus status = Find(table, &found);
   if (!status.ok()) return status;
-  if (count != found->header()->snapshot_bound) {
+  const std::int64_t bound = found->header()->snapshot_bound;
+  if (count != bound || count < 0 || count > found->opened().entry_capacity) {
     return Error(Code::kInvalidArgument, "table '", found->name(), "': ", count, " entries are to be read, there are ",
-                 found->header()->snapshot_bound);
+                 bound);
   }
-  return CopyEntries(found->name(), found->header(), entries, [this, found] { Wake(*found); });
+  return CopyEntries(found->name(), found->opened(), found->header(), count, entries, [this, found] { Wake(*found); });
 }
 
 CoreStatus BackgroundSave::WantRows(int table, const std::int32_t* numbers, std::int64_t count) {
@@ -178,9 +179,7 @@ CoreStatus BackgroundSave::ReadRows(int table, const std::int32_t* numbers, std:
 // for as long as an epoch stands, so that is for few rows: until it ends, what rows have left stays unused.
 CoreStatus BackgroundSave::ReadMovingRows(Table* table, const std::int32_t* numbers, std::int64_t count, RowLog* log,
                                           float* out) {
-  const layout::Table* const header = table->header();
-  const layout::Entry* const entries =
-      reinterpret_cast<const layout::Entry*>(reinterpret_cast<const char*>(header) + header->entries_offset);
+  const layout::Entry* const entries = table->entries();
   const HomeRows home = table->home();
   std::vector<DiskPlace> places;
   std::vector<std::int64_t> reads;  // the row that each place is of

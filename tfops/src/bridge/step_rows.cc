@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-bool StepRows::Take(const PartView& part, const PlanOutputs::Array& slots, std::int64_t* bad) {
+CoreStatus StepRows::Take(const PartView& part, const PlanOutputs::Array& slots) {
   const std::int64_t* const keys = part.array<std::int64_t>(&layout::Part::unique);
   const std::int32_t* const disk_slots = part.array<std::int32_t>(&layout::Part::homes);
   const std::int32_t* const generations = part.array<std::int32_t>(&layout::Part::frequencies);
@@ -25,15 +25,14 @@ bool StepRows::Take(const PartView& part, const PlanOutputs::Array& slots, std::
     } else {
       const std::int64_t row = HomeOf(slot);
       if (row >= home.ready) {
-        *bad = row;
-        return false;
+        return Damaged(table_->name(), part.ticket(), "gives key ", i, " the home row ", row, " of ", home.ready);
       }
       std::memcpy(rows_.data() + static_cast<std::size_t>(copies) * dim, home.data + row * home.row_floats,
                   dim * sizeof(float));
     }
     slots.data[i] = static_cast<std::int32_t>(layout::kSlotHome - copies++);
   }
-  return true;
+  return CoreStatus();
 }
 
 bool StepRows::Ask(DiskReads* reads) {

@@ -20,8 +20,8 @@ class StepRows {
   explicit StepRows(const Table& table) : table_(&table) {}
 
   // Copies the rows at home that the answer in a frame names, and notes those on disk.  `slots`: the answer; codes of
-  // these rows become codes of the copies: kSlotHome - i for copy i.  False: home row *bad has no memory.
-  bool Take(const PartView& part, const PlanOutputs::Array& slots, std::int64_t* bad);
+  // these rows become codes of the copies: kSlotHome - i for copy i.  Fails only if the record is damaged.
+  CoreStatus Take(const PartView& part, const PlanOutputs::Array& slots);
 
   // Asks for the next rows on disk; false: there are none left.  The reads are idle.
   bool Ask(DiskReads* reads);

@@ -33,26 +33,23 @@ Table::Table(int number, std::string name, const TableSizes& sizes, const Initia
       initial_(initial),
       padding_keys_(Distinct(std::move(padding_keys))),
       segment_(std::move(segment)),
-      home_(sizes.home_rows > 0 ? reinterpret_cast<float*>(segment_->base() + header()->home_offset) : nullptr),
+      opened_(*header()),
+      home_(sizes.home_rows > 0 ? reinterpret_cast<float*>(segment_->base() + opened_.home_offset) : nullptr),
+      disk_(opened_.disk_offset != 0 ? reinterpret_cast<layout::DiskTable*>(segment_->base() + opened_.disk_offset)
+                                     : nullptr),
+      disk_rows_(disk_ != nullptr ? disk_->disk_slots : 0),
       device_(device),
       allocator_(InstanceAllocator::Make(device)) {
   for (int reader = 0; is_on_disk() && reader < layout::kDiskReaders; ++reader) {
-    layout::DiskTable* const disk = reinterpret_cast<layout::DiskTable*>(segment_->base() + header()->disk_offset);
-    epochs_[reader].reset(new ReaderEpochs(disk, reader));
+    epochs_[reader].reset(new ReaderEpochs(disk_, reader));
     disk_reads_[reader].reset(new DiskReads(header(), reader));
   }
 }
 
 Table::~Table() { allocator_->Disown(); }
 
-const layout::DiskTable* Table::disk() const {
-  return is_on_disk() ? reinterpret_cast<const layout::DiskTable*>(segment_->base() + header()->disk_offset) : nullptr;
-}
-
-std::int64_t Table::most_disk_rows() const { return is_on_disk() ? disk()->disk_slots : 0; }
-
 bool Table::AwaitsRows(std::int64_t frame) const {
-  return disk() != nullptr && LoadAcquire(&disk()->waiting) == frame + 1;
+  return is_on_disk() && LoadAcquire(&disk_->waiting) == frame + 1;
 }
 
 bool Table::TakeDiskReads(int reader, const void* owner) {
@@ -73,7 +70,7 @@ HomeRows Table::home() const {
   if (home_ == nullptr) return home;
   home.data = home_;
   home.row_floats = sizes_.row_floats;
-  home.ready = std::min(LoadAcquire(&header()->homes_ready), sizes_.home_rows);
+  home.ready = std::max<std::int64_t>(0, std::min(LoadAcquire(&header()->homes_ready), sizes_.home_rows));
   return home;
 }
 

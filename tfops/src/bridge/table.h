@@ -64,11 +64,11 @@ class Table {
   // Whether a home row has room for exactly these state arrays.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
   // Whether rows go to disk.  If so, what this process's readers of one kind need: 0 evaluations, 1 saves and loads.
-  bool is_on_disk() const { return header()->disk_offset != 0; }
+  bool is_on_disk() const { return disk_ != nullptr; }
   // Of its row files, for errors.  Set before a step uses the table.
   void SetDirectories(std::string directories) { directories_ = std::move(directories); }
   const std::string& directories() const { return directories_; }
-  std::int64_t most_disk_rows() const;  // that it may have, at home and on disk together; 0: none go to disk
+  std::int64_t most_disk_rows() const { return disk_rows_; }  // at home and on disk together; 0: none go to disk
   bool AwaitsRows(std::int64_t frame) const;  // whether the plan of a training frame waits for rows from disk
   ReaderEpochs& epochs(int reader) { return *epochs_[reader]; }
   DiskReads& disk_reads(int reader) { return *disk_reads_[reader]; }
@@ -78,6 +78,10 @@ class Table {
   void LeaveDiskReads(int reader, const void* owner);
 
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
+  // What the supervisor has written there, as it was when the table was made: it is not read from there again, as any
+  // process of the session may write there, and one that has gone mad does.
+  const layout::Table& opened() const { return opened_; }
+  layout::Entry* entries() const { return reinterpret_cast<layout::Entry*>(segment_->base() + opened_.entries_offset); }
 
   std::int64_t bytes() const { return segment_->bytes(); }
   // State array 0, the rows on the device, or optimizer slot index - 1 as last seen; without data: never seen.
@@ -119,7 +123,6 @@ class Table {
   tensorflow::Status AttachRows(tensorflow::OpKernelContext* ctx, int input, StateRows* rows);
   tensorflow::Status AttachSlot(tensorflow::OpKernelContext* ctx, int input, std::size_t slot, const OptimizerSlots& slots,
                                 StateRows* rows);
-  const layout::DiskTable* disk() const;  // null: no row goes to disk
   std::vector<StateRows> StateAtHome(const OptimizerSlots& slots) const;
 
   const int number_;
@@ -129,7 +132,10 @@ class Table {
   const std::vector<std::int64_t> padding_keys_;
   std::string directories_;
   const std::unique_ptr<Segment> segment_;
+  const layout::Table opened_;
   float* const home_;  // null: no home rows
+  layout::DiskTable* const disk_;  // null: no row goes to disk
+  const std::int64_t disk_rows_;
   const std::shared_ptr<DeviceTable> device_;
   InstanceAllocator* const allocator_;
   std::atomic<int> step_{0};

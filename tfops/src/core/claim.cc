@@ -1,6 +1,7 @@
 #include "core/claim.h"
 
 #include "core/atomics.h"
+#include "core/error_codes.gen.h"
 #include "core/part_view.h"
 
 namespace ascpipe {
@@ -77,8 +78,8 @@ CoreStatus NoPlan(const ClaimWords& words) {
                    words.home_rows, "). Give the machine or container more memory, /dev/shm included, or lower "
                    "host_vocabulary_size", unchanged);
     default:
-      return Error(Code::kInternal, "table '", words.table, "': the plan of ticket ", ticket,
-                   " has the unknown status ", words.status);
+      return Error(kE301, "table '", words.table, "': the record of ticket ", ticket, " has the unknown status ",
+                   words.status, ". It is damaged and no row was moved; restart the program");
   }
 }
 

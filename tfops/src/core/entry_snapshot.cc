@@ -19,8 +19,12 @@ const T* At(const layout::Table* header, std::int64_t offset) {
 
 }  // namespace
 
-void BeginSnapshot(layout::Table* header) {
-  StoreRelease(&header->snapshot_bound, LoadAcquire(&header->entries_used));
+std::int64_t EntriesUsed(const layout::Table& opened, const layout::Table& header) {
+  return std::max<std::int64_t>(0, std::min(opened.entry_capacity, LoadAcquire(&header.entries_used)));
+}
+
+void BeginSnapshot(const layout::Table& opened, layout::Table* header) {
+  StoreRelease(&header->snapshot_bound, EntriesUsed(opened, *header));
   StoreRelease(&header->snapshot_copied, std::int64_t{0});
   StoreRelease(&header->snapshot_logged, std::int64_t{0});
   Exchange(&header->snapshot_asked, header->snapshot_asked + 1);  // SYNC snapshot-asked: store
@@ -30,10 +34,9 @@ void EndSnapshot(layout::Table* header) {
   Exchange(&header->snapshot_copied, header->snapshot_bound);  // SYNC snapshot-copied: store
 }
 
-CoreStatus CopyEntries(const std::string& table, layout::Table* header, layout::Entry* entries,
-                       const std::function<void()>& passed) {
-  const std::int64_t bound = header->snapshot_bound;
-  const layout::Entry* const from = At<layout::Entry>(header, header->entries_offset);
+CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, layout::Table* header,
+                       std::int64_t bound, layout::Entry* entries, const std::function<void()>& passed) {
+  const layout::Entry* const from = At<layout::Entry>(header, opened.entries_offset);
   for (std::int64_t begin = 0; begin < bound; begin += kBlockEntries) {
     const std::int64_t end = std::min(bound, begin + kBlockEntries);
     std::memcpy(entries + begin, from + begin, static_cast<std::size_t>(end - begin) * sizeof(layout::Entry));
@@ -43,17 +46,18 @@ CoreStatus CopyEntries(const std::string& table, layout::Table* header, layout::
   // Each entry that changed before it was copied has its image in the log by now.
   FullFence();
   const std::int64_t logged = LoadAcquire(&header->snapshot_logged);  // SYNC images: load
-  if (logged < 0 || logged > header->snapshot_log_ready) {
-    return Error(kE301, "table '", table, "': ", logged, " images in a log with memory for ",
-                 header->snapshot_log_ready, " while it was saved. The record is damaged and nothing was saved; restart the program");
+  const std::int64_t ready = std::min(LoadAcquire(&header->snapshot_log_ready), opened.log_capacity);
+  if (logged < 0 || logged > ready) {
+    return Error(kE301, "table '", table, "': ", logged, " images in a log with memory for ", ready, " while it was saved. The record is damaged and nothing was saved; restart the program");
   }
-  const layout::Image* const images = At<layout::Image>(header, header->log_offset);
+  const layout::Image* const images = At<layout::Image>(header, opened.log_offset);
   for (std::int64_t i = 0; i < logged; ++i) {
-    if (images[i].entry < 0 || images[i].entry >= bound) {
-      return Error(kE301, "table '", table, "': image ", i, " is one of entry ", images[i].entry,
-                   " of ", bound, ". The record is damaged and nothing was saved; restart the program");
+    const std::int64_t entry = LoadAcquire(&images[i].entry);
+    if (entry < 0 || entry >= bound) {
+      return Error(kE301, "table '", table, "': image ", i, " is one of entry ", entry, " of ", bound,
+                   ". The record is damaged and nothing was saved; restart the program");
     }
-    entries[images[i].entry] = images[i].content;
+    entries[entry] = images[i].content;
   }
   return CoreStatus();
 }

@@ -11,18 +11,22 @@
 
 namespace ascpipe {
 
+// How many entries of a table are or were used.  `opened`: the header as the supervisor has written it.
+std::int64_t EntriesUsed(const layout::Table& opened, const layout::Table& header);
+
 // Makes the worker keep images from now on; called between two steps, when no entry changes.
-void BeginSnapshot(layout::Table* header);
+void BeginSnapshot(const layout::Table& opened, layout::Table* header);
 
 // Ends the snapshot, copied or not.  The worker may be waiting for this.
 void EndSnapshot(layout::Table* header);
 
 // Copies the entries of the snapshot in blocks of increasing number, then overwrites them by the images that the worker
 // kept; this ends the snapshot.
-//   entries  [snapshot_bound]; those without trained state have no meaning
+//   bound    snapshot_bound; at most the entries that the table can have
+//   entries  [bound]; those without trained state have no meaning
 // Calls `passed` after each block: the worker may wait for it.
-CoreStatus CopyEntries(const std::string& table, layout::Table* header, layout::Entry* entries,
-                       const std::function<void()>& passed);
+CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, layout::Table* header,
+                       std::int64_t bound, layout::Entry* entries, const std::function<void()>& passed);
 
 }  // namespace ascpipe
 

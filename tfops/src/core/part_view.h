@@ -24,6 +24,7 @@ class PartView {
   const RingView& ring() const { return *ring_; }
   int index() const { return index_; }  // of the table in the ring
   std::int64_t frame() const { return record_->frame.number; }
+  std::int64_t ticket() const { return record_->frame.ticket; }
   std::uint32_t* word() const { return ring_->word(index_, frame()); }
 
   std::int64_t ids() const { return placed().id_count; }

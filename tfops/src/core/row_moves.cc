@@ -1,11 +1,9 @@
 #include "core/row_moves.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "core/atomics.h"
-#include "core/error_codes.gen.h"
 #include "core/row_copy.h"
 
 namespace ascpipe {
@@ -40,33 +38,33 @@ bool IsWholeLines(const HomeRows& home, const std::vector<StateRows>& state) {
                      [](const StateRows& rows) { return rows.width % kLineFloats == 0; });
 }
 
-// The error of a damaged record.
-template <typename... Parts>
-CoreStatus Damaged(const std::string& table, const Parts&... parts) {
-  return Error(kE301, "table '", table, "': the plan ", parts...,
-               ". The record is damaged and no row was moved; restart the program");
-}
-
 }  // namespace
 
-bool CopyPlan(const PartView& part, const PlanColumn& column, const PlanOutputs& outputs, std::int64_t* bad) {
-  const std::int32_t* values = part.array<std::int32_t>(column.values);
-  std::copy(values, values + outputs.slots.count, outputs.slots.data);
-  const std::int64_t outside = FirstOutside(outputs.slots.data, outputs.slots.count, column.lowest, column.limit);
-  if (outside < outputs.slots.count) {
-    *bad = outside;
-    return false;
+CoreStatus CopyPlan(const std::string& table, const PartView& part, const PlanColumn& column,
+                    const PlanOutputs& outputs) {
+  const PlanOutputs::Array& slots = outputs.slots;
+  const std::int32_t* const values = part.array<std::int32_t>(column.values);
+  std::copy(values, values + slots.count, slots.data);
+  const std::int64_t outside = FirstOutside(slots.data, slots.count, column.lowest, column.limit);
+  if (outside < slots.count) {
+    return Damaged(table, part.ticket(), "gives key ", outside, " of ", slots.count, " the place ",
+                   slots.data[outside], ", which is outside the table (", column.lowest, " to ", column.limit - 1, ")");
   }
-  CopyRestore(part, outputs);
-  return true;
+  return CopyRestore(table, part, slots.count, outputs);
 }
 
-void CopyRestore(const PartView& part, const PlanOutputs& outputs) {
+CoreStatus CopyRestore(const std::string& table, const PartView& part, std::int64_t keys, const PlanOutputs& outputs) {
   const std::int32_t* restore = part.array<std::int32_t>(&layout::Part::restore);
   for (const PlanOutputs::Array& out : outputs.restores) {
-    if (out.count > 0) std::memcpy(out.data, restore, static_cast<std::size_t>(out.count) * sizeof(std::int32_t));
+    std::copy(restore, restore + out.count, out.data);
+    const std::int64_t outside = FirstOutside(out.data, out.count, 0, keys);
+    if (outside < out.count) {
+      return Damaged(table, part.ticket(), "gives id ", outside, " of ", out.count, " the restore index ",
+                     out.data[outside], " of ", keys, " distinct ids");
+    }
     restore += out.count;
   }
+  return CoreStatus();
 }
 
 void EncodeHomes(const PlanOutputs::Array& homes) {
@@ -92,11 +90,11 @@ CoreStatus RowMoves::Read(const PartView& part, const MovedTable& table, const P
   const std::int64_t homes = table.home.ready;
   if (!IsIn(fresh_, slots.count + 1) || !IsIn(loads, slots.count + 1) || fresh_ + loads > slots.count ||
       !IsIn(outs, part.ids() + 1)) {
-    return Damaged(*table.name, "moves ", fresh_, " new rows and ", loads, " rows from the host for ", slots.count,
+    return Damaged(*table.name, part.ticket(), "moves ", fresh_, " new rows and ", loads, " rows from the host for ", slots.count,
                    " distinct ids, and ", outs, " rows to the host for ", part.ids(), " ids");
   }
   if (table.home.data == nullptr && (loads != 0 || outs != 0)) {
-    return Damaged(*table.name, "moves ", loads, " rows from and ", outs,
+    return Damaged(*table.name, part.ticket(), "moves ", loads, " rows from and ", outs,
                    " rows to the host, but rows of this table stay where they are");
   }
   const std::int32_t* const out_slots = part.array<std::int32_t>(&layout::Part::out_slots);
@@ -106,7 +104,7 @@ CoreStatus RowMoves::Read(const PartView& part, const MovedTable& table, const P
   const std::int64_t outside = std::min(FirstOutside(out_slots_.data(), outs, 0, table.device_rows),
                                         FirstOutside(out_homes_.data(), outs, 0, homes));
   if (outside < outs) {
-    return Damaged(*table.name, "moves slot ", out_slots_[static_cast<std::size_t>(outside)], " of ",
+    return Damaged(*table.name, part.ticket(), "moves slot ", out_slots_[static_cast<std::size_t>(outside)], " of ",
                    table.device_rows, " to home row ", out_homes_[static_cast<std::size_t>(outside)], " of ", homes);
   }
   return ReadArrivals(part, fresh_ + loads, slots);
@@ -120,12 +118,12 @@ CoreStatus RowMoves::ReadArrivals(const PartView& part, std::int64_t count, cons
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int32_t index = LoadAcquire(move_in + i);
     if (!IsIn(index, slots.count) || slots.data[index] < 0) {
-      return Damaged(*table_->name, "gives a row to index ", index, " of ", slots.count,
+      return Damaged(*table_->name, part.ticket(), "gives a row to index ", index, " of ", slots.count,
                      ", which has no slot or home row");
     }
     const std::int32_t home = LoadAcquire(homes + index);
     if (table_->home.data != nullptr && !IsIn(home, table_->home.ready)) {
-      return Damaged(*table_->name, "gives a row to index ", index, " with home row ", home, " of ",
+      return Damaged(*table_->name, part.ticket(), "gives a row to index ", index, " with home row ", home, " of ",
                      table_->home.ready);
     }
     in_.push_back({index, slots.data[index], home});

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "core/core_status.h"
+#include "core/error_codes.gen.h"
 #include "core/home_rows.h"
 #include "core/initial_rows.h"
 #include "core/part_view.h"
+#include "core/ticket.h"
 
 namespace ascpipe {
 
@@ -49,11 +51,18 @@ struct PlanColumn {
   std::int64_t limit;
 };
 
-// Copies a column and the restore indexes out of the frame; `outputs` are for a batch like that of the part.  False:
-// the plan is damaged, number *bad is out of range.
-bool CopyPlan(const PartView& part, const PlanColumn& column, const PlanOutputs& outputs, std::int64_t* bad);
-// The restore indexes alone.
-void CopyRestore(const PartView& part, const PlanOutputs& outputs);
+// Copies a column and the restore indexes out of a frame.  Fails only if the record is damaged.
+CoreStatus CopyPlan(const std::string& table, const PartView& part, const PlanColumn& column,
+                    const PlanOutputs& outputs);
+// The restore indexes alone, each in [0, keys).
+CoreStatus CopyRestore(const std::string& table, const PartView& part, std::int64_t keys, const PlanOutputs& outputs);
+
+// The error of a damaged record.
+template <typename... Parts>
+CoreStatus Damaged(const std::string& table, std::int64_t ticket, const Parts&... parts) {
+  return Error(kE301, "table '", table, "': the record of ticket ", SequenceOf(ticket), " ", parts...,
+               ". It is damaged and no row was moved; restart the program");
+}
 
 // The lowest code that stands for one of `homes` home rows, or kSlotNone if there are none.
 inline std::int64_t LowestCode(std::int64_t homes) {

@@ -73,6 +73,13 @@ CoreStatus CheckTable(const Segment& segment, int table, const TableSizes& sizes
     return Error(Code::kInternal, "segment of table ", table, " has ", segment.bytes(), " bytes, a log of ",
                  header->log_capacity, " images at byte ", header->log_offset, " does not fit into it");
   }
+  const std::int64_t entry_room = segment.bytes() - header->entries_offset;
+  if (header->entries_offset < static_cast<std::int64_t>(sizeof(layout::Table)) ||
+      header->entries_offset % layout::kCacheLine != 0 || entry_room < 0 || header->entry_capacity < 0 ||
+      entry_room / static_cast<std::int64_t>(sizeof(layout::Entry)) < header->entry_capacity) {
+    return Error(Code::kInternal, "segment of table ", table, " has ", segment.bytes(), " bytes, ",
+                 header->entry_capacity, " entries at byte ", header->entries_offset, " do not fit into it");
+  }
   return CoreStatus();
 }
 

@@ -185,7 +185,7 @@ bool Waiter::End(Wait* wait, CoreStatus* status) {
 
 CoreStatus Waiter::TimedOut(const Wait& wait) const {
   const std::string ticket = wait.ticket != 0 ? Text(", ticket ", SequenceOf(wait.ticket)) : "";
-  return Error(Code::kInternal, "table '", wait.table_name, "'", ticket, ": waited ", settings_.wait_timeout_s,
+  return Error(kE123, "table '", wait.table_name, "'", ticket, ": waited ", settings_.wait_timeout_s,
                " s (wait_timeout_s) for ", Sentence(wait.waits_for),
                ". Nothing was lost; `ascpipe status` shows what each process waits for");
 }
@@ -196,6 +196,11 @@ void Waiter::LookAround() {
   if (failed != 0) {
     const std::size_t bytes = std::min<std::size_t>(session->failure_bytes, layout::kFailureTextBytes);
     const std::string text(session->failure_text, bytes);
+    if (failed < 100 || failed > 999) {
+      Fail(Error(kE301, "the session says that it has failed, by code ", failed, ", which is none. Its record is "
+                 "damaged; restart the program"));
+      return;
+    }
     const std::string code = Text("E", failed);
     Fail(CoreStatus(failed >= 300 && failed < 400 ? Code::kDataLoss : Code::kInternal,
                     text.compare(0, code.size(), code) == 0 ? text : Text(code, ": ", text)));

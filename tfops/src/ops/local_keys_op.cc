@@ -75,7 +75,7 @@ class LocalKeysOp : public tensorflow::OpKernel {
     const PartView part(stream->local()->ring(), ticket->record(), index);
     PlanOutputs outputs;
     TF_RETURN_IF_ERROR(AllocateRestores(ctx, part, 0, &outputs));
-    CopyRestore(part, outputs);
+    TF_RETURN_IF_ERROR(ToStatus(CopyRestore(pipeline.table(table_)->name(), part, part.ids(), outputs)));
     step->Claimed(std::move(ticket));
     return Status::OK();
   }
