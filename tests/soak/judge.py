@@ -1,0 +1,110 @@
+"""Whether processes grow: pure decisions upon samples.
+
+A process that lives all the time is compared with itself: the median of the last fifth of its samples after the warm-up
+with that of the first fifth. A process that was replaced begins small again, so samples are compared between processes
+of one role and of about one age; what a process of its own leaks as it gets older is the growth from one age to the
+next.  docs/testing.md says why the limits are as they are.
+"""
+import math
+import statistics
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
+
+from tests.soak.samples import MEASURED, Sample
+
+TRAINER = "trainer"
+FEWEST = 4  #: samples on each side of a comparison
+LEAST_S = 120.0  #: after the warm-up: what is shorter is measured and not judged
+YOUNGEST = -3  #: bracket of the youngest processes
+
+#: growth that is too much: of each process, by what is measured; of the daemon's processes together
+LIMITS: Dict[str, float] = {"anon_kib": 2048, "shmem_kib": 2048, "fds": 4, "maps": 24, "threads": 1}
+TRAINER_LIMITS: Dict[str, float] = {"anon_kib": 16384, "shmem_kib": 2048, "fds": 4, "maps": 64, "threads": 2}
+DAEMON_KIB = 4096.0
+
+
+class Verdict(NamedTuple):
+    """What the samples say.
+
+    Attributes:
+        drifts: by role and measure; a role with too few samples is not in it.
+        drift_kib: of the anonymous memory of the daemon's processes together; None: too few samples.
+        drift_trainer_kib: of the trainer's; None: too few samples.
+        problems: a sentence for each growth that is too much.
+    """
+
+    drifts: Dict[str, Dict[str, float]]
+    drift_kib: Optional[float]
+    drift_trainer_kib: Optional[float]
+    problems: List[str]
+
+
+def judge(samples: Sequence[Sample], warm_up_s: float) -> Verdict:
+    """Compare the end with the end of the warm-up."""
+    settled = [sample for sample in samples if sample.at_s >= warm_up_s]
+    if not settled:
+        return Verdict({}, None, None, [])
+    end_s = max(sample.at_s for sample in settled)
+    drifts: Dict[str, Dict[str, float]] = {}
+    for role in sorted({sample.role for sample in settled}):
+        of_role = [sample for sample in settled if sample.role == role]
+        found = {name: _drift(of_role, name, warm_up_s, end_s) for name in MEASURED}
+        if None not in found.values():
+            drifts[role] = {name: value for name, value in found.items() if value is not None}
+    drift_kib = sum(found["anon_kib"] for role, found in drifts.items() if role != TRAINER) if drifts else None
+    return Verdict(drifts, drift_kib, drifts[TRAINER]["anon_kib"] if TRAINER in drifts else None,
+                   _too_much(drifts, drift_kib) if end_s - warm_up_s >= LEAST_S else [])
+
+
+def _too_much(drifts: Dict[str, Dict[str, float]], drift_kib: Optional[float]) -> List[str]:
+    problems = []
+    for role, found in drifts.items():
+        for name, drift in found.items():
+            limit = (TRAINER_LIMITS if role == TRAINER else LIMITS)[name]
+            if drift > limit:
+                problems.append("{} of {} grew by {:.0f}, more than {:g}".format(name, role, drift, limit))
+    if drift_kib is not None and drift_kib > DAEMON_KIB:
+        problems.append("anon_kib of the daemon's processes together grew by {:.0f}, more than {:g}".format(
+            drift_kib, DAEMON_KIB))
+    return problems
+
+
+def _drift(samples: Sequence[Sample], name: str, warm_up_s: float, end_s: float) -> Optional[float]:
+    """Of samples of one role after the warm-up."""
+    fifth = (end_s - warm_up_s) / 5
+    by_time = _grown(samples, name, lambda one: one.at_s <= warm_up_s + fifth, lambda one: one.at_s >= end_s - fifth,
+                     warm_up_s / 2)
+    if len({sample.pid for sample in samples}) == 1:
+        return by_time
+    with_age = _grown_with_age(samples, name, warm_up_s / 2)
+    found = [drift for drift in (by_time, with_age) if drift is not None]
+    return max(found) if found else None
+
+
+def bracket(age_s: float, settled_s: float) -> int:
+    """Processes of one bracket are of about one age: each is twice as old as the one before; from 0 on settled."""
+    return max(YOUNGEST, math.floor(math.log2(max(age_s, 1e-3) / max(settled_s, 1e-3))))
+
+
+def _grown(samples: Sequence[Sample], name: str, is_first: Callable[[Sample], bool],
+           is_last: Callable[[Sample], bool], settled_s: float) -> Optional[float]:
+    """Growth from the first to the last samples of processes of the same age, the mean of all ages."""
+    total, weights = 0.0, 0
+    for age in range(YOUNGEST, 1):  # all that are settled are one bracket
+        of_age = [one for one in samples if min(bracket(one.age_s, settled_s), 0) == age]
+        first, last = ([getattr(one, name) for one in of_age if chosen(one)] for chosen in (is_first, is_last))
+        weight = min(len(first), len(last))
+        if weight >= FEWEST:
+            total += weight * (statistics.median(last) - statistics.median(first))
+            weights += weight
+    return total / weights if weights else None
+
+
+def _grown_with_age(samples: Sequence[Sample], name: str, settled_s: float) -> Optional[float]:
+    """Growth from processes that have just settled to the oldest of which there are enough samples."""
+    by_age: Dict[int, List[float]] = {}
+    for sample in samples:
+        by_age.setdefault(bracket(sample.age_s, settled_s), []).append(getattr(sample, name))
+    enough = sorted(age for age, values in by_age.items() if age >= 0 and len(values) >= FEWEST)
+    if len(enough) < 2:
+        return None
+    return statistics.median(by_age[enough[-1]]) - statistics.median(by_age[enough[0]])
