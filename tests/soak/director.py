@@ -138,9 +138,9 @@ class Soak:
         self._end_daemon(children)
         verdict = judge(self._samples, self._plan.warm_up_s)
         counts = self._counts(injector)
-        if not self._broken and not self._is_interrupted:
-            self._broken += ["there were no {}: give it more time".format(name)
-                             for name, count in counts.items() if not count]
+        if not self._broken:
+            self._broken += ["there were no {}: give it more time".format(name) for name, count in counts.items()
+                             if not count and (name == "steps" or not self._is_interrupted)]
         return Outcome(self._broken + verdict.problems, counts, verdict, self._samples)
 
     def _await_first_step(self) -> bool:
@@ -214,7 +214,12 @@ class Soak:
         """End it, if that is still to be done; its logs stay."""
         for log in glob.glob(os.path.join(self._daemon.run.path, "*.log")):
             shutil.copy(log, self._plan.folder)
-        self._daemon.end()
+        try:
+            self._daemon.end()
+        except (AscpipeError, subprocess.TimeoutExpired) as error:  # it does not answer, or does not end
+            self._broken.append("the daemon was killed: {}".format(error))
+            os.kill(self._daemon.pid, signal.SIGKILL)
+            self._daemon.end()
 
     def _kill_trainer(self) -> None:
         if self._trainer.poll() is None:

@@ -74,8 +74,9 @@ class Injector:
 
     def end(self) -> None:
         """Let all go on, and send no more."""
-        for _, pid in self._going_on:
+        for pid in [*self._stopped, *(pid for _, pid in self._going_on)]:
             self._signal(pid, signal.SIGCONT)
+        self._stopped.clear()
         self._going_on.clear()
         for _, sender in self._senders:
             sender.kill()

@@ -35,7 +35,7 @@ def _panels(figure: Any, taken: Sequence[Sample]) -> None:
         for role, of_role in sorted(by_role.items()):
             axes.plot([one.at_s for one in of_role], [getattr(one, name) / unit for one in of_role], label=role,
                       linewidth=.8)
-        axes.set_yscale("symlog" if name.endswith("_kib") else "linear")
+        axes.set_yscale("log" if name == "anon_kib" else "linear")
         axes.set_ylabel(LABELS[name])
     axes.set_xlabel("seconds of training")
     axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 5))

@@ -95,6 +95,22 @@ def test_descriptors_mappings_threads_and_shared_memory_are_judged_apart(name):
     assert not judge(samples, WARM_UP_S).problems
 
 
+def test_descriptors_that_a_save_has_for_a_while_are_no_leak_and_one_that_stays_with_each_save_is():
+    dice = random.Random(2)
+    samples = [sample("trainer", at_s, fds=5 + 20 * (dice.random() < (0.8 if at_s > END_S / 2 else 0.2)))
+               for at_s in moments()]
+    assert not judge(samples, WARM_UP_S).problems
+    leaking = [one._replace(fds=one.fds + int(one.at_s / 300)) for one in samples]
+    (problem,) = judge(leaking, WARM_UP_S).problems
+    assert problem.startswith("fds of trainer grew by")
+
+
+def test_processes_that_have_just_begun_are_left_out():
+    samples = [sample("key-0", at_s, at_s - 1.0, anon_kib=5000, fds=4) for at_s in moments(5.0, END_S / 2)]
+    samples += [sample("key-0", END_S / 2 + at_s, END_S / 2) for at_s in moments(5.0, END_S / 2)]
+    assert not judge(samples, WARM_UP_S).problems
+
+
 def test_many_processes_that_grow_a_little_are_too_much_together():
     names = ["supervisor", "template", "key-0", "key-1", "table-0"]
     grown = 0.9 * LIMITS["anon_kib"]
