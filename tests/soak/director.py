@@ -26,7 +26,7 @@ RING_BYTES = 1 << 20  #: some hundred batches: all of it is in use soon
 WAIT_TIMEOUT_S = 120  #: of a step; the trainer then says for whom it waited
 SILENT_S = 180.0  #: without a further step or event: the trainer hangs
 BEGINS_WITHIN_S = 120.0
-ENDS_WITHIN_S = 180.0
+ENDS_WITHIN_S, BROKEN_ENDS_WITHIN_S = 180.0, 30.0
 PROGRESS_S = 30.0
 LOOK_S = 0.1  #: at most between two looks
 
@@ -40,7 +40,7 @@ class Plan(NamedTuple):
         folder: for what it writes; it is there.
         warm_up_s: memory is compared after that.
         mean_s: between two faults.
-        patience_s: the daemon's ``worker_patience_s``; None: as users have it.
+        patience_s: the daemon's ``worker_patience_s``.
         progress_s: between two lines of progress.
         plant_at: the step before which a bit of a row is flipped; -1: none.
     """
@@ -124,9 +124,8 @@ class Soak:
         try:
             if self._await_first_step():
                 plan = self._plan
-                injector = Injector(
-                    self._daemon, faults.faults(plan.seed, plan.mean_s, may_stop=plan.patience_s > 0), plan.patience_s,
-                    self._fault_log, time.monotonic())
+                injector = Injector(self._daemon, faults.faults(plan.seed, plan.mean_s), plan.patience_s,
+                                    self._fault_log, time.monotonic())
                 self._train(injector)
                 children += injector.processes().values()
         except AscpipeError as error:  # of the daemon, when it is asked for its state
@@ -186,7 +185,7 @@ class Soak:
         """It compares all that there is once more, and ends."""
         with contextlib.suppress(BrokenPipeError):
             self._trainer.stdin.close()  # type: ignore
-        deadline = time.monotonic() + (5.0 if self._broken else ENDS_WITHIN_S)
+        deadline = time.monotonic() + (BROKEN_ENDS_WITHIN_S if self._broken else ENDS_WITHIN_S)
         while self._trainer.poll() is None and time.monotonic() < deadline:
             self._read(LOOK_S)
         self._read(0.0)

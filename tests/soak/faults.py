@@ -22,6 +22,7 @@ _DEADLY = ((KILL, (KEY,)), (KILL, (TABLE,)), (KILL, (DISK,)), (KILL, (TEMPLATE,)
            (KILL, (TEMPLATE, TABLE)))
 _MILD = ((STALL, (KEY,)), (STALL, (TABLE,)), (STALL, (DISK,)), (STALL, (TEMPLATE,)), (STALL, (KEY, TABLE, DISK)),
          (MESSAGES, ()), (MESSAGES, ()))
+_STOPPED = (TABLE, KEY, DISK, TEMPLATE, TABLE)  # in turn
 CALM_EVERY = 4  #: of so many decks one has no deaths, so that there are workers that live long
 
 
@@ -33,28 +34,27 @@ class Fault(NamedTuple):
         what: KILL, STALL: stopped, and let go on after ``for_s``; STOP: stopped until the daemon replaces it;
             MESSAGES: malformed ones to the control socket.
         roles: of the processes, one of each.
-        index: in [0, 1): which one, where there are several of a role.
+        which: in [0, 1): which one, where there are several of a role.
         for_s: of a stall.
-        count: of messages.
+        messages: how many.
         seed: of messages.
     """
 
     after_s: float
     what: str
     roles: Tuple[str, ...]
-    index: float
+    which: float
     for_s: float
-    count: int
+    messages: int
     seed: int
 
 
-def faults(seed: int, mean_s: float, *, may_stop: bool = True) -> Iterator[Fault]:
+def faults(seed: int, mean_s: float) -> Iterator[Fault]:
     """Without end.
 
     Args:
         seed: of everything.
         mean_s: seconds between two faults, on average.
-        may_stop: the daemon replaces what is stopped.
     """
     dice = random.Random(seed)
     number = 0
@@ -62,9 +62,7 @@ def faults(seed: int, mean_s: float, *, may_stop: bool = True) -> Iterator[Fault
         is_calm = number % CALM_EVERY == CALM_EVERY - 1
         deck: List[Tuple[str, Tuple[str, ...]]] = [*_MILD]
         if not is_calm:
-            deck += _DEADLY
-            if may_stop:
-                deck.append((STOP, (ROLES[number // CALM_EVERY % len(ROLES)] if number else TABLE,)))
+            deck += [*_DEADLY, (STOP, (_STOPPED[number % len(_STOPPED)],))]
         for what, roles in dice.sample(deck, len(deck)):
             # half of the stalls are short: those that last as long as a step or two
             stall_s = dice.uniform(LEAST_STALL_S, dice.choice((0.1, MOST_STALL_S)))

@@ -24,7 +24,7 @@ class Injector:
     Args:
         daemon: whose processes they happen to.
         script: the faults.
-        patience_s: of the daemon with workers that are stopped; 0: it has none without end.
+        patience_s: of the daemon with workers that are stopped.
         log: gets a line of JSON for each fault.
         now: seconds, monotonic, as of every call.
 
@@ -57,7 +57,8 @@ class Injector:
         found = {"{}-{}".format(worker["kind"], worker["index"]): worker["pid"] for worker in status["workers"]
                  if worker["pid"]}
         for child in _children(self._daemon.pid):
-            if child not in found.values() and "worker template" in _title(child):
+            # a worker that has just been forked has the title of the template, which is older
+            if TEMPLATE not in found and child not in found.values() and "worker template" in _title(child):
                 found[TEMPLATE] = child
         return found
 
@@ -84,11 +85,11 @@ class Injector:
 
     def _do(self, fault: Fault, now: float) -> None:
         if fault.what == MESSAGES:
-            kind = "stays" if fault.index < 0.5 else "goes"
+            kind = "stays" if fault.which < 0.5 else "goes"
             self._senders.append((now + MESSAGES_WITHIN_S, subprocess.Popen(
-                [sys.executable, "-m", "tests.support.control_attack", self._daemon.run.control, str(fault.count), kind,
+                [sys.executable, "-m", "tests.support.control_attack", self._daemon.run.control, str(fault.messages), kind,
                  str(fault.seed)], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, start_new_session=True)))
-            self._note(now, fault, {"count": fault.count})
+            self._note(now, fault, {"messages": fault.messages})
             return
         chosen = self._chosen(fault)
         dies = fault.what in (KILL, STOP)
@@ -121,7 +122,7 @@ class Injector:
             names = sorted(name for name, pid in there.items()
                            if name.partition("-")[0] == role and pid not in self._stopped)
             if names:
-                name = names[int(fault.index * len(names))]
+                name = names[int(fault.which * len(names))]
                 chosen[name] = there[name]
         return chosen
 
@@ -165,8 +166,10 @@ def _workers(chosen: Dict[str, int]) -> List[str]:
 
 
 def _children(pid: int) -> List[int]:
+    """The oldest first."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        return [child.pid for child in psutil.Process(pid).children()]
+        children = psutil.Process(pid).children()  # has asked for the time of each, and keeps it
+        return [child.pid for child in sorted(children, key=psutil.Process.create_time)]
     return []
 
 

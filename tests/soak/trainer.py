@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import warnings
-from typing import Any, Counter, Dict, Iterator
+from typing import Any, Counter, Dict, List
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -70,14 +70,14 @@ class Training:
     def save(self, *, background: bool = False, delta: bool = False) -> str:
         """A checkpoint with what it must hold; its prefix."""
         saved, self._saves = self._program.saved(), self._saves + 1
-        prefix = self._saver.save(self._running, os.path.join(self._folder, "model"), global_step=self._saves,
-                                  save_delta=delta, background=background)
+        prefix = str(self._saver.save(self._running, os.path.join(self._folder, "model"), global_step=self._saves,
+                                      save_delta=delta, background=background))
         there = self._there()
         self._saved = {name: kept for name, kept in self._saved.items() if name in there}
         self._saved[prefix] = saved
-        return str(prefix)
+        return prefix
 
-    def _there(self) -> Iterator[str]:
+    def _there(self) -> List[str]:
         return [found.prefix for found in complete_checkpoints(self._folder)]
 
     def _restore(self, draw: float) -> None:
