@@ -87,8 +87,8 @@ class Injector:
         if fault.what == MESSAGES:
             kind = "stays" if fault.which < 0.5 else "goes"
             self._senders.append((now + MESSAGES_WITHIN_S, subprocess.Popen(
-                [sys.executable, "-m", "tests.support.control_attack", self._daemon.run.control, str(fault.messages), kind,
-                 str(fault.seed)], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, start_new_session=True)))
+                [sys.executable, "-m", "tests.support.control_attack", self._daemon.run.control, str(fault.messages),
+                 kind, str(fault.seed)], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, start_new_session=True)))
             self._note(now, fault, {"messages": fault.messages})
             return
         chosen = self._chosen(fault)

@@ -13,7 +13,7 @@ from tests.soak.samples import MEASURED, Sample
 
 TRAINER = "trainer"
 FEWEST = 4  #: samples on each side of a comparison
-LEAST_S = 120.0  #: after the warm-up: what is shorter is measured and not judged
+LEAST_S = 300.0  #: after the warm-up: what is shorter is measured and not judged
 YOUNGEST = -3  #: bracket of the youngest processes
 BEGUN_S = 3.0  #: a younger process is still loading
 MEDIAN, FLOOR = 0.5, 0.1
@@ -21,8 +21,8 @@ COME_AND_GO = ("fds", "maps", "threads")
 
 #: growth that is too much: of each process, by what is measured; of the daemon's processes together
 LIMITS: Dict[str, float] = {"anon_kib": 2048, "shmem_kib": 2048, "fds": 4, "maps": 24, "threads": 1}
-TRAINER_LIMITS: Dict[str, float] = {"anon_kib": 16384, "shmem_kib": 2048, "fds": 4, "maps": 64, "threads": 2}
-DAEMON_KIB = 4096.0
+TRAINER_LIMITS: Dict[str, float] = {"anon_kib": 8192, "shmem_kib": 2048, "fds": 4, "maps": 64, "threads": 2}
+DAEMON_KIB = 6144.0
 
 
 class Verdict(NamedTuple):

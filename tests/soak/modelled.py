@@ -93,9 +93,9 @@ class Program:
 
     def _look_up(self, *, training: bool) -> Any:
         prefix = "" if training else "asked_"
-        specs = [FeatureSpec(prefix + name, table_name=name, index_key=name, **(
-            {} if name == "user" else {"access_threshold": THRESHOLD, "eviction_threshold": EVICT_AGE}))
-            for name in self.tables]
+        specs = [FeatureSpec(prefix + name, table_name=name, index_key=name) if name == "user" else
+                 FeatureSpec(prefix + name, table_name=name, index_key=name, access_threshold=THRESHOLD,
+                             eviction_threshold=EVICT_AGE) for name in self.tables]
         numbers = tf.data.Dataset.range(1 << 60)
         data = tf.data.Dataset.zip((tf.data.Dataset.from_tensor_slices(self._ids).repeat(), numbers)).map(
             lambda ids, number: {**ids, "number": number, "time": time_of(number)})

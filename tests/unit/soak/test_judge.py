@@ -44,8 +44,8 @@ def test_processes_that_grow_in_the_warm_up_and_then_no_more_are_well():
 
 
 def test_a_process_that_grows_all_the_time_is_named_with_its_growth():
-    verdict = judge(living("supervisor", lambda at_s: 40_000 + 2 * at_s), WARM_UP_S)
-    assert verdict.drift_kib == pytest.approx(2 * 0.8 * (END_S - WARM_UP_S), rel=0.02)
+    verdict = judge(living("supervisor", lambda at_s: 40_000 + 3 * at_s), WARM_UP_S)
+    assert verdict.drift_kib == pytest.approx(3 * 0.8 * (END_S - WARM_UP_S), rel=0.02)
     grown = "grew by {:.0f}, more than".format(verdict.drift_kib)
     assert verdict.problems == [
         "anon_kib of supervisor {} {:g}".format(grown, LIMITS["anon_kib"]),
