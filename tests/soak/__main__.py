@@ -56,10 +56,11 @@ def main(hours: float, seed: Optional[int], mean_s: float, patience_s: float, ou
 
 
 def table(outcome: Outcome) -> List[str]:
-    """How each process has grown since the warm-up."""
-    drifts = outcome.verdict.drifts
-    return ["  {:<12} {}".format(role, "  ".join("{} {:+.0f}".format(*item) for item in found.items()))
-            for role, found in drifts.items()]
+    """How rows of each table have moved, and each process has grown since the warm-up."""
+    rows = {name: ["{} {}".format(*item) for item in moved.items()] for name, moved in outcome.moved.items()}
+    rows.update((role, ["{} {:+.0f}".format(*item) for item in drifts.items()])
+                for role, drifts in outcome.verdict.drifts.items())
+    return ["  {:<12} {}".format(name, "  ".join(figures)) for name, figures in rows.items() if figures]
 
 
 def last_line(outcome: Outcome, seed: int, folder: str) -> str:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import psutil
 
@@ -60,18 +60,25 @@ class Plan(NamedTuple):
         return min(5.0, max(0.25, self.seconds / 400))
 
 
+#: what must have happened to rows of each table, or it was not trained as it should be
+MOVED: Dict[str, Tuple[str, ...]] = {
+    "user": (), "item": ("loads", "evicted"), "place": ("loads", "evicted", "fetches", "spills")}
+
+
 class Outcome(NamedTuple):
     """How it ended.
 
     Attributes:
         broken: what broke, sentences.
         counts: steps, kills, stalls and the others, in the order in which they are said.
+        moved: by table, how many rows were swapped in, evicted, read from disk and written there.
         verdict: of the samples.
         samples: of all processes.
     """
 
     broken: List[str]
     counts: Dict[str, int]
+    moved: Dict[str, Dict[str, int]]
     verdict: Verdict
     samples: List[Sample]
 
@@ -91,6 +98,7 @@ class Soak:
         self._unread = b""
         self._samples: List[Sample] = []
         self._broken: List[str] = []
+        self._moved: Dict[str, Dict[str, int]] = {}
         self._is_interrupted = False
 
     def __enter__(self) -> "Soak":
@@ -128,6 +136,8 @@ class Soak:
                                     self._fault_log, time.monotonic())
                 self._train(injector)
                 children += injector.processes().values()
+                self._moved = {table["name"]: {name: table[name] for name in MOVED[table["name"]]}
+                               for table in self._daemon.status()["tables"]}
         except AscpipeError as error:  # of the daemon, when it is asked for its state
             self._broken.append("{}: {}".format(type(error).__name__, error))
         finally:
@@ -138,9 +148,11 @@ class Soak:
         verdict = judge(self._samples, self._plan.warm_up_s)
         counts = self._counts(injector)
         if not self._broken:
-            self._broken += ["there were no {}: give it more time".format(name) for name, count in counts.items()
+            happened = {**counts, **{"{} of {}".format(name, table): count for table, of_table in self._moved.items()
+                                     for name, count in of_table.items()}}
+            self._broken += ["there were no {}: give it more time".format(name) for name, count in happened.items()
                              if not count and (name == "steps" or not self._is_interrupted)]
-        return Outcome(self._broken + verdict.problems, counts, verdict, self._samples)
+        return Outcome(self._broken + verdict.problems, counts, self._moved, verdict, self._samples)
 
     def _await_first_step(self) -> bool:
         """Whether the training has begun."""
@@ -171,7 +183,7 @@ class Soak:
             if now - said_at >= plan.progress_s:
                 self._say(self._progress(injector, now - began, (told["steps"] - said_steps) / (now - said_at)))
                 said_at, said_steps = now, told["steps"]
-            self._read(max(0.0, min(LOOK_S, injector.next_at - now, sample_at - now)))
+            self._read(max(0.0, min(LOOK_S, injector.due - now, sample_at - now)))
 
     def _sample(self, injector: Injector, at_s: float) -> None:
         named = {"supervisor": self._daemon.pid, "trainer": self._trainer.pid, **injector.processes()}

@@ -1,11 +1,11 @@
 """Does faults to the processes of a daemon, and counts them."""
 import contextlib
-import heapq
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import Any, Dict, Iterator, List, TextIO, Tuple
 
 import psutil
@@ -32,6 +32,7 @@ class Injector:
         kills, stalls, stops, messages: how many there were; of workers that were killed, of processes that were stopped
             and went on, of processes that were stopped until they were replaced, of messages.
         skipped: faults that were due and did not happen: a worker was away or had died often enough.
+        due: when the next fault is.
     """
 
     def __init__(self, daemon: DaemonProcess, script: Iterator[Fault], patience_s: float, log: TextIO,
@@ -40,16 +41,11 @@ class Injector:
         self._log = log
         self._pace = Pace()
         self._next = next(script)
-        self._due = now + self._next.after_s
-        self._going_on: List[Tuple[float, int]] = []  # when a pid is let go on
+        self.due = now + self._next.after_s
+        self._stalled: Dict[int, threading.Timer] = {}  # threads: a daemon may answer late, and stalls end in time
         self._stopped: Dict[int, Tuple[float, str]] = {}  # pid -> by when it must be gone, name
         self._senders: List[Tuple[float, Any]] = []  # by when it must have ended, process
         self.kills = self.stalls = self.stops = self.messages = self.skipped = 0
-
-    @property
-    def next_at(self) -> float:
-        """When there is something to do."""
-        return min([self._due, *(at for at, _ in self._going_on[:1])])
 
     def processes(self) -> Dict[str, int]:
         """Pids by name: "key-0", "template"; of those that have begun."""
@@ -64,21 +60,21 @@ class Injector:
 
     def look(self, now: float) -> str:
         """Do what is due. Returns what is broken, or an empty text."""
-        while self._going_on and self._going_on[0][0] <= now:
-            self._signal(heapq.heappop(self._going_on)[1], signal.SIGCONT)
-        if self._due <= now:
+        if self.due <= now:
             self._do(self._next, now)
             self._next = next(self._script)
-            self._due = now + self._next.after_s
+            self.due = now + self._next.after_s
         self._reap()
         return self._overdue(now)
 
     def end(self) -> None:
         """Let all go on, and send no more."""
-        for pid in [*self._stopped, *(pid for _, pid in self._going_on)]:
-            self._signal(pid, signal.SIGCONT)
+        stalled = dict(self._stalled)
+        for timer in stalled.values():
+            timer.cancel()
+        for pid in [*stalled, *self._stopped]:
+            self._go_on(pid)
         self._stopped.clear()
-        self._going_on.clear()
         for _, sender in self._senders:
             sender.kill()
         self._reap(wait=True)
@@ -104,27 +100,31 @@ class Injector:
                 self.kills += 1
             elif fault.what == STALL:
                 self.stalls += 1
-                heapq.heappush(self._going_on, (now + fault.for_s, pid))
+                self._stalled[pid] = threading.Timer(fault.for_s, self._go_on, [pid])
+                self._stalled[pid].start()
             else:
                 self.stops += 1
-                self._going_on = [one for one in self._going_on if one[1] != pid]
-                heapq.heapify(self._going_on)
                 self._stopped[pid] = (now + self._patience_s + REPLACED_WITHIN_S, name)
         if dies:
             self._pace.note(_workers(chosen), now + (self._patience_s if fault.what == STOP else 0.0))
         self._note(now, fault, {"pids": chosen, "for_s": round(fault.for_s, 3) if fault.what == STALL else None})
 
     def _chosen(self, fault: Fault) -> Dict[str, int]:
-        """One process of each role, by its name, without those that are stopped until they are replaced."""
+        """One process of each role, by its name, of those that run; one that is stalled may be killed."""
         there = self.processes()
+        spared = {*self._stopped, *(self._stalled if fault.what != KILL else ())}
         chosen = {}
         for role in fault.roles:
             names = sorted(name for name, pid in there.items()
-                           if name.partition("-")[0] == role and pid not in self._stopped)
+                           if name.partition("-")[0] == role and pid not in spared)
             if names:
                 name = names[int(fault.which * len(names))]
                 chosen[name] = there[name]
         return chosen
+
+    def _go_on(self, pid: int) -> None:
+        self._signal(pid, signal.SIGCONT)
+        self._stalled.pop(pid, None)  # from now on it may be stopped again
 
     def _signal(self, pid: int, number: signal.Signals) -> bool:
         """Whether it reached a process of the daemon."""

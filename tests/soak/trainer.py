@@ -54,8 +54,8 @@ class Training:
     def handle(self, event: events.Event) -> None:
         """What an event asks for."""
         if event.what in events.SAVES:
-            self.save(background=event.what == events.SAVE_BACKGROUND or event.draw < 0.3,
-                      delta=event.what == events.SAVE_DELTA)
+            is_delta = event.what == events.SAVE_DELTA
+            self.save(background=event.what == events.SAVE_BACKGROUND or is_delta and event.draw < 0.5, delta=is_delta)
         elif event.what == events.RESTORE:
             self._restore(event.draw)
         elif event.what == events.EVICT:
