@@ -60,6 +60,8 @@ def table(outcome: Outcome) -> List[str]:
     rows = {name: ["{} {}".format(*item) for item in moved.items()] for name, moved in outcome.moved.items()}
     rows.update((role, ["{} {:+.0f}".format(*item) for item in drifts.items()])
                 for role, drifts in outcome.verdict.drifts.items())
+    for role, grown in outcome.verdict.aging.items():
+        rows.setdefault(role, []).append("in ten minutes of life {:+.0f} KiB".format(grown))
     return ["  {:<12} {}".format(name, "  ".join(figures)) for name, figures in rows.items() if figures]
 
 

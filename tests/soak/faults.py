@@ -23,7 +23,7 @@ _DEADLY = ((KILL, (KEY,)), (KILL, (TABLE,)), (KILL, (DISK,)), (KILL, (TEMPLATE,)
 _MILD = ((STALL, (KEY,)), (STALL, (TABLE,)), (STALL, (DISK,)), (STALL, (TEMPLATE,)), (STALL, (KEY, TABLE, DISK)),
          (MESSAGES, ()), (MESSAGES, ()))
 _STOPPED = (TABLE, KEY, DISK, TEMPLATE, TABLE)  # in turn
-CALM_EVERY = 4  #: of so many decks one has no deaths, so that there are workers that live long
+CALM_EVERY, CALM_DECKS = 4, 3  #: each fourth round has three decks and no deaths, so that there are older workers
 
 
 class Fault(NamedTuple):
@@ -60,7 +60,7 @@ def faults(seed: int, mean_s: float) -> Iterator[Fault]:
     number = 0
     while True:
         is_calm = number % CALM_EVERY == CALM_EVERY - 1
-        deck: List[Tuple[str, Tuple[str, ...]]] = [*_MILD]
+        deck: List[Tuple[str, Tuple[str, ...]]] = [*_MILD] * (CALM_DECKS if is_calm else 1)
         if not is_calm:
             deck += [*_DEADLY, (STOP, (_STOPPED[number % len(_STOPPED)],))]
         for what, roles in dice.sample(deck, len(deck)):
