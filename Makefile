@@ -5,6 +5,7 @@
 #   make demo RANKS=2                        the same on two ranks, after `make ranks`
 #   make test                                every test but the long sweeps; make test-long runs those
 #   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
+#   make soak [HOURS=0.5] [SEED=7]           trains while faults happen, and judges results and memory (docs/testing.md)
 #   make ranks                               Horovod for training on several ranks, and for its tests
 #   make bench, make bench-usual             measure: the parts; programs as users write them
 #   make bench-ranks                         measure: several ranks
@@ -17,7 +18,7 @@ MAKEFLAGS += --no-print-directory
 SUITES := test-tf-a test-tf-r test-integration test-ranks test-fault test-unit test-unit-nojit test-unit-bounds \
 	test-model test-house test-conformance test-cpp
 
-.PHONY: setup build ranks fmt lint types test test-long test-tf demo bench bench-usual bench-ranks clean $(SUITES)
+.PHONY: setup build ranks fmt lint types test test-long test-tf soak demo bench bench-usual bench-ranks clean $(SUITES)
 .DEFAULT_GOAL := test
 
 setup build:
@@ -71,6 +72,9 @@ test-ranks test-conformance test-cpp test-integration test-fault test-house test
 
 test-long: setup
 	$(PYTEST) -m long tests $(ARGS)
+
+soak: setup
+	@$(PY) -m tests.soak $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 demo: $(if $(RANKS),ranks,setup)
 	@$(if $(RANKS),PYTHONPATH=. .venv/bin/ascpipe run --ranks $(RANKS) examples/dlrm/train.py,$(PY) -m \

@@ -43,7 +43,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     os.makedirs(options.output, exist_ok=True)
     for name, draw in pictures.items():
         path = os.path.join(options.output, "{}.{}".format(name, options.format))
-        _draw(draw, path)
+        draw_to(draw, path)
         print(path)
     return 0
 
@@ -143,7 +143,16 @@ def _breakdown(axes: Any, steps: Sequence[Tuple[str, Dict[str, float]]]) -> None
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, .5))
 
 
-def _draw(draw: Callable[[Any], None], path: str) -> None:
+def draw_to(draw: Callable[[Any], None], path: str) -> None:
+    """A picture in a file.
+
+    Args:
+        draw: draws it upon a figure of matplotlib.
+        path: of the file, png or svg.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
     import matplotlib
 
     matplotlib.use("Agg")

@@ -2,6 +2,8 @@
 
 Admission, timestamps, eviction and an optimizer; no slots, no tiers, no windows.
 """
+import copy
+
 import numpy as np
 
 
@@ -104,6 +106,16 @@ class TableModel:
     def reset(self, _):
         """Forget every key and the time; the threshold stays."""
         self.features, self.time = {}, 0
+
+    def saved(self):
+        """A copy of what a checkpoint holds; what is given to ``restore`` stays as it was."""
+        other = copy.copy(self)
+        other.features = {key: copy.copy(feature) for key, feature in self.features.items()}
+        return other
+
+    def restore(self, saved):
+        """Be what ``saved`` gave."""
+        self.__dict__.update(saved.saved().__dict__)
 
     def _count(self, keys, timestamp):
         self.time = max(self.time, timestamp)

@@ -1,0 +1,4 @@
+"""Trains for hours with all features while faults happen, and judges results and memory; docs/testing.md says how.
+
+    python -m tests.soak --hours 1 --seed 7
+"""
