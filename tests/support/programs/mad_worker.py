@@ -89,7 +89,8 @@ class Session:
                 (structs.DISK, structs.SESSION_DISKS_OFFSET, structs.MAX_DISKS),
                 (structs.EXCHANGES, structs.SESSION_EXCHANGES_OFFSET, 1)):
             words = memory[offset:offset + count * dtype.itemsize].view(dtype)
-            self._fields += [words[name] for name in dtype.names if dtype[name].kind != "S"]
+            self._fields += [words[name] if dtype[name].kind != "S" else memory[offset:][text:text + 64]
+                             for name, (_, text, *_) in dtype.fields.items()]
 
     def fields(self) -> List[np.ndarray]:
         """One array of each field."""
