@@ -112,7 +112,10 @@ def _state(number: int, on_device: np.ndarray, disk: Optional[DiskRows]) -> List
 
 
 def trained(kinds: str = "", kills: str = "0", seed: str = "1", folder: str = "") -> Dict[str, Any]:
-    """Train; on the way workers are killed at random moments of random steps. Digests of what was computed."""
+    """Train; on the way workers are killed at random moments of random steps. Digests of what was computed.
+
+    With $TEST_STEP_S each step takes that long at least: for what is done to the program from outside.
+    """
     everything, draw = Everything(folder), np.random.RandomState(int(seed))
     kill_at = dict(zip(sorted(draw.choice(np.arange(3, STEPS - 3), int(kills), replace=False).tolist()),
                        kinds.split("+") * int(kills)))
@@ -121,6 +124,7 @@ def trained(kinds: str = "", kills: str = "0", seed: str = "1", folder: str = ""
     with started() as running:
         running.run(everything.iterator.initializer)
         for number in range(STEPS):
+            threading.Event().wait(float(os.environ.get("TEST_STEP_S", "0")))
             if number - 4 in killed_at:
                 recovered_s.append(time.monotonic() - killed_at[number - 4])
             if number in kill_at:
