@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ascpipe.checkpoint.retention import complete_checkpoints
-from ascpipe.checkpoint.verify import verify
 from ascpipe.control import launch
 from tests.support import traces
 from tests.support.daemons import DaemonProcess
