@@ -17,9 +17,9 @@ from tests.support.programs import running
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout_s(240)
-EVERY = 20  #: steps: a save, and every other time a jump before it
-HOUR, DAY = "-3600", "+86400"
-JUMPS = {30: HOUR, 70: "+0", 110: DAY, 150: "+0"}  #: step -> seconds that the wall clock is off from then on
+EVERY = 20  #: steps between two saves; a jump lies between some
+DAY, HOUR = "+86400", "-3600"
+JUMPS = {30: DAY, 70: "+0", 110: HOUR, 150: "+0"}  #: step -> seconds that the wall clock is off from then on
 
 
 @pytest.fixture
@@ -36,6 +36,10 @@ def clock(monkeypatch, tmp_path):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(launch, "_PASSED_ON", launch._PASSED_ON | set(variables))
     return path
+
+
+def begin(case, folder):
+    return running.begin("resuming", json.dumps({**case, "folder": str(folder)}), name="unit")
 
 
 def losses_of(trainer, at_step=lambda step: None):
@@ -57,17 +61,17 @@ def test_jumps_of_the_wall_clock_change_no_loss_no_order_of_checkpoints_and_no_r
     case = {"tier": "host", "optimizer": "adagrad", "trace": traces.GENERATED, "every": EVERY}
     daemon = DaemonProcess("unit")
     try:
-        clean, _ = losses_of(running.begin("resuming", json.dumps({**case, "folder": str(tmp_path / "a")}), name="unit"))
+        clean, _ = losses_of(begin(case, tmp_path / "a"))
 
         def jump(step):
             if step in JUMPS:
-                clock.write_text(JUMPS[step])
                 before = daemon.workers("key")[0]
-                os.kill(before["pid"], signal.SIGKILL)  # restarts are counted within a time
+                os.kill(before["pid"], signal.SIGKILL)  # it is replaced after 0.0, 0.1, 0.5 and 2.0 s
+                wait_until(lambda: daemon.workers("key")[0]["pid"] != before["pid"])
+                clock.write_text(JUMPS[step])  # before it is replaced, where that is not done at once
                 wait_until(lambda: daemon.workers("key")[0]["pid"] not in (0, before["pid"]))
 
-        losses, longest_s = losses_of(
-            running.begin("resuming", json.dumps({**case, "folder": str(tmp_path / "b")}), name="unit"), jump)
+        losses, longest_s = losses_of(begin(case, tmp_path / "b"), jump)
         log = daemon.log()
         assert daemon.status()["state"] == "idle"
     finally:
