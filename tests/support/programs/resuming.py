@@ -7,7 +7,7 @@
 It prints, a line each: digests of the losses after the save, and of all state per key at the end.
 
 ``every``: it saves after each such number of steps, every other time in the background, and prints the number and the
-bits of each loss at once. It is killed from outside.
+bits of each loss at once. It is killed from outside. ``sizes``: of the table, instead of what fits.
 """
 import functools
 import hashlib
@@ -102,7 +102,7 @@ def train(case: Dict[str, Any]) -> None:
     skip = trained_batches(prefix)["training"] if prefix else 0
     with programs.ascpipe(use_dynamic_expansion=case["tier"] == "expansion"):
         table = create_table(tf.int64, DIM, "ids", tf.compat.v1.random_normal_initializer(stddev=0.1, seed=5),
-                             **sizes(case["tier"], data))
+                             **case.get("sizes", sizes(case["tier"], data)))
         specs = [FeatureSpec("ids", index_key="ids", access_threshold=2),
                  FeatureSpec("time", index_key="time", is_timestamp=True)]
         dataset = tf.data.Dataset.from_generator(
