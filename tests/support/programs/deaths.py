@@ -229,8 +229,10 @@ def _run_in_new_session(feed: Feed) -> None:
 def endless(child: str = "") -> Dict[str, Any]:
     """Trains until it is killed; says its daemon's pids first.
 
-    With ``fork``: a child sleeps at the same time, and a session reads a checkpoint from memory of its own.
+    With ``fork``: a child sleeps at the same time, and a session reads a checkpoint from memory of its own. With
+    $TEST_STEP_S each step takes that long at least.
     """
+    pause_s = float(os.environ.get("TEST_STEP_S", "0"))
     feed = Feed([CountedTable("user")], 10 ** 6, lambda data: data.prefetch(20))
     with started() as running:
         running.run(feed.iterator.initializer)
@@ -249,6 +251,7 @@ def endless(child: str = "") -> Dict[str, Any]:
         try:
             while True:
                 feed.step(running)
+                threading.Event().wait(pause_s)
                 if child:
                     reader()
         except tf.errors.OpError as error:
