@@ -1,4 +1,7 @@
 """``ascpipe start``: starts a daemon, in the background or in the foreground."""
+import contextlib
+import os
+import socket
 from typing import Any, Dict, Optional
 
 import click
@@ -24,10 +27,18 @@ def command(name: Optional[str], foreground: bool, **options: Any) -> None:
         from ascpipe.daemon.template import running_template
 
         with running_template(child_environment()) as template:
-            run_daemon(run.name, settings, private_to=0, ready=lambda name: None, log_to_file=False,
+            run_daemon(run.name, settings, private_to=0, ready=_tell_systemd, log_to_file=False,
                        template=template)
         return
     _start_in_background(run.name, options)
+
+
+def _tell_systemd(name: str) -> None:
+    """Of a service of ``Type=notify``: requests are answered from now on (sd_notify(3))."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock, contextlib.suppress(OSError):
+            sock.sendto(b"READY=1", "\0" + address[1:] if address.startswith("@") else address)
 
 
 def _start_in_background(name: str, options: Dict[str, Any]) -> None:

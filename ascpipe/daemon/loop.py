@@ -150,6 +150,9 @@ class Daemon:
         for worker in self._supervisor.read():
             self._note_pid(worker)
         for ended in self._supervisor.reap():
+            batches = self._memory.batches_of(ended.generation) if self._memory is not None else []
+            if batches:
+                ended = dataclasses.replace(ended, cause="{}, at work on {}".format(ended.cause, " and ".join(batches)))
             self._log.warning("%s (pid %d) ended: %s", ended.worker.sentence, ended.pid, ended.cause)
             if ended.broken_kernels:
                 if ended.generation > self._cleared_after:  # else it read what was there before, or saw it go

@@ -69,6 +69,8 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
                             supervisor=supervisor.Supervisor(owned.run, environment, commands, processors, template))
         try:
             log.info("started, pid %d", os.getpid())
+            if os.geteuid() == 0:
+                log.warning("this daemon runs as root, which nothing in it needs")
             daemon.serve(lambda: ready(name))
             ended_well = True
             _seal(cache_dir)

@@ -4,7 +4,7 @@ The supervisor writes headers, the failure text and cleared claims, reads counte
 """
 import dataclasses
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ascpipe.disk.row_engine import RowEngineError, RowFile, create_file
 from ascpipe.errors import AscpipeError, RowFileError, number_of
 from ascpipe.layout import structs
 from ascpipe.layout.table_shape import TableShape, asks_room, log_capacity, table_shape
+from ascpipe.layout.ticket import sequence_of
 from ascpipe.layout.words import SUBMITTED
 from ascpipe.shm import bell, memory, segment
 
@@ -261,16 +262,26 @@ class SessionMemory:
 
     def clear_claims(self, generation: int) -> None:
         """Frames that a key worker claimed and did not finish may be claimed again; only after it was reaped."""
+        for _, frames, place in self._claimed(generation):
+            frames["claim"][place] = 0
+        self.ring_all()  # the worker may have published something and not rung for it
+
+    def batches_of(self, generation: int) -> List[str]:
+        """What a key worker had claimed and did not finish, as ``batch 45 of stream 0``; only after it was reaped."""
+        return ["batch {} of stream {}".format(sequence_of(int(frames["ticket"][place])), stream)
+                for stream, frames, place in self._claimed(generation)]
+
+    def _claimed(self, generation: int) -> Iterator[Tuple[int, Any, int]]:
+        """Stream, frames of its ring, place of one that this key worker claimed and did not finish."""
         for ring in self.rings:
             header = ring.view(structs.RING)[0]
-            claims = ring.view(structs.FRAME, int(header["frames_offset"]), structs.MAX_FRAMES)["claim"]
+            frames = ring.view(structs.FRAME, int(header["frames_offset"]), structs.MAX_FRAMES)
             words = ring.view(structs.RING_TABLE, int(header["tables_offset"]), int(header["table_count"]))["words"]
             for place in range(structs.MAX_FRAMES):
                 # The words first: a frame that is not deduped and is the dead worker's cannot change hands,
                 # while one that it had finished may be given back and filled anew at any time.
-                if (words[:, place] == SUBMITTED).any() and claims[place] == generation:
-                    claims[place] = 0
-        self.ring_all()  # the worker may have published something and not rung for it
+                if (words[:, place] == SUBMITTED).any() and frames["claim"][place] == generation:
+                    yield int(header["stream"]), frames, place
 
     def trainer_waits(self) -> Tuple[int, int]:
         """What the trainer waits for (WAIT_*), and the number of the table if it is one, or -1."""

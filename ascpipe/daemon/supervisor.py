@@ -29,7 +29,7 @@ from ascpipe.errors import (
 )
 from ascpipe.layout import kernel_library
 from ascpipe.names import RunDir
-from ascpipe.shm import syscalls
+from ascpipe.shm import memory, syscalls
 
 #: how the two kinds are executed
 COMMANDS: Mapping[str, Sequence[str]] = {
@@ -81,6 +81,7 @@ class Supervisor:
         self._processes: Dict[Worker, _Process] = {}
         self._killed: List[Union[subprocess.Popen[bytes], Adopted]] = []  # not reaped yet
         self._template = template
+        self._oom_kills = memory.oom_kills() or 0  # that were told
         self._renewal_at = 0.0  # no template is begun again before
         if template is not None:
             self._load(template)
@@ -313,9 +314,16 @@ class Supervisor:
     def _cause(self, worker: Worker, code: int) -> str:
         if code < 0:
             name = signal.Signals(-code).name if -code in list(signal.Signals) else "signal {}".format(-code)
-            return "killed by " + name
+            return "killed by {}{}".format(name, self._oom() if -code == signal.SIGKILL else "")
         last = self._last_words(worker)
         return "exit code {}{}".format(code, " ({})".format(last) if last else "")
+
+    def _oom(self) -> str:
+        """Whether the kernel has ended a process of our control group since the last worker was killed."""
+        before, self._oom_kills = self._oom_kills, memory.oom_kills() or 0
+        return "" if self._oom_kills <= before else (
+            " as memory ran out: the control group is at its limit, and the kernel has ended {} of its processes in all"
+            .format(self._oom_kills))
 
     def _no_room_for_kernels(self, worker: Worker) -> DirectoryFullError:
         folder = self._environment.get("NUMBA_CACHE_DIR", "")

@@ -6,7 +6,7 @@ so all are looked at before the first byte is allocated.
 """
 import os
 import re
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import segment
@@ -104,19 +104,31 @@ def machine_room(meminfo: str) -> Optional[Room]:
 
 def group_rooms(places: Places) -> List[Optional[Room]]:
     """Room under each memory limit of our control groups (version 1 and 2) and of their parents."""
-    rooms: List[Optional[Room]] = []
+    return [_group_room(directory, ("memory.max", "memory.current") if unified else
+                        ("memory.limit_in_bytes", "memory.usage_in_bytes"))
+            for unified, directories in _groups(places) for directory in directories]
+
+
+def oom_kills(places: Places = Places()) -> Optional[int]:  # noqa: B008  (immutable)
+    """How many processes of our control group the kernel has ended as memory ran out; None where it does not tell."""
+    told = None
+    for unified, directories in _groups(places):
+        counters = "memory.events" if unified else "memory.oom_control"
+        texts = [text for text in (_read("{}/{}".format(directory, counters)) for directory in directories) if text]
+        found = re.search(r"^oom_kill (\d+)$", texts[0], re.MULTILINE) if texts else None
+        told = told if found is None else (told or 0) + int(found.group(1))
+    return told
+
+
+def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
+    """Of each control group that may limit our memory: whether it is of version 2; its folder and its parents'."""
     for line in (_read(places.own_groups) or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            names, roots = ("memory.max", "memory.current"), [places.group_root, places.group_root + "/unified"]
+            for root in (places.group_root, places.group_root + "/unified"):
+                yield True, _upwards(root, path)
         elif "memory" in controllers.split(","):
-            names, roots = ("memory.limit_in_bytes", "memory.usage_in_bytes"), [places.group_root + "/memory"]
-        else:
-            continue
-        for root in roots:
-            for directory in _upwards(root, path):
-                rooms.append(_group_room(directory, names))
-    return rooms
+            yield False, _upwards(places.group_root + "/memory", path)
 
 
 def _limits(places: Places) -> List[Room]:

@@ -8,6 +8,7 @@ from ascpipe import names
 from ascpipe.control import fdsocket, trainer_link
 from ascpipe.errors import SupervisorGoneError
 from ascpipe.layout import structs
+from ascpipe.layout.ticket import SEQUENCE_BITS
 from ascpipe.shm import segment
 from tests.support.daemons import LAYOUT, DaemonProcess, is_alive, small_session, start_trainer, use_standins
 from tests.support.waiting import wait_until
@@ -223,6 +224,22 @@ def test_a_worker_that_dies_again_and_again_is_given_up_with_the_causes(daemon, 
     assert session.failed == 140
     assert "key worker 0 was restarted 5 times in 60 s" in session.failure_text
     assert session.failure_text.count("killed by SIGKILL") == 3
+
+
+def test_a_batch_at_which_key_workers_end_again_and_again_is_named(daemon, start):
+    session = start("unit")
+    ring = segment.map(*session.pieces.streams[0])
+    offset = int(ring[:structs.RING.itemsize].view(structs.RING)[0]["frames_offset"])
+    frame = ring[offset:offset + structs.FRAME.itemsize].view(structs.FRAME)[0]
+    frame["ticket"] = (7 << SEQUENCE_BITS) + 45
+    while not session.failed:
+        worker = daemon.workers("key")[0]
+        if worker["attached"]:
+            frame["claim"] = worker["generation"]
+            os.kill(worker["pid"], signal.SIGKILL)
+            wait_until(lambda: session.failed or daemon.workers("key")[0]["generation"] != frame["claim"])
+    assert session.failed == 140
+    assert session.failure_text.count("killed by SIGKILL, at work on batch 45 of stream 0") == 3
 
 
 def test_half_a_compiled_kernel_is_thrown_away_and_the_worker_starts_again(start, monkeypatch, tmp_path):

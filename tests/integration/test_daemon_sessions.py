@@ -314,6 +314,10 @@ def test_files_are_ours_alone_and_no_network_socket_is_open(daemon):
     assert [psutil.Process(pid).net_connections("inet") for pid in pids] == [[]] * len(pids)
 
 
+def test_a_daemon_that_runs_as_root_says_so_once(daemon):
+    assert daemon.log().count("runs as root") == (os.geteuid() == 0)
+
+
 def test_a_second_daemon_of_a_name_is_refused_and_the_first_is_not_disturbed(daemon, connect):
     link = connect("unit")
     link.start(*small_session())

@@ -8,9 +8,10 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Dict, List, Set
+from typing import Any, Callable, Dict, List, Set, Tuple
 
 import numpy as np
+import psutil
 import tensorflow as tf
 
 from ascpipe.tf import Saver
@@ -25,11 +26,15 @@ class Killer:
     """Kills the workers of some kinds in turn, again and again, each some steps and milliseconds after it has come up.
 
     Args:
-        kinds: "key", "table".
+        kinds: "key", "table", "template": the process that workers are forked from.
         most: how many workers are killed.
         seed: of the moments.
         steps: how many steps the trainer has done; the next kill waits for a few more.
         by: the signal; one that is stopped is replaced by the daemon.
+
+    Attributes:
+        killed: how many, so far.
+        recovered_s: of each kill, seconds until the trainer had done three steps more.
     """
 
     def __init__(self, kinds: List[str], most: int, seed: int, steps: Callable[[], int],
@@ -38,6 +43,8 @@ class Killer:
         self._by = by
         self._over = threading.Event()
         self.killed = 0
+        self.recovered_s: List[float] = []
+        self._killed_at: List[Tuple[float, int]] = []  # time and steps of kills that are not recovered from
 
     def __enter__(self) -> "Killer":
         self._loop = Background(self._run)
@@ -51,15 +58,33 @@ class Killer:
         killed: Set[int] = set()
         next_at = 0
         while self.killed < self._most and not self._over.is_set():
-            kind = self._kinds[self.killed % len(self._kinds)]
-            pids = [worker["pid"] for worker in status()["workers"]
-                    if worker["kind"] == kind and worker["pid"] and worker["attached"]]
+            pids = _pids(self._kinds[self.killed % len(self._kinds)])
             if self._steps() >= next_at and pids and pids[0] not in killed:
+                self._killed_at.append((time.monotonic(), self._steps()))
                 os.kill(pids[0], self._by)
                 killed.add(pids[0])
                 self.killed += 1
                 next_at = self._steps() + int(self._draw.randint(0, 12))
-            self._over.wait(float(self._draw.uniform(0.001, 0.02)))
+            until = time.monotonic() + float(self._draw.uniform(0.001, 0.02))
+            while time.monotonic() < until or self.killed == self._most and self._killed_at:
+                self._note_recoveries()
+                if self._over.wait(0.001):
+                    return
+
+    def _note_recoveries(self) -> None:
+        while self._killed_at and self._steps() >= self._killed_at[0][1] + 3:
+            self.recovered_s.append(time.monotonic() - self._killed_at.pop(0)[0])
+
+
+def _pids(kind: str) -> List[int]:
+    """Of the workers of a kind that work, or of the template, where it is ready."""
+    said = status()
+    pids = {worker["pid"]: worker["kind"] for worker in said["workers"] if worker["pid"] and worker["attached"]}
+    if kind != "template":
+        return [pid for pid, found in pids.items() if found == kind]
+    if said["template"] != "ready" or len(pids) < len(said["workers"]):
+        return []
+    return [child.pid for child in psutil.Process(said["pid"]).children() if child.pid not in pids]
 
 
 def stopped_workers(kinds: str, stops: str, seed: str = "1") -> Dict[str, Any]:
@@ -87,9 +112,11 @@ def killed_workers(kinds: str, kills: str, seed: str = "1", by: signal.Signals =
                 check.step(running)
         for table in tables:
             table.require_truth()
-        wait_until(lambda: sum(_restarts().values()) == killer.killed)
+        wanted = sum(kind != "template" for kind in itertools.islice(itertools.cycle(kinds.split("+")), killer.killed))
+        wait_until(lambda: sum(_restarts().values()) == wanted)
         late = {wait["who"]: wait["late"] for wait in status()["waits"]}
-        return {"last_kill_at": last_kill_at, "restarts": _restarts(), "late": late, "longest_s": longest_s}
+        return {"last_kill_at": last_kill_at, "restarts": _restarts(), "late": late, "longest_s": longest_s,
+                "recovered_s": killer.recovered_s}
 
 
 def _restarts() -> Dict[str, int]:
@@ -202,8 +229,10 @@ def _run_in_new_session(feed: Feed) -> None:
 def endless(child: str = "") -> Dict[str, Any]:
     """Trains until it is killed; says its daemon's pids first.
 
-    With ``fork``: a child sleeps at the same time, and a session reads a checkpoint from memory of its own.
+    With ``fork``: a child sleeps at the same time, and a session reads a checkpoint from memory of its own. With
+    $TEST_STEP_S each step takes that long at least.
     """
+    pause_s = float(os.environ.get("TEST_STEP_S", "0"))
     feed = Feed([CountedTable("user")], 10 ** 6, lambda data: data.prefetch(20))
     with started() as running:
         running.run(feed.iterator.initializer)
@@ -222,6 +251,7 @@ def endless(child: str = "") -> Dict[str, Any]:
         try:
             while True:
                 feed.step(running)
+                threading.Event().wait(pause_s)
                 if child:
                     reader()
         except tf.errors.OpError as error:
@@ -248,6 +278,12 @@ def _waits() -> bool:
     return any("plan" in text or "room" in text for text in said)
 
 
-if __name__ == "__main__":
+def run(*wanted: str) -> None:
+    """Scenarios by name, else those of the command line."""
     main({scenario.__name__: scenario for scenario in (
-        killed_workers, stopped_workers, killed_between_plan_and_retire, crash_loop, full_table, forked, endless)})
+        killed_workers, stopped_workers, killed_between_plan_and_retire, crash_loop, full_table, forked, endless)},
+        *wanted)
+
+
+if __name__ == "__main__":
+    run()

@@ -5,6 +5,9 @@
 ``kill``: it dies after the save; ``background``: the save goes on in the background, and it dies ten steps later;
 ``die_in``: there was a save before, and it dies in the one in the background, in this method of its writer.
 It prints, a line each: digests of the losses after the save, and of all state per key at the end.
+
+``every``: it saves after each such number of steps, every other time in the background, and prints the number and the
+bits of each loss at once. It is killed from outside. ``sizes``: of the table, instead of what fits.
 """
 import functools
 import hashlib
@@ -77,6 +80,11 @@ def save(saver: Saver, run: tf.compat.v1.Session, case: Dict[str, Any], number: 
     """What the case does before a step."""
     model = os.path.join(case["folder"], "model")
     background = bool(case.get("background"))
+    every = case.get("every", 0)
+    if every:
+        if number and number % every == 0:
+            saver.save(run, model, global_step=number, background=number % (2 * every) == 0)
+        return
     if number == SAVED_BEFORE and "die_in" in case:
         saver.save(run, model, global_step=number)
         setattr(CheckpointWriter, case["die_in"], die)
@@ -94,7 +102,7 @@ def train(case: Dict[str, Any]) -> None:
     skip = trained_batches(prefix)["training"] if prefix else 0
     with programs.ascpipe(use_dynamic_expansion=case["tier"] == "expansion"):
         table = create_table(tf.int64, DIM, "ids", tf.compat.v1.random_normal_initializer(stddev=0.1, seed=5),
-                             **sizes(case["tier"], data))
+                             **case.get("sizes", sizes(case["tier"], data)))
         specs = [FeatureSpec("ids", index_key="ids", access_threshold=2),
                  FeatureSpec("time", index_key="time", is_timestamp=True)]
         dataset = tf.data.Dataset.from_generator(
@@ -119,9 +127,12 @@ def train(case: Dict[str, Any]) -> None:
                 saver.restore(run, prefix)
             losses = []
             for number in range(skip, STEPS):
-                if not prefix:
+                if not prefix or case.get("every") and number > skip:
                     save(saver, run, case, number)
                 losses.append(run.run([gated, update])[0])
+                if case.get("every"):
+                    sys.stdout.write("{} {}\n".format(number, losses[-1].tobytes().hex()))
+                    sys.stdout.flush()
             with hold(alone=False) as held:
                 state = state_per_key(held.table(table.shape.number))
             said = {"losses": digest(np.array(losses[SAVED_AT - skip:])), "state": state, "keys": table.size(),

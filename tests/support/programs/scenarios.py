@@ -23,11 +23,11 @@ LIMIT_S = 100.0  #: of a scenario
 Scenario = Callable[..., Dict[str, Any]]
 
 
-def main(scenarios: Dict[str, Scenario]) -> None:
-    """Run the scenarios named on the command line (``name`` or ``name:argument,...``); a line of JSON each."""
+def main(scenarios: Dict[str, Scenario], *wanted_ones: str) -> None:
+    """Run scenarios (``name`` or ``name:argument,...``), else those of the command line; a line of JSON each."""
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the shell has it ignored
-    for wanted in sys.argv[1:]:
+    for wanted in wanted_ones or sys.argv[1:]:
         name, _, arguments = wanted.partition(":")
         faulthandler.dump_traceback_later(LIMIT_S, exit=True)
         started = time.monotonic()

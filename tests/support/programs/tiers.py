@@ -6,6 +6,7 @@ import hashlib
 import os
 import signal
 import threading
+import time
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
@@ -111,17 +112,25 @@ def _state(number: int, on_device: np.ndarray, disk: Optional[DiskRows]) -> List
 
 
 def trained(kinds: str = "", kills: str = "0", seed: str = "1", folder: str = "") -> Dict[str, Any]:
-    """Train; on the way workers are killed at random moments of random steps. Digests of what was computed."""
+    """Train; on the way workers are killed at random moments of random steps. Digests of what was computed.
+
+    With $TEST_STEP_S each step takes that long at least: for what is done to the program from outside.
+    """
     everything, draw = Everything(folder), np.random.RandomState(int(seed))
     kill_at = dict(zip(sorted(draw.choice(np.arange(3, STEPS - 3), int(kills), replace=False).tolist()),
                        kinds.split("+") * int(kills)))
-    losses = []
+    losses, recovered_s = [], []
+    killed_at: Dict[int, float] = {}
     with started() as running:
         running.run(everything.iterator.initializer)
         for number in range(STEPS):
+            threading.Event().wait(float(os.environ.get("TEST_STEP_S", "0")))
+            if number - 4 in killed_at:
+                recovered_s.append(time.monotonic() - killed_at[number - 4])
             if number in kill_at:
                 pid, delay = _worker(kill_at[number]), float(draw.uniform(0, 0.004))
                 killer = Background(lambda: _kill_after(pid, delay))  # noqa: B023  (it ends in this round)
+                killed_at[number] = time.monotonic() + delay
                 losses.append(everything.step(running, number))
                 killer.join().returned()
             else:
@@ -130,7 +139,8 @@ def trained(kinds: str = "", kills: str = "0", seed: str = "1", folder: str = ""
         tables = {table["name"]: table for table in status()["tables"]}
     return {"losses": digest(np.array(losses, np.float32).tobytes()), "state": digest(repr(state).encode()),
             "kills": len(kill_at), "loads": tables["item"]["loads"], "evicted": tables["item"]["evicted"],
-            "keys": len(state), "fetches": tables["item"].get("fetches"), "spills": tables["item"].get("spills")}
+            "keys": len(state), "fetches": tables["item"].get("fetches"), "spills": tables["item"].get("spills"),
+            "recovered_s": recovered_s}
 
 
 def _kill_after(pid: int, delay_s: float) -> None:

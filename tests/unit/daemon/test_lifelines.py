@@ -69,3 +69,29 @@ def test_where_not_even_a_connection_can_be_accepted_the_daemon_lives_on(lines, 
         scarce.setattr(lines, "_listener", NoFiles())
         lines.serve([0])
     assert len(lines.fds()) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_lifeline_of_another_user_is_closed_without_a_word_even_if_the_socket_were_open(lines, tmp_path):
+    for path in (".", "lifeline"):
+        os.chmod(path, 0o777)
+    listener, connected = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setuid(65534)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
+                stranger.settimeout(20)
+                stranger.connect("lifeline")
+                os.write(connected, b"x")
+                os._exit(0 if stranger.recv(1) == b"" else 1)
+        except ConnectionResetError:
+            os._exit(0)
+        finally:
+            os._exit(3)
+    os.close(connected)
+    assert os.read(listener, 1) == b"x"
+    os.close(listener)
+    lines.serve(lines.fds())
+    assert os.waitpid(pid, 0)[1] == 0
+    assert len(lines.fds()) == 1

@@ -82,3 +82,19 @@ def test_all_memory_is_that_of_the_machine_or_of_a_smaller_group(places):
 def test_this_machine_can_be_read():
     assert memory.machine_room(memory.Places().meminfo).free_bytes > 0
     memory.group_rooms(memory.Places())
+
+
+@pytest.mark.parametrize("own, folder, counters", [
+    ("4:memory:/jobs/a", "memory/jobs/a", {"memory__oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"}),
+    ("0::/jobs/a", "jobs/a", {"memory__events": "low 0\noom 9\noom_kill 3\noom_group_kill 0\n"}),
+    ("0::/seen/from/the/host", ".", {"memory__events": "oom_kill 3\n"}),  # inside a container
+])
+def test_what_the_kernel_has_ended_in_a_group_is_counted(places, own, folder, counters):
+    make_group(places, own, folder, **counters)
+    assert memory.oom_kills(places) == 3
+
+
+def test_a_kernel_that_does_not_count_what_it_has_ended_is_no_error(places):
+    assert memory.oom_kills(places) is None
+    make_group(places, "4:memory:/a", "memory/a", memory__oom_control="oom_kill_disable 0\nunder_oom 0\n")
+    assert memory.oom_kills(places) is None

@@ -1,0 +1,55 @@
+"""Imports a program once, and forks a process for each call of one of its functions: a trainer without its imports.
+
+    python -m tests.support.programs.fork_server MODULE
+
+Reads a line of JSON for each call: ``function``, ``arguments``, and the files ``out`` and ``err``. It prints the pid of
+the process, and when that has ended, its exit code, negative for a signal. ``tests/support/forked_calls.py`` asks it.
+"""
+import importlib
+import json
+import os
+import signal
+import sys
+import warnings
+from typing import Any, Dict
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    program = importlib.import_module("tests.support.programs." + sys.argv[1])
+
+
+def say(said: int) -> None:
+    sys.stdout.write("{}\n".format(said))
+    sys.stdout.flush()
+
+
+def be(call: Dict[str, Any]) -> None:
+    """The process of a call. It ends as a program does that was executed: what it raises is the interpreter's."""
+    os.setsid()  # as a shell's job is a process group of its own
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.update(call["environment"])
+    files = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) for path in (call["out"], call["err"])]
+    os.dup2(files[1], 2)
+    say(os.getpid())
+    os.dup2(files[0], 1)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    for descriptor in files:
+        os.close(descriptor)
+    getattr(program, call["function"])(*call["arguments"])
+
+
+def main() -> None:
+    say(os.getpid())
+    for line in sys.stdin:
+        call = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            be(call)
+            return
+        _, status = os.waitpid(pid, 0)
+        say(-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+
+
+if __name__ == "__main__":
+    main()
