@@ -3,12 +3,11 @@ import os
 import secrets
 import select
 import socket
-import struct
 import time
 from typing import Any, Dict, List, Optional
 
 from ascpipe import names
-from ascpipe.control import codec, messages
+from ascpipe.control import codec, fdsocket, messages
 from ascpipe.control.lock import is_held, is_listening
 from ascpipe.errors import MessageError, NoAnswerError, NotRunningError
 from ascpipe.names import RunDir
@@ -16,7 +15,6 @@ from ascpipe.names import RunDir
 TIMEOUT_S = 10.0
 _LOOK_S = 0.2  # between looks whether the daemon still lives
 _AGAIN_S = 0.005  # before it is asked again
-_TIMEVAL = struct.Struct("@ll")
 
 
 def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
@@ -52,11 +50,8 @@ def running_daemons() -> List[str]:
 
 def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float) -> Optional[bytes]:
     """The answer to a request, or None if there is none by the deadline, or the daemon has not read the request."""
-    left_s = max(0.001, deadline - time.monotonic())
-    # not sock.settimeout: a connect that does not block fails at once where others wait, too
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(left_s), int(left_s % 1 * 1e6)))
     try:
-        sock.connect(run.control)
+        fdsocket.connect(sock, run.control, max(0.001, deadline - time.monotonic()))
         sock.send(request, socket.MSG_NOSIGNAL)
     except OSError:  # it begins or ends, has no time, or needed the place of this connection for others
         return None

@@ -252,12 +252,12 @@ def _register(run: RunDir, layout: int, settings: Settings,
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         token = secrets.token_bytes(messages.TOKEN_BYTES)
-        sock.settimeout(_LIFELINE_TIMEOUT_S)
         try:
-            sock.connect(run.lifeline)
+            fdsocket.connect(sock, run.lifeline, _LIFELINE_TIMEOUT_S)
         except (FileNotFoundError, ConnectionRefusedError):
             raise errors.NotRunningError(run.name, run.path) from None
-        sock.setblocking(True)
+        except BlockingIOError:  # others wait, too, and none is accepted
+            raise errors.NoAnswerError(run.name, "connect", _LIFELINE_TIMEOUT_S) from None
         _expect(sock, run.name, "hello")
         fdsocket.send(sock, {"verb": "trainer", "token": token})
         _expect(sock, run.name, "known")

@@ -100,7 +100,7 @@ class Daemon:
             lost = self._watch.look(self._awaited)
             if lost:
                 self._run_dir_lost(lost)
-            for peer, request in self._server.requests():
+            for peer, request in self._server.requests(None if self._trainer is None else self._trainer.pid):
                 self._answer(peer, request)
             self._handle(lifecycle.Tick())
 
