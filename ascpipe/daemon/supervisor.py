@@ -12,6 +12,7 @@ from typing import Any, Collection, Dict, Hashable, List, Mapping, Optional, Seq
 
 from ascpipe.config import Settings, processors
 from ascpipe.control import exec_worker, fdsocket
+from ascpipe.control.child import BEGIN_S, Child
 from ascpipe.control.exec_worker import BROKEN_KERNELS, NO_ROOM_FOR_KERNELS
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.daemon.hangs import Seen
@@ -151,18 +152,21 @@ class Supervisor:
                         "title": "{} of {}".format(worker.sentence, self._run.name),
                         "oom_score_adj": _OOM_SCORE_ADJ[worker.kind], "processor": self._processors.get(worker, -1)}
                 forked = None if self._template is None else self._template.fork(body, (theirs.fileno(), log))
-                process.popen = forked or self._execute(body, theirs.fileno(), log)
+                process.popen = forked or self._execute(process, body, theirs.fileno(), log)
             finally:
                 os.close(log)
 
-    def _execute(self, body: Dict[str, Any], channel: int, log: int) -> "subprocess.Popen[bytes]":
+    def _execute(self, process: _Process, body: Dict[str, Any], channel: int, log: int) -> Child:
         """Execute a worker as the template would fork it."""
-        return subprocess.Popen(
+        child = Child(
             [sys.executable, "-I", "-S", exec_worker.__file__, str(os.getpid()), body["oom_score_adj"],
              str(body["processor"]), *self._commands[body["kind"]], "--index", str(body["index"]),
              "--generation", str(body["generation"]), "--title", body["title"], "--channel", str(channel)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[channel], start_new_session=True, cwd="/",
             env=self._environment)
+        if child.is_late:
+            process.hung = "its program had not begun after {:g} s, and it was killed".format(BEGIN_S)
+        return child
 
     def _open_log(self, name: str) -> int:
         """Of a worker; ours where it can have none, as in a directory that is full."""

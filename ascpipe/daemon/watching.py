@@ -6,7 +6,7 @@ from typing import Callable, Collection, Dict, Hashable, Set
 from ascpipe.daemon.hangs import NAMED_AFTER_S, Hangs
 from ascpipe.daemon.lifecycle import Worker
 from ascpipe.daemon.run_directory import OwnedRunDir
-from ascpipe.daemon.supervisor import Supervisor
+from ascpipe.daemon.supervisor import TEMPLATE, Supervisor
 
 _WATCH_S = 1.0  # between two looks
 _TOUCH_S = 3600.0  # between two touches of our files
@@ -58,7 +58,12 @@ class Watch:
         watched = self._supervisor.watched(awaited)
         self.hanging = self._hangs.look(watched, now)
         for name, seconds in self.hanging.items():
-            if self._patience_s and seconds >= self._patience_s:
+            if name == TEMPLATE:  # workers do without, and those that begin may wait for it
+                if seconds >= NAMED_AFTER_S:
+                    _log.warning("the template (pid %d) has not moved for %.0f s and is ended", watched[name].pid,
+                                 seconds)
+                    self._supervisor.end_hung(name, "")
+            elif self._patience_s and seconds >= self._patience_s:
                 self._supervisor.end_hung(
                     name, "it did not move for {:.0f} s and was ended (worker_patience_s)".format(seconds))
             elif seconds >= NAMED_AFTER_S and watched[name].pid not in self._named:

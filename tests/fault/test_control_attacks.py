@@ -49,6 +49,12 @@ def state_of(daemon):
             "workers": [(worker["pid"], worker["generation"], worker["restarts"]) for worker in status["workers"]]}
 
 
+def show(what, answered_in):
+    """Print the least of these milliseconds, the median, 99 of 100, and all."""
+    sys.stdout.write("{}: {} in {:.0f}, {:.0f}, {:.0f}, {:.0f} ms\n".format(
+        what, len(answered_in), *(answered_in[int(part * (len(answered_in) - 1))] for part in (0.0, 0.5, 0.99, 1.0))))
+
+
 def under_attack(daemon, count, seed):
     """Attack with ``count`` messages, and ask all the time; bytes that the daemon grew by, times of answers, sorted."""
     before, state, answered_in, began_at = resident(daemon.pid), state_of(daemon), [], time.monotonic()
@@ -66,10 +72,9 @@ def under_attack(daemon, count, seed):
     sent = sum(int(attacker.communicate()[0]) for attacker in attackers)
     assert (sent, state_of(daemon)) == (count // 4 * 4, state)
     answered_in.sort()
-    # answers: the median, 99 of 100, all
-    sys.stdout.write("{} messages, {:.0f} a second: {:.1f} MiB more, {:.1f} at most; {} answers: {:.0f}, {:.0f}, {:.0f} ms\n"
-                     .format(sent, sent / (time.monotonic() - began_at), (resident(daemon.pid) - before) / MIB, (most - before) / MIB, len(answered_in),
-                             *(1000 * answered_in[int(part * (len(answered_in) - 1))] for part in (0.5, 0.99, 1.0))))
+    sys.stdout.write("{} messages, {:.0f} a second: {:.1f} MiB more, {:.1f} at most; ".format(
+        sent, sent / (time.monotonic() - began_at), (resident(daemon.pid) - before) / MIB, (most - before) / MIB))
+    show("answers", [1000 * seconds for seconds in answered_in])
     return most - before, answered_in
 
 
@@ -102,8 +107,7 @@ def answered_beside(daemon, kind, seconds, beside=lambda: None):
             attacker.kill()
             attacker.wait()
     answered_in.sort()
-    sys.stdout.write("{}: {} answers: {:.0f}, {:.0f}, {:.0f}, {:.0f} ms\n".format(
-        kind, len(answered_in), *(answered_in[int(part * (len(answered_in) - 1))] for part in (0.0, 0.5, 0.99, 1.0))))
+    show(kind, answered_in)
     return answered_in
 
 
