@@ -224,7 +224,8 @@ class Supervisor:
         Args:
             awaited: workers that the trainer waits for.
         """
-        asked: Dict[Hashable, Any] = {worker: (self.pid(worker), worker in awaited) for worker in self._processes}
+        asked: Dict[Hashable, Any] = {worker: (self.pid(worker), worker in awaited and worker.kind != DISK)
+                                      for worker in self._processes}
         if self._template is not None:
             asked[TEMPLATE] = self._template.pid, self._awaits_template()
         seen: Dict[Hashable, Seen] = {}
@@ -243,6 +244,10 @@ class Supervisor:
                 process.popen.kill()
         elif name == TEMPLATE and self._template is not None:
             self._template.end()
+
+    def given_up(self, worker: Worker, error: WorkerError) -> WorkerEnded:
+        """What is to be done as if a worker had ended with this error, which waits in the kernel and cannot end."""
+        return WorkerEnded(worker, self.pid(worker), self.generation(worker), 0, str(error), error)
 
     def reap(self) -> List[WorkerEnded]:
         """Workers that ended since the last call, each once, reaped."""
