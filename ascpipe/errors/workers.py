@@ -79,10 +79,10 @@ class DiskSilentError(WorkerError):
 
     code = "E424"
     fields: ClassVar[Tuple[str, ...]] = ("seconds", "under_way")
-    template = ("no row was read from disk, and none written, for {seconds:.0f} s (disk_patience_s) while a step waited "
-                "for rows; operations under way: {under_way}. The step was not run, and what was trained since the last "
-                "checkpoint is lost. Look after that disk, or allow it more time if it is that slow, then restart the "
-                "program from a checkpoint")
+    template = ("no row was read from disk, and none written, for {seconds:.0f} s (disk_patience_s) while a step "
+                "waited for rows; operations under way: {under_way}. The step was not run, and what was trained since "
+                "the last checkpoint is lost. Look after that disk, or allow it more time if it is that slow, then "
+                "restart the program from a checkpoint")
 
 
 class CrashLoopError(WorkerError):
