@@ -1,5 +1,4 @@
 """Spawns, watches and ends the worker processes, and reports how each one ended."""
-import contextlib
 import os
 import re
 import signal
@@ -176,9 +175,13 @@ class Supervisor:
             return os.dup(2)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
-        """Send a worker the segments.  ``reap`` reports a worker that is dead already."""
-        with contextlib.suppress(MessageError):
+        """Send a worker the segments.  ``reap`` reports a worker that is dead already, or ended as it reads nothing."""
+        try:
             fdsocket.send(self._processes[worker].channel, body, fds)
+        except MessageTimeoutError:  # what it has not got, its successor gets
+            self.end_hung(worker, "it did not read what it was sent, and was ended")
+        except MessageError:
+            pass
 
     def running(self) -> List[Worker]:
         """Places with a process."""

@@ -14,6 +14,8 @@ SLEEPS = {
     "tests/support/programs/ranked_faults.py": "a rank that is late",
     "tests/tf/test_ops_step_order.py": "gives an op that is not ordered the time to run",
     "tests/fault/test_trainer_deaths.py": "kills a process at any moment of its start",
+    "tests/fault/test_hangs.py": "a trainer is stopped for seconds",
+    "tests/support/programs/deaths.py": "a daemon is stopped for seconds",
     "tests/fault/test_stopped_starts.py": "stops a process at any moment of its start",
     "tests/cpp/test_waiter.cc": "nobody rings: a waiter must find by itself what has changed",
     "bench/cases/idle.py": "measures what processes cost that do nothing",
