@@ -18,15 +18,7 @@ from ascpipe.tf import Saver
 from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from tests.support.programs.counted import CountedTable, Feed, two_tiers
-from tests.support.programs.scenarios import (
-    Background,
-    main,
-    seconds_of,
-    session,
-    started,
-    status,
-    workers,
-)
+from tests.support.programs.scenarios import Background, main, seconds_of, session, started, status, workers
 from tests.support.waiting import wait_until
 
 
