@@ -290,4 +290,5 @@ def _waits() -> bool:
 
 if __name__ == "__main__":
     main({scenario.__name__: scenario for scenario in (
-        killed_workers, stopped_workers, stopped_supervisor, killed_between_plan_and_retire, crash_loop, full_table, forked, endless)})
+        killed_workers, stopped_workers, stopped_supervisor, killed_between_plan_and_retire, crash_loop, full_table,
+        forked, endless)})
