@@ -34,6 +34,7 @@ class Settings(pydantic.BaseModel):
     save_log_bytes: int = pydantic.Field(ge=1 << 20, le=1 << 42)
     wait_timeout_s: float = pydantic.Field(gt=0, le=7 * 24 * 3600)
     worker_patience_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)
+    disk_patience_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)
     cache_dir: str
     timeline_spans: int = pydantic.Field(ge=0, le=1_000_000)
     bind_cpu: str

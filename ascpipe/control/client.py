@@ -8,7 +8,8 @@ import time
 from typing import Any, Dict, List, Optional
 
 from ascpipe import names
-from ascpipe.control import codec, messages
+from ascpipe.control import codec, fdsocket, messages
+from ascpipe.control.child import Stops
 from ascpipe.control.lock import is_held, is_listening
 from ascpipe.errors import MessageError, NoAnswerError, NotRunningError
 from ascpipe.names import RunDir
@@ -16,7 +17,7 @@ from ascpipe.names import RunDir
 TIMEOUT_S = 10.0
 _LOOK_S = 0.2  # between looks whether the daemon still lives
 _AGAIN_S = 0.005  # before it is asked again
-_TIMEVAL = struct.Struct("@ll")
+_CREDENTIALS = struct.Struct("3i")
 
 
 def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
@@ -27,7 +28,7 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
     Raises:
         NotRunningError: there is none, or it ended before it answered.
         RunDirError: its directory is not ours alone.
-        NoAnswerError: it lives and did not answer within ``timeout_s``.
+        NoAnswerError: it lives and did not answer within ``timeout_s``, or was stopped by a signal for ``TIMEOUT_S``.
         MessageError: its answer is not one.
         AscpipeError: what it answered, by the class of its code.
     """
@@ -37,7 +38,7 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
     while True:
         _check_running(run)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
-            answer = _exchange(sock, run, request, deadline)
+            answer = _exchange(sock, run, request, deadline, messages.verb_of(body))
         if answer is not None:
             return _body_of(answer, request_id)
         if time.monotonic() >= deadline:
@@ -50,21 +51,22 @@ def running_daemons() -> List[str]:
     return [name for name in names.known_names() if is_held(RunDir(name))]
 
 
-def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float) -> Optional[bytes]:
+def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float, verb: str) -> Optional[bytes]:
     """The answer to a request, or None if there is none by the deadline, or the daemon has not read the request."""
-    left_s = max(0.001, deadline - time.monotonic())
-    # not sock.settimeout: a connect that does not block fails at once where others wait, too
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(left_s), int(left_s % 1 * 1e6)))
     try:
-        sock.connect(run.control)
+        fdsocket.connect(sock, run.control, max(0.001, deadline - time.monotonic()))
         sock.send(request, socket.MSG_NOSIGNAL)
     except OSError:  # it begins or ends, has no time, or needed the place of this connection for others
         return None
+    pid, _, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    stops = Stops(pid)
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     while time.monotonic() < deadline:
         if not poll.poll(1 + int(1000 * min(_LOOK_S, max(0.0, deadline - time.monotonic())))):
             _check_running(run)
+            if stops.seconds() >= TIMEOUT_S:
+                raise NoAnswerError(run.name, verb, TIMEOUT_S)
             continue
         try:
             answer = sock.recv(codec.MESSAGE_BYTES + 1)

@@ -16,6 +16,7 @@ from ascpipe.errors import MessageError
 MESSAGE_BYTES = 64 * 1024  #: a longer message is refused unread
 MAX_DEPTH = 8
 MAX_VALUES = 16384  #: keys count; bounds the time that a message takes
+FEW_VALUES = 128  #: of a request that describes no streams and tables
 MAX_STRING_BYTES = 4096
 MAX_BINARY_BYTES = 16384
 MAX_ARRAY = 1024
@@ -43,8 +44,8 @@ def pack(body: Dict[str, Any]) -> bytes:
     return bytes(data)
 
 
-def unpack(data: bytes) -> Dict[str, Any]:
-    """The map in ``data``; whatever the bytes are, nothing but a map or a MessageError comes out.
+def unpack(data: bytes, most_values: int = MAX_VALUES) -> Dict[str, Any]:
+    """The map in ``data``, of ``most_values``; whatever the bytes are, nothing but a map or a MessageError comes out.
 
     Raises:
         MessageError: too long, too deep, too many values, not msgpack, not one map, a type that no message has, a key
@@ -52,7 +53,7 @@ def unpack(data: bytes) -> Dict[str, Any]:
     """
     if len(data) > MESSAGE_BYTES:
         raise MessageError("it has {} bytes, at most {} are read".format(len(data), MESSAGE_BYTES))
-    reader = _Reader(data)
+    reader = _Reader(data, most_values)
     body = reader.value(0)
     if reader.left():
         raise MessageError("{} bytes follow its end".format(reader.left()))
@@ -64,8 +65,8 @@ def unpack(data: bytes) -> Dict[str, Any]:
 class _Reader:
     """Reads values from the front of ``data``; all of it raises ``MessageError`` and nothing else."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._size, self._at, self._values = data, len(data), 0, 1
+    def __init__(self, data: bytes, most_values: int) -> None:
+        self._data, self._size, self._at, self._values, self._most_values = data, len(data), 0, 1, most_values
 
     def left(self) -> int:
         return self._size - self._at
@@ -115,8 +116,8 @@ class _Reader:
         if values > self.left():
             raise MessageError("it ends in the middle")
         self._values += values
-        if self._values > MAX_VALUES:
-            raise MessageError("it has {} values or more, at most {} are read".format(self._values, MAX_VALUES))
+        if self._values > self._most_values:
+            raise MessageError("it has {} values or more, at most {} are read".format(self._values, self._most_values))
 
     def _number(self, layout: struct.Struct) -> Any:
         (number,) = layout.unpack(self._take(layout.size))

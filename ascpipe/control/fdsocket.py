@@ -9,7 +9,7 @@ import select
 import socket
 import struct
 import time
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ascpipe.control import codec
 from ascpipe.errors import ConnectionClosedError, MessageError, MessageTimeoutError
@@ -17,10 +17,20 @@ from ascpipe.errors import ConnectionClosedError, MessageError, MessageTimeoutEr
 MAX_FDS = 250  #: with one message; the kernel takes 253
 
 _LENGTH = struct.Struct("<I")
+_TIMEVAL = struct.Struct("@ll")
 _FD_BYTES = array.array("i").itemsize
 _SEND_TIMEOUT_S = 10.0
 _REST_S = 0.2  # for the rest of a message whose first byte is there
 _LONGEST_POLL_S = 3600.0  # the kernel counts milliseconds in 32 bits
+
+
+def connect(sock: socket.socket, path: str, timeout_s: float) -> None:
+    """Connect a unix socket, waiting for room if others wait, too; raises BlockingIOError when there was none in time.
+
+    Not by ``sock.settimeout``: a connect that does not block fails at once where others wait.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(timeout_s), int(timeout_s % 1 * 1e6)))
+    sock.connect(path)
 
 
 def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> None:
@@ -70,6 +80,20 @@ def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List
         for fd in fds:
             os.close(fd)
         raise
+
+
+def whole(data: bytes, most: int) -> Optional[Dict[str, Any]]:
+    """The message that ``data`` is, for a reader that does not wait; None: its rest has not come.
+
+    Raises:
+        MessageError: not a message as we send it, more than one, or of more than ``most`` bytes.
+    """
+    if len(data) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack_from(data)
+    if max(length, len(data) - _LENGTH.size) > most:
+        raise MessageError("it announces {} bytes, at most {} are read".format(length, most))
+    return codec.unpack(data[_LENGTH.size:]) if len(data) - _LENGTH.size >= length else None
 
 
 def receive_body(sock: socket.socket, timeout_s: float) -> Dict[str, Any]:

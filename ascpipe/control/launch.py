@@ -1,6 +1,7 @@
 """Starts a daemon as a process of its own and waits until it is ready.
 
-Used by ``ascpipe start`` and by a trainer that needs a private daemon.
+Used by ``ascpipe start`` and by a trainer that needs a private daemon.  A daemon that is slow has ``READY_TIMEOUT_S``,
+one that a signal stops much less.
 """
 import json
 import os
@@ -12,12 +13,14 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional
 
 from ascpipe import names
 from ascpipe.config import ENVIRONMENT_PREFIX, variables_for
+from ascpipe.control.child import BEGIN_S, Child, Stops, reap
 from ascpipe.errors import NotStartedError, received
 
 MODULE = "ascpipe.daemon.start"  #: what is run
 READY_TIMEOUT_S = 30.0
+STOPPED_S = 10.0  #: for one that a signal has stopped
 _LAST_WORDS_S = 5.0  # between the last word of a daemon and its end
-_END_S = 20.0  # for one that is told to end
+_LOOK_S = 0.5
 
 _PASSED_ON = frozenset({
     "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE",
@@ -70,7 +73,7 @@ class Launching:
         # nothing there multiplies matrices, and a thread for each processor takes time to start
         environment = {**self._environment, "OPENBLAS_NUM_THREADS": "1", **variables_for(options or {})}
         try:
-            self._process = subprocess.Popen(
+            self._process = Child(
                 [sys.executable, "-m", MODULE, "--name", name, "--ready-fd", str(write), "--private-to",
                  str(self._owner if private else 0)],
                 stdin=subprocess.DEVNULL, pass_fds=[write], start_new_session=True, cwd="/", env=environment)
@@ -94,6 +97,9 @@ class Launching:
         """
         told = self._told(timeout_s)
         process = self._process
+        if process.is_late:
+            told = {"text": "a signal has stopped it, or its program cannot be read: it had not begun after {:g} s, "
+                            "and was killed".format(BEGIN_S)}
         if not told.get("ready"):
             reap(process, patience_s=0.0 if "text" in told else _LAST_WORDS_S)
             if "code" in told:
@@ -117,28 +123,23 @@ class Launching:
 
     def _told(self, timeout_s: float) -> Dict[str, Any]:
         try:
-            return _read_all(self._read, timeout_s)
+            return _read_all(self._read, timeout_s, Stops(self._process.pid))
         finally:
             os.close(self._read)
 
 
-def reap(process: "subprocess.Popen[bytes]", patience_s: float = _END_S) -> None:
-    """Wait for a daemon that is our child; it is killed if it does not end by itself."""
-    try:
-        process.wait(patience_s)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _read_all(fd: int, timeout_s: float) -> Dict[str, Any]:
+def _read_all(fd: int, timeout_s: float, stops: Stops) -> Dict[str, Any]:
     """The JSON object that the daemon writes once it knows; ``{}`` if it ends before, a text if it is late."""
     deadline, data = time.monotonic() + timeout_s, b""
     poll = select.poll()  # not select(): the number of a descriptor may be large
     poll.register(fd, select.POLLIN)
     while True:
-        if not poll.poll(1000.0 * max(0.0, deadline - time.monotonic())):
-            return {"text": "not ready within {:g} s".format(timeout_s)}
+        while not poll.poll(1000.0 * max(0.0, min(_LOOK_S, deadline - time.monotonic()))):
+            if stops.seconds() >= STOPPED_S:
+                return {"text": "a signal has stopped it for {:g} s while it began, and it was killed".format(
+                    STOPPED_S)}
+            if time.monotonic() >= deadline:
+                return {"text": "not ready within {:g} s".format(timeout_s)}
         piece = os.read(fd, 65536)
         if not piece:
             break

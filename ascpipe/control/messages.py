@@ -245,13 +245,13 @@ def error_bytes(request_id: int, error: AscpipeError) -> bytes:
     return codec.pack({"v": VERSION, "id": request_id, "ok": False, "error": {"code": error.code, "text": text}})
 
 
-def parse_request(data: bytes) -> Request:
-    """The request in ``data``.
+def parse_request(data: bytes, most_values: int = codec.MAX_VALUES) -> Request:
+    """The request in ``data``, which has ``most_values``.
 
     Raises:
         MessageError: anything that is not exactly a request; names the field.
     """
-    found = fields(codec.unpack(data), "request", {**_ENVELOPE, "verb": text(32), "body": of_type(dict)})
+    found = fields(codec.unpack(data, most_values), "request", {**_ENVELOPE, "verb": text(32), "body": of_type(dict)})
     if found["verb"] not in _BODIES:
         raise MessageError("verb {!r} is none of {}".format(found["verb"], ", ".join(sorted(_BODIES))))
     return Request(found["id"], found["verb"], _BODIES[found["verb"]](found["body"], "body"))

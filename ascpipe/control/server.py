@@ -1,7 +1,8 @@
 """Server of the control plane: a unix socket of whole messages (SOCK_SEQPACKET); a connection has one request.
 
 What peers have sent waits in the kernel, at their cost, until its turn has come: connections are few, one message is
-read at a time, and what a peer that has gone had sent is not read at all.  So memory and work that peers cause are
+read at a time, and what a peer that has gone had sent is not read at all.  Only the trainer has much to say: its
+streams and tables; what others send is refused after ``codec.FEW_VALUES``.  So memory and work that peers cause are
 bounded for all of them together.  Whatever arrives, nothing is raised: what is not a request is counted, and answered
 by an error.
 """
@@ -10,13 +11,13 @@ import select
 import socket
 import struct
 import time
-from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from ascpipe.control import codec, messages
 from ascpipe.control.fdsocket import is_readable
 from ascpipe.errors import AscpipeError, MessageError
 
-MAX_PEERS = 4  #: connections at once, and as many that wait to be accepted: each may take 25 ms, if it is malformed
+MAX_PEERS = 4  #: connections at once, and as many that wait to be accepted
 PATIENCE_S = 10.0  #: for the request of a connection
 TURN_S = 0.02  #: a turn ends with the request that is answered then
 _ACCEPTS_PER_TURN = 200
@@ -24,6 +25,13 @@ _CREDENTIALS = struct.Struct("3i")
 _GONE = select.POLLHUP | select.POLLERR
 
 Peer = socket.socket
+
+
+class _Came(NamedTuple):
+    """When a peer came, and its process: 0 where that cannot be seen, in another pid namespace."""
+
+    at: float
+    pid: int
 
 
 class Server:
@@ -45,7 +53,7 @@ class Server:
         self.dropped = 0
         self.refused = 0
         self._clock = clock
-        self._peers: Dict[Peer, float] = {}  # when they came; the oldest first
+        self._peers: Dict[Peer, _Came] = {}  # the oldest first
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.setblocking(False)
         self._listener.bind(path)
@@ -55,16 +63,20 @@ class Server:
         """What to poll."""
         return [self._listener.fileno(), *(peer.fileno() for peer in self._peers)]
 
-    def requests(self) -> Iterator[Tuple[Peer, messages.Request]]:
-        """(peer, request) for what is there now, the oldest first, for about ``TURN_S``; each is to be answered."""
+    def requests(self, trainer: Optional[int] = None) -> Iterator[Tuple[Peer, messages.Request]]:
+        """(peer, request) for what is there now, the oldest first, for about ``TURN_S``; each is to be answered.
+
+        Args:
+            trainer: the process whose requests may have more than ``codec.FEW_VALUES``, 0 if it cannot be seen.
+        """
         end = self._clock() + TURN_S
         self._accept()
-        for peer, since in list(self._peers.items()):
+        for peer, came in list(self._peers.items()):
             events = _events(peer)
-            if events & _GONE or not events and self._clock() - since > PATIENCE_S:
+            if events & _GONE or not events and self._clock() - came.at > PATIENCE_S:
                 self._drop(peer)
             elif events and self._clock() <= end:
-                request = self._read(peer)
+                request = self._read(peer, codec.MAX_VALUES if came.pid == trainer else codec.FEW_VALUES)
                 if request is not None:
                     yield peer, request
 
@@ -92,9 +104,10 @@ class Server:
             except OSError:  # it is gone again, or there is no free descriptor: a peer that waits is accepted later
                 return
             peer.setblocking(False)
-            self._peers[peer] = self._clock()
             credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            if _CREDENTIALS.unpack(credentials)[1] != os.geteuid() or _events(peer) & _GONE:
+            pid, uid, _ = _CREDENTIALS.unpack(credentials)
+            self._peers[peer] = _Came(self._clock(), pid)
+            if uid != os.geteuid() or _events(peer) & _GONE:
                 self._drop(peer)
 
     def _make_room(self) -> bool:
@@ -105,10 +118,10 @@ class Server:
                 return True
         return False
 
-    def _read(self, peer: Peer) -> Optional[messages.Request]:
+    def _read(self, peer: Peer, most_values: int) -> Optional[messages.Request]:
         """The request of a peer, or None if it was refused."""
         try:
-            return messages.parse_request(peer.recv(codec.MESSAGE_BYTES + 1))
+            return messages.parse_request(peer.recv(codec.MESSAGE_BYTES + 1), most_values)
         except OSError:
             self._drop(peer)
         except MessageError as error:

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ascpipe import __version__, errors, names
 from ascpipe.config import Settings, load_settings
-from ascpipe.control import fdsocket, launch, messages
+from ascpipe.control import child, fdsocket, launch, messages
 from ascpipe.control.client import ask, check_there
 from ascpipe.control.lock import is_held
 from ascpipe.names import RunDir
@@ -158,7 +158,7 @@ class TrainerLink:
         self.lifeline_fd = -1
         self.close_segments()
         if is_ours and self._process is not None:
-            launch.reap(self._process)
+            child.reap(self._process)
 
 
 class Begun:
@@ -242,7 +242,7 @@ def _register_with_private(launched: launch.Launched, layout: int, settings: Set
         return _register(names.run_dir(launched.name), layout, settings, launched.process)
     except BaseException:
         launched.process.terminate()
-        launch.reap(launched.process)
+        child.reap(launched.process)
         raise
 
 
@@ -252,12 +252,12 @@ def _register(run: RunDir, layout: int, settings: Settings,
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         token = secrets.token_bytes(messages.TOKEN_BYTES)
-        sock.settimeout(_LIFELINE_TIMEOUT_S)
         try:
-            sock.connect(run.lifeline)
+            fdsocket.connect(sock, run.lifeline, _LIFELINE_TIMEOUT_S)
         except (FileNotFoundError, ConnectionRefusedError):
             raise errors.NotRunningError(run.name, run.path) from None
-        sock.setblocking(True)
+        except BlockingIOError:  # others wait, too, and none is accepted
+            raise errors.NoAnswerError(run.name, "connect", _LIFELINE_TIMEOUT_S) from None
         _expect(sock, run.name, "hello")
         fdsocket.send(sock, {"verb": "trainer", "token": token})
         _expect(sock, run.name, "known")

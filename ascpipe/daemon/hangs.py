@@ -6,8 +6,8 @@ wrong verdict does no harm.
 from typing import Dict, FrozenSet, Hashable, Mapping, NamedTuple, Tuple
 
 from ascpipe.config import Settings
-from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
-from ascpipe.layout.words import WAIT_CUT, WAIT_KEYS, WAIT_PLAN, WAIT_READ
+from ascpipe.daemon.lifecycle import DISK_WORKER, KEY, TABLE, Worker
+from ascpipe.layout.words import WAIT_CUT, WAIT_DISK, WAIT_KEYS, WAIT_PLAN, WAIT_READ
 
 NAMED_AFTER_S = 5.0  #: a hang is written to the log then
 
@@ -15,7 +15,7 @@ NAMED_AFTER_S = 5.0  #: a hang is written to the log then
 def awaited(waits_for: int, table: int, settings: Settings) -> FrozenSet[Worker]:
     """The workers that a trainer waits for.
 
-    The disk worker is never among them: while it waits for a disk that is slow it uses no processor time, either.
+    The disk worker uses no processor time while it waits for a disk that is slow: of it, ``DiskSilence`` judges.
 
     Args:
         waits_for: WAIT_*, as the trainer's bell has it.
@@ -26,7 +26,7 @@ def awaited(waits_for: int, table: int, settings: Settings) -> FrozenSet[Worker]
         return frozenset(Worker(KEY, index) for index in range(settings.workers))
     if waits_for in (WAIT_PLAN, WAIT_READ, WAIT_CUT) and table >= 0:
         return frozenset([Worker(TABLE, settings.table_worker_of(table))])
-    return frozenset()
+    return frozenset([DISK_WORKER] if waits_for == WAIT_DISK else [])
 
 
 class Seen(NamedTuple):

@@ -62,7 +62,7 @@ def workers_of(settings: Settings) -> Tuple[Worker, ...]:
                  for index in range(count))
 
 
-_DISK_WORKER = Worker(DISK, 0)  # there is one, in a session with rows on disk
+DISK_WORKER = Worker(DISK, 0)  #: there is one, in a session with rows on disk
 _DIED = {KEY: KeyWorkerDiedError, TABLE: TableWorkerDiedError, DISK: DiskWorkerDiedError}
 
 
@@ -294,9 +294,9 @@ class Lifecycle:
 
     def _want_disk_worker(self, now: float, *, wanted: bool) -> List[Action]:
         """Start the disk worker, unless it is there."""
-        if not wanted or _DISK_WORKER in self._places:
+        if not wanted or DISK_WORKER in self._places:
             return []
-        self._places[_DISK_WORKER] = _Place(start_at=now)
+        self._places[DISK_WORKER] = _Place(start_at=now)
         return self._tick(Tick(), now)
 
     def _launcher_gone(self, event: LauncherGone, now: float) -> List[Action]:
@@ -370,7 +370,7 @@ class Lifecycle:
             return []
         self._nothing_runs()
         self._broken = None
-        self._places.pop(_DISK_WORKER, None)
+        self._places.pop(DISK_WORKER, None)
         self._all_due(now)
         return [EndWorkers(), CloseSession()]
 

@@ -4,12 +4,16 @@ A forked child of the trainer can keep the socket open, so a pidfd of the proces
 too.  Order: the trainer connects; we open the pidfd of the peer the kernel names and greet; only then the
 trainer sends its token.  So the pidfd is that of the process which sent the token, never of a later one
 with its number.
+
+Nothing here waits for a peer: what has come of a token is kept until the rest comes.  Connections that have not
+registered are few, and each has ``PATIENCE_S``; where there is no room, the process that has most loses its oldest.
 """
 import errno
 import os
 import socket
 import struct
 import time
+from collections import Counter
 from typing import Dict, List, Optional, Sequence
 
 from ascpipe.control import fdsocket
@@ -19,6 +23,7 @@ from ascpipe.shm import syscalls
 
 MAX_WAITING = 16  #: connections that have not registered yet
 PATIENCE_S = 10.0  #: for a connection to register
+_TOKEN_MESSAGE_BYTES = 256  #: more than any
 _CREDENTIALS = struct.Struct("3i")
 _NO_PIDFDS = (errno.ENOSYS, errno.EPERM)  # kernels before 5.3; containers whose seccomp profile does not know the call
 
@@ -39,6 +44,7 @@ class Lifeline:
     def __init__(self, sock: socket.socket, pid: int, now: float) -> None:
         self.sock, self.pid, self.since = sock, pid, now
         self.token: Optional[bytes] = None
+        self._came = b""  # of a message, so far
         self.pidfd = -1
         if pid:
             try:
@@ -52,6 +58,29 @@ class Lifeline:
     def fds(self) -> List[int]:
         """What to poll."""
         return [self.sock.fileno()] + ([self.pidfd] if self.pidfd >= 0 else [])
+
+    def read(self) -> bool:
+        """Take what has come of the message with the token; False: this is no trainer of ours."""
+        try:
+            piece = self.sock.recv(_TOKEN_MESSAGE_BYTES, socket.MSG_DONTWAIT)  # the kernel closes descriptors with it
+            self._came += piece
+            if not piece or self.token is not None:
+                return False
+            body = fdsocket.whole(self._came, _TOKEN_MESSAGE_BYTES)
+            if body is None:
+                return True
+            token = body.get("token")
+            if set(body) != {"verb", "token"} or body["verb"] != "trainer":
+                return False
+            if not isinstance(token, bytes) or len(token) != TOKEN_BYTES:
+                return False
+            self.token = token
+            fdsocket.send(self.sock, {"verb": "known"})
+        except BlockingIOError:
+            return True
+        except (OSError, MessageError):
+            return False
+        return True
 
     def close(self) -> None:
         """Idempotent."""
@@ -84,7 +113,7 @@ class Lifelines:
         """Accept, read tokens, drop connections that are late; ``ready`` are descriptors that poll named."""
         now = time.monotonic()
         for fd, line in list(self._waiting.items()):
-            if line.pidfd in ready or now - line.since > PATIENCE_S or (fd in ready and not _read_token(line)):
+            if line.pidfd in ready or now - line.since > PATIENCE_S or (fd in ready and not line.read()):
                 self._drop(fd)
         if self._listener.fileno() in ready:
             self._accept(now)
@@ -114,9 +143,10 @@ class Lifelines:
         except OSError:  # it is gone again, or there is no free descriptor: a peer that waits is accepted later
             return
         pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-        if uid != os.geteuid() or len(self._waiting) >= MAX_WAITING:
+        if uid != os.geteuid():
             sock.close()
             return
+        self._make_room()
         try:
             line = Lifeline(sock, pid, now)
         except PeerRefusedError:
@@ -129,21 +159,11 @@ class Lifelines:
             return
         self._waiting[sock.fileno()] = line
 
+    def _make_room(self) -> None:
+        while len(self._waiting) >= MAX_WAITING:
+            connections = Counter(line.pid for line in self._waiting.values())
+            # the first of them: max keeps the order
+            self._drop(max(self._waiting, key=lambda fd: connections[self._waiting[fd].pid]))
+
     def _drop(self, fd: int) -> None:
         self._waiting.pop(fd).close()
-
-
-def _read_token(line: Lifeline) -> bool:
-    """False: this is no trainer of ours."""
-    try:
-        body = fdsocket.receive_begun(line.sock)
-        token = body.get("token")
-        if line.token is not None or set(body) != {"verb", "token"} or body["verb"] != "trainer":
-            return False
-        if not isinstance(token, bytes) or len(token) != TOKEN_BYTES:
-            return False
-        line.token = token
-        fdsocket.send(line.sock, {"verb": "known"})
-    except MessageError:
-        return False
-    return True

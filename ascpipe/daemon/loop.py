@@ -75,7 +75,7 @@ class Daemon:
         self._lifelines = Lifelines(run.lifeline)
         self._server = Server(run.control)
         owned.remember_sockets()
-        self._watch, self._lost = Watch(supervisor, owned, settings.worker_patience_s), ""
+        self._watch, self._lost = Watch(supervisor, owned, settings), ""
 
     def serve(self, ready: Callable[[], None]) -> None:
         """Work until told to end.
@@ -97,10 +97,12 @@ class Daemon:
             if self._trainer is not None and any(fd in fds for fd in self._trainer.fds()):
                 self._trainer_gone("died or closed its lifeline")
             self._watch_workers()
-            lost = self._watch.look(self._awaited)
+            lost = self._watch.look(self._awaited, self._memory)
             if lost:
                 self._run_dir_lost(lost)
-            for peer, request in self._server.requests():
+            if self._watch.silent is not None:
+                self._handle(self._supervisor.given_up(lifecycle.DISK_WORKER, self._watch.silent))
+            for peer, request in self._server.requests(None if self._trainer is None else self._trainer.pid):
                 self._answer(peer, request)
             self._handle(lifecycle.Tick())
 

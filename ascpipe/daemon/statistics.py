@@ -20,7 +20,7 @@ def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) 
     names = {table.table: table.name for table in memory.start.tables}
     return {
         "tables": [_table(made, names) for made in memory.tables],
-        "disks": _disks(memory),
+        "disks": disks(memory),
         "rings": [_ring(made.view(structs.RING)[0]) for made in memory.rings],
         "waits": _waits(memory, workers, names),
         "exchanges": exchanges(memory.session.view(structs.EXCHANGES, structs.SESSION_EXCHANGES_OFFSET)[0],
@@ -77,7 +77,7 @@ def _table(made: Segment, names: Dict[int, str]) -> Dict[str, Any]:
     return fields
 
 
-def _disks(memory: SessionMemory) -> List[Dict[str, Any]]:
+def disks(memory: SessionMemory) -> List[Dict[str, Any]]:
     """One line per disk with row files: one of the directories there, and what its queue has done."""
     lines = []
     for record in memory.session.view(structs.DISK, structs.SESSION_DISKS_OFFSET, structs.MAX_DISKS):

@@ -1,5 +1,4 @@
 """Spawns, watches and ends the worker processes, and reports how each one ended."""
-import contextlib
 import os
 import re
 import signal
@@ -12,6 +11,7 @@ from typing import Any, Collection, Dict, Hashable, List, Mapping, Optional, Seq
 
 from ascpipe.config import Settings, processors
 from ascpipe.control import exec_worker, fdsocket
+from ascpipe.control.child import BEGIN_S, Child
 from ascpipe.control.exec_worker import BROKEN_KERNELS, NO_ROOM_FOR_KERNELS
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.daemon.hangs import Seen
@@ -152,18 +152,21 @@ class Supervisor:
                         "title": "{} of {}".format(worker.sentence, self._run.name),
                         "oom_score_adj": _OOM_SCORE_ADJ[worker.kind], "processor": self._processors.get(worker, -1)}
                 forked = None if self._template is None else self._template.fork(body, (theirs.fileno(), log))
-                process.popen = forked or self._execute(body, theirs.fileno(), log)
+                process.popen = forked or self._execute(process, body, theirs.fileno(), log)
             finally:
                 os.close(log)
 
-    def _execute(self, body: Dict[str, Any], channel: int, log: int) -> "subprocess.Popen[bytes]":
+    def _execute(self, process: _Process, body: Dict[str, Any], channel: int, log: int) -> Child:
         """Execute a worker as the template would fork it."""
-        return subprocess.Popen(
+        child = Child(
             [sys.executable, "-I", "-S", exec_worker.__file__, str(os.getpid()), body["oom_score_adj"],
              str(body["processor"]), *self._commands[body["kind"]], "--index", str(body["index"]),
              "--generation", str(body["generation"]), "--title", body["title"], "--channel", str(channel)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[channel], start_new_session=True, cwd="/",
             env=self._environment)
+        if child.is_late:
+            process.hung = "its program had not begun after {:g} s, and it was killed".format(BEGIN_S)
+        return child
 
     def _open_log(self, name: str) -> int:
         """Of a worker; ours where it can have none, as in a directory that is full."""
@@ -173,9 +176,13 @@ class Supervisor:
             return os.dup(2)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
-        """Send a worker the segments.  ``reap`` reports a worker that is dead already."""
-        with contextlib.suppress(MessageError):
+        """Send a worker the segments.  ``reap`` reports a worker that is dead already, or ended as it reads nothing."""
+        try:
             fdsocket.send(self._processes[worker].channel, body, fds)
+        except MessageTimeoutError:  # what it has not got, its successor gets
+            self.end_hung(worker, "it did not read what it was sent, and was ended")
+        except MessageError:
+            pass
 
     def running(self) -> List[Worker]:
         """Places with a process."""
@@ -221,7 +228,8 @@ class Supervisor:
         Args:
             awaited: workers that the trainer waits for.
         """
-        asked: Dict[Hashable, Any] = {worker: (self.pid(worker), worker in awaited) for worker in self._processes}
+        asked: Dict[Hashable, Any] = {worker: (self.pid(worker), worker in awaited and worker.kind != DISK)
+                                      for worker in self._processes}
         if self._template is not None:
             asked[TEMPLATE] = self._template.pid, self._awaits_template()
         seen: Dict[Hashable, Seen] = {}
@@ -240,6 +248,10 @@ class Supervisor:
                 process.popen.kill()
         elif name == TEMPLATE and self._template is not None:
             self._template.end()
+
+    def given_up(self, worker: Worker, error: WorkerError) -> WorkerEnded:
+        """What is to be done as if a worker had ended with this error, which waits in the kernel and cannot end."""
+        return WorkerEnded(worker, self.pid(worker), self.generation(worker), 0, str(error), error)
 
     def reap(self) -> List[WorkerEnded]:
         """Workers that ended since the last call, each once, reaped."""

@@ -13,6 +13,7 @@ import sys
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 from ascpipe.control import fdsocket
+from ascpipe.control.child import Child, kill
 from ascpipe.errors import MessageError, MessageTimeoutError
 
 _COMMAND = (sys.executable, "-m", "ascpipe.workers.template")
@@ -125,18 +126,16 @@ class Template:
             return None
         worker = self._asked(body, fds)
         if worker is None:
-            self._process.kill()
-            self._process.wait()
+            kill(self._process)
             worker = self._answer(0.0)  # it may have come too late; a worker that we never hear of does not begin
             self.end()
         return worker
 
     def end(self) -> None:
-        """Kill and reap it. Workers that were forked from it live on."""
+        """Kill and reap it, and what is not a worker yet. Workers that were forked from it live on."""
         if self.state != GONE:
             self.state = GONE
-            self._process.kill()
-            self._process.wait()
+            kill(self._process)
             self._channel.close()
 
     def _asked(self, body: Dict[str, Any], fds: Tuple[int, int]) -> Optional[Adopted]:
@@ -176,7 +175,7 @@ def _start(environment: Mapping[str, str]) -> _Begun:
     ours, theirs = socket.socketpair()
     try:
         with theirs:
-            return subprocess.Popen(
+            return Child(
                 [*_COMMAND, "--channel", str(theirs.fileno()), "--supervisor", str(os.getpid()),
                  "--oom-score-adj", _OOM_SCORE_ADJ],
                 stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",

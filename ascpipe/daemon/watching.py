@@ -1,12 +1,19 @@
-"""Watches what a daemon depends on: workers and the template that may hang, and its files, which others may remove."""
+"""Watches what a daemon depends on: workers and the template that may hang, disks that may not answer, and its files,
+which others may remove."""
 import logging
 import time
-from typing import Callable, Collection, Dict, Hashable, Set
+from typing import Callable, Collection, Dict, Hashable, Optional, Set
 
+from ascpipe.config import Settings
+from ascpipe.control.proc_stat import transfers
+from ascpipe.daemon import statistics
+from ascpipe.daemon.disk_silence import DiskSilence
 from ascpipe.daemon.hangs import NAMED_AFTER_S, Hangs
-from ascpipe.daemon.lifecycle import Worker
+from ascpipe.daemon.lifecycle import DISK_WORKER, Worker
 from ascpipe.daemon.run_directory import OwnedRunDir
-from ascpipe.daemon.supervisor import Supervisor
+from ascpipe.daemon.session_memory import SessionMemory
+from ascpipe.daemon.supervisor import TEMPLATE, Supervisor
+from ascpipe.errors import DiskSilentError
 
 _WATCH_S = 1.0  # between two looks
 _TOUCH_S = 3600.0  # between two touches of our files
@@ -20,35 +27,41 @@ class Watch:
     Args:
         supervisor: of the workers.
         owned: directory of the daemon, with its sockets.
-        patience_s: seconds after which a worker that hangs is killed; 0: never.
+        settings: of the daemon.
 
     Attributes:
         hanging: seconds for which each worker has not moved, of those that hang.
+        silent: the error that is to end the session, when a look has found that its disks do not answer any more.
     """
 
-    def __init__(self, supervisor: Supervisor, owned: OwnedRunDir, patience_s: float) -> None:
-        self._supervisor, self._owned, self._patience_s = supervisor, owned, patience_s
+    def __init__(self, supervisor: Supervisor, owned: OwnedRunDir, settings: Settings) -> None:
+        self._supervisor, self._owned, self._patience_s = supervisor, owned, settings.worker_patience_s
+        self._disk_patience_s, self._silence = settings.disk_patience_s, DiskSilence()
+        self.silent: Optional[DiskSilentError] = None
         self.hanging: Dict[Hashable, float] = {}
         self._hangs = Hangs()
         self._named: Set[int] = set()  # pids that hang, and were named
         self._look_at, self._touch_at = 0.0, time.monotonic() + _TOUCH_S
 
-    def look(self, awaited: Callable[[], Collection[Worker]]) -> str:
+    def look(self, awaited: Callable[[], Collection[Worker]], memory: Optional[SessionMemory]) -> str:
         """Name processes that hang, or end them; begin a template again.
 
         Args:
             awaited: gives the workers that the trainer waits for.
+            memory: of the session, if there is one.
 
         Returns:
             Path of a file of ours that was removed or is another daemon's; empty if there is none.
         """
-        now = time.monotonic()
+        now, self.silent = time.monotonic(), None
         if now < self._look_at:
             return ""
         self._look_at = now + _WATCH_S
         if self._supervisor.renew_template(now):
             _log.warning("the template has ended and is begun again")
-        self._look_for_hangs(awaited(), now)
+        waited_for = awaited()
+        self._look_for_hangs(waited_for, now)
+        self._look_at_disks(memory, now, is_awaited=DISK_WORKER in waited_for and DISK_WORKER not in self.hanging)
         if now >= self._touch_at:
             self._touch_at = now + _TOUCH_S
             self._owned.keep_from_cleaners()
@@ -58,7 +71,12 @@ class Watch:
         watched = self._supervisor.watched(awaited)
         self.hanging = self._hangs.look(watched, now)
         for name, seconds in self.hanging.items():
-            if self._patience_s and seconds >= self._patience_s:
+            if name == TEMPLATE:  # workers do without, and those that begin may wait for it
+                if seconds >= NAMED_AFTER_S:
+                    _log.warning("the template (pid %d) has not moved for %.0f s and is ended", watched[name].pid,
+                                 seconds)
+                    self._supervisor.end_hung(name, "")
+            elif self._patience_s and seconds >= self._patience_s:
                 self._supervisor.end_hung(
                     name, "it did not move for {:.0f} s and was ended (worker_patience_s)".format(seconds))
             elif seconds >= NAMED_AFTER_S and watched[name].pid not in self._named:
@@ -66,3 +84,15 @@ class Watch:
                 _log.warning(
                     "%s (pid %d) has not moved for %.0f s: it %s", getattr(name, "sentence", name), watched[name].pid,
                     seconds, "is stopped" if watched[name].is_stopped else "is waited for and uses no processor time")
+
+    def _look_at_disks(self, memory: Optional[SessionMemory], now: float, *, is_awaited: bool) -> None:
+        disks = [] if memory is None else statistics.disks(memory)
+        before = self._silence.seconds
+        self._silence.look(disks, transfers(self._supervisor.pid(DISK_WORKER)), now, is_awaited=is_awaited)
+        seconds = self._silence.seconds
+        if seconds:
+            self.hanging[DISK_WORKER] = seconds
+        if before < NAMED_AFTER_S <= seconds:
+            _log.warning("no row was read from disk or written for %.0f s while a step waits for rows; "
+                         "operations under way: %s", seconds, self._silence.sentence(disks))
+        self.silent = self._silence.verdict(disks, self._disk_patience_s)

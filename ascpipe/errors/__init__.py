@@ -32,6 +32,7 @@
     |   +-- DiskWorkerDiedError E132 by anything but SIGKILL
     |   +-- RowUnreadableError E422  a row that a step needs cannot be read from disk
     |   +-- DiskFullError      E423  rows must go to disk, and none can be written
+    |   +-- DiskSilentError    E424  a disk with rows does not answer any more
     |   `-- CrashLoopError     E140  restarted too often
     +-- OpsMissingError        E221  the ops are not built (ascpipe/tfops/load.py)
     +-- OpsMismatchError       E222  they are built for another TensorFlow or layout
@@ -90,6 +91,7 @@ from ascpipe.errors.others import (
 from ascpipe.errors.workers import (
     CrashLoopError,
     DiskFullError,
+    DiskSilentError,
     DiskWorkerDiedError,
     KeyWorkerDiedError,
     RowUnreadableError,
@@ -109,6 +111,7 @@ __all__ = [
     "DaemonStoppedError",
     "DirectoryFullError",
     "DiskFullError",
+    "DiskSilentError",
     "DiskWorkerDiedError",
     "EndpointTooLongError",
     "HorovodMissingError",

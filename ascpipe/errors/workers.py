@@ -69,6 +69,22 @@ class DiskFullError(WorkerError):
                 "room there, or name other directories in ssd_data_path, then restart the program from a checkpoint")
 
 
+class DiskSilentError(WorkerError):
+    """Disks with rows do not answer any more.
+
+    Attributes:
+        seconds: for which a step waited, and none of their operations ended.
+        under_way: how many operations are, and in which directories.
+    """
+
+    code = "E424"
+    fields: ClassVar[Tuple[str, ...]] = ("seconds", "under_way")
+    template = ("no row was read from disk, and none written, for {seconds:.0f} s (disk_patience_s) while a step "
+                "waited for rows; operations under way: {under_way}. The step was not run, and what was trained since "
+                "the last checkpoint is lost. Look after that disk, or allow it more time if it is that slow, then "
+                "restart the program from a checkpoint")
+
+
 class CrashLoopError(WorkerError):
     """A worker was restarted too often.
 

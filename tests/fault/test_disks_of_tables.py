@@ -15,12 +15,12 @@ from tests.support.programs.running import environment
 pytestmark = pytest.mark.timeout_s(240)
 
 
-def trained(case, folder):
+def trained(case, folder, **settings):
     """What ``tests/support/programs/tier_disks.py`` prints of a case."""
     skip_without("/dev/fuse", "mount", "unshare")
     done = subprocess.run(
         ["unshare", "-m", sys.executable, "-m", "tests.support.programs.tier_disks", case, str(folder)],
-        cwd=str(tree.ROOT), env=dict(environment(), PATH=PATH), capture_output=True, text=True, timeout=200)
+        cwd=str(tree.ROOT), env=dict(environment(**settings), PATH=PATH), capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -34,6 +34,20 @@ def usual(tmp_path_factory):
 @pytest.mark.parametrize("case", ["slow", "stuck", "gone"])
 def test_a_disk_that_answers_late_or_has_no_directory_any_more_changes_no_bit(case, usual, tmp_path):
     told = trained(case, tmp_path)
+    assert (told["losses"], told["state"], told["steps"]) == usual
+
+
+def test_a_disk_that_is_slow_is_not_taken_for_dead_whatever_a_step_takes(usual, tmp_path):
+    told = trained("slower", tmp_path, disk_patience_s=4)
+    assert (told["losses"], told["state"], told["steps"]) == usual
+
+
+def test_a_disk_that_answers_no_more_ends_the_run_with_its_directory_and_what_was_saved_goes_on(usual, tmp_path):
+    told = trained("silent", tmp_path, disk_patience_s=7)
+    said = re.search(r"E424: no row was read from disk, and none written, for (\d+) s \(disk_patience_s\) while a step "
+                     r"waited for rows; operations under way: \d+ in (\S+)\.", told["error"])
+    assert 7 <= int(said.group(1)) < 15 and said.group(2) == told["directory"]
+    assert told["ended_after_s"] < 40
     assert (told["losses"], told["state"], told["steps"]) == usual
 
 

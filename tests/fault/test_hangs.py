@@ -1,14 +1,17 @@
 """Processes that are stopped, and do not end: the daemon replaces them, and results are as if nothing had happened."""
+import itertools
 import os
 import re
 import signal
 import sys
+from threading import Event
 
 import psutil
 import pytest
 
 from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
 from tests.fault.test_template_deaths import replaced, template, title, was_executed, workers
+from tests.fault.test_trainer_deaths import Trainer
 from tests.support.daemons import DaemonProcess, is_alive
 from tests.support.programs import running
 from tests.support.waiting import wait_until
@@ -39,6 +42,41 @@ def test_twenty_workers_that_are_stopped_are_replaced_with_the_settings_that_use
     sys.stdout.write("20 stopped {} workers: the longest step took {:.1f} s\n".format(kind, stopped["longest_s"]))
 
 
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=[pytest.mark.long, pytest.mark.timeout_s(1200)])])
+def test_training_goes_on_while_the_daemon_is_stopped_and_a_dead_worker_is_replaced_after_it(rounds):
+    (told,) = running.run("deaths", "stopped_supervisor:{}".format(rounds), ring_frames=16, ends_within_s=1100.0)
+    assert told["restarts"] == {"key": 0, "table": rounds}
+    assert told["silent_s"] < 20
+    sys.stdout.write("{} times: status is refused after {:.1f} s at most, training goes on {:.1f} s after SIGCONT\n"
+                     .format(rounds, told["silent_s"], told["goes_on_s"]))
+
+
+@pytest.mark.parametrize("seconds, settings", [
+    (6, {"worker_patience_s": 2}), pytest.param(20, {}, marks=pytest.mark.long)])
+def test_of_a_trainer_that_is_stopped_nothing_is_given_up_and_it_goes_on(seconds, settings):
+    daemon = DaemonProcess("unit", ring_bytes=running.RING_BYTES, **settings)
+
+    def trained():
+        return sum(table["batches"] for table in daemon.status()["tables"])
+
+    try:
+        trainer = Trainer(name="unit")
+        before = workers(daemon)
+        try:
+            trainer.process.send_signal(signal.SIGSTOP)
+            Event().wait(seconds)
+            status, stood = daemon.status(), trained()
+            assert (status["state"], status["failure"]) == ("serving", None)
+            trainer.process.send_signal(signal.SIGCONT)
+            wait_until(lambda: trained() > stood + 20)
+            assert workers(daemon) == before
+        finally:
+            trainer.kill()
+        wait_until(lambda: daemon.status()["state"] == "idle")
+    finally:
+        daemon.end()
+
+
 def test_a_worker_that_is_stopped_is_named_after_five_seconds_and_then_replaced(daemon):
     pids = workers(daemon)
     stopped = pids[Worker(TABLE, 0)]
@@ -52,15 +90,16 @@ def test_a_worker_that_is_stopped_is_named_after_five_seconds_and_then_replaced(
     assert [worker["restarts"] for worker in daemon.workers()] == [0, 1]
 
 
-def test_a_template_that_is_killed_or_stopped_is_begun_again_and_workers_are_forked_from_it(daemon):
-    for ended_by in (signal.SIGKILL, signal.SIGSTOP):
-        pids = workers(daemon)
-        before = template(daemon, pids)
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=[pytest.mark.long, pytest.mark.timeout_s(1200)])])
+def test_a_template_that_is_killed_or_stopped_is_begun_again_and_workers_are_forked_from_it(times, daemon):
+    for ended_by, kind in itertools.product([signal.SIGKILL, signal.SIGSTOP] * times, [KEY, TABLE]):
+        place = Worker(kind, 0)  # each of the two in turn: one that dies more than 5 times a minute is given up
+        before = template(daemon, workers(daemon))
         os.kill(before, ended_by)
         wait_until(lambda: not is_alive(before))  # noqa: B023
         wait_until(lambda: daemon.status()["template"] == "ready")
-        pid = replaced(daemon, Worker(KEY, 0), workers(daemon))
-        wait_until(lambda: title(pid) == "ascpipe: key worker 0 of unit")  # noqa: B023
+        pid = replaced(daemon, place, workers(daemon))
+        wait_until(lambda: title(pid) == "ascpipe: {} of unit".format(place.sentence))  # noqa: B023
         assert not was_executed(pid)
 
 

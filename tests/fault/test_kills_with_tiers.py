@@ -37,6 +37,16 @@ def test_kills_leave_no_trace_where_rows_go_to_disk(tmp_path):
     assert_as_in_memory("trained:table+disk+key,6,1,{}".format(tmp_path))
 
 
+def test_a_disk_worker_that_is_stopped_is_replaced_without_a_trace(tmp_path):
+    assert_as_in_memory("stopped:disk,3,1,{}".format(tmp_path), worker_patience_s=2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(1200)
+def test_twenty_disk_workers_that_are_stopped_are_replaced_with_the_settings_that_users_have(tmp_path):
+    assert_as_in_memory("stopped:disk,20,1,{}".format(tmp_path), ends_within_s=1100.0)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("frames", [2, 64])
 @pytest.mark.parametrize("first", range(2, 37, 5))

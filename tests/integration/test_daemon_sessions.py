@@ -297,11 +297,13 @@ def test_whatever_a_lifeline_says_the_daemon_lives(daemon, connect):
             fdsocket.receive(line, 5.0)
             wait_until(lambda: fdsocket.is_closed(line))
     connect("unit").close()
-    # connections that never register are bounded
+    # connections that never register are bounded: the oldest give way
     lines = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(20)]
     for line in lines:
         line.connect(daemon.run.lifeline)
-    wait_until(lambda: sum(fdsocket.is_closed(line) for line in lines[16:]) == 4)
+        fdsocket.receive(line, 5.0)
+    wait_until(lambda: all(fdsocket.is_closed(line) for line in lines[:4]))
+    assert not any(fdsocket.is_closed(line) for line in lines[4:])
     for line in lines:
         line.close()
     wait_until(lambda: connect("unit"))

@@ -14,11 +14,12 @@ import numpy as np
 import psutil
 import tensorflow as tf
 
+from ascpipe.errors import NoAnswerError
 from ascpipe.tf import Saver
 from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from tests.support.programs.counted import CountedTable, Feed, two_tiers
-from tests.support.programs.scenarios import Background, main, session, started, status, workers
+from tests.support.programs.scenarios import Background, main, seconds_of, session, started, status, workers
 from tests.support.waiting import wait_until
 
 
@@ -90,6 +91,45 @@ def _pids(kind: str) -> List[int]:
 def stopped_workers(kinds: str, stops: str, seed: str = "1") -> Dict[str, Any]:
     """Workers are stopped while training and evaluation go on, and stay stopped."""
     return killed_workers(kinds, stops, seed, signal.SIGSTOP)
+
+
+def stopped_supervisor(rounds: str) -> Dict[str, Any]:
+    """The daemon is stopped while training goes on, asked, and continued; then a worker dies while it is stopped."""
+    feed = Feed(two_tiers(), 100000, lambda data: data.prefetch(20))
+    silent_s: List[float] = []
+    restarted_s: List[float] = []
+    with started() as running:
+        running.run(feed.iterator.initializer)
+        pid = Process.current().running_pipeline().link.daemon_pid
+        for _ in range(int(rounds)):
+            feed.step(running)
+            os.kill(pid, signal.SIGSTOP)
+            for _ in range(50):
+                feed.step(running)
+            silent_s.append(seconds_of(_is_not_answered))
+            os.kill(pid, signal.SIGCONT)
+            (worker,) = workers("table")
+            os.kill(pid, signal.SIGSTOP)
+            os.kill(worker, signal.SIGKILL)
+            step = Background(lambda: [feed.step(running) for _ in range(50)])  # more than are planned
+            threading.Event().wait(3.0)  # no more than 5 deaths a minute
+            waited = not step.is_over()
+            os.kill(pid, signal.SIGCONT)
+            restarted_s.append(seconds_of(step.join))
+            step.returned()
+            if not waited:
+                raise AssertionError("50 steps were planned ahead")
+        for table in feed.tables:
+            table.require_truth()
+        return {"restarts": _restarts(), "silent_s": max(silent_s), "goes_on_s": max(restarted_s)}
+
+
+def _is_not_answered() -> None:
+    try:
+        status()
+    except NoAnswerError:
+        return
+    raise AssertionError("a daemon that is stopped answers")
 
 
 def killed_workers(kinds: str, kills: str, seed: str = "1", by: signal.Signals = signal.SIGKILL) -> Dict[str, Any]:
@@ -281,8 +321,8 @@ def _waits() -> bool:
 def run(*wanted: str) -> None:
     """Scenarios by name, else those of the command line."""
     main({scenario.__name__: scenario for scenario in (
-        killed_workers, stopped_workers, killed_between_plan_and_retire, crash_loop, full_table, forked, endless)},
-        *wanted)
+        killed_workers, stopped_workers, stopped_supervisor, killed_between_plan_and_retire, crash_loop, full_table,
+        forked, endless)}, *wanted)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from typing import Any, Dict, List
+from unittest import mock
 
 from tests.support.daemons import ROOT, DaemonProcess
 
@@ -46,7 +47,8 @@ def run(program: str, *scenarios: str, ends_within_s: float = ENDS_WITHIN_S, **s
 
 
 def _run(program: str, *scenarios: str, ends_within_s: float, **settings: Any) -> List[Dict[str, Any]]:
-    process = begin(program, *scenarios, **settings)
+    with mock.patch.dict(os.environ, TEST_SCENARIO_LIMIT_S=str(ends_within_s / 2)):
+        process = begin(program, *scenarios, **settings)
     try:
         out, err = process.communicate(timeout=ends_within_s)
     except subprocess.TimeoutExpired:

@@ -2,6 +2,7 @@
 import contextlib
 import faulthandler
 import json
+import os
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ from mx_rec.core.asc.manager import start_asc_pipeline
 from mx_rec.util.initialize import init, terminate_config_initializer
 from tests.support.waiting import wait_until
 
-LIMIT_S = 100.0  #: of a scenario
+LIMIT_S = float(os.environ.get("TEST_SCENARIO_LIMIT_S", "100"))  #: of a scenario
 
 Scenario = Callable[..., Dict[str, Any]]
 

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from typing import Any, Callable, Dict, Iterator, List
 
 import numpy as np
@@ -67,6 +68,31 @@ def stuck(folder: str) -> Dict[str, Any]:
     told = whole(path, {FAULT_AT: stop})
     waiting[0].join().returned()
     return told
+
+
+def slower(folder: str) -> Dict[str, Any]:
+    """For some steps each read and write takes more than half of the time after which a disk is taken for dead."""
+    path, control = fuse(folder)
+    delay_ms = int(600 * float(os.environ["ASCPIPE_DISK_PATIENCE_S"]))
+    return whole(path, {FAULT_AT: lambda: control.__setitem__("delay_ms", delay_ms),
+                        FAULT_AT + 3: lambda: control.__setitem__("delay_ms", 0)})
+
+
+def silent(folder: str) -> Dict[str, Any]:
+    """The disk answers no more until the run has ended."""
+    path, control = fuse(folder)
+    began: List[float] = []
+
+    def hold() -> None:
+        control["held"] = 1
+        began.append(time.monotonic())
+
+    def release() -> None:
+        began.append(time.monotonic())
+        control["held"] = 0
+
+    answer = ended_and_restored(folder, path, {FAULT_AT: hold}, release)
+    return {**answer, "ended_after_s": began[1] - began[0]}
 
 
 def gone(folder: str) -> Dict[str, Any]:
@@ -188,7 +214,7 @@ def told(losses: List[float], state: List[Any]) -> Dict[str, Any]:
             "steps": len(losses)}
 
 
-CASES = {case.__name__: case for case in (usual, slow, stuck, gone, unreadable, unread, full)}
+CASES = {case.__name__: case for case in (usual, slow, slower, stuck, silent, gone, unreadable, unread, full)}
 
 
 def main() -> None:

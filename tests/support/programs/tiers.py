@@ -111,7 +111,13 @@ def _state(number: int, on_device: np.ndarray, disk: Optional[DiskRows]) -> List
     return sorted(found)
 
 
-def trained(kinds: str = "", kills: str = "0", seed: str = "1", folder: str = "") -> Dict[str, Any]:
+def stopped(kinds: str, stops: str, seed: str, folder: str = "") -> Dict[str, Any]:
+    """As ``trained``; the workers are stopped, stay so, and are replaced before the next one is."""
+    return trained(kinds, stops, seed, folder, signal.SIGSTOP)
+
+
+def trained(kinds: str = "", kills: str = "0", seed: str = "1", folder: str = "",
+            by: signal.Signals = signal.SIGKILL) -> Dict[str, Any]:
     """Train; on the way workers are killed at random moments of random steps. Digests of what was computed.
 
     With $TEST_STEP_S each step takes that long at least: for what is done to the program from outside.
@@ -128,11 +134,14 @@ def trained(kinds: str = "", kills: str = "0", seed: str = "1", folder: str = ""
             if number - 4 in killed_at:
                 recovered_s.append(time.monotonic() - killed_at[number - 4])
             if number in kill_at:
-                pid, delay = _worker(kill_at[number]), float(draw.uniform(0, 0.004))
-                killer = Background(lambda: _kill_after(pid, delay))  # noqa: B023  (it ends in this round)
+                kind = kill_at[number]
+                pid, delay = _worker(kind), float(draw.uniform(0, 0.004))
+                killer = Background(lambda: _kill_after(pid, delay, by))  # noqa: B023  (it ends in this round)
                 killed_at[number] = time.monotonic() + delay
                 losses.append(everything.step(running, number))
                 killer.join().returned()
+                if by == signal.SIGSTOP:
+                    wait_until(lambda: _worker(kind) != pid, 60.0)  # noqa: B023
             else:
                 losses.append(everything.step(running, number))
         state = everything.state(running)
@@ -143,9 +152,9 @@ def trained(kinds: str = "", kills: str = "0", seed: str = "1", folder: str = ""
             "recovered_s": recovered_s}
 
 
-def _kill_after(pid: int, delay_s: float) -> None:
+def _kill_after(pid: int, delay_s: float, by: signal.Signals) -> None:
     threading.Event().wait(delay_s)  # any moment of a step will do
-    os.kill(pid, signal.SIGKILL)
+    os.kill(pid, by)
 
 
 def _worker(kind: str) -> int:
@@ -155,8 +164,7 @@ def _worker(kind: str) -> int:
         return [worker["pid"] for worker in status()["workers"]
                 if worker["kind"] == kind and worker["pid"] and worker["attached"]]
 
-    wait_until(lambda: bool(working()), what="a {} worker".format(kind))
-    return working()[0]
+    return wait_until(working, 60.0, "a {} worker".format(kind))[0]
 
 
 def digest(data: bytes) -> str:
@@ -164,4 +172,4 @@ def digest(data: bytes) -> str:
 
 
 if __name__ == "__main__":
-    main({trained.__name__: trained})
+    main({scenario.__name__: scenario for scenario in (trained, stopped)})

@@ -204,6 +204,23 @@ def served(listening):
     return found
 
 
+def test_only_the_trainer_is_read_beyond_a_few_values(listening, connect):
+    start = messages.request_bytes(1, messages.Start(
+        (messages.Stream(0, 0, tuple(range(20))),), tuple(messages.Table(n, "t", 4, 9) for n in range(20)), b"t" * 16))
+    for trainer, reads in ((os.getpid() + 1, 0), (None, 0), (os.getpid(), 1)):
+        sock = connect()
+        sock.send(start)
+        requests = list(listening.requests(trainer))
+        assert len(requests) == reads
+        for peer, request in requests:
+            listening.reply(peer, request.id, {})
+        error = received(sock).error
+        assert error is None if reads else "at most {} are read".format(codec.FEW_VALUES) in str(error)
+    for body in (messages.Register(1, 1, "v" * 64, b"t" * 16), messages.Status(), messages.Bye(b"t" * 16)):
+        connect().send(messages.request_bytes(1, body))
+        assert len(served(listening)) == 1
+
+
 def test_connections_are_few_and_those_without_a_request_give_way(listening, connect):
     silent = [connect() for _ in range(server.MAX_PEERS)]
     assert served(listening) == []

@@ -3,8 +3,8 @@ import pytest
 
 from ascpipe.config import load_settings
 from ascpipe.daemon.hangs import Hangs, Seen, awaited
-from ascpipe.daemon.lifecycle import KEY, TABLE, Worker
-from ascpipe.layout.words import WAIT_CUT, WAIT_KEYS, WAIT_PLAN, WAIT_READ, WAIT_SENTENCES
+from ascpipe.daemon.lifecycle import DISK, KEY, TABLE, Worker
+from ascpipe.layout.words import WAIT_CUT, WAIT_DISK, WAIT_KEYS, WAIT_PLAN, WAIT_READ, WAIT_SENTENCES
 
 SETTINGS = load_settings({"workers": 2, "table_workers": 2}, {})
 
@@ -42,5 +42,6 @@ def test_of_each_wait_the_workers_are_known_that_it_is_for():
     for wait in (WAIT_PLAN, WAIT_READ, WAIT_CUT):
         assert awaited(wait, 5, SETTINGS) == {Worker(TABLE, 1)}
         assert awaited(wait, -1, SETTINGS) == frozenset()
-    for wait in set(WAIT_SENTENCES) - {WAIT_KEYS, WAIT_PLAN, WAIT_READ, WAIT_CUT}:
+    assert awaited(WAIT_DISK, 0, SETTINGS) == {Worker(DISK, 0)}
+    for wait in set(WAIT_SENTENCES) - {WAIT_KEYS, WAIT_PLAN, WAIT_READ, WAIT_CUT, WAIT_DISK}:
         assert awaited(wait, 0, SETTINGS) == frozenset(), WAIT_SENTENCES[wait]
