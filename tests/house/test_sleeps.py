@@ -19,7 +19,6 @@ SLEEPS = {
     "tests/fault/test_kills_in_number.py": "kills or interrupts a process at any moment",
     "tests/integration/test_resumed_training.py": "kills a trainer at any moment",
     "tests/fault/test_hangs.py": "a trainer is stopped for seconds",
-    "tests/support/programs/deaths.py": "a daemon is stopped for seconds",
     "tests/fault/test_stopped_starts.py": "stops a process at any moment of its start",
     "tests/cpp/test_waiter.cc": "nobody rings: a waiter must find by itself what has changed",
     "bench/cases/idle.py": "measures what processes cost that do nothing",
