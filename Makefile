@@ -3,7 +3,8 @@
 #
 #   make demo [DATA=file.tsv] [ARGS="..."]   the main job: trains the example through the pipeline
 #   make demo RANKS=2                        the same on two ranks, after `make ranks`
-#   make test                                every test but the long sweeps; make test-long runs those
+#   make test                                every test but the long ones
+#   make test-long                           faults in number: an hour; make test-sweeps runs all long tests: hours
 #   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
 #   make soak [HOURS=0.5] [SEED=7]           trains while faults happen, and judges results and memory (docs/testing.md)
 #   make ranks                               Horovod for training on several ranks, and for its tests
@@ -18,7 +19,10 @@ MAKEFLAGS += --no-print-directory
 SUITES := test-tf-a test-tf-r test-integration test-ranks test-fault test-unit test-unit-nojit test-unit-bounds \
 	test-model test-house test-conformance test-cpp
 
-.PHONY: setup build ranks fmt lint types test test-long test-tf soak demo bench bench-usual bench-ranks clean $(SUITES)
+FAULTS := test-long-kills test-long-attacks test-long-hangs
+
+.PHONY: setup build ranks fmt lint types test test-long test-sweeps test-tf soak demo bench bench-usual bench-ranks clean \
+	$(SUITES) $(FAULTS)
 .DEFAULT_GOAL := test
 
 setup build:
@@ -70,7 +74,25 @@ test-tf-r: setup
 test-ranks test-conformance test-cpp test-integration test-fault test-house test-model: test-%: setup
 	@test -z "$$(find tests/$* -name 'test_*.py' 2>/dev/null)" || (set -x; $(PYTEST) tests/$* $(ARGS))
 
+# Three at once, which keep two cores busy: processes that hang use none. -s: their figures.
 test-long: setup
+	@$(MAKE) -k -j3 --output-sync=target $(FAULTS)
+
+test-long-kills: setup
+	$(PYTEST) -s -m long tests/fault/test_kills_in_number.py tests/fault/test_kills_of_workers.py \
+		tests/fault/test_kills_with_tiers.py tests/fault/test_trainer_deaths.py \
+		-k "in_number or thousand or begins" $(ARGS)
+
+test-long-attacks: setup
+	$(PYTEST) -s -m long tests/fault/test_forked_kills.py tests/fault/test_mad_workers.py \
+		tests/fault/test_control_attacks.py tests/fault/test_soak.py $(ARGS)
+
+test-long-hangs: setup
+	$(PYTEST) -s -m long tests/fault/test_hangs.py tests/fault/test_kills_with_tiers.py \
+		tests/fault/test_stopped_starts.py tests/fault/test_slow_trainers.py \
+		-k "hangs or twenty or stopped or slow" $(ARGS)
+
+test-sweeps: setup
 	$(PYTEST) -m long tests $(ARGS)
 
 soak: setup

@@ -1,7 +1,7 @@
 """Which scenarios must hold, and which scenario shows each flaw.
 
 The two key patterns below make both tables miss and swap with a single slot.  ``SHORT`` runs in every
-``make test``, ``LONG`` in ``make test-long``.
+``make test``, ``LONG`` in ``make test-sweeps``.
 """
 
 import dataclasses
