@@ -20,8 +20,9 @@ SHM = Path("/dev/shm")
 _OUR_THREADS = re.compile(r"^(asc|ZMQ)")
 #: open for the life of the process by libraries, at first use
 _KEPT_OPEN = re.compile(r"^(/dev/(null|u?random|pts/\d+|tty)|/proc/.*|/sys/.*)$|\.(so[.\d]*|nbi|nbc|py|pyc|zip)$")
-#: of multiprocessing, as horovodrun has them in a suite that runs at the same time; its own tracker removes them
-_SEMAPHORES = "sem.mp-"
+#: of other libraries, in a suite that runs at the same time: of multiprocessing, as horovodrun has them, and of
+#: libfaketime; these remove them
+_OF_OTHERS = ("sem.mp-", "sem.faketime_sem_", "faketime_shm_")
 _OUR_MAPPINGS = re.compile(r"(/memfd:\S*|/dev/shm/\S*)")
 
 
@@ -55,7 +56,7 @@ def snapshot(run_home: Path) -> Snapshot:
     """
     return Snapshot(
         processes=frozenset(_process_text(pid) for pid in our_processes(run_home)),
-        shm=frozenset("/dev/shm/" + name for name in _names(SHM) if not name.startswith(_SEMAPHORES)),
+        shm=frozenset("/dev/shm/" + name for name in _names(SHM) if not name.startswith(_OF_OTHERS)),
         run_files=frozenset(_run_files(run_home)),
         descriptors=frozenset(_descriptors()),
         mappings=frozenset(_mappings()),
