@@ -273,15 +273,15 @@ class SessionMemory:
 
     def _claimed(self, generation: int) -> Iterator[Tuple[int, Any, int]]:
         """Stream, frames of its ring, place of one that this key worker claimed and did not finish."""
-        for ring in self.rings:
-            header = ring.view(structs.RING)[0]
-            frames = ring.view(structs.FRAME, int(header["frames_offset"]), structs.MAX_FRAMES)
-            words = ring.view(structs.RING_TABLE, int(header["tables_offset"]), int(header["table_count"]))["words"]
+        for stream, ring in zip(self.start.streams, self.rings):
+            shape = self._ring_shape(stream)  # not as the header says: a worker that has gone mad may have written there
+            frames = ring.view(structs.FRAME, shape.frames_offset, structs.MAX_FRAMES)
+            words = ring.view(structs.RING_TABLE, shape.tables_offset, len(stream.tables))["words"]
             for place in range(structs.MAX_FRAMES):
                 # The words first: a frame that is not deduped and is the dead worker's cannot change hands,
                 # while one that it had finished may be given back and filled anew at any time.
                 if (words[:, place] == SUBMITTED).any() and frames["claim"][place] == generation:
-                    yield int(header["stream"]), frames, place
+                    yield stream.stream, frames, place
 
     def trainer_waits(self) -> Tuple[int, int]:
         """What the trainer waits for (WAIT_*), and the number of the table if it is one, or -1."""

@@ -1,9 +1,13 @@
-"""Builds the answer to ``status`` from the daemon's state and the counters in shared memory."""
+"""Builds the answer to ``status`` from the daemon's state and the counters in shared memory.
+
+Of shared memory nothing is read but counters: any process of the session may write everywhere there.
+"""
 import time
 from typing import Any, Dict, List, Optional, Sequence
 
+from ascpipe.control import messages
 from ascpipe.daemon.lifecycle import Worker
-from ascpipe.daemon.session_memory import Segment, SessionMemory, bell_of
+from ascpipe.daemon.session_memory import Segment, SessionMemory, bell_of, shape_of
 from ascpipe.layout import structs
 from ascpipe.layout.words import EVAL, EXCHANGE_SENTENCES, LOCAL, TRAIN, WAIT_SENTENCES
 
@@ -19,9 +23,10 @@ def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) 
         return {"tables": [], "disks": [], "rings": [], "waits": [], "exchanges": None}
     names = {table.table: table.name for table in memory.start.tables}
     return {
-        "tables": [_table(made, names) for made in memory.tables],
+        "tables": [_table(made, table) for made, table in zip(memory.tables, memory.start.tables)],
         "disks": disks(memory),
-        "rings": [_ring(made.view(structs.RING)[0]) for made in memory.rings],
+        "rings": [_ring(made.view(structs.RING)[0], stream)
+                  for made, stream in zip(memory.rings, memory.start.streams)],
         "waits": _waits(memory, workers, names),
         "exchanges": exchanges(memory.session.view(structs.EXCHANGES, structs.SESSION_EXCHANGES_OFFSET)[0],
                                time.monotonic()),
@@ -59,19 +64,20 @@ def exchanges(record: Any, now_s: float) -> Optional[Dict[str, Any]]:
     return fields
 
 
-def _table(made: Segment, names: Dict[int, str]) -> Dict[str, Any]:
+def _table(made: Segment, table: messages.Table) -> Dict[str, Any]:
     header = made.view(structs.TABLE)[0]
     fields: Dict[str, Any] = {name: int(header[name]) for name in (
-        "table", "dim", "device_rows", "rows", "hits", "misses", "loads", "evicted", "ids", "batches")}
-    fields["name"] = names[fields["table"]]
+        "rows", "hits", "misses", "loads", "evicted", "ids", "batches")}
+    fields.update(table=table.table, dim=table.dim, device_rows=table.device_rows, name=table.name)
     fields["keys"] = fields["rows"]
-    fields["home_rows"] = int(header["home_capacity"])
-    fields["host_bytes"] = int(header["entries_ready"]) * structs.ENTRY.itemsize + \
-        int(header["homes_ready"]) * int(header["row_floats"]) * 4
-    fields["save_waits"] = int(header["save_waits"]) + int(header["snapshot_waits"])
+    fields["home_rows"] = table.home_rows
+    fields["host_bytes"] = _number(int(header["entries_ready"]) * structs.ENTRY.itemsize +
+                                   int(header["homes_ready"]) * table.row_floats * 4)
+    fields["save_waits"] = _number(int(header["save_waits"]) + int(header["snapshot_waits"]))
     fields["hit_rate"] = hit_rate(fields)
-    disk = made.view(structs.DISK_TABLE, int(header["disk_offset"]))[0] if header["disk_offset"] else None
-    for name in ("disk_slots", "disk_rows", "fetches", "spills"):
+    disk = made.view(structs.DISK_TABLE, shape_of(table).disk_offset)[0] if table.disk_rows else None
+    fields["disk_slots"] = table.disk_rows
+    for name in ("disk_rows", "fetches", "spills"):
         fields[name] = 0 if disk is None else int(disk[name])
     fields["disk_waits"] = 0 if disk is None else int(disk["waits"])
     return fields
@@ -82,20 +88,25 @@ def disks(memory: SessionMemory) -> List[Dict[str, Any]]:
     lines = []
     for record in memory.session.view(structs.DISK, structs.SESSION_DISKS_OFFSET, structs.MAX_DISKS):
         files, _ = memory.row_files(int(record["table"]))
-        if record["used"] and int(record["file"]) < len(files):
+        if record["used"] and 0 <= int(record["file"]) < len(files):
             lines.append({"directory": files[int(record["file"])]["directory"],
                           **{name: int(record[name]) for name in _OF_DISKS}})
     return lines
 
 
-def _ring(header: Any) -> Dict[str, Any]:
+def _ring(header: Any, stream: messages.Stream) -> Dict[str, Any]:
     fields: Dict[str, Any] = {name: int(header[name]) for name in (
-        "stream", "frame_count", "submitted", "dropped", "parked", "ids", "trained", "arena_bytes")}
-    fields["channel"] = CHANNEL_NAMES[int(header["channel"])]
+        "frame_count", "submitted", "dropped", "parked", "ids", "trained", "arena_bytes")}
+    fields.update(stream=stream.stream, channel=CHANNEL_NAMES[stream.channel])
     fields["frames"] = int(header["tail"])
-    fields["depth"] = int(header["tail"]) - int(header["head"])
-    fields["used_bytes"] = int(header["arena_tail"]) - int(header["arena_head"])
+    fields["depth"] = _number(int(header["tail"]) - int(header["head"]))
+    fields["used_bytes"] = _number(int(header["arena_tail"]) - int(header["arena_head"]))
     return fields
+
+
+def _number(value: int) -> int:
+    """What is nearest to it of the numbers that a message can have."""
+    return max(-2**63, min(2**63 - 1, value))
 
 
 def _waits(memory: SessionMemory, workers: Sequence[Worker], names: Dict[int, str]) -> List[Dict[str, Any]]:

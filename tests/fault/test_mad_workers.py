@@ -22,6 +22,7 @@ def ends(kind, seeds):
     assert len(runs) == len(seeds)
     unnamed = [run for run in runs if not ENDS.match(run["ended"])]
     assert unnamed == []
+    assert not [run for run in runs if run["ended"] == "E110"], "the daemon has died"
     return collections.Counter(run["ended"][:40] for run in runs), sum(run["stores"] for run in runs)
 
 

@@ -156,22 +156,20 @@ def training(kind: str) -> Iterator[Tuple[Callable[[int], Any], int]]:
 
 
 def mad_frames(kind: str, seed: str) -> Dict[str, Any]:
-    """Train until the end or an error, which has a code or says what the program is to do."""
-    draw = np.random.RandomState(int(seed))
-    ended = "trained"
-    done = 0
-    try:
-        with training(kind) as (step, steps):
-            for done in range(int(draw.randint(2, 20))):
-                step(done)
-            with gone_mad(int(seed), 300, kind == "everywhere") as stores:
-                for number in range(done + 1, steps):
+    """Train, at first with a sane worker, until the end or an error: its code, or its first line if it has none."""
+    ended, done = "trained", int(np.random.RandomState(int(seed)).randint(2, 20))
+    with training(kind) as (step, steps):
+        for number in range(done):
+            step(number)
+        with gone_mad(int(seed), 300, kind == "everywhere") as stores:
+            try:
+                for number in range(done, steps):
                     step(number)
                     done = number
-    except (tf.errors.OpError, AscpipeError, RuntimeError) as error:
-        text = getattr(error, "message", "") or str(error)
-        code = CODE.search(text)
-        ended = code.group() if code else text.splitlines()[0][:300]
+            except (tf.errors.OpError, AscpipeError, RuntimeError) as error:
+                text = getattr(error, "message", "") or str(error)
+                code = CODE.search(text)
+                ended = code.group() if code else text.splitlines()[0][:300]
     return {"ended": ended, "steps": done, "stores": stores()}
 
 
