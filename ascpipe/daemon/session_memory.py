@@ -274,7 +274,7 @@ class SessionMemory:
     def _claimed(self, generation: int) -> Iterator[Tuple[int, Any, int]]:
         """Stream, frames of its ring, place of one that this key worker claimed and did not finish."""
         for stream, ring in zip(self.start.streams, self.rings):
-            shape = self._ring_shape(stream)  # not as the header says: a worker that has gone mad may have written there
+            shape = self._ring_shape(stream)  # not as the header says: a worker that has gone mad may write there
             frames = ring.view(structs.FRAME, shape.frames_offset, structs.MAX_FRAMES)
             words = ring.view(structs.RING_TABLE, shape.tables_offset, len(stream.tables))["words"]
             for place in range(structs.MAX_FRAMES):

@@ -254,7 +254,7 @@ def test_an_answer_that_names_the_row_of_the_variable_is_refused():
             opened.run(graph.channels[0].embeddings[0])
             daemon.pipeline.table_size(0)
             daemon.tables[0].truth.slots[1] = 0
-            with pytest.raises(tf.errors.DataLossError, match="E301: table 'table0': the record of ticket 1 gives key 0 of 1 the place 0"):
+            with pytest.raises(tf.errors.DataLossError, match="E301: table 'table0': .* gives key 0 of 1 the place 0"):
                 opened.run(graph.channels[1].plans[0].slots)
 
 

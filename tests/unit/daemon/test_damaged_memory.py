@@ -19,7 +19,8 @@ LIMITS = [0, 1, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
 def memory(tmp_path):
     start = messages.Start((messages.Stream(0, 0, (0, 1)), messages.Stream(1, 1, (1,))), (
         messages.Table(0, "user", 4, 100),
-        messages.Table(1, "item", 4, 10, 40, 8, disk_rows=100, directories=(str(tmp_path),))), b"x" * messages.TOKEN_BYTES)
+        messages.Table(1, "item", 4, 10, 40, 8, disk_rows=100, directories=(str(tmp_path),))),
+        b"x" * messages.TOKEN_BYTES)
     made = SessionMemory(start, load_settings({}, {"ASCPIPE_RING_BYTES": str(1 << 16)}), 1, Places(), private=True)
     yield made
     made.close()
