@@ -36,7 +36,7 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
     request = messages.request_bytes(request_id, body)
     deadline = time.monotonic() + timeout_s
     while True:
-        _check_running(run)
+        check_running(run)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
             answer = _exchange(sock, run, request, deadline, messages.verb_of(body))
         if answer is not None:
@@ -64,7 +64,7 @@ def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
     poll.register(sock, select.POLLIN)
     while time.monotonic() < deadline:
         if not poll.poll(1 + int(1000 * min(_LOOK_S, max(0.0, deadline - time.monotonic())))):
-            _check_running(run)
+            check_running(run)
             if stops.seconds() >= TIMEOUT_S:
                 raise NoAnswerError(run.name, verb, TIMEOUT_S)
             continue
@@ -74,7 +74,7 @@ def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
             return None
         if answer:
             return answer
-        _check_running(run)  # it has read the request and closed: it ends, or has lost its answer
+        check_running(run)  # it has read the request and closed: it ends, or has lost its answer
         time.sleep(_AGAIN_S)
     return None
 
@@ -97,7 +97,8 @@ def check_there(run: RunDir) -> None:
         raise NotRunningError(run.name, run.path) from None
 
 
-def _check_running(run: RunDir) -> None:
+def check_running(run: RunDir) -> None:
+    """As ``check_there``; NotRunningError also unless a daemon has its lock or listens."""
     check_there(run)
     if not is_held(run) and not is_listening(run.lifeline):  # the lock of one that serves may have been removed
         raise NotRunningError(run.name, run.path)

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from ascpipe import __version__, errors, names
 from ascpipe.config import Settings, load_settings
 from ascpipe.control import child, fdsocket, launch, messages
-from ascpipe.control.client import ask, check_there
+from ascpipe.control.client import ask, check_running, check_there
 from ascpipe.control.lock import is_held
 from ascpipe.names import RunDir
 from ascpipe.ranks import daemon_of_this_rank
@@ -263,6 +263,10 @@ def _register(run: RunDir, layout: int, settings: Settings,
         _expect(sock, run.name, "known")
         answer = ask(run, messages.Register(os.getpid(), layout, __version__, token))
         return TrainerLink(run, sock, token, answer, settings, process)
+    except errors.ConnectionClosedError:
+        sock.close()
+        check_running(run)  # it has died: another may take its place
+        raise
     except BaseException:
         sock.close()
         raise

@@ -96,7 +96,7 @@ def what_became_of(trainer, killed):
 
 #: in start-up a daemon may die before the trainer has it: a named one is then missed, a private one replaced or missed
 ALLOWED = {(True, "training"): {"E110"}, (False, "training"): {"E110"},
-           (True, "start-up"): {"E110", "E212"}, (False, "start-up"): {"E110", "E213", "went on with another"}}
+           (True, "start-up"): {"E110", "E212"}, (False, "start-up"): {"E110", "E212", "E213", "went on with another"}}
 
 
 @few_and_many(4, 100)
