@@ -57,16 +57,19 @@ class Killer:
 
     def _run(self) -> None:
         killed: Set[int] = set()
+        met: Set[int] = set()
         next_at = 0
         while self.killed < self._most and not self._over.is_set():
             pids = _pids(self._kinds[self.killed % len(self._kinds)])
+            if self._by == signal.SIGSTOP and pids and pids[0] not in met:
+                met.add(pids[0])
+                next_at = max(next_at, self._steps() + 1)  # a step that has waited for it meets no second one
             if self._steps() >= next_at and pids and pids[0] not in killed:
                 self._killed_at.append((time.monotonic(), self._steps()))
                 os.kill(pids[0], self._by)
                 killed.add(pids[0])
                 self.killed += 1
-                # a step waits for one that is stopped until it is replaced, and is to meet no second one
-                next_at = self._steps() + int(self._draw.randint(0, 12)) + (self._by == signal.SIGSTOP)
+                next_at = self._steps() + int(self._draw.randint(0, 12))
             until = time.monotonic() + float(self._draw.uniform(0.001, 0.02))
             while time.monotonic() < until or self.killed == self._most and self._killed_at:
                 self._note_recoveries()
