@@ -4,7 +4,7 @@
 #   make demo [DATA=file.tsv] [ARGS="..."]   the main job: trains the example through the pipeline
 #   make demo RANKS=2                        the same on two ranks, after `make ranks`
 #   make test                                every test but the long ones
-#   make test-long                           faults in number: an hour; make test-sweeps runs all long tests: hours
+#   make test-long                           faults in number; make test-sweeps runs all that is long, hours
 #   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
 #   make soak [HOURS=0.5] [SEED=7]           trains while faults happen, and judges results and memory (docs/testing.md)
 #   make ranks                               Horovod for training on several ranks, and for its tests

@@ -23,7 +23,7 @@ class PlanMoves {
   static bool ImagesFit(const PartView& part, Table* table);
 
   // From the claim of the plan on; called again after TakeBack, also for another plan of the same batch.
-  // No wait, no allocation that may fail.  Fails only if the record is damaged.
+  // No wait, no output to allocate; copies the moves, which are examined.  Fails only if the record is damaged.
   tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx);
   // Rows that made room return to their slots, from home, where they are still the same.
   void TakeBack() const { moves_.Back(0, moves_.outs()); }

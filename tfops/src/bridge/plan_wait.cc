@@ -171,7 +171,7 @@ class ClaimWait : public BatchWait {
     RingWorker();
   }
 
-  // From here to DONE: no wait, no allocation that may fail, no early return.  The worker is rung only at DONE: work
+  // From here to DONE: no wait, no output to allocate, no early return.  The worker is rung only at DONE: work
   // that it does earlier would take processors from the threads that move rows.
   Status Claimed(std::unique_ptr<PlanMoves> moves) {
     const std::int64_t number = frame();

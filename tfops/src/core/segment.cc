@@ -12,6 +12,23 @@ namespace ascpipe {
 
 namespace {
 constexpr std::int64_t kFloatBytes = sizeof(float);
+
+// Records in the segment of a table, behind its header.
+struct Piece {
+  const char* what;
+  std::int64_t offset;  // a multiple of `unit`
+  std::int64_t count;
+  std::int64_t record_bytes;
+  std::int64_t unit;
+};
+
+bool Fits(const Piece& piece, std::int64_t bytes) {
+  if (piece.count == 0) return true;
+  return piece.count > 0 && piece.offset >= static_cast<std::int64_t>(sizeof(layout::Table)) &&
+         piece.offset % piece.unit == 0 && piece.offset <= bytes &&
+         (bytes - piece.offset) / piece.record_bytes >= piece.count;
+}
+
 }  // namespace
 
 CoreStatus Segment::Map(int fd, std::int64_t bytes, const std::string& what, std::unique_ptr<Segment>* segment) {
@@ -59,26 +76,15 @@ CoreStatus CheckTable(const Segment& segment, int table, const TableSizes& sizes
                  header->row_floats, ", expected ", sizes.device_rows, " rows of ", sizes.dim, " and ",
                  sizes.home_rows, " home rows of ", sizes.row_floats);
   }
-  const std::int64_t room = segment.bytes() - header->home_offset;
-  if (sizes.home_rows > 0 && (header->home_offset < static_cast<std::int64_t>(sizeof(layout::Table)) ||
-                              header->home_offset % layout::kPage != 0 || room < 0 ||
-                              room / sizes.row_floats / kFloatBytes < sizes.home_rows)) {
-    return Error(Code::kInternal, "segment of table ", table, " has ", segment.bytes(), " bytes, ", sizes.home_rows,
-                 " home rows of ", sizes.row_floats, " at byte ", header->home_offset, " do not fit into it");
-  }
-  const std::int64_t log_room = segment.bytes() - header->log_offset;
-  if (header->log_offset < static_cast<std::int64_t>(sizeof(layout::Table)) ||
-      header->log_offset % layout::kPage != 0 || log_room < 0 || header->log_capacity < 0 ||
-      log_room / static_cast<std::int64_t>(sizeof(layout::Image)) < header->log_capacity) {
-    return Error(Code::kInternal, "segment of table ", table, " has ", segment.bytes(), " bytes, a log of ",
-                 header->log_capacity, " images at byte ", header->log_offset, " does not fit into it");
-  }
-  const std::int64_t entry_room = segment.bytes() - header->entries_offset;
-  if (header->entries_offset < static_cast<std::int64_t>(sizeof(layout::Table)) ||
-      header->entries_offset % layout::kCacheLine != 0 || entry_room < 0 || header->entry_capacity < 0 ||
-      entry_room / static_cast<std::int64_t>(sizeof(layout::Entry)) < header->entry_capacity) {
-    return Error(Code::kInternal, "segment of table ", table, " has ", segment.bytes(), " bytes, ",
-                 header->entry_capacity, " entries at byte ", header->entries_offset, " do not fit into it");
+  const Piece pieces[] = {
+      {"entries", header->entries_offset, header->entry_capacity, sizeof(layout::Entry), layout::kCacheLine},
+      {"home rows", header->home_offset, sizes.home_rows, sizes.row_floats * kFloatBytes, layout::kPage},
+      {"images", header->log_offset, header->log_capacity, sizeof(layout::Image), layout::kPage},
+  };
+  for (const Piece& piece : pieces) {
+    if (Fits(piece, segment.bytes())) continue;
+    return Error(Code::kInternal, "segment of table ", table, " has ", segment.bytes(), " bytes, ", piece.count, " ",
+                 piece.what, " of ", piece.record_bytes, " bytes at byte ", piece.offset, " do not fit into it");
   }
   return CoreStatus();
 }

@@ -49,12 +49,13 @@ CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
 }
 
 CoreStatus Stream::Park(std::unique_ptr<Batch> batch, Ticket** ticket) {
+  std::unique_ptr<FrameRecord> record = LayOut(*batch);
   std::lock_guard<std::mutex> lock(mutex_);
   if (stopped_) return Error(Code::kFailedPrecondition, "the pipeline of stream ", number_, " was stopped");
   Ticket* fresh = new Ticket(TicketNumber(run_, ++sequence_), gate_);
   fresh->Ref();
   live_[fresh->number()] = fresh;
-  std::unique_ptr<FrameRecord> record = LayOut(*batch, fresh->number());
+  record->frame.ticket = fresh->number();
   parked_.push_back(Parked{fresh, std::move(batch), std::move(record)});
   Count(&ring_.header()->submitted, std::int64_t{1});
   StoreRelease(&ring_.header()->parked, static_cast<std::int64_t>(parked_.size()));
@@ -195,11 +196,10 @@ bool Stream::MayKeyWorkersPause() const {
   return ring_.tail() - ring_.head() > ring_.opened().look_ahead;
 }
 
-// What the frame of a batch will be, wherever it gets room.
-std::unique_ptr<FrameRecord> Stream::LayOut(const Batch& batch, std::int64_t ticket) const {
+// What the frame of a batch will be, whichever ticket it has and wherever it gets room.
+std::unique_ptr<FrameRecord> Stream::LayOut(const Batch& batch) const {
   const std::size_t tables = static_cast<std::size_t>(ring_.tables());
   std::unique_ptr<FrameRecord> record(new FrameRecord);
-  record->frame.ticket = ticket;
   record->frame.timestamp = batch.timestamp;
   record->parts.resize(tables);
   std::int64_t offset = static_cast<std::int64_t>(tables * sizeof(layout::Part));

@@ -78,7 +78,7 @@ class Stream {
   bool GiveBack();
   bool Collect();
   bool FillOne(Parked* next);
-  std::unique_ptr<FrameRecord> LayOut(const Batch& batch, std::int64_t ticket) const;
+  std::unique_ptr<FrameRecord> LayOut(const Batch& batch) const;
   void Fill(const Batch& batch, const FrameRecord& record) const;
   void FillPart(const Batch& batch, int index, std::uint8_t* base, const layout::Part& part) const;
   void FillWeights(const Batch& batch, int index, std::int32_t* out) const;
