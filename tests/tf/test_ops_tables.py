@@ -42,7 +42,7 @@ def test_home_rows_beyond_the_segment_are_refused():
     table = FakeTable(shape)
     try:
         with FakeDaemon([TABLE], [TRAIN]) as daemon:
-            with pytest.raises(tf.errors.InternalError, match="5000 home rows of 4 at byte .* do not fit into it"):
+            with pytest.raises(tf.errors.InternalError, match="5000 home rows of 16 bytes at byte .* do not fit into it"):
                 cut = int(table.header["log_offset"]) - structs.PAGE
                 daemon.pipeline.add_table(shape, (table.fd, cut))
     finally:
@@ -53,7 +53,7 @@ def test_a_log_beyond_the_segment_is_refused():
     table = FakeTable(table_shape(1))
     try:
         with FakeDaemon([TABLE], [TRAIN]) as daemon:
-            with pytest.raises(tf.errors.InternalError, match="a log of 164 images at byte .* does not fit into it"):
+            with pytest.raises(tf.errors.InternalError, match="164 images of 56 bytes at byte .* do not fit into it"):
                 daemon.pipeline.add_table(table_shape(1), (table.fd, table.bytes - structs.PAGE))
     finally:
         os.close(table.fd)
