@@ -42,8 +42,9 @@ def test_home_rows_beyond_the_segment_are_refused():
     table = FakeTable(shape)
     try:
         with FakeDaemon([TABLE], [TRAIN]) as daemon:
-            with pytest.raises(tf.errors.InternalError, match="5000 home rows of 16 bytes at byte .* do not fit into it"):
-                cut = int(table.header["log_offset"]) - structs.PAGE
+            cut = int(table.header["log_offset"]) - structs.PAGE
+            told = "5000 home rows of 16 bytes at byte .* do not fit into it"
+            with pytest.raises(tf.errors.InternalError, match=told):
                 daemon.pipeline.add_table(shape, (table.fd, cut))
     finally:
         os.close(table.fd)
