@@ -23,7 +23,7 @@ from ascpipe.tf.validation import Integer, Number, Text, check_all
 
 _DEFAULT_S = 10.0
 _LONGEST_S = 7 * 24 * 3600
-_LOOK_S = 0.02  # between two looks whether a step waits, on average; they are not regular, as steps may be
+_LOOK_S = 0.05  # between two looks whether a step waits, on average; they are not regular, as steps may be
 _END_S = 5.0  # for the last scalars; the daemon may not answer
 _PREFIX = "ascpipe/"
 
@@ -110,7 +110,6 @@ class _Job(NamedTuple):
 
     step: int
     at: float
-    is_last: bool
 
 
 class _Writing(threading.Thread):
@@ -124,8 +123,9 @@ class _Writing(threading.Thread):
     def __init__(self, writer: Any, coord: Any) -> None:
         super().__init__(name="ascpipe-summaries", daemon=True)
         self._writer, self._coord = writer, coord
-        self._wake = threading.Event()
+        self._handed = threading.Event()
         self._job: Optional[_Job] = None
+        self._last: Optional[_Job] = None
         self._before: Optional[_Job] = None
         self._answer: Optional[Answer] = None
         self._looks = self._waits = 0
@@ -133,23 +133,25 @@ class _Writing(threading.Thread):
 
     def hand(self, step: int, *, is_last: bool = False) -> None:
         """Let scalars be written that end with this step, unless others are being written."""
-        if self._job is None or is_last:
-            self._job = _Job(step, time.monotonic(), is_last)
-            self._wake.set()
+        job = _Job(step, time.monotonic())
+        if is_last:
+            self._last = job
+        elif self._job is None:
+            self._job = job
+        self._handed.set()
 
     def run(self) -> None:
         """Until the last scalars are written, or the session ends without."""
         while True:
-            self._wake.wait(random.uniform(0.5, 1.5) * _LOOK_S)
-            self._wake.clear()
-            job = self._job
-            if job is not None:
-                self._write(job)
-                if job.is_last:
-                    return
-                if self._job is job:
-                    self._job = None
-            elif self._coord.should_stop():
+            self._handed.wait(random.uniform(0.5, 1.5) * _LOOK_S)
+            self._handed.clear()
+            if self._job is not None:
+                self._write(self._job, is_current=self._last is None)
+                self._job = None
+            if self._last is not None:
+                self._write(self._last, is_current=True)
+                return
+            if self._coord.should_stop():
                 return
             self._look()
 
@@ -159,8 +161,9 @@ class _Writing(threading.Thread):
             self._looks += 1
             self._waits += pipeline.waits()
 
-    def _write(self, job: _Job) -> None:
-        values, answer = {}, self._ask()
+    def _write(self, job: _Job, *, is_current: bool) -> None:
+        """``is_current``: what the daemon says now is said of this step, too."""
+        values, answer = {}, self._ask() if is_current else None
         if self._before is not None and job.at > self._before.at and job.step > self._before.step:
             values["steps_per_s"] = (job.step - self._before.step) / (job.at - self._before.at)
             if self._looks:
