@@ -119,6 +119,6 @@ def _listening(address: str, port: int) -> socket.socket:
         sock.listen(_BACKLOG)
     except OSError as error:
         sock.close()
-        raise MetricsError("metrics_port", port, "{} of {} cannot be listened at: {}".format(
+        raise MetricsError("metrics_port", port, "port {} of {} cannot be had: {}".format(
             port, address, error.strerror or error)) from error
     return sock
