@@ -2,6 +2,7 @@
 
 The list with units and meanings is ``defaults.toml``.
 """
+import ipaddress
 import os
 import re
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
@@ -14,6 +15,8 @@ from ascpipe.errors import ConfigError, ConfigFileError
 DEFAULTS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "defaults.toml")
 ENVIRONMENT_PREFIX = "ASCPIPE_"
 FILE_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
+
+METRICS_SUFFIX = ".prom"  #: of files that the node exporter reads
 
 _DEFAULTS = "the defaults"  # as an origin
 _MOST_PROCESSOR = 1023  # what a mask of the kernel's usual size can name
@@ -39,6 +42,10 @@ class Settings(pydantic.BaseModel):
     timeline_spans: int = pydantic.Field(ge=0, le=1_000_000)
     bind_cpu: str
     hash_seed: int = pydantic.Field(ge=0, le=2**63 - 1)
+    metrics_port: int = pydantic.Field(ge=0, le=65535)
+    metrics_address: str
+    metrics_file: str
+    summary_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)
     _given: FrozenSet[str] = pydantic.PrivateAttr(frozenset())
 
     @property
@@ -57,6 +64,17 @@ class Settings(pydantic.BaseModel):
     @pydantic.validator("bind_cpu")
     def _is_a_list_of_processors(cls, value: str) -> str:  # noqa: N805  (pydantic calls it with the class)
         processors(value)
+        return value
+
+    @pydantic.validator("metrics_address")
+    def _is_an_address(cls, value: str) -> str:  # noqa: N805
+        return str(ipaddress.ip_address(value))  # a name may mean other addresses tomorrow
+
+    @pydantic.validator("metrics_file")
+    def _is_a_file_for_a_collector(cls, value: str) -> str:  # noqa: N805
+        if value and not (os.path.isabs(value) and value.endswith(METRICS_SUFFIX)):
+            raise ValueError("write an absolute path that ends in {}: collectors read no other file, and the daemon "
+                             "has another working directory".format(METRICS_SUFFIX))
         return value
 
     class Config:

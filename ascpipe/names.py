@@ -19,7 +19,7 @@ ENDPOINT_BYTES = 107  #: of a unix socket path, without its final NUL
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,47}")
 _PRIVATE = re.compile(r"private-[0-9]+-[0-9a-f]{12}")
-_WORKER_LOG = re.compile(r"(key|table|disk|template)-[0-9]+\.log")
+_WORKER_LOG = re.compile(r"(key|table|disk|template|metrics)-[0-9]+\.log")
 _WORKER_SPANS = re.compile(r"(key|table|disk)-[0-9]+\.spans")
 
 

@@ -1,5 +1,6 @@
 """Processor time and wake-ups of the processes of a pipeline."""
 import contextlib
+import os
 import threading
 import time
 from pathlib import Path
@@ -29,7 +30,8 @@ def cpu_clock(pids: Sequence[int]) -> Clock:
 
 
 def of_pipeline() -> Dict[str, Sequence[int]]:
-    """Process ids behind the pipeline that runs, when all have begun: "daemon", "key", "table"."""
+    """Process ids behind the pipeline that runs, when all have begun: "daemon", "key", "table"; "metrics" if asked for.
+    """
     from ascpipe.tf.running.process import Process
 
     deadline = time.monotonic() + _BEGUN_S
@@ -38,6 +40,8 @@ def of_pipeline() -> Dict[str, Sequence[int]]:
         found: Dict[str, Sequence[int]] = {"daemon": [status["pid"]]}
         for kind in ("key", "table"):
             found[kind] = [worker["pid"] for worker in status["workers"] if worker["kind"] == kind]
+        if os.environ.get("ASCPIPE_METRICS_PORT"):
+            found["metrics"] = [children_of(status["pid"]).get("metrics", 0)]
         if all(pid > 0 for pids in found.values() for pid in pids):
             return found
         if time.monotonic() > deadline:

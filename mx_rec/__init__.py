@@ -5,6 +5,7 @@ from ascpipe.tf.checkpoints import saver, warm_starting
 from ascpipe.tf.incumbent import host_ops
 from ascpipe.tf.incumbent.ascend import deterministic
 from ascpipe.tf.modify import hooks
+from ascpipe.tf.program import summary_hook
 from ascpipe.tf.serving import served_tables
 from ascpipe.tf.starting import start_pipeline
 from mx_rec import _missing
@@ -19,6 +20,7 @@ warm_starting.install()
 served_tables.install()
 host_ops.install()
 hooks.install()
+summary_hook.install()
 start_pipeline.watch_sessions()
 deterministic.install()
 

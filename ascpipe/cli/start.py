@@ -13,6 +13,10 @@ import click
 @click.option("--table-workers", type=int, default=None, help="Table worker processes.")
 @click.option("--ring-bytes", type=int, default=None, help="Bytes of the ring of each stream.")
 @click.option("--bind-cpu", default=None, help="Processors that workers are bound to, such as 2,4-7.")
+@click.option("--metrics-port", type=int, default=None, help="Port for scrapes of Prometheus; 0: none.")
+@click.option("--metrics-address", default=None, help="Address of that port; only this machine if it is not given.")
+@click.option("--metrics-file", type=click.Path(resolve_path=True), default=None,
+              help="File for the textfile collector of Prometheus, *.prom.")
 @click.option("--foreground", is_flag=True, help="Stay here, log to stderr, end with Ctrl-C.")
 def command(name: Optional[str], foreground: bool, **options: Any) -> None:
     """Checks the settings first, so that a wrong one is wrong usage and not a daemon that ends."""

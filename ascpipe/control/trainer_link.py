@@ -11,12 +11,12 @@ import subprocess
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ascpipe import __version__, errors, names
-from ascpipe.config import Settings, load_settings
+from ascpipe.config import METRICS_SUFFIX, Settings, load_settings
 from ascpipe.control import child, fdsocket, launch, messages
 from ascpipe.control.client import ask, check_running, check_there
 from ascpipe.control.lock import is_held
 from ascpipe.names import RunDir
-from ascpipe.ranks import daemon_of_this_rank
+from ascpipe.ranks import LOCAL_RANK, daemon_of_this_rank, get_local_rank_size, launched
 
 _START_TIMEOUT_S = 120.0  # allocating large segments takes its time
 _LIFELINE_TIMEOUT_S = 10.0
@@ -170,7 +170,7 @@ class Begun:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._launching: Optional[launch.Launching] = launch.Launching(names.private_name(os.getpid()), private=True)
+        self._launching: Optional[launch.Launching] = _launch(settings)
 
     def take(self, settings: Settings) -> Optional[launch.Launched]:
         """The daemon, once it is ready, if it is as one that began now; raises as ``Launching.wait``."""
@@ -225,24 +225,36 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
         # the usual case: there is no free default daemon of ours
         with contextlib.suppress(errors.NotRunningError, errors.BusyError, errors.RunDirError):
             return _register(names.run_dir(names.DEFAULT_NAME), layout, settings, None)
-        launched = None if begun is None else begun.take(settings)
-        if launched is not None:
+        ready = None if begun is None else begun.take(settings)
+        if ready is not None:
             # it leaves when no trainer has registered for too long
             with contextlib.suppress(errors.NotRunningError):
-                return _register_with_private(launched, layout, settings)
-        launched = launch.Launching(names.private_name(os.getpid()), private=True).wait()
-        return _register_with_private(launched, layout, settings)
+                return _register_with_private(ready, layout, settings)
+        return _register_with_private(_launch(settings).wait(), layout, settings)
     finally:
         if begun is not None:
             begun.end()
 
 
-def _register_with_private(launched: launch.Launched, layout: int, settings: Settings) -> TrainerLink:
+def _launch(settings: Settings) -> launch.Launching:
+    """Start a private daemon. Those of the ranks of a machine have metrics of their own."""
+    options: Dict[str, Any] = {}
+    if (settings.metrics_port or settings.metrics_file) and launched() and get_local_rank_size() > 1:
+        number = daemon_of_this_rank(LOCAL_RANK)
+        if settings.metrics_port:
+            options["metrics_port"] = settings.metrics_port + int(number)
+        if settings.metrics_file:
+            path = settings.metrics_file[:-len(METRICS_SUFFIX)]
+            options["metrics_file"] = "{}-{}{}".format(path, number, METRICS_SUFFIX)
+    return launch.Launching(names.private_name(os.getpid()), private=True, options=options)
+
+
+def _register_with_private(daemon: launch.Launched, layout: int, settings: Settings) -> TrainerLink:
     try:
-        return _register(names.run_dir(launched.name), layout, settings, launched.process)
+        return _register(names.run_dir(daemon.name), layout, settings, daemon.process)
     except BaseException:
-        launched.process.terminate()
-        child.reap(launched.process)
+        daemon.process.terminate()
+        child.reap(daemon.process)
         raise
 
 

@@ -41,13 +41,13 @@ class Daemon:
         settings: in force.
         private_to: process that started it to be alone with it: it ends with its trainer, or with this process before
             there is one.  0: it outlives them.
-        supervisor: of its workers.
+        supervisor, watch: of its workers, and of what else may fail.
         cache_dir: compiled kernels; cleared if a worker chokes on it.
         places: where memory limits are read.
     """
 
     def __init__(self, owned: OwnedRunDir, settings: Settings, *, private_to: int, supervisor: Supervisor,
-                 cache_dir: str, places: Places = Places()) -> None:  # noqa: B008  (immutable)
+                 watch: Watch, cache_dir: str, places: Places = Places()) -> None:  # noqa: B008  (immutable)
         self._log = logging.getLogger("ascpipe.daemon")
         run = owned.run
         self._run, self._settings, self._private_to, self._places = run, settings, private_to, places
@@ -75,7 +75,7 @@ class Daemon:
         self._lifelines = Lifelines(run.lifeline)
         self._server = Server(run.control)
         owned.remember_sockets()
-        self._watch, self._lost = Watch(supervisor, owned, settings), ""
+        self._watch, self._lost = watch, ""
 
     def serve(self, ready: Callable[[], None]) -> None:
         """Work until told to end.

@@ -16,8 +16,10 @@ from ascpipe.config import Settings, load_settings
 from ascpipe.control.launch import child_environment
 from ascpipe.control.process_title import set_process_title
 from ascpipe.daemon import kernel_cache, run_directory, supervisor
+from ascpipe.daemon.exporter import Exporter
 from ascpipe.daemon.loop import Daemon
 from ascpipe.daemon.template import Template
+from ascpipe.daemon.watching import Watch
 from ascpipe.directories import refusing
 from ascpipe.errors import AscpipeError
 from ascpipe.layout import kernel_library
@@ -65,8 +67,10 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
                 log.info("removed %s", left)
             environment = {**child_environment(), "NUMBA_CACHE_DIR": cache_dir, "PYTHONFAULTHANDLER": "1"}
             environment[kernel_library.VARIABLE] = _verified_kernels(cache_dir, environment)
+            exporter = Exporter(owned.run, settings)
+            workers = supervisor.Supervisor(owned.run, environment, commands, processors, template)
             daemon = Daemon(owned, settings, private_to=private_to, cache_dir=cache_dir, places=places,
-                            supervisor=supervisor.Supervisor(owned.run, environment, commands, processors, template))
+                            supervisor=workers, watch=Watch(workers, owned, settings, exporter))
         try:
             log.info("started, pid %d", os.getpid())
             if os.geteuid() == 0:
@@ -78,6 +82,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
             log.exception("ended by a bug")
             raise
         finally:
+            exporter.close()
             daemon.close()
         log.info("ended")
     finally:

@@ -11,7 +11,7 @@ from ascpipe.daemon.session_memory import Segment, SessionMemory, bell_of, shape
 from ascpipe.layout import structs
 from ascpipe.layout.words import EVAL, EXCHANGE_SENTENCES, LOCAL, TRAIN, WAIT_SENTENCES
 
-_OF_DISKS = ("queued", "under_way", "deepest", "delayed", "rows_read", "rows_written", "read_bytes", "written_bytes",
+OF_DISKS = ("queued", "under_way", "deepest", "delayed", "rows_read", "rows_written", "read_bytes", "written_bytes",
              "read_p50_us", "read_p99_us", "write_p50_us", "write_p99_us")
 IDLE = 6  #: the kind of exchange that waits for nothing, of EXCHANGE_SENTENCES
 CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval", LOCAL: "local"}
@@ -90,7 +90,7 @@ def disks(memory: SessionMemory) -> List[Dict[str, Any]]:
         files, _ = memory.row_files(int(record["table"]))
         if record["used"] and 0 <= int(record["file"]) < len(files):
             lines.append({"directory": files[int(record["file"])]["directory"],
-                          **{name: int(record[name]) for name in _OF_DISKS}})
+                          **{name: int(record[name]) for name in OF_DISKS}})
     return lines
 
 

@@ -1,5 +1,5 @@
-"""Watches what a daemon depends on: workers and the template that may hang, disks that may not answer, and its files,
-which others may remove."""
+"""Watches what a daemon depends on: workers and the template that may hang, disks that may not answer, the process that
+exports metrics, and its files, which others may remove."""
 import logging
 import time
 from typing import Callable, Collection, Dict, Hashable, Optional, Set
@@ -8,6 +8,7 @@ from ascpipe.config import Settings
 from ascpipe.control.proc_stat import transfers
 from ascpipe.daemon import statistics
 from ascpipe.daemon.disk_silence import DiskSilence
+from ascpipe.daemon.exporter import Exporter
 from ascpipe.daemon.hangs import NAMED_AFTER_S, Hangs
 from ascpipe.daemon.lifecycle import DISK_WORKER, Worker
 from ascpipe.daemon.run_directory import OwnedRunDir
@@ -28,13 +29,15 @@ class Watch:
         supervisor: of the workers.
         owned: directory of the daemon, with its sockets.
         settings: of the daemon.
+        exporter: of its metrics.
 
     Attributes:
         hanging: seconds for which each worker has not moved, of those that hang.
         silent: the error that is to end the session, when a look has found that its disks do not answer any more.
     """
 
-    def __init__(self, supervisor: Supervisor, owned: OwnedRunDir, settings: Settings) -> None:
+    def __init__(self, supervisor: Supervisor, owned: OwnedRunDir, settings: Settings, exporter: Exporter) -> None:
+        self._exporter = exporter
         self._supervisor, self._owned, self._patience_s = supervisor, owned, settings.worker_patience_s
         self._disk_patience_s, self._silence = settings.disk_patience_s, DiskSilence()
         self.silent: Optional[DiskSilentError] = None
@@ -44,7 +47,7 @@ class Watch:
         self._look_at, self._touch_at = 0.0, time.monotonic() + _TOUCH_S
 
     def look(self, awaited: Callable[[], Collection[Worker]], memory: Optional[SessionMemory]) -> str:
-        """Name processes that hang, or end them; begin a template again.
+        """Name processes that hang, or end them; begin a template or the exporter again.
 
         Args:
             awaited: gives the workers that the trainer waits for.
@@ -57,6 +60,7 @@ class Watch:
         if now < self._look_at:
             return ""
         self._look_at = now + _WATCH_S
+        self._exporter.look(now)
         if self._supervisor.renew_template(now):
             _log.warning("the template has ended and is begun again")
         waited_for = awaited()

@@ -20,7 +20,9 @@
     |   +-- VersionError       E220  trainer and daemon were built from different layouts
     |   +-- SupervisorGoneError E110 the daemon died
     |   +-- DaemonStoppedError E113  the daemon was stopped while it served
-    |   `-- RowFileError       E420  a directory cannot have row files
+    |   +-- RowFileError       E420  a directory cannot have row files
+    |   `-- MetricsError       E224  metrics were asked for and cannot be exported
+    |       `-- MetricsMissingError E225 the package that they need is not installed
     +-- MessageError           E230  a control message that is not in the schema
     |   +-- ConnectionClosedError E231 the other end of a socket is gone
     |   `-- MessageTimeoutError E232 no whole message in time
@@ -62,6 +64,8 @@ from ascpipe.errors.daemon import (
     DaemonStoppedError,
     DirectoryFullError,
     EndpointTooLongError,
+    MetricsError,
+    MetricsMissingError,
     NoAnswerError,
     NotRunningError,
     NotStartedError,
@@ -119,6 +123,8 @@ __all__ = [
     "KeyWorkerDiedError",
     "MessageError",
     "MessageTimeoutError",
+    "MetricsError",
+    "MetricsMissingError",
     "NameRefusedError",
     "NoAnswerError",
     "NotBuiltYetError",

@@ -145,6 +145,29 @@ class RowFileError(DaemonError):
                 "on a disk that may be written to (ssd_data_path)")
 
 
+class MetricsError(DaemonError):
+    """Metrics were asked for and cannot be exported; nothing was started.
+
+    Attributes:
+        setting, value: that asks for them.
+        reason: why.
+    """
+
+    code = "E224"
+    fields: ClassVar[Tuple[str, ...]] = ("setting", "value", "reason")
+    template = ("metrics cannot be exported as {setting} = {value} asks: {reason}. Nothing was started. Choose another "
+                "port or file, or leave the setting out")
+
+
+class MetricsMissingError(MetricsError):
+    """The package that metrics need is not installed."""
+
+    code = "E225"
+    fields: ClassVar[Tuple[str, ...]] = ("setting", "value", "package")
+    template = ('{setting} = {value} asks for metrics, which need the package {package}, and it is not installed. '
+                'Nothing was started. Install it: pip install "ascpipe[metrics]", or leave the setting out')
+
+
 class RemoteError(DaemonError):
     """A code of the daemon that this version does not know."""
 

@@ -13,8 +13,9 @@ from ascpipe.tf.program.dense_variables import (
     broadcast_global_variables,
 )
 from ascpipe.tf.program.lookup_concat import lookup_concat
+from ascpipe.tf.program.summary_hook import SummaryHook
 from ascpipe.tf.serving.served_tables import serving_tables
 
-__all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOptimizer", "Saver",
+__all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOptimizer", "Saver", "SummaryHook",
            "broadcast_global_variables", "clip_by_global_norm", "export_tables", "global_norm", "lookup_concat",
            "serving_tables", "trained_batches", "wait_for_save", "warm_start"]

@@ -76,6 +76,8 @@ CREATE_SESSION = Patch(_MONITORED, "ChiefSessionCreator.create_session",
                        "a managed session refuses a graph that still needs graph modification")
 ADD_META_GRAPH = Patch("_estimator.python.estimator.estimator", "Estimator._add_meta_graph_for_mode",
                        "an Estimator exports its tables")
+CALL_MODEL_FN = Patch("_estimator.python.estimator.estimator", "Estimator._call_model_fn",
+                      "an Estimator writes scalars of the pipeline where summary_s asks for them")
 EXPORT_DIRECTORY = Patch("_estimator.python.estimator.export.export_lib", "get_timestamped_export_dir",
                          "ranks that export at the same time do not do it into the same directory")
 EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs of the incumbent call it")

@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "ascpipe.tfops": {"ascpipe.control", "ascpipe.shm"},
     "ascpipe.__main__": {"ascpipe.cli"},
     "ascpipe.cli": {"ascpipe.daemon", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm", "ascpipe.tfops"},
+    "ascpipe.metrics": {"ascpipe.control"},
     "ascpipe.daemon": {"ascpipe.control", "ascpipe.shm", "ascpipe.disk"},
     "ascpipe.workers": {"ascpipe.tables", "ascpipe.kernels", "ascpipe.shm", "ascpipe.control", "ascpipe.disk"},
     "ascpipe.disk": {"ascpipe.tfops"},  # which has the library

@@ -56,7 +56,8 @@ def normal(name):
 
 def test_every_requirement_is_locked_to_the_version_it_asks_for():
     pins = locked()
-    needed = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["dev"]
+    extras = PROJECT["project"]["optional-dependencies"]
+    needed = PROJECT["project"]["dependencies"] + extras["dev"] + extras["metrics"]
     needed += PROJECT["build-system"]["requires"]
     for requirement in needed:
         name, version = re.match(r"([\w.-]+?)(?:==([\w.]+)|>=.*)$", requirement).groups()

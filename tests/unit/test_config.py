@@ -45,6 +45,11 @@ def test_what_was_set_is_known_also_where_it_is_the_default(write):
     ({}, {"ASCPIPE_BIND_CPU": "5-3"}, ["ASCPIPE_BIND_CPU", "'5-3'", "write 2,4-7"]),
     ({"bind_cpu": "2000"}, {}, ["bind_cpu", "'2000'"]),
     ({"bind_cpu": "1,"}, {}, ["bind_cpu", "''"]),
+    ({}, {"ASCPIPE_METRICS_PORT": "65536"}, ["metrics_port", "ASCPIPE_METRICS_PORT", "0 to 65535"]),
+    ({"metrics_address": "localhost"}, {}, ["metrics_address", "'localhost' does not appear to be an IPv4 or IPv6"]),
+    ({"metrics_file": "a.prom"}, {}, ["metrics_file", "absolute path that ends in .prom"]),
+    ({}, {"ASCPIPE_METRICS_FILE": "/a.txt"}, ["ASCPIPE_METRICS_FILE", "absolute path that ends in .prom"]),
+    ({}, {"ASCPIPE_SUMMARY_S": "-1"}, ["summary_s"]),
 ])
 def test_a_bad_value_is_named_with_its_origin_and_limits(options, environment, words):
     with pytest.raises(ConfigError) as caught:

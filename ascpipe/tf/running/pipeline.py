@@ -7,7 +7,8 @@ import numpy as np
 
 from ascpipe.checkpoint.contents import Link, Position
 from ascpipe.control import messages, trainer_link
-from ascpipe.layout.words import LOCAL, TRAIN
+from ascpipe.layout import structs
+from ascpipe.layout.words import LOCAL, TRAIN, WAIT_NONE
 from ascpipe.ranks import cause_of_end
 from ascpipe.tf.running import asking, native
 from ascpipe.tf.running.asking import Follower
@@ -55,6 +56,7 @@ class Pipeline:
         native_side: stopped with the pipeline.
         tables: of the graph that started it.
         streams: what the native side was told of its streams.
+        session: uint8, the session segment.
 
     Attributes:
         link, native_side: as given.
@@ -76,11 +78,14 @@ class Pipeline:
     """
 
     def __init__(self, link: trainer_link.TrainerLink, native_side: native.NativePipeline,
-                 tables: Dict[str, KnownTable], streams: Sequence[StreamShape], rank: int = 0, ranks: int = 1) -> None:
+                 tables: Dict[str, KnownTable], streams: Sequence[StreamShape], session: np.ndarray, rank: int = 0,
+                 ranks: int = 1) -> None:
         self.rank, self.ranks = rank, ranks
         self.follower: Optional[Follower] = None
         self.link = link
         self.native_side = native_side
+        first = structs.SESSION_BELLS_OFFSET + structs.BELL_TRAINER * structs.BELL.itemsize
+        self._bell = session[first:first + structs.BELL.itemsize].view(structs.BELL)
         self.streams = list(streams)
         self.rings = {stream.number: stream.number for stream in streams}
         self.run_id = uuid.uuid4().hex
@@ -99,6 +104,10 @@ class Pipeline:
     def trained_tables(self) -> Set[int]:
         """Numbers of the tables that are in a training stream."""
         return {number for stream in self.streams if stream.channel == TRAIN for number in stream.tables}
+
+    def waits(self) -> bool:
+        """Whether an op of the trainer waits now, for a plan, another step or rank, a disk, or a save."""
+        return int(self._bell["waits_for"][0]) != WAIT_NONE
 
     def add_table(self, table: KnownTable, shape: TableShape, message: messages.Table) -> None:
         """Add a table, or one of this name that was never trained anew.
@@ -143,6 +152,7 @@ class Pipeline:
         with contextlib.ExitStack() as ends:
             ends.callback(self.link.close)
             ends.callback(self.native_side.stop)
+            self._bell = np.zeros(1, structs.BELL)  # of a pipeline that has ended, which waits for nothing
             if self.ranks > 1:
                 ends.callback(self._leave)
             self.background.close()

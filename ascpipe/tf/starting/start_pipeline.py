@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ascpipe.control import trainer_link
 from ascpipe.layout import structs
+from ascpipe.shm import segment
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.following import follow
 from ascpipe.tf.clean_up import end_quietly
@@ -129,13 +130,14 @@ def _start(process: Process, state: GraphState) -> Pipeline:
             for ring in rings[stream.number][1:]:
                 running.add_local_stream(stream, ring.stream, segments.streams[ring.stream])
         running.start()
+        session = segment.map(*segments.session)
         link.close_segments()  # all are mapped; a forked child would keep the descriptors, and with them the memory
         undo.pop_all()
     _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
               link.daemon_pid)
     if joined is None:
-        return Pipeline(link, running, known_tables(state), streams)
-    pipeline = Pipeline(link, running, known_tables(state), streams, joined.rank, joined.size)
+        return Pipeline(link, running, known_tables(state), streams, session)
+    pipeline = Pipeline(link, running, known_tables(state), streams, session, joined.rank, joined.size)
     if joined.rank != 0:
         pipeline.follower = follow(pipeline)
     return pipeline

@@ -3,16 +3,19 @@ import pytest
 
 from ascpipe.config import load_settings
 from ascpipe.daemon import lifecycle
+from ascpipe.daemon.exporter import Exporter
 from ascpipe.daemon.loop import Daemon
 from ascpipe.daemon.run_directory import OwnedRunDir
 from ascpipe.daemon.supervisor import Supervisor
+from ascpipe.daemon.watching import Watch
 
 
 @pytest.fixture
 def daemon(tmp_path):
     owned = OwnedRunDir("unit")
-    made = Daemon(owned, load_settings({}, {}), private_to=0, cache_dir=str(tmp_path),
-                  supervisor=Supervisor(owned.run, {}, template=None))
+    settings, supervisor = load_settings({}, {}), Supervisor(owned.run, {}, template=None)
+    made = Daemon(owned, settings, private_to=0, cache_dir=str(tmp_path), supervisor=supervisor,
+                  watch=Watch(supervisor, owned, settings, Exporter(owned.run, settings)))
     yield made
     made.close()
     owned.leave(keep_log=False)

@@ -1,0 +1,124 @@
+"""The daemon's end of the process that exports its figures, ``ascpipe.metrics.exporter``.
+
+The socket is the daemon's: a port that is taken is found out before the daemon is ready, and scrapes wait in the kernel
+while the process begins again.
+"""
+import importlib.util
+import logging
+import os
+import socket
+import subprocess
+import sys
+from typing import Optional
+
+from ascpipe.config import Settings
+from ascpipe.control.child import Child, reap
+from ascpipe.control.launch import child_environment
+from ascpipe.errors import MetricsError, MetricsMissingError
+from ascpipe.names import RunDir
+
+MODULE = "ascpipe.metrics.exporter"
+_PACKAGE = "prometheus_client"
+_LOG = "metrics-0"
+_LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+_BACKLOG = 8
+_RENEWAL_S = 10.0  # between two beginnings
+_END_S = 3.0  # for its end: it may wait for an answer of ours, for two seconds
+
+_log = logging.getLogger("ascpipe.daemon")
+
+
+class Exporter:
+    """Begins the process, and begins it again where it has ended; none where no metrics are asked for.
+
+    Args:
+        run: of the daemon.
+        settings: ``metrics_port``, ``metrics_address`` and ``metrics_file``.
+
+    Raises:
+        MetricsMissingError: the package that metrics need is not installed.
+        MetricsError: the port is not to be had, or the file cannot be written.
+    """
+
+    def __init__(self, run: RunDir, settings: Settings) -> None:
+        self._run, self._file = run, settings.metrics_file
+        self._listener: Optional[socket.socket] = None
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._begin_at = 0.0
+        asked = "metrics_port" if settings.metrics_port else "metrics_file" if self._file else ""
+        if asked and importlib.util.find_spec(_PACKAGE) is None:
+            raise MetricsMissingError(asked, getattr(settings, asked), _PACKAGE)
+        if self._file:
+            _require_writable(self._file)
+        if settings.metrics_port:
+            self._listener = _listening(settings.metrics_address, settings.metrics_port)
+
+    @property
+    def pid(self) -> int:
+        """Of the process, 0 if there is none."""
+        return 0 if self._process is None else self._process.pid
+
+    def look(self, now: float) -> None:
+        """Begin the process where there is none.
+
+        Args:
+            now: seconds, monotonic.
+        """
+        if self._process is not None and self._process.poll() is not None:
+            _log.warning("the process that exports metrics (pid %d) has ended with %d and is begun again", self.pid,
+                         self._process.returncode)
+            self._forget()
+        if self._process is None and now >= self._begin_at and (self._listener is not None or self._file):
+            self._begin_at = now + _RENEWAL_S
+            try:
+                self._begin()
+            except OSError as error:  # too many processes or files
+                _log.warning("metrics are not exported: %s", error)
+
+    def close(self) -> None:
+        """End the process; it removes the file."""
+        if self._process is not None:
+            process = self._process
+            self._forget()
+            reap(process, _END_S)
+        if self._listener is not None:
+            self._listener.close()
+
+    def _begin(self) -> None:
+        fds = [] if self._listener is None else [self._listener.fileno()]
+        command = [sys.executable, "-m", MODULE, "--name", self._run.name, "--file", self._file]
+        log = os.open(self._run.worker_log(_LOG), _LOG_FLAGS, 0o600)
+        try:
+            self._process = Child(
+                command + ["--listener={}".format(fd) for fd in fds], stdin=subprocess.PIPE, stdout=log, stderr=log,
+                pass_fds=fds, start_new_session=True, cwd="/", env=child_environment())
+        finally:
+            os.close(log)
+
+    def _forget(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()  # which tells it to end
+        self._process = None
+
+
+def _require_writable(path: str) -> None:
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise MetricsError("metrics_file", path, "{} is no directory".format(folder))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise MetricsError("metrics_file", path, "files cannot be made in {}".format(folder))
+    if os.path.isdir(path):
+        raise MetricsError("metrics_file", path, "it is a directory")
+
+
+def _listening(address: str, port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of a daemon before are no obstacle
+        sock.bind((address, port))
+        sock.listen(_BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise MetricsError("metrics_port", port, "port {} of {} cannot be had: {}".format(
+            port, address, error.strerror or error)) from error
+    return sock

@@ -1,0 +1,151 @@
+"""The process that gives the figures of a daemon to scrapes and to a file: asks ``status`` as any client does.
+
+    python -m ascpipe.metrics.exporter --name NAME [--listener FD] [--file PATH]
+
+Ends when its standard input does, which the daemon has the other end of, and removes the file then: figures of a daemon
+that has ended would look like those of one that stands still.
+"""
+import contextlib
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Callable, Optional
+
+import click
+
+from ascpipe import names
+from ascpipe.control import messages
+from ascpipe.control.client import ask
+from ascpipe.control.process_title import set_process_title
+from ascpipe.errors import AscpipeError
+from ascpipe.logs import open_log
+from ascpipe.metrics import exposition
+from ascpipe.metrics.scrapes import Scrapes
+from ascpipe.names import RunDir
+
+FILE_S = 15.0  #: between two writes of the file
+FRESH_S = 0.5  #: an answer is given again for as long, so that scrapes by the dozen ask no more often
+ASK_S = 2.0  #: for an answer of the daemon
+_MODE = 0o644  # a collector is another user; there are names of tables in it, and figures
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_STDIN = 0
+
+_log = logging.getLogger("ascpipe.metrics")
+
+
+class Answers:
+    """The metrics of a daemon, as text.
+
+    Args:
+        run: of the daemon.
+        clock: seconds.
+    """
+
+    def __init__(self, run: RunDir, clock: Callable[[], float] = time.monotonic) -> None:
+        self._run, self._clock = run, clock
+        self._text, self._asked_at = b"", -FRESH_S
+        self._silent = ""
+
+    def text(self) -> bytes:
+        """Of ``FRESH_S`` ago at most; takes ``ASK_S`` at most, and says that there is no answer then."""
+        if self._clock() - self._asked_at >= FRESH_S:
+            silent, status = "", None
+            try:
+                status = ask(self._run, messages.Status(), ASK_S)
+            except AscpipeError as error:
+                silent = error.sentence()
+            if silent and not self._silent:
+                _log.warning("no figures: %s", silent)
+            self._silent = silent
+            self._text = exposition.text(self._run.name, status)
+            self._asked_at = self._clock()
+        return self._text
+
+
+class File:
+    """A file that a textfile collector of Prometheus reads: there is a whole one at any time.
+
+    Args:
+        path: absolute.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path, self._beside = path, path + ".tmp"
+        self._reason = ""
+
+    def write(self, text: bytes) -> None:
+        """Put a text in its place. Where that fails it is logged, once for each reason, and the old one stays."""
+        reason = ""
+        try:
+            with open(os.open(self._beside, _FLAGS, _MODE), "wb") as file:
+                os.fchmod(file.fileno(), _MODE)  # whatever the umask is
+                file.write(text)
+            os.replace(self._beside, self._path)
+        except OSError as error:
+            reason = "{}: {}".format(self._path, error.strerror or error)
+            with contextlib.suppress(OSError):
+                os.unlink(self._beside)
+        if reason and reason != self._reason:
+            _log.warning("metrics are not written to %s", reason)
+        self._reason = reason
+
+    def remove(self) -> None:
+        """Idempotent."""
+        for path in (self._beside, self._path):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def serve(answers: Answers, scrapes: Optional[Scrapes], file: Optional[File], parent: int = _STDIN) -> None:
+    """Work until the other end of ``parent`` is closed."""
+    write_at = time.monotonic()
+    while True:
+        now = time.monotonic()
+        if file is not None and now >= write_at:
+            file.write(answers.text())
+            write_at = now + FILE_S
+        waits = [write_at - time.monotonic()] if file is not None else []
+        poll = select.poll()
+        poll.register(parent, select.POLLIN)
+        if scrapes is not None:
+            waits += [wait for wait in [scrapes.wait_s()] if wait is not None]
+            for fd, events in scrapes.events():
+                poll.register(fd, events)
+        ready = dict(poll.poll(1 + int(1000 * max(0.0, min(waits))) if waits else None))
+        if parent in ready:
+            return
+        if scrapes is not None:
+            scrapes.serve(ready)
+
+
+@click.command("ascpipe-metrics")
+@click.option("--name", required=True, help="Name of the daemon.")
+@click.option("--listener", type=int, default=-1, help="Descriptor of a socket that listens.")
+@click.option("--file", "path", default="", help="File to write.")
+def main(name: str, listener: int, path: str) -> None:
+    """Export the figures of a daemon."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # sent to a whole group; only the daemon ends it
+        signal.signal(number, signal.SIG_IGN)
+    open_log("metrics")
+    set_process_title("metrics of " + name)
+    answers = Answers(names.run_dir(name))
+    file = File(path) if path else None
+    scrapes = None
+    if listener >= 0:
+        scrapes = Scrapes(socket.socket(fileno=listener), answers.text, exposition.CONTENT_TYPE)
+    try:
+        serve(answers, scrapes, file)
+    finally:
+        if file is not None:
+            file.remove()
+        if scrapes is not None:
+            scrapes.close()
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

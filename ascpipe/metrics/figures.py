@@ -1,0 +1,218 @@
+"""The one table of metrics: name, kind, unit, labels, text, and how each is computed from an answer to ``status``.
+
+Pure functions of that answer, which ``ascpipe status --json`` prints. docs/metrics.md has the same table for people.
+Counters grow as long as a session lasts, and begin at 0 with the next one; those of a daemon as long as it lives.
+"""
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
+
+COUNTER, GAUGE = "counter", "gauge"
+DAEMON = "daemon"  #: the label that every metric has, the first one
+STATES = ("idle", "registered", "serving", "failed", "stopped")  #: that a daemon can be in
+
+Status = Dict[str, Any]
+Sample = Tuple[Tuple[str, ...], float]
+Samples = Callable[[Status], Iterable[Sample]]
+
+_NOTHING = "nothing"  # what a process waits for that does not wait
+_US = 1e-6
+
+
+class Metric(NamedTuple):
+    """One line of the table.
+
+    Attributes:
+        name: of Prometheus; counters end in ``_total``, before which a unit stands.
+        kind: COUNTER or GAUGE.
+        unit: ``bytes``, ``seconds`` or nothing: a number of things.
+        labels: beside DAEMON.
+        text: what it says.
+        samples: values of these labels, and the number, of each thing that a status tells of.
+    """
+
+    name: str
+    kind: str
+    unit: str
+    labels: Tuple[str, ...]
+    text: str
+    samples: Samples
+
+
+def samples_of(metric: Metric, status: Status) -> Iterator[Sample]:
+    """Values of all labels of a metric, that of DAEMON first, and its number, for each thing that there is."""
+    for labels, value in metric.samples(status):
+        yield (status["name"], *labels), float(value)
+
+
+def _number(read: Callable[[Status], Any]) -> Samples:
+    """One number of a daemon."""
+    return lambda status: [((), float(read(status)))]
+
+
+def _of_each(part: str, labels: Callable[[Status], Tuple[str, ...]], read: Callable[[Status], Any]) -> Samples:
+    """One number of each item of a list of the status."""
+    return lambda status: [(labels(item), float(read(item))) for item in status[part]]
+
+
+def _workers(read: Callable[[Status], Any]) -> Samples:
+    return _of_each("workers", lambda item: ("{} {}".format(item["kind"], item["index"]),), read)
+
+
+def _tables(key: str) -> Samples:
+    return _of_each("tables", lambda item: (item["name"],), lambda item: item[key])
+
+
+def _disks(key: str, scale: float = 1.0) -> Samples:
+    return _of_each("disks", lambda item: (item["directory"],), lambda item: item[key] * scale)
+
+
+def _rings(key: str) -> Samples:
+    return _of_each("rings", lambda item: (str(item["stream"]), item["channel"]), lambda item: item[key])
+
+
+def _processes(key: str) -> Samples:
+    return _of_each("waits", lambda item: (item["who"],), lambda item: item[key])
+
+
+def _exchanges(key: str) -> Samples:
+    """None with one rank, nor where the status has no number."""
+    def read(status: Status) -> List[Sample]:
+        exchanges = status["exchanges"]
+        return [] if exchanges is None or exchanges[key] is None else [((), float(exchanges[key]))]
+
+    return read
+
+
+def _times(operation: str) -> Samples:
+    """Seconds of an operation of a disk, two quantiles."""
+    def read(status: Status) -> Iterator[Sample]:
+        for disk in status["disks"]:
+            for quantile, name in (("0.5", "p50"), ("0.99", "p99")):
+                yield (disk["directory"], quantile), disk["{}_{}_us".format(operation, name)] * _US
+
+    return read
+
+
+def _states(status: Status) -> List[Sample]:
+    return [((state,), float(status["state"] == state)) for state in STATES]
+
+
+def _waiting(status: Status) -> List[Sample]:
+    return [((item["who"], item["waits_for"], item["table"] or ""), 1.0)
+            for item in status["waits"] if item["waits_for"] != _NOTHING]
+
+
+_TABLE, _DISK, _RING, _WORKER, _PROCESS = ("table",), ("disk",), ("stream", "channel"), ("worker",), ("process",)
+
+METRICS: Tuple[Metric, ...] = (
+    Metric("ascpipe_build_info", GAUGE, "", ("version",), "1; the version of ascpipe.",
+           lambda status: [((status["version"],), 1.0)]),
+    Metric("ascpipe_uptime_seconds", GAUGE, "seconds", (), "Since the daemon began.",
+           _number(lambda status: status["uptime_s"])),
+    Metric("ascpipe_private", GAUGE, "", (), "1: the daemon ends with its trainer.",
+           _number(lambda status: status["private"])),
+    Metric("ascpipe_state", GAUGE, "", ("state",), "1 for the state that the daemon is in, 0 for the others.", _states),
+    Metric("ascpipe_session_run", GAUGE, "", (),
+           "Number of the session; 0: no trainer. Counters of tables, disks, rings and waits begin at 0 with it.",
+           _number(lambda status: 0 if status["trainer"] is None else status["trainer"]["run"])),
+    Metric("ascpipe_session_failed", GAUGE, "", (), "1: the session has failed.",
+           _number(lambda status: status["failure"] is not None)),
+    Metric("ascpipe_template_ready", GAUGE, "", (), "1: the process that workers are forked from has loaded.",
+           _number(lambda status: status["template"] == "ready")),
+    Metric("ascpipe_messages_refused_total", COUNTER, "", (), "Control messages that were malformed.",
+           _number(lambda status: status["messages"]["refused"])),
+    Metric("ascpipe_messages_dropped_total", COUNTER, "", (), "Control connections that were closed unanswered.",
+           _number(lambda status: status["messages"]["dropped"])),
+
+    Metric("ascpipe_worker_running", GAUGE, "", _WORKER, "1: the worker has a process.",
+           _workers(lambda worker: worker["pid"] != 0)),
+    Metric("ascpipe_worker_attached", GAUGE, "", _WORKER, "1: the worker works for a session.",
+           _workers(lambda worker: worker["attached"])),
+    Metric("ascpipe_worker_restarts_total", COUNTER, "", _WORKER, "Times the worker was replaced in this session.",
+           _workers(lambda worker: worker["restarts"])),
+    Metric("ascpipe_worker_hang_seconds", GAUGE, "seconds", _WORKER, "For how long it has not moved; 0: it moves.",
+           _workers(lambda worker: worker["hangs_s"])),
+
+    Metric("ascpipe_table_keys", GAUGE, "", _TABLE, "Keys that have a row.", _tables("keys")),
+    Metric("ascpipe_table_dim", GAUGE, "", _TABLE, "Floats of an embedding.", _tables("dim")),
+    Metric("ascpipe_table_device_rows", GAUGE, "", _TABLE, "Rows that fit on the device.", _tables("device_rows")),
+    Metric("ascpipe_table_home_rows", GAUGE, "", _TABLE, "Rows that fit in host memory; 0: none lie there.",
+           _tables("home_rows")),
+    Metric("ascpipe_table_host_bytes", GAUGE, "bytes", _TABLE, "Memory of its entries and rows in host memory.",
+           _tables("host_bytes")),
+    Metric("ascpipe_table_batches_total", COUNTER, "", _TABLE, "Batches that were trained.", _tables("batches")),
+    Metric("ascpipe_table_ids_total", COUNTER, "", _TABLE, "Ids of trained batches.", _tables("ids")),
+    Metric("ascpipe_table_hits_total", COUNTER, "", _TABLE,
+           "Distinct keys of trained batches whose rows were on the device.", _tables("hits")),
+    Metric("ascpipe_table_misses_total", COUNTER, "", _TABLE, "Distinct keys of trained batches whose rows were not.",
+           _tables("misses")),
+    Metric("ascpipe_table_loads_total", COUNTER, "", _TABLE,
+           "Of the misses, rows that came from host memory to the device; the others were new.", _tables("loads")),
+    Metric("ascpipe_table_evicted_total", COUNTER, "", _TABLE, "Keys dropped by feature eviction.", _tables("evicted")),
+    Metric("ascpipe_table_save_waits_total", COUNTER, "", _TABLE, "Times training waited for room in a save's log.",
+           _tables("save_waits")),
+    Metric("ascpipe_table_disk_slots", GAUGE, "", _TABLE, "Rows that fit on disk; 0: none lie there.",
+           _tables("disk_slots")),
+    Metric("ascpipe_table_disk_rows", GAUGE, "", _TABLE, "Rows on disk.", _tables("disk_rows")),
+    Metric("ascpipe_table_fetches_total", COUNTER, "", _TABLE, "Rows that were read from disk to come home.",
+           _tables("fetches")),
+    Metric("ascpipe_table_spills_total", COUNTER, "", _TABLE, "Rows that were sent to disk.", _tables("spills")),
+    Metric("ascpipe_table_disk_waits_total", COUNTER, "", _TABLE, "Times a plan waited for rows from disk.",
+           _tables("disk_waits")),
+
+    Metric("ascpipe_disk_queued", GAUGE, "", _DISK, "Operations that no thread has begun.", _disks("queued")),
+    Metric("ascpipe_disk_under_way", GAUGE, "", _DISK, "Operations under way.", _disks("under_way")),
+    Metric("ascpipe_disk_deepest", GAUGE, "", _DISK, "Most operations that were under way at once.",
+           _disks("deepest")),
+    Metric("ascpipe_disk_delayed_total", COUNTER, "", _DISK, "Operations that waited for another one of their block.",
+           _disks("delayed")),
+    Metric("ascpipe_disk_rows_read_total", COUNTER, "", _DISK, "Rows read.", _disks("rows_read")),
+    Metric("ascpipe_disk_rows_written_total", COUNTER, "", _DISK, "Rows written.", _disks("rows_written")),
+    Metric("ascpipe_disk_read_bytes_total", COUNTER, "bytes", _DISK, "Bytes read.", _disks("read_bytes")),
+    Metric("ascpipe_disk_written_bytes_total", COUNTER, "bytes", _DISK, "Bytes written.", _disks("written_bytes")),
+    Metric("ascpipe_disk_read_seconds", GAUGE, "seconds", (*_DISK, "quantile"), "How long a read takes.",
+           _times("read")),
+    Metric("ascpipe_disk_write_seconds", GAUGE, "seconds", (*_DISK, "quantile"), "How long a write takes.",
+           _times("write")),
+
+    Metric("ascpipe_ring_depth", GAUGE, "", _RING, "Batches in the ring.", _rings("depth")),
+    Metric("ascpipe_ring_frame_limit", GAUGE, "", _RING, "Batches in the ring at most.", _rings("frame_count")),
+    Metric("ascpipe_ring_parked", GAUGE, "", _RING, "Batches that wait for room in the ring.", _rings("parked")),
+    Metric("ascpipe_ring_used_bytes", GAUGE, "bytes", _RING, "Memory in use.", _rings("used_bytes")),
+    Metric("ascpipe_ring_arena_bytes", GAUGE, "bytes", _RING, "Memory that the ring has.", _rings("arena_bytes")),
+    Metric("ascpipe_ring_submitted_total", COUNTER, "", _RING, "Batches that were submitted.", _rings("submitted")),
+    Metric("ascpipe_ring_frames_total", COUNTER, "", _RING, "Batches that got a frame.", _rings("frames")),
+    Metric("ascpipe_ring_dropped_total", COUNTER, "", _RING, "Batches that were dropped before they had a frame.",
+           _rings("dropped")),
+    Metric("ascpipe_ring_trained_total", COUNTER, "", _RING, "Batches that were trained, or evaluated.",
+           _rings("trained")),
+    Metric("ascpipe_ring_ids_total", COUNTER, "", _RING, "Ids that were copied into frames.", _rings("ids")),
+
+    Metric("ascpipe_process_asleep", GAUGE, "", _PROCESS, "1: the process sleeps until another one rings.",
+           _processes("asleep")),
+    Metric("ascpipe_process_sleeps_total", COUNTER, "", _PROCESS, "Times it went to sleep.", _processes("sleeps")),
+    Metric("ascpipe_process_late_total", COUNTER, "", _PROCESS, "Wake-ups that were lost; must stay 0.",
+           _processes("late")),
+    Metric("ascpipe_process_waits", GAUGE, "", (*_PROCESS, "waits_for", "table"),
+           "1: what the process waits for now; there is no line for one that waits for nothing.", _waiting),
+
+    Metric("ascpipe_rank", GAUGE, "", (), "Number of this rank; with one rank this and all below are absent.",
+           _exchanges("rank")),
+    Metric("ascpipe_ranks", GAUGE, "", (), "How many ranks train together.", _exchanges("ranks")),
+    Metric("ascpipe_exchanges_total", COUNTER, "", (), "Exchanges with other ranks.", _exchanges("exchanges")),
+    Metric("ascpipe_exchange_sent_bytes_total", COUNTER, "bytes", (), "Bytes to other ranks.",
+           _exchanges("bytes_sent")),
+    Metric("ascpipe_exchange_received_bytes_total", COUNTER, "bytes", (), "Bytes from other ranks.",
+           _exchanges("bytes_received")),
+    Metric("ascpipe_exchange_seconds_total", COUNTER, "seconds", (), "Time in exchanges.", _exchanges("time_s")),
+    Metric("ascpipe_exchange_wait_seconds_total", COUNTER, "seconds", (), "Of that, until the last rank began them.",
+           _exchanges("waited_s")),
+    Metric("ascpipe_exchange_pending_seconds", GAUGE, "seconds", (),
+           "How long the exchange under way has lasted; absent where none is.", _exchanges("since_s")),
+    Metric("ascpipe_slowest_rank", GAUGE, "", (), "The rank that the others have waited for longest.",
+           _exchanges("slowest")),
+    Metric("ascpipe_slowest_rank_wait_seconds", GAUGE, "seconds", (), "How long they have waited for it.",
+           _exchanges("slowest_s")),
+)
+
+#: Of the exporter itself, which has it also where the daemon does not answer.
+UP = Metric("ascpipe_up", GAUGE, "", (), "1: the daemon has answered; else this is all there is.", _number(lambda _: 1))

@@ -1,0 +1,149 @@
+"""Answers ``GET /metrics``, and nothing else, within limits of connections, bytes and time.
+
+One thread, which waits for no peer: whatever peers do or leave undone, others are answered, and memory and work are
+bounded. A connection has one request and one answer.
+"""
+import select
+import socket
+import time
+from typing import Callable, Dict, List, Optional, Tuple
+
+PATH = "/metrics"
+MAX_PEERS = 8  #: connections at once, and as many that wait to be accepted
+REQUEST_BYTES = 8192  #: of a request with its headers
+PATIENCE_S = 5.0  #: for a connection, from its begin to its end
+
+_END = b"\r\n\r\n"
+_READS = 65536
+_PLAIN = "text/plain; charset=utf-8"
+_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
+            431: "Request Header Fields Too Large", 505: "HTTP Version Not Supported"}
+
+
+class _Peer:
+    """A connection: what has come, and what of the answer has not gone yet; None: there is no answer yet."""
+
+    def __init__(self, sock: socket.socket, came: float) -> None:
+        self.sock, self.came = sock, came
+        self.request = b""
+        self.answer: Optional[memoryview] = None
+
+
+class Scrapes:
+    """Serves scrapes on a socket that listens.
+
+    Args:
+        listener: closed by ``close``.
+        content: gives the body of a good answer.
+        content_type: of it.
+        clock: seconds.
+    """
+
+    def __init__(self, listener: socket.socket, content: Callable[[], bytes], content_type: str,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._listener, self._content, self._content_type, self._clock = listener, content, content_type, clock
+        self._listener.setblocking(False)
+        self._peers: Dict[int, _Peer] = {}  # by descriptor, the oldest first
+
+    def events(self) -> List[Tuple[int, int]]:
+        """(descriptor, what to poll it for)."""
+        return [(self._listener.fileno(), select.POLLIN)] + [
+            (fd, select.POLLIN if peer.answer is None else select.POLLOUT) for fd, peer in self._peers.items()]
+
+    def wait_s(self) -> Optional[float]:
+        """Until a connection has been there for too long; None: there is none."""
+        return None if not self._peers else max(
+            0.0, min(peer.came for peer in self._peers.values()) + PATIENCE_S - self._clock())
+
+    def serve(self, ready: Dict[int, int]) -> None:
+        """Do what can be done at once.
+
+        Args:
+            ready: what ``poll`` has found, by descriptor.
+        """
+        now = self._clock()
+        for fd, peer in list(self._peers.items()):
+            if fd in ready:
+                self._go_on(fd, peer)
+            elif now - peer.came > PATIENCE_S:
+                self._drop(fd)
+        if self._listener.fileno() in ready:
+            self._accept(now)
+
+    def close(self) -> None:
+        """Close everything."""
+        for fd in list(self._peers):
+            self._drop(fd)
+        self._listener.close()
+
+    def _accept(self, now: float) -> None:
+        """One connection a turn: those that are there have theirs between."""
+        if len(self._peers) >= MAX_PEERS:
+            self._drop(next(iter(self._peers)))  # the oldest: it has had more turns than any other
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:  # it is gone again, or there is no free descriptor
+            return
+        sock.setblocking(False)
+        self._peers[sock.fileno()] = _Peer(sock, now)
+
+    def _go_on(self, fd: int, peer: _Peer) -> None:
+        try:
+            if peer.answer is None and not self._read(peer):
+                return
+            if peer.answer is not None:
+                peer.answer = peer.answer[peer.sock.send(peer.answer):]
+        except BlockingIOError:
+            return
+        except OSError:  # it has gone
+            self._drop(fd)
+            return
+        if not peer.answer:
+            self._drop(fd)
+
+    def _read(self, peer: _Peer) -> bool:
+        """Whether the connection is over, or has its answer now."""
+        came = peer.sock.recv(REQUEST_BYTES + 1 - len(peer.request))
+        if not came:
+            return True
+        peer.request += came
+        if _END not in peer.request and len(peer.request) <= REQUEST_BYTES:
+            return False
+        peer.answer = memoryview(self._answer(peer.request))
+        return True
+
+    def _answer(self, request: bytes) -> bytes:
+        status, content_type, more = status_of(request), _PLAIN, ""
+        if status == 200:
+            body, content_type = self._content(), self._content_type
+        else:
+            body = "{} {}: only GET {} is answered here\n".format(status, _REASONS[status], PATH).encode()
+        if status == 405:
+            more = "Allow: GET\r\n"
+        head = "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n".format(
+            status, _REASONS[status], content_type, len(body), more)
+        return head.encode() + body
+
+    def _drop(self, fd: int) -> None:
+        peer = self._peers.pop(fd)
+        try:
+            peer.sock.shutdown(socket.SHUT_WR)  # the answer arrives also where not all of the request was read
+            peer.sock.recv(_READS)
+        except OSError:
+            pass
+        peer.sock.close()
+
+
+def status_of(request: bytes) -> int:
+    """The status code that answers a request, which has all of its headers or is too long."""
+    if len(request) > REQUEST_BYTES or _END not in request:
+        return 431
+    try:
+        method, target, version = request.split(b"\r\n", 1)[0].decode("ascii").split(" ")
+    except ValueError:
+        return 400
+    if not version.startswith("HTTP/1."):
+        return 505 if version.startswith("HTTP/") else 400
+    if target.split("?", 1)[0] != PATH:
+        return 404
+    return 200 if method == "GET" else 405

@@ -1,0 +1,221 @@
+"""``SummaryHook``: scalars of the pipeline for TensorBoard, written by a thread beside the steps.
+
+A step that is due costs one more value that its run gives; all else is done by the thread: it asks the daemon, computes
+and writes. If it has not done so by the time the next scalars are due, those wait for a later step.
+"""
+import logging
+import os
+import random
+import threading
+import time
+from typing import Any, Dict, List, NamedTuple, Optional
+
+import tensorflow as tf
+
+from ascpipe.config import load_settings
+from ascpipe.errors import AscpipeError
+from ascpipe.tf import patches
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.running.process import Process
+from ascpipe.tf.running.step_figures import Answer, scalars
+from ascpipe.tf.validation import Integer, Number, Text, check_all
+
+_DEFAULT_S = 10.0
+_LONGEST_S = 7 * 24 * 3600
+_LOOK_S = 0.05  # between two looks whether a step waits, on average; they are not regular, as steps may be
+_END_S = 5.0  # for the last scalars; the daemon may not answer
+_PREFIX = "ascpipe/"
+
+_log = logging.getLogger(__name__)
+
+
+class SummaryHook(tf.estimator.SessionRunHook):
+    """Writes scalars of the pipeline to an event file, in monitored sessions and Estimators; names begin with
+    ``ascpipe/``, docs/metrics.md lists them.
+
+    No step waits for it. With several ranks each writes to a folder of its own; that of rank 0 is ``output_dir``.
+
+    Args:
+        save_steps: int of 1 or more: runs of the session between two writes.
+        save_secs: seconds between two writes, in (0, 604800]; 10 where neither is given.
+        output_dir: str, for the event file.
+        summary_writer: a ``tf.compat.v1.summary.FileWriter``, in place of ``output_dir``.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range; both or none of ``output_dir`` and
+            ``summary_writer``; both of ``save_steps`` and ``save_secs``. ``begin`` raises ``RuntimeError`` where the
+            graph has no global step, ``EnvironmentError`` before ``init``.
+    """
+
+    def __init__(self, save_steps: Optional[int] = None, save_secs: Optional[float] = None,
+                 output_dir: Optional[str] = None, summary_writer: Any = None) -> None:
+        check_all({"save_steps": Integer(1, optional=True), "output_dir": Text(1, 4096, optional=True),
+                   "save_secs": Number(0.0, _LONGEST_S, open_low=True, optional=True)},
+                  {"save_steps": save_steps, "save_secs": save_secs, "output_dir": output_dir})
+        if save_steps is not None and save_secs is not None:
+            raise ValueError("SummaryHook: save_steps={} and save_secs={}: give one of them".format(
+                save_steps, save_secs))
+        if (output_dir is None) == (summary_writer is None):
+            raise ValueError("SummaryHook: give one of output_dir, a folder, and summary_writer; of an Estimator "
+                             "output_dir=estimator.model_dir")
+        self._save_steps = save_steps
+        self._save_s = None if save_steps is not None else float(save_secs or _DEFAULT_S)
+        self._folder, self._writer = output_dir, summary_writer
+        self._global_step: Any = None
+        self._thread: Optional[_Writing] = None
+        self._runs, self._due_at = 0, 0.0
+
+    def begin(self) -> None:
+        """Find the global step, and open the event file."""
+        rank = Process.current().configuration.rank_id
+        self._global_step = tf.compat.v1.train.get_global_step()
+        if self._global_step is None:
+            raise RuntimeError("SummaryHook: the graph has no global step; call tf.train.get_or_create_global_step()")
+        if self._folder is not None:
+            folder = self._folder if rank == 0 else os.path.join(self._folder, "rank-{}".format(rank))
+            self._writer = tf.compat.v1.summary.FileWriterCache.get(folder)
+
+    def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
+        """Let a thread begin, which ends with the session, also where that fails."""
+        self._runs, self._due_at = 0, 0.0
+        self._thread = _Writing(self._writer, coord)
+        self._thread.start()
+
+    def before_run(self, run_context: Any) -> Any:
+        """Ask for the global step where scalars are due, the first time before the first step."""
+        if self._save_s is not None:
+            due = time.monotonic() >= self._due_at
+        else:
+            due = self._runs % (self._save_steps or 1) == 0
+        self._runs += 1
+        return tf.estimator.SessionRunArgs(self._global_step) if due else None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Hand the step to the thread."""
+        if run_values.results is not None and self._thread is not None:
+            self._due_at = time.monotonic() + (self._save_s or 0.0)
+            self._thread.hand(int(run_values.results))
+
+    def end(self, session: tf.compat.v1.Session) -> None:
+        """Write what there is since the last time; gives up where that takes too long."""
+        if self._thread is not None:
+            self._thread.hand(int(session.run(self._global_step)), is_last=True)
+            self._thread.join(_END_S)
+            self._thread = None
+
+
+class _Job(NamedTuple):
+    """Scalars that are to be written, of the interval that ends with this step."""
+
+    step: int
+    at: float
+
+
+class _Writing(threading.Thread):
+    """Writes scalars, and looks now and then whether a step waits.
+
+    Args:
+        writer: of the event file.
+        coord: of the session: the thread ends when it stops.
+    """
+
+    def __init__(self, writer: Any, coord: Any) -> None:
+        super().__init__(name="ascpipe-summaries", daemon=True)
+        self._writer, self._coord = writer, coord
+        self._handed = threading.Event()
+        self._job: Optional[_Job] = None
+        self._last: Optional[_Job] = None
+        self._before: Optional[_Job] = None
+        self._answer: Optional[Answer] = None
+        self._looks = self._waits = 0
+        self._is_silent = False
+
+    def hand(self, step: int, *, is_last: bool = False) -> None:
+        """Let scalars be written that end with this step, unless others are being written."""
+        job = _Job(step, time.monotonic())
+        if is_last:
+            self._last = job
+        elif self._job is None:
+            self._job = job
+        self._handed.set()
+
+    def run(self) -> None:
+        """Until the last scalars are written, or the session ends without."""
+        while True:
+            self._handed.wait(random.uniform(0.5, 1.5) * _LOOK_S)
+            self._handed.clear()
+            if self._job is not None:
+                self._write(self._job, is_current=self._last is None)
+                self._job = None
+            if self._last is not None:
+                self._write(self._last, is_current=True)
+                return
+            if self._coord.should_stop():
+                return
+            self._look()
+
+    def _look(self) -> None:
+        pipeline = _pipeline()
+        if pipeline is not None:
+            self._looks += 1
+            self._waits += pipeline.waits()
+
+    def _write(self, job: _Job, *, is_current: bool) -> None:
+        """``is_current``: what the daemon says now is said of this step, too."""
+        values, answer = {}, self._ask() if is_current else None
+        if self._before is not None and job.at > self._before.at and job.step > self._before.step:
+            values["steps_per_s"] = (job.step - self._before.step) / (job.at - self._before.at)
+            if self._looks:
+                values["step_waits"] = self._waits / self._looks
+            if self._answer is not None and answer is not None:
+                values.update(scalars(self._answer, answer))
+        self._before, self._answer = job, answer
+        self._looks = self._waits = 0
+        if values:
+            self._writer.add_summary(_summary(values), job.step)
+            self._writer.flush()
+
+    def _ask(self) -> Optional[Answer]:
+        """None where the daemon does not answer, which is logged once."""
+        pipeline, at = _pipeline(), time.monotonic()
+        if pipeline is None:
+            return None
+        try:
+            return Answer(pipeline.link.status(), at)
+        except (AscpipeError, OSError) as error:  # OSError: there are no more files
+            if not self._is_silent:
+                _log.warning("no scalars of the pipeline: %s", str(error))  # an error would keep the pipeline
+            self._is_silent = True
+            return None
+
+
+def _pipeline() -> Optional[Pipeline]:
+    """The running one; it may end at any time while it is used."""
+    try:
+        return Process.current().pipeline
+    except OSError:  # the program has ended it
+        return None
+
+
+def _summary(values: Dict[str, float]) -> tf.compat.v1.Summary:
+    parts: List[Any] = [tf.compat.v1.Summary.Value(tag=_PREFIX + tag, simple_value=value)
+                        for tag, value in sorted(values.items())]
+    return tf.compat.v1.Summary(value=parts)
+
+
+def install() -> None:
+    """Let Estimators write scalars where the setting ``summary_s`` asks for them. May be called twice."""
+    patches.CALL_MODEL_FN.apply(_call_model_fn)
+
+
+def _call_model_fn(self: Any, features: Any, labels: Any, mode: Any, config: Any) -> Any:
+    spec = patches.CALL_MODEL_FN.plain(self, features, labels, mode, config)
+    state = GraphState.known(tf.compat.v1.get_default_graph())
+    if mode != tf.estimator.ModeKeys.TRAIN or state is None or not state.tables:
+        return spec
+    seconds = load_settings().summary_s
+    if not seconds:
+        return spec
+    return spec._replace(training_hooks=[*spec.training_hooks,
+                                         SummaryHook(save_secs=seconds, output_dir=self.model_dir)])

@@ -1,0 +1,54 @@
+"""Scalars of the steps between two answers to ``status``: rates, shares, and how much was moved."""
+from typing import Any, Dict, NamedTuple, Optional
+
+from ascpipe.layout.words import TRAIN
+
+_TRAIN = ("train", "eval", "local")[TRAIN]
+
+
+class Answer(NamedTuple):
+    """An answer of the daemon, and when it was asked, in seconds, monotonic."""
+
+    status: Dict[str, Any]
+    at: float
+
+
+def scalars(before: Answer, after: Answer) -> Dict[str, float]:
+    """By tag; what cannot be said is left out: a table that was not trained between the two, another session."""
+    if before.status["trainer"] is None or before.status["trainer"] != after.status["trainer"]:
+        return {}
+    found: Dict[str, float] = {}
+    earlier = {table["name"]: table for table in before.status["tables"]}
+    ids = 0
+    for table in after.status["tables"]:
+        old = earlier.get(table["name"])
+        grown = {key: table[key] - (0 if old is None else old[key])
+                 for key in ("ids", "batches", "hits", "misses", "loads", "fetches", "spills")}
+        ids += grown["ids"]
+        if grown["batches"] > 0:
+            found.update(_of_table(table, grown))
+    if after.at > before.at:
+        found["ids_per_s"] = ids / (after.at - before.at)
+    for ring in after.status["rings"]:
+        if ring["channel"] == _TRAIN:
+            found["ring_depth/stream_{}".format(ring["stream"])] = float(ring["depth"])
+    return found
+
+
+def _of_table(table: Dict[str, Any], grown: Dict[str, int]) -> Dict[str, float]:
+    """Where the distinct keys of its batches had their rows, as shares, and rows moved for a batch."""
+    name, on_disk, at_home = table["name"], table["disk_slots"] > 0, table["home_rows"] > 0
+    fetched = min(grown["fetches"], grown["loads"])  # rows are read ahead of their batches
+    shares: Dict[str, Optional[int]] = {
+        "device": grown["hits"], "host": grown["loads"] - fetched if at_home else None,
+        "disk": fetched if on_disk else None, "new": grown["misses"] - grown["loads"]}
+    moved: Dict[str, Optional[int]] = {
+        "host_to_device": grown["loads"] if at_home else None, "disk_to_host": grown["fetches"] if on_disk else None,
+        "host_to_disk": grown["spills"] if on_disk else None}
+    looked_up = grown["hits"] + grown["misses"]
+    found = {"rows_moved_per_step/{}/{}".format(name, what): count / grown["batches"]
+             for what, count in moved.items() if count is not None}
+    if looked_up > 0:
+        found.update({"hit_rate/{}/{}".format(name, tier): count / looked_up
+                      for tier, count in shares.items() if count is not None})
+    return found

@@ -1,0 +1,161 @@
+"""What metrics cost a step: scraped, with scalars for TensorBoard, and in turns the same steps with neither.
+
+One process trains the model of ``usual``, so that both sides have the same memory, daemon and workers: two processes
+that do the same differ by some percent. Beside that, what each part of metrics uses is counted by its own clock, which
+says more where the machine is busy. In its turns ours is scraped each second and writes scalars each second, ten
+times as often as usual. Processor time is that of the trainer, the daemon, its workers and the exporter; the time that
+passes stands in the notes, for machines that have nothing else to do.
+"""
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+import threading
+import time
+from typing import Any, Dict, Iterator, List
+from unittest import mock
+
+from bench import processes, usual_model, usual_sides, workloads
+from bench.goals import SHARE, Goal
+from bench.harness import Case, Contenders, median, repeated
+from bench.programs import Program
+from bench.usual_model import OURS, PREFETCH, Setting
+
+SETTINGS = {"4x512": Setting(OURS, tables=4, rows=512, keys=20000),
+            "26x1024": Setting(OURS, tables=26, rows=1024, keys=20000)}
+STEPS = {"4x512": 1000, "26x1024": 200}  #: of a turn, some seconds
+EVERY_S = 1.0
+_WITH, _WITHOUT = "with metrics", "without"
+_LABEL = "label"
+
+
+@contextlib.contextmanager
+def prepare(variant: str) -> Iterator[Contenders]:
+    setting, port, steps = usual_sides.sized(SETTINGS[variant]), _free_port(), workloads.sized(STEPS[variant], 3)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, ASCPIPE_METRICS_PORT=str(port)))
+        switch, step = stack.enter_context(_training(setting, folder))
+        scraper = stack.enter_context(Program([sys.executable, "-m", "bench.scraping_peer", str(port), str(EVERY_S)]))
+        pids = processes.of_pipeline()
+        clock = processes.cpu_clock([pid for of_kind in pids.values() for pid in of_kind])
+        exporter, daemon = processes.cpu_clock(pids["metrics"]), processes.cpu_clock(pids["daemon"])
+        passed: Dict[str, List[float]] = {_WITH: [], _WITHOUT: []}
+        turn, scrapes = repeated(step, steps), [0, 0]
+        added: Dict[str, List[float]] = {"the exporter": [], "the thread of scalars": [], "the daemon": []}
+        of_daemon, used = [0.0], [1.0]
+
+        def plain() -> None:
+            began, busy, all_of_it = time.perf_counter(), daemon(), time.process_time() + clock()
+            turn()
+            passed[_WITHOUT].append(time.perf_counter() - began)
+            of_daemon[0], used[0] = daemon() - busy, time.process_time() + clock() - all_of_it
+
+        def watched() -> None:
+            scraper.tell("on")
+            scrapes[0] = int(scraper.answer())
+            switch.turn_on()
+            began, busy, exported = time.perf_counter(), daemon(), exporter()
+            turn()
+            passed[_WITH].append(time.perf_counter() - began)
+            for name, cost in (("the exporter", exporter() - exported), ("the thread of scalars", switch.thread_s()),
+                               ("the daemon", daemon() - busy - of_daemon[0])):
+                added[name].append(cost / used[0])
+            switch.turn_off()
+            scraper.tell("off")
+            scrapes[1] = int(scraper.answer())
+
+        def notes() -> Dict[str, str]:
+            shares = [mine / theirs for mine, theirs in zip(passed[_WITH], passed[_WITHOUT])]
+            return {"time that passes": "{:.3f} ms a step without, {:+.2f} % with metrics".format(
+                1e3 * median(passed[_WITHOUT]) / steps, 100 * (median(shares) - 1)),
+                "scrapes in a turn": str(scrapes[1] - scrapes[0]),
+                **{name: "{:+.2f} % of all processor time".format(100 * median(costs))
+                   for name, costs in added.items()}}
+
+        lead = repeated(step, workloads.sized(usual_sides.LEAD, 2))
+        clocks = dict.fromkeys(passed, lambda: time.process_time() + clock())
+        yield Contenders(steps, {_WITH: watched, _WITHOUT: plain}, dict.fromkeys(passed, lead), clocks, notes=notes)
+
+
+@contextlib.contextmanager
+def _training(setting: Setting, folder: str) -> Iterator[Any]:
+    """(a hook that can be turned on and off, a step)."""
+    from bench.sessions import running_pipeline, tf
+    from mx_rec.core.asc.feature_spec import FeatureSpec
+    from mx_rec.core.asc.helper import get_asc_insert_func
+    from mx_rec.core.asc.manager import start_asc_pipeline
+    from mx_rec.core.embedding import sparse_lookup
+
+    with tf.Graph().as_default(), running_pipeline():
+        features, labels = usual_model.batches(setting)
+        specs = [FeatureSpec(name, table_name=name) for name in usual_model.names(setting)]
+        dataset = tf.data.Dataset.from_tensor_slices({**features, _LABEL: labels}).repeat()
+        iterator = tf.data.make_initializable_iterator(
+            dataset.map(get_asc_insert_func(specs, is_training=True)).prefetch(PREFETCH))
+        batch = iterator.get_next()
+        columns = [sparse_lookup(table, spec, batch=batch, is_train=True)
+                   for table, spec in zip(usual_model.tables(tf, setting), specs)]
+        loss = usual_model.loss_of(tf, columns, batch[_LABEL])
+        train = usual_model.update_tables(tf, setting, loss, tf.train.get_or_create_global_step())
+        start_asc_pipeline()
+        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+        switch = _switch(tf, folder)
+        with tf.train.MonitoredSession(hooks=[switch]) as session:
+            session.run(train)
+            yield switch, lambda: session.run([loss, train])
+        tf.summary.FileWriterCache.clear()
+
+
+def _switch(tf: Any, folder: str) -> Any:
+    """A ``SummaryHook`` that works in some turns."""
+    from ascpipe.tf import SummaryHook
+
+    class Switch(tf.train.SessionRunHook):  # type: ignore[misc]
+        """In others, a step does not know it."""
+
+        def __init__(self) -> None:
+            self._hook = SummaryHook(save_secs=EVERY_S, output_dir=folder)
+            self._coord: Any = None
+
+        def begin(self) -> None:
+            self._hook.begin()
+
+        def turn_on(self) -> None:
+            """Until ``turn_off``."""
+            self._coord = tf.train.Coordinator()
+            self._hook.after_create_session(None, self._coord)
+
+        def thread_s(self) -> float:
+            """Processor seconds of its thread in this turn."""
+            (thread,) = (one for one in threading.enumerate() if one.name == "ascpipe-summaries")
+            return time.clock_gettime(time.pthread_getcpuclockid(thread.ident or 0))
+
+        def turn_off(self) -> None:
+            """Let its thread end."""
+            self._coord.request_stop()
+            self._coord = None
+            for thread in threading.enumerate():
+                if thread.name == "ascpipe-summaries":
+                    thread.join()
+
+        def before_run(self, run_context: Any) -> Any:
+            return None if self._coord is None else self._hook.before_run(run_context)
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            if self._coord is not None:
+                self._hook.after_run(run_context, run_values)
+
+    return Switch()
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+CASE = Case("metrics", "step", "one_program", tuple(SETTINGS), prepare,
+            "processor time of a training step that is scraped and writes scalars, each second",
+            {"4x512": [Goal(SHARE, 1.01, _WITHOUT)], "26x1024": [Goal(SHARE, 1.02, _WITHOUT)]}, quantity="CPU s",
+            warm_up=1, repeats=15)

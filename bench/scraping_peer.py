@@ -1,0 +1,31 @@
+"""Scrapes a daemon each second while it is told to: `python -m bench.scraping_peer PORT SECONDS`.
+
+Each line of its input turns it on or off, and is answered with how many scrapes it has made. It ends with the input.
+"""
+import select
+import sys
+import time
+import urllib.request
+from typing import List
+
+
+def main(arguments: List[str]) -> None:
+    """Scrape until the input ends."""
+    address, every_s = "http://127.0.0.1:{}/metrics".format(int(arguments[0])), float(arguments[1])
+    count, is_on, due = 0, False, 0.0
+    while True:
+        wait_s = max(0.0, due - time.monotonic()) if is_on else None
+        if select.select([sys.stdin], [], [], wait_s)[0]:
+            if not sys.stdin.readline():
+                return
+            is_on, due = not is_on, time.monotonic()
+            print(count, flush=True)
+            continue
+        with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310
+            if b"ascpipe_table_batches_total{" not in answer.read():
+                raise RuntimeError("a scrape has no tables")
+        count, due = count + 1, due + every_s
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

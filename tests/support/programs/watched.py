@@ -1,0 +1,53 @@
+"""A program that trains, with rows that do not all fit on the device, until its standard input ends.
+
+A line of its input is a pause: it says ``paused`` once no step runs, and goes on with the next line.
+"""
+import json
+import select
+import sys
+
+import numpy as np
+
+from ascpipe.tf.running.process import Process
+from mx_rec.core.asc import start_asc_pipeline
+from tests.tf import one_table, programs
+
+KEYS, BATCH = 400, 40
+TIERS = {"device_vocabulary_size": 120, "host_vocabulary_size": KEYS}
+
+
+def source():
+    random = np.random.RandomState(7)
+    return [one_table.batch(*random.randint(0, KEYS, BATCH)) for _ in range(50)]
+
+
+def say(**told):
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()
+
+
+def line_of_input():
+    """True: a line came; False: the input has ended; None: neither."""
+    ready, _, _ = select.select([sys.stdin], [], [], 0)
+    return bool(sys.stdin.readline()) if ready else None
+
+
+def train():
+    with one_table.one_table(source(), [0], stages=lambda data: data.repeat().prefetch(4), **TIERS) as program:
+        start_asc_pipeline()
+        with programs.session() as run:
+            program.start(run)
+            program.take()
+            say(daemon=Process.current().running_pipeline().link.name)
+            while True:
+                asked = line_of_input()
+                if asked is False:
+                    return
+                if asked:
+                    say(paused=True)
+                    sys.stdin.readline()
+                program.take()
+
+
+if __name__ == "__main__":
+    train()
