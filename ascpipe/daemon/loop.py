@@ -300,7 +300,7 @@ class Daemon:
             self._send_segments(trainer, self._memory.fds() + spans, self._drop_memory)
         self._handle(lifecycle.SessionStarted(any(table.disk_rows for table in body.tables)))
         kind = "memfds ({} is too small or read-only)".format(SHM_DIR) if uses_memfd else SHM_DIR
-        self._log.info("session of %d streams and %d tables started, segments in %s", len(body.streams),
+        self._log.info("session started, streams: %d, tables: %d, segments in %s", len(body.streams),
                        len(body.tables), kind)
         if self._life.error is not None:  # workers cannot run
             raise self._life.error
@@ -325,7 +325,7 @@ class Daemon:
         ring = memory.add_stream(body.stream)
         self._send_segments(trainer, [ring.fd], memory.drop_stream)
         self._handle(lifecycle.StreamAdded(body.stream.stream))
-        self._log.info("stream %d of %d tables added, %d bytes", body.stream.stream, len(body.stream.tables), ring.size)
+        self._log.info("stream %d added, tables: %d, %d bytes", body.stream.stream, len(body.stream.tables), ring.size)
         return {"bytes": ring.size}
 
     def _add_table(self, body: messages.AddTable) -> Dict[str, Any]:

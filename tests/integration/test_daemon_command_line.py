@@ -47,6 +47,27 @@ def test_start_returns_when_it_is_ready_and_stop_when_it_is_gone(monkeypatch):
     os.rmdir(run.path)
 
 
+def test_the_only_daemon_needs_no_name_and_of_several_none_is_taken():
+    first = DaemonProcess("first")
+    try:
+        alone = ascpipe("status", "--json")
+        assert alone.stderr == "ascpipe: daemon 'first', the only one that runs\n"
+        assert (json.loads(alone.stdout)["pid"], json.loads(alone.stdout)["logs"]) == (first.pid, first.run.path)
+        second = DaemonProcess("second")
+        try:
+            several = ascpipe("status")
+            assert (several.returncode, several.stdout) == (3, "")
+            assert "running now: first, second" in several.stderr and "E212" in several.stderr
+            assert [(one["name"], one["state"], one["pid"], one["private"], one["trainer"])
+                    for one in json.loads(ascpipe("list", "--json").stdout)] == [
+                        ("first", "idle", first.pid, False, None), ("second", "idle", second.pid, False, None)]
+        finally:
+            second.end()
+        assert ascpipe("stop").returncode == 3  # ending what was not named would be too much
+    finally:
+        first.end()
+
+
 def test_the_daemon_leaves_the_session_and_the_streams_of_its_starter():
     daemon = DaemonProcess("detached")
     try:
