@@ -18,7 +18,7 @@ def show(lines: Iterable[str], tables: Sequence[Table]) -> None:
     for line in lines:
         console.print(one_line(line), markup=False)
     for title, columns, rows in tables:
-        console.print(_rich_table(title, columns, rows))
+        console.print(rich_table(title, columns, rows))
 
 
 def ticket_text(ticket: int) -> str:
@@ -35,7 +35,7 @@ def duration(seconds: float) -> str:
     return "{} s".format(left)
 
 
-def _rich_table(title: str, columns: List[str], rows: List[List[str]]) -> Any:
+def rich_table(title: str, columns: List[str], rows: List[List[str]]) -> Any:
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text

@@ -64,7 +64,7 @@ def _of_ranks(exchanges: Optional[Dict[str, Any]]) -> List[str]:
     return lines
 
 
-def _state_of(worker: Dict[str, Any], daemon: str) -> str:
+def state_of(worker: Dict[str, Any], daemon: str) -> str:
     """Of a worker; one that is not there is on its way, unless its daemon will start none any more."""
     if worker["hangs_s"] > 0:
         return "has not moved for {:.0f} s".format(worker["hangs_s"])
@@ -80,7 +80,7 @@ def tables(status: Dict[str, Any]) -> List[Any]:
     found = [
         ("workers", ["worker", "pid", "restarts", "state"], [
             ["{} {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"), str(worker["restarts"]),
-             _state_of(worker, status["state"])]
+             state_of(worker, status["state"])]
             for worker in status["workers"]]),
         ("tables", _TABLE_COLUMNS, [
             [table["name"], str(table["keys"]), str(table["rows"]), str(table["home_rows"] or table["device_rows"]),

@@ -1,9 +1,12 @@
 """``ascpipe start``, ``status``, ``stop`` as a shell sees them."""
+import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -66,6 +69,35 @@ def test_the_only_daemon_needs_no_name_and_of_several_none_is_taken():
         assert ascpipe("stop").returncode == 3  # ending what was not named would be too much
     finally:
         first.end()
+
+
+def test_stats_prints_its_lines_and_top_draws_until_q_is_pressed():
+    daemon = DaemonProcess("watched")
+    try:
+        done = ascpipe("stats", "-i", "0.1", "-n", "2", "--name", "watched")
+        assert (done.returncode, len(done.stdout.splitlines())) == (0, 3), done.stderr
+        ours, theirs = pty.openpty()
+        with open(ours, "r+b", buffering=0) as terminal:
+            top = subprocess.Popen([sys.executable, "-m", "ascpipe", "top", "--name", "watched"], stdin=theirs,
+                                   stdout=theirs, stderr=theirs, cwd="/", env={**os.environ, "TERM": "xterm"})
+            os.close(theirs)
+            drawn = b""
+            while b"q ends" not in drawn:
+                drawn += terminal.read(65536)
+            assert b"daemon 'watched': idle" in drawn and b"key worker 0" in drawn
+            terminal.write(b"q")
+            reader = threading.Thread(target=_read_to_the_end, args=(terminal,))
+            reader.start()
+            assert top.wait(20) == 0
+            reader.join(20)
+    finally:
+        daemon.end()
+
+
+def _read_to_the_end(terminal):
+    with contextlib.suppress(OSError):  # EIO: the other end is closed
+        while terminal.read(65536):
+            pass
 
 
 def test_the_daemon_leaves_the_session_and_the_streams_of_its_starter():
