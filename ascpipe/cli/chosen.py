@@ -15,6 +15,11 @@ name_option = click.option(
     "--name", default=None, help="Name of the daemon; else $ASCPIPE_NAME, else 'default', else the only one there is.")
 
 
+def is_named(name: Optional[str]) -> bool:
+    """Whether an option or the environment names a daemon."""
+    return bool(name or os.environ.get(names.NAME_VARIABLE))
+
+
 def chosen(name: Optional[str]) -> RunDir:
     """The run directory of the daemon that ``name`` or $ASCPIPE_NAME names, else of ``default``.
 
@@ -31,7 +36,7 @@ def chosen(name: Optional[str]) -> RunDir:
         if is_held(run) or is_listening(run.lifeline):
             return run
     running = running_daemons()
-    if len(running) == 1 and not name and not os.environ.get(names.NAME_VARIABLE):
+    if len(running) == 1 and not is_named(name):
         click.echo("ascpipe: daemon {!r}, the only one that runs".format(running[0]), err=True)
         return names.run_dir(running[0])
     if running:

@@ -14,7 +14,8 @@ from ascpipe.logs import one_line
 
 FAILED, USAGE, NOT_RUNNING = 1, 2, 3
 
-_VERBS = ("run", "start", "list", "status", "stats", "top", "stop", "checkpoint", "library", "timeline", "warmup")
+_VERBS = ("run", "start", "list", "status", "stats", "top", "logs", "stop", "checkpoint", "library", "timeline",
+          "warmup")
 
 
 class _Verbs(click.Group):

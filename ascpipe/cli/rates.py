@@ -111,8 +111,8 @@ def _reason(look: Status) -> str:
     waits_for = _waits_for(look)
     waits = {wait["who"]: wait for wait in look["waits"]}
     pump = waits.get("pump")
-    is_short = (pump is None or pump["waits_for"] == WAIT_SENTENCES[WAIT_BATCH]) and _NEAR_EMPTY >= sum(
-        ring["depth"] for ring in look["rings"] if ring["channel"] == "train")
+    is_short = (pump is None or pump["waits_for"] == WAIT_SENTENCES[WAIT_BATCH]) and sum(
+        ring["depth"] for ring in look["rings"] if ring["channel"] == "train") <= _NEAR_EMPTY
     if waits_for in (KEY_WORKER, TABLE_WORKER) and is_short:
         return INPUT  # the batch has just come, and no other one: a worker that is too slow has batches before it
     if waits_for is not None:

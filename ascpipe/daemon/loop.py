@@ -49,7 +49,7 @@ class Daemon:
     def __init__(self, owned: OwnedRunDir, settings: Settings, *, private_to: int, supervisor: Supervisor,
                  cache_dir: str, places: Places = Places()) -> None:  # noqa: B008  (immutable)
         self._log = logging.getLogger("ascpipe.daemon")
-        run = owned.run
+        self._owned, run = owned, owned.run
         self._run, self._settings, self._private_to, self._places = run, settings, private_to, places
         self._supervisor, self._cache_dir = supervisor, cache_dir
         self._life = Lifecycle(lifecycle.workers_of(settings), private_to != 0, time.monotonic())
@@ -219,7 +219,7 @@ class Daemon:
 
     def _fail_session(self, action: lifecycle.FailSession) -> None:
         self._log.error("session failed: %s", action.error)
-        self._with_memory().fail(action.error)
+        self._with_memory().fail(action.error, self._owned.session_failed(action.error))
 
     def _end_workers(self, action: lifecycle.EndWorkers) -> None:
         for pid in self._supervisor.end_all():
