@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,6 +99,23 @@ def _read_to_the_end(terminal):
     with contextlib.suppress(OSError):  # EIO: the other end is closed
         while terminal.read(65536):
             pass
+
+
+@pytest.mark.parametrize("given", ["environment", "option"])
+def test_a_daemon_finds_a_file_of_settings_that_was_named_by_a_relative_path(tmp_path, monkeypatch, given):
+    (tmp_path / "here.toml").write_text("table_workers = 2\n")
+    if given == "environment":
+        monkeypatch.setenv("ASCPIPE_CONFIG", "here.toml")
+    option = ["--config", "here.toml"] if given == "option" else []
+    command = [sys.executable, "-m", "ascpipe", "start", "--name", "file", "--set", "workers=2", *option]
+    started = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    try:
+        assert (started.returncode, started.stderr) == (0, "")
+        workers = json.loads(ascpipe("status", "--name", "file", "--json").stdout)["workers"]
+        assert [worker["kind"] for worker in workers] == ["key", "key", "table", "table"]
+    finally:
+        ascpipe("stop", "--name", "file")
+        shutil.rmtree(names.run_dir("file").path, ignore_errors=True)
 
 
 def test_the_daemon_leaves_the_session_and_the_streams_of_its_starter():
