@@ -122,23 +122,25 @@ def sweep_dead_runs(own_name: str) -> List[str]:
     Only directories that are ours alone, only under their lock, only files of our making.
     """
     swept = []
-    for name in sorted(os.listdir(names.base_dir())):
-        run = RunDir(name)
-        if name == own_name or not _is_dead(run):
-            continue
-        fd = lock.try_acquire(run)
+    for run in dead_runs():
+        fd = lock.try_acquire(run) if run.name != own_name else None
         if fd is None:
             continue
         try:
-            if names.is_private_name(name):
+            if names.is_private_name(run.name):
                 _keep_logs(run)
-            _remove_files(run, keep_log=not names.is_private_name(name))
-            swept.append("files of the dead daemon {!r}".format(name))
+            _remove_files(run, keep_log=not names.is_private_name(run.name))
+            swept.append("files of the dead daemon {!r}".format(run.name))
         except OSError as error:
             _log.warning("cannot sweep %s: %s", run.path, error)
         finally:
             os.close(fd)
     return swept
+
+
+def dead_runs() -> List[RunDir]:
+    """Run directories in which daemons that are dead left more than logs; their parent must be there."""
+    return [run for run in map(RunDir, sorted(os.listdir(names.base_dir()))) if _is_dead(run)]
 
 
 def _keep_logs(run: RunDir) -> None:

@@ -149,7 +149,8 @@ def test_the_check_for_heavy_modules_sees_one():
 
 
 VERBS = [["--help"], ["start", "--help"], ["list"], ["list", "--json"], ["stats", "-n", "1"], ["top"],
-         ["logs"], ["logs", "--failed"], ["explain", "E122"], ["config", "show"], ["status"], ["status", "--json"],
+         ["logs"], ["logs", "--failed"], ["explain", "E122"], ["config", "show"], ["doctor"],
+         ["status"], ["status", "--json"],
          ["status", "--name", "nobody"], ["stop"], ["stop", "--name", "nobody"], ["checkpoint", "--help"],
          ["checkpoint", "list", "/nothing"], ["run", "--help"], ["run", "/nothing.py"],
          ["run", "--ranks", "2", "--hosts", "a b", __file__], ["run", "--daemon", "nobody", __file__],
