@@ -138,6 +138,37 @@ def sweep_dead_runs(own_name: str) -> List[str]:
     return swept
 
 
+def remove_dead_runs(*, dry_run: bool) -> List[str]:
+    """Remove run directories of dead daemons, the logs of named ones, too; those of private ones are kept elsewhere.
+
+    Args:
+        dry_run: only say which.
+
+    Returns:
+        Their paths.
+    """
+    removed = []
+    for run in map(RunDir, names.known_names()):
+        try:
+            names.check_private_dir(run.path)
+        except (OSError, RunDirError):
+            continue
+        if lock.is_held(run) or lock.is_listening(run.lifeline) or not run.files():
+            continue
+        if not dry_run:
+            fd = lock.try_acquire(run)
+            if fd is None:
+                continue
+            try:
+                if names.is_private_name(run.name):
+                    _keep_logs(run)
+                _remove_files(run, keep_log=False)
+            finally:
+                os.close(fd)
+        removed.append(run.path)
+    return removed
+
+
 def dead_runs() -> List[RunDir]:
     """Run directories in which daemons that are dead left more than logs; their parent must be there."""
     return [run for run in map(RunDir, sorted(os.listdir(names.base_dir()))) if _is_dead(run)]
