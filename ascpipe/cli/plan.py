@@ -1,4 +1,4 @@
-"""``ascpipe plan``: the memory that a table of so many keys takes, tier by tier, before it is made."""
+"""``ascpipe plan``: the memory that a table will take, tier by tier."""
 import json
 from typing import Any, Dict, List, NamedTuple, Optional
 

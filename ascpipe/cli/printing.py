@@ -36,6 +36,7 @@ def duration(seconds: float) -> str:
 
 
 def rich_table(title: str, columns: List[str], rows: List[List[str]]) -> Any:
+    """A table for a console of rich; cells are taken as they are, not as markup."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text

@@ -12,7 +12,7 @@ import time
 from typing import Any, Dict, Mapping, NamedTuple, Optional
 
 from ascpipe import names
-from ascpipe.config import ENVIRONMENT_PREFIX, FILE_VARIABLE, variables_for
+from ascpipe.config import ENVIRONMENT_PREFIX, variables_for
 from ascpipe.control.child import BEGIN_S, Child, Stops, reap
 from ascpipe.errors import NotStartedError, received
 
@@ -51,8 +51,6 @@ def child_environment(environment: Optional[Mapping[str, str]] = None) -> Dict[s
     if "PYTHONPATH" in kept:  # a relative folder would mean another one in the daemon
         parts = [part for part in kept["PYTHONPATH"].split(os.pathsep) if part]
         kept["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in parts)
-    if kept.get(FILE_VARIABLE):  # the same of a file
-        kept[FILE_VARIABLE] = os.path.abspath(kept[FILE_VARIABLE])
     return kept
 
 

@@ -149,9 +149,9 @@ def test_the_check_for_heavy_modules_sees_one():
 
 
 VERBS = [["--help"], ["start", "--help"], ["list"], ["list", "--json"], ["stats", "-n", "1"], ["top"],
-         ["logs"], ["logs", "--failed"], ["explain", "E122"], ["config", "show"], ["doctor"], ["--version", "--verbose"], ["clean", "--dry-run"],
-         ["completion", "zsh"], ["plan", "--keys", "9", "--dim", "4", "--optimizer", "sgd"],
-         ["status"], ["status", "--json"],
+         ["logs"], ["logs", "--failed"], ["explain", "E122"], ["config", "show"], ["doctor"],
+         ["--version", "--verbose"], ["clean", "--dry-run"], ["completion", "zsh"],
+         ["plan", "--keys", "9", "--dim", "4", "--optimizer", "sgd"], ["status"], ["status", "--json"],
          ["status", "--name", "nobody"], ["stop"], ["stop", "--name", "nobody"], ["checkpoint", "--help"],
          ["checkpoint", "list", "/nothing"], ["run", "--help"], ["run", "/nothing.py"],
          ["run", "--ranks", "2", "--hosts", "a b", __file__], ["run", "--daemon", "nobody", __file__],
