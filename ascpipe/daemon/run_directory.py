@@ -191,11 +191,13 @@ def _remove_files(run: RunDir, *, keep_log: bool) -> None:
 
 
 def _is_dead(run: RunDir) -> bool:
-    """A run directory of ours with a lock file that no process holds."""
+    """A run directory of ours with a lock file that no process holds; of a private daemon also one without."""
     try:
         names.check_private_dir(run.path)
-        return (stat.S_ISREG(os.lstat(run.lock).st_mode) and not lock.is_held(run)
-                and not lock.is_listening(run.lifeline))
+        if not (names.is_private_name(run.name) and not os.path.lexists(run.lock)
+                or stat.S_ISREG(os.lstat(run.lock).st_mode)):
+            return False
+        return not lock.is_held(run) and not lock.is_listening(run.lifeline)
     except (OSError, RunDirError):
         return False
 

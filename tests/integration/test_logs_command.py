@@ -74,6 +74,17 @@ def test_the_logs_of_a_private_daemon_that_was_killed_are_kept_by_the_next_that_
         process.wait(20)
 
 
+def test_what_a_private_daemon_left_without_its_lock_is_removed_and_its_log_kept():
+    names.make_private_dir(names.base_dir())
+    runs = [names.run_dir("private-{}-0123456789ab".format(number)) for number in (1, 2)]
+    for run, log, text in zip(runs, ("daemon", "disk-0"), ("started\n", "")):
+        names.make_private_dir(run.path)
+        with open(run.worker_log(log), "w") as file:
+            file.write(text)
+    assert [one["name"] for one in json.loads(ascpipe("logs", "--failed", "--json").stdout)] == [runs[0].name]
+    assert not any(os.path.exists(run.path) for run in runs)
+
+
 def test_the_log_of_a_daemon_is_printed_followed_and_there_after_its_end():
     daemon = DaemonProcess("told")
     try:
