@@ -20,11 +20,15 @@ def is_named(name: Optional[str]) -> bool:
     return bool(name or os.environ.get(names.NAME_VARIABLE))
 
 
-def chosen(name: Optional[str]) -> RunDir:
+def chosen(name: Optional[str], *, or_the_only: bool = True) -> RunDir:
     """The run directory of the daemon that ``name`` or $ASCPIPE_NAME names, else of ``default``.
 
     Where neither names one and ``default`` does not run, it is the only daemon of this user, and a line on stderr says
     which: the name of a trainer's private daemon is made up.
+
+    Args:
+        name: as it was given.
+        or_the_only: False: only one that is named, or ``default``.
 
     Raises:
         NotRunningError: there is none of that name, or there are several; a line on stderr lists those that run.
@@ -36,7 +40,7 @@ def chosen(name: Optional[str]) -> RunDir:
         if is_held(run) or is_listening(run.lifeline):
             return run
     running = running_daemons()
-    if len(running) == 1 and not is_named(name):
+    if or_the_only and len(running) == 1 and not is_named(name):
         click.echo("ascpipe: daemon {!r}, the only one that runs".format(running[0]), err=True)
         return names.run_dir(running[0])
     if running:

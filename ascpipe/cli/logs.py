@@ -4,7 +4,7 @@ import datetime
 import json
 import os
 import time
-from typing import IO, Iterator, List, Optional
+from typing import IO, Iterator, Optional
 
 import click
 
@@ -109,10 +109,8 @@ def _list_failed(as_json: bool) -> None:
     elif not found:
         printing.show(["no session of a private daemon has failed ({})".format(kept_logs.base_dir())], [])
     else:
-        rows: List[List[str]] = [[one.name, _time(one.ended), one.cause or "it was killed"] for one in found]
-        printing.show([], [("logs of failed sessions in {}".format(kept_logs.base_dir()),
-                            ["daemon", "ended", "cause"], rows)])
-        printing.show(["ascpipe logs --name DAEMON prints one of them"], [])
+        lines = ["{}  {}  {}".format(_time(one.ended), one.name, one.cause or "it was killed") for one in found]
+        printing.show([*lines, "in {}; ascpipe logs --name NAME prints one".format(kept_logs.base_dir())], [])
 
 
 def _time(seconds: float) -> str:

@@ -67,7 +67,8 @@ def test_the_only_daemon_needs_no_name_and_of_several_none_is_taken():
                         ("first", "idle", first.pid, False, None), ("second", "idle", second.pid, False, None)]
         finally:
             second.end()
-        assert ascpipe("stop").returncode == 3  # ending what was not named would be too much
+        stop = ascpipe("stop")  # ending what was not named would be too much
+        assert (stop.returncode, "running now: first" in stop.stderr, "E212" in stop.stderr) == (3, True, True)
     finally:
         first.end()
 
