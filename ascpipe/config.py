@@ -2,10 +2,11 @@
 
 The list with units and meanings is ``defaults.toml``.
 """
+import difflib
 import ipaddress
 import os
 import re
-from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import pydantic
 import tomli
@@ -15,10 +16,14 @@ from ascpipe.errors import ConfigError, ConfigFileError
 DEFAULTS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "defaults.toml")
 ENVIRONMENT_PREFIX = "ASCPIPE_"
 FILE_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
-
 METRICS_SUFFIX = ".prom"  #: of files that the node exporter reads
 
-_DEFAULTS = "the defaults"  # as an origin
+#: variables that are no settings; names.py, ascpipe/checkpoint, ascpipe/ranks.py say what they mean
+OTHER_VARIABLES = frozenset(ENVIRONMENT_PREFIX + name for name in (
+    "NAME", "CONFIG", "ALLOW_UNVERIFIED", "ALLOW_MISSING", "RANKS_FOLDER"))
+FREE_PREFIX = ENVIRONMENT_PREFIX + "X_"  #: variables of others: daemons and workers have them, ascpipe reads none
+
+DEFAULTS = "the defaults"  #: as an origin
 _MOST_PROCESSOR = 1023  # what a mask of the kernel's usual size can name
 _PROCESSORS = re.compile(r"^(\d{1,4})(?:-(\d{1,4}))?$")
 
@@ -46,7 +51,7 @@ class Settings(pydantic.BaseModel):
     metrics_address: str
     metrics_file: str
     summary_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)
-    _given: FrozenSet[str] = pydantic.PrivateAttr(frozenset())
+    _origins: Mapping[str, str] = pydantic.PrivateAttr({})
 
     @property
     def read_ahead(self) -> int:
@@ -59,7 +64,15 @@ class Settings(pydantic.BaseModel):
 
     def is_given(self, name: str) -> bool:
         """Whether a setting was given, if only with the value of its default."""
-        return name in self._given
+        return self.origin_of(name) != DEFAULTS
+
+    def origin_of(self, name: str) -> str:
+        """Where the value of a setting came from, in words."""
+        return self._origins.get(name, DEFAULTS)
+
+    @pydantic.validator("ring_bytes", "save_log_bytes", pre=True)
+    def _may_have_a_unit(cls, value: Any) -> Any:  # noqa: N805
+        return size(value) if isinstance(value, str) else value
 
     @pydantic.validator("bind_cpu")
     def _is_a_list_of_processors(cls, value: str) -> str:  # noqa: N805  (pydantic calls it with the class)
@@ -90,11 +103,16 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
         options: from the command line; a value of None is not given.
         environment: ``os.environ`` by default.
 
+    A relative path in $ASCPIPE_CONFIG is made absolute in ``os.environ``: daemons have another current folder.
+
     Raises:
         ConfigFileError: the file of $ASCPIPE_CONFIG is missing or not TOML.
         ConfigError: a value or a name of a setting that does not exist; names its origin.
     """
     environment = os.environ if environment is None else environment
+    if environment is os.environ and environment.get(FILE_VARIABLE):
+        os.environ[FILE_VARIABLE] = os.path.abspath(environment[FILE_VARIABLE])
+    _require_known(environment)
     values: Dict[str, Any] = {}
     origins: Dict[str, str] = {}
 
@@ -102,7 +120,7 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
         values.update(new)
         origins.update(dict.fromkeys(new, origin))
 
-    add(_read_toml(DEFAULTS_FILE), _DEFAULTS)
+    add(_read_toml(DEFAULTS_FILE), DEFAULTS)
     if environment.get(FILE_VARIABLE):
         add(_read_toml(environment[FILE_VARIABLE]), environment[FILE_VARIABLE])
     for name in Settings.__fields__:
@@ -111,6 +129,23 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
             add({name: environment[variable]}, "the environment ({})".format(variable))
     add({name: value for name, value in (options or {}).items() if value is not None}, "the command line")
     return _checked(values, origins)
+
+
+def size(text: str) -> int:
+    """Parse bytes with or without a unit: ``"268435456"``, ``"128MiB"``, ``"1GB"``. Raises ``ValueError``."""
+    try:
+        return int(pydantic.ByteSize.validate(text))
+    except (ValueError, pydantic.errors.PydanticValueError) as error:
+        raise ValueError("{!r} is no size: write bytes, or 128MiB (2^20) or 1GB (10^9)".format(text)) from error
+
+
+def _require_known(environment: Mapping[str, str]) -> None:
+    known = {ENVIRONMENT_PREFIX + name.upper() for name in Settings.__fields__} | OTHER_VARIABLES
+    for name in sorted(environment):
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in known and not name.startswith(FREE_PREFIX):
+            near = difflib.get_close_matches(name, known, 1)
+            raise ConfigError(name, "the environment", environment[name], "there is no such variable{}".format(
+                "; did you mean {}?".format(near[0]) if near else ""))
 
 
 def processors(text: str) -> List[int]:
@@ -154,10 +189,15 @@ def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        reason = "there is no such setting" if first["type"] == "value_error.extra" else first["msg"]
+        reason = _no_such(name) if first["type"] == "value_error.extra" else first["msg"]
         raise ConfigError(name, origins[name], values[name], reason + _limits(name)) from error
-    settings._given = frozenset(name for name, origin in origins.items() if origin != _DEFAULTS)
+    settings._origins = origins
     return settings
+
+
+def _no_such(name: str) -> str:
+    near = difflib.get_close_matches(name, Settings.__fields__, 1)
+    return "there is no such setting{}".format("; did you mean {}?".format(near[0]) if near else "")
 
 
 def _limits(name: str) -> str:

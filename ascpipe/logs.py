@@ -11,6 +11,11 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def counted(number: int, what: str) -> str:
+    """``"1 table"``, ``"2 tables"``."""
+    return "{} {}{}".format(number, what, "" if number == 1 else "s")
+
+
 class _OneLine(logging.Formatter):
     """Writes one line per record: control characters cannot forge a line; lines of a traceback begin with a space."""
 

@@ -42,6 +42,7 @@ def pytest_configure(config):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     run_home = Path(tempfile.mkdtemp(prefix="asc-", dir="/tmp"))  # short: a socket path has 107 bytes at most
     config.stash[_run_home_key] = run_home
+    config.stash[_state_home_key] = os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="asc-state-")
     os.environ["XDG_RUNTIME_DIR"] = str(run_home)
     for name in [name for name in os.environ if name.startswith("ASCPIPE_")]:
         del os.environ[name]
@@ -55,6 +56,7 @@ def pytest_configure(config):
 
 def pytest_unconfigure(config):
     shutil.rmtree(str(config.stash[_run_home_key]), ignore_errors=True)
+    shutil.rmtree(config.stash[_state_home_key], ignore_errors=True)
     os.close(config.stash[_stderr_key])
 
 
@@ -68,6 +70,7 @@ def _hypothesis_profile():
 
 
 _run_home_key = pytest.StashKey()
+_state_home_key = pytest.StashKey()
 _stderr_key = pytest.StashKey()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 import click
 
 from ascpipe.cli import printing
-from ascpipe.logs import one_line
+from ascpipe.logs import counted, one_line
 
 if TYPE_CHECKING:
     from ascpipe.checkpoint.contents import Position, TableSpec
@@ -166,8 +166,9 @@ def _verdict_line(verdict: "Verdict") -> str:
         return "BAD  {}  {}".format(about["checkpoint"], verdict.problem)
     if about["bytes"] is None:
         return "ok   {}  no manifest: only sizes, and that no key occurs twice".format(about["checkpoint"])
-    return "ok   {}  {}, {} tables, {} rows, {:.1f} MiB".format(
-        about["checkpoint"], _kind(about), about["tables"], about["rows"], about["bytes"] / _MIB)
+    return "ok   {}  {}, {}, {}, {:.1f} MiB".format(
+        about["checkpoint"], _kind(about), counted(about["tables"], "table"),
+        counted(about["rows"], "row"), about["bytes"] / _MIB)
 
 
 def _slots(spec: "TableSpec") -> str:
@@ -176,7 +177,7 @@ def _slots(spec: "TableSpec") -> str:
 
 def _policy_row(spec: "TableSpec", position: "Position") -> List[str]:
     policies, initial = spec.policies, spec.initial
-    last = str(position.tables[spec.name].last_ticket)
+    last = printing.ticket_text(position.tables[spec.name].last_ticket)
     first = [spec.name] + (["-"] * 4 if policies is None else [
         _threshold(policies.access_threshold), str(policies.faae_coefficient), _threshold(policies.eviction_threshold),
         str(policies.time)])

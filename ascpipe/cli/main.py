@@ -14,7 +14,9 @@ from ascpipe.logs import one_line
 
 FAILED, USAGE, NOT_RUNNING = 1, 2, 3
 
-_VERBS = ("run", "start", "status", "stop", "checkpoint", "library", "timeline", "warmup")
+_VERBS = ("run", "start", "list", "status", "stats", "top", "logs", "stop", "checkpoint", "library", "timeline",
+          "warmup", "explain", "config", "doctor",
+          "plan", "clean", "completion")
 
 
 class _Verbs(click.Group):
@@ -44,7 +46,21 @@ def exit_code(error: AscpipeError) -> int:
     return USAGE if isinstance(error, (ConfigError, NameRefusedError)) else FAILED
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="ascpipe")
-def main() -> None:
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True,
+             no_args_is_help=True)
+@click.option("--version", is_flag=True, help="Print the version; with --verbose also those of what it works with.")
+@click.option("--verbose", is_flag=True, help="For --version.")
+@click.pass_context
+def main(context: click.Context, version: bool, verbose: bool) -> None:
     """Daemon that prepares batches of sparse features ahead of training."""
+    if version:
+        click.echo("ascpipe, version {}".format(__version__))
+        if verbose:
+            from ascpipe.cli.versions import lines
+
+            click.echo("\n".join(lines()))
+        context.exit()
+    if verbose:
+        raise click.UsageError("--verbose is for --version")
+    if context.invoked_subcommand is None:
+        raise click.UsageError("Missing command.")

@@ -2,6 +2,7 @@
 import sys
 from typing import Any, Iterable, List, Sequence, Tuple
 
+from ascpipe.layout.ticket import SEQUENCE_BITS, sequence_of
 from ascpipe.logs import one_line
 
 Table = Tuple[str, List[str], List[List[str]]]  #: (title, columns, rows of texts)
@@ -17,15 +18,30 @@ def show(lines: Iterable[str], tables: Sequence[Table]) -> None:
     for line in lines:
         console.print(one_line(line), markup=False)
     for title, columns, rows in tables:
-        console.print(_rich_table(title, columns, rows))
+        console.print(rich_table(title, columns, rows))
 
 
-def _rich_table(title: str, columns: List[str], rows: List[List[str]]) -> Any:
+def ticket_text(ticket: int) -> str:
+    """``"3:117"``: run 3, batch 117; a dash for none."""
+    return "{}:{}".format(ticket >> SEQUENCE_BITS, sequence_of(ticket)) if ticket else "-"
+
+
+def duration(seconds: float) -> str:
+    """``"59 s"``, ``"3 min 20 s"``, ``"2 h 5 min"``, ``"3 d 4 h"``: the two largest units."""
+    left = int(seconds)
+    for size, unit, smaller_size, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if left >= size:
+            return "{} {} {} {}".format(left // size, unit, left % size // smaller_size, smaller)
+    return "{} s".format(left)
+
+
+def rich_table(title: str, columns: List[str], rows: List[List[str]]) -> Any:
+    """A table for a console of rich; cells are taken as they are, not as markup."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    table = RichTable(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = RichTable(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index == 0 else "right")
     for row in rows:

@@ -6,6 +6,7 @@ from typing import Dict, Mapping, Optional, Tuple
 import click
 
 from ascpipe import names
+from ascpipe.cli.setting_options import config_option
 from ascpipe.control import messages
 from ascpipe.control.client import ask
 from ascpipe.errors import RanksError
@@ -35,6 +36,7 @@ _SIZE = "RANK_SIZE"  # of run scripts of Ascend servers, which say so to launche
               help="How often all ranks are started anew after one has failed.")
 @click.option("--daemon", "daemon", default=None, metavar="NAME",
               help="Daemon to use; it must run. Of several ranks on a machine each has its own: NAME-{local_rank}.")
+@config_option
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: Optional[str], script: str,

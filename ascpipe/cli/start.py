@@ -2,27 +2,27 @@
 import contextlib
 import os
 import socket
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 import click
+
+from ascpipe.cli.setting_options import given, setting_options
 
 
 @click.command("start", help="Start a daemon and return when it is ready.")
 @click.option("--name", default=None, help="Name of the daemon; $ASCPIPE_NAME or 'default' if it is not given.")
-@click.option("--workers", type=int, default=None, help="Key worker processes.")
-@click.option("--table-workers", type=int, default=None, help="Table worker processes.")
-@click.option("--ring-bytes", type=int, default=None, help="Bytes of the ring of each stream.")
-@click.option("--bind-cpu", default=None, help="Processors that workers are bound to, such as 2,4-7.")
 @click.option("--metrics-port", type=int, default=None, help="Port for scrapes of Prometheus; 0: none.")
 @click.option("--metrics-address", default=None, help="Address of that port; only this machine if it is not given.")
 @click.option("--metrics-file", type=click.Path(resolve_path=True), default=None,
               help="File for the textfile collector of Prometheus, *.prom.")
+@setting_options
 @click.option("--foreground", is_flag=True, help="Stay here, log to stderr, end with Ctrl-C.")
-def command(name: Optional[str], foreground: bool, **options: Any) -> None:
+def command(name: Optional[str], foreground: bool, others: Tuple[str, ...], **options: Any) -> None:
     """Checks the settings first, so that a wrong one is wrong usage and not a daemon that ends."""
     from ascpipe import names
     from ascpipe.config import load_settings
 
+    options = given(others, **options)
     settings = load_settings(options)
     run = names.run_dir(names.daemon_name(name))
     if foreground:

@@ -4,11 +4,10 @@ from typing import Any, Dict, List, Optional
 
 import click
 
-from ascpipe import names
 from ascpipe.cli import printing
+from ascpipe.cli.chosen import chosen, name_option
 from ascpipe.control import messages
-from ascpipe.control.client import ask, running_daemons
-from ascpipe.errors import NotRunningError
+from ascpipe.control.client import ask
 
 _TABLE_COLUMNS = [
     "table", "keys", "rows", "of", "on device", "dim", "batches", "hit rate", "swapped in", "evicted", "host MiB",
@@ -18,21 +17,17 @@ _RING_COLUMNS = [
 _DISK_COLUMNS = [
     "directory", "queued", "under way", "most", "rows read", "written", "MiB read", "MiB written", "read us p50 / p99",
     "write us p50 / p99"]
+_OVER = ("failed", "stopped")  # states of a daemon that starts no worker
 _LATE_S = 0.1  # less is told of no rank
 
 
 @click.command("status", help="Show what a daemon does.")
-@click.option("--name", default=None, help="Name of the daemon; $ASCPIPE_NAME or 'default' if it is not given.")
+@name_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def command(name: Optional[str], as_json: bool) -> None:
     """One question to the daemon; the workers and the trainer are not disturbed."""
-    try:
-        status = ask(names.run_dir(names.daemon_name(name)), messages.Status())
-    except NotRunningError:
-        others = running_daemons()
-        if others:  # the name of a trainer's private daemon is made up
-            click.echo("ascpipe: running now: {} (ascpipe status --name ...)".format(", ".join(others)), err=True)
-        raise
+    run = chosen(name)
+    status = {**ask(run, messages.Status()), "logs": run.path}
     if as_json:
         click.echo(json.dumps(status, indent=2))
         return
@@ -50,6 +45,7 @@ def headlines(status: Dict[str, Any]) -> List[str]:
     lines += _of_ranks(status["exchanges"])
     if status["failure"]:
         lines.append("failed: {}".format(status["failure"]))
+    lines.append("logs: {}".format(status["logs"]))
     return lines
 
 
@@ -68,10 +64,15 @@ def _of_ranks(exchanges: Optional[Dict[str, Any]]) -> List[str]:
     return lines
 
 
-def _state_of(worker: Dict[str, Any]) -> str:
+def state_of(worker: Dict[str, Any], daemon: str) -> str:
+    """Of a worker; one that is not there is on its way, unless its daemon will start none any more."""
     if worker["hangs_s"] > 0:
         return "has not moved for {:.0f} s".format(worker["hangs_s"])
-    return "working" if worker["attached"] else "idle" if worker["pid"] else "not running"
+    if worker["attached"]:
+        return "working"
+    if not worker["pid"]:
+        return "not running" if daemon in _OVER else "starting"
+    return "starting" if daemon == "serving" else "idle"
 
 
 def tables(status: Dict[str, Any]) -> List[Any]:
@@ -79,7 +80,7 @@ def tables(status: Dict[str, Any]) -> List[Any]:
     found = [
         ("workers", ["worker", "pid", "restarts", "state"], [
             ["{} {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"), str(worker["restarts"]),
-             _state_of(worker)]
+             state_of(worker, status["state"])]
             for worker in status["workers"]]),
         ("tables", _TABLE_COLUMNS, [
             [table["name"], str(table["keys"]), str(table["rows"]), str(table["home_rows"] or table["device_rows"]),
@@ -105,7 +106,7 @@ def tables(status: Dict[str, Any]) -> List[Any]:
             for ring in status["rings"]]),
         ("waits", ["who", "", "waits for", "table", "ticket", "sleeps", "late"], [
             [wait["who"], "asleep" if wait["asleep"] else "awake", wait["waits_for"], wait["table"] or "",
-             str(wait["ticket"] or ""), str(wait["sleeps"]), str(wait["late"])]
+             printing.ticket_text(wait["ticket"]) if wait["ticket"] else "", str(wait["sleeps"]), str(wait["late"])]
             for wait in status["waits"]]),
     ]
     return [part for part in found if part[2]]

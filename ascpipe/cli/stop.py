@@ -4,7 +4,7 @@ from typing import Optional
 
 import click
 
-from ascpipe import names
+from ascpipe.cli.chosen import chosen
 from ascpipe.control import messages
 from ascpipe.control.client import ask
 from ascpipe.control.lock import is_held
@@ -19,7 +19,7 @@ _PAUSE_S = 0.01
 @click.option("--name", default=None, help="Name of the daemon; $ASCPIPE_NAME or 'default' if it is not given.")
 def command(name: Optional[str]) -> None:
     """A trainer that it serves gets an error that says so."""
-    run = names.run_dir(names.daemon_name(name))
+    run = chosen(name, or_the_only=False)
     pid = ask(run, messages.Stop())["pid"]
     deadline = time.monotonic() + TIMEOUT_S
     while is_held(run) or _is_there(pid):

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import click
 
 from ascpipe import names
+from ascpipe.cli.chosen import chosen
 from ascpipe.control import messages
 from ascpipe.control.client import ask, running_daemons
 from ascpipe.errors import ConfigError, NotRunningError
@@ -31,7 +32,7 @@ class Recorded(NamedTuple):
 
 @click.command("timeline", help="Write what workers and ranks did and when, as a Chrome trace.")
 @click.option("--name", "given", multiple=True,
-              help="Name of a daemon; may be given again. $ASCPIPE_NAME or 'default' if it is not given.")
+              help="Name of a daemon; may be given again. Else as of `ascpipe status`.")
 @click.option("--all", "of_all", is_flag=True,
               help="All daemons of this user that keep spans, such as those of the ranks of a run.")
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
@@ -42,7 +43,7 @@ def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[s
     if given and of_all:
         raise click.UsageError("--all takes all daemons: leave out --name")
     events = events_of_daemons(_of_all() if of_all else [
-        _of_daemon(name) for name in dict.fromkeys(given or [names.daemon_name()])])
+        _of_daemon(name) for name in dict.fromkeys(given or [chosen(None).name])])
     if merge is not None:
         events = merged(_events(merge), events)
     with open(output, "w") as file:

@@ -1,8 +1,11 @@
 """``ascpipe warmup``: compiles the kernels of the workers, so that the first daemon starts as fast as the others."""
 import click
 
+from ascpipe.cli.setting_options import config_option
+
 
 @click.command("warmup", help="Compile what workers need; files that are damaged are made again.")
+@config_option
 def command() -> None:
     """Says where they lie; takes half a minute, or a second when they are there."""
     from ascpipe.config import load_settings

@@ -44,6 +44,19 @@ def base_dir(setting: str) -> str:
     return os.path.join(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "ascpipe")
 
 
+def folder_of(setting: str) -> str:
+    """The folder for the sources as they are; it may not be there."""
+    return os.path.join(os.path.realpath(base_dir(setting)), _PREFIX + sources_digest())
+
+
+def folders_of_others(setting: str) -> List[str]:
+    """Folders for other states of the sources, such as other versions."""
+    own = folder_of(setting)
+    base = os.path.dirname(own)
+    return sorted(path for path in (os.path.join(base, name) for name in (
+        os.listdir(base) if os.path.isdir(base) else []) if name.startswith(_PREFIX)) if path != own)
+
+
 def prepare(setting: str) -> str:
     """The folder for the sources as they are; made if it is missing, old ones removed.
 

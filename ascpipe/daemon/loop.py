@@ -49,7 +49,7 @@ class Daemon:
     def __init__(self, owned: OwnedRunDir, settings: Settings, *, private_to: int, supervisor: Supervisor,
                  watch: Watch, cache_dir: str, places: Places = Places()) -> None:  # noqa: B008  (immutable)
         self._log = logging.getLogger("ascpipe.daemon")
-        run = owned.run
+        self._owned, run = owned, owned.run
         self._run, self._settings, self._private_to, self._places = run, settings, private_to, places
         self._supervisor, self._cache_dir = supervisor, cache_dir
         self._life = Lifecycle(lifecycle.workers_of(settings), private_to != 0, time.monotonic())
@@ -219,7 +219,7 @@ class Daemon:
 
     def _fail_session(self, action: lifecycle.FailSession) -> None:
         self._log.error("session failed: %s", action.error)
-        self._with_memory().fail(action.error)
+        self._with_memory().fail(action.error, self._owned.session_failed(action.error))
 
     def _end_workers(self, action: lifecycle.EndWorkers) -> None:
         for pid in self._supervisor.end_all():
@@ -300,7 +300,7 @@ class Daemon:
             self._send_segments(trainer, self._memory.fds() + spans, self._drop_memory)
         self._handle(lifecycle.SessionStarted(any(table.disk_rows for table in body.tables)))
         kind = "memfds ({} is too small or read-only)".format(SHM_DIR) if uses_memfd else SHM_DIR
-        self._log.info("session of %d streams and %d tables started, segments in %s", len(body.streams),
+        self._log.info("session started, streams: %d, tables: %d, segments in %s", len(body.streams),
                        len(body.tables), kind)
         if self._life.error is not None:  # workers cannot run
             raise self._life.error
@@ -325,7 +325,7 @@ class Daemon:
         ring = memory.add_stream(body.stream)
         self._send_segments(trainer, [ring.fd], memory.drop_stream)
         self._handle(lifecycle.StreamAdded(body.stream.stream))
-        self._log.info("stream %d of %d tables added, %d bytes", body.stream.stream, len(body.stream.tables), ring.size)
+        self._log.info("stream %d added, tables: %d, %d bytes", body.stream.stream, len(body.stream.tables), ring.size)
         return {"bytes": ring.size}
 
     def _add_table(self, body: messages.AddTable) -> Dict[str, Any]:

@@ -9,10 +9,13 @@ from typing import Any, Dict, List, Tuple
 
 from ascpipe import names
 from ascpipe.control import lock
+from ascpipe.daemon import kept_logs
 from ascpipe.directories import refusing
-from ascpipe.errors import AlreadyRunsError, RunDirError
+from ascpipe.errors import AlreadyRunsError, AscpipeError, DaemonError, DaemonStoppedError, RunDirError
 from ascpipe.names import RunDir
 from ascpipe.shm import segment
+
+_log = logging.getLogger("ascpipe.daemon")
 
 
 class OwnedRunDir:
@@ -34,6 +37,7 @@ class OwnedRunDir:
 
     def __init__(self, name: str) -> None:
         self.run = names.run_dir(name)
+        self._failed = False
         with refusing(self.run.path):
             names.make_private_dir(names.base_dir())
             self._lock_fd = _lock(self.run)
@@ -69,6 +73,24 @@ class OwnedRunDir:
             with contextlib.suppress(OSError):
                 os.utime(path, follow_symlinks=False)
 
+    def session_failed(self, error: AscpipeError) -> str:
+        """A session of the daemon has failed: ``leave`` keeps the logs of a private one.
+
+        Returns:
+            The folder in which the logs will be; empty where the daemon was told to stop.
+        """
+        if isinstance(error, DaemonStoppedError):
+            return ""
+        if not names.is_private_name(self.run.name):
+            return self.run.path
+        try:
+            kept_logs.make_base_dir()
+        except DaemonError as refused:
+            _log.warning("logs of failed sessions cannot be kept: %s", refused)
+            return ""
+        self._failed = True
+        return kept_logs.folder_of(self.run.name)
+
     def leave(self, *, keep_log: bool) -> None:
         """Remove what is ours and free the lock; without the lock nothing is ours.
 
@@ -76,6 +98,8 @@ class OwnedRunDir:
             keep_log: the log stays to be read, and so does the directory.
         """
         if lock.is_current(self._lock_fd, self.run):
+            if self._failed:
+                _keep_logs(self.run)
             _remove_files(self.run, keep_log=keep_log)
         os.close(self._lock_fd)
 
@@ -94,24 +118,67 @@ def owner_of(run: RunDir) -> Dict[str, Any]:
 def sweep_dead_runs(own_name: str) -> List[str]:
     """Remove what dead daemons of this user left: sockets, owner files, and all of a private one's directory.
 
+    The logs of a private one are kept as those of a session that failed: it was killed, or did not get ready.
     Only directories that are ours alone, only under their lock, only files of our making.
     """
     swept = []
-    for name in sorted(os.listdir(names.base_dir())):
-        run = RunDir(name)
-        if name == own_name or not _is_dead(run):
-            continue
-        fd = lock.try_acquire(run)
+    for run in dead_runs():
+        fd = lock.try_acquire(run) if run.name != own_name else None
         if fd is None:
             continue
         try:
-            _remove_files(run, keep_log=not names.is_private_name(name))
-            swept.append("files of the dead daemon {!r}".format(name))
+            if names.is_private_name(run.name):
+                _keep_logs(run)
+            _remove_files(run, keep_log=not names.is_private_name(run.name))
+            swept.append("files of the dead daemon {!r}".format(run.name))
         except OSError as error:
-            logging.getLogger("ascpipe.daemon").warning("cannot sweep %s: %s", run.path, error)
+            _log.warning("cannot sweep %s: %s", run.path, error)
         finally:
             os.close(fd)
     return swept
+
+
+def remove_dead_runs(*, dry_run: bool) -> List[str]:
+    """Remove run directories of dead daemons, the logs of named ones, too; those of private ones are kept elsewhere.
+
+    Args:
+        dry_run: only say which.
+
+    Returns:
+        Their paths.
+    """
+    removed = []
+    for run in map(RunDir, names.known_names()):
+        try:
+            names.check_private_dir(run.path)
+        except (OSError, RunDirError):
+            continue
+        if lock.is_held(run) or lock.is_listening(run.lifeline) or not run.files():
+            continue
+        if not dry_run:
+            fd = lock.try_acquire(run)
+            if fd is None:
+                continue
+            try:
+                if names.is_private_name(run.name):
+                    _keep_logs(run)
+                _remove_files(run, keep_log=False)
+            finally:
+                os.close(fd)
+        removed.append(run.path)
+    return removed
+
+
+def dead_runs() -> List[RunDir]:
+    """Run directories in which daemons that are dead left more than logs; their parent must be there."""
+    return [run for run in map(RunDir, sorted(os.listdir(names.base_dir()))) if _is_dead(run)]
+
+
+def _keep_logs(run: RunDir) -> None:
+    try:
+        kept_logs.keep(run)
+    except (DaemonError, OSError) as error:
+        _log.warning("logs of %s cannot be kept: %s", run.name, error)
 
 
 def _remove_files(run: RunDir, *, keep_log: bool) -> None:
@@ -124,11 +191,13 @@ def _remove_files(run: RunDir, *, keep_log: bool) -> None:
 
 
 def _is_dead(run: RunDir) -> bool:
-    """A run directory of ours with a lock file that no process holds."""
+    """A run directory of ours with a lock file that no process holds; of a private daemon also one without."""
     try:
         names.check_private_dir(run.path)
-        return (stat.S_ISREG(os.lstat(run.lock).st_mode) and not lock.is_held(run)
-                and not lock.is_listening(run.lifeline))
+        if not (names.is_private_name(run.name) and not os.path.lexists(run.lock)
+                or stat.S_ISREG(os.lstat(run.lock).st_mode)):
+            return False
+        return not lock.is_held(run) and not lock.is_listening(run.lifeline)
     except (OSError, RunDirError):
         return False
 

@@ -249,12 +249,18 @@ class SessionMemory:
         """The process that owns a bell."""
         self._bell(bell_index)["pid"] = pid
 
-    def fail(self, error: AscpipeError) -> None:
-        """Store that the session has failed, and ring every bell; the first failure stays."""
+    def fail(self, error: AscpipeError, logs: str) -> None:
+        """Store that the session has failed, and ring every bell; the first failure stays.
+
+        Args:
+            error: the failure.
+            logs: folder that the text is to name; empty: none.
+        """
         header = self.session.view(structs.SESSION)[0]
         if header["failed"]:
             return
-        text = _cut(str(error), structs.FAILURE_TEXT_BYTES)
+        where = _cut(". Logs: {}".format(logs), structs.FAILURE_TEXT_BYTES // 2) if logs else b""
+        text = _cut(str(error), structs.FAILURE_TEXT_BYTES - len(where)) + where
         header["failure_text"] = text
         header["failure_bytes"] = len(text)
         header["failed"] = number_of(error.code)

@@ -18,7 +18,7 @@ GIB = 1 << 30
 def places(monkeypatch, tmp_path):
     """A machine of our making: ``shm`` may be missing, ``meminfo`` and ``groups`` are files."""
     use_standins(monkeypatch)
-    monkeypatch.setenv("ASCPIPE_STANDIN_PLACES", str(tmp_path))
+    monkeypatch.setenv("ASCPIPE_X_STANDIN_PLACES", str(tmp_path))
     (tmp_path / "shm").mkdir()
     (tmp_path / "meminfo").write_text("MemAvailable: {} kB\n".format(8 * GIB // 1024))
     (tmp_path / "groups").write_text("0::/job\n")

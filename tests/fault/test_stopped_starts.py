@@ -28,7 +28,7 @@ def stopping(monkeypatch):
     """Daemons of which a child is stopped, by its number."""
     def stop(number):
         monkeypatch.setattr(launch, "MODULE", "tests.support.stopping_daemon")
-        monkeypatch.setenv("ASCPIPE_STOPPED_CHILD", str(number))
+        monkeypatch.setenv("ASCPIPE_X_STOPPED_CHILD", str(number))
 
     monkeypatch.setenv("PYTHONPATH", ROOT)
     monkeypatch.setenv("ASCPIPE_RING_BYTES", str(1 << 20))

@@ -2,12 +2,14 @@
 import importlib
 import re
 
+import pytest
+
 from ascpipe import errors
+from ascpipe.cli import explain
+from ascpipe.errors.explanations import EXPLANATIONS
 from ascpipe.layout import codes
 from tests.house import test_public_api as public_api
 from tests.support import tree
-
-DOCUMENTS = ("docs/operations.md", "docs/checkpoints.md")
 
 
 def codes_of_classes():
@@ -37,11 +39,26 @@ def test_the_tree_of_errors_has_every_code():
     assert every - {"E100"} <= set(re.findall(r"\bE\d{3}\b", errors.__doc__))
 
 
-def test_every_code_has_a_line_in_the_documents():
-    lines = "\n".join(line for name in DOCUMENTS for line in (tree.ROOT / name).read_text().splitlines()
-                      if line.startswith(("|", "- **E")))
+def test_every_code_has_an_explanation_and_every_explanation_a_code():
     every = codes_of_classes() | {error.code for error in codes.NATIVE_ERRORS}
-    assert not sorted(every - {"E100"} - set(re.findall(r"\bE\d{3}\b", lines)))
+    assert set(EXPLANATIONS) == every - {"E100"}
+    assert list(EXPLANATIONS) == sorted(EXPLANATIONS)
+
+
+@pytest.mark.parametrize("code", sorted(EXPLANATIONS))
+def test_an_explanation_says_what_became_of_the_data_and_what_to_do_in_sentences(code):
+    for text in EXPLANATIONS[code]:
+        assert re.match(r"[A-Z`].*\.$", text), text
+
+
+def test_the_document_is_what_the_command_says():
+    assert (tree.ROOT / "docs/errors.md").read_text() == explain.page(), "ascpipe explain --markdown > docs/errors.md"
+
+
+def test_codes_that_the_documents_name_exist():
+    named = {code for path in tree.text_files(".md") if tree.name(path).startswith("docs/")
+             for code in re.findall(r"\bE[1-6]\d{2}\b", path.read_text())}
+    assert not sorted(named - set(EXPLANATIONS))
 
 
 def test_codes_are_public():

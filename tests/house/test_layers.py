@@ -149,11 +149,14 @@ def test_the_check_for_heavy_modules_sees_one():
     assert loaded_after("import ascpipe, numba") == ["llvmlite", "numba"]
 
 
-VERBS = [["--help"], ["start", "--help"], ["status"], ["status", "--json"], ["status", "--name", "nobody"],
-         ["stop"], ["stop", "--name", "nobody"], ["checkpoint", "--help"], ["checkpoint", "list", "/nothing"],
-         ["run", "--help"], ["run", "/nothing.py"], ["run", "--ranks", "2", "--hosts", "a b", __file__],
-         ["run", "--daemon", "nobody", __file__], ["checkpoint", "verify", "/nothing/model-1"],
-         ["checkpoint", "show", "/nothing/model-1", "--json"]]
+VERBS = [["--help"], ["start", "--help"], ["list"], ["list", "--json"], ["stats", "-n", "1"], ["top"],
+         ["logs"], ["logs", "--failed"], ["explain", "E122"], ["config", "show"], ["doctor"],
+         ["--version", "--verbose"], ["clean", "--dry-run"], ["completion", "zsh"],
+         ["plan", "--keys", "9", "--dim", "4", "--optimizer", "sgd"], ["status"], ["status", "--json"],
+         ["status", "--name", "nobody"], ["stop"], ["stop", "--name", "nobody"], ["checkpoint", "--help"],
+         ["checkpoint", "list", "/nothing"], ["run", "--help"], ["run", "/nothing.py"],
+         ["run", "--ranks", "2", "--hosts", "a b", __file__], ["run", "--daemon", "nobody", __file__],
+         ["checkpoint", "verify", "/nothing/model-1"], ["checkpoint", "show", "/nothing/model-1", "--json"]]
 
 
 @pytest.mark.parametrize("arguments", VERBS, ids=" ".join)

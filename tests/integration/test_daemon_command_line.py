@@ -1,9 +1,13 @@
 """``ascpipe start``, ``status``, ``stop`` as a shell sees them."""
+import contextlib
 import json
 import os
+import pty
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -45,6 +49,74 @@ def test_start_returns_when_it_is_ready_and_stop_when_it_is_gone(monkeypatch):
     for name in os.listdir(run.path):
         os.unlink(os.path.join(run.path, name))
     os.rmdir(run.path)
+
+
+def test_the_only_daemon_needs_no_name_and_of_several_none_is_taken():
+    first = DaemonProcess("first")
+    try:
+        alone = ascpipe("status", "--json")
+        assert alone.stderr == "ascpipe: daemon 'first', the only one that runs\n"
+        assert (json.loads(alone.stdout)["pid"], json.loads(alone.stdout)["logs"]) == (first.pid, first.run.path)
+        second = DaemonProcess("second")
+        try:
+            several = ascpipe("status")
+            assert (several.returncode, several.stdout) == (3, "")
+            assert "running now: first, second" in several.stderr and "E212" in several.stderr
+            assert [(one["name"], one["state"], one["pid"], one["private"], one["trainer"])
+                    for one in json.loads(ascpipe("list", "--json").stdout)] == [
+                        ("first", "idle", first.pid, False, None), ("second", "idle", second.pid, False, None)]
+        finally:
+            second.end()
+        stop = ascpipe("stop")  # ending what was not named would be too much
+        assert (stop.returncode, "running now: first" in stop.stderr, "E212" in stop.stderr) == (3, True, True)
+    finally:
+        first.end()
+
+
+def test_stats_prints_its_lines_and_top_draws_until_q_is_pressed():
+    daemon = DaemonProcess("watched")
+    try:
+        done = ascpipe("stats", "-i", "0.1", "-n", "2", "--name", "watched")
+        assert (done.returncode, len(done.stdout.splitlines())) == (0, 3), done.stderr
+        ours, theirs = pty.openpty()
+        with open(ours, "r+b", buffering=0) as terminal:
+            top = subprocess.Popen([sys.executable, "-m", "ascpipe", "top", "--name", "watched"], stdin=theirs,
+                                   stdout=theirs, stderr=theirs, cwd="/", env={**os.environ, "TERM": "xterm"})
+            os.close(theirs)
+            drawn = b""
+            while b"q ends" not in drawn:
+                drawn += terminal.read(65536)
+            assert b"daemon 'watched': idle" in drawn and b"key worker 0" in drawn
+            terminal.write(b"q")
+            reader = threading.Thread(target=_read_to_the_end, args=(terminal,))
+            reader.start()
+            assert top.wait(20) == 0
+            reader.join(20)
+    finally:
+        daemon.end()
+
+
+def _read_to_the_end(terminal):
+    with contextlib.suppress(OSError):  # EIO: the other end is closed
+        while terminal.read(65536):
+            pass
+
+
+@pytest.mark.parametrize("given", ["environment", "option"])
+def test_a_daemon_finds_a_file_of_settings_that_was_named_by_a_relative_path(tmp_path, monkeypatch, given):
+    (tmp_path / "here.toml").write_text("table_workers = 2\n")
+    if given == "environment":
+        monkeypatch.setenv("ASCPIPE_CONFIG", "here.toml")
+    option = ["--config", "here.toml"] if given == "option" else []
+    command = [sys.executable, "-m", "ascpipe", "start", "--name", "file", "--set", "workers=2", *option]
+    started = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    try:
+        assert (started.returncode, started.stderr) == (0, "")
+        workers = json.loads(ascpipe("status", "--name", "file", "--json").stdout)["workers"]
+        assert [worker["kind"] for worker in workers] == ["key", "key", "table", "table"]
+    finally:
+        ascpipe("stop", "--name", "file")
+        shutil.rmtree(names.run_dir("file").path, ignore_errors=True)
 
 
 def test_the_daemon_leaves_the_session_and_the_streams_of_its_starter():

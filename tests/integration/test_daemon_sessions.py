@@ -347,7 +347,7 @@ def test_a_signal_ends_the_daemon_cleanly_and_tells_the_trainer(daemon, connect)
 
 
 def test_a_worker_that_cannot_run_is_said_at_the_start(connect, monkeypatch):
-    monkeypatch.setenv("ASCPIPE_STANDIN_BROKEN", "key")
+    monkeypatch.setenv("ASCPIPE_X_STANDIN_BROKEN", "key")
     broken = DaemonProcess("unit")
     try:
         wait_until(lambda: broken.workers("key")[0]["pid"] == 0)

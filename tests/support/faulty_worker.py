@@ -1,4 +1,4 @@
-"""A real worker that ends badly as soon as the file $ASCPIPE_STANDIN_FAULT asks for it.
+"""A real worker that ends badly as soon as the file $ASCPIPE_X_STANDIN_FAULT asks for it.
 
     python -m tests.support.faulty_worker KIND --channel FD --index I --generation G
 
@@ -18,7 +18,7 @@ KINDS = {"key": (structs.BELL_KEY_WORKERS, key_worker.make_work),
 
 
 def faulty(kind, make_work):
-    order = Path(os.environ["ASCPIPE_STANDIN_FAULT"])
+    order = Path(os.environ["ASCPIPE_X_STANDIN_FAULT"])
 
     def make(worker, attachment):
         work = make_work(worker, attachment)

@@ -14,7 +14,7 @@ from ascpipe.errors import ConnectionClosedError
 
 def main():
     kind, arguments = sys.argv[1], dict(zip(sys.argv[2::2], sys.argv[3::2]))
-    if os.environ.get("ASCPIPE_STANDIN_BROKEN") == kind:
+    if os.environ.get("ASCPIPE_X_STANDIN_BROKEN") == kind:
         raise ImportError("no module named 'something'")
     if kind == "key" and os.path.exists(os.path.join(os.environ["NUMBA_CACHE_DIR"], "half_a_file")):
         sys.exit(BROKEN_KERNELS)

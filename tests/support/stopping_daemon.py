@@ -2,7 +2,7 @@
 
     python -m tests.support.stopping_daemon --name NAME [--private-to PID] [--ready-fd FD]
 
-$ASCPIPE_STOPPED_CHILD is the child's number, from 0: the template, then workers that are executed.  -1: the daemon
+$ASCPIPE_X_STOPPED_CHILD is the child's number, from 0: the template, then workers that are executed.  -1: the daemon
 stops itself before it is ready.
 """
 import itertools
@@ -17,7 +17,7 @@ def stop_this_process():
 
 
 def main():
-    stopped, numbers = int(os.environ["ASCPIPE_STOPPED_CHILD"]), itertools.count()
+    stopped, numbers = int(os.environ["ASCPIPE_X_STOPPED_CHILD"]), itertools.count()
     begin = child.Child.__init__
 
     def begin_one(made, command, **options):

@@ -14,7 +14,7 @@ import pytest
 from examples.dlrm import generator
 from tests.support import tree
 
-FOLDER = Path(os.environ.get("ASCPIPE_TEST_DATA", str(tree.ROOT.parent / "shared/data")))
+FOLDER = Path(os.environ.get("TEST_DATA", str(tree.ROOT.parent / "shared/data")))
 
 
 GENERATED = "generated"
@@ -69,5 +69,5 @@ def read(name: str) -> np.ndarray:
 def _file(name: str) -> Path:
     path = FOLDER / name
     if not path.exists():
-        pytest.skip("needs {}, whose terms forbid copying it here; ASCPIPE_TEST_DATA names its folder".format(name))
+        pytest.skip("needs {}, whose terms forbid copying it here; TEST_DATA names its folder".format(name))
     return path

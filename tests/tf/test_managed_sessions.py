@@ -127,8 +127,8 @@ def faulty_workers(monkeypatch, folder):
     """Real workers that do what is written to the file this yields."""
     order = folder / "fault"
     monkeypatch.setattr(launch, "MODULE", "tests.support.standin_daemon")
-    for name, value in {"PYTHONPATH": ROOT, "ASCPIPE_STANDIN_WORKERS": "tests.support.faulty_worker",
-                        "ASCPIPE_STANDIN_FAULT": str(order)}.items():
+    for name, value in {"PYTHONPATH": ROOT, "ASCPIPE_X_STANDIN_WORKERS": "tests.support.faulty_worker",
+                        "ASCPIPE_X_STANDIN_FAULT": str(order)}.items():
         monkeypatch.setenv(name, value)
     yield order
 

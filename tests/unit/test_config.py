@@ -1,8 +1,11 @@
 """Where a setting comes from, and what is said about a bad one."""
+import re
+
 import pytest
 
 from ascpipe import config
 from ascpipe.errors import ConfigError, ConfigFileError
+from tests.support import tree
 
 
 @pytest.fixture
@@ -88,3 +91,41 @@ def test_settings_cannot_be_changed():
 @pytest.mark.parametrize("text, numbers", [("", []), ("3", [3]), ("2,4-7", [2, 4, 5, 6, 7]), ("1,1", [1, 1])])
 def test_processors_are_read_from_numbers_and_ranges(text, numbers):
     assert config.processors(text) == numbers
+
+
+@pytest.mark.parametrize("text, value", [
+    ("268435456", 268435456), ("128MiB", 128 << 20), ("1GB", 10**9), ("0.5 GiB", 1 << 29), ("70k", 70000)])
+def test_sizes_may_have_a_unit(write, text, value):
+    assert config.load_settings({"ring_bytes": text}, {}).ring_bytes == value
+    assert config.load_settings({}, write('ring_bytes = "{}"\n'.format(text))).ring_bytes == value
+
+
+def test_a_size_that_is_none_says_how_to_write_one():
+    with pytest.raises(ConfigError, match="'x' is no size: write bytes, or 128MiB .*allowed: 65536 to"):
+        config.load_settings({"ring_bytes": "x"}, {})
+
+
+def test_an_unknown_variable_is_an_error_that_names_the_nearest():
+    with pytest.raises(ConfigError, match="ASCPIPE_WORKER'.*did you mean ASCPIPE_WORKERS"):
+        config.load_settings({}, {"ASCPIPE_WORKER": "3"})
+
+
+def test_variables_that_are_no_settings_and_those_of_others_are_let_be():
+    config.load_settings({}, {"ASCPIPE_NAME": "mine", "ASCPIPE_X_OF_A_LAUNCHER": "1", "OTHER_WORKER": "3"})
+
+
+def test_a_relative_file_is_absolute_once_it_was_read(monkeypatch, tmp_path):
+    (tmp_path / "here.toml").write_text("workers = 2\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASCPIPE_CONFIG", "here.toml")
+    assert config.load_settings().workers == 2
+    monkeypatch.chdir("/")
+    assert config.load_settings().workers == 2
+    assert config.load_settings().origin_of("workers") == str(tmp_path / "here.toml")
+
+
+def test_every_variable_that_the_product_names_is_known():
+    known = {"ASCPIPE_" + name.upper() for name in config.Settings.__fields__} | config.OTHER_VARIABLES
+    named = {name for path in tree.python_files(*tree.PRODUCT)
+             for name in re.findall(r"\bASCPIPE_[A-Z_]*[A-Z]\b", path.read_text())}
+    assert named - known - {"ASCPIPE_CORE"} <= {"ASCPIPE_X"}

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ascpipe.control import trainer_link
 from ascpipe.layout import structs
+from ascpipe.logs import counted
 from ascpipe.shm import segment
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.following import follow
@@ -133,8 +134,8 @@ def _start(process: Process, state: GraphState) -> Pipeline:
         session = segment.map(*segments.session)
         link.close_segments()  # all are mapped; a forked child would keep the descriptors, and with them the memory
         undo.pop_all()
-    _log.info("pipeline of %d tables and %d streams runs, daemon %s (pid %d)", len(tables), len(streams), link.name,
-              link.daemon_pid)
+    _log.info("pipeline of %s and %s runs, daemon %s (pid %d)", counted(len(tables), "table"),
+              counted(len(streams), "stream"), link.name, link.daemon_pid)
     if joined is None:
         return Pipeline(link, running, known_tables(state), streams, session)
     pipeline = Pipeline(link, running, known_tables(state), streams, session, joined.rank, joined.size)

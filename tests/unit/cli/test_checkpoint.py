@@ -117,7 +117,7 @@ def test_show_has_each_table_with_its_numbers(directory):
     assert "run run-3\ntrained batches: 3 of stream train 'é'\n" in text.stdout
     user = [line.split() for line in text.stdout.splitlines() if line.split()[:1] == ["user"]]
     assert user == [["user", "4", "20", "5", "0", "LazyAdam_momentum", "4,", "LazyAdam_velocity", "1"],
-                    ["user", "3", "2", "60", "1700000000", "2", "pool,", "0.25,", "0.001", str(2 ** 64 - 1)]]
+                    ["user", "3", "2", "60", "1700000000", "0:2", "pool,", "0.25,", "0.001", str(2 ** 64 - 1)]]
     told = answer("show", directory / "model.ckpt-2")
     assert (told["run_id"], told["trained_batches"]) == ("run-3", {"train 'é'": 3})
     table = told["tables"][0]

@@ -6,8 +6,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from ascpipe import names
 from ascpipe.cli import main, status
 from ascpipe.errors import AlreadyRunsError, ConfigError, NameRefusedError, NotRunningError
+from ascpipe.layout.ticket import SEQUENCE_BITS
 
 STATUS = {
     "name": "unit", "state": "serving", "pid": 5, "version": "1", "uptime_s": 61.4, "private": True, "failure": None,
@@ -21,7 +23,7 @@ STATUS = {
     "rings": [{"stream": 0, "channel": "train", "depth": 3, "frame_count": 64, "frames": 12, "parked": 1,
                "submitted": 14, "dropped": 1, "trained": 9, "used_bytes": 2**20, "arena_bytes": 2**28}],
     "waits": [{"who": "trainer", "asleep": True, "waits_for": "a plan of the table worker", "table": "user[1]",
-               "ticket": 77, "sleeps": 5, "late": 0}],
+               "ticket": (3 << SEQUENCE_BITS) + 77, "sleeps": 5, "late": 0}],
     "exchanges": None,
 }
 EXCHANGES = {"rank": 1, "ranks": 4, "exchanges": 230, "bytes_sent": 3 << 19, "bytes_received": 5 << 20, "time_s": 12.34,
@@ -30,8 +32,9 @@ EXCHANGES = {"rank": 1, "ranks": 4, "exchanges": 230, "bytes_sent": 3 << 19, "by
 
 
 def shown(monkeypatch, body, *options):
+    monkeypatch.setattr(status, "chosen", names.run_dir)
     monkeypatch.setattr(status, "ask", lambda run, message: body)
-    result = CliRunner().invoke(main.main, ["status", *options])
+    result = CliRunner().invoke(main.main, ["status", "--name", "unit", *options])
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -39,7 +42,7 @@ def shown(monkeypatch, body, *options):
 def test_each_number_stands_beside_its_name(monkeypatch):
     text = shown(monkeypatch, STATUS)
     for words in ("daemon 'unit': serving, pid 5, ascpipe 1, up 61 s, private", "trainer: pid 9, run 3, since noon",
-                  "user[1]", "95.4 %", "a plan of the table worker", "77", "not running", "1.0 of 256.0"):
+                  "user[1]", "95.4 %", "a plan of the table worker", "3:77", "starting", "1.0 of 256.0"):
         assert words in text
     (table,) = [line.split() for line in text.splitlines() if " 95.4 % " in line]
     assert table == ["user[1]", "7", "7", "5000", "100", "8", "2", "95.4", "%", "31", "4", "1.5", "2"]
@@ -98,8 +101,22 @@ def test_a_failure_is_shown(monkeypatch):
     assert "failed: E122: torn" in shown(monkeypatch, {**STATUS, "failure": "E122: torn"})
 
 
-def test_json_is_the_answer_itself(monkeypatch):
-    assert json.loads(shown(monkeypatch, STATUS, "--json")) == STATUS
+def test_json_is_the_answer_itself_and_the_folder_of_logs(monkeypatch):
+    assert json.loads(shown(monkeypatch, STATUS, "--json")) == {**STATUS, "logs": names.run_dir("unit").path}
+
+
+@pytest.mark.parametrize("daemon, worker, state", [
+    ("idle", {"pid": 0}, "starting"), ("serving", {"pid": 0}, "starting"), ("failed", {"pid": 0}, "not running"),
+    ("idle", {"pid": 8}, "idle"), ("serving", {"pid": 8}, "starting"), ("serving", {"attached": True}, "working")])
+def test_a_worker_that_has_not_come_up_is_starting_unless_its_daemon_is_over(monkeypatch, daemon, worker, state):
+    workers = [{**STATUS["workers"][1], **worker}]
+    text = shown(monkeypatch, {**STATUS, "state": daemon, "workers": workers})
+    (row,) = [line.split() for line in text.splitlines() if line.split()[:2] == ["table", "0"]]
+    assert " ".join(row[4:]) == state
+
+
+def test_the_folder_of_the_logs_is_named(monkeypatch):
+    assert "logs: " + names.run_dir("unit").path in shown(monkeypatch, STATUS)
 
 
 @pytest.mark.parametrize("error, code", [
@@ -113,7 +130,7 @@ def test_each_kind_of_error_has_its_exit_code(error, code):
     (["status", "--name", "nobody"], 3, "E212"), (["stop", "--name", "nobody"], 3, "E212"),
     (["status", "--name", "../x"], 2, "E215"), (["fly"], 2, "No such command"),
     (["status", "--fast"], 2, "No such option"),
-    (["start", "--workers", "0"], 2, "E402"), (["start", "--ring-bytes", "x"], 2, "not a valid integer"),
+    (["start", "--workers", "0"], 2, "E402"), (["start", "--ring-bytes", "x"], 2, "no size"),
     (["--version"], 0, "ascpipe"), (["--help"], 0, "status")])
 def test_wrong_usage_ends_with_its_code_and_one_sentence(arguments, code, words):
     result = CliRunner().invoke(main.main, arguments)

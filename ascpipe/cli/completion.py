@@ -1,0 +1,19 @@
+"""``ascpipe completion``: prints what a shell reads to complete verbs and options."""
+import click
+
+
+@click.command("completion", help="Print the script with which a shell completes verbs and options.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """docs/command_line.md has where each shell wants it."""
+    from click.shell_completion import get_completion_class
+
+    from ascpipe.cli.main import main
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError("this version of click cannot complete in {}".format(shell))
+    try:
+        click.echo(kind(main, {}, "ascpipe", "_ASCPIPE_COMPLETE").source())
+    except RuntimeError as error:  # a bash that is too old
+        raise click.UsageError(str(error)) from error

@@ -1,0 +1,30 @@
+"""``ascpipe config``: shows the settings, and where each value came from."""
+import json
+from typing import Any, Tuple
+
+import click
+
+from ascpipe.cli import printing
+from ascpipe.cli.setting_options import given, setting_options
+from ascpipe.config import Settings, load_settings
+
+
+@click.group("config", help="Show settings.")
+def command() -> None:
+    """One verb, so far."""
+
+
+@command.command("show", help="Show every setting as a daemon that starts here would have it.")
+@click.option("--origin", is_flag=True, help="Also where each value came from.")
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+@setting_options
+def show(origin: bool, as_json: bool, others: Tuple[str, ...], **options: Any) -> None:
+    """A daemon that runs has those of its start."""
+    settings = load_settings(given(others, **options))
+    names = sorted(Settings.__fields__)
+    if as_json:
+        click.echo(json.dumps({name: {"value": getattr(settings, name), "origin": settings.origin_of(name)}
+                               for name in names}, indent=2))
+        return
+    rows = [[name, str(getattr(settings, name)), *([settings.origin_of(name)] if origin else [])] for name in names]
+    printing.show([], [("", ["setting", "value", *(["origin"] if origin else [])], rows)])

@@ -1,0 +1,56 @@
+"""``ascpipe list``: the daemons of this user."""
+import json
+from typing import Any, Dict, List
+
+import click
+
+from ascpipe import names
+from ascpipe.cli import printing
+from ascpipe.control import messages
+from ascpipe.control.client import ask, running_daemons
+from ascpipe.errors import DaemonError, MessageError, NotRunningError
+
+_TIMEOUT_S = 2.0  # one that is stopped by a signal must not hide the others
+_SILENT = "does not answer"
+_COLUMNS = ["daemon", "state", "pid", "private", "trainer", "up"]
+
+
+@click.command("list", help="List the daemons of this user.")
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+def command(as_json: bool) -> None:
+    """Each is asked; none of them is disturbed."""
+    found = daemons()
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    elif not found:
+        printing.show(["no daemon of this user runs ({})".format(names.base_dir())], [])
+    else:
+        printing.show([], [("", _COLUMNS, [_row(one) for one in found])])
+
+
+def daemons() -> List[Dict[str, Any]]:
+    """What ``--json`` tells: name, state, pid, private, trainer and uptime_s of each; None for what is not known."""
+    found = []
+    for name in running_daemons():
+        try:
+            status = ask(names.run_dir(name), messages.Status(), _TIMEOUT_S)
+        except NotRunningError:  # it has just ended
+            continue
+        except (DaemonError, MessageError) as error:
+            found.append({"name": name, "state": _SILENT, "pid": None, "private": names.is_private_name(name),
+                          "trainer": None, "uptime_s": None, "problem": str(error)})
+        else:
+            trainer = status["trainer"]
+            found.append({"name": name, "state": status["state"], "pid": status["pid"], "private": status["private"],
+                          "trainer": None if trainer is None else trainer["pid"], "uptime_s": status["uptime_s"],
+                          "problem": status["failure"]})
+    return found
+
+
+def _row(one: Dict[str, Any]) -> List[str]:
+    return [one["name"], one["state"], _or_dash(one["pid"]), "yes" if one["private"] else "no",
+            _or_dash(one["trainer"]), "-" if one["uptime_s"] is None else printing.duration(one["uptime_s"])]
+
+
+def _or_dash(value: Any) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,117 @@
+"""``ascpipe logs``: prints or follows the log of a daemon or of one of its workers."""
+import contextlib
+import datetime
+import json
+import os
+import time
+from typing import IO, Iterator, Optional
+
+import click
+
+from ascpipe import names
+from ascpipe.cli import printing
+from ascpipe.cli.chosen import chosen, is_named, name_option
+from ascpipe.control.client import check_there
+from ascpipe.control.lock import is_held, is_listening
+from ascpipe.errors import NotRunningError
+from ascpipe.logs import one_line
+
+_LOOK_S = 0.2  # between looks at a log that is followed
+_DAEMON = "daemon"
+_ENDING = ".log"
+
+
+@click.command("logs", help="Print the log of a daemon, or of one of its workers; also of one that has ended.")
+@name_option
+@click.option("--worker", default=None, metavar="WORKER", help="Its log, such as key-0, table-0, disk-0, template-0.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), default=None, help="The last lines only.")
+@click.option("-f", "--follow", is_flag=True, help="Print what is added, until the daemon ends or Ctrl-C.")
+@click.option("--failed", is_flag=True, help="List the logs that are kept of private daemons whose session failed.")
+@click.option("--json", "as_json", is_flag=True, help="With --failed: JSON instead of a table.")
+def command(name: Optional[str], worker: Optional[str], lines: Optional[int], follow: bool, failed: bool,
+            as_json: bool) -> None:
+    """What is not printable is escaped."""
+    if as_json and not failed:
+        raise click.UsageError("--json is for --failed")
+    if failed:
+        _list_failed(as_json)
+        return
+    folder = folder_of(name)
+    path = _log_in(folder, worker or _DAEMON)
+    with open(path, encoding="utf-8", errors="replace") as file, contextlib.suppress(KeyboardInterrupt):
+        text = file.readlines()
+        for line in text if lines is None else text[len(text) - min(lines, len(text)):]:
+            _print(line)
+        if follow:
+            for line in added(file, names.RunDir(os.path.basename(folder))):
+                _print(line)
+
+
+def folder_of(name: Optional[str]) -> str:
+    """Where the logs of a daemon are: its run directory, or what is kept of it.
+
+    Raises:
+        NotRunningError: there are none, or none is named and no daemon runs.
+    """
+    from ascpipe.daemon import kept_logs
+
+    if not is_named(name):
+        return chosen(name).path
+    run = names.run_dir(names.daemon_name(name))
+    with contextlib.suppress(NotRunningError):
+        check_there(run)
+        return run.path
+    if os.path.isdir(kept_logs.folder_of(run.name)):
+        return kept_logs.folder_of(run.name)
+    raise NotRunningError(run.name, run.path)
+
+
+def added(file: IO[str], run: names.RunDir) -> Iterator[str]:
+    """Lines that are added to an open log, from its position on, until its daemon has ended."""
+    part = ""
+    while True:
+        lives = is_held(run) or is_listening(run.lifeline)  # before the last look
+        if os.fstat(file.fileno()).st_size < file.tell():  # that of a worker begins anew with its next process
+            file.seek(0)
+        for piece in file:
+            part += piece
+            if part.endswith("\n"):
+                yield part
+                part = ""
+        if not lives:
+            if part:
+                yield part
+            return
+        time.sleep(_LOOK_S)
+
+
+def _log_in(folder: str, name: str) -> str:
+    there = sorted(found[:-len(_ENDING)] for found in os.listdir(folder) if found.endswith(_ENDING))
+    if name not in there:
+        raise click.BadParameter("{} has no log of {!r}; it has those of {}".format(
+            folder, name, ", ".join(there) or "nothing"), param_hint="--worker")
+    return os.path.join(folder, name + _ENDING)
+
+
+def _print(line: str) -> None:
+    click.echo(one_line(line.rstrip("\n")))
+
+
+def _list_failed(as_json: bool) -> None:
+    from ascpipe.daemon import kept_logs
+    from ascpipe.daemon.run_directory import sweep_dead_runs
+
+    if names.known_names():
+        sweep_dead_runs("")  # of one that was killed the logs are not kept yet
+    found = kept_logs.kept()
+    if as_json:
+        click.echo(json.dumps([one._asdict() for one in found], indent=2))
+    elif not found:
+        printing.show(["no session of a private daemon has failed ({})".format(kept_logs.base_dir())], [])
+    else:
+        lines = ["{}  {}  {}".format(_time(one.ended), one.name, one.cause or "it was killed") for one in found]
+        printing.show([*lines, "in {}; ascpipe logs --name NAME prints one".format(kept_logs.base_dir())], [])
+
+
+def _time(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,94 @@
+"""``ascpipe plan``: the memory that a table will take, tier by tier."""
+import json
+from typing import Any, Dict, List, NamedTuple, Optional
+
+import click
+
+from ascpipe.cli import printing
+from ascpipe.layout.row_blocks import file_bytes
+
+#: floats that an optimizer keeps of each element of a row
+OPTIMIZERS = {"sgd": 0, "adagrad": 1, "ftrl": 2, "lazy_adam": 2}
+
+# Bytes beside the rows, at most; docs/tables.md has what they are.
+_OF_KEY = 70.0
+_OF_DEVICE_ROW, _OF_CACHED_ROW = 4.2, 28.2
+_OF_HOST_ROW_BEFORE_DISK = 180.0
+_OF_DISK_BYTES = 20.0 / 4096
+
+_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+class Shape(NamedTuple):
+    """A table: rows of each tier, as ``create_table`` takes them."""
+
+    keys: int
+    dim: int
+    optimizer: str
+    device_rows: int
+    host_rows: int
+    ssd_rows: int
+
+
+@click.command("plan", help="Count the memory of a table, tier by tier.")
+@click.option("--keys", type=click.IntRange(1, 1 << 40), required=True, help="Keys that it will have.")
+@click.option("--dim", type=click.IntRange(1, 1 << 16), required=True, help="Values of an embedding.")
+@click.option("--optimizer", type=click.Choice(sorted(OPTIMIZERS)), required=True, help="It keeps slots of each row.")
+@click.option("--device-rows", type=click.IntRange(min=1), default=None,
+              help="device_vocabulary_size; all keys if it is not given.")
+@click.option("--host-rows", type=click.IntRange(min=0), default=None,
+              help="host_vocabulary_size; if it is not given, what the keys need beside the other tiers.")
+@click.option("--ssd-rows", type=click.IntRange(min=0), default=0, show_default=True, help="ssd_vocabulary_size.")
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], host_rows: Optional[int], ssd_rows: int,
+            as_json: bool) -> None:
+    """No daemon is asked; figures are those of a table that is full."""
+    device = keys if device_rows is None else device_rows
+    if host_rows is None:
+        host_rows = max(device, keys - ssd_rows) if ssd_rows or device < keys else 0
+    shape = Shape(keys, dim, optimizer, device, host_rows, ssd_rows)
+    _require_possible(shape)
+    told = figures(shape)
+    if as_json:
+        click.echo(json.dumps({**shape._asdict(), **told}, indent=2))
+        return
+    rows: List[List[str]] = [[name, "{:,}".format(count), human(told[field])] for name, count, field in (
+        ("rows on the device (memory of the trainer)", device, "device_bytes"),
+        ("rows on the host (shared memory)", host_rows, "host_bytes"),
+        ("rows on disk", host_rows + ssd_rows if ssd_rows else 0, "disk_bytes"),
+        ("keys: entries, index, order (daemon)", keys, "key_bytes")) if count]
+    rows.append(["memory in all", "", human(told["memory_bytes"])])
+    printing.show([], [("{:,} keys of dim {} with {}".format(keys, dim, optimizer), ["", "of", "at most"], rows)])
+
+
+def figures(shape: Shape) -> Dict[str, Any]:
+    """Bytes, at most: rows on the device, on the host and on disk; beside them; memory in all."""
+    row_bytes = 4 * shape.dim * (1 + OPTIMIZERS[shape.optimizer])
+    on_disk = file_bytes(shape.host_rows + shape.ssd_rows, row_bytes, 1) if shape.ssd_rows else 0
+    beside = _OF_KEY * shape.keys + (_OF_CACHED_ROW if shape.host_rows else _OF_DEVICE_ROW) * shape.device_rows
+    if shape.ssd_rows:
+        beside += _OF_HOST_ROW_BEFORE_DISK * shape.host_rows + _OF_DISK_BYTES * on_disk
+    device, host = row_bytes * shape.device_rows, row_bytes * shape.host_rows
+    return {"row_bytes": row_bytes, "device_bytes": device, "host_bytes": host, "disk_bytes": on_disk,
+            "key_bytes": round(beside), "memory_bytes": device + host + round(beside)}
+
+
+def human(count: float) -> str:
+    """``"1.28 GB"``: powers of ten, as of disks."""
+    for unit, name in _UNITS:
+        if count >= unit:
+            return "{:.2f} {}".format(count / unit, name)
+    return "{:.0f} bytes".format(count)
+
+
+def _require_possible(shape: Shape) -> None:
+    """Refuse what ``create_table`` or the first full step would refuse."""
+    room = shape.host_rows + shape.ssd_rows if shape.host_rows else shape.device_rows
+    if shape.ssd_rows and not shape.host_rows:
+        raise click.UsageError("rows on disk need rows on the host: --host-rows")
+    if shape.host_rows and shape.host_rows < shape.device_rows:
+        raise click.UsageError("--host-rows {} is less than --device-rows {}: each row of the device has its place on "
+                               "the host".format(shape.host_rows, shape.device_rows))
+    if room < shape.keys:
+        raise click.UsageError("{} keys have rows for {} only: raise {}".format(
+            shape.keys, room, "--host-rows or --ssd-rows" if shape.host_rows else "--device-rows, or give --host-rows"))

@@ -1,0 +1,170 @@
+"""What a daemon does per second, and what limits it, from answers to ``status`` that were taken one after the other.
+
+Counters give rates: the difference of two answers.  What waits for what is a state and not a counter, so a share of
+time is the share of the answers that show it; docs/operations.md has the rule.
+"""
+import collections
+from typing import Any, Counter, Dict, Iterator, List, Mapping, Optional, Sequence
+
+from ascpipe.layout.words import (
+    WAIT_BATCH,
+    WAIT_CUT,
+    WAIT_DISK,
+    WAIT_KEYS,
+    WAIT_PLAN,
+    WAIT_RANKS,
+    WAIT_READ,
+    WAIT_SAVE,
+    WAIT_SENTENCES,
+)
+
+Status = Mapping[str, Any]
+
+INPUT, KEY_WORKER, TABLE_WORKER, DISK, PEER, STEP = "input", "key worker", "table worker", "disk", "peer", "step"
+NOTHING = "-"  #: there is no session
+
+#: what the training step waits for -> what limits the speed
+_LIMITS = {WAIT_SENTENCES[wait]: word for wait, word in (
+    (WAIT_KEYS, KEY_WORKER), (WAIT_PLAN, TABLE_WORKER), (WAIT_READ, TABLE_WORKER), (WAIT_CUT, TABLE_WORKER),
+    (WAIT_DISK, DISK), (WAIT_SAVE, DISK), (WAIT_RANKS, PEER))}
+
+_NOTICED = 0.1  # share of time that the step waits from which on it counts
+_NEAR_EMPTY = 2  # frames: the batch that is trained, and one on its way
+
+
+def rates(before: Status, after: Status) -> Dict[str, Any]:
+    """What was done between two answers of one daemon.
+
+    Returns:
+        ``seconds`` between them; ``steps``, ``ids``, ``rows_in``, ``rows_out`` (of the device), ``rows_read`` and
+        ``rows_written`` (of disks) per second; ``device_hit_rate``, ``host_hit_rate`` (of the rows that came to the
+        device from elsewhere, those that were on the host), None where there was nothing to find; ``depth`` and
+        ``frames`` of the rings, at the end; ``tables`` and ``rings``: the same for each, by its name or stream.
+    """
+    seconds = after["uptime_s"] - before["uptime_s"]
+    earlier = before if _run(before) == _run(after) else {"tables": [], "rings": []}
+    tables = [_of_table(old, table, seconds) for old, table in _pairs(earlier["tables"], after["tables"], "name")]
+    rings = [_of_ring(old, ring, seconds) for old, ring in _pairs(
+        [ring for ring in earlier["rings"] if ring["channel"] == "train"],
+        [ring for ring in after["rings"] if ring["channel"] == "train"], "stream")]
+    total = {name: sum(table[name] for table in tables)
+             for name in ("ids", "hits", "looked_up", "rows_in", "rows_out", "rows_read", "rows_written")}
+    return {
+        "seconds": seconds, "steps": sum(ring["steps"] for ring in rings),
+        **{name: total[name] for name in ("ids", "rows_in", "rows_out", "rows_read", "rows_written")},
+        "device_hit_rate": _share(total["hits"], total["looked_up"]),
+        "host_hit_rate": _share(total["rows_in"] - total["rows_read"], total["rows_in"]),
+        "depth": sum(ring["depth"] for ring in rings), "frames": sum(ring["frames"] for ring in rings),
+        "tables": tables, "rings": rings,
+    }
+
+
+def waiting(looks: Sequence[Status]) -> float:
+    """Share of the time that the training step waited for ascpipe or for other ranks."""
+    waits = [_waits_for(look) is not None for look in looks if look["rings"]]
+    return min(1.0, sum(waits) / max(1, len(waits)) + _for_ranks(looks))
+
+
+def bottleneck(looks: Sequence[Status]) -> str:
+    """What limits the speed, in a word: ``input``, ``key worker``, ``table worker``, ``disk``, ``peer`` or ``step``.
+
+    What the step waits for most, if it waits for a tenth of the time while further batches are on their way; else
+    ``input`` if mostly none are and no process has work; else ``step``.  A dash: no session.
+
+    Args:
+        looks: answers of one daemon, oldest first; the more there are the finer are the shares.
+    """
+    found = _reasons(looks)
+    looked = sum(found.values())
+    if not looked:
+        return NOTHING
+    shares = {word: count / looked for word, count in found.items() if word not in (INPUT, STEP)}
+    shares[PEER] = shares.get(PEER, 0.0) + _for_ranks(looks)
+    if sum(shares.values()) >= _NOTICED:
+        return max(shares, key=lambda word: shares[word])
+    return INPUT if found[INPUT] > found[STEP] else STEP
+
+
+def busy(looks: Sequence[Status]) -> Dict[str, float]:
+    """Share of the time that each process was awake, by its name in ``waits``."""
+    awake: Counter[str] = collections.Counter()
+    seen: Counter[str] = collections.Counter()
+    for look in looks:
+        for wait in look["waits"]:
+            seen[wait["who"]] += 1
+            awake[wait["who"]] += not wait["asleep"]
+    return {name: awake[name] / seen[name] for name in seen}
+
+
+def _reasons(looks: Sequence[Status]) -> "Counter[str]":
+    """How many looks at a session show which limit."""
+    return collections.Counter(_reason(look) for look in looks if look["rings"])
+
+
+def _waits_for(look: Status) -> Optional[str]:
+    """What the step waits for, in the word for it; None if it waits for none of ours."""
+    found = [_LIMITS.get(wait["waits_for"]) for wait in look["waits"] if wait["who"] == "trainer"]
+    return found[0] if found else None
+
+
+def _reason(look: Status) -> str:
+    waits_for = _waits_for(look)
+    waits = {wait["who"]: wait for wait in look["waits"]}
+    pump = waits.get("pump")
+    is_short = (pump is None or pump["waits_for"] == WAIT_SENTENCES[WAIT_BATCH]) and sum(
+        ring["depth"] for ring in look["rings"] if ring["channel"] == "train") <= _NEAR_EMPTY
+    if waits_for in (KEY_WORKER, TABLE_WORKER) and is_short:
+        return INPUT  # the batch has just come, and no other one: a worker that is too slow has batches before it
+    if waits_for is not None:
+        return waits_for
+    return INPUT if is_short and all(wait["asleep"] for name, wait in waits.items() if " worker " in name) else STEP
+
+
+def _for_ranks(looks: Sequence[Status]) -> float:
+    """Share of the time that this rank waited in exchanges until the last rank came."""
+    told = [look for look in looks if look["exchanges"] is not None]
+    if len(told) < 2 or _run(told[0]) != _run(told[-1]):
+        return 0.0
+    return _per_second(told[-1]["exchanges"]["waited_s"] - told[0]["exchanges"]["waited_s"],
+                       told[-1]["uptime_s"] - told[0]["uptime_s"])
+
+
+def _of_table(old: Mapping[str, Any], table: Mapping[str, Any], seconds: float) -> Dict[str, Any]:
+    def done(name: str) -> int:
+        return max(0, int(table[name]) - int(old.get(name, 0)))
+
+    filled = min(table["rows"], table["device_rows"]) - min(old.get("rows", 0), table["device_rows"])
+    moved_out = max(0, done("misses") - filled) if table["home_rows"] else 0
+    looked_up = done("hits") + done("misses")
+    return {
+        "table": table["name"], "batches": _per_second(done("batches"), seconds),
+        "ids": _per_second(done("ids"), seconds), "hits": _per_second(done("hits"), seconds),
+        "looked_up": _per_second(looked_up, seconds), "rows_in": _per_second(done("loads"), seconds),
+        "rows_out": _per_second(moved_out, seconds), "rows_read": _per_second(done("fetches"), seconds),
+        "rows_written": _per_second(done("spills"), seconds),
+        "device_hit_rate": _share(done("hits"), looked_up),
+        "host_hit_rate": _share(done("loads") - done("fetches"), done("loads")),
+    }
+
+
+def _of_ring(old: Mapping[str, Any], ring: Mapping[str, Any], seconds: float) -> Dict[str, Any]:
+    return {"stream": ring["stream"], "steps": _per_second(max(0, ring["trained"] - old.get("trained", 0)), seconds),
+            "depth": ring["depth"], "frames": ring["frame_count"], "parked": ring["parked"]}
+
+
+def _pairs(before: List[Any], after: List[Any], name: str) -> Iterator[List[Any]]:
+    known = {one[name]: one for one in before}
+    return ([known.get(one[name], {}), one] for one in after)
+
+
+def _run(status: Status) -> Optional[int]:
+    trainer = status["trainer"]
+    return None if trainer is None else trainer["run"]
+
+
+def _per_second(count: float, seconds: float) -> float:
+    return count / seconds if seconds > 0 else 0.0
+
+
+def _share(part: float, whole: float) -> Optional[float]:
+    return min(1.0, max(0.0, part / whole)) if whole > 0 else None

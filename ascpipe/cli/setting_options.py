@@ -1,0 +1,49 @@
+"""Options of commands that start or show something with settings: the file, and single settings."""
+import os
+from typing import Any, Callable, Dict, Optional, Sequence
+
+import click
+
+from ascpipe.config import FILE_VARIABLE
+
+_Command = Callable[..., Any]
+
+config_option = click.option(
+    "--config", "config_file", type=click.Path(), default=None, metavar="FILE", expose_value=False, is_eager=True,
+    callback=lambda context, option, value: take_file(value),
+    help="File with settings, in place of $ASCPIPE_CONFIG.")
+
+
+def setting_options(command: _Command) -> _Command:
+    """``--config``, ``--workers``, ``--table-workers``, ``--ring-bytes``, ``--bind-cpu`` and ``--set``."""
+    for option in reversed((
+            config_option,
+            click.option("--workers", type=int, default=None, help="Key worker processes."),
+            click.option("--table-workers", type=int, default=None, help="Table worker processes."),
+            click.option("--ring-bytes", default=None, help="Bytes of the ring of each stream, such as 128MiB."),
+            click.option("--bind-cpu", default=None, help="Processors that workers are bound to, such as 2,4-7."),
+            click.option("--set", "others", multiple=True, metavar="NAME=VALUE",
+                         help="Any setting; may be given again. `ascpipe config show` lists them."))):
+        command = option(command)
+    return command
+
+
+def given(others: Sequence[str], **options: Any) -> Dict[str, Any]:
+    """The settings that were given; ``--set`` counts where an option of its own is there, too.
+
+    Raises:
+        click.BadParameter: one of ``others`` has no equals sign.
+    """
+    found = {name: value for name, value in options.items() if value is not None}
+    for other in others:
+        name, sign, value = other.partition("=")
+        if not sign:
+            raise click.BadParameter("{!r}: write NAME=VALUE".format(other), param_hint="--set")
+        found[name.strip()] = value
+    return found
+
+
+def take_file(path: Optional[str]) -> None:
+    """From now on settings come from this file, here and in daemons and programs that are started."""
+    if path is not None:
+        os.environ[FILE_VARIABLE] = os.path.abspath(path)

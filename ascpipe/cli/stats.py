@@ -1,0 +1,82 @@
+"""``ascpipe stats``: a line for each interval with what a daemon does per second, and what limits it."""
+import json
+import time
+from typing import Any, Dict, Iterator, List, Optional
+
+import click
+
+from ascpipe.cli.chosen import chosen, name_option
+from ascpipe.cli.rates import bottleneck, rates, waiting
+from ascpipe.control import messages
+from ascpipe.control.client import ask
+from ascpipe.names import RunDir
+
+LOOKS = 10  #: in an interval: shares of time are tenths
+_LEAST_PAUSE_S = 0.05  # so the daemon has other things to do than to answer
+_HEAD_EVERY = 20  # lines
+_COLUMNS = (("steps/s", 9), ("ids/s", 12), ("device hit", 11), ("host hit", 9), ("in/s", 10), ("out/s", 10),
+            ("read/s", 9), ("ring", 9), ("step waits", 11))
+
+
+@click.command("stats", help="Show what a daemon does per second, a line for each interval; Ctrl-C ends it.")
+@name_option
+@click.option("-i", "--interval", type=click.FloatRange(0.1, 86400), default=1.0, show_default=True, metavar="SECONDS",
+              help="Between two lines.")
+@click.option("-n", "--count", type=click.IntRange(min=1), default=None, help="Lines to print; without it: for ever.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object in each line.")
+def command(name: Optional[str], interval: float, count: Optional[int], as_json: bool) -> None:
+    """The daemon answers some questions an interval; workers and the trainer are not disturbed."""
+    run = chosen(name)
+    try:
+        for number, looks in enumerate(watched(run, interval)):
+            if as_json:
+                click.echo(json.dumps(summary(looks)))
+            else:
+                if number % _HEAD_EVERY == 0:
+                    click.echo("".join(title.rjust(width) for title, width in _COLUMNS) + "  bottleneck")
+                click.echo(line(summary(looks)))
+            if number + 1 == count:
+                return
+    except KeyboardInterrupt:
+        click.echo(err=True)  # behind the ^C of the terminal
+
+
+def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
+    """Ask a daemon again and again; of each interval the answers, those at its two ends included.
+
+    Raises:
+        NotRunningError, NoAnswerError: it has ended, or is silent.
+    """
+    pause_s = max(_LEAST_PAUSE_S, interval_s / LOOKS)
+    looks = [ask(run, messages.Status())]
+    due = time.monotonic()
+    while True:
+        due += interval_s
+        while True:
+            left_s = due - time.monotonic()
+            time.sleep(max(0.0, min(pause_s, left_s)))
+            looks.append(ask(run, messages.Status()))
+            if left_s <= pause_s:
+                break
+        due = max(due, time.monotonic() - interval_s)  # after a time in which this process was stopped
+        yield looks
+        looks = looks[-1:]
+
+
+def summary(looks: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """``rates`` of an interval, with the share of time that the step waits and the bottleneck."""
+    return {**rates(looks[0], looks[-1]), "step_waits": waiting(looks), "bottleneck": bottleneck(looks)}
+
+
+def line(told: Dict[str, Any]) -> str:
+    """A row of text of a ``summary``."""
+    cells = ["{:.1f}".format(told["steps"]), "{:,.0f}".format(told["ids"]), percent(told["device_hit_rate"]),
+             percent(told["host_hit_rate"]), *("{:,.0f}".format(told[name]) for name in (
+                 "rows_in", "rows_out", "rows_read")),
+             "{}/{}".format(told["depth"], told["frames"]), percent(told["step_waits"])]
+    return "".join(cell.rjust(width) for cell, (_, width) in zip(cells, _COLUMNS)) + "  " + told["bottleneck"]
+
+
+def percent(rate: Optional[float]) -> str:
+    """``"95.4 %"``; a dash for None."""
+    return "-" if rate is None else "{:.1f} %".format(100.0 * rate)

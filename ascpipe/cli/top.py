@@ -1,0 +1,88 @@
+"""``ascpipe top``: what a daemon does, on a screen that is drawn anew each second."""
+import contextlib
+import select
+import sys
+import termios
+import tty
+from typing import Any, Dict, Iterator, List, Optional
+
+import click
+
+from ascpipe.cli import printing
+from ascpipe.cli.chosen import chosen, name_option
+from ascpipe.cli.rates import busy
+from ascpipe.cli.stats import percent, summary, watched
+from ascpipe.cli.status import headlines, state_of
+
+_TABLE_COLUMNS = ["table", "batches/s", "ids/s", "device hit", "host hit", "in/s", "out/s", "read/s", "written/s"]
+
+
+@click.command("top", help="Show what a daemon does, each second anew; q or Ctrl-C ends it.")
+@name_option
+def command(name: Optional[str]) -> None:
+    """Needs a terminal; ``ascpipe stats`` is for files and pipes."""
+    if not (sys.stdout.isatty() and sys.stdin.isatty()):
+        raise click.UsageError("top draws on a terminal: use `ascpipe stats` for a file or a pipe")
+    from rich.live import Live
+
+    run = chosen(name)
+    with contextlib.suppress(KeyboardInterrupt), _single_keys(), Live(screen=True, auto_refresh=False) as live:
+        for looks in watched(run, 1.0):
+            live.update(_drawn({**looks[-1], "logs": run.path}, looks), refresh=True)
+            if _is_left():
+                return
+
+
+def screen(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> List[Any]:
+    """(title, columns, rows of texts) of each table that is drawn."""
+    told = summary(looks)
+    awake = busy(looks)
+    waits = {wait["who"]: wait["waits_for"] for wait in status["waits"]}
+    processes = [("{} worker {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"),
+                  state_of(worker, status["state"])) for worker in status["workers"]]
+    if status["trainer"] is not None:
+        processes.insert(0, ("trainer", str(status["trainer"]["pid"]), ""))
+    found = [
+        ("", ["steps/s", "ids/s", "step waits", "bottleneck"], [
+            ["{:.1f}".format(told["steps"]), "{:,.0f}".format(told["ids"]), percent(told["step_waits"]),
+             told["bottleneck"]]]),
+        ("tables", _TABLE_COLUMNS, [
+            [table["table"], "{:.1f}".format(table["batches"]), "{:,.0f}".format(table["ids"]),
+             percent(table["device_hit_rate"]), percent(table["host_hit_rate"]),
+             *("{:,.0f}".format(table[name]) for name in ("rows_in", "rows_out", "rows_read", "rows_written"))]
+            for table in told["tables"]]),
+        ("rings", ["stream", "steps/s", "depth", "of", "parked"], [
+            [str(ring["stream"]), "{:.1f}".format(ring["steps"]), str(ring["depth"]), str(ring["frames"]),
+             str(ring["parked"])] for ring in told["rings"]]),
+        ("processes", ["process", "pid", "state", "awake", "waits for"], [
+            [name, pid, state, percent(awake.get(name)), waits.get(name, "-")] for name, pid, state in processes]),
+    ]
+    return [part for part in found if part[2]]
+
+
+def _drawn(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> Any:
+    from rich.console import Group
+    from rich.text import Text
+
+    lines = [Text(printing.one_line(text)) for text in headlines(status)]
+    return Group(*lines, *(printing.rich_table(*part) for part in screen(status, looks)), Text("q ends"))
+
+
+@contextlib.contextmanager
+def _single_keys() -> Iterator[None]:
+    """A key is read when it is pressed, and not shown; as before afterwards."""
+    fd = sys.stdin.fileno()
+    before = termios.tcgetattr(fd)
+    tty.setcbreak(fd)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def _is_left() -> bool:
+    """Whether q was pressed, or the input has ended."""
+    while select.select([sys.stdin], [], [], 0)[0]:
+        if sys.stdin.read(1) in ("q", "Q", ""):
+            return True
+    return False

@@ -1,0 +1,23 @@
+"""What ``ascpipe --version --verbose`` prints, for a report of a fault."""
+import platform
+from typing import List
+
+from ascpipe.errors import AscpipeError
+
+
+def lines() -> List[str]:
+    """``name: version`` of what ascpipe works with; nothing heavy is loaded."""
+    from ascpipe.cli.doctor import tensorflow_version
+    from ascpipe.daemon.kernel_cache import sources_digest
+    from ascpipe.layout import structs
+    from ascpipe.tfops import load
+
+    try:
+        info = load.read_info()
+        ops = "for TensorFlow {tensorflow}, C++ ABI flag {cxx11_abi}, layout {layout:x}".format(**info)
+    except (AscpipeError, KeyError, ValueError):
+        ops = "not built"
+    return ["Python: {} {}".format(platform.python_implementation(), platform.python_version()),
+            "TensorFlow: {}".format(tensorflow_version() or "not installed"),
+            "layout of shared memory: {} ({:x})".format(structs.VERSION, structs.layout_hash()),
+            "ops: {}".format(ops), "kernels: {}".format(sources_digest()), "system: {}".format(platform.platform())]
