@@ -85,12 +85,12 @@ test-long-kills: setup
 
 test-long-attacks: setup
 	$(PYTEST) -s -m long tests/fault/test_forked_kills.py tests/fault/test_mad_workers.py \
-		tests/fault/test_control_attacks.py tests/fault/test_soak.py $(ARGS)
+		tests/fault/test_control_attacks.py $(ARGS)
 
 test-long-hangs: setup
 	$(PYTEST) -s -m long tests/fault/test_hangs.py tests/fault/test_kills_with_tiers.py \
-		tests/fault/test_stopped_starts.py tests/fault/test_slow_trainers.py \
-		-k "hangs or twenty or stopped or slow" $(ARGS)
+		tests/fault/test_stopped_starts.py tests/fault/test_slow_trainers.py tests/fault/test_soak.py \
+		-k "hangs or twenty or stopped or slow or soak" $(ARGS)
 
 test-sweeps: setup
 	$(PYTEST) -m long tests $(ARGS)
