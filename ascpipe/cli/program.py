@@ -11,9 +11,13 @@ it failed is left for the launcher.
 import importlib.machinery
 import logging
 import os
+import signal
 import sys
 import types
 from typing import Callable
+
+_PR_SET_PDEATHSIG = 1
+_INIT = 1  # the parent of orphans
 
 
 class _ProgramLoader(importlib.machinery.SourceFileLoader):
@@ -25,6 +29,7 @@ class _ProgramLoader(importlib.machinery.SourceFileLoader):
 
 def main() -> None:
     """Returns where the program ends; what it raises goes up."""
+    shell = os.getppid()
     standins, program = sys.argv[1:3]
     sys.argv = sys.argv[2:]
     sys.path[0] = os.path.dirname(os.path.realpath(program))
@@ -35,9 +40,21 @@ def main() -> None:
     module.__dict__.update(__file__=program, __loader__=loader, __cached__=None)
     sys.modules["__main__"] = module
     if "ASCPIPE_RANKS_FOLDER" in os.environ:
+        if os.environ.get("HOROVOD_CONTROLLER") == "gloo":
+            _end_with_the_shell(shell)
         _run_as_rank(lambda: loader.exec_module(module))
     else:
         loader.exec_module(module)
+
+
+def _end_with_the_shell(shell: int) -> None:
+    """The kernel kills this process when the shell ends by which horovodrun started it: a launcher that ends its ranks
+    asks that shell for its children, which may not have begun, and then kills the shell alone and waits for us."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != shell or shell == _INIT:  # it ended before the line above took effect
+        os._exit(1)
 
 
 def _run_as_rank(program: Callable[[], None]) -> None:

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from tests.support.ascend_programs import PROGRAMS, QUIET, run, start
-from tests.support.daemons import ROOT, DaemonProcess, use_standins
+from tests.support.daemons import ROOT, DaemonProcess, is_alive, use_standins
+from tests.support.waiting import wait_until
 
 
 def told(script, *arguments, **kwargs):
@@ -80,6 +81,21 @@ def test_a_program_may_handle_its_signals(script):
     process.send_signal(signal.SIGTERM)
     process.communicate()
     assert process.returncode == 5
+
+
+def test_a_rank_ends_with_the_shell_by_which_horovodrun_started_it(script, tmp_path):
+    program = script("import signal\nprint('up', flush=True)\nsignal.pause()")
+    started = [sys.executable, os.path.join(ROOT, "ascpipe/cli/program.py"), str(tmp_path), str(program)]
+    environment = {**os.environ, "PYTHONPATH": ROOT, "ASCPIPE_RANKS_FOLDER": str(tmp_path),
+                   "HOROVOD_CONTROLLER": "gloo", "HOROVOD_RANK": "0", "HOROVOD_SIZE": "1"}
+    shell = subprocess.Popen(["/bin/sh", "-c", '"$@" & echo $!; wait', "sh", *started], env=environment,
+                             stdout=subprocess.PIPE, universal_newlines=True)
+    rank, up = (shell.stdout.readline().strip() for _ in range(2))
+    assert up == "up"
+    shell.kill()
+    shell.wait()
+    shell.stdout.close()
+    wait_until(lambda: not is_alive(int(rank)), 10, "the rank has ended")
 
 
 WHERE = "import json, npu_bridge, rec_sdk_common\nprint(json.dumps([npu_bridge.__file__, rec_sdk_common.__file__]))"
