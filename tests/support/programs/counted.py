@@ -93,7 +93,11 @@ def segments() -> List[np.ndarray]:
     found = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
-        if not os.readlink(path).startswith(("/dev/shm/", "/memfd:")):
+        try:
+            is_memory = os.readlink(path).startswith(("/dev/shm/", "/memfd:"))
+        except FileNotFoundError:  # a connection that the daemon has just closed
+            continue
+        if not is_memory:
             continue
         fd = os.open(path, os.O_RDWR)
         try:
