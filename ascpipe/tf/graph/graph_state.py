@@ -25,6 +25,10 @@ _STATE = "state"
 
 LIVE = 0  #: in the place of an instance's number: the live tables
 
+#: What to do where a cell of a notebook runs again: the end of a sentence.
+ANEW = "; to build the model again, as in a notebook, call ascpipe.tf.reset(), or build it in ascpipe.tf.pipeline()"
+
+
 @dataclasses.dataclass(frozen=True)
 class Attachment:
     """Ops that attach the variables of a session to the tables.
@@ -142,7 +146,8 @@ class GraphState:
                      timestamp: Optional[FeatureSpec] = None) -> Stream:
         """The stream of an insert function that is being traced into this graph."""
         if self.started and insert_function not in self._streams:
-            raise RuntimeError("the pipeline was started: datasets are mapped with their insert functions before it")
+            raise RuntimeError("the pipeline was started: datasets are mapped with their insert functions before it" +
+                               ANEW)
         if insert_function not in self._streams:
             self._streams[insert_function] = Stream(next(self._stream_numbers), channel)
         stream = self._streams[insert_function]

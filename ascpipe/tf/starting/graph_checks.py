@@ -34,7 +34,7 @@ def require_trained(state: GraphState) -> None:
         for feature in stream.features:
             if feature.spec.table_name not in state.tables:
                 _log.warning("FeatureSpec %r looks into table %r, which was not created: left out",
-                             feature.spec.name, feature.spec.table_name)
+                             feature.spec.label, feature.spec.table_name)
     for (name, channel), lookup in state.lookups.items():
         if channel == TRAIN and not lookup.with_gradient:
             raise RuntimeError("table {!r} cannot be trained: all its training lookups have is_grad=False".format(name))
