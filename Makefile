@@ -6,7 +6,7 @@
 #   make test                                every test but the long ones
 #   make test-long                           faults in number; make test-sweeps runs all that is long, hours
 #   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
-#   make soak [HOURS=0.5] [SEED=7]           trains while faults happen, and judges results and memory (docs/testing.md)
+#   make soak [HOURS=0.5] [SEED=7]           trains while faults happen, and judges results and memory (docs/internals/testing.md)
 #   make ranks                               Horovod for training on several ranks, and for its tests
 #   make bench, make bench-usual             measure: the parts; programs as users write them
 #   make bench-ranks                         measure: several ranks

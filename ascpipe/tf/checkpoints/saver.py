@@ -36,7 +36,7 @@ class Saver(tf.compat.v1.train.Saver):
 
     Takes what ``tf.train.Saver`` takes. Tables are saved and restored whatever its ``var_list`` says, unless they were
     created with ``is_save=False``; beside a checkpoint ``dir/base-100`` they lie in ``dir/sparse-base-100``
-    (docs/checkpoints.md). In a graph without tables it is TensorFlow's.
+    (docs/reference/checkpoints.md). In a graph without tables it is TensorFlow's.
     """
 
     def _build(self, *args: Any, **kwargs: Any) -> None:

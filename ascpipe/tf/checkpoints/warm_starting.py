@@ -1,4 +1,5 @@
-"""Warm start: dense variables and tables begin with values from checkpoints of another training (docs/warm_start.md).
+"""Warm start: dense variables and tables begin with values from checkpoints of another training
+(docs/how-to/warm_start.md).
 
 ``warm_start`` is for programs that name it; ``install`` gives it to every Estimator of the process.
 """

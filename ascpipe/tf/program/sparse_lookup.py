@@ -31,8 +31,8 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
                   serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
     """Look up the rows of a feature's ids.
 
-    In a graph that is made to be exported (docs/saved_models.md) the rows are those of a checkpoint, and ``ids`` come
-    from where they may.
+    In a graph that is made to be exported (docs/how-to/saved_models.md) the rows are those of a checkpoint, and ``ids``
+    come from where they may.
 
     Args:
         hashtable: from ``create_table``.
@@ -198,7 +198,7 @@ def _refuse_inputs_of_keras(table: Table, given: List[Any]) -> None:
             "table {!r}: its ids come from {!r}, an input of a Keras model. fit, evaluate and predict of Keras are not "
             "supported: ids come from the iterator of a tf.data dataset, so that they are known before their step. "
             "Call layers as functions of what iterator.get_next() returned, and train in a session or an Estimator: "
-            "docs/from-tensorflow.md, Keras".format(table.table_name, placeholders[0].name))
+            "docs/tutorial/from-tensorflow.md, Keras".format(table.table_name, placeholders[0].name))
 
 
 def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:

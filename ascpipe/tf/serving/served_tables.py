@@ -1,4 +1,5 @@
-r"""Graphs that are made to be exported: their lookups read tables of a checkpoint from files (docs/saved_models.md).
+r"""Graphs that are made to be exported: their lookups read tables of a checkpoint from files
+(docs/how-to/saved_models.md).
 
 Estimators make such graphs for \`\`export_saved_model\`\` and its variants.
 """
