@@ -21,7 +21,8 @@ def name_of(path):
 def test_the_documents_a_newcomer_needs_are_there():
     for needed in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/internals/ARCHITECTURE.md",
                    "docs/reference/glossary.md", "docs/internals/shm_layout.md", "docs/internals/protocol.md",
-                   "docs/internals/failure_model.md", "docs/index.md", "docs/how-to/operations.md", "docs/internals/testing.md", "workers/README.md"):
+                   "docs/internals/failure_model.md", "docs/index.md", "docs/how-to/operations.md",
+                   "docs/internals/testing.md", "workers/README.md"):
         assert (tree.ROOT / needed).exists(), needed
 
 

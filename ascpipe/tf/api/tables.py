@@ -102,7 +102,8 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = No
         default_value: float, scalar or [dim]: what a key without a row gives, in evaluation or because it was not
             admitted, and a missing position of sparse ids; None: zeros.
         max_keys: distinct keys of a batch at most, in [1, 2147483647]; needed with ``init(use_dynamic=False)``.
-        access_threshold, eviction_threshold: of the table, where ids are a tensor; else its FeatureSpecs say them.
+        access_threshold: of the table, where ids are a tensor, as FeatureSpec has it; else its FeatureSpecs say it.
+        eviction_threshold: likewise.
         name: of the returned tensor, 1 to 255 characters.
 
     Returns:

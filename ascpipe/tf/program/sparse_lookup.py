@@ -198,7 +198,7 @@ def _refuse_inputs_of_keras(table: Table, given: List[Any]) -> None:
             "table {!r}: its ids come from {!r}, an input of a Keras model. fit, evaluate and predict of Keras are not "
             "supported: ids come from the iterator of a tf.data dataset, so that they are known before their step. "
             "Call layers as functions of what iterator.get_next() returned, and train in a session or an Estimator: "
-            "docs/tutorial/from-tensorflow.md, Keras".format(table.table_name, placeholders[0].name))
+            "docs/tutorial/first_program.md, Keras".format(table.table_name, placeholders[0].name))
 
 
 def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
