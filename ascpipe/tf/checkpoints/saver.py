@@ -197,7 +197,8 @@ def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
         return None
     Process.current().deferred.start(graph)
     if not state.started:
-        raise RuntimeError("tables are saved and restored once their pipeline runs: call start_asc_pipeline() before")
+        raise RuntimeError("tables are saved and restored once their pipeline runs: call ascpipe.tf.start(), or "
+                           "start_asc_pipeline(), before")
     return state
 
 

@@ -183,7 +183,7 @@ def _load(state: GraphState, sources: Dict[str, Source], allow_unverified: bool,
     Process.current().deferred.start(session.graph)
     if not state.started:
         raise RuntimeError("tables are warm-started once their pipeline runs: call start_asc_pipeline() in model_fn, "
-                           "or in begin() of a hook")
+                           "or in begin() of a hook, as ascpipe.tf.StartHook does")
     rows = load_tables(state, Process.current().running_pipeline(), sources,
                        functools.partial(state.attach, session), allow_unverified=allow_unverified)
     for name, count in rows.items():

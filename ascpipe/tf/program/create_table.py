@@ -122,7 +122,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     graph = tf.compat.v1.get_default_graph()
     state = GraphState.of(graph)
     if state.marked:
-        raise OSError("table {!r}: start_asc_pipeline() was called for this graph, tables are created before it{}"
+        raise OSError("table {!r}: the start of this graph's pipeline was called for, tables are created before it{}"
                       .format(name, ANEW))
     tables = state.tables
     if table_name in tables:

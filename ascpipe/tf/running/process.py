@@ -82,7 +82,7 @@ class Process:
         if self.pipeline is None:
             self.deferred.start_all()
         if self.pipeline is None:
-            raise RuntimeError("the pipeline does not run: call start_asc_pipeline() first")
+            raise RuntimeError("the pipeline does not run: call ascpipe.tf.start(), or start_asc_pipeline(), first")
         return self.pipeline
 
     def at_end(self, end: Callable[[], None]) -> None:

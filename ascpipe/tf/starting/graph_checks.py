@@ -12,10 +12,10 @@ _log = logging.getLogger(__name__)
 def require_startable(state: GraphState) -> None:
     """Raise ``RuntimeError`` or ``ValueError``, saying what to do, unless the graph is consistent as far as it goes."""
     if not state.tables:
-        raise RuntimeError("the default graph has no table: call create_table() before start_asc_pipeline()")
+        raise RuntimeError("the default graph has no table: call create_table() before the start")
     if not state.streams():
-        raise RuntimeError("no dataset of the default graph submits ids: dataset.map(get_asc_insert_func(...)) comes "
-                           "before start_asc_pipeline()")
+        raise RuntimeError("no dataset of the default graph submits ids: dataset.map(INSERT), with what "
+                           "get_asc_insert_func() or ascpipe.tf.insert_function() returns, comes before the start")
     _require_a_table_each(state)
     _require_one_stream_per_channel(state)
     _require_ordered_datasets(state)
