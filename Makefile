@@ -6,8 +6,9 @@
 #   make test                                every test but the long ones
 #   make test-long                           faults in number; make test-sweeps runs all that is long, hours
 #   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
-#   make soak [HOURS=0.5] [SEED=7]           trains while faults happen, and judges results and memory (docs/testing.md)
+#   make soak [HOURS=0.5] [SEED=7]           trains while faults happen, and judges results and memory (docs/internals/testing.md)
 #   make ranks                               Horovod for training on several ranks, and for its tests
+#   make docs                                the documents as a site, in build/site
 #   make bench, make bench-usual             measure: the parts; programs as users write them
 #   make bench-ranks                         measure: several ranks
 #
@@ -21,7 +22,8 @@ SUITES := test-tf-a test-tf-r test-integration test-ranks test-fault test-unit t
 
 FAULTS := test-long-kills test-long-attacks test-long-hangs
 
-.PHONY: setup build ranks fmt lint types test test-long test-sweeps test-tf soak demo bench bench-usual bench-ranks clean \
+.PHONY: setup build ranks fmt lint types test test-long test-sweeps test-tf soak demo docs bench \
+	bench-usual bench-ranks clean \
 	$(SUITES) $(FAULTS)
 .DEFAULT_GOAL := test
 
@@ -101,6 +103,17 @@ soak: setup
 demo: $(if $(RANKS),ranks,setup)
 	@$(if $(RANKS),PYTHONPATH=. .venv/bin/ascpipe run --ranks $(RANKS) examples/dlrm/train.py,$(PY) -m \
 		examples.dlrm.train) $(if $(DATA),--data $(DATA)) $(ARGS)
+
+# Packages of the site have an environment of their own.
+DOCS := build/docs-venv/bin
+
+docs: setup
+	@sha256sum --status -c build/docs-venv/stamp 2>/dev/null || (set -e; rm -rf build/docs-venv; \
+		$(PY) -m venv build/docs-venv; $(DOCS)/pip install --quiet --disable-pip-version-check --no-deps \
+		--require-hashes -r requirements-docs.lock; sha256sum requirements-docs.lock >build/docs-venv/stamp)
+	@$(PY) scripts/docs_site.py lay-out build/docs
+	@$(DOCS)/mkdocs build --strict --quiet
+	@$(PY) scripts/docs_site.py check build/site
 
 bench: setup
 	@$(PY) -m bench $(ARGS)

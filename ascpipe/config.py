@@ -51,6 +51,7 @@ class Settings(pydantic.BaseModel):
     metrics_address: str
     metrics_file: str
     summary_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)
+    start_line: int = pydantic.Field(ge=0, le=1)
     _origins: Mapping[str, str] = pydantic.PrivateAttr({})
 
     @property

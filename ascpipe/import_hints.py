@@ -19,7 +19,7 @@ ANY = "*"  #: every name of a module
 #: Packages that only ``ascpipe run`` has: top-level names below which programs import.
 STAND_INS = ("mx_rec_common", "npu_bridge", "npu_device", "rec_sdk_common", "tf_adapter")
 
-_DOCUMENT = "docs/from-mx_rec.md says what programs find"
+_DOCUMENT = "docs/how-to/from-mx_rec.md says what programs find"
 
 
 def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = None) -> None:
@@ -97,7 +97,7 @@ class _LastFinder:
         """As import hooks have it. Raises ``ModuleNotFoundError`` where a stand-in is imported."""
         if fullname in STAND_INS and _is_import(sys._getframe(1)):
             raise ModuleNotFoundError("No module named {!r}: it is not installed; `ascpipe run SCRIPT` has a stand-in "
-                                      "for it (docs/running_programs.md)".format(fullname), name=fullname)
+                                      "for it (docs/how-to/running_programs.md)".format(fullname), name=fullname)
 
 
 class _Loader(SourceFileLoader):

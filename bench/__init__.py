@@ -1,1 +1,1 @@
-"""Measurements: `python -m bench --list`.  How to run and read them: docs/benchmarks.md."""
+"""Measurements: `python -m bench --list`.  How to run and read them: docs/how-to/benchmarks.md."""

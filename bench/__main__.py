@@ -65,7 +65,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measure; see docs/benchmarks.md.",
+        prog="python -m bench", description="Measure; see docs/how-to/benchmarks.md.",
         epilog="`python -m bench cache --help` tells how to replay a trace of keys through the planner, "
                "`python -m bench.plots --help` how to draw what was measured.")
     parser.add_argument("--list", action="store_true", help="say what there is and end")

@@ -35,7 +35,8 @@ class BadTraceError(ValueError):
 
 def main(arguments: List[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m bench cache", description="Replay a trace of keys through the planner; see docs/benchmarks.md.")
+        prog="python -m bench cache",
+        description="Replay a trace of keys through the planner; see docs/how-to/benchmarks.md.")
     parser.add_argument("--trace", metavar="FILE.npy", required=True, help="int64[rows, fields] of keys")
     parser.add_argument("--batch-rows", metavar="B", type=int, required=True, help="rows of a batch")
     parser.add_argument("--device-rows", metavar="N", type=int, required=True, help="rows that the device holds")

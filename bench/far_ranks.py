@@ -2,7 +2,7 @@
 
     python -m bench.far_ranks --delay-ms 20 [--mbit-s 200] [--ranks 4] [--steps 30] [--collectives]
 
-It trains the model of ``ranks`` and prints what a step and an exchange take (docs/scaling.md). It needs root,
+It trains the model of ``ranks`` and prints what a step and an exchange take (docs/internals/scaling.md). It needs root,
 ``/dev/net/tun`` and ``ip``. The kernel's own ``tc netem`` is not everywhere.
 """
 import contextlib

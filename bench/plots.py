@@ -143,12 +143,13 @@ def _breakdown(axes: Any, steps: Sequence[Tuple[str, Dict[str, float]]]) -> None
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, .5))
 
 
-def draw_to(draw: Callable[[Any], None], path: str) -> None:
-    """A picture in a file.
+def draw_to(draw: Callable[[Any], None], path: str, size: Tuple[float, float] = (9, 6)) -> None:
+    """A picture in a file; the same drawing gives the same bytes.
 
     Args:
         draw: draws it upon a figure of matplotlib.
         path: of the file, png or svg.
+        size: inches across and down.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -158,11 +159,13 @@ def draw_to(draw: Callable[[Any], None], path: str) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    with matplotlib.rc_context({"svg.fonttype": "none"}):  # text stays text
-        figure = pyplot.figure(figsize=(9, 6))
+    # Text stays text; names in the file do not change from run to run, and it has no date.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ascpipe"}):
+        figure = pyplot.figure(figsize=size)
         try:
             draw(figure)
-            figure.savefig(path, dpi=120, bbox_inches="tight")
+            metadata = {"Date": None} if path.endswith(".svg") else {}
+            figure.savefig(path, dpi=120, bbox_inches="tight", metadata=metadata)
         finally:
             pyplot.close(figure)
 

@@ -1,4 +1,4 @@
-"""What a step of many ranks takes, by the model of docs/scaling.md: a sum of what was measured on few.
+"""What a step of many ranks takes, by the model of docs/internals/scaling.md: a sum of what was measured on few.
 
     python -m bench.scaling [--rows 4096] [--delay-ms 0.05] [--dim 16] [--cores 2]
 """
@@ -6,7 +6,7 @@ from typing import List, NamedTuple
 
 import click
 
-#: Of the model of ``ranks``, measured on two cores (docs/scaling.md says by what).
+#: Of the model of ``ranks``, measured on two cores (docs/internals/scaling.md says by what).
 EXAMPLE_S = 4.74e-6  # of a processor, for an example of one rank
 SHARING_S = 11.5e-3  # more for a step of one of two ranks: keys and rows of others, Horovod
 EXCHANGE_S = 0.14e-3  # more for an exchange for each further rank

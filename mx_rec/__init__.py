@@ -1,13 +1,9 @@
 """The incumbent's import paths on top of ascpipe: re-exports; and TensorFlow's Savers, warm starts, exports and
 gradients know tables."""
 from ascpipe import import_hints, program_log
-from ascpipe.tf.checkpoints import saver, warm_starting
+from ascpipe.tf.api import installing
 from ascpipe.tf.incumbent import host_ops
 from ascpipe.tf.incumbent.ascend import deterministic
-from ascpipe.tf.modify import hooks
-from ascpipe.tf.program import summary_hook
-from ascpipe.tf.serving import served_tables
-from ascpipe.tf.starting import start_pipeline
 from mx_rec import _missing
 
 __version__ = "6.0.RC3"  #: the version of the incumbent whose API this is
@@ -15,13 +11,8 @@ __version__ = "6.0.RC3"  #: the version of the incumbent whose API this is
 import_hints.install(__name__, _missing.MISSING)
 import_hints.point_to_run()
 program_log.program_logger()
-saver.install()
-warm_starting.install()
-served_tables.install()
+installing.install()
 host_ops.install()
-hooks.install()
-summary_hook.install()
-start_pipeline.watch_sessions()
 deterministic.install()
 
 

@@ -11,7 +11,7 @@ from ascpipe.layout import structs
 
 HERE = Path(__file__).resolve().parent
 LIBRARY = HERE / "libascpipe_ops.so"
-DISK_LIBRARY = HERE / "libascpipe_disk.so"  #: the row engine: docs/row_files.md
+DISK_LIBRARY = HERE / "libascpipe_disk.so"  #: the row engine: docs/internals/row_files.md
 INFO = HERE / "build_info.json"
 
 

@@ -21,7 +21,7 @@ from ascpipe.layout.words import REQUEST_FAILED
 from ascpipe.shm.ring import TableView
 from ascpipe.workers.runner import Attachment, Work, Worker, command
 
-_THREADS = 64  # per disk: this many operations at once, see docs/row_files.md
+_THREADS = 64  # per disk: this many operations at once, see docs/internals/row_files.md
 _MOST_ROWS = 1 << 14  # of a table at a time
 _KIND_READ, _KIND_WRITE = 0, 1
 

@@ -1,6 +1,6 @@
 """Table files: the keys and rows of one table of a checkpoint, as the op of an exported SavedModel looks them up.
 
-The layout is in ``tfops/src/core/table_file.h``, which reads it, and in ``docs/saved_models.md``.
+The layout is in ``tfops/src/core/table_file.h``, which reads it, and in ``docs/how-to/saved_models.md``.
 """
 import contextlib
 from typing import Iterator, List, NamedTuple, Sequence

@@ -5,7 +5,7 @@ import click
 @click.command("completion", help="Print the script with which a shell completes verbs and options.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """docs/command_line.md has where each shell wants it."""
+    """docs/reference/command_line.md has where each shell wants it."""
     from click.shell_completion import get_completion_class
 
     from ascpipe.cli.main import main

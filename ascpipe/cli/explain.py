@@ -13,7 +13,7 @@ _MARKDOWN_WIDTH = 120
 _HEAD = """# Errors
 
 Errors of ascpipe have a code, which is stable. `ascpipe explain E122` prints what is here. This page is made by
-`ascpipe explain --markdown > docs/errors.md`, of `ascpipe/errors/explanations.py`.
+`ascpipe explain --markdown > docs/reference/errors.md`, of `ascpipe/errors/explanations.py`.
 """
 
 

@@ -10,7 +10,7 @@ from ascpipe.layout.row_blocks import file_bytes
 #: floats that an optimizer keeps of each element of a row
 OPTIMIZERS = {"sgd": 0, "adagrad": 1, "ftrl": 2, "lazy_adam": 2}
 
-# Bytes beside the rows, at most; docs/tables.md has what they are.
+# Bytes beside the rows, at most; docs/how-to/tables.md has what they are.
 _OF_KEY = 70.0
 _OF_DEVICE_ROW, _OF_CACHED_ROW = 4.2, 28.2
 _OF_HOST_ROW_BEFORE_DISK = 180.0

@@ -1,7 +1,7 @@
 """What a daemon does per second, and what limits it, from answers to ``status`` that were taken one after the other.
 
 Counters give rates: the difference of two answers.  What waits for what is a state and not a counter, so a share of
-time is the share of the answers that show it; docs/operations.md has the rule.
+time is the share of the answers that show it; docs/how-to/operations.md has the rule.
 """
 import collections
 from typing import Any, Counter, Dict, Iterator, List, Mapping, Optional, Sequence

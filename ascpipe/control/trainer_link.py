@@ -187,6 +187,11 @@ class Begun:
             launching.end()
 
 
+def require(daemon: str) -> None:
+    """Raise NotRunningError where no daemon of this name runs, RunDirError where its directory is not ours alone."""
+    check_running(names.run_dir(daemon_of_this_rank(daemon)))
+
+
 def begin(daemon: Optional[str] = None) -> Optional[Begun]:
     """Start the private daemon that ``connect`` will need, and return at once; None where it will need none.
 

@@ -1,1 +1,1 @@
-"""Row files: rows of one size on disks.  docs/row_files.md"""
+"""Row files: rows of one size on disks.  docs/internals/row_files.md"""

@@ -1,4 +1,4 @@
-"""The row engine in Python: ``libascpipe_disk.so``, which does without TensorFlow.  docs/row_files.md
+"""The row engine in Python: ``libascpipe_disk.so``, which does without TensorFlow.  docs/internals/row_files.md
 
 The calls are in ``src/disk/c_api.cc``, the structs that they take in ``ascpipe/layout/calls.py``.  ctypes gives the
 interpreter's lock back while a call runs.

@@ -1,8 +1,8 @@
 """What each error code means, what became of the data, and what to do: the one source of these texts.
 
-``ascpipe explain`` prints them, and ``docs/errors.md`` is made of them:
+``ascpipe explain`` prints them, and ``docs/reference/errors.md`` is made of them:
 
-    ascpipe explain --markdown > docs/errors.md
+    ascpipe explain --markdown > docs/reference/errors.md
 """
 from typing import Dict, NamedTuple
 

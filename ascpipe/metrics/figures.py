@@ -1,7 +1,8 @@
 """The one table of metrics: name, kind, unit, labels, text, and how each is computed from an answer to ``status``.
 
-Pure functions of that answer, which ``ascpipe status --json`` prints. docs/metrics.md has the same table for people.
-Counters grow as long as a session lasts, and begin at 0 with the next one; those of a daemon as long as it lives.
+Pure functions of that answer, which ``ascpipe status --json`` prints. docs/reference/metrics.md has the same table for
+people. Counters grow as long as a session lasts, and begin at 0 with the next one; those of a daemon as long as it
+lives.
 """
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 

@@ -14,7 +14,7 @@ from ascpipe.layout.row_blocks import TRAILER_BYTES, file_of, slots_per_block
 from ascpipe.tables import lazy_arrays
 from ascpipe.tables.records import Truth
 
-_FETCH_AHEAD = 1  # see docs/adr/0045-rows-on-disk.md
+_FETCH_AHEAD = 1  # see docs/internals/adr/0045-rows-on-disk.md
 
 
 #: what stands in a disk slot; see ``Damage`` of ``tfops/src/disk/row_format.h``

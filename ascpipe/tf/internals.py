@@ -8,8 +8,9 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.client import session as session_module
 from tensorflow.python.data.ops import dataset_ops
-from tensorflow.python.framework import func_graph
+from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.framework import function as legacy_function
+from tensorflow.python.keras.engine import base_layer_utils
 from tensorflow.python.ops import variables
 
 Kept = TypeVar("Kept")
@@ -73,6 +74,21 @@ def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
     if isinstance(graph, func_graph.FuncGraph):
         return graph.outer_graph
     return graph._outer_graph if isinstance(graph, legacy_function._FuncGraph) else None
+
+
+def is_in_graph_block() -> bool:
+    """Whether a graph was made the default one by a block, its own or that of a session."""
+    return not ops._default_graph_stack.is_cleared()
+
+
+def is_of_keras(tensor: tf.Tensor) -> bool:
+    """Whether a tensor is an input or output of a layer of Keras, as a Keras model has them."""
+    return hasattr(tensor, "_keras_history")
+
+
+def is_in_layer_of_keras() -> bool:
+    """Whether a layer or model of Keras is being called."""
+    return bool(base_layer_utils.call_context().in_call)
 
 
 def kept_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:

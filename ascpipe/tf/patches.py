@@ -1,6 +1,7 @@
 """The one list of what ascpipe replaces in TensorFlow, and the one place that replaces it and gives it back.
 
-``import mx_rec`` replaces all of ``PATCHES`` but what belongs to one session. ``undo`` gives TensorFlow back as it was.
+``import mx_rec`` replaces all of ``PATCHES`` but what belongs to one session, ``ascpipe.tf.init`` those that are not
+for programs of an Ascend server. ``undo`` gives TensorFlow back as it was.
 """
 import importlib
 import weakref

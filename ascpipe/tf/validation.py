@@ -196,13 +196,37 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise TypeError("{}(): {}".format(function.__qualname__, error)) from None
+                raise TypeError("{}(): {}{}".format(
+                    function.__qualname__.replace(".__init__", ""), error,
+                    _meant(str(error), kwargs, signature.parameters))) from None
             check_all(rules, _named(signature, bound.arguments))
             return function(*args, **kwargs)
 
         return call  # type: ignore
 
     return decorate
+
+
+def did_you_mean(name: str, known: Iterable[str], form: str = "; {}", least: float = 0.6) -> str:
+    """Words that ask whether the nearest of the names that there are was meant; empty where none is near.
+
+    Args:
+        name: that there is not.
+        known: the names that there are.
+        form: what the words stand in.
+        least: how near it must be, in [0, 1].
+    """
+    found = difflib.get_close_matches(name, [one for one in known if isinstance(one, str)], 1, least)
+    return form.format("did you mean {}?".format(found[0])) if found else ""
+
+
+def _meant(error: str, given: Iterable[str], known: Iterable[str]) -> str:
+    """The same for the first argument that a function does not have, which ``error`` may not name."""
+    strangers = [name for name in given if name not in known]
+    if not strangers:
+        return ""
+    named = "" if repr(strangers[0]) in error else "; it was given {!r}".format(strangers[0])
+    return named + did_you_mean(strangers[0], set(known) - {"self"})
 
 
 def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
@@ -217,10 +241,9 @@ def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
         TypeError: one that is nearly spelt as one of the function's.
     """
     for name in unknown:
-        meant = difflib.get_close_matches(name, known, 1, 0.85)
+        meant = did_you_mean(name, known, least=0.85)
         if meant:
-            raise TypeError("{}(): got an unexpected keyword argument {!r}; did you mean {}?".format(
-                function, name, meant[0]))
+            raise TypeError("{}(): got an unexpected keyword argument {!r}{}".format(function, name, meant))
     new = sorted(set(unknown) - _ignored[function])
     if new:
         _ignored[function].update(new)

@@ -7,7 +7,7 @@ using namespace ranked_rings;
 
 namespace {
 
-// The head and the count of table 0 in what a rank says; docs/protocol.md.
+// The head and the count of table 0 in what a rank says; docs/internals/protocol.md.
 enum Word : std::size_t { kBytes, kStreamWord, kRun, kIndex, kTimestamp, kClosed, kTablesWord, kCount = 8, kKeys = 10 };
 
 void Set(Bytes* said, std::size_t word, std::int64_t value) {

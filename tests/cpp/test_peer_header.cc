@@ -11,7 +11,7 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-// Where fields lie; docs/protocol.md.
+// Where fields lie; docs/internals/protocol.md.
 constexpr std::size_t kMagicAt = 0, kVersionAt = 4, kKindAt = 16, kStreamAt = 20, kSizesAt = 72, kExistsAt = 96;
 constexpr std::size_t kCauseBytesAt = 100;
 constexpr std::size_t kMostCause = 384;

@@ -19,9 +19,10 @@ def name_of(path):
 
 
 def test_the_documents_a_newcomer_needs_are_there():
-    for needed in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/ARCHITECTURE.md",
-                   "docs/glossary.md", "docs/shm_layout.md", "docs/protocol.md", "docs/failure_model.md",
-                   "docs/operations.md", "docs/testing.md", "workers/README.md"):
+    for needed in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/internals/ARCHITECTURE.md",
+                   "docs/reference/glossary.md", "docs/internals/shm_layout.md", "docs/internals/protocol.md",
+                   "docs/internals/failure_model.md", "docs/index.md", "docs/how-to/operations.md",
+                   "docs/internals/testing.md", "workers/README.md"):
         assert (tree.ROOT / needed).exists(), needed
 
 
@@ -46,14 +47,14 @@ def test_files_that_are_named_exist(path):
 
 
 def test_a_batch_is_followed_through_few_files():
-    text = (tree.ROOT / "docs/ARCHITECTURE.md").read_text()
+    text = (tree.ROOT / "docs/internals/ARCHITECTURE.md").read_text()
     path = re.search(r"^## Follow one batch.*?\n(.*?)^## ", text, re.M | re.S).group(1)
     steps = re.split(r"^\d+\. ", path, flags=re.M)[1:]
     named = [set(re.findall(r"`((?:ascpipe|workers|tfops|tests)/[\w/.-]+\.\w+)`", step)) for step in steps]
     assert len(steps) == 10 and steps[5].startswith("**Touched and planned.**")
     assert len(set.union(*named)) <= MOST_FILES_OF_A_BATCH
     assert len(named[5]) <= MOST_FILES_OF_A_PLAN
-    assert "](../tests/reference/replay.py)" in steps[5]
+    assert "](../../tests/reference/replay.py)" in steps[5]
 
 
 @pytest.mark.parametrize("path", DOCS, ids=name_of)
@@ -72,7 +73,7 @@ def test_every_setting_is_explained_in_its_one_place():
 
 
 def test_tests_that_the_failure_model_names_exist():
-    text = (tree.ROOT / "docs/failure_model.md").read_text()
+    text = (tree.ROOT / "docs/internals/failure_model.md").read_text()
     named = re.findall(r"`(test_\w+)`", text)
     defined = "\n".join(path.read_text() for path in tree.python_files("tests"))
     missing = [test for test in named if not re.search(r"def {}\b".format(test), defined)]
@@ -85,7 +86,7 @@ def functions_in(path):
 
 def test_every_feature_names_tests_that_exist_where_it_says():
     rows = re.findall(r"^- (.+)\n(?:  .*\n)*?  - shown by: ((?:.+\n)(?:    .+\n)*)",
-                      (tree.ROOT / "docs/features.md").read_text(), re.M)
+                      (tree.ROOT / "docs/reference/features.md").read_text(), re.M)
     wrong = []
     for feature, shown in rows:
         file, named = None, 0

@@ -52,7 +52,8 @@ def test_an_explanation_says_what_became_of_the_data_and_what_to_do_in_sentences
 
 
 def test_the_document_is_what_the_command_says():
-    assert (tree.ROOT / "docs/errors.md").read_text() == explain.page(), "ascpipe explain --markdown > docs/errors.md"
+    document = "docs/reference/errors.md"
+    assert (tree.ROOT / document).read_text() == explain.page(), "ascpipe explain --markdown > " + document
 
 
 def test_codes_that_the_documents_name_exist():

@@ -1,4 +1,4 @@
-"""docs/metrics.md has the table of metrics, line by line, and the dashboard asks for nothing else.
+"""docs/reference/metrics.md has the table of metrics, line by line, and the dashboard asks for nothing else.
 
 After a change of the table, this prints the lines for the document:
 
@@ -11,7 +11,7 @@ import sys
 from ascpipe.metrics import figures
 from tests.support import tree
 
-DOCUMENT = tree.ROOT / "docs/metrics.md"
+DOCUMENT = tree.ROOT / "docs/reference/metrics.md"
 DASHBOARD = tree.ROOT / "docs/grafana/ascpipe.json"
 METRICS = {metric.name: metric for metric in [figures.UP, *figures.METRICS]}
 

@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "modify": {"starting", "program", "graph", "running", "ground"},
     "checkpoints": {"graph", "running", "ground"},
     "serving": {"graph", "running", "ground"},
+    "api": {"modify", "starting", "serving", "checkpoints", "optimizers", "program", "graph", "running", "ground"},
     "incumbent": {"modify", "starting", "program", "graph", "running", "ground"},
 }
 

@@ -1,4 +1,5 @@
-"""Stores and loads that pair across processes have the same label in Python and C++, and a row in docs/protocol.md.
+"""Stores and loads that pair across processes have the same label in Python and C++, and a row in
+docs/internals/protocol.md.
 
 A label is a comment on the line of the access, or above it: ``SYNC plan: store``, ``SYNC plan, plan-done: load``.
 """
@@ -9,7 +10,7 @@ from tests.support import tree
 
 SELF = "tests/house/test_sync_labels.py"
 PYTHON, CPP = "Python", "C++"
-#: of the processes in docs/protocol.md
+#: of the processes in docs/internals/protocol.md
 LANGUAGE = {"P": CPP, "T": CPP, "K": PYTHON, "W": PYTHON, "S": PYTHON, "R": PYTHON, "D": PYTHON, "E": CPP}
 LABELLED = re.compile(r"SYNC ([a-z]+(?:-[a-z]+)*(?:, [a-z]+(?:-[a-z]+)*)*): (store|load)\b")
 
@@ -33,8 +34,8 @@ def accesses():
 
 
 def table():
-    """label -> (processes that store, processes that load), as docs/protocol.md has them."""
-    text = (tree.ROOT / "docs/protocol.md").read_text()
+    """label -> (processes that store, processes that load), as docs/internals/protocol.md has them."""
+    text = (tree.ROOT / "docs/internals/protocol.md").read_text()
     rows = re.findall(r"^\| `([a-z-]+)` \| .+ \| ([PKTWSRDE, ]+) \| ([PKTWSRDE, ]+) \|$", text, re.M)
     return {label: (stores.split(", "), loads.split(", ")) for label, stores, loads in rows}
 
@@ -56,4 +57,4 @@ def test_every_label_is_on_a_store_and_on_a_load_in_the_languages_of_its_process
         for kind, processes in zip(("store", "load"), sides):
             missing += ["SYNC {}: {} in {}".format(label, kind, language)
                         for language in sorted({LANGUAGE[process] for process in processes} ^ found[label, kind])]
-    assert not missing, "missing, or not in docs/protocol.md:\n" + "\n".join(missing)
+    assert not missing, "missing, or not in docs/internals/protocol.md:\n" + "\n".join(missing)

@@ -57,7 +57,8 @@ def test_no_paths_of_one_machine():
 
 
 # Processes are things, and English is read once.  A folder is added when it keeps to that.
-PLAIN = ("tfops/src/", "tfops/README.md", "ascpipe/layout/", "docs/protocol.md", "docs/shm_layout.md", "tests/cpp/")
+PLAIN = ("tfops/src/", "tfops/README.md", "ascpipe/layout/", "docs/internals/protocol.md",
+         "docs/internals/shm_layout.md", "tests/cpp/")
 
 
 def test_processes_are_not_spoken_of_as_people():
@@ -80,7 +81,7 @@ IN_PLAIN_ENGLISH = ("ascpipe/daemon/", "ascpipe/control/", "ascpipe/cli/", "ascp
                     "ascpipe/tables/", "ascpipe/standins/", "workers/", "bench/", "examples/", "tfops/build.py",
                     "tfops/load.py", "docs/", "CONTRIBUTING.md", "README.md", "CHANGELOG.md", "tests/support/",
                     "tests/model/", "tests/fault/", "tests/unit/workers/")
-SPARED = ("docs/adr/",)  # as they were written
+SPARED = ("docs/internals/adr/",)  # as they were written
 
 
 def test_english_is_read_once():
@@ -89,7 +90,8 @@ def test_english_is_read_once():
     assert not wrong, "\n".join(wrong)
 
 
-# docs/glossary.md has one meaning per word: a frame has a position, a row a slot or a home row, an item an index.
+# docs/reference/glossary.md has one meaning per word: a frame has a position, a row a slot or a home row, an item an
+# index.
 OF_ONE_MEANING = ("ascpipe/kernels/", "ascpipe/shm/", "ascpipe/tables/", "workers/", "tests/model/")
 PLACE = r"(?<!\bin )\b_?(places?|PLACES?)\b"  # "in place" is the field's word
 SPARED_PLACES = ("ascpipe/shm/memory.py",)  # Places: the kernel's files

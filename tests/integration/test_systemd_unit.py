@@ -65,6 +65,6 @@ def test_the_unit_lets_a_daemon_live_whose_worker_the_kernel_ended_and_begins_no
 
 
 def test_every_line_of_the_unit_is_explained():
-    text = (tree.ROOT / "docs/operations.md").read_text()
+    text = (tree.ROOT / "docs/how-to/operations.md").read_text()
     for name in re.findall(r"^(\w+)=", UNIT.read_text().partition("[Service]")[2], re.MULTILINE):
         assert "`{}=".format(name) in text or name in {"ExecStart", "WantedBy"}, name

@@ -2,7 +2,7 @@
 
 A row is on the device, at home (in host memory) or in a disk slot.  What the processes do is in ``disk_table.py``,
 ``disk_worker.py``, ``disk_trainer.py`` and ``disk_readers.py``, scenarios and flaws are in ``disk_scenarios.py``; here
-is what must hold.  Why it is as it is: docs/adr/0045-rows-on-disk.md.
+is what must hold.  Why it is as it is: docs/internals/adr/0045-rows-on-disk.md.
 """
 
 from typing import Any, Callable, Dict, Iterator, Set, Tuple

@@ -1,4 +1,4 @@
-"""Trains with all features for hours while faults happen: `make soak`, docs/testing.md."""
+"""Trains with all features for hours while faults happen: `make soak`, docs/internals/testing.md."""
 import os
 import random
 import shutil

@@ -4,7 +4,7 @@ A process that lives all the time is compared with itself: the last fifth of its
 first fifth. Of memory it is the median; of descriptors, mappings and threads, which come and go with each save, what
 nine of ten samples have at least. A process that was replaced begins small again, so samples are compared between
 processes of one role and of about one age. What a process leaks in its own life is judged apart: by how much it has
-grown between the first and the last third of it.  docs/testing.md says why the limits are as they are.
+grown between the first and the last third of it.  docs/internals/testing.md says why the limits are as they are.
 """
 import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence

@@ -17,7 +17,7 @@ from tests.support.tree import ROOT
 
 #: What a program imports, and words of the error.
 MISSING = {
-    "from mx_rec.util.initialize import nonsense": "docs/from-mx_rec.md",
+    "from mx_rec.util.initialize import nonsense": "docs/how-to/from-mx_rec.md",
     "from mx_rec.util.initialize import get_rankid": "did you mean get_rank_id?",
     "from mx_rec.util.initialize import init, save_host_data": "Saver saves and restores tables",
     "from mx_rec.optimizers.lazy_adam_by_addr import create_hash_optimizer_by_addr":
@@ -25,26 +25,26 @@ MISSING = {
     "from mx_rec.core import create_table": "import it from mx_rec.core.embedding",
     "from mx_rec import embedding": "did you mean mx_rec.core.embedding?",
     "import mx_rec.core.embeding": "did you mean mx_rec.core.embedding?",
-    "import mx_rec.foo.bar": "docs/from-mx_rec.md",
-    "from mx_rec.foo import bar": "docs/from-mx_rec.md",
-    "import mx_rec.util.initialize.foo": "docs/from-mx_rec.md",
+    "import mx_rec.foo.bar": "docs/how-to/from-mx_rec.md",
+    "from mx_rec.foo import bar": "docs/how-to/from-mx_rec.md",
+    "import mx_rec.util.initialize.foo": "docs/how-to/from-mx_rec.md",
     "from mx_rec.optimizers.ftrl_t.deeper import x": "use mx_rec.optimizers.ftrl",
     "from mx_rec.optimizers.momentum import create_hash_optimizer": "use mx_rec.optimizers.lazy_adam",
 }
 #: The same below packages that `ascpipe run` has.
 MISSING_IN_RUNS = {
-    "from npu_bridge.npu_init import nonsense": "docs/from-mx_rec.md",
+    "from npu_bridge.npu_init import nonsense": "docs/how-to/from-mx_rec.md",
     "from npu_bridge.npu_init import NPUEstimater": "did you mean NPUEstimator?",
     "import npu_bridge.estimator.npu.keras_to_npu": "Keras is not supported",
     "from npu_bridge.estimator.npu import npu_confg": "did you mean npu_bridge.estimator.npu.npu_config?",
-    "from npu_bridge.x import y": "docs/from-mx_rec.md",
+    "from npu_bridge.x import y": "docs/how-to/from-mx_rec.md",
     "from npu_device.compat.v1.npu_init import NPURunConfg": "did you mean NPURunConfig?",
-    "import npu_device.distribute": "docs/from-mx_rec.md",
+    "import npu_device.distribute": "docs/how-to/from-mx_rec.md",
     "from tf_adapter import NPUEstimatr": "did you mean NPUEstimator?",
     "from rec_sdk_common.communication.hccl.hccl_info import get_rank": "did you mean get_rank_id?",
-    "import rec_sdk_common.validator": "docs/from-mx_rec.md",
+    "import rec_sdk_common.validator": "docs/how-to/from-mx_rec.md",
     "from mx_rec_common.log import loger": "did you mean logger?",
-    "from mx_rec_common.ops import x": "docs/from-mx_rec.md",
+    "from mx_rec_common.ops import x": "docs/how-to/from-mx_rec.md",
 }
 PACKAGES = ("npu_bridge", "npu_device", "rec_sdk_common", "tf_adapter", "mx_rec_common")
 

@@ -53,7 +53,7 @@ def test_what_is_replaced_is_what_is_listed_and_undo_gives_it_back():
 
 
 def test_every_patch_says_what_it_is_for_and_stands_in_the_documents():
-    text = (tree.ROOT / "docs/from-mx_rec.md").read_text()
+    text = (tree.ROOT / "docs/how-to/from-mx_rec.md").read_text()
     for patch in patches.PATCHES:
         assert patch.purpose
         assert "`{}`".format(patch.path) in text, patch.path

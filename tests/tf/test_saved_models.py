@@ -270,7 +270,7 @@ def test_a_session_program_exports_sparse_features_by_serving_tables(trained, tm
         dense = sparse_lookup(table, tf.sparse.to_dense(ids), is_train=False, modify_graph=True)
         with pytest.raises(RuntimeError, match="has no variable here"):
             table.variable  # noqa: B018
-        with pytest.raises(KeyError, match="without 'a'"):
+        with pytest.raises(KeyError, match="no 'a' in the batch"):
             sparse_lookup(table, spec, is_train=False, batch={"b": ids})
         with pytest.raises(RuntimeError, match="has tables already"), serving_tables(prefix):
             pass

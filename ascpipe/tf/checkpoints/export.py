@@ -1,4 +1,4 @@
-"""Export: tables of a checkpoint as files for ``np.load``, beside their arrays in it (docs/warm_start.md)."""
+"""Export: tables of a checkpoint as files for ``np.load``, beside their arrays in it (docs/how-to/warm_start.md)."""
 import contextlib
 import functools
 import logging

@@ -36,7 +36,7 @@ class Saver(tf.compat.v1.train.Saver):
 
     Takes what ``tf.train.Saver`` takes. Tables are saved and restored whatever its ``var_list`` says, unless they were
     created with ``is_save=False``; beside a checkpoint ``dir/base-100`` they lie in ``dir/sparse-base-100``
-    (docs/checkpoints.md). In a graph without tables it is TensorFlow's.
+    (docs/reference/checkpoints.md). In a graph without tables it is TensorFlow's.
     """
 
     def _build(self, *args: Any, **kwargs: Any) -> None:
@@ -50,15 +50,13 @@ class Saver(tf.compat.v1.train.Saver):
 
         A save waits for one that goes on in the background. Of several ranks, rank 0 saves, and the others write their
         parts when it does, whatever their programs do then; on another rank this returns the name, once rank 0 has made
-        the checkpoint, or goes on without.
+        the checkpoint, or goes on without. Arguments that are not explained are as TensorFlow has them.
 
         Args:
             sess: a session of a graph whose pipeline runs; no step of it may be under way in this thread.
             save_path: ``dir/base``. The directory is made where it is not there.
             global_step: number or integer tensor that is added to the name, or None. A checkpoint of the same name is
                 exchanged for the new one atomically; if nothing has changed since it was saved, it stays.
-            latest_filename, meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs, save_debug_info: as
-                TensorFlow has them.
             is_incremental_checkpoint: without effect: ``init`` was told.
             save_delta: of the tables only what changed since the save before under this name, full or a delta, in
                 ``dir/delta-sparse-base-step``. The first save of a training, and others where a delta is not possible,
@@ -199,7 +197,8 @@ def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
         return None
     Process.current().deferred.start(graph)
     if not state.started:
-        raise RuntimeError("tables are saved and restored once their pipeline runs: call start_asc_pipeline() before")
+        raise RuntimeError("tables are saved and restored once their pipeline runs: call ascpipe.tf.start(), or "
+                           "start_asc_pipeline(), before")
     return state
 
 

@@ -1,4 +1,5 @@
-"""Warm start: dense variables and tables begin with values from checkpoints of another training (docs/warm_start.md).
+"""Warm start: dense variables and tables begin with values from checkpoints of another training
+(docs/how-to/warm_start.md).
 
 ``warm_start`` is for programs that name it; ``install`` gives it to every Estimator of the process.
 """
@@ -182,7 +183,7 @@ def _load(state: GraphState, sources: Dict[str, Source], allow_unverified: bool,
     Process.current().deferred.start(session.graph)
     if not state.started:
         raise RuntimeError("tables are warm-started once their pipeline runs: call start_asc_pipeline() in model_fn, "
-                           "or in begin() of a hook")
+                           "or in begin() of a hook, as ascpipe.tf.StartHook does")
     rows = load_tables(state, Process.current().running_pipeline(), sources,
                        functools.partial(state.attach, session), allow_unverified=allow_unverified)
     for name, count in rows.items():

@@ -9,6 +9,7 @@ from typing import Any, Iterator, List, Mapping, Optional, Set, Tuple, Union
 import tensorflow as tf
 
 from ascpipe.tf.graph.features import FeatureSpec
+from ascpipe.tf.validation import did_you_mean
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
         found = _by_place(batch, key, spec) if isinstance(key, int) else _by_name(batch, key, spec)
         return _require_ids(found, key, spec)
     if spec.is_timestamp:
-        raise KeyError("timestamp FeatureSpec {!r}: the batch has no key {!r}".format(spec.name, spec.index_key))
+        raise KeyError("timestamp " + missing(batch, spec))
     return None
 
 
@@ -70,7 +71,7 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
     if len(set(there)) > 1 and tuple(there) not in _warned:
         _warned.add(tuple(there))
         _log.warning("FeatureSpec %r takes the ids %r of the batch; it also has %r, as the table is called. "
-                     "Give index_key=%r, or the other", spec.name, there[0], there[1], there[0])
+                     "Give index_key=%r, or the other", spec.label, there[0], there[1], there[0])
     return there[0] if there else None
 
 
@@ -127,10 +128,21 @@ def tensors_of(batch: Any) -> List[tf.Tensor]:
 def describe(batch: Any) -> str:
     """Describe a batch for error texts."""
     if isinstance(batch, Mapping):
-        return "a dict with the keys {}".format(", ".join(sorted(map(repr, batch))))
+        return "a dict with the keys {}".format(", ".join(sorted(
+            repr(key) for key in batch if not str(key).endswith(TICKET_SUFFIX))))
     if isinstance(batch, (list, tuple)):
         return "a {} of {}".format(type(batch).__name__, len(batch))
     return "one {}".format(type(batch).__name__)
+
+
+def missing(batch: Any, spec: FeatureSpec) -> str:
+    """A sentence for error texts: under which keys a feature was looked for in a batch, and which is near."""
+    there = [key for candidate in _dicts(batch) for key in candidate
+             if isinstance(key, str) and not key.endswith(TICKET_SUFFIX)]
+    wanted = list(dict.fromkeys(spec.index_keys))
+    near = next((words for words in (did_you_mean(str(key), there) for key in wanted) if words), "")
+    return "FeatureSpec {!r}: no {} in the batch, which is {}{}".format(
+        spec.label, ", nor ".join(map(repr, wanted)), describe(batch), near + (" Give it as index_key" if near else ""))
 
 
 def dense_restore(restore: tf.Tensor, ids: SparseIds) -> tf.Tensor:
@@ -182,7 +194,7 @@ def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, defa
 def _by_place(batch: Any, place: int, spec: FeatureSpec) -> Any:
     if isinstance(batch, Mapping):
         raise ValueError("FeatureSpec {!r}: index_key {} is a place, the batch is {}; give the key of the dict".format(
-            spec.name, place, describe(batch)))
+            spec.label, place, describe(batch)))
     if not isinstance(batch, (list, tuple)):
         elements: Any = (batch,)
     elif len(batch) == 2 and isinstance(batch[0], (list, tuple)):
@@ -191,7 +203,7 @@ def _by_place(batch: Any, place: int, spec: FeatureSpec) -> Any:
         elements = batch
     if place >= len(elements):
         raise ValueError("FeatureSpec {!r}: index_key {} is beyond the end of {}".format(
-            spec.name, place, describe(elements)))
+            spec.label, place, describe(elements)))
     return elements[place]
 
 
@@ -199,7 +211,7 @@ def _by_name(batch: Any, name: Union[str, int], spec: FeatureSpec) -> Any:
     dicts = list(_dicts(batch))
     if not dicts:
         raise ValueError("FeatureSpec {!r}: index_key {!r} is the key of a dict, the batch is {}; give a place, "
-                         "index_key=0 for instance".format(spec.name, name, describe(batch)))
+                         "index_key=0 for instance".format(spec.label, name, describe(batch)))
     for candidate in dicts:
         if name in candidate:
             return candidate[name]
@@ -219,10 +231,10 @@ def _dicts(batch: Any) -> Iterator[Mapping[Any, Any]]:
 def _require_ids(found: Any, key: Union[str, int], spec: FeatureSpec) -> Ids:
     if not isinstance(found, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)):
         raise TypeError("FeatureSpec {!r}: {!r} of the batch is {}, expected a Tensor, SparseTensor or RaggedTensor of "
-                        "ids".format(spec.name, key, type(found).__name__))
+                        "ids".format(spec.label, key, type(found).__name__))
     if not are_ids(found.dtype):
         raise TypeError("FeatureSpec {!r}: {!r} of the batch has dtype {}, ids are integers".format(
-            spec.name, key, found.dtype.name))
+            spec.label, key, found.dtype.name))
     return found
 
 

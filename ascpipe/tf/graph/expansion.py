@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
+from ascpipe.tf.graph import lookup_gradients  # noqa: F401  registers the gradient of lookups
 from ascpipe.tf.graph.features import FeatureSpec, Stream
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of, repoint

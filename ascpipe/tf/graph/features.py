@@ -46,7 +46,8 @@ class FeatureSpec:
         feat_count: accepted, without effect.
 
     Attributes:
-        name: as given, and a number that makes it unique in the process.
+        label: the name as given.
+        name: the same, and a number that makes it unique in the process.
         feat_cnt, split: ids per example, and per batch; None until a batch of known shape was seen, and only
             with static shapes.
 
@@ -64,6 +65,7 @@ class FeatureSpec:
                  access_threshold: Optional[int] = None, eviction_threshold: Optional[int] = None,
                  is_timestamp: Optional[bool] = None, batch_size: Optional[int] = None, faae_coefficient: int = 1,
                  feat_count: Optional[int] = None) -> None:
+        self.label = name
         self.name = "{}_{}".format(name, next(FeatureSpec._numbers))
         self.table_name = clean_table_name(name if table_name is None else table_name)
         self.access_threshold = access_threshold
@@ -92,14 +94,14 @@ class FeatureSpec:
         rank = ids.shape.rank
         if rank is None or rank < 1:
             raise ValueError("FeatureSpec {!r}: static shapes (use_dynamic=False) need ids with at least one "
-                             "dimension, this tensor has the shape {}".format(self.name, ids.shape))
+                             "dimension, this tensor has the shape {}".format(self.label, ids.shape))
         if not ids.shape.is_fully_defined():
             return
         batch_size, feat_cnt = ids.shape[0].value, ids.shape[1:].num_elements()
         seen = (self.batch_size, self.feat_cnt)
         if None not in seen and seen != (batch_size, feat_cnt):
             raise ValueError("FeatureSpec {!r}: ids of shape {} after a batch of {} with {} ids each; static shapes "
-                             "(use_dynamic=False) cannot change".format(self.name, ids.shape, *seen))
+                             "(use_dynamic=False) cannot change".format(self.label, ids.shape, *seen))
         self.batch_size = batch_size
         self.feat_cnt = feat_cnt
         self.split = batch_size * feat_cnt
@@ -107,13 +109,13 @@ class FeatureSpec:
     def require_timestamp(self, tensor: Any) -> None:
         """Check the tensor of this feature: only a timestamp feature is a scalar."""
         if self.is_timestamp is False:
-            raise ValueError("FeatureSpec {!r}: is_timestamp=False says nothing; leave it out".format(self.name))
+            raise ValueError("FeatureSpec {!r}: is_timestamp=False says nothing; leave it out".format(self.label))
         if self.is_timestamp and tensor.shape.rank != 0:
             raise ValueError("FeatureSpec {!r}: the timestamp of a batch is a scalar, this tensor has the shape {}"
-                             .format(self.name, tensor.shape))
+                             .format(self.label, tensor.shape))
 
     def __repr__(self) -> str:
-        return "FeatureSpec({!r}, table_name={!r}, index_key={!r})".format(self.name, self.table_name, self.index_key)
+        return "FeatureSpec({!r}, table_name={!r}, index_key={!r})".format(self.label, self.table_name, self.index_key)
 
 
 @dataclasses.dataclass(frozen=True)

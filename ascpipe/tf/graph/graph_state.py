@@ -25,6 +25,10 @@ _STATE = "state"
 
 LIVE = 0  #: in the place of an instance's number: the live tables
 
+#: What to do where a cell of a notebook runs again: the end of a sentence.
+ANEW = "; to build the model again, as in a notebook, call ascpipe.tf.reset(), or build it in ascpipe.tf.pipeline()"
+
+
 @dataclasses.dataclass(frozen=True)
 class Attachment:
     """Ops that attach the variables of a session to the tables.
@@ -131,7 +135,8 @@ class GraphState:
 
     def _attachment(self) -> Attachment:
         if self.attachment is None:
-            raise RuntimeError("the pipeline of this graph was not started: call start_asc_pipeline() before")
+            raise RuntimeError("the pipeline of this graph was not started: call ascpipe.tf.start(), or "
+                               "start_asc_pipeline(), before")
         return self.attachment
 
     def streams(self) -> List[Stream]:
@@ -142,7 +147,8 @@ class GraphState:
                      timestamp: Optional[FeatureSpec] = None) -> Stream:
         """The stream of an insert function that is being traced into this graph."""
         if self.started and insert_function not in self._streams:
-            raise RuntimeError("the pipeline was started: datasets are mapped with their insert functions before it")
+            raise RuntimeError("the pipeline was started: datasets are mapped with their insert functions before it" +
+                               ANEW)
         if insert_function not in self._streams:
             self._streams[insert_function] = Stream(next(self._stream_numbers), channel)
         stream = self._streams[insert_function]
@@ -150,7 +156,7 @@ class GraphState:
             stream.features = features
         elif [feature.spec for feature in stream.features] != [feature.spec for feature in features]:
             raise ValueError("one insert function was mapped over two datasets with different features: {} and {}. "
-                             "Make one with get_asc_insert_func() for each".format(
+                             "Make an insert function for each".format(
                                  _names(stream.features), _names(features)))
         else:
             stream.features = [
@@ -160,7 +166,7 @@ class GraphState:
         self._require_one_timestamp(channel)
         for feature in features:
             self.thresholds.note(feature.spec.table_name, feature.spec.thresholds,
-                                 "feature {!r}".format(feature.spec.name))
+                                 "feature {!r}".format(feature.spec.label))
         return stream
 
     def stream_of(self, spec: FeatureSpec, channel: int) -> Stream:
@@ -172,11 +178,11 @@ class GraphState:
         name = CHANNEL_NAMES[channel]
         if found:
             raise ValueError("FeatureSpec {!r} is carried by {} insert functions of the {} channel; use it in one"
-                             .format(spec.name, len(found), name))
+                             .format(spec.label, len(found), name))
         raise ValueError(
-            "FeatureSpec {!r} (index_key {!r}) reaches no {} lookup: map get_asc_insert_func(tgt_key_specs=[...], "
-            "is_training={}) with this spec over the dataset, whose batches hold that key, before sparse_lookup"
-            .format(spec.name, spec.index_key, name, channel == TRAIN))
+            "FeatureSpec {!r} (index_key {!r}) reaches no {} lookup: map an insert function for {} with this spec over "
+            "the dataset, whose batches hold that key, before sparse_lookup".format(
+                spec.label, spec.index_key, name, name))
 
     def require_timestamp(self, stream: Stream, table_name: str) -> None:
         """Raise ``ValueError`` where a table is evicted from and its training batches do not say when they are."""
@@ -188,7 +194,7 @@ class GraphState:
                                  table_name, threshold))
 
     def _require_one_timestamp(self, channel: int) -> None:
-        stamps = [stream.timestamp.name for stream in self.streams()
+        stamps = [stream.timestamp.label for stream in self.streams()
                   if stream.channel == channel and stream.timestamp is not None]
         if len(stamps) > 1:
             raise OSError("several timestamp features of the {} channel: {}; there may be one".format(
@@ -196,4 +202,4 @@ class GraphState:
 
 
 def _names(features: List[Feature]) -> List[str]:
-    return [feature.spec.name for feature in features]
+    return [feature.spec.label for feature in features]

@@ -119,9 +119,9 @@ def _sparse_ids(batch: Any, spec: FeatureSpec) -> Any:
     """The places of sparse ids, which only the batch knows."""
     if batch is None:
         raise RuntimeError("FeatureSpec {!r} is sparse: its lookup needs batch=, what iterator.get_next() returned"
-                           .format(spec.name))
+                           .format(spec.label))
     ids = find_ids(batch, spec)
     if not isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
         raise ValueError("FeatureSpec {!r}: the dataset submits a sparse tensor, batch= has {} in its place; give what "
-                         "iterator.get_next() returned".format(spec.name, "nothing" if ids is None else "a dense one"))
+                         "iterator.get_next() returned".format(spec.label, "nothing" if ids is None else "a dense one"))
     return ids

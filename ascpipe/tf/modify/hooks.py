@@ -159,9 +159,9 @@ def _compute_gradients(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _create_session(self: Any) -> Any:
     if _waits(tf.compat.v1.get_default_graph()):
-        raise RuntimeError("the graph has sparse_lookup(..., modify_graph=True) and was not modified: add "
+        raise RuntimeError("the graph has lookups of tensors and was not modified: add "
                            "GraphModifierHook() (mx_rec.graph.modifier) to the hooks of train, evaluate and predict, "
-                           "or call modify_graph_and_start_emb_cache()")
+                           "or call modify_graph_and_start_emb_cache(); of ascpipe.tf StartHook() or start()")
     return patches.CREATE_SESSION.plain(self)
 
 

@@ -1,1 +1,4 @@
-"""Optimizers for tables: TensorFlow's own formulas, on gradients whose indices are unique already."""
+"""Optimizers for tables."""
+from ascpipe.tf.optimizers.plain_names import Adagrad, Ftrl, GradientDescent, LazyAdam
+
+__all__ = ["Adagrad", "Ftrl", "GradientDescent", "LazyAdam"]

@@ -115,7 +115,8 @@ class OptimizerByAddress(CustomizedOptimizer):
 
         Args:
             grads_and_vars: pairs (gradient, handles): the gradient of a table's local rows, or None, which changes
-                nothing; the table's handles, from the collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``.
+                nothing; the table's handles, from the collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``. Or pairs
+                (gradient, variable), as of every optimizer.
             global_step: is incremented afterwards.
             name: of the op.
 
@@ -126,6 +127,9 @@ class OptimizerByAddress(CustomizedOptimizer):
         """
         pairs: List[Tuple[Any, tf.Variable]] = []
         for gradient, handles in grads_and_vars:
+            if isinstance(handles, tf.Variable) and not is_table_variable(handles):
+                pairs.append((gradient, handles))
+                continue
             table = lookup_of(handles).table
             if any(variable is table.variable for _, variable in pairs):
                 raise ValueError("optimizer {!r}: table {!r} stands in two pairs; the local rows of all its lookups "
@@ -140,7 +144,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         raise NotImplementedError
 
     def _create_slots(self, var_list: List[tf.Variable]) -> None:
-        for table in var_list:
+        for table in filter(is_table_variable, var_list):
             self._own(table)
         super()._create_slots(var_list)
 
@@ -168,11 +172,15 @@ class OptimizerByAddress(CustomizedOptimizer):
         return CustomizedOptimizer._apply_sparse_duplicate_indices(self, grad, var)
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
+        if not is_table_variable(var):
+            return super()._apply_dense(grad, var)
         places = lookup_of(self._handles[var.op.name]).places
         trained = tf.squeeze(tf.where(tf.equal(places, tf.range(tf.size(places)))), axis=1)
         return self._apply_sparse(tf.IndexedSlices(tf.gather(grad, trained), trained), var)
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
+        if not is_table_variable(var):
+            return super()._apply_sparse(grad, var)
         return self._apply_by_address(tf.gather(self._handles[var.op.name], grad.indices), grad.values)
 
 

@@ -11,7 +11,7 @@ from ascpipe.tf.validation import MAX_INT32, Number, Text, boolean, checked
 _log = logging.getLogger(__name__)
 
 _REGULARIZATION = Number(0.0, 1e4)
-_OPTIONS = {
+OPTIONS = {
     "learning_rate_power": Number(-MAX_INT32, 0.0), "initial_accumulator_value": Number(0.0, 1.0, open_low=True),
     "l1_regularization_strength": _REGULARIZATION, "l2_regularization_strength": _REGULARIZATION,
     "l2_shrinkage_regularization_strength": _REGULARIZATION, "accum_name": Text(1, 255, optional=True),
@@ -37,7 +37,7 @@ class CustomizedFtrl(CustomizedOptimizer, tf.compat.v1.train.FtrlOptimizer):
             use_locking=self._use_locking)
 
 
-@checked(learning_rate=LearningRate(), use_locking=boolean(), name=Text(1, 200), **_OPTIONS)
+@checked(learning_rate=LearningRate(), use_locking=boolean(), name=Text(1, 200), **OPTIONS)
 def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: str = "Ftrl",
                           **kwargs: Any) -> CustomizedFtrl:
     """FTRL.
@@ -57,9 +57,9 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
     """
     refuse_expansion("ftrl.create_hash_optimizer", "an optimizer by address: lazy_adam_by_addr, adagrad_by_addr or "
                      "gradient_descent_by_addr")
-    unknown = [option for option in kwargs if option not in _OPTIONS]
+    unknown = [option for option in kwargs if option not in OPTIONS]
     if unknown:
         _log.warning("ftrl.create_hash_optimizer: unknown arguments are ignored: %s", ", ".join(sorted(unknown)))
     options = {option: float(value) if isinstance(value, int) else value
-               for option, value in kwargs.items() if option in _OPTIONS}
+               for option, value in kwargs.items() if option in OPTIONS}
     return CustomizedFtrl(learning_rate, use_locking=use_locking, name=unique_name(name), **options)

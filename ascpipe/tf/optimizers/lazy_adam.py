@@ -57,13 +57,13 @@ class CustomizedLazyAdamByAddress(base.OptimizerByAddress, CustomizedLazyAdam):
         return native.ops().asc_apply_lazy_adam_by_address(handles=handles, grad=gradient, **self._numbers())
 
 
-_RULES = {
+RULES = {
     "learning_rate": base.LearningRate(), "beta1": Float(0.0, 1.0, open_low=True, open_high=True),
     "beta2": Float(0.0, 1.0), "epsilon": Float(0.0, 1.0, open_low=True), "name": Text(1, 200),
 }
 
 
-@checked(use_fusion_optim=boolean(), **_RULES)
+@checked(use_fusion_optim=boolean(), **RULES)
 def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
                           name: str = "LazyAdam", use_fusion_optim: bool = False) -> CustomizedLazyAdam:
     """Lazy Adam.
@@ -83,7 +83,7 @@ def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2:
     return CustomizedLazyAdam(learning_rate, beta1, beta2, epsilon, name=base.unique_name(name))
 
 
-@checked(**_RULES)
+@checked(**RULES)
 def create_hash_optimizer_by_address(learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                                      epsilon: float = 1e-8,
                                      name: str = "LazyAdamByAddress") -> CustomizedLazyAdamByAddress:

@@ -9,7 +9,7 @@ from tensorflow.python.ops import variables
 
 from ascpipe.disk.row_engine import MEMORY, RowEngineError, create_file
 from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
-from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.graph_state import ANEW, GraphState
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.program.row_initializers import is_initializer, row_initializer
@@ -50,10 +50,11 @@ class _TableName(Text):
             raise ValueError("para {}: {!r} has other characters than 0-9 A-Z a-z _ and .".format(name, value))
 
 
+INITIALIZER = _Initializer()
 _VOCABULARY = Integer(0, MAX_VOCABULARY)
 
 
-@checked(key_dtype=Choice(tf.int64, tf.int32), dim=_Dim(), name=_TableName(1, 100), emb_initializer=_Initializer(),
+@checked(key_dtype=Choice(tf.int64, tf.int32), dim=_Dim(), name=_TableName(1, 100), emb_initializer=INITIALIZER,
          device_vocabulary_size=Integer(1, MAX_VOCABULARY), host_vocabulary_size=_VOCABULARY,
          ssd_vocabulary_size=_VOCABULARY, ssd_data_path=ListOf(Text(1, 4096)), is_save=boolean(), is_dp=boolean(),
          init_param=Float(-10.0, 10.0),
@@ -121,17 +122,20 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     graph = tf.compat.v1.get_default_graph()
     state = GraphState.of(graph)
     if state.marked:
-        raise OSError("table {!r}: start_asc_pipeline() was called for this graph, tables are created before it".format(
-            name))
+        raise OSError("table {!r}: the start of this graph's pipeline was called for, tables are created before it{}"
+                      .format(name, ANEW))
     tables = state.tables
     if table_name in tables:
-        raise ValueError("table name {!r} is taken already{}".format(
-            name, "" if name == table_name else " (as {!r})".format(table_name)))
+        raise ValueError("table name {!r} is taken already{}{}".format(
+            name, "" if name == table_name else " (as {!r})".format(table_name), ANEW))
     width = dim if isinstance(dim, int) else int(dim[0])
     if state.served is not None:
         shape = TableShape(NO_TABLE, table_name, width, int(device_vocabulary_size), 0, 0, 0.0, 0.0, 0.0)
         variable = None
     else:
+        if device_vocabulary_size == 1 and not expands:
+            _log.warning("table %r has room for one key at a time: device_vocabulary_size is 1, as it is where it is "
+                         "left out. Give the rows that it holds at a time", table_name)
         process.expect_pipeline()
         first = row_initializer(emb_initializer, table_name, width, graph.seed)
         number = _number(process, table_name, list(tables))

@@ -71,19 +71,19 @@ def _require_specs(specs: Any, channel: int) -> List[FeatureSpec]:
     ListOf(Instance(FeatureSpec)).check("tgt_key_specs", specs)
     if len(set(map(id, specs))) != len(specs):
         raise ValueError("tgt_key_specs holds the same FeatureSpec twice")
-    stamps = [spec.name for spec in specs if spec.is_timestamp]
+    stamps = [spec.label for spec in specs if spec.is_timestamp]
     if len(stamps) > 1:
         raise OSError("several timestamp features: {}; there may be one".format(", ".join(stamps)))
     features = [spec for spec in specs if not spec.is_timestamp]
     for spec in features:
         for other in features:
             if spec.table_name == other.table_name:
-                require_same(spec.table_name, spec.thresholds, "features {!r}".format(spec.name), other.thresholds,
-                             repr(other.name))
+                require_same(spec.table_name, spec.thresholds, "features {!r}".format(spec.label), other.thresholds,
+                             repr(other.label))
         if channel == TRAIN and spec.thresholds.evicts and not stamps:
             raise ValueError("FeatureSpec {!r}: eviction_threshold={} needs the time of each training batch; add "
                              "FeatureSpec(..., is_timestamp=True) to tgt_key_specs, a scalar above 0 in the batch"
-                             .format(spec.name, spec.eviction_threshold))
+                             .format(spec.label, spec.eviction_threshold))
     return list(specs)
 
 
@@ -143,14 +143,13 @@ def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
     for spec in specs:
         ids = batch_structure.find_ids(batch, spec)
         if ids is None:
-            _log.info("FeatureSpec %r skipped: the batch is %s, without %r", spec.name, batch_structure.describe(batch),
-                      spec.index_key)
+            _log.info("%s; it is skipped", batch_structure.missing(batch, spec))
         else:
             found.append((spec, ids))
     if all(spec.is_timestamp for spec, _ in found):
-        named = ", ".join("{!r} (index_key {!r})".format(spec.name, spec.index_key) for spec in specs)
-        raise ValueError("the batch is {}; it has none of the features {}".format(
-            batch_structure.describe(batch), named))
+        features = [spec for spec in specs if not spec.is_timestamp] or specs
+        raise ValueError("the batch has none of the features. {}".format(
+            ". ".join(batch_structure.missing(batch, spec) for spec in features)))
     return found
 
 
@@ -165,7 +164,7 @@ def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
         if other is not spec and not key == spec.index_key == other.index_key:
             raise ValueError("FeatureSpecs {!r} and {!r} of table {!r} would both take the ids {!r}: one of their "
                              "index_keys, {!r} and {!r}, is missing, the batch is {}. Give each its index_key".format(
-                                 other.name, spec.name, spec.table_name, key, other.index_key, spec.index_key,
+                                 other.label, spec.label, spec.table_name, key, other.index_key, spec.index_key,
                                  batch_structure.describe(batch)))
 
 

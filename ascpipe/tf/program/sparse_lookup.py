@@ -1,11 +1,12 @@
 """``sparse_lookup``: the rows of a feature's ids."""
 import logging
-from typing import Any, Dict, List, Mapping, Optional, Set, Union
+from typing import Any, Collection, Dict, List, Mapping, Optional, Set, Union
 
 import tensorflow as tf
 
 from ascpipe.layout.words import EVAL, TRAIN
-from ascpipe.tf.graph.batch_structure import Ids, describe, tensors_of
+from ascpipe.tf import internals
+from ascpipe.tf.graph.batch_structure import Ids, missing, tensors_of
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.expansion import new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream, checked_thresholds
@@ -30,8 +31,8 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
                   serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
     """Look up the rows of a feature's ids.
 
-    In a graph that is made to be exported (docs/saved_models.md) the rows are those of a checkpoint, and ``ids`` come
-    from where they may.
+    In a graph that is made to be exported (docs/how-to/saved_models.md) the rows are those of a checkpoint, and ``ids``
+    come from where they may.
 
     Args:
         hashtable: from ``create_table``.
@@ -70,13 +71,15 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
     ids = _only_feature(hashtable, ids)
     _require_feature(hashtable, ids, modify_graph=modify_graph)
     thresholds = checked_thresholds(access_and_evict_config)
+    state = GraphState.of(tf.compat.v1.get_default_graph())
+    if state.served is None:
+        _refuse_inputs_of_keras(hashtable, [ids] if modify_graph else tensors_of(batch))
     if configuration.use_static:
         _require_send_count(hashtable, send_count, configuration.rank_size)
     elif not modify_graph:
         _require_in_batch(ids, batch)
     channel = TRAIN if is_train else EVAL
     default_row = _default_row(hashtable, serving_default_value)
-    state = GraphState.of(tf.compat.v1.get_default_graph())
     if state.tables.get(hashtable.table_name) is not hashtable:
         raise ValueError("table {!r} was created in another graph, or before init()".format(hashtable.table_name))
     if state.served is not None:
@@ -119,7 +122,7 @@ def _require_feature(table: Table, ids: Any, *, modify_graph: bool) -> None:
             table.table_name))
     if ids.table_name != table.table_name:
         raise ValueError("FeatureSpec {!r} looks into table {!r}, not into {!r}".format(
-            ids.name, ids.table_name, table.table_name))
+            ids.label, ids.table_name, table.table_name))
 
 
 def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> None:
@@ -136,9 +139,9 @@ def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> 
 def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
     if batch is None:
         raise RuntimeError("FeatureSpec {!r}: dynamic shapes need batch=, what iterator.get_next() returned".format(
-            spec.name))
+            spec.label))
     if isinstance(batch, Mapping) and not any(key in batch for key in spec.index_keys):
-        raise KeyError("FeatureSpec {!r}: batch is {}, without {!r}".format(spec.name, describe(batch), spec.index_key))
+        raise KeyError(missing(batch, spec))
 
 
 def _default_row(table: Table, value: Any) -> Optional[tf.Tensor]:
@@ -186,8 +189,25 @@ def _ticket(state: GraphState, stream: Stream, batch: Any) -> tf.Tensor:
                      "before sparse_lookup".format(len(tickets) or "no"))
 
 
+def _refuse_inputs_of_keras(table: Table, given: List[Any]) -> None:
+    """Raise ``ValueError`` where ids come from placeholders that Keras feeds: they are not known before their step."""
+    tensors = tensors_of(given)
+    placeholders = _sources_of(tensors, ("Placeholder",))
+    if placeholders and (internals.is_in_layer_of_keras() or any(map(internals.is_of_keras, tensors))):
+        raise ValueError(
+            "table {!r}: its ids come from {!r}, an input of a Keras model. fit, evaluate and predict of Keras are not "
+            "supported: ids come from the iterator of a tf.data dataset, so that they are known before their step. "
+            "Call layers as functions of what iterator.get_next() returned, and train in a session or an Estimator: "
+            "docs/tutorial/first_program.md, Keras".format(table.table_name, placeholders[0].name))
+
+
 def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
     """The ``get_next`` ops that tensors come from, however they were changed since."""
+    return _sources_of(tensors, GET_NEXT)
+
+
+def _sources_of(tensors: List[tf.Tensor], types: Collection[str]) -> List[tf.Operation]:
+    """The ops of some types that tensors come from."""
     found: List[tf.Operation] = []
     seen: Set[tf.Operation] = set()
     waiting = [tensor.op for tensor in tensors]
@@ -196,7 +216,7 @@ def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
         if op in seen:
             continue
         seen.add(op)
-        if op.type in GET_NEXT:
+        if op.type in types:
             found.append(op)
         else:
             waiting.extend(tensor.op for tensor in op.inputs)

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 class SummaryHook(tf.estimator.SessionRunHook):
     """Writes scalars of the pipeline to an event file, in monitored sessions and Estimators; names begin with
-    ``ascpipe/``, docs/metrics.md lists them.
+    ``ascpipe/``, docs/reference/metrics.md lists them.
 
     No step waits for it. With several ranks each writes to a folder of its own; that of rank 0 is ``output_dir``.
 

@@ -3,7 +3,7 @@ import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
 from ascpipe import ranks
-from ascpipe.tf.validation import Integer, Rule, Text, boolean, check_all
+from ascpipe.tf.validation import Integer, Rule, Text, boolean, check_all, did_you_mean
 
 DEFAULT_HASHTABLE_COLLECTION = "ASCEND_GLOBAL_HASHTABLE_COLLECTION"
 
@@ -85,8 +85,9 @@ def checked_configuration(given: Dict[str, Any]) -> Configuration:
 
 
 def unknown_arguments(given: Dict[str, Any]) -> List[str]:
-    """Names of arguments that ``init`` does not have."""
-    return sorted(name for name in given if name not in _RULES and name not in _UNCHECKED)
+    """Arguments that ``init`` does not have, each with the one that it may have meant."""
+    return sorted(name + did_you_mean(name, _RULES, " ({})") for name in given
+                  if name not in _RULES and name not in _UNCHECKED)
 
 
 def _ranks(rank: int, size: int) -> Tuple[int, int]:

@@ -18,9 +18,14 @@ class _Marked(NamedTuple):
 
 
 class DeferredStarts:
-    """Graphs that are marked and not started, held by weak references."""
+    """Graphs that are marked and not started, held by weak references.
+
+    Attributes:
+        mark_on_demand: marks a graph that is about to be needed, if it shall be; None: programs mark their graphs.
+    """
 
     def __init__(self) -> None:
+        self.mark_on_demand: Optional[Callable[[tf.Graph], None]] = None
         self._marked: List[_Marked] = []
         self._starting = threading.RLock()
 
@@ -44,6 +49,8 @@ class DeferredStarts:
         A second thread that needs the graph waits for the first, whose waits for the daemon all end. Where the start
         raises, the graph stays marked: what needs it next starts it again.
         """
+        if self.mark_on_demand is not None:
+            self.mark_on_demand(graph)
         if not self._marked:
             return
         with self._starting:

@@ -3,7 +3,7 @@
 A thread of Horovod's that writes a message holds the lock of its connection. On one machine the write wakes the loop of
 the rank that reads it, which then often takes the writer's processor; the writer's own loop, in need of the same lock,
 turns round without a pause until it gets that. With as many processors as ranks this took a quarter of a step. A thread
-of the policy SCHED_BATCH does not interrupt others when it wakes, and needs no rights (docs/adr/0043).
+of the policy SCHED_BATCH does not interrupt others when it wakes, and needs no rights (docs/internals/adr/0043).
 """
 import os
 import platform

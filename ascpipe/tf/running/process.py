@@ -82,7 +82,7 @@ class Process:
         if self.pipeline is None:
             self.deferred.start_all()
         if self.pipeline is None:
-            raise RuntimeError("the pipeline does not run: call start_asc_pipeline() first")
+            raise RuntimeError("the pipeline does not run: call ascpipe.tf.start(), or start_asc_pipeline(), first")
         return self.pipeline
 
     def at_end(self, end: Callable[[], None]) -> None:
@@ -105,7 +105,8 @@ class Process:
     def begin(configuration: Configuration) -> "Process":
         """Make the ``current`` process. Raises ``EnvironmentError`` where there is one."""
         if Process._current is not None:
-            raise OSError("init() was called before; call terminate_config_initializer() first")
+            raise OSError("init() was called before; call terminate_config_initializer() first, or, to build the model "
+                          "again as in a notebook, ascpipe.tf.reset()")
         Process._current = Process(configuration)
         return Process._current
 
@@ -141,12 +142,16 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
     Raises:
         ValueError: an argument of the wrong type or out of range; max, train and eval steps all 0.
         EnvironmentError: ``init`` was called before, and not ended.
+        NotRunningError: no daemon of the name runs.
     """
     if len(use_mpi) > 1:
         raise ValueError("init takes use_mpi alone without its name; it was given {} values: {!r}".format(
             len(use_mpi), use_mpi))
     kwargs.update(zip(("use_mpi",), use_mpi))
-    process = Process.begin(checked_configuration(kwargs))
+    configuration = checked_configuration(kwargs)
+    if configuration.daemon is not None:
+        trainer_link.require(configuration.daemon)
+    process = Process.begin(configuration)
     unknown = unknown_arguments(kwargs)
     if unknown:
         _log.warning("init: unknown arguments are ignored: %s", ", ".join(unknown))

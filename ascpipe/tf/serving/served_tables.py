@@ -1,4 +1,5 @@
-r"""Graphs that are made to be exported: their lookups read tables of a checkpoint from files (docs/saved_models.md).
+r"""Graphs that are made to be exported: their lookups read tables of a checkpoint from files
+(docs/how-to/saved_models.md).
 
 Estimators make such graphs for \`\`export_saved_model\`\` and its variants.
 """
@@ -20,7 +21,7 @@ from ascpipe.checkpoint.tree import why
 from ascpipe.errors import NotBuiltYetError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.clean_up import end_quietly, temporary_folder
-from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_restore, describe, find_ids, values_of
+from ascpipe.tf.graph.batch_structure import Ids, are_ids, as_keys, dense_restore, find_ids, missing, values_of
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState, Served
 from ascpipe.tf.graph.rewiring import outside_scopes
@@ -240,10 +241,10 @@ def _ids_of(spec: FeatureSpec, batch: Any) -> Ids:
     """The ids of a feature among the features that are fed."""
     if batch is None:
         raise RuntimeError("FeatureSpec {!r}: in a graph that is exported its ids are those of batch=, the features "
-                           "that the model function is given".format(spec.name))
+                           "that the model function is given".format(spec.label))
     found = find_ids(batch, spec)
     if found is None:
-        raise KeyError("FeatureSpec {!r}: batch is {}, without {!r}".format(spec.name, describe(batch), spec.index_key))
+        raise KeyError(missing(batch, spec))
     return found
 
 

@@ -12,10 +12,10 @@ _log = logging.getLogger(__name__)
 def require_startable(state: GraphState) -> None:
     """Raise ``RuntimeError`` or ``ValueError``, saying what to do, unless the graph is consistent as far as it goes."""
     if not state.tables:
-        raise RuntimeError("the default graph has no table: call create_table() before start_asc_pipeline()")
+        raise RuntimeError("the default graph has no table: call create_table() before the start")
     if not state.streams():
-        raise RuntimeError("no dataset of the default graph submits ids: dataset.map(get_asc_insert_func(...)) comes "
-                           "before start_asc_pipeline()")
+        raise RuntimeError("no dataset of the default graph submits ids: dataset.map(INSERT), with what "
+                           "get_asc_insert_func() or ascpipe.tf.insert_function() returns, comes before the start")
     _require_a_table_each(state)
     _require_one_stream_per_channel(state)
     _require_ordered_datasets(state)
@@ -34,7 +34,7 @@ def require_trained(state: GraphState) -> None:
         for feature in stream.features:
             if feature.spec.table_name not in state.tables:
                 _log.warning("FeatureSpec %r looks into table %r, which was not created: left out",
-                             feature.spec.name, feature.spec.table_name)
+                             feature.spec.label, feature.spec.table_name)
     for (name, channel), lookup in state.lookups.items():
         if channel == TRAIN and not lookup.with_gradient:
             raise RuntimeError("table {!r} cannot be trained: all its training lookups have is_grad=False".format(name))

@@ -5,6 +5,7 @@ The start comes with the first run of a session of a marked graph, or with ``fin
 import contextlib
 import functools
 import logging
+import sys
 import weakref
 from typing import Any
 
@@ -27,6 +28,8 @@ from ascpipe.tf.starting.joining import join
 from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
 
 _log = logging.getLogger(__name__)
+
+_START_LINE = "ascpipe: daemon {0} (pid {1}) feeds {2}; to watch it: ascpipe top --name {0}\n"
 
 #: Sessions that ran while their graph had lookups and had not started: the runtime keeps the ops as they were then.
 _ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
@@ -136,6 +139,9 @@ def _start(process: Process, state: GraphState) -> Pipeline:
         undo.pop_all()
     _log.info("pipeline of %s and %s runs, daemon %s (pid %d)", counted(len(tables), "table"),
               counted(len(streams), "stream"), link.name, link.daemon_pid)
+    if link.settings.start_line and process.configuration.rank_id == 0:
+        sys.stderr.write(_START_LINE.format(link.name, link.daemon_pid, counted(len(tables), "table")))
+        sys.stderr.flush()
     if joined is None:
         return Pipeline(link, running, known_tables(state), streams, session)
     pipeline = Pipeline(link, running, known_tables(state), streams, session, joined.rank, joined.size)

@@ -1,4 +1,4 @@
-"""The model of docs/scaling.md: its sums, and the tables of the document, which it prints."""
+"""The model of docs/internals/scaling.md: its sums, and the tables of the document, which it prints."""
 import pytest
 
 from bench import exchanged_bytes, scaling
@@ -13,7 +13,7 @@ def test_a_step_of_two_ranks_sends_half_of_its_rows_and_gradients():
 
 
 def test_the_document_has_the_table_that_the_model_prints():
-    text = (tree.ROOT / "docs/scaling.md").read_text()
+    text = (tree.ROOT / "docs/internals/scaling.md").read_text()
     for line in scaling.table(4096, dim=16, delay_s=5e-5, cores=2):
         assert line in text
 

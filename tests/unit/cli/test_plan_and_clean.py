@@ -33,7 +33,7 @@ def test_a_table_on_the_device_has_its_rows_there_and_its_keys_in_the_daemon():
 
 
 def test_the_figures_are_those_of_the_documents():
-    """docs/tables.md: a billion keys on a device of ten million rows; rows of 16 values with Adagrad."""
+    """docs/how-to/tables.md: a billion keys on a device of ten million rows; rows of 16 values with Adagrad."""
     cached = planned("--keys", str(10**9), "--dim", "16", "--optimizer", "adagrad", "--device-rows", str(10**7))
     assert cached["host_rows"] == 10**9
     assert round(cached["key_bytes"] / 1e9, 1) == 70.3

@@ -1,0 +1,19 @@
+"""What TensorFlow's own classes do besides, once a program uses tables: Savers, Estimators, hooks, sessions."""
+from ascpipe.tf.checkpoints import saver, warm_starting
+from ascpipe.tf.modify import hooks
+from ascpipe.tf.program import summary_hook
+from ascpipe.tf.serving import served_tables
+from ascpipe.tf.starting import start_pipeline
+
+
+def install() -> None:
+    """Let Savers, Estimators, optimizers, iterators and sessions of this process know tables. May be called twice.
+
+    ``ascpipe.tf.patches`` has the list, and gives TensorFlow back as it was.
+    """
+    saver.install()
+    warm_starting.install()
+    served_tables.install()
+    hooks.install()
+    summary_hook.install()
+    start_pipeline.watch_sessions()

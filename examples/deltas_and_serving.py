@@ -1,0 +1,70 @@
+"""A loop of training and serving: train, save what changed, export it, and answer from what was exported.
+
+The server is in this process, to keep the example short. Elsewhere it needs TensorFlow and the op library alone.
+"""
+import os
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+import ascpipe.tf as asc
+
+USERS, ROUNDS, STEPS = 200, 3, 100
+
+
+def batches():
+    """Endless batches of users and what they are worth."""
+    random = np.random.RandomState(1)
+    while True:
+        users = random.randint(0, USERS, 64)
+        yield users, np.float32(users % 10)
+
+
+def create_table():
+    return asc.create_table("user", 1, device_vocabulary_size=2 * USERS, initializer=tf.compat.v1.zeros_initializer())
+
+
+def export(prefix, folder):
+    """Write the model with the tables of a checkpoint; no daemon takes part."""
+    with tf.Graph().as_default(), asc.serving_tables(prefix):
+        users = tf.compat.v1.placeholder(tf.int64, [None], "users")
+        worth = tf.squeeze(asc.sparse_lookup(create_table(), users, training=False), 1, name="worth")
+        with tf.compat.v1.Session() as session:
+            tf.compat.v1.saved_model.simple_save(session, folder, {"users": users}, {"worth": worth},
+                                                 legacy_init_op=tf.compat.v1.tables_initializer())
+
+
+def answer(folder, users):
+    """What a server does: load, and look up."""
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        tf.compat.v1.saved_model.load(session, ["serve"], folder)
+        return session.run("worth:0", {"users:0": users}).round().tolist()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder, asc.pipeline():
+        spec = asc.FeatureSpec("user", index_key=0)
+        dataset = tf.data.Dataset.from_generator(batches, (tf.int64, tf.float32), ([None], [None]))
+        dataset = dataset.map(lambda users, worth: ((users,), worth)).map(asc.insert_function(spec)).prefetch(32)
+        iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+        features, worth = batch = iterator.get_next()
+        rows = asc.sparse_lookup(create_table(), spec, batch=batch)
+        loss = tf.reduce_sum(tf.square(tf.squeeze(rows, 1) - worth))
+        train = asc.optimizers.LazyAdam(0.2).minimize(loss)
+        saver = asc.Saver()
+        with tf.compat.v1.Session() as session:
+            session.run([tf.compat.v1.global_variables_initializer(), iterator.initializer])
+            for turn in range(1, ROUNDS + 1):
+                for _ in range(STEPS):
+                    session.run(train)
+                # The first save is a full one; later ones hold the rows that have changed.
+                prefix = saver.save(session, os.path.join(folder, "model"), turn * STEPS, save_delta=True)
+                exported = os.path.join(folder, "exported", str(turn))
+                export(prefix, exported)
+                print("{}: users 3, 7, 9 are worth {}".format(os.path.basename(prefix), answer(exported, [3, 7, 9])))
+
+
+if __name__ == "__main__":
+    tf.compat.v1.logging.set_verbosity("ERROR")
+    main()

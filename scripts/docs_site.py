@@ -1,0 +1,108 @@
+"""What `make docs` does beside mkdocs.
+
+``docs_site.py lay-out FOLDER`` copies the documents, and all that they link to. Files keep their places, so that links
+are as they are in the tree; a link to a folder leads to its README. ``docs_site.py check FOLDER`` looks at the site:
+each link leads to a page, and to a heading of it, and nothing is loaded from another host.
+"""
+import html.parser
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import List, Optional, Tuple
+from urllib.parse import unquote
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)")
+
+
+def lay_out(folder: str) -> int:
+    """Exit code: 0 done, 1 a link leads nowhere."""
+    target = Path(folder)
+    shutil.rmtree(str(target), ignore_errors=True)
+    waiting = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    done, broken = set(), []
+    while waiting:
+        path = waiting.pop()
+        if path in done:
+            continue
+        done.add(path)
+        if not path.exists():
+            broken.append(str(path.relative_to(ROOT)))
+            continue
+        copy = target / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".md":
+            copy.write_text(_laid_out(path, waiting))
+        else:
+            shutil.copy(str(path), str(copy))
+    for name in broken:
+        print("docs: a link leads to {}, which is not there".format(name), file=sys.stderr)
+    return 1 if broken else 0
+
+
+class _Page(html.parser.HTMLParser):
+    """Where a page leads, what it loads, and the places in it that others may lead to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: List[str] = []
+        self.loads: List[str] = []
+        self.places = {""}
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: List[Tuple[str, Optional[str]]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.places |= {given.get("id", ""), given.get("name", "")}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag == "link" and given.get("rel") != "canonical":
+            self.loads.append(given.get("href", ""))
+        elif tag in ("script", "img", "iframe"):
+            self.loads.append(given.get("src", ""))
+
+
+def check(folder: str) -> int:
+    """Exit code: 0 all is well, 1 a link leads nowhere, or a page loads something from another host."""
+    site = Path(folder).resolve()
+    pages = {path: _Page(path) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}
+    wrong = []
+    for path, page in pages.items():
+        name = path.relative_to(site)
+        wrong += ["{} loads {}".format(name, load) for load in page.loads if re.match(r"(https?:)?//", load)]
+        for link in page.links:
+            if re.match(r"https?:|mailto:|javascript:", link):
+                continue
+            there, _, place = link.partition("#")
+            target = Path(os.path.normpath(str(path.parent / there))) if there else path
+            if target.is_dir():
+                target = target / "index.html"
+            if not target.exists() or (target in pages and unquote(place) not in pages[target].places):
+                wrong.append("{} leads to {}".format(name, link))
+    for line in wrong:
+        print("docs: {}".format(line), file=sys.stderr)
+    print("docs: {} pages in {}".format(len(pages), folder))
+    return 1 if wrong else 0
+
+
+def _laid_out(path: Path, waiting: List[Path]) -> str:
+    """The text of a document; what it links to is added to those that are copied."""
+
+    def link(match: "re.Match[str]") -> str:
+        found = Path(os.path.normpath(str(path.parent / match.group(2))))
+        name = match.group(2)
+        if found.is_dir():
+            found, name = found / "README.md", name.rstrip("/") + "/README.md"
+        waiting.append(found)
+        return match.group(1) + name
+
+    text, code = [], False
+    for line in path.read_text().splitlines(True):
+        code ^= line.lstrip().startswith("```")
+        text.append(line if code else LINK.sub(link, line))
+    return "".join(text)
+
+
+if __name__ == "__main__":
+    sys.exit({"lay-out": lay_out, "check": check}[sys.argv[1]](sys.argv[2]))

@@ -1,0 +1,178 @@
+"""Whatever others may rely on (tests/house/public_api.txt) has a place in the reference, and the site has every page.
+
+The page of settings is made of ascpipe/defaults.toml, that of paths of ``mx_rec`` of the modules themselves, and the
+list of decisions of their titles. After a change::
+
+    python -m tests.house.test_reference_pages
+"""
+import importlib
+import re
+import sys
+import warnings
+
+import click
+import pytest
+import tomli
+
+from ascpipe.metrics import figures
+from tests.support import tree
+
+DOCS = tree.ROOT / "docs"
+API = (tree.ROOT / "tests/house/public_api.txt").read_text().splitlines()
+
+
+# ---- pages that are made ----------------------------------------------------------------------------------
+
+def settings_page():
+    """Each setting with its default and what it means."""
+    text = (tree.ROOT / "ascpipe/defaults.toml").read_text()
+    lines = ["# Settings", "",
+             "Made of `ascpipe/defaults.toml`. A value comes from the command line, else the environment (`ASCPIPE_`",
+             "and the name in capitals), else the file that `$ASCPIPE_CONFIG` names, else this list:",
+             "`ascpipe config show --origin` says which. Bytes may have a unit: `128MiB`, `1GB`. Read more in",
+             "[operations](../how-to/operations.md#settings).", ""]
+    for comment, name, value in re.findall(r"^((?:# .+\n)+)(\w+) = (.+)$", text, re.M):
+        lines += ["## `{}`".format(name), "", "Default: `{}`.".format(value), ""]
+        lines += [line[2:] for line in comment.splitlines()] + [""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def paths_page():
+    """Each name of ``mx_rec`` with the name of ``ascpipe.tf`` that is the same object, or its sentence."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of TensorFlow, which is older than some
+        import tensorflow  # noqa: F401
+    import ascpipe.tf as asc
+    plain = {id(getattr(asc, name)): name for name in asc.__all__}
+    lines = ["# Paths of `mx_rec`", "",
+             "What programs of Rec SDK import: each name with its sentence, or with the name of `ascpipe.tf` for the "
+             "same thing.", "How such programs run: [from-mx_rec.md](../how-to/from-mx_rec.md).", ""]
+    module = None
+    for here, _, name in sorted(line.rpartition(".") for line in API if line.startswith("mx_rec.")):
+        if here != module:
+            module = here
+            lines += ([""] if lines[-1] else []) + ["## `{}`".format(module), ""]
+        thing = getattr(importlib.import_module(module), name)
+        lines.append("- `{}`: {}".format(name, same_or_said(thing, plain)))
+    return "\n".join(lines) + "\n"
+
+
+def same_or_said(thing, plain):
+    if id(thing) in plain:
+        return "`ascpipe.tf.{}`".format(plain[id(thing)])
+    if isinstance(thing, str):
+        return "`\"{}\"`".format(thing)
+    said = (thing.__doc__ or "").strip().split("\n\n")[0]
+    return re.sub(r"``(.+?)``", r"`\1`", " ".join(said.split()))
+
+
+def options_page():
+    """Each verb of the command line with its options."""
+    lines = ["# Options of the command line", "",
+             "Made of what each verb says itself, `ascpipe VERB -h`. What verbs print and when to use them:",
+             "[command_line.md](command_line.md).", ""]
+    for words, command in verbs_of(importlib.import_module("ascpipe.cli.main").main, "ascpipe"):
+        lines += ["## `{}`".format(words), "", " ".join((command.help or "").split("\n\n")[0].split()), ""]
+        for parameter in command.params:
+            named = parameter.opts if parameter.param_type_name == "option" else [parameter.human_readable_name]
+            said = " ".join((getattr(parameter, "help", None) or "").split())
+            lines.append("- " + ", ".join("`{}`".format(name) for name in named) + (": " + said if said else ""))
+        lines += [""] if command.params else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def verbs_of(group, words):
+    context = click.Context(group)
+    for verb in group.list_commands(context):
+        command = group.get_command(context, verb)
+        if isinstance(command, click.Group):
+            yield from verbs_of(command, words + " " + verb)
+        else:
+            yield words + " " + verb, command
+
+
+def decisions_page():
+    """The titles of all decisions."""
+    lines = ["# Decisions", "", "One page each, as they were written; a later one may change an earlier one.", ""]
+    for path in sorted((DOCS / "internals/adr").glob("0*.md")):
+        title = path.read_text().splitlines()[0].lstrip("# ")
+        lines.append("- [{}]({})".format(title.replace("`", ""), path.name))
+    return "\n".join(lines) + "\n"
+
+
+MADE = {"reference/settings.md": settings_page, "reference/mx_rec.md": paths_page,
+        "reference/options.md": options_page, "internals/adr/README.md": decisions_page}
+
+
+def wrapped(text):
+    """Lines of at most 120 columns: a list item goes on below."""
+    lines = []
+    for line in text.splitlines():
+        while len(line) > 120:
+            cut = line.rfind(" ", 0, 121)
+            lines.append(line[:cut])
+            line = ("  " if line.startswith(("-", " ")) else "") + line[cut + 1:]
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_page_that_is_made_is_as_it_would_be_made_now(name):
+    assert (DOCS / name).read_text() == wrapped(MADE[name]()), "python -m tests.house.test_reference_pages"
+
+
+# ---- what the reference has -------------------------------------------------------------------------------
+
+def test_every_public_name_of_ascpipe_tf_has_its_place_and_no_other_has():
+    placed = re.findall(r"^::: (ascpipe\.tf\.[\w.]+)$", (DOCS / "reference/ascpipe_tf.md").read_text(), re.M)
+    public = {name for name in API if name.startswith("ascpipe.tf.")} - {"ascpipe.tf.optimizers"}
+    assert sorted(placed) == sorted(public)
+
+
+def test_every_verb_has_its_place_in_the_page_of_the_command_line():
+    page, options = ((DOCS / "reference" / name).read_text() for name in ("command_line.md", "options.md"))
+    headings = re.findall(r"^## `(.+)`$", options, re.M)
+    for line in (line for line in API if line.startswith("ascpipe ")):
+        assert re.search(r"`{}\b".format(line.split()[1]), page), line
+        assert [heading for heading in headings if (line + " ").startswith(heading + " ")], line
+        assert all("`{}`".format(word) in options for word in line.split() if word.startswith("-")), line
+
+
+def test_every_setting_and_every_error_and_metric_has_its_place():
+    settings = (DOCS / "reference/settings.md").read_text()
+    for name in tomli.loads((tree.ROOT / "ascpipe/defaults.toml").read_text()):
+        assert "## `{}`".format(name) in settings
+    errors = (DOCS / "reference/errors.md").read_text()
+    for code in {line.split()[1] for line in API if line.startswith("error ")} - {"E100"}:
+        assert "- **{}**".format(code) in errors, code
+    assert "docs/reference/metrics.md" in figures.__doc__  # tests/house/test_metrics_docs.py compares them
+
+
+# ---- the site ---------------------------------------------------------------------------------------------
+
+def test_the_site_leads_to_every_document_and_loads_nothing_from_elsewhere():
+    text = (tree.ROOT / "mkdocs.yml").read_text()
+    led = set(re.findall(r": (\S+\.md)$", text, re.M))
+    documents = {tree.name(path) for path in DOCS.rglob("*.md")}
+    single = {name for name in documents if not re.match(r"docs/internals/adr/0", name)}
+    assert single - led == set()
+    assert all((tree.ROOT / name).exists() for name in led)
+    assert "font: false" in text and not re.search(r"https?://", text)
+
+
+def test_the_index_leads_to_every_document():
+    text = (DOCS / "index.md").read_text()
+    missing = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")
+               if path.name != "index.md" and not re.match(r"0\d", path.name)
+               and "({})".format(path.relative_to(DOCS).as_posix()) not in text]
+    assert missing == []
+
+
+def main():
+    for name, make in MADE.items():
+        (DOCS / name).write_text(wrapped(make()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The examples of one file run as they are printed, and print what they promise; so do the cells of the notebook."""
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import tree
+
+LONGEST = 80
+#: Of each example, what the last lines are.
+PRINTED = {
+    "estimator.py": r"auc (1\.000|0\.99\d)\nuser \d+: click [01]\.\d\d\n",
+    "ragged_ids.py": r"step 200: loss 0\.\d+\nstep 400: loss 0\.[01]\d+\nstep 600: loss 0\.[01]\d+\nrows 300\n",
+    "admission_and_eviction.py":
+        r"minute 30: 600 keys seen, 119 admitted, 119 after the eviction\n"
+        r"minute 60: 1100 keys seen, 140 admitted, 140 after the eviction\n"
+        r"minute 90: 1600 keys seen, 160 admitted, 140 after the eviction\n"
+        r"minute 120: 2100 keys seen, 160 admitted, 140 after the eviction\n",
+    "deltas_and_serving.py":
+        r"model-100: users 3, 7, 9 are worth .*\nmodel-200: .*\nmodel-300: users 3, 7, 9 are worth \[3.0, 7.0, 9.0\]\n",
+    "notebook.ipynb": r"loss 0\.\d+, rows \d+\nloss 0\.\d+\nloss 0\.\d+, rows \d+\n",
+}
+#: What names a file of ours as the cause of a warning.
+OURS = re.compile(r"(ascpipe|mx_rec|workers|tfops)/[\w/]+\.py:\d+")
+
+
+def examples():
+    """The examples of one file, by name."""
+    return {path.name: path for path in (tree.ROOT / "examples").iterdir()
+            if path.suffix in (".py", ".ipynb") and path.name != "__init__.py"}
+
+
+def program_of(path):
+    """The program of an example; of a notebook the cells of code, in their order."""
+    if path.suffix == ".py":
+        return path.read_text()
+    cells = json.loads(path.read_text())["cells"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+def test_every_example_is_short_and_named_in_the_list():
+    listed = (tree.ROOT / "examples/README.md").read_text()
+    assert set(examples()) == set(PRINTED)
+    for name, path in examples().items():
+        assert len(program_of(path).splitlines()) <= LONGEST, name
+        assert "| `{}` |".format(name) in listed
+
+
+@pytest.mark.timeout_s(150)
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_an_example_prints_what_it_promises_and_nothing_of_ours_is_deprecated(name, tmp_path):
+    done = subprocess.run([sys.executable, "-W", "default", "-c", program_of(examples()[name])], cwd=str(tmp_path),
+                          capture_output=True, text=True, timeout=140)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(PRINTED[name], done.stdout), done.stdout
+    assert [line for line in done.stderr.splitlines() if OURS.search(line)] == []
+    assert done.stderr.count("ascpipe: daemon") >= 1
+
+
+def test_a_warning_that_names_a_file_of_ours_is_seen():
+    assert OURS.search("WARNING:tensorflow:From /x/ascpipe/tf/insert.py:123: The name tf.placeholder is deprecated.")
+    assert not OURS.search("/x/site-packages/tensorflow/python/framework/dtypes.py:516: FutureWarning")
+
+
+def test_cells_of_the_notebook_hold_no_output_and_are_text():
+    notebook = json.loads((tree.ROOT / "examples/notebook.ipynb").read_text())
+    assert notebook["nbformat"] == 4
+    assert all(not cell.get("outputs") for cell in notebook["cells"])

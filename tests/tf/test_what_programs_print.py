@@ -1,0 +1,61 @@
+"""What a program of a user finds on standard error that it has not written itself."""
+import re
+import subprocess
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+import ascpipe.tf as asc
+from tests.tf import programs
+
+
+def train():
+    """Train a step of the smallest program, and go on while its pipeline runs."""
+    with asc.pipeline():
+        spec = asc.FeatureSpec("ids")
+        data = tf.data.Dataset.from_tensors({"ids": np.arange(5)}).map(asc.insert_function(spec)).prefetch(1)
+        iterator = tf.compat.v1.data.make_initializable_iterator(data)
+        table = asc.create_table("ids", 2, initializer=tf.compat.v1.zeros_initializer(), device_vocabulary_size=9)
+        rows = asc.sparse_lookup(table, spec, batch=iterator.get_next())
+        train_op = asc.optimizers.GradientDescent(0.1).minimize(tf.reduce_sum(rows))
+        with programs.session() as run:
+            run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
+            run.run(train_op)
+            yield
+
+
+def test_the_start_is_one_line_with_the_command_that_shows_the_daemon(private_daemon, capfd):
+    for _ in train():
+        (line,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("ascpipe: ")]
+        command, name = re.search(r"\(pid \d+\) feeds 1 table; to watch it: (ascpipe top --name (\S+))$", line).groups()
+        shown = subprocess.run([sys.executable, "-m", "ascpipe", "status", "--name", name], timeout=30,
+                               stdout=subprocess.PIPE, check=True).stdout.decode()
+        assert "ids" in shown and command.startswith("ascpipe top ")
+
+
+def test_a_setting_silences_it(private_daemon, capfd, monkeypatch):
+    monkeypatch.setenv("ASCPIPE_START_LINE", "0")
+    for _ in train():
+        assert "ascpipe: " not in capfd.readouterr().err
+
+
+def test_graphs_that_join_a_pipeline_say_nothing(capfd):
+    asc.init()
+    try:
+        for _ in range(2):
+            with tf.Graph().as_default():
+                spec = asc.FeatureSpec("ids")
+                data = tf.data.Dataset.from_tensors({"ids": np.arange(5)}).map(
+                    asc.insert_function(spec, training=False)).prefetch(1)
+                iterator = tf.compat.v1.data.make_initializable_iterator(data)
+                table = asc.create_table("ids", 2, initializer=tf.compat.v1.zeros_initializer(),
+                                         device_vocabulary_size=9)
+                rows = asc.sparse_lookup(table, spec, batch=iterator.get_next(), training=False)
+                asc.start()
+                with programs.session() as run:
+                    run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
+                    run.run(rows)
+    finally:
+        asc.shutdown()
+    assert capfd.readouterr().err.count("ascpipe: daemon") == 1
