@@ -134,6 +134,12 @@ def test_a_table_of_rec_sdk_without_a_size_is_warned_of_at_once_and_goes_on(capl
     assert "table 't' has room for one key at a time" in caplog.text
 
 
+def test_a_table_that_is_served_needs_no_size(caplog):
+    with programs.ascpipe(), asc.serving_tables("none/model"):
+        assert asc.create_table("u", 8, initializer=ZEROS).emb_size == 8
+    assert "room" not in caplog.text
+
+
 def test_a_table_that_grows_needs_no_size_and_no_warning(caplog):
     with programs.ascpipe(use_dynamic_expansion=True):
         create_table(tf.int64, 8, "t", ZEROS)
