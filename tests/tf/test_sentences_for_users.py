@@ -68,6 +68,7 @@ def test_a_lookup_in_a_layer_of_a_keras_model_says_that_fit_is_not_supported(ten
             tf.keras.layers.Lambda(look)(tf.cast(ids, tf.int32) if cast else ids)
 
 
+@pytest.mark.timeout_s(120)
 @pytest.mark.parametrize("of_arrays", [False, True])
 def test_a_keras_model_that_is_a_class_is_told_the_same_at_its_lookup(of_arrays):
     with programs.ascpipe():
@@ -98,6 +99,7 @@ def test_layers_and_optimizers_of_keras_are_functions_in_a_session_program():
         table = asc.create_table("t", 2, initializer=tf.keras.initializers.Constant(0.5), device_vocabulary_size=20)
 
         class Sum(tf.keras.layers.Layer):
+            @tf.autograph.experimental.do_not_convert  # it takes long
             def call(self, batch):
                 return tf.reduce_sum(asc.sparse_lookup(table, spec, batch=batch), 1)
 
