@@ -60,7 +60,7 @@ def main() -> None:
                 for _ in range(STEPS):
                     session.run(train)
                 # The first save is a full one; later ones hold the rows that have changed.
-                prefix = saver.save(session, os.path.join(folder, "model"), turn * STEPS, save_delta=True)
+                prefix = str(saver.save(session, os.path.join(folder, "model"), turn * STEPS, save_delta=True))
                 exported = os.path.join(folder, "exported", str(turn))
                 export(prefix, exported)
                 print("{}: users 3, 7, 9 are worth {}".format(os.path.basename(prefix), answer(exported, [3, 7, 9])))
