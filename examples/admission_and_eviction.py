@@ -1,4 +1,6 @@
 """Admission: a key gets a row at its third occurrence. Eviction: it loses it when it was not used for an hour."""
+from typing import Dict, Iterator, Set
+
 import numpy as np
 import tensorflow as tf
 
@@ -7,7 +9,7 @@ import ascpipe.tf as asc
 BATCHES, BATCH = 120, 64
 
 
-def batches():
+def batches() -> Iterator[Dict[str, np.ndarray]]:
     """A batch a minute: half of its ids are well known, a quarter is seen once, a quarter changes each half hour."""
     random = np.random.RandomState(1)
     for minute in range(BATCHES):
@@ -17,7 +19,7 @@ def batches():
         yield {"ids": np.concatenate([known, once, fashion]), "time": np.int64(1000000 + 60 * minute)}
 
 
-def main():
+def main() -> None:
     with asc.pipeline():
         ids = asc.FeatureSpec("ids", access_threshold=3, eviction_threshold=3600)  # occurrences; seconds, as "time" is
         time = asc.FeatureSpec("time", is_timestamp=True)  # a scalar in each batch
@@ -35,7 +37,7 @@ def main():
 
         with tf.compat.v1.Session() as session:
             session.run([tf.compat.v1.global_variables_initializer(), iterator.initializer])
-            seen = set()
+            seen: Set[int] = set()
             for minute in range(1, BATCHES + 1):
                 seen.update(session.run([batch["ids"], train])[0].tolist())
                 if minute % 30 == 0:

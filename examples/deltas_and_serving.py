@@ -4,6 +4,7 @@ The server is in this process, to keep the example short. Elsewhere it needs Ten
 """
 import os
 import tempfile
+from typing import Iterator, List, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +14,7 @@ import ascpipe.tf as asc
 USERS, ROUNDS, STEPS = 200, 3, 100
 
 
-def batches():
+def batches() -> Iterator[Tuple[np.ndarray, np.ndarray]]:
     """Endless batches of users and what they are worth."""
     random = np.random.RandomState(1)
     while True:
@@ -21,11 +22,11 @@ def batches():
         yield users, np.float32(users % 10)
 
 
-def create_table():
+def create_table() -> asc.Table:
     return asc.create_table("user", 1, device_vocabulary_size=2 * USERS, initializer=tf.compat.v1.zeros_initializer())
 
 
-def export(prefix, folder):
+def export(prefix: str, folder: str) -> None:
     """Write the model with the tables of a checkpoint; no daemon takes part."""
     with tf.Graph().as_default(), asc.serving_tables(prefix):
         users = tf.compat.v1.placeholder(tf.int64, [None], "users")
@@ -35,14 +36,14 @@ def export(prefix, folder):
                                                  legacy_init_op=tf.compat.v1.tables_initializer())
 
 
-def answer(folder, users):
+def answer(folder: str, users: List[int]) -> List[float]:
     """What a server does: load, and look up."""
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         tf.compat.v1.saved_model.load(session, ["serve"], folder)
-        return session.run("worth:0", {"users:0": users}).round().tolist()
+        return list(session.run("worth:0", {"users:0": users}).round())
 
 
-def main():
+def main() -> None:
     with tempfile.TemporaryDirectory() as folder, asc.pipeline():
         spec = asc.FeatureSpec("user", index_key=0)
         dataset = tf.data.Dataset.from_generator(batches, (tf.int64, tf.float32), ([None], [None]))
@@ -59,7 +60,7 @@ def main():
                 for _ in range(STEPS):
                     session.run(train)
                 # The first save is a full one; later ones hold the rows that have changed.
-                prefix = saver.save(session, os.path.join(folder, "model"), turn * STEPS, save_delta=True)
+                prefix = str(saver.save(session, os.path.join(folder, "model"), turn * STEPS, save_delta=True))
                 exported = os.path.join(folder, "exported", str(turn))
                 export(prefix, exported)
                 print("{}: users 3, 7, 9 are worth {}".format(os.path.basename(prefix), answer(exported, [3, 7, 9])))

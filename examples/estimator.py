@@ -1,5 +1,6 @@
 """An Estimator over one table: it trains, evaluates and predicts, and goes on from its own checkpoints."""
 import tempfile
+from typing import Any, Dict
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +11,7 @@ USERS, BATCH = 500, 100
 SPECS = {True: asc.FeatureSpec("user"), False: asc.FeatureSpec("user")}  # by whether batches train
 
 
-def input_fn(training, examples=20000):
+def input_fn(training: bool, examples: int = 20000) -> tf.data.Dataset:
     """Made-up clicks: a user clicks or does not, whatever is shown."""
     users = np.random.RandomState(1).randint(0, USERS, examples)
     clicks = np.float32((users * 2654435761) % 7 < 3)
@@ -20,7 +21,7 @@ def input_fn(training, examples=20000):
     return dataset.batch(BATCH).map(asc.insert_function(SPECS[training], training=training)).prefetch(32)
 
 
-def model_fn(features, labels, mode):
+def model_fn(features: Dict[str, tf.Tensor], labels: Any, mode: str) -> tf.estimator.EstimatorSpec:
     """Logistic regression on a row of 8 numbers for each user."""
     training = mode == tf.estimator.ModeKeys.TRAIN
     table = asc.create_table("user", 8, device_vocabulary_size=2 * USERS,
@@ -38,7 +39,7 @@ def model_fn(features, labels, mode):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def main():
+def main() -> None:
     tf.compat.v1.logging.set_verbosity("ERROR")
     asc.init()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,6 @@
 """Lists of ids of any length: what a user has bought, as a RaggedTensor; the model takes the mean of their rows."""
+from typing import Iterator, Tuple
+
 import numpy as np
 import tensorflow as tf
 
@@ -7,7 +9,7 @@ import ascpipe.tf as asc
 ITEMS, BATCH = 300, 50
 
 
-def batches(seed=1):
+def batches(seed: int = 1) -> Iterator[Tuple[np.ndarray, ...]]:
     """Endless batches: ids int64[items of all users], lengths int64[BATCH], label float32[BATCH]."""
     random = np.random.RandomState(seed)
     while True:
@@ -17,7 +19,7 @@ def batches(seed=1):
         yield ids, lengths, np.float32(good > lengths / 3)
 
 
-def main():
+def main() -> None:
     with asc.pipeline():
         spec = asc.FeatureSpec("items")
         dataset = tf.data.Dataset.from_generator(batches, (tf.int64, tf.int64, tf.float32), ([None], [BATCH], [BATCH]))

@@ -129,6 +129,14 @@ def test_every_public_name_of_ascpipe_tf_has_its_place_and_no_other_has():
     assert sorted(placed) == sorted(public)
 
 
+def test_every_name_of_ascpipe_tf_that_a_document_or_an_example_uses_is_public():
+    public = {name for name in API if name.startswith("ascpipe.tf.")}
+    texts = [*tree.ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(tree.ROOT / "examples").glob("*.*")]
+    used = {(path.name, "ascpipe.tf." + name) for path in texts
+            for name in re.findall(r"\basc\.((?:optimizers\.)?[A-Za-z]\w+)(?=\()", path.read_text())}
+    assert len(used) > 50 and not [(where, name) for where, name in sorted(used) if name not in public]
+
+
 def test_every_verb_has_its_place_in_the_page_of_the_command_line():
     page, options = ((DOCS / "reference" / name).read_text() for name in ("command_line.md", "options.md"))
     headings = re.findall(r"^## `(.+)`$", options, re.M)

@@ -68,6 +68,7 @@ def test_a_lookup_in_a_layer_of_a_keras_model_says_that_fit_is_not_supported(ten
             tf.keras.layers.Lambda(look)(tf.cast(ids, tf.int32) if cast else ids)
 
 
+@pytest.mark.timeout_s(120)
 @pytest.mark.parametrize("of_arrays", [False, True])
 def test_a_keras_model_that_is_a_class_is_told_the_same_at_its_lookup(of_arrays):
     with programs.ascpipe():
@@ -98,6 +99,7 @@ def test_layers_and_optimizers_of_keras_are_functions_in_a_session_program():
         table = asc.create_table("t", 2, initializer=tf.keras.initializers.Constant(0.5), device_vocabulary_size=20)
 
         class Sum(tf.keras.layers.Layer):
+            @tf.autograph.experimental.do_not_convert  # it takes long
             def call(self, batch):
                 return tf.reduce_sum(asc.sparse_lookup(table, spec, batch=batch), 1)
 
@@ -132,6 +134,12 @@ def test_a_table_of_rec_sdk_without_a_size_is_warned_of_at_once_and_goes_on(capl
         table = create_table(tf.int64, 8, "t", ZEROS)
         assert table.table_name == "t"
     assert "table 't' has room for one key at a time" in caplog.text
+
+
+def test_a_table_that_is_served_needs_no_size(caplog):
+    with programs.ascpipe(), asc.serving_tables("none/model"):
+        assert asc.create_table("u", 8, initializer=ZEROS).emb_size == 8
+    assert "room" not in caplog.text
 
 
 def test_a_table_that_grows_needs_no_size_and_no_warning(caplog):

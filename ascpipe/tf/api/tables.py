@@ -32,7 +32,7 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
         initializer: instance of a TensorFlow initializer class.
         device_vocabulary_size: rows on the device, here a TensorFlow variable in host memory, in [1, 1e9]: how many
             keys the table holds, or, with host rows, how many of them at a time; those of a batch at least. Needed,
-            except with ``init(use_dynamic_expansion=True)``.
+            except with ``init(use_dynamic_expansion=True)`` and within ``serving_tables``.
         host_vocabulary_size: rows of the host, in [0, 1e9], not below ``device_vocabulary_size``: how many keys the
             table holds. 0: the table lives on the device alone.
         ssd_vocabulary_size: further rows, on disk, in [0, 1e9].
@@ -50,7 +50,8 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
         TypeError: an argument that it does not have; names the nearest.
         EnvironmentError: ``init`` was not called, or ``start`` was called for this graph.
     """
-    if device_vocabulary_size is None and not Process.current().configuration.use_dynamic_expansion:
+    is_sized = device_vocabulary_size is not None or Process.current().configuration.use_dynamic_expansion
+    if not is_sized and GraphState.of(tf.compat.v1.get_default_graph()).served is None:
         raise ValueError("table {!r} has no size: give device_vocabulary_size, the rows that it holds at a time, or "
                          "let tables grow by init(use_dynamic_expansion=True)".format(name))
     padding: Dict[str, Any] = {}
