@@ -8,10 +8,11 @@ from ascpipe.tf.modify import hooks
 from ascpipe.tf.program import summary_hook
 from ascpipe.tf.serving import served_tables
 from ascpipe.tf.starting import start_pipeline
-from mx_rec import _missing
+from mx_rec import _missing, _product
 
 __version__ = "6.0.RC3"  #: the version of the incumbent whose API this is
 
+_product.refuse_another(__path__)  # before anything is changed
 import_hints.install(__name__, _missing.MISSING)
 import_hints.point_to_run()
 program_log.program_logger()
