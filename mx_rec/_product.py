@@ -5,22 +5,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Iterable, List
 
-from ascpipe.errors import AscpipeError
-
-
-class OtherProductError(AscpipeError, ImportError):
-    """Another distribution has a package of the same name.
-
-    Attributes:
-        found: the distribution, or where its package lies if it is of none.
-        folder: of its package.
-    """
-
-    code = "E227"
-    fields = ("found", "folder")
-    template = ("mx_rec of ascpipe-mx-rec stands beside another mx_rec, of {found}, in {folder}, and programs can mean "
-                "one of them only. Nothing was run, and neither was changed. Keep one: pip uninstall ascpipe-mx-rec, "
-                "or remove the other, or give each an environment of its own (docs/install.md)")
+from ascpipe.errors import OtherProductError
 
 
 def refuse_another(own: Iterable[str]) -> None:

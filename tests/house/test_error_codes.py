@@ -15,7 +15,6 @@ from tests.support import tree
 def codes_of_classes():
     importlib.import_module("ascpipe.tfops.load")
     importlib.import_module("ascpipe.checkpoint.errors")
-    importlib.import_module("mx_rec._product")
     return {kind.code for kind in errors._subclasses(errors.AscpipeError)}
 
 
