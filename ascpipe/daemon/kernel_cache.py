@@ -129,6 +129,14 @@ def may_link(environment: Mapping[str, str]) -> bool:
     return all(environment.get(name, "0") in ("", "0") for name in _OTHERWISE)
 
 
+def compiles_first(folder: str, environment: Mapping[str, str]) -> str:
+    """What a user who waits for the first daemon is told; empty where kernels are there, or are not compiled."""
+    if not may_link(environment) or library(folder, environment) or count(folder):
+        return ""
+    return ("ascpipe: the kernels of the workers are compiled now, once for this version, into {}. The first batch waits "
+            "for that: a minute or two, longer on a busy machine. `ascpipe warmup` does it beforehand".format(folder))
+
+
 @functools.lru_cache(maxsize=None)
 def library_name() -> str:
     """Of the file that this Python may load on this processor."""
