@@ -15,6 +15,8 @@ FOLDER = "ascpipe_mx_rec"  # below site-packages
 # The first line is for tools that read these files, such as mypy; the second one, which `site` runs where `sitedir` is
 # known, puts the folder first.
 ON_THE_PATH = FOLDER + '\nimport os, sys; sys.path.insert(0, os.path.join(sitedir, "{}"))\n'.format(FOLDER)
+# pip removes a folder with the last file that lies in it itself, so there has to be one.
+ABOUT = "mx_rec of ascpipe-mx-rec lies in a folder of its own, which ../{}.pth puts on the path.\n".format(FOLDER)
 VERSION = re.search(r'^__version__ = "(.+)"', (TREE / "ascpipe/__init__.py").read_text(), re.M).group(1)
 
 
@@ -33,6 +35,7 @@ class BuildPy(build_py):
         super().run()
         if not getattr(self, "editable_mode", False):
             (self._top / (FOLDER + ".pth")).write_text(ON_THE_PATH)
+            (self._top / FOLDER / "README.txt").write_text(ABOUT)
 
 
 setup(packages=find_packages(str(TREE), include=["mx_rec", "mx_rec.*"]), package_dir={"mx_rec": "../../mx_rec"},

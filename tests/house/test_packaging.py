@@ -50,7 +50,8 @@ def test_settings_and_types_are_in_the_package_and_no_sources_of_the_ops(built):
 
 def test_mx_rec_lies_in_a_folder_of_its_own_where_it_overwrites_no_other_product(built_mx_rec):
     sources = {"ascpipe_mx_rec/" + installed_path(path) for path in tree.python_files("mx_rec")}
-    assert built_mx_rec == sources | {"ascpipe_mx_rec/mx_rec/py.typed", "ascpipe_mx_rec.pth"}
+    assert built_mx_rec == sources | {
+        "ascpipe_mx_rec/mx_rec/py.typed", "ascpipe_mx_rec/README.txt", "ascpipe_mx_rec.pth"}
 
 
 def test_the_changelog_begins_with_what_is_unreleased_or_this_version():
