@@ -135,6 +135,6 @@ bench-ranks: ranks dev-setup
 	@$(PY) -m bench --pattern ranks --pattern ranks_cpu --pattern ranks_late --pattern exchange --json build/ranks.json --markdown $(ARGS)
 
 clean:
-	rm -rf build .hypothesis .ruff_cache .pytest_cache .mypy_cache *.egg-info .venv
+	rm -rf build dist packaging/mx_rec/build packaging/mx_rec/*.egg-info .hypothesis .ruff_cache .pytest_cache .mypy_cache *.egg-info .venv
 	find ascpipe workers tfops mx_rec tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf tfops/build tfops/*.so tfops/build_info.json

@@ -130,11 +130,11 @@ def may_link(environment: Mapping[str, str]) -> bool:
 
 
 def compiles_first(folder: str, environment: Mapping[str, str]) -> str:
-    """What a user who waits for the first daemon is told; empty where kernels are there, or are not compiled."""
+    """What is said while the first daemon compiles; empty where kernels are there, or none are compiled."""
     if not may_link(environment) or library(folder, environment) or count(folder):
         return ""
-    return ("ascpipe: the kernels of the workers are compiled now, once for this version, into {}. The first batch waits "
-            "for that: a minute or two, longer on a busy machine. `ascpipe warmup` does it beforehand".format(folder))
+    return ("ascpipe: the kernels of the workers are compiled now, once for this version, into {}. The first batch "
+            "waits for that: a minute or two, longer on a busy machine. `ascpipe warmup` does it beforehand".format(folder))
 
 
 @functools.lru_cache(maxsize=None)

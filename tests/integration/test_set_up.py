@@ -38,7 +38,7 @@ def found(folder, **environment):
     done = subprocess.run(
         ["bash", "-c", '. "$0"; if find_python; then echo "$FOUND"; else explain_python; exit 2; fi',
          str(tree.ROOT / "scripts/find_python.sh")], cwd=str(folder), stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, universal_newlines=True, timeout=20,
+        stderr=subprocess.STDOUT, text=True, timeout=20,
         env={"PATH": "/usr/bin:/bin", "HOME": str(folder / "home"), **environment})
     return done.returncode, done.stdout
 
@@ -116,7 +116,7 @@ def test_an_archive_with_the_digest_that_was_published_gives_an_interpreter_that
 def test_another_file_is_refused_and_nothing_is_left(mirror, tmp_path):
     get_python, address, _ = mirror
     done = subprocess.run([sys.executable, str(tree.ROOT / "scripts/get_python.py"), "--into", str(tmp_path / "into")],
-                          env={**os.environ, "PYTHON_MIRROR": address}, stderr=subprocess.PIPE, universal_newlines=True)
+                          env={**os.environ, "PYTHON_MIRROR": address}, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2 and not os.listdir(str(tmp_path / "into"))
     assert "expected " + get_python.SHA256 in done.stderr and "was removed" in done.stderr
 
@@ -139,8 +139,8 @@ def test_scripts_of_a_copied_environment_lead_to_the_new_place(tmp_path, place):
     shutil.copytree(str(old), str(new), symlinks=True)
     subprocess.run([str(new / "bin/python"), str(tree.ROOT / "scripts/move_venv.py"), str(old), str(new)], check=True)
     assert subprocess.check_output([str(new / "bin/tool")], universal_newlines=True) == "{}\n".format(new)
-    said = subprocess.check_output(["bash", "-c", '. "$0"; command -v tool; echo "$VIRTUAL_ENV"', str(new / "bin/activate")],
-                                   universal_newlines=True)
+    ask = '. "$0"; command -v tool; echo "$VIRTUAL_ENV"'
+    said = subprocess.check_output(["bash", "-c", ask, str(new / "bin/activate")], universal_newlines=True)
     assert said == "{0}/bin/tool\n{0}\n".format(new)
     assert str(old) in (old / "bin/activate").read_text()
 

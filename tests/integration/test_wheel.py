@@ -23,7 +23,7 @@ NOT_LINKED = re.compile(r"ascpipe|mx_rec|__editable__|__pycache__|.*\.pth$")
 
 def run(*command, **options):
     done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          universal_newlines=True, timeout=150, **options)
+                          text=True, timeout=150, **options)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     return done
 
@@ -84,7 +84,7 @@ def installed(tmp_path_factory, wheels):
 def test_the_wheel_has_the_ops_and_no_source_of_them_and_is_of_this_platform(wheels):
     assert wheels[0].name == "ascpipe-{}-cp37-cp37m-linux_x86_64.whl".format(ascpipe.__version__)
     files = files_of(wheels[0])
-    assert LIBRARIES <= set(files)
+    assert set(files) >= LIBRARIES
     assert not [name for name in files if name.endswith((".cc", ".h")) or name.split("/")[0] in ("tests", "mx_rec")]
     assert '"ascpipe": "{}"'.format(ascpipe.__version__).encode() in files["ascpipe/tfops/build_info.json"]
     about = "ascpipe-{}.dist-info/".format(ascpipe.__version__)
@@ -116,7 +116,7 @@ def test_the_commands_of_the_wheel_work(installed, tmp_path):
 
 def test_the_ops_are_not_built_where_their_sources_are_not_and_it_is_said_why(installed):
     done = subprocess.run([str(installed), "-m", "ascpipe.tfops.build"], stderr=subprocess.PIPE, cwd="/",
-                          universal_newlines=True)
+                          text=True)
     assert done.returncode == 1 and done.stderr.startswith("E226: ") and len(done.stderr.splitlines()) == 1
 
 
@@ -147,7 +147,7 @@ def test_another_product_of_that_name_is_neither_overwritten_nor_shadowed_withou
     assert (another / "mx_rec/__init__.py").read_text() == (another / "mx_rec/core/__init__.py").read_text() \
         == "BY = 'another'\n"
     refused = subprocess.run([str(installed), "-W", "ignore", "-c", "import mx_rec"], stderr=subprocess.PIPE, cwd="/",
-                             universal_newlines=True)
+                             text=True)
     assert "E227: mx_rec of ascpipe-mx-rec stands beside another mx_rec, of mx_rec 6.0, in {}/mx_rec".format(another) \
         in refused.stderr
     pip(installed, "uninstall", "--yes", "--quiet", "ascpipe-mx-rec")
@@ -183,6 +183,7 @@ def test_the_source_distribution_has_the_tree_and_makes_a_wheel_of_the_same_file
     compiler.chmod(0o755)
     os.environ["CXX"] = str(compiler)  # of the file list nothing depends on what is in the libraries
     (source / ".venv").symlink_to(tree.ROOT / ".venv")
-    run(sys.executable, "-W", "ignore", "setup.py", "-q", "bdist_wheel", "--dist-dir", tmp_path / "made", cwd=str(source))
+    run(sys.executable, "-W", "ignore", "setup.py", "-q", "bdist_wheel", "--dist-dir", tmp_path / "made",
+        cwd=str(source))
     (made,) = (tmp_path / "made").iterdir()
     assert (made.name, set(files_of(made))) == (wheels[0].name, set(files_of(wheels[0])))
