@@ -134,7 +134,7 @@ def compiles_first(folder: str, environment: Mapping[str, str]) -> str:
     if not may_link(environment) or library(folder, environment) or count(folder):
         return ""
     return ("ascpipe: the kernels of the workers are compiled now, once for this version, into {}. The first batch "
-            "waits for that: a minute or two, longer on a busy machine. `ascpipe warmup` does it beforehand".format(folder))
+            "waits for that: a minute or two, longer on a busy machine. `ascpipe warmup` does it beforehand").format(folder)
 
 
 @functools.lru_cache(maxsize=None)
