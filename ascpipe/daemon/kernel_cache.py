@@ -133,8 +133,9 @@ def compiles_first(folder: str, environment: Mapping[str, str]) -> str:
     """What is said while the first daemon compiles; empty where kernels are there, or none are compiled."""
     if not may_link(environment) or library(folder, environment) or count(folder):
         return ""
-    return ("ascpipe: the kernels of the workers are compiled now, once for this version, into {}. The first batch "
-            "waits for that: a minute or two, longer on a busy machine. `ascpipe warmup` does it beforehand").format(folder)
+    text = ("ascpipe: the kernels of the workers are compiled now, once for this version, into {}. The first batch "
+            "waits for that: a minute or two, longer on a busy machine. `ascpipe warmup` does it beforehand")
+    return text.format(folder)
 
 
 @functools.lru_cache(maxsize=None)
