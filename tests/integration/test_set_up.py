@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,57 @@ def script(path, text):
     path.write_text(text)
     path.chmod(0o755)
     return path
+
+
+# ---- what it says
+
+def test_a_step_says_what_it_does_that_it_goes_on_how_long_it_took_and_what_is_next(tmp_path):
+    steps = "set -eu; . scripts/steps.sh; begin 2 'installing'; sleep 2.5; done_ 'the ops'"
+    done = subprocess.run(["bash", "-c", steps], cwd=str(tree.ROOT), env={**os.environ, "TICK_S": "1"},
+                          stderr=subprocess.PIPE, text=True, timeout=20)
+    first, *beats, last = done.stderr.splitlines()
+    assert first == "setup: [2/5] installing" and re.fullmatch(r"setup: \[2/5\] done in \d s; next: the ops", last)
+    assert beats and all(re.fullmatch(r"setup: \[2/5\] at it for \d s", line) for line in beats)
+
+
+def test_a_step_that_fails_leaves_no_process_that_holds_the_output():
+    steps = "set -eu; . scripts/steps.sh; begin 2 'installing'; false"
+    done = subprocess.run(["bash", "-c", steps], cwd=str(tree.ROOT), stderr=subprocess.PIPE, text=True,
+                          timeout=8)  # the end of its stderr is waited for, too
+    assert (done.returncode, done.stderr) == (1, "setup: [2/5] installing\n")
+
+
+@pytest.fixture
+def tree_of_another(tmp_path):
+    """A tree that another user has set up, in which ``ascpipe`` says what it was called with; a command to be that
+    user."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("only root can be another user, by setpriv")
+    for name in ("setup.sh", "find_python.sh", "steps.sh"):
+        script(tmp_path / "tree/scripts" / name, (tree.ROOT / "scripts" / name).read_text())
+    for name in (".venv/.stamps/install", ".venv/.stamps/packages", "tfops/libascpipe_ops.so"):
+        script(tmp_path / "tree" / name, "")
+    script(tmp_path / "tree/.venv/bin/ascpipe", "#!/bin/sh\necho called: \"$@\"\n")
+    (tmp_path / "home").mkdir()
+    for folder in [tmp_path, *tmp_path.parents][:-1]:  # pytest's are for their user alone
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(0o711)
+    shutil.chown(str(tmp_path / "home"), 65534, 65534)
+
+    def set_up(*arguments):
+        return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "bash",
+                               str(tmp_path / "tree/scripts/setup.sh"), *arguments], cwd="/", text=True, timeout=20,
+                              env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")}, capture_output=True)
+
+    return set_up
+
+
+def test_another_user_of_a_tree_gets_kernels_of_their_own_and_changes_nothing_in_it(tree_of_another):
+    done = tree_of_another()
+    assert done.returncode == 0
+    assert "compiling the kernels of the workers, once for each user" in done.stderr and "called: warmup" in done.stderr
+    refused = tree_of_another("dev")
+    assert refused.returncode == 2 and "let that user run `make dev-setup`, or clone it" in refused.stderr
 
 
 # ---- finding one
