@@ -17,9 +17,10 @@ MAPPED = {"ascpipe.workers": "workers", "ascpipe.tfops": "tfops"}
 OPS = "ascpipe.tfops.libascpipe_ops"
 MADE = ("libascpipe_ops.so", "libascpipe_disk.so", "build_info.json")  # in tfops/
 # Where `make setup` has made an environment, it has all that the ops are compiled with, and the objects in the tree are
-# of its TensorFlow. Elsewhere pip installs that for the build alone.
+# of its TensorFlow. Elsewhere pip installs that for the build alone. Of ninja this version: a later one takes the
+# script of an environment that pip hides for its program, and that script starts itself, without end.
 OF_TREE = HERE / ".venv/bin/python"
-NEEDED = ["tensorflow==1.15.5", "protobuf>=3.20.3,<3.21", "ninja>=1.11.1,<2"]
+NEEDED = ["tensorflow==1.15.5", "protobuf>=3.20.3,<3.21", "ninja==1.11.1.1"]
 
 
 class BuildExt(build_ext):

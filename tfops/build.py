@@ -184,7 +184,11 @@ def _run_ninja(verbose: bool) -> int:
     """Number of files that it compiled."""
     import ninja  # of those that build: an installed package does without
 
-    command = [os.path.join(ninja.BIN_DIR, "ninja"), "-C", str(OBJECTS), "-j", str(JOBS)]
+    program = Path(ninja.BIN_DIR, "ninja")
+    if program.read_bytes()[:2] == b"#!":  # it would start the package ninja, which would start it, and so on
+        raise BuildError("{} is a script and not ninja itself. Install ninja==1.11.1.1 for {}".format(
+            program, sys.executable))
+    command = [str(program), "-C", str(OBJECTS), "-j", str(JOBS)]
     lines = []
     with subprocess.Popen(command, env={**os.environ, "NINJA_STATUS": "[%f/%t] "}, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, universal_newlines=True) as running:

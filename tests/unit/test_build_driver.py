@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 
+import ninja
 import pytest
 
 import ascpipe
@@ -70,6 +71,14 @@ def test_where_there_are_no_sources_it_is_said_that_this_is_a_package(project, t
     assert build.main([]) == 1
     said = "E226: {}/src does not exist: this is an installed package"
     assert capsys.readouterr().err.startswith(said.format(tmp_path))
+
+
+def test_a_script_in_the_place_of_ninja_is_refused_since_it_could_start_itself(project, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ninja").write_text("#!/bin/sh\nexit 0\n")
+    monkeypatch.setattr(ninja, "BIN_DIR", str(tmp_path / "bin"))
+    with pytest.raises(build.BuildError, match="bin/ninja is a script and not ninja itself"):
+        build.build(verbose=False)
 
 
 def test_other_flags_compile_everything(project, monkeypatch):
