@@ -1,6 +1,9 @@
 # One verb per job; .ci/run calls the same ones.  Every verb does the set-up it needs (`make setup`), which takes
 # no time when nothing changed.
 #
+#   make setup, make dev-setup               what `make demo` needs; what linters and tests need on top
+#   make python                              a CPython 3.7 into .python/, where the machine has none
+#   make wheels                              the wheels of ascpipe and ascpipe-mx-rec, in dist/
 #   make demo [DATA=file.tsv] [ARGS="..."]   the main job: trains the example through the pipeline
 #   make demo RANKS=2                        the same on two ranks, after `make ranks`
 #   make test                                every test but the long ones
@@ -22,82 +25,96 @@ SUITES := test-tf-a test-tf-r test-integration test-ranks test-fault test-unit t
 
 FAULTS := test-long-kills test-long-attacks test-long-hangs
 
-.PHONY: setup build ranks fmt lint types test test-long test-sweeps test-tf soak demo docs bench \
-	bench-usual bench-ranks clean \
-	$(SUITES) $(FAULTS)
+.PHONY: setup dev-setup build python wheels sdist ranks fmt lint types test test-long test-sweeps test-tf soak demo docs \
+	bench bench-usual bench-ranks clean $(SUITES) $(FAULTS)
 .DEFAULT_GOAL := test
 
 setup build:
 	@scripts/setup.sh
 
+dev-setup:
+	@scripts/setup.sh dev
+
+python:
+	@python3 scripts/get_python.py
+
+# The ops are those of the tree, which `setup` has built.
+wheels: setup
+	@$(PY) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist . ./packaging/mx_rec
+	@ls dist/*.whl
+
+sdist: setup
+	@$(PY) -W ignore setup.py -q sdist
+	@ls dist/*.tar.gz
+
 # Horovod is built once, in minutes; tests of several ranks run where it is installed.
 ranks: setup
 	@scripts/ranks.sh
 
-lint: setup
+lint: dev-setup
 	$(PY) -m ruff check .
 
-fmt: setup
+fmt: dev-setup
 	$(PY) -m ruff check --fix .
 
 # workers/ and tfops/ are packages of ascpipe: mypy sees them where a wheel puts them.
-types: setup
+types: dev-setup
 	@rm -rf build/tree
 	@$(PY) -W ignore setup.py -q build_py --build-lib build/tree 2>/dev/null
 	cd build/tree && MYPYPATH=../.. ../../$(PY) -m mypy --config-file ../../pyproject.toml --cache-dir ../mypy \
 		-p ascpipe -p mx_rec -p bench -p examples
 
 # Two suites at a time, the long ones first; what one prints appears when it is done.
-test: setup
+test: dev-setup
 	@$(MAKE) -k -j2 --output-sync=target $(SUITES)
 
-test-unit: setup
+test-unit: dev-setup
 	$(PYTEST) tests/unit $(ARGS)
 
 # Again without the compiler, which shows what works by its luck, and with bounds checks: all that meets a kernel.
 COMPILED := tests/unit/kernels tests/unit/shm tests/unit/tables tests/unit/workers
 
-test-unit-nojit: setup
+test-unit-nojit: dev-setup
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -W "ignore:overflow encountered:RuntimeWarning" $(COMPILED) $(ARGS)
 
-test-unit-bounds: setup
+test-unit-bounds: dev-setup
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(COMPILED) $(ARGS)
 
 # The longest suite in two halves, so that two processes have work to the end.
 test-tf: test-tf-a test-tf-r
 
-test-tf-a: setup
+test-tf-a: dev-setup
 	$(PYTEST) tests/tf/test_[a-q]*.py $(ARGS)
 
-test-tf-r: setup
+test-tf-r: dev-setup
 	$(PYTEST) tests/tf/test_[r-z]*.py $(ARGS)
 
 # A suite without a test yet is no failure.
-test-ranks test-conformance test-cpp test-integration test-fault test-house test-model: test-%: setup
+test-ranks test-conformance test-cpp test-integration test-fault test-house test-model: test-%: dev-setup
 	@test -z "$$(find tests/$* -name 'test_*.py' 2>/dev/null)" || (set -x; $(PYTEST) tests/$* $(ARGS))
 
 # Three at once, which keep two cores busy: processes that hang use none. -s: their figures.
-test-long: setup
+test-long: dev-setup
 	@$(MAKE) -k -j3 --output-sync=target $(FAULTS)
 
-test-long-kills: setup
+test-long-kills: dev-setup
 	$(PYTEST) -s -m long tests/fault/test_kills_in_number.py tests/fault/test_kills_of_workers.py \
 		tests/fault/test_kills_with_tiers.py tests/fault/test_trainer_deaths.py \
 		-k "in_number or thousand or begins" $(ARGS)
 
-test-long-attacks: setup
+test-long-attacks: dev-setup
 	$(PYTEST) -s -m long tests/fault/test_forked_kills.py tests/fault/test_mad_workers.py \
 		tests/fault/test_control_attacks.py $(ARGS)
 
-test-long-hangs: setup
+test-long-hangs: dev-setup
 	$(PYTEST) -s -m long tests/fault/test_hangs.py tests/fault/test_kills_with_tiers.py \
 		tests/fault/test_stopped_starts.py tests/fault/test_slow_trainers.py tests/fault/test_soak.py \
 		-k "hangs or twenty or stopped or slow or soak" $(ARGS)
 
-test-sweeps: setup
+test-sweeps: dev-setup
 	$(PYTEST) -m long tests $(ARGS)
 
-soak: setup
+soak: dev-setup
 	@$(PY) -m tests.soak $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 demo: $(if $(RANKS),ranks,setup)
@@ -115,21 +132,21 @@ docs: setup
 	@$(DOCS)/mkdocs build --strict --quiet
 	@$(PY) scripts/docs_site.py check build/site
 
-bench: setup
+bench: dev-setup
 	@$(PY) -m bench $(ARGS)
 
 # Programs as users write them: their figures, and what else has goals beside them, in one run.
 USUAL := usual usual_cpu cells scale startup idle
 
-bench-usual: setup
+bench-usual: dev-setup
 	@mkdir -p build
 	@$(PY) -m bench $(USUAL:%=--pattern %) --json build/usual.json --markdown $(ARGS)
 
-bench-ranks: ranks
+bench-ranks: ranks dev-setup
 	@mkdir -p build
 	@$(PY) -m bench --pattern ranks --pattern ranks_cpu --pattern ranks_late --pattern exchange --json build/ranks.json --markdown $(ARGS)
 
 clean:
-	rm -rf build .hypothesis .ruff_cache .pytest_cache .mypy_cache *.egg-info .venv
+	rm -rf build dist packaging/mx_rec/build packaging/mx_rec/*.egg-info .hypothesis .ruff_cache .pytest_cache .mypy_cache *.egg-info .venv
 	find ascpipe workers tfops mx_rec tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf tfops/build tfops/*.so tfops/build_info.json

@@ -4,10 +4,11 @@ from ascpipe import import_hints, program_log
 from ascpipe.tf.api import installing
 from ascpipe.tf.incumbent import host_ops
 from ascpipe.tf.incumbent.ascend import deterministic
-from mx_rec import _missing
+from mx_rec import _missing, _product
 
 __version__ = "6.0.RC3"  #: the version of the incumbent whose API this is
 
+_product.refuse_another(__path__)  # before anything is changed
 import_hints.install(__name__, _missing.MISSING)
 import_hints.point_to_run()
 program_log.program_logger()

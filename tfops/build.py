@@ -2,13 +2,14 @@
 
 This writes ``build/build.ninja``, and ninja compiles what is older than its source or a header, or was made by another
 command.  The result is ``libascpipe_ops.so`` and, beside it, ``build_info.json``; and ``libascpipe_disk.so``, which
-does without TensorFlow.
+does without TensorFlow.  Paths in the tree are relative, so that a tree that is moved or copied has nothing to compile.
 """
 import argparse
 import fcntl
 import importlib.util
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -16,11 +17,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-import ninja
-
 from ascpipe import __version__
+from ascpipe.errors import AscpipeError
 from ascpipe.layout import generate, structs
-from ascpipe.tfops.load import DISK_LIBRARY, HERE, INFO, LIBRARY
+from ascpipe.tfops.load import DISK_LIBRARY, HERE, INFO, LIBRARY, SourcesMissingError
 
 SOURCES = HERE / "src"
 OBJECTS = HERE / "build"
@@ -38,7 +38,7 @@ DISK = "disk"  #: folder of sources that make a library of their own
 ALSO_DISK = ("core/bell.cc",)  #: what it takes of the other one
 WITHOUT_TENSORFLOW = ("core", "peers", DISK)
 
-_COMPILES = "compiling "  # begins a line of ninja for each file that is compiled
+_COMPILES = re.compile(r"\[\d+/\d+\] compiling ")  # begins a line of ninja for each file that is compiled
 
 
 class BuildError(Exception):
@@ -110,20 +110,21 @@ def _statements(tensorflow: Dict[str, Any], info: Dict[str, Any]) -> Iterator[st
             objects[DISK_LIBRARY].append(made)
         yield from _statement("compile", made, [source], source=str(source.relative_to(HERE)),
                               flags=_shell(_flags(source, tensorflow, info)))
-    yield from _statement("link", LIBRARY, objects[LIBRARY], flags=_shell(tensorflow["link"]))
+    link = ["-L" + _from_objects(flag[2:]) if flag.startswith("-L") else flag for flag in tensorflow["link"]]
+    yield from _statement("link", LIBRARY, objects[LIBRARY], flags=_shell(link))
     if objects[DISK_LIBRARY]:
         yield from _statement("link", DISK_LIBRARY, objects[DISK_LIBRARY], flags="")
 
 
 def _flags(source: Path, tensorflow: Dict[str, Any], info: Dict[str, Any]) -> List[str]:
-    flags = [*FLAGS, *HIDDEN, "-I" + str(SOURCES), "-I" + str(GENERATED)]
+    flags = [*FLAGS, *HIDDEN, "-I" + _from_objects(str(SOURCES)), "-I" + _from_objects(str(GENERATED))]
     if source.parent.name == "core":
         flags += CORE_FLAGS
     for flag in tensorflow["compile"]:
         if not flag.startswith("-I"):
             flags.append(flag)
         elif source.parent.name not in WITHOUT_TENSORFLOW:
-            flags.append(flag.replace("-I", "-isystem", 1))
+            flags.append("-isystem" + _from_objects(flag[2:]))
     if source.name == "c_api.cc":  # the one file that says what it was built for, so that others stay as they are
         flags.append("-DASC_BUILD_INFO=" + json.dumps(json.dumps(info, sort_keys=True)))
     return flags
@@ -137,7 +138,12 @@ def _statement(rule: str, made: Path, of: Sequence[Path], **variables: str) -> I
 
 
 def _paths(paths: Sequence[Path]) -> str:
-    return " ".join(_quoted(str(path)).replace(" ", "$ ").replace(":", "$:") for path in paths)
+    return " ".join(_quoted(_from_objects(str(path))).replace(" ", "$ ").replace(":", "$:") for path in paths)
+
+
+def _from_objects(path: str) -> str:
+    """A path below the tree as ninja has it, which runs in OBJECTS; others stay as they are."""
+    return os.path.relpath(path, str(OBJECTS)) if HERE.parent in Path(path).parents else path
 
 
 def _quoted(text: str) -> str:
@@ -156,8 +162,11 @@ def build(verbose: bool = True) -> Tuple[int, float]:
 
     Raises:
         BuildError: with the failed file, the command, and what the compiler printed.
+        SourcesMissingError: this is no tree, but an installed package.
     """
     began = time.monotonic()
+    if not SOURCES.is_dir():
+        raise SourcesMissingError(str(SOURCES))
     OBJECTS.mkdir(exist_ok=True)
     with (OBJECTS / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another build of the same tree: wait for it, then find everything fresh
@@ -173,27 +182,33 @@ def build(verbose: bool = True) -> Tuple[int, float]:
 
 def _run_ninja(verbose: bool) -> int:
     """Number of files that it compiled."""
-    command = [os.path.join(ninja.BIN_DIR, "ninja"), "-C", str(OBJECTS), "-j", str(JOBS)]
+    import ninja  # of those that build: an installed package does without
+
+    program = Path(ninja.BIN_DIR, "ninja")
+    if program.read_bytes()[:2] == b"#!":  # it would start the package ninja, which would start it, and so on
+        raise BuildError("{} is a script and not ninja itself. Install ninja==1.11.1.1 for {}".format(
+            program, sys.executable))
+    command = [str(program), "-C", str(OBJECTS), "-j", str(JOBS)]
     lines = []
-    with subprocess.Popen(command, env={**os.environ, "NINJA_STATUS": ""}, stdout=subprocess.PIPE,
+    with subprocess.Popen(command, env={**os.environ, "NINJA_STATUS": "[%f/%t] "}, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, universal_newlines=True) as running:
         for line in running.stdout or ():
             lines.append(line)
-            if verbose and line.startswith(_COMPILES):
+            if verbose and _COMPILES.match(line):
                 print(line, end="", flush=True)
     if running.returncode != 0:
         raise BuildError("".join(lines))
-    return sum(line.startswith(_COMPILES) for line in lines)
+    return sum(_COMPILES.match(line) is not None for line in lines)
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Command line: exit code 0, or 1 with the compiler's text on stderr."""
+    """Command line: exit code 0, or 1 with the reason, such as the compiler's text, on stderr."""
     parser = argparse.ArgumentParser(prog="python -m ascpipe.tfops.build", description=__doc__.splitlines()[0])
     parser.add_argument("--quiet", action="store_true", help="print nothing unless it fails")
     options = parser.parse_args(arguments)
     try:
         compiled, seconds = build(verbose=not options.quiet)
-    except BuildError as error:
+    except (BuildError, AscpipeError) as error:
         print(error, file=sys.stderr)
         return 1
     if compiled and not options.quiet:

@@ -24,7 +24,8 @@ class OpsMissingError(AscpipeError):
 
     code = "E221"
     fields = ("path",)
-    template = "{path} does not exist: the TensorFlow ops have not been built. Run: make build"
+    template = ("{path} does not exist: the TensorFlow ops have not been built. Run: make build (in the source tree), "
+                "or install a wheel, which has them (docs/how-to/install.md)")
 
 
 class OpsMismatchError(AscpipeError):
@@ -38,7 +39,22 @@ class OpsMismatchError(AscpipeError):
 
     code = "E222"
     fields = ("what", "built", "here")
-    template = "libascpipe_ops.so was built for {what} {built}, but this process has {here}. Run: make build"
+    template = ("libascpipe_ops.so was built for {what} {built}, but this process has {here}. Run: make build (in the "
+                "source tree), or install what the wheel was built for (docs/how-to/install.md)")
+
+
+class SourcesMissingError(AscpipeError):
+    """The ops cannot be built where their sources are not: a wheel has the finished library.
+
+    Attributes:
+        folder: where the sources would be.
+    """
+
+    code = "E226"
+    fields = ("folder",)
+    template = ("{folder} does not exist: this is an installed package, which has its ops compiled and not their C++ "
+                "sources. Nothing was changed. To compile them for another TensorFlow, build a wheel in the source "
+                "tree: pip wheel --no-deps . (docs/how-to/install.md)")
 
 
 _lock = threading.Lock()

@@ -1,8 +1,9 @@
-"""``ascpipe clean``: removes what dead daemons left, and compiled kernels of other versions."""
+"""``ascpipe clean``: removes what dead daemons left, and compiled kernels of other versions; or all there is."""
+import contextlib
 import os
 import shutil
 import time
-from typing import List
+from typing import List, Tuple
 
 import click
 
@@ -10,23 +11,36 @@ from ascpipe import names
 from ascpipe.cli.setting_options import config_option
 
 _IN_USE_S = 24 * 3600.0  # each daemon that starts touches the folder of its kernels
+_KERNELS = "compiled kernels"
+_WHEELS = "wheels"  # of `make ranks`, in the user's cache
 
 
 @click.command("clean", help="Remove what dead daemons left, and compiled kernels of other versions.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--all-kernels", is_flag=True,
               help="Also kernels of other versions that a daemon has used within a day.")
+@click.option("--everything", is_flag=True,
+              help="All that ascpipe keeps for this user, before it is uninstalled; refused where a daemon lives.")
 @config_option
-def command(dry_run: bool, all_kernels: bool) -> None:
-    """Touches no daemon that lives, and no logs of failed sessions (`ascpipe logs --failed`)."""
+def command(dry_run: bool, all_kernels: bool, everything: bool) -> None:
+    """Touches no daemon that lives; logs of failed sessions (`ascpipe logs --failed`) with ``--everything`` only."""
     from ascpipe.config import load_settings
     from ascpipe.daemon.run_directory import remove_dead_runs
+    from ascpipe.directories import refusing
 
+    if everything:
+        _refuse_where_a_daemon_lives()
+    cache_dir = load_settings().cache_dir
     removed = ["run directory " + path for path in remove_dead_runs(dry_run=dry_run)] if names.known_names() else []
-    for folder in old_kernels(load_settings().cache_dir, within_s=0.0 if all_kernels else _IN_USE_S):
+    folders = kept_for_this_user(cache_dir) if everything else [(_KERNELS, folder) for folder in old_kernels(
+        cache_dir, within_s=0.0 if all_kernels else _IN_USE_S)]
+    for what, folder in folders:
         if not dry_run:
-            shutil.rmtree(folder, ignore_errors=True)
-        removed.append("compiled kernels " + folder)
+            with refusing(folder):
+                shutil.rmtree(folder)
+        removed.append("{} {}".format(what, folder))
+    if everything and not dry_run:
+        _remove_empty(cache_dir)
     for one in removed:
         click.echo("{} {}".format("would remove" if dry_run else "removed", one))
     if not removed:
@@ -39,3 +53,36 @@ def old_kernels(cache_dir: str, *, within_s: float) -> List[str]:
 
     return [folder for folder in kernel_cache.folders_of_others(cache_dir)
             if os.path.getmtime(folder) <= time.time() - within_s]
+
+
+def kept_for_this_user(cache_dir: str) -> List[Tuple[str, str]]:
+    """Folders with kernels of every version, wheels that set-up has built, and logs: what each has, and its path."""
+    from ascpipe.daemon import kept_logs, kernel_cache
+
+    found = [(_KERNELS, folder) for folder in [
+        kernel_cache.folder_of(cache_dir), *kernel_cache.folders_of_others(cache_dir)]]
+    found.append(("built wheels", os.path.join(kernel_cache.base_dir(""), _WHEELS)))
+    found.append(("logs of failed sessions", kept_logs.base_dir()))
+    return [(what, folder) for what, folder in found if os.path.isdir(folder)]
+
+
+def _refuse_where_a_daemon_lives() -> None:
+    from ascpipe.control.client import running_daemons
+    from ascpipe.daemon.run_directory import owner_of
+    from ascpipe.errors import DaemonError
+
+    living = running_daemons()
+    if living:
+        raise DaemonError("nothing was removed: {} still. End it first: ascpipe stop --name, or its training "
+                          "program".format(", ".join("daemon {!r}, pid {}, runs".format(
+                              name, owner_of(names.RunDir(name))["pid"]) for name in living)))
+
+
+def _remove_empty(cache_dir: str) -> None:
+    """The folders that held all this, unless another program has a file there."""
+    from ascpipe.daemon import kept_logs, kernel_cache
+
+    for folder in {kernel_cache.base_dir(cache_dir), kernel_cache.base_dir(""), os.path.dirname(kept_logs.base_dir()),
+                   names.base_dir()}:
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)

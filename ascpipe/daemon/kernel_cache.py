@@ -129,6 +129,15 @@ def may_link(environment: Mapping[str, str]) -> bool:
     return all(environment.get(name, "0") in ("", "0") for name in _OTHERWISE)
 
 
+def compiles_first(folder: str, environment: Mapping[str, str]) -> str:
+    """What is said while the first daemon compiles; empty where kernels are there, or none are compiled."""
+    if not may_link(environment) or library(folder, environment) or count(folder):
+        return ""
+    text = ("ascpipe: the kernels of the workers are compiled now, once for this version, into {}. The first batch "
+            "waits for that: a minute or two, longer on a busy machine. `ascpipe warmup` does it beforehand")
+    return text.format(folder)
+
+
 @functools.lru_cache(maxsize=None)
 def library_name() -> str:
     """Of the file that this Python may load on this processor."""

@@ -38,6 +38,8 @@
     |   `-- CrashLoopError     E140  restarted too often
     +-- OpsMissingError        E221  the ops are not built (ascpipe/tfops/load.py)
     +-- OpsMismatchError       E222  they are built for another TensorFlow or layout
+    +-- SourcesMissingError    E226  an installed package has no sources to build them from
+    +-- OtherProductError      E227  another product's mx_rec is installed, too
     +-- RanksError             E240  ranks cannot be started, or cannot join
     |   +-- HorovodMissingError E241 it is needed for several ranks, and is not there
     |   +-- HorovodVersionError E242 it is another version than the one that is supported
@@ -87,6 +89,7 @@ from ascpipe.errors.others import (
     MessageTimeoutError,
     NameRefusedError,
     NotBuiltYetError,
+    OtherProductError,
     OutOfSharedMemoryError,
     RanksDisagreeError,
     RanksError,
@@ -130,6 +133,7 @@ __all__ = [
     "NotBuiltYetError",
     "NotRunningError",
     "NotStartedError",
+    "OtherProductError",
     "OutOfSharedMemoryError",
     "PeerRefusedError",
     "RanksDisagreeError",

@@ -117,11 +117,12 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "Trainer and daemon are of different versions: their layouts of shared memory differ.", _NOTHING,
         "Install one version, restart the daemon."),
     "E221": Explanation(
-        "The TensorFlow ops are not built.", _NOTHING, "`make build` in the tree of ascpipe. `ascpipe "
-        "doctor` shows it."),
+        "The TensorFlow ops are not built.", _NOTHING,
+        "`make build` in the tree of ascpipe, or install a wheel, which has them. `ascpipe doctor` shows it."),
     "E222": Explanation(
         "The TensorFlow ops are built for another TensorFlow, C++ ABI, version or layout.", _NOTHING,
-        "`make build` in the tree of ascpipe. `ascpipe doctor` shows both sides."),
+        "`make build` in the tree of ascpipe, or install what the wheel was built for. `ascpipe doctor` shows both "
+        "sides."),
     "E223": Explanation(
         "A run directory, or the one of compiled kernels, has no room for bytes or files.",
         "Nothing was started; a session that serves goes on.",
@@ -134,6 +135,14 @@ EXPLANATIONS: Dict[str, Explanation] = {
     "E225": Explanation(
         "Metrics were asked for, and the package that they need is not installed.", _NOTHING,
         "`pip install \"ascpipe[metrics]\"`, or leave the setting out."),
+    "E226": Explanation(
+        "The ops cannot be compiled from an installed package: it has the finished library, and no C++ sources.",
+        _NOTHING, "Build a wheel in the source tree, with the TensorFlow that it is for (docs/how-to/install.md)."),
+    "E227": Explanation(
+        "Two packages named mx_rec are installed: that of ascpipe-mx-rec and another product's.",
+        "Nothing was run; no file of the other was changed.",
+        "Keep one: `pip uninstall ascpipe-mx-rec`, or remove the other, or give each an environment of its own "
+        "(docs/how-to/install.md)."),
     "E230": Explanation(
         "A control message that is not in the schema; it was dropped.", "The session is as it was.",
         "The other end is of another version; its log says which."),

@@ -37,6 +37,21 @@ class NameRefusedError(AscpipeError):
                 "not starting with a dot or a dash")
 
 
+class OtherProductError(AscpipeError, ImportError):
+    """Another product's package ``mx_rec`` is installed, too; nothing was run.
+
+    Attributes:
+        found: its distribution, or where it lies if it is of none.
+        folder: of the package.
+    """
+
+    code = "E227"
+    fields: ClassVar[Tuple[str, ...]] = ("found", "folder")
+    template = ("mx_rec of ascpipe-mx-rec stands beside another mx_rec, of {found}, in {folder}, and programs can mean "
+                "one of them only. Nothing was run, and neither was changed. Keep one: pip uninstall ascpipe-mx-rec, "
+                "or remove the other, or give each an environment of its own (docs/how-to/install.md)")
+
+
 class MessageError(AscpipeError):
     """A control message that is not in the schema; it was dropped."""
 

@@ -1,40 +1,57 @@
-"""The package has every folder, the tree one version, the lock file every pin."""
+"""The packages have every folder and nothing else, the tree one version, and the lock files every pin."""
+import importlib.util
 import re
 import subprocess
 import sys
 
 import pytest
 import tomli
+from packaging.requirements import Requirement
 
 import ascpipe
 from tests.support import tree
 
-PROJECT = tomli.loads((tree.ROOT / "pyproject.toml").read_text())
+PROJECT = tomli.loads((tree.ROOT / "pyproject.toml").read_text())["project"]
+MX_REC = tree.ROOT / "packaging/mx_rec"
+
+
+def laid_out(folder, project):
+    """The files of a package as ``setup.py`` lays them out, without what is compiled."""
+    subprocess.run([sys.executable, "-W", "ignore", "setup.py", "-q", "build_py", "--build-lib", str(folder)],
+                   cwd=str(project), check=True, stderr=subprocess.DEVNULL)
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The files of the package as ``setup.py`` lays them out."""
-    folder = tmp_path_factory.mktemp("built")
-    subprocess.run([sys.executable, "-W", "ignore", "setup.py", "-q", "build_py", "--build-lib", str(folder)],
-                   cwd=str(tree.ROOT), check=True, stderr=subprocess.DEVNULL)
-    return folder
+    return laid_out(tmp_path_factory.mktemp("built"), tree.ROOT)
 
 
-def test_every_source_is_in_the_package(built):
-    missing = []
-    for path in tree.python_files(*tree.PRODUCT):
-        place = tree.module_name(path).replace(".", "/")
-        if not (built / (place + ".py")).exists() and not (built / place / "__init__.py").exists():
-            missing.append(tree.name(path))
-    assert not missing, "not in the package (is an __init__.py missing?): {}".format(missing)
+@pytest.fixture(scope="module")
+def built_mx_rec(tmp_path_factory):
+    return laid_out(tmp_path_factory.mktemp("built"), MX_REC)
 
 
-def test_settings_and_op_sources_are_in_the_package(built):
-    assert (built / "ascpipe/defaults.toml").exists()
-    sources = {path.relative_to(tree.ROOT / "tfops") for path in (tree.ROOT / "tfops/src").rglob("*.*")}
-    assert sources
-    assert not [path for path in sources if not (built / "ascpipe/tfops" / path).exists()]
+def installed_path(path):
+    """Where a file of the tree lies in a package."""
+    parts = path.relative_to(tree.ROOT).parts
+    return "/".join(("ascpipe", *parts) if parts[0] in ("workers", "tfops") else parts)
+
+
+def test_every_source_is_in_the_package_and_no_other(built):
+    sources = {installed_path(path) for path in tree.python_files("ascpipe", "workers", "tfops")}
+    assert {name for name in built if name.endswith(".py")} == sources, "is an __init__.py missing?"
+
+
+def test_settings_and_types_are_in_the_package_and_no_sources_of_the_ops(built):
+    assert {name for name in built if not name.endswith(".py")} == {
+        "ascpipe/defaults.toml", "ascpipe/kernels/library.c", "ascpipe/py.typed"}
+
+
+def test_mx_rec_lies_in_a_folder_of_its_own_where_it_overwrites_no_other_product(built_mx_rec):
+    sources = {"ascpipe_mx_rec/" + installed_path(path) for path in tree.python_files("mx_rec")}
+    assert built_mx_rec == sources | {
+        "ascpipe_mx_rec/mx_rec/py.typed", "ascpipe_mx_rec/README.txt", "ascpipe_mx_rec.pth"}
 
 
 def test_the_changelog_begins_with_what_is_unreleased_or_this_version():
@@ -42,11 +59,11 @@ def test_the_changelog_begins_with_what_is_unreleased_or_this_version():
     assert heads[0] == "Unreleased" or heads[0].startswith(ascpipe.__version__)
 
 
-LOCKS = ("requirements.lock", "requirements-ranks.lock")
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-ranks.lock")
 
 
-def locked(*files):
-    text = "".join((tree.ROOT / file).read_text() for file in files or LOCKS[:1])
+def locked(file):
+    text = (tree.ROOT / file).read_text()
     return dict(re.findall(r"^([\w.-]+)==([\w.]+) \\$", text, re.M))
 
 
@@ -54,22 +71,58 @@ def normal(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_every_requirement_is_locked_to_the_version_it_asks_for():
-    pins = locked()
-    extras = PROJECT["project"]["optional-dependencies"]
-    needed = PROJECT["project"]["dependencies"] + extras["dev"] + extras["metrics"]
-    needed += PROJECT["build-system"]["requires"]
-    for requirement in needed:
-        name, version = re.match(r"([\w.-]+?)(?:==([\w.]+)|>=.*)$", requirement).groups()
-        assert normal(name) in pins, requirement
-        assert version in (None, pins[normal(name)]), requirement
+def required(*extras):
+    asked = [text for extra in extras for text in PROJECT["optional-dependencies"][extra]] if extras \
+        else PROJECT["dependencies"]
+    return [Requirement(text) for text in asked if not text.startswith("ascpipe")]
 
 
-def test_every_requirement_of_several_ranks_is_locked_beside_the_others():
-    (requirement,) = PROJECT["project"]["optional-dependencies"]["ranks"]
-    assert requirement == "horovod=={}".format(locked(LOCKS[1])["horovod"])
+def missing(requirements, *files):
+    pins = {name: version for file in files for name, version in locked(file).items()}
+    return [str(one) for one in requirements if pins.get(normal(one.name), "0") not in one.specifier]
+
+
+def test_the_pins_of_users_are_within_what_the_package_asks_for():
+    builds = tomli.loads((tree.ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert not missing([*required(), *required("metrics"), *map(Requirement, builds)], LOCKS[0])
+    assert not missing(required("dev", "plots"), *LOCKS[:2])
+    assert not missing(required("ranks"), LOCKS[0], LOCKS[2])
+
+
+def test_the_package_asks_for_ranges_so_that_it_stands_beside_pins_of_a_user():
+    for one in required():
+        assert [spec.operator for spec in one.specifier if spec.operator in ("<", "==")], "no end: {}".format(one)
+        assert not [spec for spec in one.specifier if spec.operator == "==" and not spec.version.endswith(".*")], one
+
+
+def test_the_package_asks_for_what_it_imports_and_nothing_else():
+    ours = {"ascpipe", "mx_rec"} | {path.name for path in (tree.ROOT / "ascpipe/standins").iterdir()}
+    imported = {name.split(".")[0] for path in tree.python_files(*tree.PRODUCT) for name in tree.imports(path)} - ours
+    asked = {normal(one.name) for one in [*required(), *required("ranks"), *required("metrics")]}
+    needed = {normal(name) for name in imported if not is_of_python(name)}
+    assert asked - needed == {"protobuf"}  # TensorFlow would take one that it cannot be imported with
+    assert needed - asked == {"llvmlite", "ninja", "tensorflow-estimator"}  # of numba, the build, TensorFlow
+
+
+def is_of_python(module):
+    if module in sys.builtin_module_names or module == "__future__":
+        return True
+    spec = importlib.util.find_spec(module)
+    return spec is not None and spec.origin is not None and "site-packages" not in spec.origin
+
+
+def test_users_get_no_linter_no_test_runner_and_no_plots():
+    assert not {"pytest", "mypy", "ruff", "hypothesis", "matplotlib", "pyzmq"} & set(locked(LOCKS[0]))
+
+
+def test_no_package_is_locked_to_two_versions():
+    pins = {}
+    for file in LOCKS:
+        for name, version in locked(file).items():
+            pins.setdefault(name, set()).add(version)
+    assert not {name: versions for name, versions in pins.items() if len(versions) > 1}
     assert not set(locked(LOCKS[0])) & set(locked(LOCKS[1]))
-    assert {"cloudpickle", "psutil", "pyyaml", "packaging"} <= set(locked(*LOCKS))
+    assert {"cloudpickle", "psutil", "pyyaml", "packaging"} <= set(locked(LOCKS[0])) | set(locked(LOCKS[2]))
 
 
 @pytest.mark.parametrize("file", LOCKS)

@@ -51,6 +51,19 @@ def test_start_returns_when_it_is_ready_and_stop_when_it_is_gone(monkeypatch):
     os.rmdir(run.path)
 
 
+@pytest.mark.parametrize("private", [False, True])
+def test_the_first_daemon_of_a_user_says_that_it_compiles_before_anyone_waits(private, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    program = ("from ascpipe.control.launch import Launching\n"
+               "launched = Launching({!r}, private={}).wait()\n"
+               "launched.process.terminate()\nlaunched.process.wait()").format("first", private)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert "kernels of the workers are compiled now" in line and str(tmp_path) in line
+    shutil.rmtree(names.run_dir("first").path, ignore_errors=private)  # a private one has left nothing
+
+
 def test_the_only_daemon_needs_no_name_and_of_several_none_is_taken():
     first = DaemonProcess("first")
     try:

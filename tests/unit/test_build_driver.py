@@ -1,12 +1,23 @@
 """The build driver compiles what has changed, and nothing else."""
 import json
 import os
+import shutil
 
+import ninja
 import pytest
 
 import ascpipe
 from ascpipe.layout import structs
 from ascpipe.tfops import build, load
+
+
+def point_to(folder, monkeypatch):
+    """From now on the tree with the ops is that folder."""
+    for name, path in (("SOURCES", folder / "src"), ("OBJECTS", folder / "build"), ("HERE", folder),
+                       ("GENERATED", folder / "build" / "generated"),
+                       ("LIBRARY", folder / "lib.so"), ("DISK_LIBRARY", folder / "libdisk.so"),
+                       ("INFO", folder / "build_info.json")):
+        monkeypatch.setattr(build, name, path)
 
 
 @pytest.fixture
@@ -17,11 +28,7 @@ def project(tmp_path, monkeypatch):
     (core / "number.h").write_text("int Number();\n")
     (core / "number.cc").write_text('#include "core/number.h"\nint Number() { return 7; }\n')
     (core / "other.cc").write_text("int Other() { return 8; }\n")
-    for name, path in (("SOURCES", tmp_path / "src"), ("OBJECTS", tmp_path / "build"), ("HERE", tmp_path),
-                       ("GENERATED", tmp_path / "build" / "generated"),
-                       ("LIBRARY", tmp_path / "lib.so"), ("DISK_LIBRARY", tmp_path / "libdisk.so"),
-                       ("INFO", tmp_path / "build_info.json")):
-        monkeypatch.setattr(build, name, path)
+    point_to(tmp_path, monkeypatch)
     monkeypatch.setattr(build, "tensorflow_flags", lambda: {"version": "1.15.5", "abi": 0, "compile": [], "link": []})
     return core
 
@@ -46,6 +53,32 @@ def test_an_older_time_compiles_nothing(project):
     compiled()
     os.utime(str(project / "other.cc"), (1, 1))
     assert compiled() == 0
+
+
+def test_a_tree_that_was_copied_compiles_nothing(project, tmp_path, monkeypatch):
+    folder = tmp_path.parent / "a copy"
+    compiled()
+    shutil.copytree(str(tmp_path), str(folder))
+    point_to(folder, monkeypatch)
+    assert compiled() == 0
+    (folder / "src/core/other.cc").write_text("int Other() { return 9; }\n")
+    assert compiled() == 1
+    shutil.rmtree(str(folder))
+
+
+def test_where_there_are_no_sources_it_is_said_that_this_is_a_package(project, tmp_path, capsys):
+    shutil.rmtree(str(tmp_path / "src"))
+    assert build.main([]) == 1
+    said = "E226: {}/src does not exist: this is an installed package"
+    assert capsys.readouterr().err.startswith(said.format(tmp_path))
+
+
+def test_a_script_in_the_place_of_ninja_is_refused_since_it_could_start_itself(project, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ninja").write_text("#!/bin/sh\nexit 0\n")
+    monkeypatch.setattr(ninja, "BIN_DIR", str(tmp_path / "bin"))
+    with pytest.raises(build.BuildError, match="bin/ninja is a script and not ninja itself"):
+        build.build(verbose=False)
 
 
 def test_other_flags_compile_everything(project, monkeypatch):

@@ -112,6 +112,36 @@ def test_clean_removes_kernels_of_other_versions_that_were_not_used_for_a_day(ba
     assert "nothing to remove" in ascpipe("clean").output
 
 
+def test_clean_of_everything_leaves_nothing_of_this_user_but_what_is_not_ours(base, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(base / "home-cache"))
+    killed = left_by("private-1-0123456789ab", "lock", "daemon.log")
+    folders = [Path(kernel_cache.folder_of(str(base / "cache"))), base / "cache/kernels-0000000000000001",
+               base / "home-cache/ascpipe/wheels/0123", Path(kept_logs.base_dir(), "private-2-0123456789ab")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    (base / "cache" / "notes.txt").write_text("mine")
+    assert ascpipe("clean", "--everything", "--dry-run").output.count("would remove") == 5
+    assert all(folder.exists() for folder in folders)
+    assert ascpipe("clean", "--everything").output.count("removed") == 5
+    left = [kept_logs.base_dir(), os.path.dirname(kept_logs.base_dir()), killed.path, names.base_dir(),
+            str(base / "home-cache/ascpipe")]
+    assert not [path for path in left if os.path.exists(path)]
+    assert os.listdir(str(base / "cache")) == ["notes.txt"]
+    assert "nothing to remove" in ascpipe("clean", "--everything").output
+
+
+def test_clean_of_everything_is_refused_where_a_daemon_lives(base):
+    own = Path(kernel_cache.folder_of(str(base / "cache")))
+    own.mkdir(parents=True)
+    fd = lock.try_acquire(left_by("alive", "daemon.log"))
+    try:
+        done = ascpipe("clean", "--everything")
+    finally:
+        os.close(fd)
+    assert done.exit_code == 1 and "nothing was removed: daemon 'alive'" in done.output
+    assert own.exists()
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_the_script_of_a_shell(shell):
     done = ascpipe("completion", shell)

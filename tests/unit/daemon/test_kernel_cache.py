@@ -86,3 +86,12 @@ def test_a_place_where_nothing_can_be_made_is_a_typed_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunDirError, match="ASCPIPE_CACHE_DIR"):
         kernel_cache.prepare(str(tmp_path / "file" / "cache"))
+
+
+def test_that_kernels_are_compiled_is_said_where_there_are_none_and_no_one_else_will_do_it(tmp_path):
+    folder = kernel_cache.prepare(str(tmp_path / "cache"))
+    said = kernel_cache.compiles_first(folder, {})
+    assert folder in said and "ascpipe warmup" in said and "\n" not in said
+    assert not kernel_cache.compiles_first(folder, {"NUMBA_DISABLE_JIT": "1"})  # nothing is compiled
+    (tmp_path / "cache" / os.path.basename(folder) / "kernel.f-1.py37m.nbi").write_bytes(b"")
+    assert not kernel_cache.compiles_first(folder, {})

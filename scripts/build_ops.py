@@ -1,0 +1,21 @@
+"""Compiles the ops of this tree, which need not be installed; the arguments are those of ascpipe.tfops.build."""
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    """Exit code 0, or 1 with the reason on stderr."""
+    sys.path.insert(0, str(ROOT))
+    # tfops/ lies at the top of the tree, and is ascpipe.tfops.
+    spec = importlib.util.spec_from_file_location(
+        "ascpipe.tfops", str(ROOT / "tfops/__init__.py"), submodule_search_locations=[str(ROOT / "tfops")])
+    sys.modules["ascpipe.tfops"] = importlib.util.module_from_spec(spec)
+    return importlib.import_module("ascpipe.tfops.build").main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""Set-up finds a CPython 3.7 or says what it tried, gets one into the tree, and makes a moved environment right."""
+import functools
+import hashlib
+import http.server
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.support import tree
+
+REAL = os.path.realpath(sys.executable)
+
+
+def loaded(name):
+    """A script of scripts/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, str(tree.ROOT / "scripts" / (name + ".py")))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def script(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+# ---- what it says
+
+def test_a_step_says_what_it_does_that_it_goes_on_how_long_it_took_and_what_is_next(tmp_path):
+    steps = "set -eu; . scripts/steps.sh; begin 2 'installing'; sleep 2.5; done_ 'the ops'"
+    done = subprocess.run(["bash", "-c", steps], cwd=str(tree.ROOT), env={**os.environ, "TICK_S": "1"},
+                          stderr=subprocess.PIPE, text=True, timeout=20)
+    first, *beats, last = done.stderr.splitlines()
+    assert first == "setup: [2/5] installing" and re.fullmatch(r"setup: \[2/5\] done in \d s; next: the ops", last)
+    assert beats and all(re.fullmatch(r"setup: \[2/5\] at it for \d s", line) for line in beats)
+
+
+def test_a_step_that_fails_leaves_no_process_that_holds_the_output():
+    steps = "set -eu; . scripts/steps.sh; begin 2 'installing'; false"
+    done = subprocess.run(["bash", "-c", steps], cwd=str(tree.ROOT), stderr=subprocess.PIPE, text=True,
+                          timeout=8)  # the end of its stderr is waited for, too
+    assert (done.returncode, done.stderr) == (1, "setup: [2/5] installing\n")
+
+
+@pytest.fixture
+def tree_of_another(tmp_path):
+    """A tree that another user has set up, in which ``ascpipe`` says what it was called with; a command to be that
+    user."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("only root can be another user, by setpriv")
+    for name in ("setup.sh", "find_python.sh", "steps.sh"):
+        script(tmp_path / "tree/scripts" / name, (tree.ROOT / "scripts" / name).read_text())
+    for name in (".venv/.stamps/install", ".venv/.stamps/packages", "tfops/libascpipe_ops.so"):
+        script(tmp_path / "tree" / name, "")
+    script(tmp_path / "tree/.venv/bin/ascpipe", "#!/bin/sh\necho called: \"$@\"\n")
+    (tmp_path / "home").mkdir()
+    for folder in [tmp_path, *tmp_path.parents][:-1]:  # pytest's are for their user alone
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(0o711)
+    shutil.chown(str(tmp_path / "home"), 65534, 65534)
+
+    def set_up(*arguments):
+        return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "bash",
+                               str(tmp_path / "tree/scripts/setup.sh"), *arguments], cwd="/", text=True, timeout=20,
+                              env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")}, capture_output=True)
+
+    return set_up
+
+
+def test_another_user_of_a_tree_gets_kernels_of_their_own_and_changes_nothing_in_it(tree_of_another):
+    done = tree_of_another()
+    assert done.returncode == 0
+    assert "compiling the kernels of the workers, once for each user" in done.stderr and "called: warmup" in done.stderr
+    refused = tree_of_another("dev")
+    assert refused.returncode == 2 and "let that user run `make dev-setup`, or clone it" in refused.stderr
+
+
+# ---- finding one
+
+def found(folder, **environment):
+    """Exit code of find_python run in ``folder``, and what it printed."""
+    done = subprocess.run(
+        ["bash", "-c", '. "$0"; if find_python; then echo "$FOUND"; else explain_python; exit 2; fi',
+         str(tree.ROOT / "scripts/find_python.sh")], cwd=str(folder), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=20,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder / "home"), **environment})
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """A machine without a CPython 3.7."""
+    if shutil.which("python3.7", path="/usr/bin:/bin"):
+        pytest.skip("this system has a python3.7 of its own")
+    return tmp_path
+
+
+def test_without_one_each_candidate_is_named_with_what_is_wrong_with_it(bare):
+    versions = bare / "home/.pyenv/versions"
+    script(versions / "3.7.1/bin/python3.7", "#!/bin/sh\necho 'libpython3.7m.so.1.0: cannot open' >&2\nexit 127\n")
+    script(versions / "3.7.2/bin/python3.7", "#!/bin/sh\necho cpython 3.8\n")
+    script(versions / "3.7.3/bin/python3.7", "").chmod(0o644)
+    code, said = found(bare)
+    assert code == 2
+    assert "python3.7: there is none on the PATH" in said
+    assert "3.7.1/bin/python3.7: it does not start: libpython3.7m.so.1.0: cannot open\n" in said
+    assert "3.7.2/bin/python3.7: it is cpython 3.8\n" in said
+    assert "3.7.3/bin/python3.7: it does not start: " in said and "Permission denied\n" in said
+    assert "make python" in said and "pipx run uv==" in said
+
+
+def test_one_that_is_named_is_taken_or_said_to_be_wrong_and_no_other_is_looked_for(bare):
+    script(bare / ".python/cpython/bin/python3.7", "#!/bin/sh\nexec {} \"$@\"\n".format(REAL))
+    assert found(bare, PYTHON=REAL) == (0, REAL + "\n")
+    code, said = found(bare, PYTHON="/nowhere/python3.7")
+    assert code == 2 and "/nowhere/python3.7: it does not start: " in said and "there is none" not in said
+
+
+def test_one_in_the_tree_is_found(bare):
+    ours = script(bare / ".python/cpython-3.7.9/bin/python3.7", "#!/bin/sh\nexec {} \"$@\"\n".format(REAL))
+    assert found(bare) == (0, "{}\n".format(ours))
+
+
+# ---- getting one
+
+@pytest.fixture
+def mirror(tmp_path):
+    """Releases on this machine: its address, and the file that stands in for the archive."""
+    if not shutil.which("zstd"):
+        pytest.skip("zstd is not there")
+    get_python = loaded("get_python")
+    script(tmp_path / "made/python/install/bin/python3.7", "#!/bin/sh\nexec {} \"$@\"\n".format(REAL))
+    script(tmp_path / "made/python/build/object.o", "not needed")
+    archive = tmp_path / "releases" / get_python.ARCHIVE
+    archive.parent.mkdir(parents=True)
+    subprocess.run(["tar", "--zstd", "-cf", str(archive), "-C", str(tmp_path / "made"), "python"], check=True)
+    handler = functools.partial(Quiet, directory=str(tmp_path / "releases"))
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield get_python, "http://127.0.0.1:{}".format(server.server_address[1]), archive
+        server.shutdown()
+        serving.join()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        """Prints nothing."""
+
+
+def test_an_archive_with_the_digest_that_was_published_gives_an_interpreter_that_set_up_finds(mirror, bare):
+    get_python, address, archive = mirror
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    python = get_python.install(bare / ".python", address, digest)
+    assert os.listdir(str(bare / ".python")) == [get_python.NAME]
+    assert found(bare) == (0, "{}\n".format(python))
+    assert get_python.install(bare / ".python", "http://127.0.0.1:1", digest) == python  # it is there
+
+
+def test_another_file_is_refused_and_nothing_is_left(mirror, tmp_path):
+    get_python, address, _ = mirror
+    done = subprocess.run([sys.executable, str(tree.ROOT / "scripts/get_python.py"), "--into", str(tmp_path / "into")],
+                          env={**os.environ, "PYTHON_MIRROR": address}, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and not os.listdir(str(tmp_path / "into"))
+    assert "expected " + get_python.SHA256 in done.stderr and "was removed" in done.stderr
+
+
+def test_a_place_that_has_no_archive_is_named(mirror, tmp_path):
+    get_python, address, archive = mirror
+    archive.unlink()
+    with pytest.raises(get_python.Refused, match="404.*PYTHON_MIRROR"):
+        get_python.install(tmp_path / "into", address, "")
+
+
+# ---- moving one
+
+@pytest.mark.parametrize("place", ["new", "a new place"])
+def test_scripts_of_a_copied_environment_lead_to_the_new_place(tmp_path, place):
+    old, new = tmp_path / "old/.venv", tmp_path / place / ".venv"
+    subprocess.run([REAL, "-m", "venv", "--without-pip", str(old)], check=True)
+    move = loaded("move_venv")
+    script(old / "bin/tool", move.header("{}/bin/python".format(old)) + "import sys\nprint(sys.prefix)\n")
+    shutil.copytree(str(old), str(new), symlinks=True)
+    subprocess.run([str(new / "bin/python"), str(tree.ROOT / "scripts/move_venv.py"), str(old), str(new)], check=True)
+    assert subprocess.check_output([str(new / "bin/tool")], universal_newlines=True) == "{}\n".format(new)
+    ask = '. "$0"; command -v tool; echo "$VIRTUAL_ENV"'
+    said = subprocess.check_output(["bash", "-c", ask, str(new / "bin/activate")], universal_newlines=True)
+    assert said == "{0}/bin/tool\n{0}\n".format(new)
+    assert str(old) in (old / "bin/activate").read_text()
+
+
+@pytest.mark.parametrize("place", ["/a b/.venv", "/" + "x" * 130])
+def test_a_place_that_no_first_line_can_name_gets_a_line_for_the_shell_and_back(place):
+    move = loaded("move_venv")
+    plain = "#!/a/.venv/bin/python3.7\nprint()\n"
+    there = move.moved(plain, "/a/.venv", place)
+    assert there == "#!/bin/sh\n'''exec' \"{}/bin/python3.7\" \"$0\" \"$@\"\n' '''\nprint()\n".format(place)
+    assert move.moved(there, place, "/a/.venv") == plain

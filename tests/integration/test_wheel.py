@@ -1,0 +1,188 @@
+"""Wheels of the tree: what is in them, that they work outside of the tree, and that nothing is left of them."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+import ascpipe
+from tests.support import tree
+
+LIBRARIES = {"ascpipe/tfops/" + name for name in ("libascpipe_ops.so", "libascpipe_disk.so", "build_info.json")}
+REAL = os.path.realpath(sys.executable)
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+pytestmark = pytest.mark.timeout_s(180)
+NOT_LINKED = re.compile(r"ascpipe|mx_rec|__editable__|__pycache__|.*\.pth$")
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=150, **options)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    return done
+
+
+def wheel_of(project, folder):
+    run(*PIP, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, project)
+    (made,) = folder.iterdir()
+    return made
+
+
+def files_of(wheel):
+    with zipfile.ZipFile(str(wheel)) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """The wheels of ascpipe and of ascpipe-mx-rec."""
+    return (wheel_of(tree.ROOT, tmp_path_factory.mktemp("ascpipe")),
+            wheel_of(tree.ROOT / "packaging/mx_rec", tmp_path_factory.mktemp("mx_rec")))
+
+
+def environment(folder):
+    """An environment that sees the packages of .venv, and nothing of ascpipe."""
+    run(REAL, "-m", "venv", "--without-pip", folder)
+    packages = folder / "packages"
+    packages.mkdir()
+    site = Path(pytest.__file__).resolve().parent.parent
+    for path in site.iterdir():
+        if not NOT_LINKED.match(path.name):
+            (packages / path.name).symlink_to(path)
+    (folder / "lib/python3.7/site-packages/packages.pth").write_text(str(packages) + "\n")
+    return folder / "bin/python"
+
+
+def pip(python, *arguments):
+    return run(*PIP, "--python", python, *arguments, cwd="/")
+
+
+def installed_files(python):
+    """Of the environment, but what Python itself writes."""
+    top = python.parent.parent
+    return {path.relative_to(top).as_posix() for folder in ("bin", "lib") for path in (top / folder).rglob("*")
+            if not {"__pycache__", "packages"} & set(path.parts)}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory, wheels):
+    """The interpreter of an environment in which both are installed, with nothing but the wheels to take."""
+    python = environment(tmp_path_factory.mktemp("environment") / "venv")
+    before = installed_files(python)
+    pip(python, "install", "--quiet", "--no-deps", *wheels)  # that .venv has what they ask for: tests/house
+    yield python
+    pip(python, "uninstall", "--yes", "--quiet", "ascpipe", "ascpipe-mx-rec")  # one may be gone by a test
+    assert installed_files(python) == before
+
+
+def test_the_wheel_has_the_ops_and_no_source_of_them_and_is_of_this_platform(wheels):
+    assert wheels[0].name == "ascpipe-{}-cp37-cp37m-linux_x86_64.whl".format(ascpipe.__version__)
+    files = files_of(wheels[0])
+    assert set(files) >= LIBRARIES
+    assert not [name for name in files if name.endswith((".cc", ".h")) or name.split("/")[0] in ("tests", "mx_rec")]
+    assert '"ascpipe": "{}"'.format(ascpipe.__version__).encode() in files["ascpipe/tfops/build_info.json"]
+    about = "ascpipe-{}.dist-info/".format(ascpipe.__version__)
+    assert {about + "LICENSE", about + "NOTICE"} <= set(files)
+    assert b"Root-Is-Purelib: false" in files[about + "WHEEL"]
+
+
+def test_mx_rec_asks_for_the_ascpipe_of_its_version_and_is_of_every_platform(wheels):
+    assert wheels[1].name == "ascpipe_mx_rec-{}-py3-none-any.whl".format(ascpipe.__version__)
+    about = "ascpipe_mx_rec-{}.dist-info/".format(ascpipe.__version__)
+    files = files_of(wheels[1])
+    asked = Parser().parsestr(files[about + "METADATA"].decode()).get_all("Requires-Dist")
+    assert [text.replace(" ", "") for text in asked] == ["ascpipe=={}".format(ascpipe.__version__)]
+    assert about + "LICENSE" in files
+
+
+def test_the_program_of_the_readme_learns_outside_of_the_tree(installed, tmp_path):
+    program = re.search(r"```python\n(.*?)```", (tree.ROOT / "README.md").read_text(), re.S).group(1)
+    done = run(installed, "-W", "ignore", "-c", program, cwd=str(tmp_path))
+    assert re.match(r"loss 0\.\d+, rows 1000$", done.stdout.splitlines()[-1])
+
+
+def test_the_commands_of_the_wheel_work(installed, tmp_path):
+    bin_folder = installed.parent
+    assert "built for TensorFlow 1.15.5" in run(bin_folder / "ascpipe", "doctor", cwd=str(tmp_path)).stdout
+    where = run(installed, "-W", "ignore", "-c", "import ascpipe; print(ascpipe.__file__)", cwd=str(tmp_path)).stdout
+    assert where.startswith(str(bin_folder.parent))
+
+
+def test_the_ops_are_not_built_where_their_sources_are_not_and_it_is_said_why(installed):
+    done = subprocess.run([str(installed), "-m", "ascpipe.tfops.build"], stderr=subprocess.PIPE, cwd="/",
+                          text=True)
+    assert done.returncode == 1 and done.stderr.startswith("E226: ") and len(done.stderr.splitlines()) == 1
+
+
+# ---- beside another product
+
+ASK = ("import mx_rec\nprint(mx_rec.__file__)\n"
+       "assert False, 'it was imported'")
+
+
+@pytest.fixture
+def another(installed):
+    """Site-packages with another product's package ``mx_rec``, with files of names that ours has, too."""
+    site = installed.parent.parent / "lib/python3.7/site-packages"
+    package, about = site / "mx_rec", site / "mx_rec-6.0.dist-info"
+    for name in ("__init__.py", "core/__init__.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("BY = 'another'\n")
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mx_rec\nVersion: 6.0\n")
+    (about / "RECORD").write_text("mx_rec/__init__.py,,\nmx_rec/core/__init__.py,,\nmx_rec-6.0.dist-info/METADATA,,\n")
+    yield site
+    shutil.rmtree(str(package))
+    shutil.rmtree(str(about))
+
+
+def test_another_product_of_that_name_is_neither_overwritten_nor_shadowed_without_a_word(installed, another, wheels):
+    pip(installed, "install", "--quiet", "--no-deps", "--force-reinstall", wheels[1])
+    assert (another / "mx_rec/__init__.py").read_text() == (another / "mx_rec/core/__init__.py").read_text() \
+        == "BY = 'another'\n"
+    refused = subprocess.run([str(installed), "-W", "ignore", "-c", "import mx_rec"], stderr=subprocess.PIPE, cwd="/",
+                             text=True)
+    assert "E227: mx_rec of ascpipe-mx-rec stands beside another mx_rec, of mx_rec 6.0, in {}/mx_rec".format(another) \
+        in refused.stderr
+    pip(installed, "uninstall", "--yes", "--quiet", "ascpipe-mx-rec")
+    assert run(installed, "-c", "import mx_rec; print(mx_rec.BY)", cwd="/").stdout == "another\n"
+
+
+# ---- from the source distribution
+
+STAND_IN_COMPILER = """#!/bin/sh
+while [ $# -gt 0 ]; do
+  case $1 in
+    -o) : > "$2" ;;
+    -MF) echo "made:" > "$2" ;;
+  esac
+  shift
+done
+"""
+
+
+def test_the_source_distribution_has_the_tree_and_makes_a_wheel_of_the_same_files(wheels, tmp_path):
+    run(sys.executable, "-W", "ignore", "setup.py", "-q", "egg_info", "--egg-base", tmp_path, "sdist", "--dist-dir",
+        tmp_path, cwd=str(tree.ROOT))
+    (packed,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(str(packed)) as file:
+        file.extractall(str(tmp_path))
+    source = tmp_path / "ascpipe-{}".format(ascpipe.__version__)
+    missing = [name for name in subprocess.check_output(["git", "ls-files"], cwd=str(tree.ROOT), text=True).splitlines()
+               if not (source / name).exists()]
+    assert not missing
+    assert not list(source.rglob("*.so")) and not (source / "tfops/build").exists()
+    compiler = tmp_path / "compiler"
+    compiler.write_text(STAND_IN_COMPILER)
+    compiler.chmod(0o755)
+    os.environ["CXX"] = str(compiler)  # of the file list nothing depends on what is in the libraries
+    (source / ".venv").symlink_to(tree.ROOT / ".venv")
+    run(sys.executable, "-W", "ignore", "setup.py", "-q", "bdist_wheel", "--dist-dir", tmp_path / "made",
+        cwd=str(source))
+    (made,) = (tmp_path / "made").iterdir()
+    assert (made.name, set(files_of(made))) == (wheels[0].name, set(files_of(wheels[0])))
