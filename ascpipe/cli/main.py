@@ -15,7 +15,7 @@ from ascpipe.logs import one_line
 FAILED, USAGE, NOT_RUNNING = 1, 2, 3
 
 _VERBS = ("run", "start", "list", "status", "stats", "top", "logs", "stop", "checkpoint", "library", "timeline",
-          "warmup", "explain", "config", "doctor",
+          "trace", "inspect", "hotkeys", "warmup", "explain", "config", "doctor",
           "plan", "clean", "completion")
 
 
