@@ -162,7 +162,7 @@ class ReadTable:
 
 @dataclass(frozen=True)
 class Trace:
-    """Keep so many spans of each worker from now on; 0: keep none any more."""
+    """Keep the newest spans of each worker from now on, as many as this says; 0: keep none any more."""
 
     spans: int = field(metadata={RULE: integer(0, MAX_SPANS)})
 

@@ -35,7 +35,7 @@ class Tracing:
         self._since_ns, self._until_ns = time.time_ns() if self._spans else 0, 0
 
     def start(self, spans: int) -> None:
-        """Keep so many spans of each worker from now on, and none of before.
+        """Keep the newest ``spans`` of each worker from now on, and none of before.
 
         Raises:
             WrongStateError: spans are kept already.

@@ -124,8 +124,7 @@ class RingReader:
                 yield seen
 
     def _part(self, number: int, word: int) -> Optional[PartSeen]:
-        place = self._frames + number % structs.MAX_FRAMES * structs.FRAME.itemsize
-        frame = _record(self._read, place, structs.FRAME)
+        frame = _record(self._read, self._frames + number % structs.MAX_FRAMES * structs.FRAME.itemsize, structs.FRAME)
         begin = int(frame["offset"])
         if frame["number"] != number or not 0 <= begin < self._size:
             return None
@@ -218,10 +217,10 @@ class TableReader:
         seen: Set[Tuple[int, int]] = set()
         parts: List[PartSeen] = []
         while True:
-            for place, ring in enumerate(self._rings):
+            for index, ring in enumerate(self._rings):
                 for part in ring.parts(DEDUPED, RETIRED):
-                    if (place, part.number) not in seen:
-                        seen.add((place, part.number))
+                    if (index, part.number) not in seen:
+                        seen.add((index, part.number))
                         parts.append(part)
             left_s = end - time.monotonic()
             if left_s <= 0:
@@ -229,8 +228,8 @@ class TableReader:
             time.sleep(min(_SAMPLE_PAUSE_S, left_s))
         if not parts:
             return Hottest([], 0)
-        keys, places = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
-        counts = np.bincount(places, np.concatenate([part.occurrences for part in parts])).astype(np.int64)
+        keys, which = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
+        counts = np.bincount(which, np.concatenate([part.occurrences for part in parts])).astype(np.int64)
         order = np.lexsort((keys, -counts))[:count]
         return Hottest(list(zip(keys[order].tolist(), counts[order].tolist())), len(parts))
 

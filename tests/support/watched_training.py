@@ -22,13 +22,19 @@ def ids() -> List[List[int]]:
 
 
 class Program:
-    """The program, which trains on a daemon."""
+    """The program, which trains on a daemon.
 
-    def __init__(self, daemon):
+    Args:
+        daemon: its name.
+        stderr: descriptor or file that receives what it says there.
+    """
+
+    def __init__(self, daemon, stderr=subprocess.DEVNULL):
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.programs.watched"], cwd=ROOT, universal_newlines=True,
             env=running.environment(name=daemon), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL)
+            stderr=stderr)
+        self.pid = self._process.pid
         assert self._told() == {"daemon": daemon}
 
     def _told(self):
@@ -49,8 +55,8 @@ class Program:
 
 
 @contextlib.contextmanager
-def trained_by(daemon):
-    program = Program(daemon)
+def trained_by(daemon, **options):
+    program = Program(daemon, **options)
     try:
         yield program
     finally:
