@@ -38,7 +38,8 @@ class Recorded(NamedTuple):
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
               help="A trace of TensorFlow's timeline: the work of 0.1 s around it is put into it.")
-def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str]) -> None:
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of a line, of what was written.")
+def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], as_json: bool) -> None:
     """The daemons must keep spans, see `ascpipe trace` and the setting ``timeline_spans``; they go on working."""
     if given and of_all:
         raise click.UsageError("--all takes all daemons: leave out --name")
@@ -48,6 +49,9 @@ def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[s
         events = merged(_events(merge), events)
     with open(output, "w") as file:
         json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)
+    if as_json:
+        click.echo(json.dumps({"file": output, "events": len(events)}, indent=2))
+        return
     click.echo("ascpipe: {} events in {}; open it in chrome://tracing or https://ui.perfetto.dev".format(
         len(events), output))
 
