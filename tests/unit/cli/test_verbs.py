@@ -12,8 +12,8 @@ CONTEXT = click.Context(main)
 VERBS = main.list_commands(CONTEXT)
 #: they print no figures
 WITHOUT_JSON = {"start", "stop", "run", "top", "library", "completion"}
-NOT_THERE = [["status"], ["stats"], ["logs"], ["stop"], ["inspect", "user", "1"], ["hotkeys", "user"], ["trace", "start"],
-             ["trace", "stop"], ["timeline", "--output", "/nothing"]]
+NOT_THERE = [["status"], ["stats"], ["logs"], ["stop"], ["inspect", "user", "1"], ["hotkeys", "user"],
+             ["trace", "start"], ["trace", "stop"], ["timeline", "--output", "/nothing"]]
 
 
 def commands(command, words):
