@@ -23,6 +23,11 @@ OTHER_VARIABLES = frozenset(ENVIRONMENT_PREFIX + name for name in (
     "NAME", "CONFIG", "ALLOW_UNVERIFIED", "ALLOW_MISSING", "RANKS_FOLDER"))
 FREE_PREFIX = ENVIRONMENT_PREFIX + "X_"  #: variables of others: daemons and workers have them, ascpipe reads none
 
+# Kubernetes gives each container variables of the services of its namespace: their names in capitals, then such an
+# ending, or _PORT with an address. That of a service named ascpipe-metrics has the name of a setting.
+_OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$")
+_ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
+
 DEFAULTS = "the defaults"  #: as an origin
 _MOST_PROCESSOR = 1023  # what a mask of the kernel's usual size can name
 _PROCESSORS = re.compile(r"^(\d{1,4})(?:-(\d{1,4}))?$")
@@ -113,6 +118,7 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
     environment = os.environ if environment is None else environment
     if environment is os.environ and environment.get(FILE_VARIABLE):
         os.environ[FILE_VARIABLE] = os.path.abspath(environment[FILE_VARIABLE])
+    environment = {name: value for name, value in environment.items() if not _is_of_a_service(name, value)}
     _require_known(environment)
     values: Dict[str, Any] = {}
     origins: Dict[str, str] = {}
@@ -138,6 +144,13 @@ def size(text: str) -> int:
         return int(pydantic.ByteSize.validate(text))
     except (ValueError, pydantic.errors.PydanticValueError) as error:
         raise ValueError("{!r} is no size: write bytes, or 128MiB (2^20) or 1GB (10^9)".format(text)) from error
+
+
+def _is_of_a_service(name: str, value: str) -> bool:
+    """Whether Kubernetes has made a variable for a service whose name begins with ascpipe."""
+    return name.startswith(ENVIRONMENT_PREFIX) and (
+        _OF_A_SERVICE.search(name) is not None
+        or name.endswith("_PORT") and _ADDRESS_OF_A_SERVICE.match(value) is not None)
 
 
 def _require_known(environment: Mapping[str, str]) -> None:

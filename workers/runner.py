@@ -81,7 +81,7 @@ class Attachment:
         restart: an earlier worker with this number died.
         spin_us: microseconds to spin before a bell sleeps.
         hash_seed: of the daemon, of 64 bits; the same for all of its workers.
-        spans: path and capacity of the file of spans, where they are kept.
+        spans: path and capacity (count) of the file of spans, where they are kept.
         row_files: of the disk worker: table number -> descriptor and directory of each row file.
     """
 
@@ -102,8 +102,7 @@ class Attachment:
         self.restart = bool(body["restart"])
         self.spin_us = int(body["spin_us"])
         self.hash_seed = int(body["hash_seed"])
-        self.spans: Optional[Tuple[str, int]] = (body["spans"]["path"], body["spans"]["count"]) \
-            if "spans" in body else None
+        self.spans: Optional[Dict[str, Any]] = body.get("spans")
 
     def _take_row_files(self, files: List[Dict[str, Any]], fds: List[int]) -> None:
         for file, fd in zip(files, fds):
@@ -171,13 +170,8 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
         sys.exit(0)
     attachment = Attachment(body, fds)
     bell = attachment.bell(bell_index)
-    step, pause_s = make_work(worker, attachment)
-    if attachment.spans is not None and bell_index < structs.BELL_DISK_WORKER:
-        from ascpipe.workers.recording import recorded  # loaded only where spans are recorded
-
-        kind = "key" if bell_index < structs.BELL_TABLE_WORKERS else "table"
-        step = recorded(step, SpanRing(*attachment.spans, kind, worker.number), kind, attachment.streams,
-                        functools.partial(attachment.disk_table, worker.number))
+    made = make_work(worker, attachment)
+    steps = _Steps(made.step, attachment, worker, bell_index)
     fdsocket.send(channel, {"verb": "attached"})
     poller = select.poll()
     poller.register(channel, select.POLLIN)
@@ -186,22 +180,54 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
         return bool(poller.poll(0))
 
     def work() -> float:
-        while step():
+        while steps.step():
             pass
-        return 0.0 if has_message() else pause_s()  # a message that comes later rings
+        return 0.0 if has_message() else made.pause_s()  # a message that comes later rings
 
     bell.says(WAIT_BATCH)  # it never waits for anything else
     while True:
         while not has_message():
             if not bell.pause(work):
-                bell.wait(lambda: step() > 0, has_message, _IDLE_S, _LONGEST_SLICE_S)
+                bell.wait(lambda: steps.step() > 0, has_message, _IDLE_S, _LONGEST_SLICE_S)
         body, fds = fdsocket.receive(channel, _READ_S)
         if body["verb"] == "add_stream":
             attachment.add_stream(body, fds)
         elif body["verb"] == "add_table":
             attachment.add_table(body, fds)
+        elif body["verb"] == "record":
+            steps.record(body["spans"])
         else:
             return
+
+
+class _Steps:
+    """The steps of a worker, which are recorded as long as that is asked for.
+
+    Attributes:
+        step: the next one.
+    """
+
+    def __init__(self, step: Callable[[], int], attachment: Attachment, worker: Worker, bell_index: int) -> None:
+        self.step = self._plain = step
+        self._attachment, self._worker, self._bell_index = attachment, worker, bell_index
+        self.record(attachment.spans)
+
+    def record(self, spans: Optional[Dict[str, Any]]) -> None:
+        """Record spans into the file that is told, or no more. Without room for it the worker goes on without."""
+        self.step = self._plain
+        if spans is None or self._bell_index >= structs.BELL_DISK_WORKER:
+            return
+        from ascpipe.workers.recording import recorded  # loaded only where spans are recorded
+
+        kind = "key" if self._bell_index < structs.BELL_TABLE_WORKERS else "table"
+        try:
+            ring = SpanRing(spans["path"], spans["count"], kind, self._worker.number)
+        except OSError as error:
+            sys.stderr.write("no spans are recorded, there is no room for them: {}\n".format(error))
+            sys.stderr.flush()
+            return
+        self.step = recorded(self._plain, ring, kind, self._attachment.streams,
+                             functools.partial(self._attachment.disk_table, self._worker.number))
 
 
 def _table_view(table: Dict[str, Any], part: np.ndarray, fd: int) -> TableView:

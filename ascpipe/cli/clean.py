@@ -1,5 +1,6 @@
 """``ascpipe clean``: removes what dead daemons left, and compiled kernels of other versions; or all there is."""
 import contextlib
+import json
 import os
 import shutil
 import time
@@ -11,6 +12,7 @@ from ascpipe import names
 from ascpipe.cli.setting_options import config_option
 
 _IN_USE_S = 24 * 3600.0  # each daemon that starts touches the folder of its kernels
+_RUNS = "run directory"
 _KERNELS = "compiled kernels"
 _WHEELS = "wheels"  # of `make ranks`, in the user's cache
 
@@ -21,8 +23,9 @@ _WHEELS = "wheels"  # of `make ranks`, in the user's cache
               help="Also kernels of other versions that a daemon has used within a day.")
 @click.option("--everything", is_flag=True,
               help="All that ascpipe keeps for this user, before it is uninstalled; refused where a daemon lives.")
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of lines.")
 @config_option
-def command(dry_run: bool, all_kernels: bool, everything: bool) -> None:
+def command(dry_run: bool, all_kernels: bool, everything: bool, as_json: bool) -> None:
     """Touches no daemon that lives; logs of failed sessions (`ascpipe logs --failed`) with ``--everything`` only."""
     from ascpipe.config import load_settings
     from ascpipe.daemon.run_directory import remove_dead_runs
@@ -31,19 +34,22 @@ def command(dry_run: bool, all_kernels: bool, everything: bool) -> None:
     if everything:
         _refuse_where_a_daemon_lives()
     cache_dir = load_settings().cache_dir
-    removed = ["run directory " + path for path in remove_dead_runs(dry_run=dry_run)] if names.known_names() else []
+    found = [(_RUNS, path) for path in remove_dead_runs(dry_run=dry_run)] if names.known_names() else []
     folders = kept_for_this_user(cache_dir) if everything else [(_KERNELS, folder) for folder in old_kernels(
         cache_dir, within_s=0.0 if all_kernels else _IN_USE_S)]
-    for what, folder in folders:
-        if not dry_run:
-            with refusing(folder):
-                shutil.rmtree(folder)
-        removed.append("{} {}".format(what, folder))
+    for _, folder in folders if not dry_run else ():
+        with refusing(folder):
+            shutil.rmtree(folder)
     if everything and not dry_run:
         _remove_empty(cache_dir)
-    for one in removed:
-        click.echo("{} {}".format("would remove" if dry_run else "removed", one))
-    if not removed:
+    found += folders
+    if as_json:
+        click.echo(json.dumps({"removed": not dry_run, "found": [
+            {"what": what, "path": path} for what, path in found]}, indent=2))
+        return
+    for what, path in found:
+        click.echo("{} {} {}".format("would remove" if dry_run else "removed", what, path))
+    if not found:
         click.echo("ascpipe: there is nothing to remove")
 
 

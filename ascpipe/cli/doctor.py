@@ -1,10 +1,14 @@
 """``ascpipe doctor``: looks at all that a daemon and its trainer need, and says how to mend what is wrong."""
+import importlib.util
 import json
 import os
 import platform
 import re
 import resource
+import socket
+import struct
 import sys
+import tempfile
 from typing import Any, Callable, Iterator, List, NamedTuple, Tuple
 
 import click
@@ -22,7 +26,9 @@ _LEAST_FILES = 4096  # a daemon raises its limit to 65536, or as far as it may
 _LEAST_MEMORY = 1 << 30
 _GIB = float(1 << 30)
 _TOLD = ("avx", "avx2", "fma", "avx512f")  # instruction sets
+_BUILD = "make build, in the tree of ascpipe"
 _CPUINFO = "/proc/cpuinfo"
+_ELF = struct.Struct("<40xQ10xHH2x")  # of a library of 64 bits: where its sections are told, how large each, how many
 
 
 class Finding(NamedTuple):
@@ -66,7 +72,8 @@ def findings(places: Places = Places()) -> List[Finding]:  # noqa: B008  (immuta
     looks: Tuple[Tuple[str, Callable[[], Iterator[Finding]]], ...] = (
         ("Python", python), ("TensorFlow", tensorflow), ("ops", ops), ("processor", processor),
         ("shared memory", lambda: shared_memory(places)), ("memory", lambda: memory_limits(places)),
-        ("limits", limits), ("settings", settings), ("run directory", run_directories), ("kernels", kernels))
+        ("limits", limits), ("settings", settings), ("metrics", metrics), ("run directory", run_directories),
+        ("kernels", kernels))
     found: List[Finding] = []
     for subject, look in looks:
         try:
@@ -115,16 +122,33 @@ def ops() -> Iterator[Finding]:
     from ascpipe.layout import structs
     from ascpipe.tfops import load
 
-    load.library_path()
+    for path in (load.library_path(), str(load.DISK_LIBRARY)):
+        if not is_whole(path):
+            yield Finding("ops", PROBLEM, "{} is not there, or not whole".format(path), _BUILD)
+            return
     info = load.read_info()
     here = {"tensorflow": tensorflow_version(), "layout": structs.layout_hash(), "ascpipe": __version__}
     wrong = ["{} {}, here it is {}".format(name, info.get(name), value) for name, value in here.items()
              if info.get(name) != value]
     if wrong:
-        yield Finding("ops", PROBLEM, "built for " + "; ".join(wrong), "make build, in the tree of ascpipe")
+        yield Finding("ops", PROBLEM, "built for " + "; ".join(wrong), _BUILD)
     else:
         yield Finding("ops", OK, "built for TensorFlow {}, C++ ABI flag {}".format(
             info["tensorflow"], info.get("cxx11_abi")))
+
+
+def is_whole(path: str) -> bool:
+    """Whether a file is a shared library up to its end: one that was cut off, as on a full disk, is not."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_ELF.size)
+            size = os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        return False
+    if len(head) < _ELF.size or not head.startswith(b"\x7fELF"):
+        return False
+    sections, section_bytes, section_count = _ELF.unpack(head)
+    return bool(size >= sections + section_bytes * section_count)  # their table is the last there is
 
 
 def processor() -> Iterator[Finding]:
@@ -185,6 +209,50 @@ def settings() -> Iterator[Finding]:
     yield Finding("settings", OK, "set here: {}".format(", ".join(set_here) or "none"))
 
 
+def metrics() -> Iterator[Finding]:
+    """Whether metrics can be exported, where the settings ask for them."""
+    from ascpipe.config import load_settings
+
+    found = load_settings()
+    if not (found.metrics_port or found.metrics_file):
+        return
+    if importlib.util.find_spec("prometheus_client") is None:
+        yield Finding("metrics", PROBLEM, "they are asked for, and the package prometheus_client is not installed",
+                      'pip install "ascpipe[metrics]"')
+        return
+    reason = why_not_writable(os.path.dirname(found.metrics_file)) if found.metrics_file else ""
+    if reason:
+        yield Finding("metrics", PROBLEM, "metrics_file cannot be written: {}".format(reason), "another metrics_file")
+    elif found.metrics_port and is_taken(found.metrics_address, found.metrics_port):
+        yield Finding("metrics", WARNING, "port {} of {} is in use".format(found.metrics_port, found.metrics_address),
+                      "none is needed if it is your daemon (`ascpipe list`); another one is E224: another metrics_port")
+    else:
+        yield Finding("metrics", OK, "they can be exported")
+
+
+def is_taken(address: str, port: int) -> bool:
+    """Whether a port cannot be listened at."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the exporter does
+        try:
+            sock.bind((address, port))
+        except OSError:
+            return True
+    return False
+
+
+def why_not_writable(path: str) -> str:
+    """Why there can be no new file in a folder that may not be there yet; empty if there can."""
+    while not os.path.lexists(path) and path != os.path.dirname(path):
+        path = os.path.dirname(path)
+    try:
+        tempfile.TemporaryFile(dir=path).close()  # it has no name
+    except OSError as error:
+        return "{}: {}".format(path, error.strerror)
+    return ""
+
+
 def run_directories() -> Iterator[Finding]:
     """The place of run directories, and what dead daemons left there."""
     from ascpipe.control.client import running_daemons
@@ -192,6 +260,12 @@ def run_directories() -> Iterator[Finding]:
 
     base = names.base_dir()
     known = names.known_names()  # refuses one that is not ours alone
+    names.run_dir(names.private_name(1 << 22))  # refuses one whose sockets would have too long a path
+    reason = why_not_writable(base)
+    if reason:
+        yield Finding("run directory", PROBLEM, "no daemon can have one: {}".format(reason),
+                      "export XDG_RUNTIME_DIR=$(mktemp -d), in every process that uses the daemon")
+        return
     yield Finding("run directory", OK, "{}, {}".format(base, counted(len(running_daemons()), "daemon") + " there"))
     dead = [run.name for run in dead_runs()] if known else []
     if dead:
@@ -210,9 +284,15 @@ def kernels() -> Iterator[Finding]:
     if os.path.isdir(folder):
         make_safe_dir(folder)  # it is there: this checks only
     if not os.path.isdir(folder) or not kernel_cache.count(folder):
+        reason = why_not_writable(folder)
+        if reason:
+            yield Finding("kernels", PROBLEM, "not compiled, and they cannot be: {}".format(reason),
+                          "a folder that can be written to: ASCPIPE_CACHE_DIR")
+            return
         yield Finding("kernels", WARNING, "not compiled: nothing in {}".format(folder),
                       "`ascpipe warmup`; else the first daemon takes half a minute")
     elif not kernel_cache.library(folder, os.environ):
+        kernel_cache.require_writable(folder)
         yield Finding("kernels", WARNING, "compiled, in {}, but there is no library of them".format(folder),
                       "`ascpipe warmup` with a C compiler; else daemons take half a second longer to start")
     else:

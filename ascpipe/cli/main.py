@@ -14,9 +14,14 @@ from ascpipe.logs import one_line
 
 FAILED, USAGE, NOT_RUNNING = 1, 2, 3
 
-_VERBS = ("run", "start", "list", "status", "stats", "top", "logs", "stop", "checkpoint", "library", "timeline",
-          "warmup", "explain", "config", "doctor",
-          "plan", "clean", "completion")
+_GROUPS = (
+    ("Daemons and programs", ("start", "stop", "run", "list", "status", "logs")),
+    ("While it trains", ("stats", "top", "inspect", "hotkeys", "trace", "timeline")),
+    ("Checkpoints and tables", ("checkpoint", "plan")),
+    ("This machine", ("doctor", "config", "warmup", "clean", "library")),
+    ("Help", ("explain", "completion")),
+)
+_VERBS = tuple(verb for _, verbs in _GROUPS for verb in verbs)
 
 
 class _Verbs(click.Group):
@@ -30,6 +35,14 @@ class _Verbs(click.Group):
             return None
         command = importlib.import_module("ascpipe.cli." + cmd_name).command
         return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, verbs in _GROUPS:
+            commands = [(verb, self.get_command(ctx, verb)) for verb in verbs]
+            width = formatter.width - 6 - max(map(len, _VERBS))
+            with formatter.section(title):
+                formatter.write_dl([(verb.ljust(max(map(len, _VERBS))), found.get_short_help_str(width))
+                                    for verb, found in commands if found is not None])
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

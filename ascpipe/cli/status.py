@@ -1,5 +1,6 @@
 """``ascpipe status``: prints what a daemon does, as tables or as JSON.  Loads nothing that is not needed to ask."""
 import json
+import time
 from typing import Any, Dict, List, Optional
 
 import click
@@ -45,6 +46,9 @@ def headlines(status: Dict[str, Any]) -> List[str]:
     lines += _of_ranks(status["exchanges"])
     if status["failure"]:
         lines.append("failed: {}".format(status["failure"]))
+    if status["trace"]["spans"]:
+        lines.append("trace: {} spans of each worker are kept since {}".format(
+            status["trace"]["spans"], time.strftime("%H:%M:%S", time.localtime(status["trace"]["since_ns"] // 10**9))))
     lines.append("logs: {}".format(status["logs"]))
     return lines
 

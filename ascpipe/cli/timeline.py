@@ -38,8 +38,9 @@ class Recorded(NamedTuple):
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
               help="A trace of TensorFlow's timeline: the work of 0.1 s around it is put into it.")
-def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str]) -> None:
-    """The daemons must keep spans, see the setting ``timeline_spans``; they go on working."""
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of a line, of what was written.")
+def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], as_json: bool) -> None:
+    """The daemons must keep spans, see `ascpipe trace` and the setting ``timeline_spans``; they go on working."""
     if given and of_all:
         raise click.UsageError("--all takes all daemons: leave out --name")
     events = events_of_daemons(_of_all() if of_all else [
@@ -48,6 +49,9 @@ def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[s
         events = merged(_events(merge), events)
     with open(output, "w") as file:
         json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)
+    if as_json:
+        click.echo(json.dumps({"file": output, "events": len(events)}, indent=2))
+        return
     click.echo("ascpipe: {} events in {}; open it in chrome://tracing or https://ui.perfetto.dev".format(
         len(events), output))
 
@@ -59,22 +63,34 @@ def _of_all() -> List[Recorded]:
             found.append(_of_daemon(name))
     if not found:
         raise ConfigError("timeline_spans", "all daemons that run", 0, "none keeps spans, or nothing was done yet; "
-                          "set ASCPIPE_TIMELINE_SPANS=20000 for the program, or where they are started")
+                          "begin with `ascpipe trace start --all`, or set ASCPIPE_TIMELINE_SPANS=20000 for the "
+                          "program, or where they are started")
     return found
 
 
 def _of_daemon(name: str) -> Recorded:
     run = names.run_dir(name)
-    ask(run, messages.Status())  # it is there, and ours
+    trace = ask(run, messages.Status())["trace"]
     try:
         workers = [spans.read(os.path.join(run.path, file)) for file in run.span_files()]
         exchanges = exchange_spans.read(run.exchange_spans) if os.path.exists(run.exchange_spans) else None
+        exchanges = within(exchanges, trace["since_ns"], trace["until_ns"])
     except FileNotFoundError:  # it has just ended
         raise NotRunningError(run.name, run.path) from None
     if not workers and exchanges is None:
         raise ConfigError("timeline_spans", "daemon {!r}".format(run.name), 0, "it keeps no spans of its workers, or "
-                          "none has worked yet; start it with ASCPIPE_TIMELINE_SPANS=20000")
+                          "none has worked yet; begin with `ascpipe trace start`, or start it with "
+                          "ASCPIPE_TIMELINE_SPANS=20000")
     return Recorded(run.name, exchanges, workers)
+
+
+def within(recorded: Optional[exchange_spans.RecordedExchanges], since_ns: int,
+           until_ns: int) -> Optional[exchange_spans.RecordedExchanges]:
+    """The exchanges of the time of a trace: a trainer records all. None where there was no trace."""
+    if recorded is None or not since_ns:
+        return None
+    return recorded._replace(spans=[span for span in recorded.spans if span.start_ns >= since_ns and (
+        not until_ns or span.start_ns <= until_ns)])
 
 
 def events_of_daemons(daemons: List[Recorded]) -> List[Dict[str, Any]]:

@@ -1,17 +1,23 @@
 """``ascpipe warmup``: compiles the kernels of the workers, so that the first daemon starts as fast as the others."""
+import json
+
 import click
 
 from ascpipe.cli.setting_options import config_option
 
 
 @click.command("warmup", help="Compile what workers need; files that are damaged are made again.")
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of lines.")
 @config_option
-def command() -> None:
+def command(as_json: bool) -> None:
     """Says where they lie; takes half a minute, or a second when they are there."""
     from ascpipe.config import load_settings
     from ascpipe.daemon.warm_up import warm_up
 
     warm = warm_up(load_settings().cache_dir)
+    if as_json:
+        click.echo(json.dumps(warm._asdict(), indent=2))
+        return
     click.echo("ascpipe: {} files of compiled kernels in {}, {} of them new{}".format(
         warm.files, warm.folder, warm.compiled,
         "; {} damaged ones were removed".format(warm.damaged) if warm.damaged else ""))

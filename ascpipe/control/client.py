@@ -1,11 +1,12 @@
 """Client of the control plane: sends one request and waits for its reply, with a timeout."""
+import contextlib
 import os
 import secrets
 import select
 import socket
 import struct
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ascpipe import names
 from ascpipe.control import codec, fdsocket, messages
@@ -21,7 +22,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
-    """Ask the daemon of ``run`` and return the body of its answer.
+    """Ask the daemon of ``run`` and return the body of its answer; descriptors that come with it are closed.
 
     Connects anew each time, so nothing of it stays in a program that forks later.
 
@@ -32,6 +33,13 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
         MessageError: its answer is not one.
         AscpipeError: what it answered, by the class of its code.
     """
+    with asked(run, body, timeout_s) as (answer, _):
+        return answer
+
+
+@contextlib.contextmanager
+def asked(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Iterator[Tuple[Dict[str, Any], List[int]]]:
+    """As ``ask``: the answer, and the descriptors that came with it, which are closed at the end."""
     request_id = secrets.randbits(62)
     request = messages.request_bytes(request_id, body)
     deadline = time.monotonic() + timeout_s
@@ -40,10 +48,15 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
             answer = _exchange(sock, run, request, deadline, messages.verb_of(body))
         if answer is not None:
-            return _body_of(answer, request_id)
+            break
         if time.monotonic() >= deadline:
             raise NoAnswerError(run.name, messages.verb_of(body), timeout_s)
         time.sleep(_AGAIN_S)
+    try:
+        yield _body_of(answer[0], request_id), answer[1]
+    finally:
+        for fd in answer[1]:
+            os.close(fd)
 
 
 def running_daemons() -> List[str]:
@@ -51,8 +64,10 @@ def running_daemons() -> List[str]:
     return [name for name in names.known_names() if is_held(RunDir(name))]
 
 
-def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float, verb: str) -> Optional[bytes]:
-    """The answer to a request, or None if there is none by the deadline, or the daemon has not read the request."""
+def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
+              verb: str) -> Optional[Tuple[bytes, List[int]]]:
+    """The answer to a request and the descriptors with it; None if there is none by the deadline, or the daemon has
+    not read the request."""
     try:
         fdsocket.connect(sock, run.control, max(0.001, deadline - time.monotonic()))
         sock.send(request, socket.MSG_NOSIGNAL)
@@ -69,11 +84,12 @@ def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
                 raise NoAnswerError(run.name, verb, TIMEOUT_S)
             continue
         try:
-            answer = sock.recv(codec.MESSAGE_BYTES + 1)
+            answer, ancillary, _, _ = sock.recvmsg(codec.MESSAGE_BYTES + 1, fdsocket.ANCILLARY_BYTES,
+                                                   socket.MSG_CMSG_CLOEXEC)
         except ConnectionResetError:  # closed before the request was read
             return None
         if answer:
-            return answer
+            return answer, fdsocket.descriptors(ancillary)
         check_running(run)  # it has read the request and closed: it ends, or has lost its answer
         time.sleep(_AGAIN_S)
     return None

@@ -19,6 +19,7 @@ MAX_FDS = 250  #: with one message; the kernel takes 253
 _LENGTH = struct.Struct("<I")
 _TIMEVAL = struct.Struct("@ll")
 _FD_BYTES = array.array("i").itemsize
+ANCILLARY_BYTES = socket.CMSG_SPACE(MAX_FDS * _FD_BYTES)  #: of ``recvmsg``, for descriptors
 _SEND_TIMEOUT_S = 10.0
 _REST_S = 0.2  # for the rest of a message whose first byte is there
 _LONGEST_POLL_S = 3600.0  # the kernel counts milliseconds in 32 bits
@@ -45,7 +46,7 @@ def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> 
         raise MessageError("{} descriptors with one message, at most {} are sent".format(len(fds), MAX_FDS))
     data = codec.pack(body)
     data = _LENGTH.pack(len(data)) + data
-    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    ancillary = rights(fds)
     deadline = time.monotonic() + _SEND_TIMEOUT_S
     try:
         while data:
@@ -57,6 +58,20 @@ def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> 
             data, ancillary = data[sent:], []
     except (BrokenPipeError, ConnectionResetError) as error:
         raise ConnectionClosedError("the other process") from error
+
+
+def rights(fds: Sequence[int]) -> List[Tuple[int, int, "array.array[int]"]]:
+    """What ``sendmsg`` takes to send descriptors."""
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+
+
+def descriptors(ancillary: Sequence[Tuple[int, int, bytes]]) -> List[int]:
+    """The descriptors that ``recvmsg`` has received."""
+    found = array.array("i")
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            found.frombytes(content[:len(content) - len(content) % _FD_BYTES])
+    return found.tolist()
 
 
 def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List[int]]:
@@ -132,16 +147,12 @@ def _read(sock: socket.socket, size: int, deadline: float, fds: List[int]) -> by
         _wait(sock, deadline, for_reading=True)
         try:
             piece, ancillary, flags, _ = sock.recvmsg(
-                size - len(data), socket.CMSG_SPACE(MAX_FDS * _FD_BYTES), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+                size - len(data), ANCILLARY_BYTES, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
         except (BlockingIOError, InterruptedError):
             continue
         except ConnectionResetError as error:
             raise ConnectionClosedError("the other process") from error
-        for level, kind, content in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                received = array.array("i")
-                received.frombytes(content[:len(content) - len(content) % _FD_BYTES])
-                fds.extend(received)
+        fds.extend(descriptors(ancillary))
         if flags & socket.MSG_CTRUNC:
             raise MessageError("descriptors were lost (limit of open files?)")
         if not piece:

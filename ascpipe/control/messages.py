@@ -19,6 +19,7 @@ MAX_TABLES = 200
 MAX_RANKS = 4095
 MAX_DIRECTORIES = 16
 MAX_PATH = 1024
+MAX_SPANS = 1_000_000  # as the setting timeline_spans
 
 _INT31, _INT64 = 2**31 - 1, 2**63 - 1
 _ENVELOPE = {"v": integer(VERSION, VERSION), "id": integer(0, _INT64)}
@@ -152,7 +153,21 @@ class AddTable:
     token: bytes = field(repr=False, metadata=_TOKEN)
 
 
-Body = Union[Status, Stop, Bye, Register, Start, AddStream, AddTable]
+@dataclass(frozen=True)
+class ReadTable:
+    """A process wants to read what a table knows; descriptors of its memory come with the answer, for reading only."""
+
+    table: str = field(metadata={RULE: printable(255)})
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Keep the newest spans of each worker from now on, as many as this says; 0: keep none any more."""
+
+    spans: int = field(metadata={RULE: integer(0, MAX_SPANS)})
+
+
+Body = Union[Status, Stop, Bye, Register, Start, AddStream, AddTable, ReadTable, Trace]
 
 
 @dataclass(frozen=True)
@@ -305,4 +320,5 @@ def _check_start(start: Start, where: str) -> None:
 
 _BODIES: Dict[str, Rule] = {
     "status": record(Status), "stop": record(Stop), "bye": record(Bye), "register": record(Register),
-    "start": record(Start, _check_start), "add_stream": record(AddStream), "add_table": record(AddTable)}
+    "start": record(Start, _check_start), "add_stream": record(AddStream), "add_table": record(AddTable),
+    "read_table": record(ReadTable), "trace": record(Trace)}

@@ -11,9 +11,9 @@ import select
 import socket
 import struct
 import time
-from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ascpipe.control import codec, messages
+from ascpipe.control import codec, fdsocket, messages
 from ascpipe.control.fdsocket import is_readable
 from ascpipe.errors import AscpipeError, MessageError
 
@@ -80,9 +80,9 @@ class Server:
                 if request is not None:
                     yield peer, request
 
-    def reply(self, peer: Peer, request_id: int, body: Mapping[str, object]) -> None:
-        """Answer; a peer that is gone is no concern of ours."""
-        self._send(peer, messages.reply_bytes(request_id, body))
+    def reply(self, peer: Peer, request_id: int, body: Mapping[str, object], fds: Sequence[int] = ()) -> None:
+        """Answer, with descriptors, which stay open on our side; a peer that is gone is no concern of ours."""
+        self._send(peer, messages.reply_bytes(request_id, body), fds)
 
     def refuse(self, peer: Peer, request_id: int, error: AscpipeError) -> None:
         """Answer by an error."""
@@ -129,9 +129,9 @@ class Server:
             self.refuse(peer, 0, error)
         return None
 
-    def _send(self, peer: Peer, data: bytes) -> None:
+    def _send(self, peer: Peer, data: bytes, fds: Sequence[int] = ()) -> None:
         try:
-            peer.send(data, socket.MSG_NOSIGNAL)
+            peer.sendmsg([data], fdsocket.rights(fds), socket.MSG_NOSIGNAL)
         except OSError:  # it has gone
             self.dropped += 1
         del self._peers[peer]

@@ -1,5 +1,4 @@
 """The event loop of a daemon: turns sockets, children and signals into events, and actions into I/O."""
-import contextlib
 import dataclasses
 import datetime
 import logging
@@ -9,23 +8,23 @@ import select
 import signal
 import socket
 import time
-from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, List, Optional, Tuple
 
 from ascpipe import __version__, errors
 from ascpipe.config import Settings
 from ascpipe.control import fdsocket, messages
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.control.server import Peer, Server
-from ascpipe.daemon import hangs, kernel_cache, lifecycle, statistics
+from ascpipe.daemon import hangs, kernel_cache, lifecycle, statistics, table_readers
 from ascpipe.daemon.lifecycle import HAS_TRAINER, REGISTERED, SERVING, Lifecycle, Worker
 from ascpipe.daemon.lifelines import Lifeline, Lifelines
 from ascpipe.daemon.run_directory import OwnedRunDir
 from ascpipe.daemon.session_memory import SessionMemory, bell_of
 from ascpipe.daemon.supervisor import Supervisor
+from ascpipe.daemon.tracing import Tracing
 from ascpipe.daemon.watching import Watch
 from ascpipe.layout import structs
 from ascpipe.layout.ticket import MOST_RUNS
-from ascpipe.shm import exchange_spans
 from ascpipe.shm.memory import Places
 from ascpipe.shm.segment import SHM_DIR
 
@@ -56,6 +55,7 @@ class Daemon:
         self._started = time.monotonic()
         self._trainer: Optional[Lifeline] = None
         self._trainer_pid, self._trainer_since = 0, ""
+        self._tracing = Tracing(run, settings)
         self._run_number = secrets.randbelow(MOST_RUNS)
         self._hash_seed = settings.hash_seed or secrets.randbits(64)
         self._memory: Optional[SessionMemory] = None
@@ -64,7 +64,7 @@ class Daemon:
         self._is_over = False
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
             "status": self._status, "stop": self._stop, "register": self._register, "start": self._start,
-            "add_stream": self._add_stream, "add_table": self._add_table, "bye": self._bye}
+            "add_stream": self._add_stream, "add_table": self._add_table, "bye": self._bye, "trace": self._trace}
         self._actions: Dict[type, Callable[[Any], None]] = {
             lifecycle.StartWorker: self._start_worker, lifecycle.AttachWorkers: self._attach_workers,
             lifecycle.HandOutStream: self._hand_out_stream, lifecycle.HandOutTable: self._hand_out_table,
@@ -253,10 +253,9 @@ class Daemon:
     def _attach(self, memory: SessionMemory, worker: Worker, *, restart: bool) -> None:
         self._note_pid(worker)
         body = memory.attach_body(self._hash_seed, restart=restart)
-        if self._settings.timeline_spans:
-            body["spans"] = {"path": self._run.worker_spans(str(worker)), "count": self._settings.timeline_spans}
         files, fds = memory.row_files() if worker.kind == lifecycle.DISK else ([], [])
-        self._supervisor.attach(worker, {**body, "row_files": files}, memory.fds() + fds)
+        self._supervisor.attach(worker, {**body, "row_files": files, "spans": self._tracing.body_of(worker)},
+                                memory.fds() + fds)
 
     def _note_pid(self, worker: Worker) -> None:
         """Store in shared memory which process waits at the worker's bell."""
@@ -267,6 +266,10 @@ class Daemon:
 
     def _answer(self, peer: Peer, request: messages.Request) -> None:
         try:
+            if isinstance(request.body, messages.ReadTable):
+                with table_readers.opened(self._memory, request.body.table, self._life.state) as (body, fds):
+                    self._server.reply(peer, request.id, body, fds)
+                return
             self._server.reply(peer, request.id, self._verbs[request.verb](request.body))
         except errors.AscpipeError as error:
             self._server.refuse(peer, request.id, error)
@@ -290,7 +293,7 @@ class Daemon:
         trainer = self._trainer_with("start", body.token)
         if self._life.state != REGISTERED:
             raise errors.WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
-        with self._exchange_spans(body) as (spans, spans_bytes):
+        with self._tracing.exchange_spans(body, self._trainer_pid) as (spans, spans_bytes):
             self._memory = SessionMemory(body, self._settings, self._run_number, self._places,
                                          private=self._private_to != 0)
             self._memory.set_pid(structs.BELL_TRAINER, self._trainer_pid)
@@ -305,20 +308,6 @@ class Daemon:
         if self._life.error is not None:  # workers cannot run
             raise self._life.error
         return sizes
-
-    @contextlib.contextmanager
-    def _exchange_spans(self, body: messages.Start) -> Iterator[Tuple[List[int], int]]:
-        """The file for spans of exchanges: its descriptor and bytes; [] and 0 where none are kept."""
-        with contextlib.suppress(FileNotFoundError):  # of a trainer before
-            os.unlink(self._run.exchange_spans)
-        if not self._settings.timeline_spans or all(stream.rank_size == 1 for stream in body.streams):
-            yield [], 0
-            return
-        fd, size = exchange_spans.create(self._run.exchange_spans, self._settings.timeline_spans, self._trainer_pid)
-        try:
-            yield [fd], size
-        finally:
-            os.close(fd)
 
     def _add_stream(self, body: messages.AddStream) -> Dict[str, Any]:
         memory, trainer = self._serving("add_stream", body.token)
@@ -376,6 +365,17 @@ class Daemon:
         self._handle(lifecycle.StopAsked("ascpipe stop"))
         return {"pid": os.getpid()}
 
+    def _trace(self, body: messages.Trace) -> Dict[str, Any]:
+        if body.spans:
+            self._tracing.start(body.spans)
+        else:
+            self._tracing.stop()
+        if self._memory is not None:  # workers of no session are told when they are attached
+            for worker in self._supervisor.running():
+                self._supervisor.attach(worker, {"verb": "record", "spans": self._tracing.body_of(worker)}, [])
+            self._memory.ring_all()
+        return self._tracing.told()
+
     def _status(self, body: messages.Status) -> Dict[str, Any]:
         trainer = None
         if self._trainer is not None:
@@ -390,7 +390,7 @@ class Daemon:
             "name": self._run.name, "pid": os.getpid(), "version": __version__, "state": self._life.state,
             "private": self._private_to != 0, "uptime_s": time.monotonic() - self._started, "trainer": trainer,
             "failure": None if self._life.error is None else str(self._life.error)[:1000], "workers": workers,
-            "template": self._supervisor.template_state(),
+            "template": self._supervisor.template_state(), "trace": self._tracing.told(),
             "messages": {"refused": self._server.refused, "dropped": self._server.dropped},
             **statistics.describe_memory(self._memory, self._life.workers),
         }

@@ -119,6 +119,8 @@ METRICS: Tuple[Metric, ...] = (
            _number(lambda status: status["failure"] is not None)),
     Metric("ascpipe_template_ready", GAUGE, "", (), "1: the process that workers are forked from has loaded.",
            _number(lambda status: status["template"] == "ready")),
+    Metric("ascpipe_trace_spans", GAUGE, "", (), "Spans that each worker records at most for a trace; 0: none.",
+           _number(lambda status: status["trace"]["spans"])),
     Metric("ascpipe_messages_refused_total", COUNTER, "", (), "Control messages that were malformed.",
            _number(lambda status: status["messages"]["refused"])),
     Metric("ascpipe_messages_dropped_total", COUNTER, "", (), "Control connections that were closed unanswered.",

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from ascpipe.cli import main as verbs
 from tests.support import tree
 
 # modules of ascpipe/ itself
@@ -156,7 +157,15 @@ VERBS = [["--help"], ["start", "--help"], ["list"], ["list", "--json"], ["stats"
          ["status", "--name", "nobody"], ["stop"], ["stop", "--name", "nobody"], ["checkpoint", "--help"],
          ["checkpoint", "list", "/nothing"], ["run", "--help"], ["run", "/nothing.py"],
          ["run", "--ranks", "2", "--hosts", "a b", __file__], ["run", "--daemon", "nobody", __file__],
-         ["checkpoint", "verify", "/nothing/model-1"], ["checkpoint", "show", "/nothing/model-1", "--json"]]
+         ["checkpoint", "verify", "/nothing/model-1"], ["checkpoint", "show", "/nothing/model-1", "--json"],
+         ["inspect", "user", "1"], ["hotkeys", "user", "--json"], ["trace", "start"], ["trace", "stop", "--all"],
+         ["timeline", "--output", "/nothing"], ["timeline", "--all", "--output", "/nothing"], ["warmup", "--help"],
+         ["library"]]
+
+
+def test_every_verb_is_looked_at():
+    looked_at = {arguments[0] for arguments in VERBS if not arguments[0].startswith("-")}
+    assert looked_at == set(verbs.main.list_commands(None))
 
 
 @pytest.mark.parametrize("arguments", VERBS, ids=" ".join)

@@ -14,7 +14,7 @@ import pytest
 from ascpipe import names
 from ascpipe.control import client, messages
 from ascpipe.errors import NoAnswerError
-from tests.support.daemons import ROOT, DaemonProcess, is_alive, use_standins
+from tests.support.daemons import ROOT, DaemonProcess, is_alive, start_trainer, use_standins
 from tests.support.waiting import wait_until
 
 
@@ -113,6 +113,25 @@ def _read_to_the_end(terminal):
     with contextlib.suppress(OSError):  # EIO: the other end is closed
         while terminal.read(65536):
             pass
+
+
+@pytest.mark.parametrize("verb", [["inspect", "user", "1"], ["hotkeys", "user"]])
+def test_a_look_at_a_table_ends_with_3_without_a_daemon_and_with_1_without_a_session(verb):
+    assert ascpipe(*verb).returncode == 3
+    daemon = DaemonProcess("idle")
+    try:
+        done = ascpipe(*verb)
+        assert (done.returncode, "E219" in done.stderr, "no session" in done.stderr) == (1, True, True)
+        trainer, _ = start_trainer("idle")
+        try:
+            wrong = ascpipe(verb[0], "item", *verb[2:])
+            assert (wrong.returncode, "there is no table 'item'; there is user" in wrong.stderr) == (2, True)
+            assert ascpipe(*verb).returncode == 0
+        finally:
+            trainer.kill()
+            trainer.wait()
+    finally:
+        daemon.end()
 
 
 @pytest.mark.parametrize("given", ["environment", "option"])

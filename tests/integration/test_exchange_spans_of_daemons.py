@@ -3,8 +3,10 @@ import os
 
 import pytest
 
+from ascpipe.cli import timeline
 from ascpipe.control import messages, trainer_link
 from ascpipe.control.client import ask
+from ascpipe.errors import ConfigError
 from ascpipe.layout import structs
 from ascpipe.shm import exchange_spans
 from tests.support.daemons import LAYOUT, DaemonProcess, small_session, use_standins
@@ -70,8 +72,12 @@ def test_a_later_trainer_gets_a_new_file_and_one_of_one_rank_none(started):
     link.close()
 
 
-def test_without_the_setting_no_exchanges_are_kept(started):
-    daemon, link, spans = started(2)
-    assert spans == (-1, 0)
-    assert not os.path.exists(daemon.run.exchange_spans)
+def test_without_the_setting_exchanges_are_kept_too_and_shown_from_the_start_of_a_trace_on(started):
+    daemon, link, (fd, size) = started(2)
+    assert size == structs.EXCHANGE_SPANS.itemsize + 20000 * structs.EXCHANGE_SPAN.itemsize
+    os.pwrite(fd, (2).to_bytes(4, "little"), structs.EXCHANGE_SPANS.fields["ranks"][1])
+    with pytest.raises(ConfigError, match="ascpipe trace start"):
+        timeline._of_daemon("unit")
+    ask(daemon.run, messages.Trace(10))
+    assert timeline._of_daemon("unit").exchanges == exchange_spans.RecordedExchanges(0, os.getpid(), [])
     link.close()

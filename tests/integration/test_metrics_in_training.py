@@ -1,5 +1,4 @@
 """Scrapes while a program trains have the figures of ``ascpipe status --json``."""
-import contextlib
 import json
 import os
 import subprocess
@@ -12,6 +11,7 @@ from tests.support.daemons import ROOT, DaemonProcess
 from tests.support.programs import running
 from tests.support.scraping import free_port, numbers_of, scrape
 from tests.support.waiting import wait_until
+from tests.support.watched_training import trained_by
 
 pytestmark = pytest.mark.timeout_s(180)
 
@@ -32,42 +32,6 @@ def daemon(port):
     made = DaemonProcess("watched", metrics_port=port, ring_bytes=running.RING_BYTES)
     yield made
     made.end()
-
-
-class Program:
-    """The program, which trains on a daemon."""
-
-    def __init__(self, daemon):
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.programs.watched"], cwd=ROOT, universal_newlines=True,
-            env=running.environment(name=daemon), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL)
-        assert self._told() == {"daemon": daemon}
-
-    def _told(self):
-        return json.loads(self._process.stdout.readline())
-
-    def pause(self):
-        self.go_on()
-        assert self._told() == {"paused": True}
-
-    def go_on(self):
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-
-    def end(self):
-        self._process.stdin.close()
-        assert self._process.wait(60) == 0
-        self._process.stdout.close()
-
-
-@contextlib.contextmanager
-def trained_by(daemon):
-    program = Program(daemon)
-    try:
-        yield program
-    finally:
-        program.end()
 
 
 def status_of(name):

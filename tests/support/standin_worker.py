@@ -41,7 +41,7 @@ def main():
             if "restart-" + str(body["restart"]) in names:
                 mapped[0][-1] = 7  # a mark that the test looks for
             fdsocket.send(channel, {"verb": "attached"})
-            while fdsocket.receive(channel, 1e9)[0]["verb"] in ("add_stream", "add_table"):
+            while fdsocket.receive(channel, 1e9)[0]["verb"] in ("add_stream", "add_table", "record"):
                 pass
         except ConnectionClosedError:
             sys.exit(0)

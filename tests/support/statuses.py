@@ -28,6 +28,7 @@ def status(name="unit", **replaced):
     return {
         "name": name, "pid": 500, "version": "1.2.3", "state": "serving", "private": False, "uptime_s": 61.5,
         "trainer": {"pid": 600, "since": "noon", "run": 44}, "failure": None, "template": "ready",
+        "trace": {"spans": 0, "since_ns": 0, "until_ns": 0},
         "workers": [{**_WORKER, "kind": "key", "index": 0},
                     {**_WORKER, "kind": "table", "index": 1, "pid": 0, "attached": False, "hangs_s": 7.5}],
         "messages": counted("refused", "dropped"), "tables": tables,

@@ -114,6 +114,36 @@ def test_variables_that_are_no_settings_and_those_of_others_are_let_be():
     config.load_settings({}, {"ASCPIPE_NAME": "mine", "ASCPIPE_X_OF_A_LAUNCHER": "1", "OTHER_WORKER": "3"})
 
 
+def of_a_service(prefix, port):
+    """What Kubernetes gives each container for a service."""
+    address = "tcp://10.0.0.1:{}".format(port)
+    return {prefix + "_SERVICE_HOST": "10.0.0.1", prefix + "_SERVICE_PORT": port, prefix + "_SERVICE_PORT_HTTP": port,
+            prefix + "_PORT": address, "{}_PORT_{}_TCP".format(prefix, port): address,
+            "{}_PORT_{}_TCP_PROTO".format(prefix, port): "tcp", "{}_PORT_{}_TCP_PORT".format(prefix, port): port,
+            "{}_PORT_{}_TCP_ADDR".format(prefix, port): "10.0.0.1",
+            "{}_PORT_{}_UDP_ADDR".format(prefix, port): "10.0.0.1"}
+
+
+@pytest.mark.parametrize("prefix", ["ASCPIPE", "ASCPIPE_METRICS", "ASCPIPE_X_OTHER"])
+def test_variables_of_services_of_kubernetes_are_neither_errors_nor_settings(prefix):
+    settings = config.load_settings({}, of_a_service(prefix, "9100"))
+    assert (settings.metrics_port, settings.is_given("metrics_port")) == (0, False)
+
+
+def test_a_port_of_metrics_that_is_given_stays_a_setting_beside_services():
+    environment = {**of_a_service("ASCPIPE", "80"), "ASCPIPE_METRICS_PORT": "9200"}
+    assert config.load_settings({}, environment).metrics_port == 9200
+
+
+@pytest.mark.parametrize("name, value", [
+    ("ASCPIPE_METRICS_PORT", "http://10.0.0.1:9100"), ("ASCPIPE_METRIC_PORT", "9100"),
+    ("ASCPIPE_WORKERS", "tcp://10.0.0.1:80"), ("ASCPIPE_SERVICE_HOSTS", "10.0.0.1"),
+    ("ASCPIPE_PORT_X_TCP", "tcp://10.0.0.1:80")])
+def test_what_only_resembles_a_variable_of_a_service_is_an_error(name, value):
+    with pytest.raises(ConfigError, match=name):
+        config.load_settings({}, {name: value})
+
+
 def test_a_relative_file_is_absolute_once_it_was_read(monkeypatch, tmp_path):
     (tmp_path / "here.toml").write_text("workers = 2\n")
     monkeypatch.chdir(tmp_path)

@@ -6,19 +6,12 @@ import json
 import select
 import sys
 
-import numpy as np
-
 from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
+from tests.support.watched_training import DEVICE_ROWS, KEYS, ids
 from tests.tf import one_table, programs
 
-KEYS, BATCH = 400, 40
-TIERS = {"device_vocabulary_size": 120, "host_vocabulary_size": KEYS}
-
-
-def source():
-    random = np.random.RandomState(7)
-    return [one_table.batch(*random.randint(0, KEYS, BATCH)) for _ in range(50)]
+TIERS = {"device_vocabulary_size": DEVICE_ROWS, "host_vocabulary_size": KEYS}
 
 
 def say(**told):
@@ -33,7 +26,8 @@ def line_of_input():
 
 
 def train():
-    with one_table.one_table(source(), [0], stages=lambda data: data.repeat().prefetch(4), **TIERS) as program:
+    batches = [one_table.batch(*batch) for batch in ids()]
+    with one_table.one_table(batches, [0], stages=lambda data: data.repeat().prefetch(4), **TIERS) as program:
         start_asc_pipeline()
         with programs.session() as run:
             program.start(run)

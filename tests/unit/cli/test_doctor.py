@@ -1,7 +1,12 @@
 """``ascpipe doctor``: each look says what is wrong, and the cure."""
+import errno
 import json
 import os
+import resource
+import socket
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -90,11 +95,94 @@ def test_settings_that_are_wrong_are_a_problem(monkeypatch):
         one.text for one in doctor.findings() if one.subject == "settings" and one.state == doctor.PROBLEM][0]
 
 
+def doctor_of_a_child(low=None, **environment):
+    """Exit code and findings of ``ascpipe doctor`` as a shell runs it."""
+    limit = None if low is None else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (low, low))
+    done = subprocess.run([sys.executable, "-m", "ascpipe", "doctor", "--json"], stdout=subprocess.PIPE, timeout=60,
+                          preexec_fn=limit, env={**os.environ, **environment})
+    return done.returncode, {one["subject"]: one for one in json.loads(done.stdout)}
+
+
+def test_a_shell_with_a_low_limit_of_files_is_told_how_to_raise_it():
+    code, found = doctor_of_a_child(low=300)
+    assert (code, found["open files"]["state"]) == (0, "warning")
+    assert found["open files"]["text"] == "limit 300, at most 300" and "ulimit -Hn" in found["open files"]["cure"]
+
+
+def test_a_cache_that_can_be_neither_read_nor_made_is_a_problem_and_not_only_cold():
+    code, found = doctor_of_a_child(ASCPIPE_CACHE_DIR="/proc/none")
+    assert (code, found["kernels"]["state"]) == (1, "problem")
+    assert "they cannot be: /proc: " in found["kernels"]["text"] and "ASCPIPE_CACHE_DIR" in found["kernels"]["cure"]
+
+
+def test_compiled_kernels_without_a_library_in_a_folder_that_cannot_be_written_are_a_problem(monkeypatch, tmp_path):
+    monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path))
+    folder = Path(kernel_cache.folder_of(str(tmp_path)))
+    folder.mkdir(mode=0o700)
+    (folder / "a.nbi").write_text("")
+    assert state_of(doctor.kernels(), "kernels") == [doctor.WARNING]
+
+    def full(**unused):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(kernel_cache.tempfile, "TemporaryFile", full)
+    found = [one for one in doctor.findings() if one.subject == "kernels"]
+    assert (found[0].state, "E214" in found[0].text, "Read-only" in found[0].text) == (doctor.PROBLEM, True, True)
+
+
+def test_a_place_of_run_directories_that_cannot_be_written_or_is_too_long_is_a_problem(monkeypatch, tmp_path):
+    code, found = doctor_of_a_child(XDG_RUNTIME_DIR="/proc/self")
+    assert (code, found["run directory"]["state"]) == (1, "problem")
+    assert "no daemon can have one: /proc/self: " in found["run directory"]["text"]
+    long = tmp_path / ("x" * 90)
+    long.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    found = [one for one in doctor.findings() if one.subject == "run directory"]
+    assert (found[0].state, "E216" in found[0].text) == (doctor.PROBLEM, True)
+
+
+@pytest.mark.parametrize("name", ["LIBRARY", "DISK_LIBRARY"])
+@pytest.mark.parametrize("kept", [0.0, 0.6, 0.999])
+def test_a_library_that_was_cut_off_is_a_problem(monkeypatch, tmp_path, name, kept):
+    whole = Path(getattr(load, name)).read_bytes()
+    (tmp_path / "cut.so").write_bytes(whole)
+    monkeypatch.setattr(load, name, tmp_path / "cut.so")
+    assert only(doctor.ops()).state == doctor.OK
+    (tmp_path / "cut.so").write_bytes(whole[:int(kept * len(whole))])
+    found = only(doctor.ops())
+    assert (found.state, "cut.so is not there, or not whole" in found.text) == (doctor.PROBLEM, True)
+
+
+def test_a_library_that_is_no_library_or_not_there_is_a_problem(monkeypatch, tmp_path):
+    monkeypatch.setattr(load, "DISK_LIBRARY", tmp_path / "text.so")
+    assert only(doctor.ops()).state == doctor.PROBLEM
+    (tmp_path / "text.so").write_text("version https://git-lfs\n" * 10)
+    assert only(doctor.ops()).state == doctor.PROBLEM
+
+
+def test_metrics_are_looked_at_where_they_are_asked_for(monkeypatch, tmp_path):
+    assert list(doctor.metrics()) == []
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setenv("ASCPIPE_METRICS_PORT", str(taken.getsockname()[1]))
+        assert only(doctor.metrics()).state == doctor.WARNING
+    assert only(doctor.metrics()).state == doctor.OK
+    monkeypatch.setenv("ASCPIPE_METRICS_FILE", str(tmp_path / "a.prom"))
+    assert only(doctor.metrics()).state == doctor.OK
+    monkeypatch.setenv("ASCPIPE_METRICS_FILE", "/proc/none/a.prom")
+    assert "metrics_file cannot be written: /proc" in only(doctor.metrics()).text
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    assert 'pip install "ascpipe[metrics]"' in only(doctor.metrics()).cure
+
+
 @pytest.fixture
-def base(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    (tmp_path / "ascpipe").mkdir(mode=0o700)
-    return tmp_path / "ascpipe"
+def base(monkeypatch):
+    with tempfile.TemporaryDirectory(prefix="asc-") as short:  # a socket path has 107 bytes at most
+        monkeypatch.setenv("XDG_RUNTIME_DIR", short)
+        made = Path(short) / "ascpipe"
+        made.mkdir(mode=0o700)
+        yield made
 
 
 def test_what_dead_daemons_left_is_a_warning(base):

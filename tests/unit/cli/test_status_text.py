@@ -13,6 +13,7 @@ from ascpipe.layout.ticket import SEQUENCE_BITS
 
 STATUS = {
     "name": "unit", "state": "serving", "pid": 5, "version": "1", "uptime_s": 61.4, "private": True, "failure": None,
+    "trace": {"spans": 0, "since_ns": 0, "until_ns": 0},
     "trainer": {"pid": 9, "run": 3, "since": "noon"},
     "workers": [{"kind": "key", "index": 0, "pid": 6, "restarts": 2, "attached": True, "hangs_s": 0.0},
                 {"kind": "table", "index": 0, "pid": 0, "restarts": 0, "attached": False, "hangs_s": 0.0}],
@@ -95,6 +96,12 @@ def test_an_idle_daemon_shows_no_empty_tables(monkeypatch):
     text = shown(monkeypatch, {**STATUS, "trainer": None, "tables": [], "rings": [], "waits": [], "state": "idle"})
     assert "trainer: none" in text
     assert "hit rate" not in text
+
+
+def test_a_trace_under_way_is_shown(monkeypatch):
+    assert "trace:" not in shown(monkeypatch, STATUS)
+    traced = {**STATUS, "trace": {"spans": 50, "since_ns": 10**18, "until_ns": 0}}
+    assert "trace: 50 spans of each worker are kept since " in shown(monkeypatch, traced)
 
 
 def test_a_failure_is_shown(monkeypatch):

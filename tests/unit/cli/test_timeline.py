@@ -35,6 +35,18 @@ def test_an_exchange_is_an_event_in_a_row_of_its_rank():
     assert (second["name"], second["args"]["last"]) == ("ask", None)
 
 
+def test_of_exchanges_those_of_the_time_of_the_trace_are_shown():
+    def starts(since_ns, until_ns):
+        found = timeline.within(exchanges(0), since_ns, until_ns)
+        return None if found is None else [span.start_ns for span in found.spans]
+
+    assert starts(1, 0) == [5000000, 6000000]
+    assert starts(5000001, 0) == [6000000]
+    assert starts(1, 5999999) == [5000000]
+    assert starts(0, 0) is None  # there was no trace
+    assert timeline.within(None, 1, 0) is None
+
+
 def rows(*daemons):
     """Names of the rows, by their places."""
     events = timeline.events_of_daemons(list(daemons))

@@ -25,6 +25,7 @@ GOOD = {
     "add_table": {"table": {"table": 2, "name": "late", "dim": 4, "device_rows": 10, "home_rows": 0, "row_floats": 4,
                             "access_threshold": -1, "faae_coefficient": 1, "eviction_threshold": -1,
                             "disk_rows": 0, "directories": []}, "token": b"x" * 16},
+    "read_table": {"table": "user"}, "trace": {"spans": 20000},
 }
 
 
@@ -137,6 +138,10 @@ def changed(path, value):
     (("add_table", "token"), None, "token is a NoneType"),
     (("add_table", "table"), None, "table is a NoneType"),
     (("add_table", "table", "dim"), 0, "dim"),
+    (("read_table", "table"), "", "table has 0 characters"),
+    (("read_table", "table"), "a\nb", "control characters"),
+    (("trace", "spans"), -1, "spans is -1"),
+    (("trace", "spans"), 1_000_001, "0 to 1000000"),
     (("start", "tables", 1), None, r"tables\[1\] is a NoneType"),
 ])
 def test_a_bad_field_is_named(path, value, words):

@@ -40,7 +40,8 @@ class Daemon:
             select.select(self.server.fds(), [], [], 0.01)
             for peer, request in self.server.requests():
                 try:
-                    self.server.reply(peer, request.id, self._answer(request))
+                    answer = self._answer(request)
+                    self.server.reply(peer, request.id, *(answer if isinstance(answer, tuple) else (answer,)))
                 except BusyError as error:
                     self.server.refuse(peer, request.id, error)
         self.server.close()
@@ -67,6 +68,19 @@ def test_an_answer_comes_back(run, serve):
     serve(lambda request: {"verb": request.verb})
     assert client.ask(run, messages.Status()) == {"verb": "status"}
     assert client.ask(run, messages.Stop()) == {"verb": "stop"}
+
+
+def test_descriptors_come_with_an_answer_and_are_closed_when_it_was_read(run, serve):
+    ours, theirs = os.pipe()
+    serve(lambda request: ({"verb": request.verb}, [ours]))
+    before = set(os.listdir("/proc/self/fd"))
+    with client.asked(run, messages.Status()) as (answer, (fd,)):
+        assert (answer, os.fstat(fd).st_ino) == ({"verb": "status"}, os.fstat(ours).st_ino)
+        assert not os.get_inheritable(fd)
+    assert client.ask(run, messages.Status()) == {"verb": "status"}  # of one that wants none
+    assert set(os.listdir("/proc/self/fd")) == before
+    os.close(ours)
+    os.close(theirs)
 
 
 def test_a_refusal_is_raised_as_its_class(run, serve):

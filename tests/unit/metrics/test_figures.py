@@ -10,7 +10,7 @@ from ascpipe.metrics import exposition, figures
 from tests.support.statuses import status
 
 #: keys of a status that no metric has: names, and what follows from others
-LEFT_OUT = {"pid", "generation", "table", "ticket", "rows", "hit_rate"}
+LEFT_OUT = {"pid", "generation", "table", "ticket", "rows", "hit_rate", "since_ns", "until_ns"}
 OF_LISTS = {"workers": ("kind", "index"), "tables": ("name",), "disks": ("directory",), "rings": ("stream", "channel"),
             "waits": ("who",)}
 BY_NAME = {metric.name: metric for metric in figures.METRICS}

@@ -7,7 +7,7 @@ from ascpipe.layout import structs
 from ascpipe.layout.words import DEDUPED, PLANNED, RETIRED, SUBMITTED, TOUCHED, TRAIN
 from ascpipe.shm import spans
 from ascpipe.workers.recording import Progress, recorded
-from ascpipe.workers.runner import StreamView
+from ascpipe.workers.runner import StreamView, Worker, _Steps
 from tests.support.sim_ring import SimRing
 
 
@@ -69,3 +69,40 @@ def test_a_wait_for_rows_from_disk_is_kept_when_the_plan_is_made_or_another_one_
     tickets = [int(ticket) & (1 << 48) - 1 for ticket in ring.ring.frames["ticket"][[0, 2, 1]]]
     assert [span.done for span in kept] == [[(spans.AWAIT_ROWS, 1, ticket)] for ticket in tickets]
     assert all(began <= span.start_ns <= span.start_ns + span.duration_ns <= time.time_ns() for span in kept)
+
+
+class Nothing:
+    spans, streams = None, []
+
+    def disk_table(self, worker, number):
+        return None
+
+
+def test_recording_begins_and_ends_between_two_steps_and_a_file_that_cannot_be_made_stops_no_worker(tmp_path, capsys):
+    ring, stream = ring_of(1, 3)
+    todo = [DEDUPED, DEDUPED, DEDUPED]
+    done = []
+
+    def step():
+        done.append(todo.pop(0))
+        store(ring, 0, *done)
+        return 1
+
+    attachment = Nothing()
+    attachment.streams = [stream]
+    path = str(tmp_path / "key-0.spans")
+    steps = _Steps(step, attachment, Worker(0, 1), structs.BELL_KEY_WORKERS)
+    steps.step()
+    steps.record({"path": path, "count": 4})
+    steps.step()
+    steps.record(None)
+    steps.step()
+    assert [span.done for span in spans.read(path).spans] == [[("deduplicate", 1, 2)]]
+    steps.record({"path": str(tmp_path / "missing" / "key-0.spans"), "count": 4})
+    assert steps.step is step
+    assert "no spans are recorded" in capsys.readouterr().err
+    steps.record({"path": path, "count": 4})
+    assert steps.step is not step
+    disk = _Steps(step, attachment, Worker(0, 1), structs.BELL_DISK_WORKER)
+    disk.record({"path": path, "count": 4})
+    assert disk.step is step

@@ -1,0 +1,36 @@
+"""``ascpipe hotkeys``: the most frequent keys of a table of a daemon that runs."""
+import json
+from typing import Optional
+
+import click
+
+from ascpipe.cli import printing
+from ascpipe.cli.chosen import name_option
+from ascpipe.cli.readers import table_reader
+
+_SAMPLED_S = 3.0  # where no occurrences are counted, if it is not said
+
+
+@click.command("hotkeys", help="Show the most frequent keys of a table.")
+@click.argument("table")
+@click.option("-n", "--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Keys to show.")
+@click.option("--sample", "seconds", type=click.FloatRange(0.1, 3600), default=None, metavar="SECONDS",
+              help="Count in the batches under way for so long, instead of in all that were trained.")
+@name_option
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+def command(table: str, count: int, seconds: Optional[float], name: Optional[str], as_json: bool) -> None:
+    """By the counts that the table keeps, or by a sample; the output says which."""
+    with table_reader(name, table) as (reader, status):
+        if seconds is None and not reader.has_counts:
+            seconds = _SAMPLED_S
+        found = reader.hottest(count) if seconds is None else reader.sample(count, seconds)
+    if as_json:
+        click.echo(json.dumps({
+            "table": table, "by": "counts" if seconds is None else "sample", "seconds": seconds,
+            "batches": found.batches, "keys": [{"key": key, "count": times} for key, times in found.keys]}, indent=2))
+        return
+    by = "by the occurrences that the table has counted" if seconds is None else \
+        "by a sample of {} batches within {:g} s".format(found.batches, seconds)
+    rows = [[str(key), "{:,}".format(times)] for key, times in found.keys]
+    printing.show(["table {!r}, {:,} keys, {}".format(table, status["keys"], by)],
+                  [("", ["key", "count"], rows)] if rows else [])

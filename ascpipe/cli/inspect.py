@@ -1,0 +1,65 @@
+"""``ascpipe inspect``: what a table of a daemon that runs knows of some keys."""
+import json
+from typing import Any, Dict, List, Optional, Tuple
+
+import click
+
+from ascpipe.cli import printing
+from ascpipe.cli.chosen import name_option
+from ascpipe.cli.readers import table_reader
+from ascpipe.shm.table_reader import SeenKey
+
+KEY = click.IntRange(-2**63, 2**63 - 1)
+_COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned by"]
+
+
+@click.command("inspect", help="Show what a table knows of some keys: how often they came, and where their rows are.",
+               context_settings={"ignore_unknown_options": True})  # of a negative key
+@click.argument("table")
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True, type=KEY)
+@name_option
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: bool) -> None:
+    """Reads shared memory beside the workers, which are not disturbed."""
+    with table_reader(name, table) as (reader, _):
+        threshold = reader.access_threshold
+        pins = reader.pins(keys)
+        seen = [told(one, threshold, pins[one.key]) for one in reader.look(keys)]
+    if as_json:
+        click.echo(json.dumps({"table": table, "access_threshold": None if threshold < 0 else threshold, "keys": seen},
+                              indent=2))
+        return
+    newest = max(one["as_of"] for one in seen)
+    lines = ["table {!r} after batch {}{}".format(
+        table, printing.ticket_text(newest),
+        "" if threshold < 0 else ", a key has a row from {} occurrences on".format(threshold))]
+    printing.show(lines, [("", _COLUMNS, [_row(one) for one in seen])])
+
+
+def told(seen: SeenKey, threshold: int, pins: List[int]) -> Dict[str, Any]:
+    """What ``--json`` tells of a key.
+
+    Args:
+        seen: what the table knows of it.
+        threshold: occurrences before a key gets a row; -1 = no admission.
+        pins: tickets of the batches under way that hold it.
+    """
+    places = (("device", seen.slot), ("host", seen.home), ("disk", seen.disk_slot))
+    tier, place = next(((name, number) for name, number in places if number is not None), (None, None))
+    return {
+        "key": seen.key, "known": seen.is_known, "count": seen.occurrences,
+        "admitted": seen.is_known and seen.occurrences >= threshold, "timestamp": seen.timestamp, "last": seen.last,
+        "tier": tier, "place": place, "pinned_by": pins, "as_of": seen.as_of}
+
+
+def _row(one: Dict[str, Any]) -> List[str]:
+    place = "{} {}".format({"device": "device slot", "host": "host row", "disk": "disk slot"}[one["tier"]],
+                           one["place"]) if one["tier"] else "none"
+    if not one["known"]:
+        return [str(one["key"]), "no", "-", "-", "-", "-", _batches(one["pinned_by"])]
+    return [str(one["key"]), "yes", str(one["count"]), place, printing.ticket_text(one["last"]),
+            str(one["timestamp"] or "-"), _batches(one["pinned_by"])]
+
+
+def _batches(tickets: List[int]) -> str:
+    return ", ".join(printing.ticket_text(ticket) for ticket in tickets) or "-"

@@ -1,0 +1,53 @@
+"""Finds a table of a daemon that runs, and reads it beside training: ``ascpipe inspect``, ``ascpipe hotkeys``."""
+import contextlib
+import functools
+import os
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import click
+
+from ascpipe.cli.chosen import chosen
+from ascpipe.control import messages
+from ascpipe.control.client import ask, asked
+from ascpipe.errors import MessageError, WrongStateError
+from ascpipe.shm.table_reader import RingReader, TableReader
+
+
+@contextlib.contextmanager
+def table_reader(name: Optional[str], table: str) -> Iterator[Tuple[TableReader, Dict[str, Any]]]:
+    """A reader of a table, and what ``status`` tells of the table.
+
+    Raises:
+        click.BadParameter: the session has no such table; names those that it has.
+        WrongStateError: there is no session.
+    """
+    run = chosen(name)
+    status = ask(run, messages.Status())
+    tables = {one["name"]: one for one in status["tables"]}
+    if not tables:
+        raise WrongStateError("read table {!r}".format(table), status["state"], "there is no session with tables")
+    if table not in tables:
+        raise click.BadParameter("there is no table {!r}; there {} {}".format(
+            table, "is" if len(tables) == 1 else "are", ", ".join(sorted(tables))), param_hint="TABLE")
+    with asked(run, messages.ReadTable(table)) as (where, fds):
+        if len(fds) != 1 + len(where["rings"]):
+            raise MessageError("the daemon sent {} descriptors, expected {}".format(len(fds), 1 + len(where["rings"])))
+        yield TableReader(table, read_of(fds[0]), where["entries_offset"], where["capacity"], [
+            RingReader(read_of(fd), ring["bytes"], ring["tables"], ring["column"])
+            for fd, ring in zip(fds[1:], where["rings"])]), tables[table]
+
+
+def read_of(fd: int) -> Any:
+    """(offset, size) -> bytes of a segment."""
+    return functools.partial(_read, fd)
+
+
+def _read(fd: int, offset: int, size: int) -> bytes:
+    parts: List[bytes] = []
+    while size > 0:
+        part = os.pread(fd, size, offset)
+        if not part:
+            break
+        parts.append(part)
+        offset, size = offset + len(part), size - len(part)
+    return b"".join(parts)

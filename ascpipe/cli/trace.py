@@ -1,0 +1,93 @@
+"""``ascpipe trace``: has a daemon that runs begin or end to record what ``ascpipe timeline`` writes."""
+import json
+import os
+import time
+from typing import Any, Callable, Dict, List, Tuple
+
+import click
+
+from ascpipe import names
+from ascpipe.cli.chosen import chosen
+from ascpipe.control import messages
+from ascpipe.control.client import ask, running_daemons
+from ascpipe.errors import NotRunningError, WrongStateError
+from ascpipe.logs import counted
+from ascpipe.names import RunDir
+
+SPANS = 20_000  #: that are kept if it is not said
+_BEGINS_S = 3.0  # for the workers of a session to begin
+_LOOK_S = 0.05
+
+
+@click.group("trace", help="Record what workers do, while a session runs; `ascpipe timeline` writes it.")
+def command() -> None:
+    """Start and stop."""
+
+
+def _daemon_options(function: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+            click.option("--json", "as_json", is_flag=True, help="JSON instead of a line."),
+            click.option("--all", "of_all", is_flag=True, help="All daemons of this user."),
+            click.option("--name", "given", multiple=True,
+                         help="Name of a daemon; may be given again. Else as of `ascpipe status`.")):
+        function = option(function)
+    return function
+
+
+@command.command("start", help="Begin to record; what was recorded before is forgotten.")
+@click.option("--spans", type=click.IntRange(1, messages.MAX_SPANS), default=SPANS, show_default=True,
+              help="Of each worker: the newest stay.")
+@_daemon_options
+def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
+    """Workers begin between two batches; training goes on."""
+    answers = [(run, ask(run, messages.Trace(spans))) for run in _runs(given, of_all=of_all)]
+    silent = {run.name: _wait_for_workers(run) for run, _ in answers}
+    _tell(answers, "records up to {} spans of each worker; `ascpipe timeline --output FILE` writes them".format(spans),
+          as_json=as_json)
+    for name, workers in silent.items():
+        if workers:
+            raise WrongStateError(
+                "record all of daemon {!r}".format(name), "recording",
+                "no spans within {:g} s from {}. `ascpipe status` says if one is stopped, its log if there is no room "
+                "for them".format(_BEGINS_S, ", ".join(workers)))
+
+
+@command.command("stop", help="End the recording; what was recorded stays until the next start.")
+@_daemon_options
+def stop(given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
+    """Workers that do not record pay nothing."""
+    answers = [(run, ask(run, messages.Trace(0))) for run in _runs(given, of_all=of_all)]
+    _tell(answers, "records no more; `ascpipe timeline --output FILE` writes what it has", as_json=as_json)
+
+
+def _runs(given: Tuple[str, ...], *, of_all: bool) -> List[RunDir]:
+    if given and of_all:
+        raise click.UsageError("--all takes all daemons: leave out --name")
+    if not of_all:
+        return [chosen(name) for name in dict.fromkeys(given)] or [chosen(None)]
+    running = running_daemons()
+    if not running:
+        raise NotRunningError(names.daemon_name(), names.base_dir())
+    return [names.run_dir(name) for name in running]
+
+
+def _tell(answers: List[Tuple[RunDir, Dict[str, Any]]], text: str, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps([{"name": run.name, **answer} for run, answer in answers], indent=2))
+        return
+    for run, _ in answers:
+        click.echo("ascpipe: daemon {!r} {}".format(run.name, text))
+    if len(answers) > 1:
+        click.echo("ascpipe: {} in all".format(counted(len(answers), "daemon")))
+
+
+def _wait_for_workers(run: RunDir) -> List[str]:
+    """The workers of a session that have made no file of spans in time."""
+    end = time.monotonic() + _BEGINS_S
+    while True:
+        workers = ["{kind}-{index}".format(**worker) for worker in ask(run, messages.Status())["workers"]
+                   if worker["attached"] and worker["kind"] != "disk"]
+        late = [worker for worker in workers if not os.path.exists(run.worker_spans(worker))]
+        if not late or time.monotonic() > end:
+            return late
+        time.sleep(_LOOK_S)

@@ -1,0 +1,42 @@
+"""Hands the memory of a table to a process that looks at it: descriptors for reading only, and where things lie.
+
+The daemon reads nothing of it itself: a table may be large, and the daemon has other things to do.
+"""
+import contextlib
+import os
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from ascpipe.daemon.session_memory import SessionMemory, entry_capacity, shape_of
+from ascpipe.errors import WrongStateError
+from ascpipe.layout.words import TRAIN
+
+
+@contextlib.contextmanager
+def opened(memory: Optional[SessionMemory], name: str, state: str) -> Iterator[Tuple[Dict[str, Any], List[int]]]:
+    """The answer to ``read_table``, and descriptors of the table's segment and of its training ring, if it has one.
+
+    Args:
+        memory: of the session; None: there is none.
+        name: of the table.
+        state: of the daemon, for errors.
+
+    Raises:
+        WrongStateError: there is no session, or no such table.
+    """
+    if memory is None:
+        raise WrongStateError("read table {!r}".format(name), state, "there is no session")
+    found = [(table, made) for table, made in zip(memory.start.tables, memory.tables) if table.name == name]
+    if not found:
+        raise WrongStateError("read table {!r}".format(name), state, "the session has no such table")
+    table, made = found[0]
+    rings = [(stream, ring) for stream, ring in zip(memory.start.streams, memory.rings)
+             if stream.channel == TRAIN and table.table in stream.tables]
+    body = {"entries_offset": shape_of(table).entries_offset, "capacity": entry_capacity(table),
+            "rings": [{"bytes": ring.size, "tables": len(stream.tables), "column": stream.tables.index(table.table)}
+                      for stream, ring in rings]}
+    with contextlib.ExitStack() as stack:
+        fds = []
+        for segment in (made, *(ring for _, ring in rings)):
+            fds.append(os.open("/proc/self/fd/{}".format(segment.fd), os.O_RDONLY | os.O_CLOEXEC))
+            stack.callback(os.close, fds[-1])
+        yield body, fds

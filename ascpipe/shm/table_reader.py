@@ -1,0 +1,344 @@
+"""Reads what a table knows of its keys, beside the worker that changes it, and disturbs nothing.
+
+It reads by system calls and never maps: a look at a page without memory takes none then, and nothing can be written.
+Any process of the session may write everywhere in this memory, so what is read there is examined before it is used.
+
+While a frame is DONE its record may be half assigned to the entries, and while a cut is not applied they may change;
+``_consistent`` tells what was read beside neither.  Where a row is if it is not on the device is one word.
+"""
+import functools
+import time
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, TypeVar
+
+import numpy as np
+
+from ascpipe.errors import WrongStateError
+from ascpipe.layout import structs
+from ascpipe.layout.words import DEDUPED, DONE, FREE, HOME_DISK, RETIRED, TOUCHED, TRAINED
+
+Read = Callable[[int, int], bytes]  #: (offset, size) -> bytes of a segment; fewer at its end
+Found = TypeVar("Found")
+
+PATIENCE_S = 5.0  #: for a moment at which the table is not changed
+_CHUNK = 1 << 16  # entries that are read together
+_PAUSE_S = 5e-5  # between two looks for such a moment: a step may be short
+_SAMPLE_PAUSE_S = 0.01
+_SPARE = 16  # candidates for the most frequent keys beside those that are wanted: some may leave
+
+
+class Moment(NamedTuple):
+    """When a table was as it is told.
+
+    Attributes:
+        batch: ticket of the last batch that it had, 0 = none.
+        cut: number of the last cut.
+    """
+
+    batch: int
+    cut: int
+
+
+class SeenKey(NamedTuple):
+    """What a table knows of a key.
+
+    Attributes:
+        key: the key.
+        is_known: it has trained state; if not, all below is 0 or None.
+        occurrences: in trained batches, times ``faae_coefficient``.
+        timestamp: of the last trained batch that had it, 0 = it had none.
+        last: ticket of that batch, 0 = it came from a checkpoint.
+        slot, home, disk_slot: of its row on the device, on the host, on disk; None where it is not.
+        as_of: ticket of the table's last batch when it was as told here.
+    """
+
+    key: int
+    is_known: bool
+    occurrences: int
+    timestamp: int
+    last: int
+    slot: Optional[int]
+    home: Optional[int]
+    disk_slot: Optional[int]
+    as_of: int
+
+
+class Hottest(NamedTuple):
+    """The most frequent keys, the first ones first.
+
+    Attributes:
+        keys: (key, how often).
+        batches: of how many batches; None: of all that were trained.
+    """
+
+    keys: List[Tuple[int, int]]
+    batches: Optional[int]
+
+
+class PartSeen(NamedTuple):
+    """The keys of a table in a frame.
+
+    Attributes:
+        number, ticket: of the frame.
+        word: of the frame for the table.
+        keys, occurrences: int64[n], int32[n].
+    """
+
+    number: int
+    ticket: int
+    word: int
+    keys: np.ndarray
+    occurrences: np.ndarray
+
+
+class RingReader:
+    """The training ring of a table.
+
+    Args:
+        read: of the segment.
+        size: its bytes.
+        table_count, column: tables of the ring, and which of them the table is.
+    """
+
+    def __init__(self, read: Read, size: int, table_count: int, column: int) -> None:
+        shape = structs.ring_shape(table_count, 0)
+        self._read, self._size, self._column = read, size, column
+        self._frames = shape.frames_offset
+        self._table = shape.tables_offset + column * structs.RING_TABLE.itemsize
+
+    def words(self) -> np.ndarray:
+        """uint32[MAX_FRAMES]: the words of the table, by position."""
+        return _record(self._read, self._table, structs.RING_TABLE)["words"]
+
+    def parts(self, first: int, last: int) -> Iterator[PartSeen]:
+        """What is deduplicated of the frames that are in use, by their words; those that leave are left out.
+
+        Args:
+            first, last: words of the table, both included.
+        """
+        header = _record(self._read, 0, structs.RING)
+        head, tail = int(header["head"]), int(header["tail"])
+        for number in range(head, min(tail, head + structs.MAX_FRAMES)):
+            word = int(self.words()[number % structs.MAX_FRAMES])
+            seen = self._part(number, word) if first <= word <= last else None
+            if seen is not None and int(_record(self._read, 0, structs.RING)["head"]) <= number:
+                yield seen
+
+    def _part(self, number: int, word: int) -> Optional[PartSeen]:
+        frame = _record(self._read, self._frames + number % structs.MAX_FRAMES * structs.FRAME.itemsize, structs.FRAME)
+        begin = int(frame["offset"])
+        if frame["number"] != number or not 0 <= begin < self._size:
+            return None
+        part = _record(self._read, begin + self._column * structs.PART.itemsize, structs.PART)
+        count = int(part["unique_count"])
+        keys, occurrences = (self._array(begin + int(part[name]), count, kind)
+                             for name, kind in (("unique", np.int64), ("occurrences", np.int32)))
+        if keys is None or occurrences is None:
+            return None
+        return PartSeen(number, int(frame["ticket"]), word, keys, occurrences)
+
+    def _array(self, offset: int, count: int, kind: Any) -> Optional[np.ndarray]:
+        size = count * np.dtype(kind).itemsize
+        if not (0 <= count <= self._size and 0 <= offset <= self._size - size):
+            return None
+        found = self._read(offset, size)
+        return np.frombuffer(found, kind) if len(found) == size else None
+
+
+class TableReader:
+    """One table, for a process that looks.
+
+    Args:
+        name: for errors.
+        read: of the table's segment.
+        entries_offset, capacity: where the entries lie, and how many there may be.
+        rings: the training ring of the table, if it has one.
+    """
+
+    def __init__(self, name: str, read: Read, entries_offset: int, capacity: int, rings: Sequence[RingReader]) -> None:
+        self._name, self._read, self._entries, self._capacity = name, read, entries_offset, capacity
+        self._rings = rings
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether occurrences are counted now."""
+        header = self._header()
+        return bool(header["counting"] != 0 or header["access_threshold"] < 0)
+
+    @property
+    def access_threshold(self) -> int:
+        """Occurrences before a key gets a row; -1 = there is no admission."""
+        return int(self._header()["access_threshold"])
+
+    def look(self, keys: Sequence[int], patience_s: float = PATIENCE_S) -> List[SeenKey]:
+        """What the table knows of each of these keys.
+
+        Raises:
+            WrongStateError: it was being changed for ``patience_s``.
+        """
+        deadline = time.monotonic() + patience_s
+        seen: Dict[int, SeenKey] = {}
+        while len(seen) < len(set(keys)):
+            wanted = [key for key in dict.fromkeys(keys) if key not in seen]
+            for one in self._look_once(wanted, deadline):
+                seen[one.key] = one
+            self._require_time(deadline, len(seen) < len(set(keys)))
+        return [seen[key] for key in keys]
+
+    def pins(self, keys: Sequence[int]) -> Dict[int, List[int]]:
+        """Tickets of the batches under way that keep the entry of each key, oldest first."""
+        found: Dict[int, List[int]] = {key: [] for key in keys}
+        wanted = np.array(list(found), np.int64)
+        for ring in self._rings:
+            for part in ring.parts(TOUCHED, DONE):
+                for key in part.keys[np.isin(part.keys, wanted)].tolist():
+                    found[key].append(part.ticket)
+        return found
+
+    def hottest(self, count: int, patience_s: float = PATIENCE_S) -> Hottest:
+        """The keys that occurred most often in trained batches.
+
+        Raises:
+            WrongStateError: the table was being changed for ``patience_s``.
+        """
+        deadline = time.monotonic() + patience_s
+        while True:
+            cut = self._moment(deadline).cut
+            numbers = self._largest(count + _SPARE)
+            # A count was read beside the worker: what is told is read once more.
+            entries = [self._wait_for(functools.partial(self._entry, number), deadline) for number in numbers]
+            if all(moment.cut == cut for _, moment in entries):
+                found = [(int(entry["key"]), int(entry["count"])) for entry, _ in entries if entry["state"] == TRAINED]
+                return Hottest(sorted(found, key=lambda one: (-one[1], one[0]))[:count], None)
+            self._require_time(deadline, True)
+
+    def sample(self, count: int, seconds: float) -> Hottest:
+        """The keys that occurred most often in the batches that are under way within some seconds."""
+        end = time.monotonic() + seconds
+        seen: Set[Tuple[int, int]] = set()
+        parts: List[PartSeen] = []
+        while True:
+            for index, ring in enumerate(self._rings):
+                for part in ring.parts(DEDUPED, RETIRED):
+                    if (index, part.number) not in seen:
+                        seen.add((index, part.number))
+                        parts.append(part)
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                break
+            time.sleep(min(_SAMPLE_PAUSE_S, left_s))
+        if not parts:
+            return Hottest([], 0)
+        keys, which = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
+        counts = np.bincount(which, np.concatenate([part.occurrences for part in parts])).astype(np.int64)
+        order = np.lexsort((keys, -counts))[:count]
+        return Hottest(list(zip(keys[order].tolist(), counts[order].tolist())), len(parts))
+
+    # ---- one look
+
+    def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[SeenKey]:
+        """Of the keys that one look finds, or finds to be unknown; none if a cut came between."""
+        begun = self._moment(deadline)
+        numbers = self._numbers_of(keys)
+        found = [(key, self._wait_for(functools.partial(self._entry, numbers[key]), deadline) if key in numbers
+                  else None) for key in keys]
+        if self._moment(deadline).cut != begun.cut:
+            return
+        for key, read in found:
+            if read is None:
+                yield _unknown(key, begun.batch)  # what was trained before has an entry from then on
+            elif read[0]["key"] == key and read[0]["state"] != FREE:
+                yield _seen(*read)  # else it was only a name, and has left
+
+    def _numbers_of(self, keys: Sequence[int]) -> Dict[int, int]:
+        """Entries of those keys that have one."""
+        wanted = np.array(keys, np.int64)
+        found: Dict[int, int] = {}
+        for first, entries in self._chunks():
+            at = np.flatnonzero((entries["state"] != FREE) & np.isin(entries["key"], wanted))
+            found.update(zip(entries["key"][at].tolist(), (first + at).tolist()))
+        return found
+
+    def _largest(self, count: int) -> List[int]:
+        """Numbers of the entries with the largest counts."""
+        numbers, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        for first, entries in self._chunks():
+            at = np.flatnonzero(entries["state"] == TRAINED)
+            numbers, counts = np.append(numbers, first + at), np.append(counts, entries["count"][at])
+            if len(counts) > count:
+                kept = np.argpartition(counts, len(counts) - count)[-count:]
+                numbers, counts = numbers[kept], counts[kept]
+        return [int(number) for number in numbers]
+
+    def _chunks(self) -> Iterator[Tuple[int, np.ndarray]]:
+        """(number of the first, ENTRY[n]) of all that were ever used."""
+        used = min(max(0, int(self._header()["entries_used"])), self._capacity)
+        size = structs.ENTRY.itemsize
+        for first in range(0, used, _CHUNK):
+            data = self._read(self._entries + first * size, min(_CHUNK, used - first) * size)
+            yield first, np.frombuffer(data, structs.ENTRY, len(data) // size)
+
+    def _entry(self, number: int) -> Any:
+        return _record(self._read, self._entries + number * structs.ENTRY.itemsize, structs.ENTRY)
+
+    def _header(self) -> Any:
+        return _record(self._read, 0, structs.TABLE)
+
+    # ---- moments
+
+    def _moment(self, deadline: float) -> Moment:
+        return self._wait_for(lambda: None, deadline)[1]
+
+    def _wait_for(self, read: Callable[[], Found], deadline: float) -> Tuple[Found, Moment]:
+        while True:
+            found = self._consistent(read)
+            if found is not None:
+                return found
+            self._require_time(deadline, True)
+            time.sleep(_PAUSE_S)
+
+    def _require_time(self, deadline: float, is_needed: bool) -> None:
+        if is_needed and time.monotonic() > deadline:
+            raise WrongStateError("look at table {!r}".format(self._name), "serving", "it was being changed at each "
+                                  "look. Try again; `ascpipe status` shows what is stuck, if something is")
+
+    def _consistent(self, read: Callable[[], Found]) -> Optional[Tuple[Found, Moment]]:
+        """What was read at a moment at which no record and no cut is half assigned; None: try again.
+
+        The order matters: a worker assigns, stores ``retired``, then the word.
+        """
+        before = self._stamp()
+        if before is None or self._is_assigned():
+            return None
+        found = read()
+        if self._is_assigned() or self._stamp() != before:
+            return None
+        return found, before
+
+    def _is_assigned(self) -> bool:
+        """Whether a record may be assigned just now."""
+        return any((ring.words() == DONE).any() for ring in self._rings)
+
+    def _stamp(self) -> Optional[Moment]:
+        header = self._header()
+        if header["cut_asked"] != header["cut_applied"]:
+            return None
+        return Moment(int(header["retired"]), int(header["cut_applied"]))
+
+
+def _unknown(key: int, as_of: int) -> SeenKey:
+    return SeenKey(key, False, 0, 0, 0, None, None, None, as_of)
+
+
+def _seen(entry: Any, moment: Moment) -> SeenKey:
+    if entry["state"] != TRAINED:
+        return _unknown(int(entry["key"]), moment.batch)
+    slot, home = int(entry["slot"]), int(entry["home"])
+    return SeenKey(int(entry["key"]), True, int(entry["count"]), int(entry["timestamp"]), int(entry["last"]),
+                   slot if slot >= 0 else None, home if home >= 0 else None,
+                   HOME_DISK - home if home <= HOME_DISK else None, moment.batch)
+
+
+def _record(read: Read, offset: int, struct: np.dtype) -> Any:
+    """The record at an offset; zeros where the segment has none."""
+    data = read(offset, struct.itemsize)
+    return np.frombuffer(data if len(data) == struct.itemsize else bytes(struct.itemsize), struct)[0]

@@ -1,0 +1,103 @@
+"""``ascpipe top`` on a terminal: figures move while a program trains, any size will do, all is as before afterwards."""
+import os
+import re
+import signal
+import sys
+
+import pytest
+
+from tests.support.daemons import ROOT, DaemonProcess, use_standins
+from tests.support.programs import running
+from tests.support.terminals import SHOWN, USUAL, Terminal
+from tests.support.watched_training import trained_by
+
+pytestmark = pytest.mark.timeout_s(180)
+
+
+def top(name="unit", columns=140, lines=50):
+    environment = dict(os.environ, PYTHONPATH=ROOT)
+    for variable in ("COLUMNS", "LINES"):  # the size of another terminal
+        environment.pop(variable, None)
+    return Terminal([sys.executable, "-m", "ascpipe", "top", "--name", name], columns, lines, environment)
+
+
+def whole(terminal, count):
+    """So many whole screens."""
+    return terminal.wait_until(lambda: terminal.screens()[:count] if len(terminal.screens()) > count else None)
+
+
+def ends_with_q(terminal):
+    terminal.press("q")
+    assert terminal.ended() == 0
+    is_as_before(terminal)
+    assert terminal.afterwards().strip() == ""
+
+
+def is_as_before(terminal):
+    assert terminal.settings() == terminal.before
+    assert USUAL in terminal.said and SHOWN in terminal.said
+    assert "Traceback" not in terminal.said
+
+
+@pytest.fixture(scope="module")
+def training():
+    daemon = DaemonProcess("unit", ring_bytes=running.RING_BYTES, spared=True)
+    try:
+        with trained_by("unit"):
+            yield daemon
+    finally:
+        daemon.end()
+
+
+def row_of(screen, first):
+    """The cells of the row that begins with a word."""
+    return next(line.split() for line in screen.splitlines() if line.split()[:1] == [first])
+
+
+def test_figures_move_from_one_screen_to_the_next_while_a_program_trains_and_q_ends_it(training):
+    with top() as terminal:
+        assert terminal.settings() == terminal.before
+        screens = whole(terminal, 3)[1:]
+        for screen in screens:
+            batches, ids = (float(cell.replace(",", "")) for cell in row_of(screen, "ids")[1:3])
+            assert batches > 0 and ids == pytest.approx(40 * batches, rel=0.2)
+            assert "trainer" in screen and "table worker 0" in screen and "q ends" in screen
+        assert row_of(screens[0], "ids") != row_of(screens[1], "ids")
+        ups = [float(re.search(r"up (\d+) s", screen).group(1)) for screen in screens]
+        assert ups[0] < ups[1]
+        assert terminal.settings() != terminal.before, "keys are read as they are pressed"
+        ends_with_q(terminal)
+
+
+@pytest.mark.parametrize("columns, lines", [(40, 50), (140, 20), (40, 20), (20, 6)])
+def test_a_small_terminal_shows_what_it_has_room_for(training, columns, lines):
+    with top(columns=columns, lines=lines) as terminal:
+        for screen in whole(terminal, 2):
+            rows = screen.split("\n")
+            assert len(rows) <= lines and max(map(len, rows)) <= columns
+            assert screen.startswith("daemon 'unit'"[:columns])
+        ends_with_q(terminal)
+
+
+def test_ctrl_c_ends_it_as_q_does(training):
+    with top() as terminal:
+        whole(terminal, 1)
+        terminal._process.send_signal(signal.SIGINT)
+        assert terminal.ended() == 0
+        is_as_before(terminal)
+
+
+@pytest.mark.usefixtures("training")  # else pytest ends that one after the module's gate of leaks
+def test_a_daemon_that_ends_ends_it_with_one_line_and_3(monkeypatch):
+    use_standins(monkeypatch)
+    daemon = DaemonProcess("ending")
+    try:
+        with top("ending") as terminal:
+            whole(terminal, 1)
+            daemon.end()
+            assert terminal.ended() == 3
+            is_as_before(terminal)
+            (line,) = terminal.afterwards().strip().splitlines()
+            assert line.startswith("ascpipe: E212: no ascpipe daemon named 'ending' is running")
+    finally:
+        daemon.end()
