@@ -99,6 +99,7 @@ def test_the_workflow_runs_what_ci_runs_and_keeps_the_wheels():
 def test_verbs_of_make_that_documents_and_the_workflow_name_exist():
     makefile = (tree.ROOT / "Makefile").read_text()
     verbs = set(re.search(r"\.PHONY: (.*?)\n\.DEFAULT", makefile, re.S).group(1).replace("\\", " ").split())
-    text = WORKFLOW + (tree.ROOT / "docs/how-to/install.md").read_text() + (tree.ROOT / "scripts/find_python.sh").read_text()
+    text = WORKFLOW + "".join(
+        (tree.ROOT / path).read_text() for path in ("docs/how-to/install.md", "scripts/find_python.sh"))
     named = set(re.findall(r"`make ([a-z-]+)", text)) | set(re.findall(r"^ *(?:- run: )?make ([a-z]+)", text, re.M))
     assert named and not named - verbs

@@ -74,9 +74,10 @@ def test_nothing_of_the_product_imports_tests_benches_or_examples():
 
 def test_no_two_files_of_the_bench_need_each_other():
     files = {tree.module_name(path): path for path in tree.python_files("bench")}
+    imports = {module: list(tree.imports(path)) for module, path in files.items()}
     needs = {module: {name for name in files if any(imported == name or imported.startswith(name + ".")
-                                                    for imported in tree.imports(path))} - {module, "bench"}
-             for module, path in files.items()}
+                                                    for imported in found)} - {module, "bench"}
+             for module, found in imports.items()}
     while True:  # take away what needs nothing that is left
         done = {module for module in needs if not needs[module]}
         if not done:
