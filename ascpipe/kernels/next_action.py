@@ -1,6 +1,6 @@
 """Decides what a table worker does next for one table, without any I/O.
 
-The rules are those of the protocol model in ``tests/model``; ``docs/protocol.md`` has them in words.
+The rules are those of the protocol model in ``tests/model``; ``docs/internals/protocol.md`` has them in words.
 The readable version is ``tests/reference/next_action.py``.
 """
 from ascpipe.kernels.door import entry, inner

@@ -199,7 +199,7 @@ RING_TABLE = _struct(
     wanted=("<i8", 8, "T: ticket a claim waits for, or 0"),
     table=("<i4", 16, "S: table number"),
     worker=("<i4", 20, "S: table worker that serves it"),
-    words=("(%d,)<u4" % MAX_FRAMES, 64, "P, K, W, T, see docs/protocol.md: word of each frame, by position"),
+    words=("(%d,)<u4" % MAX_FRAMES, 64, "P, K, W, T, see docs/internals/protocol.md: word of each frame, by position"),
 )
 
 TABLE = _struct(

@@ -1,7 +1,7 @@
 """Numbers the states that processes agree on: of a frame for a table (its word), an entry, a record, a wait.
 
-Constants only, no imports: every layer may use them.  ``docs/protocol.md`` has what each state means and which process
-may change it; ``ascpipe/layout/structs.py`` has the fields that hold them.
+Constants only, no imports: every layer may use them.  ``docs/internals/protocol.md`` has what each state means and
+which process may change it; ``ascpipe/layout/structs.py`` has the fields that hold them.
 """
 
 # Word per (frame, table).  One writer per transition; the trainer and the table worker both use CAS to

@@ -1,7 +1,7 @@
 // Access to words that two processes share; all reads and writes of them go through here.
 //
 // A store and the loads that pair with it have the same label, `SYNC name: store` and `SYNC name: load`, in C++ and
-// Python; docs/protocol.md lists them.
+// Python; docs/internals/protocol.md lists them.
 //
 // std::atomic does not promise to work on memory that another language maps, so these are the compiler's
 // own operations on plain words.

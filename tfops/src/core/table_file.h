@@ -1,4 +1,4 @@
-// A table file: the keys and rows of one table of a checkpoint, an asset of a SavedModel.  docs/saved_models.md
+// A table file: the keys and rows of one table of a checkpoint, an asset of a SavedModel.  docs/how-to/saved_models.md
 #ifndef ASCPIPE_CORE_TABLE_FILE_H_
 #define ASCPIPE_CORE_TABLE_FILE_H_
 

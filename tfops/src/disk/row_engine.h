@@ -1,4 +1,5 @@
-// Reads and writes rows of row files: threads per disk, batches that are submitted and waited for.  docs/row_files.md
+// Reads and writes rows of row files: threads per disk, batches that are submitted and waited for.
+// docs/internals/row_files.md
 #ifndef ASCPIPE_DISK_ROW_ENGINE_H_
 #define ASCPIPE_DISK_ROW_ENGINE_H_
 

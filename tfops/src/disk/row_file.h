@@ -1,4 +1,4 @@
-// A file of rows of one size, without a name: it ends with the last descriptor of it.  docs/row_files.md
+// A file of rows of one size, without a name: it ends with the last descriptor of it.  docs/internals/row_files.md
 #ifndef ASCPIPE_DISK_ROW_FILE_H_
 #define ASCPIPE_DISK_ROW_FILE_H_
 

@@ -1,4 +1,4 @@
-// How rows lie in a row file: slots of equal size in blocks, each slot with a trailer.  docs/row_files.md
+// How rows lie in a row file: slots of equal size in blocks, each slot with a trailer.  docs/internals/row_files.md
 #ifndef ASCPIPE_DISK_ROW_FORMAT_H_
 #define ASCPIPE_DISK_ROW_FORMAT_H_
 
