@@ -48,10 +48,11 @@
     +-- CheckpointError        E500  ascpipe/checkpoint/errors.py has the tree of these
     `-- RemoteError            E199  a code of the daemon that this version does not know
 
-Errors of a step come from C++ and are classes of TensorFlow's.  Some have a code in their text: E110 as above, E123 (a
+Errors of a step come from C++ and are classes of TensorFlow's.  Those have a code in their text: E110 as above, E123 (a
 step waited for longer than ``wait_timeout_s``), E204 (a forked process uses the trainer's pipeline), E301 (damaged
 state in shared memory, or a damaged message of another rank), E310, E311 and E312 (an exchange with other ranks came
-to nothing), E421 (rows on disk that cannot be read or written); see ``ascpipe/layout/codes.py``.
+to nothing), E320 (a table is full), E321 (no memory is left for it), E322 (a batch comes twice, or too late), E323 (a
+batch is too large), E421 (rows on disk that cannot be read or written); see ``ascpipe/layout/codes.py``.
 
 Codes and attributes are stable; texts are for people and may get better.  An error that was received
 as a message (``received``) has its class, code and text, and ``None`` for the other attributes.

@@ -181,6 +181,24 @@ EXPLANATIONS: Dict[str, Explanation] = {
     "E312": Explanation(
         "The exchange with other ranks has ended, as a rank ended or was killed.", _LOST,
         "The launcher says which rank; restart all ranks from the last checkpoint."),
+    "E320": Explanation(
+        "A table is full: it has no row on the device, on the host or on disk for keys of a batch.",
+        "The batch was not trained by this table; nothing was lost.",
+        "The text names the size to raise, `device_vocabulary_size`, `host_vocabulary_size` or `ssd_vocabulary_size`, "
+        "and by how much. Or keep rare keys out: a higher `access_threshold`, or eviction."),
+    "E321": Explanation(
+        "The machine has no shared memory left for entries or rows of a table, which takes them as keys come.",
+        "The batch was not trained by this table; nothing was lost.",
+        "More memory for the machine or container (Docker: `--memory`, `--shm-size`), or a smaller table; `ascpipe "
+        "plan` counts what one needs."),
+    "E322": Explanation(
+        "A batch was trained or read twice, or came to the step after a later one.",
+        "This step trained nothing; nothing was lost.",
+        "One run call fetches a batch and uses it, and one plan of each table is in it. Let "
+        "`dataset.map(insert_function)` be sequential (no `num_parallel_calls`) and the last stage before `prefetch`."),
+    "E323": Explanation(
+        "A batch is larger than its ring may be.", "It was not trained; nothing was lost.",
+        "The text says what it needs: smaller batches, or a larger `ring_bytes`."),
     "E401": Explanation(
         "Too little memory for rings or tables, found out before any was taken.", _NOTHING,
         "The text has need and limits: smaller `--ring-bytes` or tables (`ascpipe plan` counts them), or a "
