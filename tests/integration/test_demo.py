@@ -91,8 +91,8 @@ def test_a_table_that_is_too_small_ends_the_demo_with_what_to_raise_and_leaves_n
     done = run_demo("--data", rows, "--steps", 50, "--device-rows", 300)
     assert done.returncode == 1
     assert re.fullmatch(
-        r"demo: error: E320: table 'C\d+' needs \d+ device rows .* but has 300\. Raise device_vocabulary_size of the table "
-        r"to \d+ or more\. Nothing was lost: .*\n", done.stderr)
+        r"demo: error: E320: table 'C\d+' needs \d+ device rows .* but has 300\. Raise device_vocabulary_size of the "
+        r"table to \d+ or more\. Nothing was lost: .*\n", done.stderr)
 
 
 def test_control_c_ends_the_demo_with_code_130_and_leaves_nothing(rows):
