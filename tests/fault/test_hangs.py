@@ -15,6 +15,7 @@ from tests.fault.test_trainer_deaths import Trainer
 from tests.support.daemons import DaemonProcess, is_alive
 from tests.support.programs import running
 from tests.support.waiting import wait_until
+from tests.support.watched_training import trained_by
 
 pytestmark = pytest.mark.timeout_s(240)
 
@@ -120,5 +121,41 @@ def test_workers_begin_without_a_template_that_is_stopped_while_it_loads(monkeyp
             wait_until(lambda: title(pid) == "ascpipe: {} of unit".format(place.sentence))  # noqa: B023
             assert was_executed(pid)
         assert not is_alive(stopped[0].pid)
+    finally:
+        daemon.end()
+
+
+def test_a_step_that_waits_while_the_daemon_is_stopped_says_so_and_how_it_goes_on(tmp_path):
+    daemon = DaemonProcess("unit", ring_bytes=running.RING_BYTES)
+
+    def trains(more):
+        before = daemon.status()["tables"][0]["batches"]
+        return wait_until(lambda: daemon.status()["tables"][0]["batches"] > before + more)
+
+    def said():
+        return [line for line in (tmp_path / "stderr").read_text().splitlines() if line.startswith("ascpipe: ")]
+
+    try:
+        with open(str(tmp_path / "stderr"), "w") as stderr, trained_by("unit", stderr=stderr) as program:
+            trains(10)
+            assert said() == []
+            (worker,) = daemon.workers("table")
+            os.kill(daemon.pid, signal.SIGSTOP)
+            try:
+                os.kill(worker["pid"], signal.SIGKILL)
+                cure = "The supervisor (pid {0}) is stopped by a signal and replaces no worker: `kill -CONT {0}`"
+                cure = cure.format(daemon.pid)
+                wait_until(lambda: any(cure in line for line in said()), 40)
+                assert len(said()) == 2, "not once in ten seconds"
+                assert re.match("ascpipe: table 'ids', ticket [0-9]+, a step waits for 5 s for the table worker to "
+                                "plan it \\(pid {}, which has ended\\)".format(worker["pid"]), said()[0])
+            finally:
+                os.kill(daemon.pid, signal.SIGCONT)
+            trains(30)
+            os.kill(program.pid, signal.SIGSTOP)  # time in which it was stopped itself does not count
+            Event().wait(7.0)
+            os.kill(program.pid, signal.SIGCONT)
+            trains(30)
+            assert len(said()) == 2
     finally:
         daemon.end()

@@ -230,3 +230,17 @@ def test_a_plan_that_is_taken_back_just_before_the_claim_is_claimed_when_it_stan
                 opened.run(graph.channels[0].embeddings[0])
         assert daemon.pipeline.table_size(0) == 61
         assert sum(daemon.revoked.values()) > 5
+
+
+def test_a_step_that_waits_for_long_says_for_what_on_stderr_and_goes_on(capfd):
+    with FakeDaemon([TABLE], [TRAIN], wait_timeout_s=50.0) as daemon:
+        daemon.pause()
+        graph = build([[1], [2]], [TRAIN], [TABLE])
+        with session(graph) as opened:
+            step = Run(opened, graph.channels[0].embeddings[0])
+            said = wait_until(lambda: "".join(line for line in capfd.readouterr().err.splitlines()
+                                              if line.startswith("ascpipe: ")))
+            assert "ticket 1, a step waits for 5 s for " in said
+            assert "It goes on waiting, until wait_timeout_s (50 s)" in said
+            daemon.paused.clear()
+            assert step.ended() is None

@@ -11,6 +11,7 @@
 
 #include "core/error_codes.gen.h"
 #include "core/interrupt.h"
+#include "core/late_waits.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
@@ -100,9 +101,20 @@ void Waiter::Fail(const CoreStatus& status) {
 
 void Waiter::Run() {
   BellOwner bell(session_.bells + layout::kBellTrainer, settings_.spin_us);
+  LateWaits late(session_, supervisor_pid_, settings_.wait_timeout_s, LateWaits::Usual());
   while (!stop_.load()) {
     LookAround();
     SaysFirst(&bell);
+    const auto oldest = std::min_element(
+        waits_.begin(), waits_.end(), [](const std::shared_ptr<Wait>& one, const std::shared_ptr<Wait>& other) {
+          return one->until_ns_ < other->until_ns_;
+        });
+    const std::int64_t now = NowNs();
+    const std::int64_t began = oldest == waits_.end() ? now : (*oldest)->until_ns_ - TimeoutNs();
+    if (late.IsDue(began, now)) {
+      const Wait& wait = **oldest;
+      SayLine(late.Line({began, Sentence(wait.waits_for), wait.waits_for, wait.table_name, wait.ticket}, now));
+    }
     if (IsIdle()) continue;
     expired_ = false;
     while (!stop_.load() && Round()) {
