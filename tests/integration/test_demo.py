@@ -15,6 +15,9 @@ LAST_LINE = re.compile(
     r"demo: ok steps=(?P<steps>\d+) auc=(?P<auc>[\d.]+) loss=(?P<loss>[\d.]+) "
     r"examples_per_s=(?P<examples>\d+) ids_per_s=(?P<ids>\d+)")
 
+#: what a program says when its pipeline starts
+START_LINE = r"ascpipe: daemon (\S+) \(pid \d+\) feeds 26 tables; to watch it: ascpipe top --name \1\n"
+
 
 def start_demo(*arguments):
     return subprocess.Popen([sys.executable, "-m", "examples.dlrm.train"] + [str(argument) for argument in arguments],
@@ -91,8 +94,8 @@ def test_a_table_that_is_too_small_ends_the_demo_with_what_to_raise_and_leaves_n
     done = run_demo("--data", rows, "--steps", 50, "--device-rows", 300)
     assert done.returncode == 1
     assert re.fullmatch(
-        r"demo: error: E320: table 'C\d+' needs \d+ device rows .* but has 300\. Raise device_vocabulary_size of the "
-        r"table to \d+ or more\. Nothing was lost: .*\n", done.stderr)
+        START_LINE + r"demo: error: E320: table 'C\d+' needs \d+ device rows .* but has 300\. Raise "
+        r"device_vocabulary_size of the table to \d+ or more\. Nothing was lost: .*\n", done.stderr)
 
 
 def test_control_c_ends_the_demo_with_code_130_and_leaves_nothing(rows):
@@ -104,4 +107,4 @@ def test_control_c_ends_the_demo_with_code_130_and_leaves_nothing(rows):
         finally:
             demo.kill()
     assert demo.returncode == 130
-    assert errors == "demo: interrupted\n"
+    assert re.fullmatch(START_LINE + "demo: interrupted\n", errors), errors

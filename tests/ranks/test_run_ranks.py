@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.support.several_ranks import ascpipe_run, ended, lacking_for_mpi, needs_horovod, said, started
+from tests.support.several_ranks import ascpipe_run, ended, is_built_with_mpi, needs_horovod, said, started
 from tests.support.waiting import wait_until
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(120)]
@@ -114,7 +114,7 @@ def test_ranks_begin_anew_as_often_as_asked_in_new_processes(script, tmp_path):
             "restart 1 of 2: all ranks begin anew", "restart 2 of 2: all ranks begin anew"]
 
 
-@pytest.mark.skipif(lacking_for_mpi() is None, reason="Horovod is built with MPI here")
+@pytest.mark.skipif(is_built_with_mpi(), reason="Horovod is built with MPI here")
 def test_ranks_by_mpi_are_refused_where_horovod_was_built_without(script):
     code, _, err = ended(ascpipe_run(2, script("print(rank)\n"), options=["--mpi"]))
     assert code == 1

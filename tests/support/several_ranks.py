@@ -26,18 +26,23 @@ _LAUNCHERS = tuple(name for launcher in ranks.LAUNCHERS for name in launcher) + 
 
 
 @functools.lru_cache(maxsize=None)
-def lacking_for_mpi() -> Optional[str]:
-    """Why no ranks are started by mpirun here; None if they are."""
-    if shutil.which("mpirun") is None:
-        return "mpirun is not on the path"
+def is_built_with_mpi() -> bool:
+    """Whether Horovod was built with MPI."""
     found = importlib.util.find_spec("horovod")
     libraries = [path for folder in (found.submodule_search_locations if found is not None else ())
                  for path in glob.glob(os.path.join(folder, "tensorflow", "mpi_lib*.so"))]
     for path in libraries:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as library:
             if library.find(b"libmpi.so") >= 0:
-                return None
-    return "Horovod was built without MPI: make ranks, where mpicxx is on the path"
+                return True
+    return False
+
+
+def lacking_for_mpi() -> Optional[str]:
+    """Why no ranks are started by mpirun here; None if they are."""
+    if shutil.which("mpirun") is None:
+        return "mpirun is not on the path"
+    return None if is_built_with_mpi() else "Horovod was built without MPI: make ranks, where mpicxx is on the path"
 
 
 def environment(**more):
