@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import resource
+import shutil
 import socket
 import struct
 import sys
@@ -15,6 +16,7 @@ import click
 
 from ascpipe import __version__, names
 from ascpipe.errors import AscpipeError
+from ascpipe.layout.kernel_library import COMPILERS
 from ascpipe.logs import counted, one_line
 from ascpipe.shm.memory import Places
 
@@ -293,8 +295,11 @@ def kernels() -> Iterator[Finding]:
                       "`ascpipe warmup`; else the first daemon takes half a minute")
     elif not kernel_cache.library(folder, os.environ):
         kernel_cache.require_writable(folder)
-        yield Finding("kernels", WARNING, "compiled, in {}, but there is no library of them".format(folder),
-                      "`ascpipe warmup` with a C compiler; else daemons take half a second longer to start")
+        text = "compiled, in {}, but there is no library of them".format(folder)
+        if any(map(shutil.which, COMPILERS)):
+            yield Finding("kernels", WARNING, text, "`ascpipe warmup`; else daemons take half a second longer to start")
+        else:  # nothing is wrong, and nothing mends it but another package
+            yield Finding("kernels", OK, text + ": no C compiler is here; daemons take half a second longer to start")
     else:
         yield Finding("kernels", OK, "compiled, in {}".format(folder))
     others = kernel_cache.folders_of_others(setting)

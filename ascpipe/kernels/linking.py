@@ -24,9 +24,9 @@ from numba.np import numpy_support
 from ascpipe import kernels
 from ascpipe.kernels import compiled
 from ascpipe.kernels.compiler import types
+from ascpipe.layout.kernel_library import COMPILERS
 
 _SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library.c")
-_COMPILERS = ("gcc", "cc", "clang")
 _TIMEOUT_S = 120.0
 _ENVIRONMENT = "_ZN08NumbaEnv"  # what its symbols begin with
 _READS_CONSTANT = "PyList_GetItem"
@@ -141,9 +141,9 @@ def _objects(results: Sequence[Any], folder: str) -> Tuple[List[str], Set[str]]:
 
 def _compile(folder: str) -> List[str]:
     """The compiler and what it is told, but the object files."""
-    compiler = next((found for found in (shutil.which(name) for name in _COMPILERS) if found), None)
+    compiler = next((found for found in (shutil.which(name) for name in COMPILERS) if found), None)
     if compiler is None:
-        raise OSError("there is no C compiler ({})".format(", ".join(_COMPILERS)))
+        raise OSError("there is no C compiler ({})".format(", ".join(COMPILERS)))
     helpers = os.path.dirname(numba.__file__)
     includes = [folder, helpers, sysconfig.get_paths()["include"], np.get_include()]
     return [compiler, "-shared", "-fPIC", "-O2", "-w", "-pthread", "-Wl,-z,now", *("-I" + path for path in includes),

@@ -1,2 +1,3 @@
-"""How a process is told where the machine code of the kernels lies."""
+"""How a process is told where the machine code of the kernels lies, and what makes that library."""
 VARIABLE = "KERNEL_LIBRARY"  #: of the environment: path of a library; empty or unset = numba has it, or compiles
+COMPILERS = ("gcc", "cc", "clang")  #: of C; the first of them that is on the path links it

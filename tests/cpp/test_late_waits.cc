@@ -104,9 +104,9 @@ TEST(TheLineHasTableTicketReasonAndLimit) {
   Fixture fixture;
   fixture.Until(6 * kSecond);
   CHECK_EQ(fixture.Line(),
-           std::string("ascpipe: table 'user', ticket 117, a step waits for 6 s for the table worker to plan it. It "
-                       "goes on waiting, until wait_timeout_s (600 s); `ascpipe status` shows what each process waits "
-                       "for"));
+           std::string("ascpipe: table 'user', ticket 117, a step waits for 6 s for the table worker to plan it "
+                       "(which has not begun yet). It goes on waiting, until wait_timeout_s (600 s); `ascpipe status` "
+                       "shows what each process waits for"));
   CheckHas(fixture.Line(layout::kWaitLease, ""), "ascpipe: ticket 117, a step waits for 6 s for another step to end.");
 }
 

@@ -121,6 +121,10 @@ def test_compiled_kernels_without_a_library_in_a_folder_that_cannot_be_written_a
     folder.mkdir(mode=0o700)
     (folder / "a.nbi").write_text("")
     assert state_of(doctor.kernels(), "kernels") == [doctor.WARNING]
+    with monkeypatch.context() as without_a_compiler:
+        without_a_compiler.setenv("PATH", "")
+        (found,) = doctor.kernels()
+        assert (found.state, "no C compiler is here" in found.text) == (doctor.OK, True)
 
     def full(**unused):
         raise OSError(errno.EROFS, "Read-only file system")

@@ -117,7 +117,8 @@ std::string LateWaits::Processes(layout::WaitsFor waits_for) const {
                   : state == 'T'             ? ", which is stopped by a signal"
                                              : "");
   }
-  return found.empty() ? found : found + ")";
+  if (!found.empty()) return found + ")";
+  return bells.count > 0 ? " (which has not begun yet)" : "";
 }
 
 }  // namespace ascpipe
