@@ -292,7 +292,7 @@ def kernels() -> Iterator[Finding]:
                           "a folder that can be written to: ASCPIPE_CACHE_DIR")
             return
         yield Finding("kernels", WARNING, "not compiled: nothing in {}".format(folder),
-                      "`ascpipe warmup`; else the first daemon takes half a minute")
+                      "`ascpipe warmup`; else the first batch waits for that, a minute or two")
     elif not kernel_cache.library(folder, os.environ):
         kernel_cache.require_writable(folder)
         text = "compiled, in {}, but there is no library of them".format(folder)

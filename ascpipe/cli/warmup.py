@@ -10,7 +10,7 @@ from ascpipe.cli.setting_options import config_option
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of lines.")
 @config_option
 def command(as_json: bool) -> None:
-    """Says where they lie; takes half a minute, or a second when they are there."""
+    """Says where they lie; takes a minute or two, or a second when they are there."""
     from ascpipe.config import load_settings
     from ascpipe.daemon.warm_up import warm_up
 

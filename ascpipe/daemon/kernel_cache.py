@@ -198,8 +198,14 @@ def _write(folder: str, listed: Dict[str, str]) -> None:
 
 
 def count(folder: str) -> int:
-    """Files of numba that are there."""
-    return sum(name.endswith(_BY_NUMBA) for name in _compiled(folder))
+    """Files of numba for this installation: it takes none of another one, though the sources are equal."""
+    return sum(name.endswith(_BY_NUMBA) for name in _compiled(os.path.join(folder, numba_name())))
+
+
+def numba_name() -> str:
+    """How numba names its folder for the files of a folder: this tree's kernels (numba.core.caching)."""
+    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "kernels")
+    return "kernels_" + hashlib.sha1(path.encode()).hexdigest()  # noqa: S324  # numba names it so
 
 
 def _read(folder: str) -> Dict[str, str]:

@@ -118,8 +118,8 @@ def test_a_cache_that_can_be_neither_read_nor_made_is_a_problem_and_not_only_col
 def test_compiled_kernels_without_a_library_in_a_folder_that_cannot_be_written_are_a_problem(monkeypatch, tmp_path):
     monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path))
     folder = Path(kernel_cache.folder_of(str(tmp_path)))
-    folder.mkdir(mode=0o700)
-    (folder / "a.nbi").write_text("")
+    (folder / kernel_cache.numba_name()).mkdir(mode=0o700, parents=True)
+    (folder / kernel_cache.numba_name() / "a.nbi").write_text("")
     assert state_of(doctor.kernels(), "kernels") == [doctor.WARNING]
     with monkeypatch.context() as without_a_compiler:
         without_a_compiler.setenv("PATH", "")

@@ -2,6 +2,8 @@
 import ast
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,5 +95,15 @@ def test_that_kernels_are_compiled_is_said_where_there_are_none_and_no_one_else_
     said = kernel_cache.compiles_first(folder, {})
     assert folder in said and "ascpipe warmup" in said and "\n" not in said
     assert not kernel_cache.compiles_first(folder, {"NUMBA_DISABLE_JIT": "1"})  # nothing is compiled
-    (tmp_path / "cache" / os.path.basename(folder) / "kernel.f-1.py37m.nbi").write_bytes(b"")
-    assert not kernel_cache.compiles_first(folder, {})
+    for name, own in (("kernels_of_another_installation", False), (kernel_cache.numba_name(), True)):
+        os.mkdir(os.path.join(folder, name))
+        Path(folder, name, "kernel.f-1.py37m.nbi").write_bytes(b"")
+        assert bool(kernel_cache.compiles_first(folder, {})) != own
+
+
+def test_numba_keeps_what_it_compiles_of_this_installation_where_that_is_counted(tmp_path):
+    script = "from ascpipe.kernels import atomics"
+    environment = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path), KERNEL_LIBRARY="")
+    assert kernel_cache.count(str(tmp_path)) == 0
+    subprocess.run([sys.executable, "-c", script], env=environment, cwd=str(tmp_path), check=True, timeout=120)
+    assert kernel_cache.count(str(tmp_path)) > 0
