@@ -44,6 +44,7 @@
     |   +-- HorovodMissingError E241 it is needed for several ranks, and is not there
     |   +-- HorovodVersionError E242 it is another version than the one that is supported
     |   `-- RanksDisagreeError E243  Horovod and the launcher do not say the same
+    +-- CombinerError          E250  ids, weights or arguments of a lookup that cannot be combined
     +-- NotBuiltYetError       E600  the reference has it, ascpipe does not yet
     +-- CheckpointError        E500  ascpipe/checkpoint/errors.py has the tree of these
     `-- RemoteError            E199  a code of the daemon that this version does not know
@@ -81,6 +82,7 @@ from ascpipe.errors.daemon import (
     WrongStateError,
 )
 from ascpipe.errors.others import (
+    CombinerError,
     ConfigError,
     ConfigFileError,
     ConnectionClosedError,
@@ -111,6 +113,7 @@ __all__ = [
     "AlreadyRunsError",
     "AscpipeError",
     "BusyError",
+    "CombinerError",
     "ConfigError",
     "ConfigFileError",
     "ConnectionClosedError",

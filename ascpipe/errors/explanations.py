@@ -163,6 +163,10 @@ EXPLANATIONS: Dict[str, Explanation] = {
     "E243": Explanation(
         "Horovod and the launcher do not say the same of this process's rank.", _NOTHING,
         "Call `hvd.init()` without arguments, and start all ranks by one launcher."),
+    "E250": Explanation(
+        "Ids, weights or arguments of `lookup_sparse` cannot be combined: they are no bags, have another rank, shape "
+        "or dtype, or the combiner is unknown.", "Nothing was added to the graph.",
+        "The text says what was given and what to give."),
     "E301": Explanation(
         "A plan, an entry or a row number in shared memory cannot be right: a process wrote where it should not have.",
         "Nothing of the batch was trained or saved. " + _LOST, _RESTART),
