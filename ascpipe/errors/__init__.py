@@ -53,7 +53,8 @@ Errors of a step come from C++ and are classes of TensorFlow's.  Those have a co
 step waited for longer than ``wait_timeout_s``), E204 (a forked process uses the trainer's pipeline), E301 (damaged
 state in shared memory, or a damaged message of another rank), E310, E311 and E312 (an exchange with other ranks came
 to nothing), E320 (a table is full), E321 (no memory is left for it), E322 (a batch comes twice, or too late), E323 (a
-batch is too large), E421 (rows on disk that cannot be read or written); see ``ascpipe/layout/codes.py``.
+batch is too large), E324 (bags of ids and their weights do not fit together), E421 (rows on disk that cannot be read or
+written); see ``ascpipe/layout/codes.py``.
 
 Codes and attributes are stable; texts are for people and may get better.  An error that was received
 as a message (``received``) has its class, code and text, and ``None`` for the other attributes.

@@ -203,6 +203,10 @@ EXPLANATIONS: Dict[str, Explanation] = {
     "E323": Explanation(
         "A batch is larger than its ring may be.", "It was not trained; nothing was lost.",
         "The text says what it needs: smaller batches, or a larger `ring_bytes`."),
+    "E324": Explanation(
+        "The bags of ids of `lookup_sparse` and their weights do not fit together: rows are not in order or beyond the "
+        "dense shape, or weights are more, fewer or elsewhere.", "The step trained nothing; nothing was lost.",
+        "The text says where. `tf.sparse.reorder` sorts a SparseTensor; weights have the indices of the ids."),
     "E401": Explanation(
         "Too little memory for rings or tables, found out before any was taken.", _NOTHING,
         "The text has need and limits: smaller `--ring-bytes` or tables (`ascpipe plan` counts them), or a "

@@ -1,10 +1,15 @@
-"""Bags of ids: the rows of a SparseTensor or RaggedTensor, whose embeddings a lookup combines to one each."""
-from typing import Any, NamedTuple, Optional, Union
+"""Bags of ids: the rows of a SparseTensor or RaggedTensor, whose embeddings a lookup combines to one each.
+
+Here AscCombine reads a tensor with a row for each id. In the graph of a step one op reads the table instead, and one
+sums gradients (``tfops/src/bridge/combine_fusion.cc``), so that there is no such tensor.
+"""
+from typing import Any, List, NamedTuple, Optional
 
 import tensorflow as tf
 
 from ascpipe.errors import CombinerError
-from ascpipe.tf.graph.batch_structure import SparseIds
+from ascpipe.tf.graph.batch_structure import SparseIds, values_of
+from ascpipe.tf.running import native
 
 COMBINERS = ("sum", "mean", "sqrtn")
 
@@ -14,40 +19,29 @@ class Bags(NamedTuple):
 
     Attributes:
         values: [n], the ids of all bags.
-        bag_of: int64[n], the bag of each id; these rise.
-        count: int64 scalar: bags.
+        splits: int64[bags + 1]: bag b has the ids [splits[b], splits[b + 1]).
+        weights: float32[n], of the ids; None: 1 each.
     """
 
     values: tf.Tensor
-    bag_of: tf.Tensor
-    count: Union[tf.Tensor, int]
+    splits: tf.Tensor
+    weights: Optional[tf.Tensor]
 
 
-def bags_of(table_name: str, ids: Any) -> Bags:
-    """The bags of ids. Raises ``CombinerError`` for what is no SparseTensor or RaggedTensor of rank 2."""
+def bags_of(table_name: str, ids: Any, weights: Optional[SparseIds]) -> Bags:
+    """The bags of ids. Raises ``CombinerError`` for ids that are no bags, and weights that cannot be theirs."""
     _require_bags(table_name, "ids", ids)
-    if isinstance(ids, tf.RaggedTensor):
-        return Bags(ids.flat_values, ids.value_rowids(), ids.nrows())
-    return Bags(ids.values, ids.indices[:, 0], ids.dense_shape[0])
-
-
-def weights_of(table_name: str, weights: Optional[SparseIds], ids: SparseIds) -> Optional[tf.Tensor]:
-    """The weights of ids, float32[n]. Raises ``CombinerError`` for weights that cannot be those of the ids."""
-    if weights is None:
-        return None
-    _require_bags(table_name, "weights", weights)
-    if isinstance(weights, tf.RaggedTensor) != isinstance(ids, tf.RaggedTensor):
-        raise CombinerError(table_name, "weights are a {} and ids a {}; give both in one form".format(
-            type(weights).__name__, type(ids).__name__))
-    if weights.dtype != tf.float32:
-        raise CombinerError(table_name, "weights have dtype {}, expected float32: tf.cast() their values".format(
-            weights.dtype.name))
-    values, others = (each.flat_values if isinstance(each, tf.RaggedTensor) else each.values
-                      for each in (weights, ids))
-    if not values.shape.is_compatible_with(others.shape):
-        raise CombinerError(table_name, "there are weights {} for ids {}; each id has one weight".format(
-            values.shape, others.shape))
-    return values
+    if weights is not None:
+        _require_weights(table_name, weights, ids)
+    is_ragged = isinstance(ids, tf.RaggedTensor)
+    places = [tf.cast(each.row_splits, tf.int64) if is_ragged else each.indices
+              for each in (ids, weights) if each is not None]
+    splits = native.ops().asc_bag_splits(
+        places=places if len({id(place) for place in places}) > 1 else places[:1],
+        shape=[] if is_ragged else [ids.dense_shape])
+    bags = ids.shape[0].value
+    splits.set_shape([None if bags is None else bags + 1])
+    return Bags(values_of(ids), splits, None if weights is None else values_of(weights))
 
 
 def require_combiner(table_name: str, combiner: Any, max_norm: Any) -> None:
@@ -60,32 +54,44 @@ def require_combiner(table_name: str, combiner: Any, max_norm: Any) -> None:
         raise CombinerError(table_name, "max_norm is {!r}, expected None or a number above 0".format(max_norm))
 
 
-def combined(rows: tf.Tensor, bags: Bags, weights: Optional[tf.Tensor], combiner: str,
-             max_norm: Optional[float]) -> tf.Tensor:
+def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[float]) -> tf.Tensor:
     """One row for each bag, float32[bags, dim]; zeros for one without ids.
 
     Args:
         rows: float32[n, dim], of all ids.
         bags: of them.
-        weights: float32[n]; None: 1 each.
         combiner: one of ``COMBINERS``.
         max_norm: what the length of each row is cut to before.
     """
-    if max_norm is not None:
-        rows = tf.clip_by_norm(rows, max_norm, axes=[1])
-    if weights is None:
-        combine = {"sum": tf.sparse.segment_sum, "mean": tf.sparse.segment_mean, "sqrtn": tf.sparse.segment_sqrt_n}
-        numbers = tf.range(tf.shape(rows, out_type=tf.int32)[0])
-        return combine[combiner](rows, numbers, tf.cast(bags.bag_of, tf.int32), num_segments=bags.count)
-    weights = tf.expand_dims(weights, 1)
-    total = tf.math.unsorted_segment_sum(rows * weights, bags.bag_of, bags.count)
-    if combiner == "sum":
-        return total
-    divisor = tf.math.unsorted_segment_sum(
-        weights if combiner == "mean" else tf.square(weights), bags.bag_of, bags.count)
-    there = tf.math.unsorted_segment_sum(tf.ones_like(weights), bags.bag_of, bags.count) > 0
-    divisor = tf.where_v2(there, divisor, 1.0)
-    return total / (divisor if combiner == "mean" else tf.sqrt(divisor))
+    return native.ops().asc_combine(
+        rows=rows, slots=[], restore=[], default_row=[], splits=bags.splits,
+        weights=[] if bags.weights is None else [bags.weights], combiner=combiner, max_norm=max_norm or 0.0)
+
+
+@tf.RegisterGradient("AscCombine")
+def _gradient_of_combine(op: tf.Operation, gradient: tf.Tensor) -> List[Any]:
+    """The gradients of rows and weights. Of a table's rows, the graph of a step has neither the rows nor these."""
+    rows, splits, *weights = op.inputs
+    how = {"combiner": op.get_attr("combiner"), "max_norm": op.get_attr("max_norm")}
+    of_rows = native.ops().asc_combine_rows_grad(
+        grad=gradient, splits=splits, weights=weights, rows=[rows] if how["max_norm"] else [], **how)
+    of_weights = [native.ops().asc_combine_weights_grad(
+        rows=rows, slots=[], restore=[], default_row=[], splits=splits, weights=each, grad=gradient, **how)
+        for each in weights]
+    return [of_rows, None, *of_weights]
+
+
+def _require_weights(table_name: str, weights: Any, ids: SparseIds) -> None:
+    _require_bags(table_name, "weights", weights)
+    if isinstance(weights, tf.RaggedTensor) != isinstance(ids, tf.RaggedTensor):
+        raise CombinerError(table_name, "weights are a {} and ids a {}; give both in one form".format(
+            type(weights).__name__, type(ids).__name__))
+    if weights.dtype != tf.float32:
+        raise CombinerError(table_name, "weights have dtype {}, expected float32: tf.cast() their values".format(
+            weights.dtype.name))
+    given, wanted = values_of(weights).shape, values_of(ids).shape
+    if not given.is_compatible_with(wanted):
+        raise CombinerError(table_name, "there are weights {} for ids {}; each id has one weight".format(given, wanted))
 
 
 def _require_bags(table_name: str, what: str, given: Any) -> None:

@@ -4,7 +4,7 @@ from typing import Any, Dict, Optional, Union
 import tensorflow as tf
 
 from ascpipe.errors import CombinerError
-from ascpipe.tf.graph.bags import bags_of, combined, require_combiner, weights_of
+from ascpipe.tf.graph.bags import bags_of, combined, require_combiner
 from ascpipe.tf.graph.batch_structure import SparseIds, find_ids, missing
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
@@ -25,15 +25,15 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
     require_combiner(table.table_name, combiner, max_norm)
     is_feature = isinstance(ids, FeatureSpec)
     found = _ids_of(table, ids, batch) if isinstance(ids, FeatureSpec) else ids
-    bags = bags_of(table.table_name, found)
-    values = weights_of(table.table_name, weights, found)
+    with tf.name_scope("lookup_sparse"):
+        bags = bags_of(table.table_name, found, weights)
     served = GraphState.of(tf.compat.v1.get_default_graph()).served is not None
     rows = look_up(
         table, ids if is_feature and not served else bags.values, send_count, is_train, None,
         modify_graph=not is_feature or served, batch=batch, access_and_evict_config=thresholds, is_grad=is_grad,
         serving_default_value=default_value, values_alone=True)
     with tf.name_scope("lookup_sparse"):
-        bagged = combined(rows, bags, values, combiner, max_norm)
+        bagged = combined(rows, bags, combiner, max_norm)
     return tf.identity(bagged, name=name or "lookup_sparse")
 
 
