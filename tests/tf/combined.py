@@ -1,13 +1,17 @@
 """The same bags of ids, combined and trained over tables and by ``tf.nn.embedding_lookup_sparse`` over variables."""
 import functools
+import warnings
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.ops import math_ops
 
 import ascpipe.tf as asc
 from mx_rec.graph.merge_lookup import do_merge_lookup
 from tests.tf import programs
+from tests.tf.test_lookup_fusion import ran as count_ops
 
 KEYS = np.concatenate([np.array([-2 ** 63, 2 ** 63 - 1, -1, 0]), np.arange(1, 400) * 7 - 600])
 RATE = 0.5
@@ -25,11 +29,13 @@ class Bags(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What was computed: of each step, by kind, the combined rows and the gradient of the weights; rows at the end."""
+    """What was computed: of each step, by kind, the combined rows and the gradient of the weights; rows at the end; how
+    many ops there were of each type in the last step."""
 
     combined: list
     weights: list
     rows: dict
+    ops: dict = {}
 
 
 def random_bags(seed, bags=60, dim=programs.DIM, keys=403, most=40):
@@ -90,6 +96,14 @@ def new_table(name, dim, tier):
     return asc.create_table(name, dim, initializer=tf.compat.v1.random_normal_initializer(stddev=0.3, seed=11), **tier)
 
 
+@tf.custom_gradient
+def exact_sqrt(values, name=None):
+    """Roots to the last bit; those of TensorFlow are approximated, but for the last few of a tensor."""
+    (roots,) = tf.compat.v1.py_func(lambda array: [np.sqrt(array)], [values], [values.dtype])
+    roots.set_shape(values.shape)
+    return roots, lambda gradient: 0.5 * gradient / roots
+
+
 def ours(batches, tier, mode="features", form="sparse", threads=1, max_norm=None, kinds=tuple(KINDS), expands=False):
     """What ``lookup_sparse`` computes: a table for each kind, trained by gradient descent."""
     dim = batches[0].gradient.shape[1]
@@ -140,14 +154,14 @@ def ours(batches, tier, mode="features", form="sparse", threads=1, max_norm=None
         asc.start()
         with programs.session(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=threads) as run:
             run.run([iterator.initializer, eval_iterator.initializer, tf.compat.v1.global_variables_initializer()])
-            steps = [run.run([combined, of_weights, train])[:2] for _ in batches]
+            ran = [count_ops(run, [combined, of_weights, train]) for _ in batches]
             at_end = run.run(rows)
             sizes = {kind: table.size() for kind, table in tables.items()}
     seen = np.zeros(len(KEYS), bool)
     seen[np.concatenate([batch.numbers for batch in batches])] = True
     assert set(sizes.values()) == {seen.sum()}
-    return Outcome([step[0] for step in steps], [step[1] for step in steps],
-                   {kind: np.where(seen[:, None], found, first_rows(dim)) for kind, found in at_end.items()})
+    return Outcome([found[0] for found, _ in ran], [found[1] for found, _ in ran],
+                   {kind: np.where(seen[:, None], found, first_rows(dim)) for kind, found in at_end.items()}, ran[-1][1])
 
 
 def tensorflows(batches, max_norm=None, kinds=tuple(KINDS)):
@@ -162,12 +176,14 @@ def tensorflows(batches, max_norm=None, kinds=tuple(KINDS)):
             combiner, weighted = KINDS[kind]
             variables[kind] = tf.Variable(start, use_resource=False)
             weights = tf.identity(batch["weights"])
-            found = tf.nn.embedding_lookup_sparse(
-                variables[kind], as_bags(batch, "ids", "sparse"),
-                as_bags({**batch, "weights": weights}, "weights", "sparse") if weighted == "weighted" else None,
-                combiner=combiner, max_norm=max_norm)
+            used = as_bags({**batch, "weights": weights}, "weights", "sparse") if weighted == "weighted" else None
+            with mock.patch.object(math_ops, "sqrt", exact_sqrt):
+                found = tf.nn.embedding_lookup_sparse(variables[kind], as_bags(batch, "ids", "sparse"), used,
+                                                      combiner=combiner, max_norm=max_norm)
             loss = tf.reduce_sum(found * batch["gradient"][:tf.shape(found)[0]])
-            gradients = tf.gradients(loss, [variables[kind], weights])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of max_norm: the gradient of unique rows becomes a dense one
+                gradients = tf.gradients(loss, [variables[kind], weights])
             combined[kind] = found
             waits = [found]
             if weighted == "weighted":

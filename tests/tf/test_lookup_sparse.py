@@ -16,37 +16,26 @@ TIERS = {"device": {"device_vocabulary_size": 1000},
          "expansion": {}}
 BATCHES = [combined.random_bags(seed) for seed in range(4)]
 
-#: kinds whose bits are those of TensorFlow, which approximates roots of tensors
-EXACT = [kind for kind in KINDS if kind != "sqrtn weighted"]
-
-
 @functools.lru_cache(maxsize=None)
-def expected(dim=None, max_norm=None):
-    return combined.tensorflows(BATCHES if dim is None else of_dim(dim), max_norm)
-
-
-def of_dim(dim):
-    return [combined.random_bags(seed, dim=dim) for seed in range(2)]
+def expected(max_norm=None):
+    return combined.tensorflows(BATCHES, max_norm)
 
 
 def require_equal(ours, theirs, batches):
     for step, batch in enumerate(batches):
         for kind in KINDS:
-            there = batch.sizes > 0
-            assert (ours.combined[step][kind][~there] == 0).all()
-            require_bits(ours.combined[step][kind], theirs.combined[step][kind], kind)
+            assert (ours.combined[step][kind][batch.sizes == 0] == 0).all()
+            np.testing.assert_array_equal(ours.combined[step][kind], theirs.combined[step][kind], err_msg=kind)
             if kind in theirs.weights[step]:
-                require_bits(ours.weights[step][kind], theirs.weights[step][kind], kind)
+                np.testing.assert_array_equal(ours.weights[step][kind], theirs.weights[step][kind], err_msg=kind)
     for kind in KINDS:
-        require_bits(ours.rows[kind], theirs.rows[kind], kind)
+        np.testing.assert_array_equal(ours.rows[kind], theirs.rows[kind], err_msg=kind)
 
 
-def require_bits(ours, theirs, kind):
-    assert ours.shape == theirs.shape
-    if kind in EXACT:
-        np.testing.assert_array_equal(ours, theirs, err_msg=kind)
-    else:
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6, err_msg=kind)
+def require_fused(ops, combined, sums, of_weights):
+    """Nothing in the step has a row for each id."""
+    assert (ops["AscCombine"], ops["AscCombineGrad"], ops["AscCombineWeightsGrad"]) == (combined, sums, of_weights)
+    assert not {"AscLookup", "AscRestoreRows", "AscLookupGrad", "AscCombineRowsGrad"} & set(ops)
 
 
 @pytest.mark.parametrize("mode", ["features", "tensors"])
@@ -55,11 +44,27 @@ def require_bits(ours, theirs, kind):
 def test_combined_rows_their_gradients_and_those_of_weights_are_tensorflow_s(tier, mode):
     ours = combined.ours(BATCHES, TIERS[tier], mode, expands=tier == "expansion")
     require_equal(ours, expected(), BATCHES)
+    require_fused(ours.ops, 6, 6, 3)
 
 
 @pytest.mark.parametrize("mode", ["features", "tensors"])
 def test_bags_of_ragged_ids_are_those_of_sparse_ones(mode):
     require_equal(combined.ours(BATCHES, TIERS["device"], mode, form="ragged", threads=2), expected(), BATCHES)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.timeout_s(120)
+def test_rows_that_are_too_long_are_cut_on_every_tier(tier):
+    ours = combined.ours(BATCHES, TIERS[tier], max_norm=0.5, threads=2, expands=tier == "expansion")
+    require_equal(ours, expected(0.5), BATCHES)
+    require_fused(ours.ops, 6, 6, 3)
+    assert not np.array_equal(expected(0.5).combined[0]["sum plain"], expected().combined[0]["sum plain"])
+
+
+def test_large_batches_are_summed_by_several_threads_with_the_same_bits():
+    batches = [combined.random_bags(seed, bags=600, dim=16) for seed in range(2)]
+    ours = combined.ours(batches, TIERS["device"], threads=2)
+    require_equal(ours, combined.tensorflows(batches), batches)
 
 
 class TestRefusals:

@@ -74,11 +74,11 @@ ASC_INLINE void ClipGradient(const float* row, float max_norm, std::int64_t dim,
   const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
   float along = 0;
   if (length >= max_norm) {
-    along = LaneSum(dim, [=](std::int64_t i) ASC_INLINED {
+    along = 0.5f * LaneSum(dim, [=](std::int64_t i) ASC_INLINED {
       return grad[i] * (-(row[i] * max_norm) / divisor / divisor);
-    }) * (0.5f / length);
+    }) / length;
   }
-  for (std::int64_t i = 0; i < dim; ++i) out[i] = grad[i] / divisor * max_norm + (along * row[i] + along * row[i]);
+  for (std::int64_t i = 0; i < dim; ++i) out[i] = grad[i] / divisor * max_norm + along * row[i] + along * row[i];
 }
 
 // What the sum of a bag that is not empty is divided by; 1 of kSum.

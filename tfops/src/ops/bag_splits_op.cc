@@ -89,8 +89,8 @@ class BagSplitsOp : public tensorflow::OpKernel {
       std::int64_t before = begin == 0 ? -1 : std::min(std::max<std::int64_t>(rows[2 * (begin - 1)], -1), bags - 1);
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t row = rows[2 * i];
-        if (row == before) continue;
-        if (row < before || row >= bags) return bad.Note(i);
+        if (row == before && row >= 0) continue;
+        if (row < 0 || row < before || row >= bags) return bad.Note(i);
         std::fill(out + before + 1, out + row + 1, i);
         before = row;
       }
