@@ -99,7 +99,21 @@ class CombineFusion {
     Node* fused;
     TF_RETURN_IF_ERROR(Place(&graph_, &builder, after, *sum, &fused));
     replaced_.insert(sum);
-    return Repoint(&graph_, sum, fused, {0, 1});
+    TF_RETURN_IF_ERROR(Repoint(&graph_, sum, fused, {0, 1}));
+    for (const Gradient& gradient : gradients) {
+      if (gradient.of_rows != nullptr) WaitForSum(gradient.of_rows, fused);
+    }
+    return Status::OK();
+  }
+
+  // What waits for a gradient of rows, as gated gradients do, waits for the sum instead.
+  void WaitForSum(Node* of_rows, Node* fused) {
+    const std::vector<const Edge*> edges(of_rows->out_edges().begin(), of_rows->out_edges().end());
+    for (const Edge* edge : edges) {
+      if (!edge->IsControlEdge() || !edge->dst()->IsOp() || After(graph_, {edge->dst()}).has(fused)) continue;
+      graph_.AddControlEdge(fused, edge->dst());
+      graph_.RemoveControlEdge(edge);
+    }
   }
 
   // What a gradient of rows is.  `rows`: the rows that slots name, where a max_norm needs them.
@@ -118,23 +132,28 @@ class CombineFusion {
       *rows = Source(lookup.node, 0);
     }
     found.of_rows = node;
-    for (const Node* passing : between) AddWaits(*passing, node, &found.after);
-    AddWaits(*node, node, &found.after);
+    for (const Node* passing : between) AddWaits(*passing, &found.after);
+    AddWaits(*node, &found.after);
     return found;
   }
 
-  // What a node waits for besides its inputs, without `gone`, for which gated gradients wait, too.
-  static void AddWaits(const Node& node, const Node* gone, Nodes* waits) {
+  // What a node waits for besides its inputs, without gradients that nothing reads: gated ones wait for each other.
+  static void AddWaits(const Node& node, Nodes* waits) {
     Nodes inputs;
     AddControlInputs(&node, &inputs);
     for (Node* input : inputs) {
-      if (input == gone) continue;
       if (input->type_string() == "NoOp") {
-        AddWaits(*input, gone, waits);
-      } else {
+        AddWaits(*input, waits);
+      } else if (input->type_string() != "AscCombineRowsGrad" &&
+                 (input->type_string() != "AscCombineWeightsGrad" || IsRead(*input))) {
         waits->push_back(input);
       }
     }
+  }
+
+  static bool IsRead(const Node& node) {
+    const auto& edges = node.out_edges();
+    return std::any_of(edges.begin(), edges.end(), [](const Edge* edge) { return !edge->IsControlEdge(); });
   }
 
   static Status ReadAttributes(const Node& node, std::string* combiner, float* max_norm) {
