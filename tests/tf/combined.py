@@ -160,8 +160,8 @@ def ours(batches, tier, mode="features", form="sparse", threads=1, max_norm=None
     seen = np.zeros(len(KEYS), bool)
     seen[np.concatenate([batch.numbers for batch in batches])] = True
     assert set(sizes.values()) == {seen.sum()}
-    return Outcome([found[0] for found, _ in ran], [found[1] for found, _ in ran],
-                   {kind: np.where(seen[:, None], found, first_rows(dim)) for kind, found in at_end.items()}, ran[-1][1])
+    rows = {kind: np.where(seen[:, None], found, first_rows(dim)) for kind, found in at_end.items()}
+    return Outcome([found[0] for found, _ in ran], [found[1] for found, _ in ran], rows, ran[-1][1])
 
 
 def tensorflows(batches, max_norm=None, kinds=tuple(KINDS)):

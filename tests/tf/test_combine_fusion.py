@@ -33,7 +33,8 @@ class Program:
     def __init__(self, features=("first", "second"), spec=None, expands=False, batches=BATCHES, beside=True):
         self._batches = batches
         self.table = combined.new_table("t", DIM, {} if expands else {"device_vocabulary_size": 1000})
-        self.specs = {name: asc.FeatureSpec(name, table_name="t", index_key="bags", **(spec or {})) for name in features}
+        self.specs = {name: asc.FeatureSpec(name, table_name="t", index_key="bags", **(spec or {}))
+                      for name in features}
         if beside:
             self.specs["beside"] = asc.FeatureSpec("beside", table_name="t", index_key="beside")
         self.iterator, self.batch = self.channel(True)
@@ -77,6 +78,11 @@ def rows_of_all_ids():
             if op.type in ("AscLookup", "AscRestoreRows") for tensor in op.outputs]
 
 
+def counts(ops):
+    """How many ops look up and sum, of each type there is."""
+    return {kind: ops[kind] for kind in FUSED | WHOLE if ops[kind]}
+
+
 def both_ways(build, **arguments):
     """Of each step what was fetched and the types of ops, as one op each, and with the rows of all ids."""
     found = []
@@ -106,9 +112,9 @@ def test_features_that_are_bags_are_combined_and_others_are_looked_up(expands):
 
     _, ops, others = both_ways(build, expands=expands)
     looked_up = "AscRestoreRows" if expands else "AscLookup"
-    assert {type: ops[type] for type in FUSED | WHOLE if ops[type]} == {
+    assert counts(ops) == {
         "AscCombine": 2, "AscCombineWeightsGrad": 1, "AscCombineGrad": 1, looked_up: 1}
-    assert {type: others[type] for type in FUSED | WHOLE if others[type]} == {
+    assert counts(others) == {
         "AscCombine": 2, "AscCombineWeightsGrad": 1, "AscCombineGrad": 1, looked_up: 1}
 
 
@@ -119,7 +125,7 @@ def test_gated_gradients_of_weights_that_nothing_asks_for_are_not_computed():
         return [found, values.values]
 
     _, ops, _ = both_ways(build, features=("first",))
-    assert {type for type in FUSED | WHOLE if ops[type]} == {"AscCombine", "AscCombineGrad"}
+    assert set(counts(ops)) == {"AscCombine", "AscCombineGrad"}
 
 
 @pytest.mark.parametrize("max_norm", [None, 0.5])
@@ -131,7 +137,7 @@ def test_gradients_that_wait_for_each_other_are_one_op_too(max_norm):
         return [found, values.values, of_weights]
 
     _, ops, _ = both_ways(build, features=("first",))
-    assert {type for type in FUSED | WHOLE if ops[type]} == FUSED
+    assert set(counts(ops)) == FUSED
 
 
 def test_weights_are_trained_where_rows_are_not():
@@ -144,7 +150,7 @@ def test_weights_are_trained_where_rows_are_not():
         return [found, other, of_weights, values, train]
 
     _, ops, _ = both_ways(build)
-    assert {type for type in FUSED | WHOLE if ops[type]} == FUSED
+    assert set(counts(ops)) == FUSED
 
 
 def test_one_feature_may_be_combined_twice():
@@ -157,7 +163,7 @@ def test_one_feature_may_be_combined_twice():
     found, ops, _ = both_ways(build, features=("first",))
     sizes = np.maximum(BATCHES[0].sizes, 1)[:, None]
     np.testing.assert_allclose(found[0][0][0] / sizes, found[0][0][1], rtol=1e-5, atol=1e-6)
-    assert {type: ops[type] for type in FUSED | WHOLE if ops[type]} == {
+    assert counts(ops) == {
         "AscCombine": 2, "AscLookupGrad": 1, "AscCombineRowsGrad": 2}
 
 
@@ -206,7 +212,7 @@ def test_bags_beside_other_columns_are_read_by_a_concat():
         return [joined, values, train]
 
     _, ops, _ = both_ways(build)
-    assert {type: ops[type] for type in FUSED | WHOLE if ops[type]} == {"AscCombine": 2, "AscCombineGrad": 1}
+    assert counts(ops) == {"AscCombine": 2, "AscCombineGrad": 1}
 
 
 def test_keys_that_are_not_admitted_and_unknown_ones_give_the_default_value():
@@ -257,4 +263,5 @@ def test_static_shapes_need_max_keys_and_take_bags():
         found = program.bags("first", max_keys=2000)
         with program.session() as run:
             taken = run.run(found)
-    np.testing.assert_array_equal(taken, combined.tensorflows(BATCHES[:1], kinds=("sum plain",)).combined[0]["sum plain"])
+    expected = combined.tensorflows(BATCHES[:1], kinds=("sum plain",)).combined[0]
+    np.testing.assert_array_equal(taken, expected["sum plain"])

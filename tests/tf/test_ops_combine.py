@@ -1,4 +1,4 @@
-"""The ops that combine bags: values over any dim and number of threads, with rows of a table and of positions; errors."""
+"""The ops that combine bags: values at any dim and number of threads, of rows of a table and of positions; errors."""
 import collections
 import warnings
 from unittest import mock
@@ -56,9 +56,9 @@ def ours(threads, given, combiner, weighted, max_norm, is_in_table=True):
         rows = table if is_in_table else tf.gather(table, tf.gather(slots, restore))
         made = [ops.asc_combine(rows, *at, splits, used, **how)]
         if is_in_table:
-            made += ops.asc_combine_grad([table] if max_norm else [], slots, [restore], [grad], [splits], used, bags=[0],
-                                         weighted=[0 if weighted else -1], combiners=[combiner], max_norms=[max_norm],
-                                         dim=given.dim)
+            made += ops.asc_combine_grad(
+                [table] if max_norm else [], slots, [restore], [grad], [splits], used, bags=[0],
+                weighted=[0 if weighted else -1], combiners=[combiner], max_norms=[max_norm], dim=given.dim)
         else:
             of_rows = ops.asc_combine_rows_grad(grad, splits, used, [rows] if max_norm else [], **how)
             made += [*ops.asc_lookup_grad(slots, [restore], [of_rows], dim=given.dim)]
@@ -124,7 +124,8 @@ def test_rows_that_are_too_long_are_cut_before(dim, threads, combiner, weighted)
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)  # of each position, then summed
 
 
-@pytest.mark.parametrize("combiner, weighted, cut", [("sqrtn", True, False), ("sum", False, True), ("mean", True, True)])
+@pytest.mark.parametrize("combiner, weighted, cut", [
+    ("sqrtn", True, False), ("sum", False, True), ("mean", True, True)])
 def test_with_the_roots_of_tensorflow_they_differ_by_what_these_are_off(combiner, weighted, cut):
     given = case(16)
     arguments = (given, combiner, weighted, limit_of(given) if cut else 0.0)
@@ -212,7 +213,7 @@ class TestSplits:
         ([[[-1, 0]]], [2, 2], r"row -1 of the id at position 0 is not in \[0, 2\)"),
         ([np.zeros([1, 2])], [-1, 2], "-1 bags are not in"), ([np.zeros([1, 2])], [2 ** 40, 2], "1099511627776 bags"),
         ([np.zeros([1, 3])], [2, 2, 2], r"indices have shape \[1,3\] .* ids of bags have rank 2"),
-        ([[[0, 0], [1, 0]], [[0, 0], [1, 1]]], [2, 2], "another place than ids, at element 3 of their indices: 1 and n"),
+        ([[[0, 0], [1, 0]], [[0, 0], [1, 1]]], [2, 2], "another place than ids, at element 3 of their indices: 1"),
         ([[[0, 0], [1, 0]], [[0, 0]]], [2, 2], r"places of weights have shape \[1,2\], those of ids \[2,2\]"),
         ([[0, 2], [0, 1]], None, "another place than ids, at element 1 of their row splits: 1 and not 2")])
     def test_what_is_no_bag_is_refused(self, places, shape, said):
@@ -248,5 +249,5 @@ def test_indices_that_are_outside_are_refused(restore, slots, said):
 
     for fetch in range(3):
         with pytest.raises(tf.errors.InvalidArgumentError, match=said.split(" at index")[0]):
-            fed(1, lambda **tensors: build(**tensors)[fetch], table=np.float32([[1, 2]]), slots=np.int32(slots),  # noqa: B023
-                restore=np.int32(restore), splits=np.int64([0, 2]), grad=np.float32([[1, 1]]))
+            fed(1, lambda fetch=fetch, **tensors: build(**tensors)[fetch], table=np.float32([[1, 2]]),
+                slots=np.int32(slots), restore=np.int32(restore), splits=np.int64([0, 2]), grad=np.float32([[1, 1]]))

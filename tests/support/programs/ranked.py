@@ -179,7 +179,8 @@ class Program:
             threshold = self._tables[feature.table].threshold
             access = None if threshold is None else {"access_threshold": threshold}
             if feature.combiner:
-                rows[name] = self._combined(feature, batch[name], None if specs is None else specs[name], batch, is_train)
+                spec = None if specs is None else specs[name]
+                rows[name] = self._combined(feature, batch[name], spec, batch, is_train)
                 continue
             rows[name] = sparse_lookup(
                 self._hash_tables[feature.table], batch[name] if specs is None else specs[name],
