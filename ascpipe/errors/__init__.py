@@ -44,6 +44,7 @@
     |   +-- HorovodMissingError E241 it is needed for several ranks, and is not there
     |   +-- HorovodVersionError E242 it is another version than the one that is supported
     |   `-- RanksDisagreeError E243  Horovod and the launcher do not say the same
+    +-- CombinerError          E250  ids, weights or arguments of a lookup that cannot be combined
     +-- NotBuiltYetError       E600  the reference has it, ascpipe does not yet
     +-- CheckpointError        E500  ascpipe/checkpoint/errors.py has the tree of these
     `-- RemoteError            E199  a code of the daemon that this version does not know
@@ -52,7 +53,8 @@ Errors of a step come from C++ and are classes of TensorFlow's.  Those have a co
 step waited for longer than ``wait_timeout_s``), E204 (a forked process uses the trainer's pipeline), E301 (damaged
 state in shared memory, or a damaged message of another rank), E310, E311 and E312 (an exchange with other ranks came
 to nothing), E320 (a table is full), E321 (no memory is left for it), E322 (a batch comes twice, or too late), E323 (a
-batch is too large), E421 (rows on disk that cannot be read or written); see ``ascpipe/layout/codes.py``.
+batch is too large), E324 (bags of ids and their weights do not fit together), E421 (rows on disk that cannot be read or
+written); see ``ascpipe/layout/codes.py``.
 
 Codes and attributes are stable; texts are for people and may get better.  An error that was received
 as a message (``received``) has its class, code and text, and ``None`` for the other attributes.
@@ -81,6 +83,7 @@ from ascpipe.errors.daemon import (
     WrongStateError,
 )
 from ascpipe.errors.others import (
+    CombinerError,
     ConfigError,
     ConfigFileError,
     ConnectionClosedError,
@@ -111,6 +114,7 @@ __all__ = [
     "AlreadyRunsError",
     "AscpipeError",
     "BusyError",
+    "CombinerError",
     "ConfigError",
     "ConfigFileError",
     "ConnectionClosedError",

@@ -163,6 +163,10 @@ EXPLANATIONS: Dict[str, Explanation] = {
     "E243": Explanation(
         "Horovod and the launcher do not say the same of this process's rank.", _NOTHING,
         "Call `hvd.init()` without arguments, and start all ranks by one launcher."),
+    "E250": Explanation(
+        "Ids, weights or arguments of `lookup_sparse` cannot be combined: they are no bags, have another rank, shape "
+        "or dtype, or the combiner is unknown.", "Nothing was added to the graph.",
+        "The text says what was given and what to give."),
     "E301": Explanation(
         "A plan, an entry or a row number in shared memory cannot be right: a process wrote where it should not have.",
         "Nothing of the batch was trained or saved. " + _LOST, _RESTART),
@@ -199,6 +203,10 @@ EXPLANATIONS: Dict[str, Explanation] = {
     "E323": Explanation(
         "A batch is larger than its ring may be.", "It was not trained; nothing was lost.",
         "The text says what it needs: smaller batches, or a larger `ring_bytes`."),
+    "E324": Explanation(
+        "The bags of ids of `lookup_sparse` and their weights do not fit together: rows are not in order or beyond the "
+        "dense shape, or weights are more, fewer or elsewhere.", "The step trained nothing; nothing was lost.",
+        "The text says where. `tf.sparse.reorder` sorts a SparseTensor; weights have the indices of the ids."),
     "E401": Explanation(
         "Too little memory for rings or tables, found out before any was taken.", _NOTHING,
         "The text has need and limits: smaller `--ring-bytes` or tables (`ascpipe plan` counts them), or a "

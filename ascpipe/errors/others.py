@@ -139,6 +139,19 @@ class RanksDisagreeError(RanksError):
                 "all ranks by one launcher")
 
 
+class CombinerError(AscpipeError, ValueError):
+    """Ids, weights or arguments of ``lookup_sparse`` that cannot be combined; nothing was added to the graph.
+
+    Attributes:
+        table: name of the table.
+        reason: what is wrong, and what to give.
+    """
+
+    code = "E250"
+    fields: ClassVar[Tuple[str, ...]] = ("table", "reason")
+    template = "lookup_sparse of table {table!r}: {reason}"
+
+
 class NotBuiltYetError(AscpipeError, NotImplementedError):
     """An argument or a call asks for something that ascpipe cannot do yet: the error names it, nothing is ignored.
 

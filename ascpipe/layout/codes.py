@@ -31,12 +31,13 @@ TABLE_FULL = NativeError("E320", "RESOURCE_EXHAUSTED", "a table has no row for k
 NO_MEMORY_LEFT = NativeError("E321", "RESOURCE_EXHAUSTED", "the machine has no shared memory left for rows of a table")
 OUT_OF_TURN = NativeError("E322", "INVALID_ARGUMENT", "a batch was trained or read twice, or after a later one")
 BATCH_TOO_LARGE = NativeError("E323", "RESOURCE_EXHAUSTED", "a batch does not fit into its ring")
+BAD_BAGS = NativeError("E324", "INVALID_ARGUMENT", "bags of ids and their weights do not fit together")
 
 ROW_UNREADABLE = NativeError("E421", "DATA_LOSS", "a row on disk cannot be read")
 
 NATIVE_ERRORS: Tuple[NativeError, ...] = (
     SUPERVISOR_GONE, WAITED_LONG, FORKED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED,
-    TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, ROW_UNREADABLE)
+    TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, ROW_UNREADABLE)
 
 #: the text of E110, on both sides
 SUPERVISOR_GONE_TEXT = ("ascpipe supervisor (pid {pid}) is gone. No batch was half-applied. What was trained since the "

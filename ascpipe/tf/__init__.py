@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ascpipe.checkpoint.reader import trained_batches
     from ascpipe.tf import optimizers
     from ascpipe.tf.api.lifecycle import StartHook, init, pipeline, reset, shutdown, start
-    from ascpipe.tf.api.tables import create_table, insert_function, sparse_lookup, table_variables
+    from ascpipe.tf.api.tables import create_table, insert_function, lookup_sparse, sparse_lookup, table_variables
     from ascpipe.tf.checkpoints.export import export_tables
     from ascpipe.tf.checkpoints.saver import Saver
     from ascpipe.tf.checkpoints.saver_hook import CheckpointSaverHook
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOptimizer", "EvictHook", "FeatureSpec",
            "GraphModifierHook", "LookupSubgraphSlicerHook", "OrphanLookupKeySlicerHook", "Saver", "StartHook",
            "SummaryHook", "Table", "broadcast_global_variables", "clip_by_global_norm", "create_table", "export_tables",
-           "global_norm", "init", "insert_function", "lookup_concat", "optimizers", "pipeline", "reset",
-           "serving_tables", "set_threshold", "shutdown", "sparse_lookup", "start", "table_variables",
+           "global_norm", "init", "insert_function", "lookup_concat", "lookup_sparse", "optimizers", "pipeline",
+           "reset", "serving_tables", "set_threshold", "shutdown", "sparse_lookup", "start", "table_variables",
            "trained_batches", "trigger_evict", "wait_for_save", "warm_start"]
 
 #: module: its names of ``__all__``
 _HOMES = {
     "ascpipe.checkpoint.reader": "trained_batches",
     "ascpipe.tf.api.lifecycle": "StartHook init pipeline reset shutdown start",
-    "ascpipe.tf.api.tables": "create_table insert_function sparse_lookup table_variables",
+    "ascpipe.tf.api.tables": "create_table insert_function lookup_sparse sparse_lookup table_variables",
     "ascpipe.tf.checkpoints.export": "export_tables",
     "ascpipe.tf.checkpoints.saver": "Saver",
     "ascpipe.tf.checkpoints.saver_hook": "CheckpointSaverHook",

@@ -24,6 +24,9 @@ FOR_STATIC = {**SMALL, "user": {"device": 288, "host": 600}}
 ALL_SORTS = {"user": {"threshold": 3}, "item": {"dim": 4, "padding": [0, 7]}, "tag": {"dim": 3, "is_dp": True}}
 OF_ALL_SORTS = {"admitted": {"table": "user"}, "again": {"table": "user", "grad": False}, "padded": {"table": "item"},
                 "ragged": {"table": "tag", "ragged": True}, "whole": {"table": "tag"}}
+BAGS = {"summed": {"table": "user", "width": 3, "ragged": True, "combiner": "sum"},
+        "plain": {"table": "user"},
+        "averaged": {"table": "item", "width": 3, "ragged": True, "combiner": "mean"}}
 ESTIMATOR = os.path.join(PROGRAMS, "ranked_estimator.py")
 MANY = {"t{:02d}".format(i): {"dim": 1 + i % 5, "device": 400} for i in range(26)}
 MANY_FEATURES = {"f" + name[1:]: {"table": name, "width": 1} for name in MANY}
@@ -70,6 +73,13 @@ def test_two_ranks_train_what_one_trains(launcher, tmp_path):
 
 def test_two_ranks_with_all_that_features_may_be_train_what_one_trains(launcher, tmp_path):
     trained(tmp_path, {"tables": ALL_SORTS, "features": OF_ALL_SORTS, "steps": 60}, [2], launcher)
+
+
+@pytest.mark.parametrize("way", [{}, {"modify": True}, {"expansion": True, "optimizer": "lazy_adam"}],
+                         ids=["features", "tensors", "expansion"])
+def test_two_ranks_train_bags_of_ids_as_one_does(tmp_path, way):
+    sizes = {"user": {}, "item": {"dim": 4}} if "expansion" in way else SMALL
+    trained(tmp_path, {"tables": sizes, "features": BAGS, "steps": 40, "evaluate_each": 20, **way}, [2])
 
 
 def test_two_ranks_train_a_modified_graph_as_one_does(tmp_path):

@@ -15,7 +15,7 @@ from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError, 
 from ascpipe.checkpoint.retention import is_delta
 from ascpipe.cli.main import main
 from ascpipe.errors import NotBuiltYetError
-from ascpipe.tf import Saver, serving_tables
+from ascpipe.tf import Saver, lookup_sparse, serving_tables
 from ascpipe.tf.incumbent.ascend.estimator import NPUEstimator
 from ascpipe.tf.running.process import Process
 from ascpipe.tfops import load
@@ -268,6 +268,7 @@ def test_a_session_program_exports_sparse_features_by_serving_tables(trained, tm
         spec = programs.specs()[0]
         rows = sparse_lookup(table, spec, is_train=False, batch={"a": ids}, serving_default_value=7.0)
         dense = sparse_lookup(table, tf.sparse.to_dense(ids), is_train=False, modify_graph=True)
+        bags = [lookup_sparse(table, given, None, "mean", batch={"a": ids}, training=False) for given in (spec, ids)]
         with pytest.raises(RuntimeError, match="has no variable here"):
             table.variable  # noqa: B018
         with pytest.raises(KeyError, match="no 'a' in the batch"):
@@ -282,11 +283,13 @@ def test_a_session_program_exports_sparse_features_by_serving_tables(trained, tm
             places = np.array([[row, column] for row in range(6) for column in (0, 2)])
             feeds = {ids: tf.compat.v1.SparseTensorValue(
                 places, [PROBES[0]["a"][tuple(place)] for place in places], [6, 3])}
-            found, known = run.run([rows, dense], feeds)
+            found, known, combined = run.run([rows, dense, bags], feeds)
             tf.compat.v1.saved_model.simple_save(
                 run, str(tmp_path / "saved"), {"ids": ids}, {"rows": rows}, tf.compat.v1.tables_initializer())
     wanted = predicted[0]["rows"]
     assert np.array_equal(known[:, [0, 2]], wanted[:, [0, 2]])
+    for each in combined:
+        assert np.array_equal(each, (wanted[:, 0] + wanted[:, 2]) / np.float32(2))
     unknown = (wanted == 0).all(axis=-1, keepdims=True)
     wanted = np.where(unknown, np.float32(7), wanted)
     wanted[:, 1] = 7

@@ -4,16 +4,17 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import tensorflow as tf
 
-from ascpipe.tf.graph.batch_structure import Ids
+from ascpipe.tf.graph.batch_structure import Ids, SparseIds
 from ascpipe.tf.graph.expansion import LOCAL_ROWS
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.program import create_table as tables
+from ascpipe.tf.program import lookup_sparse as bags
 from ascpipe.tf.program import sparse_lookup as lookups
 from ascpipe.tf.program.insert_function import get_asc_insert_func
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.validation import AnyOf, Instance, Integer, ListOf, boolean, checked
+from ascpipe.tf.validation import AnyOf, Instance, Integer, ListOf, Text, boolean, checked
 
 
 @checked(initializer=tables.INITIALIZER, average_gradients=boolean())
@@ -120,12 +121,53 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = No
     thresholds = {"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}
     said: Dict[str, Optional[int]] = {key: value for key, value in thresholds.items() if value is not None}
     one = ids[0] if isinstance(ids, (list, tuple)) and len(ids) == 1 else ids
-    if Process.current().configuration.use_static and max_keys is None:
-        raise ValueError("table {!r}: static shapes (use_dynamic=False) need max_keys, the distinct keys of a batch at "
-                         "most".format(table.table_name))
+    _require_max_keys(table, max_keys)
     return lookups.sparse_lookup(
         table, ids, max_keys, training, name, modify_graph=not isinstance(one, FeatureSpec), batch=batch,
         access_and_evict_config=said or None, is_grad=trainable, serving_default_value=default_value)
+
+
+@checked(table=Instance(Table), training=boolean(), trainable=boolean(), max_keys=Integer(1, optional=True),
+         name=Text(1, 255, optional=True))
+def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Optional[SparseIds] = None,
+                  combiner: str = "sum", max_norm: Optional[float] = None, *, batch: Any = None, training: bool = True,
+                  trainable: bool = True, default_value: Any = None, max_keys: Optional[int] = None,
+                  access_threshold: Optional[int] = None, eviction_threshold: Optional[int] = None,
+                  name: Optional[str] = None) -> tf.Tensor:
+    """Look up bags of ids, and combine the rows of each bag to one.
+
+    A bag is a row of a SparseTensor or RaggedTensor of ids. Sums are those of ``tf.nn.embedding_lookup_sparse``, in its
+    order: bit for bit in "sum" and "mean", and in "sqrtn" without weights. Unlike there, any integer is an id, a bag
+    without ids gives zeros wherever it stands and trains nothing, and the ids of rows must be in order.
+
+    Args:
+        table: from ``create_table``.
+        ids: SparseTensor [bags, any] or RaggedTensor [bags, (ids)] of integers; or a FeatureSpec of this table whose
+            ids in the batch are that.
+        weights: float32, one for each id: in the form of ``ids``, with the same places. They get gradients.
+        combiner: "sum", of rows times weights; "mean": that divided by the sum of the weights; "sqrtn": divided by the
+            root of the sum of their squares. Without weights each is 1.
+        max_norm: rows that are longer are scaled to this length before they are combined; above 0.
+        batch: with a FeatureSpec: what ``iterator.get_next()`` returned, or the features of it.
+        training: as of ``sparse_lookup``; so are ``trainable``, ``max_keys``, ``access_threshold``,
+            ``eviction_threshold`` and ``name``.
+        default_value: float, scalar or [dim]: what stands for the row of a key that has none, in evaluation or because
+            it was not admitted; None: zeros.
+
+    Returns:
+        float32[bags, dim].
+
+    Raises:
+        CombinerError: ids that are dense or of another rank; weights of another form, shape or dtype; an unknown
+            combiner; a FeatureSpec that ``sparse_lookup`` looks up, too (E250).
+        Exception: what ``sparse_lookup`` raises.
+    """
+    thresholds = {"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}
+    said: Dict[str, Optional[int]] = {key: value for key, value in thresholds.items() if value is not None}
+    _require_max_keys(table, max_keys)
+    return bags.lookup_sparse(
+        table, ids, weights, combiner, max_norm, batch=batch, name=name, is_train=training, send_count=max_keys,
+        is_grad=trainable, default_value=default_value, thresholds=said or None)
 
 
 def table_variables() -> List[Any]:
@@ -140,3 +182,9 @@ def table_variables() -> List[Any]:
     if Process.current().configuration.use_dynamic_expansion:
         return list(graph.get_collection(LOCAL_ROWS))
     return [table.variable for table in GraphState.of(graph).tables.values()]
+
+
+def _require_max_keys(table: Table, max_keys: Optional[int]) -> None:
+    if Process.current().configuration.use_static and max_keys is None:
+        raise ValueError("table {!r}: static shapes (use_dynamic=False) need max_keys, the distinct keys of a batch at "
+                         "most".format(table.table_name))

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
+from ascpipe.errors import CombinerError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.batch_structure import dense_restore, find_ids, with_default_row
@@ -54,7 +55,9 @@ class TableLookup:
                 ticket=ticket, table=table.shape.number, stream=stream.number, k=len(features))
             self.plan: List[tf.Tensor] = [slots, *restore]
             self.restore: List[tf.Tensor] = []
-            self._sparse: List[bool] = [feature.sparse for feature in features]
+            # Of sparse features, whether rows of their values alone are looked up, once it is known.
+            self._sparse: Dict[FeatureSpec, Optional[bool]] = {
+                feature.spec: None for feature in features if feature.sparse}
             for index, feature in zip(restore, features):
                 index.set_shape(feature.shape)
                 # Of sparse ids neither rank nor places are known before they are looked up.
@@ -62,12 +65,17 @@ class TableLookup:
             self.ops: List[tf.Operation] = []
             self._embeddings: List[tf.Tensor] = self._look_up(self.restore, tf.zeros([]))
 
-    def embedding(self, spec: FeatureSpec, default_row: Optional[tf.Tensor], batch: Any) -> tf.Tensor:
-        """Rows of a feature's ids, float of its shape followed by dim; ``batch`` holds them where they are sparse."""
+    def embedding(self, spec: FeatureSpec, default_row: Optional[tf.Tensor], batch: Any, *,
+                  values_alone: bool = False) -> tf.Tensor:
+        """Rows of a feature's ids, float of its shape followed by dim; ``batch`` holds them where they are sparse.
+
+        Args:
+            values_alone: give rows of the values of sparse ids, not of their dense form.
+        """
         place = self.specs.index(spec)
         with self.table.building(CHANNEL_NAMES[self.channel] + "_default"):
-            if self._sparse[place]:
-                self._make_dense(place, _sparse_ids(batch, spec))
+            if spec in self._sparse:
+                self._shape(place, spec, batch, values_alone=values_alone)
             if default_row is None:
                 return self._embeddings[place]
             if self.channel == TRAIN:
@@ -91,13 +99,20 @@ class TableLookup:
         repoint(self.ticket, ticket)
         self.ticket = ticket
 
-    def _make_dense(self, place: int, ids: Any) -> None:
-        """Let the lookup op give rows of the dense form of sparse ids."""
-        index = dense_restore(self.plan[1 + place], ids)
+    def _shape(self, place: int, spec: FeatureSpec, batch: Any, *, values_alone: bool) -> None:
+        """Let the lookup op give rows of sparse ids in the form in which they are looked up first."""
+        known = self._sparse[spec]
+        if known is not None and known != values_alone:
+            raise CombinerError(self.table.table_name, "FeatureSpec {!r} is looked up by sparse_lookup() and by "
+                                "lookup_sparse(); give each its own, FeatureSpec(another name, index_key={!r})".format(
+                                    spec.label, spec.index_key))
+        if known is not None:
+            return
+        index = self.plan[1 + place] if values_alone else dense_restore(self.plan[1 + place], _sparse_ids(batch, spec))
         internals.rewire(self.ops[0], 2 + place, index)
         self._embeddings[place].set_shape(index.shape.concatenate([self.table.shape.dim]))
         self.restore[place] = index
-        self._sparse[place] = False
+        self._sparse[spec] = values_alone
 
     def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
         # The variable itself, not a read of it: the gradient is asked for with respect to it.

@@ -67,6 +67,19 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
         NotBuiltYetError: a training lookup in a graph that is made to be exported.
         CheckpointError: there, the table is not as the checkpoint has it, or the disk refused its file.
     """
+    return look_up(hashtable, ids, send_count, is_train, name, modify_graph=modify_graph, batch=batch,
+                   access_and_evict_config=access_and_evict_config, is_grad=is_grad,
+                   serving_default_value=serving_default_value)
+
+
+def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional[int], is_train: bool,
+            name: Optional[str], *, modify_graph: bool, batch: Any, access_and_evict_config: Any, is_grad: bool,
+            serving_default_value: Any, values_alone: bool = False) -> tf.Tensor:
+    """Do what ``sparse_lookup`` says.
+
+    Args:
+        values_alone: of a FeatureSpec whose ids are sparse, give rows of their values instead of their dense form.
+    """
     configuration = Process.current().configuration
     ids = _only_feature(hashtable, ids)
     _require_feature(hashtable, ids, modify_graph=modify_graph)
@@ -94,7 +107,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
     state.require_timestamp(lookup.stream, hashtable.table_name)
     require_fewer(hashtable, channel, lookup.calls)
     lookup.count_call(send_count if configuration.use_static else None)
-    embedding = lookup.embedding(ids, default_row, batch)
+    embedding = lookup.embedding(ids, default_row, batch, values_alone=values_alone)
     if not is_grad:
         return tf.stop_gradient(embedding, name=name)
     lookup.note_gradient(ids)

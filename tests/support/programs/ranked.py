@@ -178,6 +178,10 @@ class Program:
         for name, feature in self._features.items():
             threshold = self._tables[feature.table].threshold
             access = None if threshold is None else {"access_threshold": threshold}
+            if feature.combiner:
+                spec = None if specs is None else specs[name]
+                rows[name] = self._combined(feature, batch[name], spec, batch, is_train)
+                continue
             rows[name] = sparse_lookup(
                 self._hash_tables[feature.table], batch[name] if specs is None else specs[name],
                 self._case.send_count or count * feature.width, dim=None, is_train=is_train,
@@ -193,11 +197,20 @@ class Program:
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=batch["label"], logits=tf.reshape(layer, [-1]))
         return tf.reduce_mean(losses), rows
 
+    def _combined(self, feature: Feature, ids: tf.SparseTensor, spec: Optional[FeatureSpec], batch: Dict[str, Any],
+                  is_train: bool) -> tf.Tensor:
+        weights = None
+        if feature.combiner != "sum":
+            weights = tf.SparseTensor(ids.indices, tf.cast(ids.values % 5 + 1, tf.float32), ids.dense_shape)
+        return ascpipe.tf.lookup_sparse(
+            self._hash_tables[feature.table], ids if spec is None else spec, weights, feature.combiner,
+            batch=batch, training=is_train, trainable=feature.grad)
 
     def _joined(self, rows: Dict[str, tf.Tensor], batch: Dict[str, Any]) -> tf.Tensor:
         if self._case.join == "sums":
             width = sum(self._tables[feature.table].dim for feature in self._features.values())
-            pooled = [tf.reduce_sum(rows[name], axis=1) for name in self._features]
+            pooled = [rows[name] if feature.combiner else tf.reduce_sum(rows[name], axis=1)
+                      for name, feature in self._features.items()]
             return tf.reshape(tf.concat(pooled, axis=1), [-1, width])
         columns = [tf.expand_dims(batch["label"], 1)]
         for name, feature in self._features.items():

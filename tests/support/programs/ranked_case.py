@@ -13,6 +13,7 @@ class Feature(NamedTuple):
     width: int = 2
     grad: bool = True
     ragged: bool = False  #: a SparseTensor; every third id is missing
+    combiner: str = ""  #: of one that is ragged: its rows are combined, with weights but in a "sum"
 
 
 class Table(NamedTuple):

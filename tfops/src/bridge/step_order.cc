@@ -67,7 +67,9 @@ class StepOrder {
   explicit StepOrder(Graph* graph) : graph_(*graph) {
     for (Node* node : graph_.op_nodes()) {
       if (IsChange(*node)) changes_.push_back(node);
-      if (IsLookup(*node)) lookups_.push_back(node);
+      if (IsLookup(*node) || Is(node, {"AscCombine", "AscCombineWeightsGrad", "AscCombineGrad"})) {
+        lookups_.push_back(node);
+      }
       if (node->type_string() == "AscReadRows") reads_.push_back(node);
       if (node->type_string() == "AscWriteRows" || IsByAddress(*node)) writes_.push_back(node);
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/layout.h"
 #include "core/processors.h"
 #include "core/row_copy.h"
 
@@ -12,18 +11,6 @@ namespace ascpipe {
 namespace {
 
 constexpr std::int64_t kAhead = 24;  // rows that are prefetched
-
-// Of a slot that is not negative.
-inline const float* DeviceRow(const GatherSource& source, std::int32_t slot, std::int64_t dim) {
-  return source.rows + (slot & ~layout::kSlotFrozen) * dim;
-}
-
-template <bool with_homes>
-inline const float* Row(const GatherSource& source, std::int32_t slot, std::int64_t dim) {
-  if (slot >= 0) return DeviceRow(source, slot, dim);
-  if (!with_homes || slot == layout::kSlotNone) return source.default_row;
-  return source.homes + (layout::kSlotHome - slot) * source.home_floats;
-}
 
 // constant_dim: see WithLength.
 template <std::int64_t constant_dim, bool with_homes>
@@ -35,7 +22,7 @@ std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::i
     if (i + kAhead < gathered.n) {
       const std::uint32_t ahead = static_cast<std::uint32_t>(restore[i + kAhead]);
       if (ahead < static_cast<std::uint64_t>(source.slot_count)) {
-        if (with_homes || source.slots[ahead] >= 0) PrefetchRead(Row<with_homes>(source, source.slots[ahead], dim), dim);
+        if (with_homes || source.slots[ahead] >= 0) PrefetchRead(RowOf<with_homes>(source, source.slots[ahead], dim), dim);
       }
     }
     const std::uint32_t index = static_cast<std::uint32_t>(restore[i]);  // a negative one becomes huge
@@ -44,7 +31,7 @@ std::int64_t Gather(const GatherSource& source, const Gathered& gathered, std::i
       std::memcpy(out.row(), source.default_row, static_cast<std::size_t>(dim) * sizeof(float));
       continue;
     }
-    const float* row = Row<with_homes>(source, source.slots[index], dim);
+    const float* row = RowOf<with_homes>(source, source.slots[index], dim);
     std::memcpy(out.row(), row, static_cast<std::size_t>(dim) * sizeof(float));
   }
   return -1;

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "core/layout.h"
+
 namespace ascpipe {
 
 struct GatherSource {
@@ -17,6 +19,14 @@ struct GatherSource {
   std::int64_t home_count = 0;
   std::int64_t home_floats = 0;
 };
+
+// The row of a slot; `dim` is that of the source.
+template <bool with_homes>
+inline const float* RowOf(const GatherSource& source, std::int32_t slot, std::int64_t dim) {
+  if (slot >= 0) return source.rows + (slot & ~layout::kSlotFrozen) * dim;
+  if (!with_homes || slot == layout::kSlotNone) return source.default_row;
+  return source.homes + (layout::kSlotHome - slot) * source.home_floats;
+}
 
 // Index of the first invalid slot in [from, slot_count), or -1.  Valid are -1, a slot in [0, row_count) with or without
 // kSlotFrozen, and the code of a home row.

@@ -1,0 +1,105 @@
+"""Bags of ids: the rows of a SparseTensor or RaggedTensor, whose embeddings a lookup combines to one each.
+
+Here AscCombine reads a tensor with a row for each id. In the graph of a step one op reads the table instead, and one
+sums gradients (``tfops/src/bridge/combine_fusion.cc``), so that there is no such tensor.
+"""
+from typing import Any, List, NamedTuple, Optional
+
+import tensorflow as tf
+
+from ascpipe.errors import CombinerError
+from ascpipe.tf.graph.batch_structure import SparseIds, values_of
+from ascpipe.tf.running import native
+
+COMBINERS = ("sum", "mean", "sqrtn")
+
+
+class Bags(NamedTuple):
+    """Bags of ids, one after the other.
+
+    Attributes:
+        values: [n], the ids of all bags.
+        splits: int64[bags + 1]: bag b has the ids [splits[b], splits[b + 1]).
+        weights: float32[n], of the ids; None: 1 each.
+    """
+
+    values: tf.Tensor
+    splits: tf.Tensor
+    weights: Optional[tf.Tensor]
+
+
+def bags_of(table_name: str, ids: Any, weights: Optional[SparseIds]) -> Bags:
+    """The bags of ids. Raises ``CombinerError`` for ids that are no bags, and weights that cannot be theirs."""
+    _require_bags(table_name, "ids", ids)
+    if weights is not None:
+        _require_weights(table_name, weights, ids)
+    is_ragged = isinstance(ids, tf.RaggedTensor)
+    places = [tf.cast(each.row_splits, tf.int64) if is_ragged else each.indices
+              for each in (ids, weights) if each is not None]
+    splits = native.ops().asc_bag_splits(
+        places=places if len({id(place) for place in places}) > 1 else places[:1],
+        shape=[] if is_ragged else [ids.dense_shape])
+    bags = ids.shape[0].value
+    splits.set_shape([None if bags is None else bags + 1])
+    return Bags(values_of(ids), splits, None if weights is None else values_of(weights))
+
+
+def require_combiner(table_name: str, combiner: Any, max_norm: Any) -> None:
+    """Raise ``CombinerError`` for a combiner that there is not, or a limit of norms that is none."""
+    if combiner not in COMBINERS:
+        raise CombinerError(table_name, "combiner is {!r}, expected one of {}".format(
+            combiner, ", ".join(map(repr, COMBINERS))))
+    is_number = isinstance(max_norm, (int, float)) and not isinstance(max_norm, bool)
+    if max_norm is not None and not (is_number and 0 < max_norm < float("inf")):
+        raise CombinerError(table_name, "max_norm is {!r}, expected None or a number above 0".format(max_norm))
+
+
+def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[float]) -> tf.Tensor:
+    """One row for each bag, float32[bags, dim]; zeros for one without ids.
+
+    Args:
+        rows: float32[n, dim], of all ids.
+        bags: of them.
+        combiner: one of ``COMBINERS``.
+        max_norm: what the length of each row is cut to before.
+    """
+    return native.ops().asc_combine(
+        rows=rows, slots=[], restore=[], default_row=[], splits=bags.splits,
+        weights=[] if bags.weights is None else [bags.weights], combiner=combiner, max_norm=max_norm or 0.0)
+
+
+@tf.RegisterGradient("AscCombine")
+def _gradient_of_combine(op: tf.Operation, gradient: tf.Tensor) -> List[Any]:
+    """The gradients of rows and weights. Of a table's rows, the graph of a step has neither the rows nor these."""
+    rows, splits, *weights = op.inputs
+    how = {"combiner": op.get_attr("combiner"), "max_norm": op.get_attr("max_norm")}
+    of_rows = native.ops().asc_combine_rows_grad(
+        grad=gradient, splits=splits, weights=weights, rows=[rows] if how["max_norm"] else [], **how)
+    of_weights = [native.ops().asc_combine_weights_grad(
+        rows=rows, slots=[], restore=[], default_row=[], splits=splits, weights=each, grad=gradient, **how)
+        for each in weights]
+    return [of_rows, None, *of_weights]
+
+
+def _require_weights(table_name: str, weights: Any, ids: SparseIds) -> None:
+    _require_bags(table_name, "weights", weights)
+    if isinstance(weights, tf.RaggedTensor) != isinstance(ids, tf.RaggedTensor):
+        raise CombinerError(table_name, "weights are a {} and ids a {}; give both in one form".format(
+            type(weights).__name__, type(ids).__name__))
+    if weights.dtype != tf.float32:
+        raise CombinerError(table_name, "weights have dtype {}, expected float32: tf.cast() their values".format(
+            weights.dtype.name))
+    given, wanted = values_of(weights).shape, values_of(ids).shape
+    if not given.is_compatible_with(wanted):
+        raise CombinerError(table_name, "there are weights {} for ids {}; each id has one weight".format(given, wanted))
+
+
+def _require_bags(table_name: str, what: str, given: Any) -> None:
+    if not isinstance(given, (tf.SparseTensor, tf.RaggedTensor)):
+        kind = "a dense Tensor" if isinstance(given, tf.Tensor) else type(given).__name__
+        raise CombinerError(table_name, "{} are {}, expected a SparseTensor or RaggedTensor, whose rows are bags"
+                            .format(what, kind))
+    rank = given.shape.rank
+    if rank is not None and rank != 2:
+        raise CombinerError(table_name, "{} have rank {}, expected 2, bags of ids: tf.sparse.reshape() them to [bags, "
+                            "ids]".format(what, rank))

@@ -1,0 +1,253 @@
+"""The ops that combine bags: values at any dim and number of threads, of rows of a table and of positions; errors."""
+import collections
+import warnings
+from unittest import mock
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.ops import math_ops
+
+from ascpipe.tf.running import native
+from tests.tf import combined, programs
+
+ROWS = 300
+Case = collections.namedtuple("Case", "dim batch table")
+
+
+def case(dim, bags=400, seed=0):
+    batch = combined.random_bags(seed, bags=bags, dim=dim, keys=ROWS, most=30)
+    random = np.random.RandomState(seed + 1)
+    return Case(dim, batch, random.randn(ROWS, dim).astype(np.float32))
+
+
+def splits_of(batch):
+    return np.concatenate([[0], np.cumsum(batch.sizes)])
+
+
+def fed(run, build, **arrays):
+    """What ops give of tensors that the graph does not know."""
+    with tf.Graph().as_default():
+        tensors = {name: tf.compat.v1.placeholder(value.dtype, [None] * (value.ndim - 1) + list(value.shape[-1:]))
+                   if value.ndim == 2 else tf.compat.v1.placeholder(value.dtype, [None] * value.ndim)
+                   for name, value in arrays.items()}
+        fetches = build(**tensors)
+        with programs.session(inter_op_parallelism_threads=run, intra_op_parallelism_threads=run) as session:
+            return session.run(fetches, {tensors[name]: value for name, value in arrays.items()})
+
+
+def restore_of(numbers, seed=3):
+    """Slots of the distinct ids in order of appearance, and the index into them."""
+    distinct, first, index = np.unique(numbers, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order))
+    return distinct[order].astype(np.int32), number[index].astype(np.int32)
+
+
+def ours(threads, given, combiner, weighted, max_norm, is_in_table=True):
+    """Combined rows, the gradient by row number, and that of the weights."""
+    slots, restore = restore_of(given.batch.numbers)
+    how = {"combiner": combiner, "max_norm": max_norm}
+
+    def build(table, slots, restore, splits, weights, grad):
+        ops, used = native.ops(), [weights] if weighted else []
+        at = ([slots], [restore], [0.0]) if is_in_table else ([], [], [])
+        rows = table if is_in_table else tf.gather(table, tf.gather(slots, restore))
+        made = [ops.asc_combine(rows, *at, splits, used, **how)]
+        if is_in_table:
+            made += ops.asc_combine_grad(
+                [table] if max_norm else [], slots, [restore], [grad], [splits], used, bags=[0],
+                weighted=[0 if weighted else -1], combiners=[combiner], max_norms=[max_norm], dim=given.dim)
+        else:
+            of_rows = ops.asc_combine_rows_grad(grad, splits, used, [rows] if max_norm else [], **how)
+            made += [*ops.asc_lookup_grad(slots, [restore], [of_rows], dim=given.dim)]
+        if weighted:
+            made.append(ops.asc_combine_weights_grad(rows, *at, splits, weights, grad, **how))
+        return made
+
+    found, values, indices, *of_weights = fed(
+        threads, build, table=given.table, slots=slots, restore=restore, splits=splits_of(given.batch),
+        weights=given.batch.weights, grad=given.batch.gradient)
+    np.testing.assert_array_equal(indices, slots)
+    return [found, values, *of_weights]
+
+
+def tensorflows(given, combiner, weighted, max_norm, sqrt=combined.exact_sqrt):
+    """What ``embedding_lookup_sparse`` gives, with roots of some kind."""
+    batch = given.batch
+    bag_of = np.repeat(np.arange(len(batch.sizes)), batch.sizes)
+
+    def build(table, numbers, places, weights, grad):
+        shape = [len(batch.sizes), 40]
+        ids = tf.SparseTensor(places, numbers, shape)
+        used = tf.SparseTensor(places, weights, shape) if weighted else None
+        with mock.patch.object(math_ops, "sqrt", sqrt):
+            found = tf.nn.embedding_lookup_sparse(table, ids, used, combiner=combiner, max_norm=max_norm or None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of max_norm: the gradient of unique rows becomes a dense one
+            of_rows, of_weights = tf.gradients(found, [table, weights], grad[:tf.shape(found)[0]])
+        return [found, of_rows.values, *([of_weights] if weighted else [])]
+
+    found, *gradients = fed(1, build, table=given.table, numbers=batch.numbers, weights=batch.weights,
+                            places=np.stack([bag_of, np.zeros_like(bag_of)], axis=1), grad=batch.gradient)
+    return [combined.padded(found, batch.sizes), *gradients]
+
+
+def limit_of(given):
+    """A norm that half of the rows exceed."""
+    return float(np.median(np.linalg.norm(given.table, axis=1)))
+
+
+@pytest.mark.parametrize("combiner, weighted", combined.KINDS.values(), ids=list(combined.KINDS))
+@pytest.mark.parametrize("dim, threads", [(1, 1), (3, 2), (8, 1), (10, 2), (16, 2), (32, 1), (64, 3), (128, 2)])
+def test_bits_are_those_of_embedding_lookup_sparse(dim, threads, combiner, weighted):
+    given = case(dim)
+    expected = tensorflows(given, combiner, weighted == "weighted", 0.0)
+    for is_in_table in (True, False):
+        found = ours(threads, given, combiner, weighted == "weighted", 0.0, is_in_table)
+        for mine, theirs in zip(found, expected):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("combiner, weighted", combined.KINDS.values(), ids=list(combined.KINDS))
+@pytest.mark.parametrize("dim, threads", [(3, 1), (16, 2)])
+def test_rows_that_are_too_long_are_cut_before(dim, threads, combiner, weighted):
+    given = case(dim)
+    arguments = (given, combiner, weighted == "weighted", limit_of(given))
+    expected = tensorflows(*arguments)
+    without = ours(threads, given, combiner, weighted == "weighted", 0.0)
+    for mine, theirs, uncut in zip(ours(threads, *arguments), expected, without):
+        np.testing.assert_array_equal(mine, theirs)
+        assert not np.allclose(mine, uncut)
+    for mine, theirs in zip(ours(threads, *arguments, is_in_table=False), expected):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)  # of each position, then summed
+
+
+@pytest.mark.parametrize("combiner, weighted, cut", [
+    ("sqrtn", True, False), ("sum", False, True), ("mean", True, True)])
+def test_with_the_roots_of_tensorflow_they_differ_by_what_these_are_off(combiner, weighted, cut):
+    given = case(16)
+    arguments = (given, combiner, weighted, limit_of(given) if cut else 0.0)
+    mine, theirs = ours(1, *arguments)[0], tensorflows(*arguments, sqrt=math_ops.sqrt)[0]
+    largest = np.abs(theirs).max(axis=1, keepdims=True)
+    assert (np.abs(mine - theirs) <= 3 * np.spacing(np.maximum(largest, 1))).all()
+    assert not np.array_equal(mine, theirs)
+
+
+def test_a_row_of_zeros_has_the_gradient_of_what_it_is():
+    given = case(4)._replace(table=np.zeros([ROWS, 4], np.float32))
+    for mine, theirs in zip(ours(1, given, "sum", False, 0.5), tensorflows(given, "sum", False, 0.5)):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_keys_without_a_row_give_the_default_row_and_get_no_gradient_nor_do_padding_keys():
+    def build(table, slots, restore, splits, grad):
+        ops = native.ops()
+        return [ops.asc_combine(table, [slots], [restore], [tf.constant([7.0, 8.0])], splits, [], combiner="sum"),
+                *ops.asc_combine_grad([], slots, [restore], [grad], [splits], [], bags=[0], weighted=[-1],
+                                      combiners=["sum"], max_norms=[0.0], dim=2)]
+
+    found, values, indices = fed(
+        1, build, table=np.float32([[1, 2], [3, 4], [5, 6]]), slots=np.int32([2, -1, 1 << 30]),
+        restore=np.int32([0, 1, 2, -1, 0]), splits=np.int64([0, 3, 5]), grad=np.float32([[1, 2], [10, 20]]))
+    np.testing.assert_array_equal(found, [[5 + 7 + 1, 6 + 8 + 2], [7 + 5, 8 + 6]])
+    np.testing.assert_array_equal(values, [[11, 22]])
+    assert indices.tolist() == [2]
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_table_s_other_lookups_are_in_the_same_sum(partial):
+    """In the order of the features, also beside rows that are not combined; ids of other features have no gradient."""
+    first, second = case(4, seed=1), case(4, seed=2)
+    plain = np.random.RandomState(7).randint(0, ROWS, 500)
+    slots, restore = restore_of(np.concatenate([first.batch.numbers, plain, second.batch.numbers, [ROWS + 1]]))
+    cut = np.cumsum([len(first.batch.numbers), len(plain), len(second.batch.numbers)])
+    grads = [first.batch.gradient, np.random.RandomState(8).randn(500, 4).astype(np.float32), second.batch.gradient]
+    splits = [splits_of(first.batch), splits_of(second.batch)]
+
+    def build(slots, a, b, c, x, y, z, s, t, weights):
+        ops = native.ops()
+        fused = ops.asc_combine_grad([], slots, [a, b, c], [x, y, z], [s, t], [weights], bags=[0, -1, 1],
+                                     weighted=[-1, -1, 0], combiners=["mean", "", "sum"], max_norms=[0.0] * 3, dim=4,
+                                     partial=partial)
+        apart = ops.asc_lookup_grad(
+            slots, [a, b, c], [ops.asc_combine_rows_grad(x, s, [], [], combiner="mean"), y,
+                               ops.asc_combine_rows_grad(z, t, [weights], [], combiner="sum")], dim=4, partial=partial)
+        return [fused, apart]
+
+    a, b, c, _ = np.split(restore, cut)
+    fused, apart = fed(2, build, slots=slots, a=a, b=b, c=c, x=grads[0], y=grads[1], z=grads[2], s=splits[0],
+                       t=splits[1], weights=second.batch.weights)
+    np.testing.assert_array_equal(fused.indices, apart.indices)
+    np.testing.assert_array_equal(fused.values, apart.values)
+    assert len(fused.indices) == len(slots) - partial
+
+
+class TestSplits:
+    def splits(self, *places, shape=None, threads=2):
+        arrays = {"p{}".format(i): np.int64(place) for i, place in enumerate(places)}
+        given = {} if shape is None else {"shape": np.int64(shape)}
+
+        def build(**tensors):
+            last = [tensors.pop("shape")] if given else []
+            return native.ops().asc_bag_splits(list(tensors.values()), last)
+
+        return fed(threads, build, **arrays, **given).tolist()
+
+    def test_they_are_those_of_the_rows(self):
+        assert self.splits([[1, 0], [1, 5], [3, 2]], shape=[6, 9]) == [0, 0, 2, 2, 3, 3, 3]
+        assert self.splits(np.zeros([0, 2]), shape=[2, 9]) == [0, 0, 0]
+        assert self.splits(np.zeros([0, 2]), shape=[0, 9]) == [0]
+        assert self.splits([0, 2, 2]) == [0, 2, 2]
+
+    def test_any_number_of_threads_finds_the_same(self):
+        rows = np.sort(np.random.RandomState(1).randint(0, 50000, 200000))
+        rows = rows[(rows < 20000) | (rows > 30000)]
+        expected = np.searchsorted(rows, np.arange(50001)).tolist()
+        assert self.splits(np.stack([rows, rows], 1), shape=[50000, 1], threads=3) == expected
+
+    @pytest.mark.parametrize("places, shape, said", [
+        ([[[1, 0], [0, 1]]], [2, 2], "not in order: row 0 at position 1 comes after row 1; tf.sparse.reorder"),
+        ([[[0, 0], [2, 1]]], [2, 2], r"row 2 of the id at position 1 is not in \[0, 2\)"),
+        ([[[-1, 0]]], [2, 2], r"row -1 of the id at position 0 is not in \[0, 2\)"),
+        ([np.zeros([1, 2])], [-1, 2], "-1 bags are not in"), ([np.zeros([1, 2])], [2 ** 40, 2], "1099511627776 bags"),
+        ([np.zeros([1, 3])], [2, 2, 2], r"indices have shape \[1,3\] .* ids of bags have rank 2"),
+        ([[[0, 0], [1, 0]], [[0, 0], [1, 1]]], [2, 2], "another place than ids, at element 3 of their indices: 1"),
+        ([[[0, 0], [1, 0]], [[0, 0]]], [2, 2], r"places of weights have shape \[1,2\], those of ids \[2,2\]"),
+        ([[0, 2], [0, 1]], None, "another place than ids, at element 1 of their row splits: 1 and not 2")])
+    def test_what_is_no_bag_is_refused(self, places, shape, said):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="E324: AscBagSplits: .*" + said) as caught:
+            self.splits(*places, shape=shape)
+        assert "This step trained nothing" in str(caught.value)
+
+
+@pytest.mark.parametrize("splits, weights, said", [
+    ([0, 3, 2], 2, r"row split 2 at 2 of 2 bags with 2 ids"), ([1, 2], 2, "row split 1 at 0 of 1 bags"),
+    ([0, 1], 2, "row split 1 at 1 of 1 bags with 2 ids"), ([], 2, r"row splits have shape \[0\]"),
+    ([0, 2], 3, r"weights have shape \[3\] for 2 ids")])
+def test_splits_and_weights_that_are_not_of_the_ids_are_refused(splits, weights, said):
+    def build(table, restore, splits, weights):
+        return native.ops().asc_combine(table, [[0]], [restore], [0.0], splits, [weights], combiner="sum")
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="E324: AscCombine: .*" + said):
+        fed(1, build, table=np.float32([[1, 2]]), restore=np.int32([0, 0]), splits=np.int64(splits),
+            weights=np.ones(weights, np.float32))
+
+
+@pytest.mark.parametrize("restore, slots, said", [
+    ([0, 1], [0], r"restore index 1 at position 1 of lookup 0 is outside \[0, 1\)"),
+    ([0, -2], [0], "restore index -2"), ([0, 0], [5], "slot 5 at index 0 is outside")])
+def test_indices_that_are_outside_are_refused(restore, slots, said):
+    def build(table, slots, restore, splits, grad):
+        ops = native.ops()
+        return [ops.asc_combine(table, [slots], [restore], [0.0], splits, [], combiner="mean"),
+                ops.asc_combine_weights_grad(table, [slots], [restore], [0.0], splits, [1.0, 1.0], grad,
+                                             combiner="mean"),
+                ops.asc_combine_grad([table], slots, [restore], [grad], [splits], [], bags=[0], weighted=[-1],
+                                     combiners=["mean"], max_norms=[1.0], dim=2).values]
+
+    for fetch in range(3):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=said.split(" at index")[0]):
+            fed(1, lambda fetch=fetch, **tensors: build(**tensors)[fetch], table=np.float32([[1, 2]]),
+                slots=np.int32(slots), restore=np.int32(restore), splits=np.int64([0, 2]), grad=np.float32([[1, 1]]))

@@ -1,0 +1,22 @@
+// The inputs and attributes of ops that combine bags.
+#ifndef ASCPIPE_BRIDGE_BAG_INPUTS_H_
+#define ASCPIPE_BRIDGE_BAG_INPUTS_H_
+
+#include <string>
+
+#include "core/bags.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+// "sum", "mean" or "sqrtn".
+tensorflow::Status ReadCombiner(const std::string& name, Combiner* combiner);
+
+// Sets splits, count, positions and weights.  splits: int64[bags + 1] of `positions`; weights: float[positions], or
+// null.  Both stay the caller's.
+tensorflow::Status ReadBags(const std::string& op, const tensorflow::Tensor& splits, const tensorflow::Tensor* weights,
+                            std::int64_t positions, Bags* bags);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_BAG_INPUTS_H_

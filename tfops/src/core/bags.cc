@@ -1,0 +1,230 @@
+#include "core/bags.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/row_copy.h"
+#include "core/segment_sum.h"
+
+namespace ascpipe {
+
+namespace {
+
+constexpr std::int64_t kAhead = 24;  // rows that are prefetched
+constexpr std::int64_t kGroup = 8;   // rows without weights are summed in groups
+
+// The row of each position.
+template <std::int64_t constant_dim, bool with_homes>
+class RowReader {
+ public:
+  RowReader(const BagRows& rows, std::int64_t positions)
+      : rows_(rows), dim_(constant_dim != 0 ? constant_dim : rows.source.dim), positions_(positions) {}
+
+  ASC_INLINED void Prefetch(std::int64_t position) const {
+    if (rows_.restore == nullptr || position + kAhead >= positions_) return;
+    const std::uint32_t ahead = static_cast<std::uint32_t>(rows_.restore[position + kAhead]);
+    if (ahead < static_cast<std::uint64_t>(rows_.source.slot_count)) {
+      PrefetchRead(RowOf<with_homes>(rows_.source, rows_.source.slots[ahead], dim_), dim_);
+    }
+  }
+
+  // Null: the restore index is outside its range.
+  ASC_INLINED const float* operator()(std::int64_t position) const {
+    if (rows_.restore == nullptr) return rows_.source.rows + position * dim_;
+    const std::uint32_t index = static_cast<std::uint32_t>(rows_.restore[position]);
+    if (index < static_cast<std::uint64_t>(rows_.source.slot_count)) {
+      return RowOf<with_homes>(rows_.source, rows_.source.slots[index], dim_);
+    }
+    return rows_.restore[position] == -1 ? rows_.source.default_row : nullptr;
+  }
+
+ private:
+  const BagRows& rows_;
+  const std::int64_t dim_, positions_;
+};
+
+ASC_INLINE void Zero(float* row, std::int64_t dim) { std::fill(row, row + dim, 0.0f); }
+
+// sum = weight * row, or += it; the product is rounded first.
+template <bool first>
+ASC_INLINE void AddWeighted(float* __restrict__ sum, const float* __restrict__ row, float weight, std::int64_t dim) {
+#pragma GCC unroll 1
+  for (std::int64_t i = 0; i < dim; ++i) sum[i] = first ? row[i] * weight : sum[i] + row[i] * weight;
+}
+
+ASC_INLINE void Copy(float* __restrict__ to, const float* __restrict__ from, std::int64_t dim) {
+#pragma GCC unroll 1
+  for (std::int64_t i = 0; i < dim; ++i) to[i] = from[i];
+}
+
+// Sums the rows of one bag.
+template <std::int64_t constant_dim, bool with_homes>
+class BagSum {
+ public:
+  BagSum(const BagRows& rows, const Bags& bags)
+      : row_(rows, bags.positions), bags_(bags), dim_(constant_dim != 0 ? constant_dim : rows.source.dim),
+        group_(static_cast<std::size_t>(dim_)), clipped_(static_cast<std::size_t>(dim_)) {}
+
+  // The row of a position as it is combined; it may be in a place that the next call uses.
+  ASC_INLINED const float* Row(std::int64_t position) {
+    const float* const row = row_(position);
+    if (bags_.max_norm == 0 || row == nullptr) return row;
+    ClipRow(row, bags_.max_norm, dim_, clipped_.data());
+    return clipped_.data();
+  }
+
+  ASC_INLINED std::int64_t Add(std::int64_t bag, float* sum) {
+    return bags_.weights != nullptr ? AddOneByOne(bag, sum) : AddGroups(bag, sum);
+  }
+
+ private:
+  ASC_INLINED std::int64_t AddOneByOne(std::int64_t bag, float* sum) {
+    const std::int64_t begin = bags_.splits[bag], end = bags_.splits[bag + 1];
+    for (std::int64_t i = begin; i < end; ++i) {
+      row_.Prefetch(i);
+      const float* const row = Row(i);
+      if (row == nullptr) return i;
+      if (i == begin) {
+        AddWeighted<true>(sum, row, bags_.weights[i], dim_);
+      } else {
+        AddWeighted<false>(sum, row, bags_.weights[i], dim_);
+      }
+    }
+    return -1;
+  }
+
+  // The first group has what groups of eight leave over: two to nine rows, or one where there is no other.
+  ASC_INLINED std::int64_t AddGroups(std::int64_t bag, float* sum) {
+    const std::int64_t end = bags_.splits[bag + 1];
+    std::int64_t i = bags_.splits[bag];
+    const std::int64_t over = (end - i) % kGroup;
+    std::int64_t until = std::min(end, i + (over > 1 ? over : kGroup + over));
+    float* const first = sum;
+    for (float* into = first; i < end; until = i + kGroup, into = group_.data()) {
+      for (const std::int64_t from = i; i < until; ++i) {
+        row_.Prefetch(i);
+        const float* const row = Row(i);
+        if (row == nullptr) return i;
+        if (i == from) {
+          Copy(into, row, dim_);
+        } else {
+          AddRow(into, row, dim_);
+        }
+      }
+      if (into != first) AddRow(sum, into, dim_);
+    }
+    return -1;
+  }
+
+  const RowReader<constant_dim, with_homes> row_;
+  const Bags& bags_;
+  const std::int64_t dim_;
+  std::vector<float> group_, clipped_;
+};
+
+template <std::int64_t constant_dim, bool with_homes>
+ASC_INLINE std::int64_t Combine(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end,
+                                float* out) {
+  const std::int64_t dim = constant_dim != 0 ? constant_dim : rows.source.dim;
+  BagSum<constant_dim, with_homes> sums(rows, bags);
+  for (std::int64_t bag = begin; bag < end; ++bag) {
+    float* const sum = out + bag * dim;
+    if (bags.splits[bag] == bags.splits[bag + 1]) {
+      Zero(sum, dim);
+      continue;
+    }
+    const std::int64_t bad = sums.Add(bag, sum);
+    if (bad >= 0) return bad;
+    if (bags.combiner == Combiner::kSum) continue;
+    const float divisor = DivisorOf(bags, bag);
+    for (std::int64_t i = 0; i < dim; ++i) sum[i] /= divisor;
+  }
+  return -1;
+}
+
+// The gradient of what a bag is divided by, of each position's share alike.
+ASC_INLINE float GradientOfDivisor(const float* grad, const float* sum, float divisor, std::int64_t dim) {
+  return LaneSum(dim, [=](std::int64_t i) ASC_INLINED { return grad[i] * (-sum[i] / divisor / divisor); });
+}
+
+template <std::int64_t constant_dim, bool with_homes>
+ASC_INLINE std::int64_t OfWeights(const BagRows& rows, const Bags& bags, const float* grad, std::int64_t begin,
+                                  std::int64_t end, float* out) {
+  const std::int64_t dim = constant_dim != 0 ? constant_dim : rows.source.dim;
+  BagSum<constant_dim, with_homes> sums(rows, bags);
+  std::vector<float> room(static_cast<std::size_t>(2 * dim));
+  float *const scaled = room.data(), *const sum = scaled + dim;
+  for (std::int64_t bag = begin; bag < end; ++bag) {
+    const std::int64_t first = bags.splits[bag], last = bags.splits[bag + 1];
+    if (first == last) continue;
+    const float* given = grad + bag * dim;
+    float common = 0;
+    if (bags.combiner != Combiner::kSum) {
+      const std::int64_t bad = sums.Add(bag, sum);
+      if (bad >= 0) return bad;
+      const float divisor = DivisorOf(bags, bag);
+      common = GradientOfDivisor(given, sum, divisor, dim);
+      if (bags.combiner == Combiner::kSqrtn) common = 0.5f * common / divisor;
+      ScaleGradient(bags, bag, dim, given, scaled);
+      given = scaled;
+    }
+    for (std::int64_t i = first; i < last; ++i) {
+      const float* const row = sums.Row(i);
+      if (row == nullptr) return i;
+      out[i] = LaneSum(dim, [=](std::int64_t c) ASC_INLINED { return given[c] * row[c]; });
+      if (bags.combiner == Combiner::kMean) out[i] += common;
+      if (bags.combiner == Combiner::kSqrtn) out[i] += common * 2 * bags.weights[i];
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::int64_t FirstBadSplit(const std::int64_t* splits, std::int64_t count, std::int64_t positions) {
+  if (splits[0] != 0) return 0;
+  for (std::int64_t bag = 0; bag < count; ++bag) {
+    if (splits[bag + 1] < splits[bag]) return bag + 1;
+  }
+  return splits[count] == positions ? -1 : count;
+}
+
+ASC_FOR_EACH_PROCESSOR
+std::int64_t CombineBags(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end, float* out) {
+  return WithLength(rows.source.dim, [&](auto length) ASC_INLINED {
+    return rows.source.home_count > 0 ? Combine<length, true>(rows, bags, begin, end, out)
+                                      : Combine<length, false>(rows, bags, begin, end, out);
+  });
+}
+
+ASC_FOR_EACH_PROCESSOR
+std::int64_t WeightGradients(const BagRows& rows, const Bags& bags, const float* grad, std::int64_t begin,
+                             std::int64_t end, float* out) {
+  return WithLength(rows.source.dim, [&](auto length) ASC_INLINED {
+    return rows.source.home_count > 0 ? OfWeights<length, true>(rows, bags, grad, begin, end, out)
+                                      : OfWeights<length, false>(rows, bags, grad, begin, end, out);
+  });
+}
+
+void RowGradients(const float* rows, const Bags& bags, const float* grad, std::int64_t dim, std::int64_t begin,
+                  std::int64_t end, float* out) {
+  std::vector<float> scaled(static_cast<std::size_t>(dim));
+  for (std::int64_t bag = begin; bag < end; ++bag) {
+    const float* given = grad + bag * dim;
+    if (bags.combiner != Combiner::kSum && bags.splits[bag] < bags.splits[bag + 1]) {
+      ScaleGradient(bags, bag, dim, given, scaled.data());
+      given = scaled.data();
+    }
+    for (std::int64_t i = bags.splits[bag]; i < bags.splits[bag + 1]; ++i) {
+      float* const to = out + i * dim;
+      if (bags.weights == nullptr) {
+        Copy(to, given, dim);
+      } else {
+        AddWeighted<true>(to, given, bags.weights[i], dim);
+      }
+      if (bags.max_norm != 0) ClipGradient(rows + i * dim, bags.max_norm, dim, to, to);
+    }
+  }
+}
+
+}  // namespace ascpipe

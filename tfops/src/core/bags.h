@@ -1,0 +1,111 @@
+// Bags of ids: the rows of each bag become one, and gradients go back.  The order of all sums is that of TensorFlow's
+// embedding_lookup_sparse, so that the bits are, too.
+#ifndef ASCPIPE_CORE_BAGS_H_
+#define ASCPIPE_CORE_BAGS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/gather.h"
+#include "core/processors.h"
+
+namespace ascpipe {
+
+enum class Combiner { kSum, kMean, kSqrtn };
+
+struct Bags {
+  const std::int64_t* splits;  // int64[count + 1]: bag b has the positions [splits[b], splits[b + 1])
+  std::int64_t count;
+  std::int64_t positions;
+  const float* weights;        // float[positions], or null: 1 each
+  Combiner combiner;
+  float max_norm;              // rows are cut to this length first; 0: they are not
+};
+
+// The rows of positions.
+struct BagRows {
+  GatherSource source;
+  const std::int32_t* restore;  // int32[positions], -1 for the default row; null: the row of the position itself
+};
+
+// Index of the first of the splits that falls, or does not begin at 0 or end with `positions`; -1: none.
+std::int64_t FirstBadSplit(const std::int64_t* splits, std::int64_t count, std::int64_t positions);
+
+// out[b] = the combined rows of bag b for b in [begin, end), float[count, dim]; zeros for an empty bag.
+// Returns the first position whose restore index is outside [-1, slot_count), or -1.
+std::int64_t CombineBags(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end, float* out);
+
+// out[i] = the gradient of the weight of position i, of the bags [begin, end); grad: float[count, dim].  Returns as
+// CombineBags.
+std::int64_t WeightGradients(const BagRows& rows, const Bags& bags, const float* grad, std::int64_t begin,
+                             std::int64_t end, float* out);
+
+// out[i] = the gradient of the row of position i, of the bags [begin, end).  rows: float[positions, dim], for max_norm.
+void RowGradients(const float* rows, const Bags& bags, const float* grad, std::int64_t dim, std::int64_t begin,
+                  std::int64_t end, float* out);
+
+// ---- of one bag or row
+
+// The sum of values of a row as Eigen sums them: eight lanes, what is left over first.
+template <typename Value>
+ASC_INLINE float LaneSum(std::int64_t dim, const Value& value) {
+  float lanes[8] = {0};
+  const std::int64_t whole = dim / 8 * 8;
+  for (std::int64_t i = 0; i < whole; i += 8) {
+    for (int lane = 0; lane < 8; ++lane) lanes[lane] += value(i + lane);
+  }
+  float left = 0;
+  for (std::int64_t i = whole; i < dim; ++i) left += value(i);
+  if (whole == 0) return left;
+  for (int lane = 0; lane < 4; ++lane) lanes[lane] += lanes[lane + 4];
+  return left + ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
+}
+
+// clipped = row, at most max_norm long.  Multiplied first, as TensorFlow does it.
+ASC_INLINE void ClipRow(const float* row, float max_norm, std::int64_t dim, float* clipped) {
+  const float squares = LaneSum(dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
+  const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
+  for (std::int64_t i = 0; i < dim; ++i) clipped[i] = row[i] * max_norm / divisor;
+}
+
+// The gradient of a row from that of its clipped form, which may be the same array.
+ASC_INLINE void ClipGradient(const float* row, float max_norm, std::int64_t dim, const float* grad, float* out) {
+  const float squares = LaneSum(dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
+  const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
+  float along = 0;
+  if (length >= max_norm) {
+    along = 0.5f * LaneSum(dim, [=](std::int64_t i) ASC_INLINED {
+      return grad[i] * (-(row[i] * max_norm) / divisor / divisor);
+    }) / length;
+  }
+  for (std::int64_t i = 0; i < dim; ++i) out[i] = grad[i] / divisor * max_norm + along * row[i] + along * row[i];
+}
+
+// What the sum of a bag that is not empty is divided by; 1 of kSum.
+inline float DivisorOf(const Bags& bags, std::int64_t bag) {
+  const std::int64_t begin = bags.splits[bag], end = bags.splits[bag + 1];
+  if (bags.combiner == Combiner::kSum) return 1;
+  const bool squares = bags.combiner == Combiner::kSqrtn;
+  float sum = static_cast<float>(end - begin);
+  if (bags.weights != nullptr) {
+    sum = 0;
+    for (std::int64_t i = begin; i < end; ++i) sum += squares ? bags.weights[i] * bags.weights[i] : bags.weights[i];
+  }
+  return squares ? std::sqrt(sum) : sum;
+}
+
+// scaled = the gradient of the sum of a bag that is not empty, from that of the bag.
+ASC_INLINE void ScaleGradient(const Bags& bags, std::int64_t bag, std::int64_t dim, const float* grad, float* scaled) {
+  if (bags.weights != nullptr) {
+    const float divisor = DivisorOf(bags, bag);
+    for (std::int64_t i = 0; i < dim; ++i) scaled[i] = grad[i] / divisor;
+    return;
+  }
+  const double ids = static_cast<double>(bags.splits[bag + 1] - bags.splits[bag]);
+  const float factor = static_cast<float>(1 / (bags.combiner == Combiner::kMean ? ids : std::sqrt(ids)));
+  for (std::int64_t i = 0; i < dim; ++i) scaled[i] = grad[i] * factor;
+}
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_BAGS_H_
