@@ -6,9 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from tests.support.ascend_programs import PROGRAMS, QUIET, demo, plain, run
-from tests.support.daemons import DaemonProcess
-from tests.support.programs.running import RING_BYTES
+from tests.support.ascend_programs import PROGRAMS, QUIET, demo, plain, run, served
 from tests.support.records import write_records
 
 pytestmark = pytest.mark.timeout_s(300)
@@ -38,11 +36,10 @@ MORE_PAIRS = {
 
 
 @pytest.fixture(scope="module")
-def daemon():
+def daemon(tmp_path_factory):
     """One for all programs, one after the other."""
-    daemon = DaemonProcess("criteo", spared=True, ring_bytes=RING_BYTES)
-    yield daemon.name
-    daemon.end()
+    with served("criteo", tmp_path_factory.mktemp("programs")) as name:
+        yield name
 
 
 @pytest.fixture(scope="module")

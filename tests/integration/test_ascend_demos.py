@@ -7,10 +7,8 @@ import glob
 
 import pytest
 
-from tests.support.ascend_programs import demo, plain
+from tests.support.ascend_programs import demo, plain, served
 from tests.support.covering import pairs_of, pairwise
-from tests.support.daemons import DaemonProcess
-from tests.support.programs.running import RING_BYTES
 
 pytestmark = pytest.mark.timeout_s(300)
 
@@ -51,11 +49,10 @@ TRAINED = {
 
 
 @pytest.fixture(scope="module")
-def daemon():
+def daemon(tmp_path_factory):
     """One for all programs, one after the other."""
-    daemon = DaemonProcess("demos", spared=True, ring_bytes=RING_BYTES)
-    yield daemon.name
-    daemon.end()
+    with served("demos", tmp_path_factory.mktemp("programs")) as name:
+        yield name
 
 
 def sizes_of(switches):
@@ -131,7 +128,12 @@ def test_repeated_lookups_of_a_feature_count_its_ids_each_time(trained):
     assert four["sizes"][-1][0] > two["sizes"][-1][0]
 
 
-@pytest.mark.parametrize("group", TRAINED)
+def shortly(*groups):
+    """Groups of ``TRAINED``; those that are not named show no further tier, mode or shape, and are long."""
+    return [group if group in groups else pytest.param(group, marks=pytest.mark.long) for group in TRAINED]
+
+
+@pytest.mark.parametrize("group", shortly("plain"))
 def test_predicting_with_the_last_checkpoint_gives_the_last_evaluation_of(group, trained, daemon):
     # A one-shot iterator has none after the first: there it is that of a run with another one.
     *_, last = trained(next(one for one in TRAINED[group] if "USE_ONE_SHOT" not in one))[1]["evaluations"]
@@ -141,7 +143,7 @@ def test_predicting_with_the_last_checkpoint_gives_the_last_evaluation_of(group,
         assert plain(found["evaluations"]) == plain([last]), named(switches)
 
 
-@pytest.mark.parametrize("group", TRAINED)
+@pytest.mark.parametrize("group", shortly("timestamps", "four_lookups_are_counted"))
 def test_loading_and_training_goes_on_alike_in_every_tier_mode_and_shape_of(group, trained, daemon):
     found = []
     for switches in TRAINED[group]:

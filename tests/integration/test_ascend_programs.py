@@ -8,19 +8,16 @@ import os
 
 import pytest
 
-from tests.support.ascend_programs import PROGRAMS, QUIET, run
-from tests.support.daemons import DaemonProcess
-from tests.support.programs.running import RING_BYTES
+from tests.support.ascend_programs import PROGRAMS, QUIET, run, served
 
 pytestmark = pytest.mark.timeout_s(300)
 
 
 @pytest.fixture(scope="module")
-def daemon():
+def daemon(tmp_path_factory):
     """One for all programs, one after the other."""
-    daemon = DaemonProcess("programs", spared=True, ring_bytes=RING_BYTES)
-    yield daemon.name
-    daemon.end()
+    with served("programs", tmp_path_factory.mktemp("programs")) as name:
+        yield name
 
 
 @pytest.fixture

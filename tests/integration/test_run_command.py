@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.support.ascend_programs import PROGRAMS, QUIET, run, start
+from tests.support.ascend_programs import PROGRAMS, QUIET, run, served, start
 from tests.support.daemons import ROOT, DaemonProcess, is_alive, use_standins
 from tests.support.waiting import wait_until
 
@@ -63,6 +63,22 @@ def test_the_exit_code_is_the_program_s(script, text, code, says):
     got, out, err = run(script(text))
     assert (got, out) == (code, "")
     assert says in err and (says or not err)
+
+
+@pytest.mark.timeout_s(240)
+def test_a_program_that_tests_fork_finds_what_one_that_is_executed_does_and_ends_as_it_does(script, tmp_path):
+    script("HERE = 1\n", "beside.py")
+    ends = [script(text, "ends_{}.py".format(i)) for i, text in enumerate([
+        "import sys; sys.exit(7)", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "1 / 0"])]
+
+    def found():
+        seen = told(script(SEEN), "--name", "x y", cwd=tmp_path)
+        return {**seen, "loaded": None}, [run(path)[:2] for path in ends], run(ends[-1])[2].splitlines()[-1]
+
+    executed = found()
+    with served("forked", tmp_path):
+        assert found() == executed
+    assert [code for code, _ in executed[1]] == [7, -signal.SIGTERM, 1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1])

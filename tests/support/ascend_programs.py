@@ -1,11 +1,15 @@
 """Runs programs by ``ascpipe run``; those of ``tests/support/programs/ascend_*`` as run scripts do: by variables of the
 environment."""
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from typing import Any, Iterator, List
+from unittest import mock
 
-from tests.support.daemons import ROOT
+from tests.support.daemons import ROOT, DaemonProcess
+from tests.support.forked_calls import ForkServer
 from tests.support.programs.running import RING_BYTES
 
 PROGRAMS = os.path.join(ROOT, "tests/support/programs")
@@ -20,19 +24,50 @@ EXPORTED = {
     "CM_WORKER_SIZE": "1", "ASCEND_SLOG_PRINT_TO_STDOUT": "0", "TF_CPP_MIN_LOG_LEVEL": "1"}
 
 
+ENDS_WITHIN_S = 250.0  #: a program that is forked; of others the test has a limit
+_servers: List[ForkServer] = []  #: the one that forks programs, if there is one
+_THIS = sys.modules[__name__]
+
+
+def environment_with(**more):
+    """That of the tests, without a launcher's variables and with ``more``."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "RANK_"))}
+    return {**kept, "PYTHONPATH": ROOT, **more}
+
+
 def start(script, *arguments, options=(), cwd="/", **environment):
     """A program that runs."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "RANK_"))}
     return subprocess.Popen([sys.executable, "-m", "ascpipe", "run", *options, str(script), *arguments], cwd=str(cwd),
-                            env={**variables, "PYTHONPATH": ROOT, **environment}, stdin=subprocess.DEVNULL,
+                            env=environment_with(**environment), stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
 
 
-def run(script, *arguments, **kwargs):
+def run(script, *arguments, options=(), cwd="/", **environment):
     """(exit code, standard output, standard error) of a program."""
-    process = start(script, *arguments, **kwargs)
+    for server in _servers:
+        called = server.call("ascpipe_run", [*options, str(script), *arguments], str(cwd),
+                             environment_with(**environment))
+        return called.wait(ENDS_WITHIN_S), called.out, called.err
+    process = start(script, *arguments, options=options, cwd=cwd, **environment)
     out, err = process.communicate()
     return process.returncode, out, err
+
+
+@contextlib.contextmanager
+def served(daemon: str, folder: Any) -> Iterator[str]:
+    """A daemon for several tests; within it, ``run`` forks programs from a process that has imported TensorFlow, which
+    saves each of them two seconds.
+
+    Args:
+        daemon: its name, which is what is given.
+        folder: for what the programs print.
+    """
+    serving = DaemonProcess(daemon, spared=True, ring_bytes=RING_BYTES)
+    try:
+        with ForkServer("as_executed", folder) as server, mock.patch.object(_THIS, "_servers", [server]):
+            yield daemon
+    finally:
+        serving.end()
 
 
 class Refused(AssertionError):

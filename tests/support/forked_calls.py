@@ -1,4 +1,5 @@
-"""Processes that a test begins by the dozen to kill them: forked from one that has imported TensorFlow."""
+"""Processes that a test begins by the dozen, to kill them or one after the other: forked from one that has imported
+TensorFlow."""
 import json
 import os
 import signal
@@ -29,10 +30,10 @@ class ForkedCall:
     def err(self) -> str:
         return self._err.read_text()
 
-    def wait(self) -> int:
+    def wait(self, within_s: float = ENDS_WITHIN_S) -> int:
         """Its exit code, negative for a signal."""
         if self._code is None:
-            wait_until(lambda: not is_alive(self.pid), ENDS_WITHIN_S, "the trainer to end")
+            wait_until(lambda: not is_alive(self.pid), within_s, "the program to end")
             self._code = self._server.read()
         return self._code
 

@@ -1,7 +1,8 @@
 """The project's own files, as the house tests read them."""
 import ast
+import functools
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Mapping, Optional
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PRODUCT = ("ascpipe", "workers", "tfops", "mx_rec")
@@ -40,7 +41,8 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
 
-def imports(path: Path) -> Dict[str, int]:
+@functools.lru_cache(maxsize=None)
+def imports(path: Path) -> Mapping[str, int]:
     """Modules that a file imports anywhere in it, also inside functions, with a line of each.
 
     ``from a import b`` counts as ``a.b``, since b may be a module; a relative import is resolved.

@@ -275,7 +275,7 @@ class Rings:
                 *made.keys(), made.move_in, made.out_slots, made.out_entries, made.out_homes]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @pytest.mark.parametrize("kinds", [(DEVICE, BOTH), (BOTH, HOMES)], ids=["device", "homes"])
 @given(st.sampled_from([-1, -1, 1, 3]), st.sampled_from([math.inf, math.inf, 5]), st.sampled_from([14, 8]), STEPS)
 def test_tables_of_a_ring_take_the_steps_of_their_twins(kinds, threshold, home_memory, capacity, steps):

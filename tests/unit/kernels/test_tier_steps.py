@@ -95,7 +95,7 @@ class TierSteps(Steps):
             super().rebuild()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @pytest.mark.parametrize("kind", [BOTH, HOMES], ids=["both", "homes"])
 @given(st.sampled_from([math.inf, math.inf, 5]), st.sampled_from([DISK_SLOTS, 7]), STEPS)
 def test_a_table_with_rows_on_disk_takes_the_steps_of_its_twin(kind, home_memory, disk_slots, steps):
