@@ -13,9 +13,10 @@ ROOT = Path(__file__).resolve().parents[2]
 OF_RANKS = ("ranks", "ranks_cpu", "ranks_late", "exchange")
 VARIANTS = {case.name: list(case.variants) for case, _ in command.selected("*")
             if several_ranks.INSTALLED or case.name not in OF_RANKS}
-FIRST = ["{}/{}".format(name, variants[0]) for name, variants in VARIANTS.items()]
-OTHERS = ["{}/{}".format(name, variant) for name, variants in VARIANTS.items() for variant in variants[1:]
-          if name != "cells"]
+OF_OTHERS = ("usual_cpu", "ranks_cpu")  #: programs of `usual` and `ranks`, by another clock: that of `train_cpu`
+FIRST = ["{}/{}".format(name, variants[0]) for name, variants in VARIANTS.items() if name not in OF_OTHERS]
+OTHERS = ["{}/{}".format(name, variant) for name, variants in VARIANTS.items()
+          for variant in variants[0 if name in OF_OTHERS else 1:] if name != "cells"]
 CORNERS = ["cells/1x4096-dim-64-host", "cells/100x64-dim-16-host"]  #: some sizes of many
 
 
