@@ -30,6 +30,10 @@ class ForkedCall:
     def err(self) -> str:
         return self._err.read_text()
 
+    def runs(self) -> bool:
+        """False once it was waited for: its number may be another process's by now."""
+        return self._code is None and is_alive(self.pid)
+
     def wait(self, within_s: float = ENDS_WITHIN_S) -> int:
         """Its exit code, negative for a signal."""
         if self._code is None:
@@ -59,10 +63,9 @@ class ForkServer:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        if self._called is not None and is_alive(self._called.pid):
+        if self._called is not None and self._called.runs():
             os.kill(self._called.pid, signal.SIGKILL)
-        self._process.kill()
-        self._process.communicate()
+        self._process.communicate()  # no further line: it ends
 
     def call(self, function: str, *arguments: Any, **environment: str) -> ForkedCall:
         """Begin a call; the one before has ended and was waited for."""
