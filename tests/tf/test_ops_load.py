@@ -47,8 +47,9 @@ def test_every_op_is_documented():
     assert sorted(ours) == [
         "AscApplied", "AscApplyAdagrad", "AscApplyAdagradByAddress", "AscApplyFtrl", "AscApplyGradientDescent",
         "AscApplyGradientDescentByAddress", "AscApplyLazyAdam", "AscApplyLazyAdamByAddress", "AscApplyTables",
-        "AscAttach", "AscBackward", "AscChoose", "AscCut", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows",
-        "AscLookup", "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad", "AscNameRows", "AscNextPlan",
+        "AscAttach", "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineGrad", "AscCombineRowsGrad",
+        "AscCombineWeightsGrad", "AscCut", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows", "AscLookup",
+        "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad", "AscNameRows", "AscNextPlan",
         "AscNextPlans", "AscNothing", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive",
         "AscRestoreRows", "AscRestoreRowsConcat", "AscServedLookup", "AscServedTable", "AscSubmit", "AscTableInit",
         "AscTurn", "AscWriteRows"]
