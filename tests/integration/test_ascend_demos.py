@@ -49,8 +49,8 @@ TRAINED = {
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory):
-    """One for all programs, one after the other."""
+def daemon(tmp_path_factory, _module_leaves_nothing_behind):
+    """One for all programs, one after the other. It ends before the gate, also where the last test does not use it."""
     with served("demos", tmp_path_factory.mktemp("programs")) as name:
         yield name
 
