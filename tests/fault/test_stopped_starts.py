@@ -121,21 +121,34 @@ def test_a_daemon_that_is_stopped_when_it_is_asked_to_start_ends_its_trainer_wit
         daemon.end()
 
 
+def stop_one(processes, draw):
+    """Stop one of them; its title, and "none" where there is none, or it ended as it was chosen (a compiler, say)."""
+    if not processes:
+        return "none"
+    chosen = draw.choice(processes)
+    try:
+        name = title(chosen.pid)[-60:]
+        chosen.send_signal(signal.SIGSTOP)
+    except psutil.NoSuchProcess:
+        return "none"
+    return name
+
+
 @pytest.mark.parametrize("rounds", [2, pytest.param(40, marks=[pytest.mark.long, pytest.mark.timeout_s(1200)])])
 def test_whichever_process_is_stopped_at_any_instant_of_a_start_the_program_ends_in_time(rounds, seed):
     """The daemon, its template or a worker is stopped, and stays so."""
     draw, seconds, ends = random.Random(seed), [], []
     for _ in range(rounds):
         process = running.begin("served_session")
-        wait_until(psutil.Process(process.pid).children)
-        threading.Event().wait(draw.uniform(0.0, 1.2))
-        below = psutil.Process(process.pid).children(recursive=True)
-        stopped = draw.choice(below) if below else None
-        name = "none" if stopped is None else title(stopped.pid)[-60:]
-        if stopped is not None:
-            stopped.send_signal(signal.SIGSTOP)
-        began = time.monotonic()
-        out, err = process.communicate(timeout=100)
+        try:
+            wait_until(psutil.Process(process.pid).children)
+            threading.Event().wait(draw.uniform(0.0, 1.2))
+            name = stop_one(psutil.Process(process.pid).children(recursive=True), draw)
+            began = time.monotonic()
+            out, err = process.communicate(timeout=100)
+        finally:
+            process.kill()
+            process.wait()
         seconds.append(time.monotonic() - began)
         told = json.loads(out)
         ends.append((name, "{:.1f} s".format(seconds[-1]), told["error"] or sorted(told["attached"])))
