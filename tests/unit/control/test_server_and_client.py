@@ -78,7 +78,8 @@ def test_descriptors_come_with_an_answer_and_are_closed_when_it_was_read(run, se
         assert (answer, os.fstat(fd).st_ino) == ({"verb": "status"}, os.fstat(ours).st_ino)
         assert not os.get_inheritable(fd)
     assert client.ask(run, messages.Status()) == {"verb": "status"}  # of one that wants none
-    assert set(os.listdir("/proc/self/fd")) == before
+    # The daemon is a thread of this process: it closes its end of a connection after the answer was read.
+    wait_until(lambda: set(os.listdir("/proc/self/fd")) == before, what="each descriptor is closed")
     os.close(ours)
     os.close(theirs)
 
