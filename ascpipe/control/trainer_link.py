@@ -13,13 +13,14 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from ascpipe import __version__, errors, names
 from ascpipe.config import METRICS_SUFFIX, Settings, load_settings
 from ascpipe.control import child, fdsocket, launch, messages
-from ascpipe.control.client import ask, check_running, check_there
+from ascpipe.control.client import TIMEOUT_S, ask, check_running, check_there
 from ascpipe.control.lock import is_held
 from ascpipe.names import RunDir
 from ascpipe.ranks import LOCAL_RANK, daemon_of_this_rank, get_local_rank_size, launched
 
 _START_TIMEOUT_S = 120.0  # allocating large segments takes its time
 _LIFELINE_TIMEOUT_S = 10.0
+_SILENT_S = 1.0  # for the last answer of a daemon that has not answered before
 
 #: descriptor and bytes of a segment
 Piece = Tuple[int, int]
@@ -57,7 +58,7 @@ class TrainerLink:
                  settings: Settings, process: "Optional[subprocess.Popen[bytes]]") -> None:
         self._run_dir, self._sock, self._token, self._process = run_dir, sock, token, process
         self._fds: List[int] = []
-        self._closed = self._started = False
+        self._closed = self._started = self._was_silent = False
         self._owner = os.getpid()
         self.run: int = answer["run"]
         self.daemon_pid: int = answer["pid"]
@@ -116,7 +117,7 @@ class TrainerLink:
     def _ask_for_segments(self, body: messages.Body, wanted: int) -> Tuple[Dict[str, Any], List[int]]:
         """Ask, and take the descriptors that come with the answer; they are ours from then on."""
         try:
-            sizes = ask(self._run_dir, body, _START_TIMEOUT_S)
+            sizes = self._ask(body, _START_TIMEOUT_S)
             message, fds = fdsocket.receive(self._sock, _LIFELINE_TIMEOUT_S)
         except (errors.NotRunningError, errors.MessageError) as error:
             if isinstance(error, errors.NotRunningError) or fdsocket.is_closed(self._sock):
@@ -140,7 +141,14 @@ class TrainerLink:
 
     def status(self) -> Dict[str, Any]:
         """What ``ascpipe status --json`` prints."""
-        return ask(self._run_dir, messages.Status())
+        return self._ask(messages.Status())
+
+    def _ask(self, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
+        try:
+            return ask(self._run_dir, body, timeout_s)
+        except errors.NoAnswerError:
+            self._was_silent = True
+            raise
 
     def close(self) -> None:
         """Say bye and give everything back.  Idempotent; a private daemon has ended when this returns.
@@ -153,7 +161,7 @@ class TrainerLink:
         is_ours = os.getpid() == self._owner
         with contextlib.suppress(errors.AscpipeError):  # it is gone, or will see the lifeline close
             if is_ours and not fdsocket.is_closed(self._sock):
-                ask(self._run_dir, messages.Bye(self._token))
+                ask(self._run_dir, messages.Bye(self._token), _SILENT_S if self._was_silent else TIMEOUT_S)
         self._sock.close()
         self.lifeline_fd = -1
         self.close_segments()

@@ -121,6 +121,22 @@ def test_a_daemon_that_is_stopped_when_it_is_asked_to_start_ends_its_trainer_wit
         daemon.end()
 
 
+def test_a_daemon_that_has_not_answered_is_not_waited_for_as_long_when_its_trainer_ends(monkeypatch):
+    monkeypatch.setenv("ASCPIPE_RING_BYTES", str(1 << 20))
+    link = trainer_link.connect(layout=LAYOUT)
+    try:
+        link.start(*small_session())
+        os.kill(link.daemon_pid, signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(NoAnswerError, match="did not answer 'status' within 10 s"):
+            link.status()
+    finally:
+        link.close()
+    assert time.monotonic() - began < WITHIN_S
+    assert not is_alive(link.daemon_pid)
+    DaemonProcess("other").end()  # sweeps what one that was killed leaves
+
+
 def stop_one(processes, draw):
     """Stop one of them; its title, and "none" where there is none, or it ended as it was chosen (a compiler, say)."""
     if not processes:
