@@ -110,7 +110,8 @@ def test_a_killed_table_worker_leaves_no_trace():
                     os.kill(table_worker(), signal.SIGKILL)
                 found.append(run.run([program.loss, program.train])[0])
             assert found == expected
-            assert sum(worker["restarts"] for worker in workers()) == 2
+            # Batches may have been planned ahead of the second kill, so that no step waits for another worker.
+            wait_until(lambda: sum(worker["restarts"] for worker in workers()) == 2, what="the second restart")
 
 
 def workers():
