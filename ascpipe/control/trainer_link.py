@@ -20,7 +20,7 @@ from ascpipe.ranks import LOCAL_RANK, daemon_of_this_rank, get_local_rank_size, 
 
 _START_TIMEOUT_S = 120.0  # allocating large segments takes its time
 _LIFELINE_TIMEOUT_S = 10.0
-_SILENT_S = 1.0  # for the last answer of a daemon that has not answered before
+_SILENT_S = 1.0  # for the last answer of a daemon that has not answered what it was asked before it
 
 #: descriptor and bytes of a segment
 Piece = Tuple[int, int]
@@ -58,7 +58,7 @@ class TrainerLink:
                  settings: Settings, process: "Optional[subprocess.Popen[bytes]]") -> None:
         self._run_dir, self._sock, self._token, self._process = run_dir, sock, token, process
         self._fds: List[int] = []
-        self._closed = self._started = self._was_silent = False
+        self._closed = self._started = self._is_silent = False
         self._owner = os.getpid()
         self.run: int = answer["run"]
         self.daemon_pid: int = answer["pid"]
@@ -145,10 +145,12 @@ class TrainerLink:
 
     def _ask(self, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
         try:
-            return ask(self._run_dir, body, timeout_s)
+            answer = ask(self._run_dir, body, timeout_s)
         except errors.NoAnswerError:
-            self._was_silent = True
+            self._is_silent = True
             raise
+        self._is_silent = False
+        return answer
 
     def close(self) -> None:
         """Say bye and give everything back.  Idempotent; a private daemon has ended when this returns.
@@ -161,7 +163,7 @@ class TrainerLink:
         is_ours = os.getpid() == self._owner
         with contextlib.suppress(errors.AscpipeError):  # it is gone, or will see the lifeline close
             if is_ours and not fdsocket.is_closed(self._sock):
-                ask(self._run_dir, messages.Bye(self._token), _SILENT_S if self._was_silent else TIMEOUT_S)
+                ask(self._run_dir, messages.Bye(self._token), _SILENT_S if self._is_silent else TIMEOUT_S)
         self._sock.close()
         self.lifeline_fd = -1
         self.close_segments()

@@ -4,9 +4,10 @@ Programs mark a graph before it is complete: they apply gradients, make Savers a
 marked graph starts with the first run of a session of it (``start_pipeline.py``), when it is finalized, as managed
 sessions do, or when a save, a restore or an eviction needs the pipeline.
 """
+import contextlib
 import threading
 import weakref
-from typing import Callable, List, NamedTuple, Optional
+from typing import Callable, Iterator, List, NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -72,9 +73,26 @@ class DeferredStarts:
 
     def _start(self, graph: tf.Graph) -> None:
         marked = self._of(graph)
-        with graph.as_default():
+        with graph.as_default(), _interrupts_as_such():
             marked.start(graph)
         self._marked.remove(marked)
 
     def _of(self, graph: tf.Graph) -> _Marked:
         return next(marked for marked in self._marked if marked.graph() is graph)
+
+
+@contextlib.contextmanager
+def _interrupts_as_such() -> Iterator[None]:
+    """Raise ``KeyboardInterrupt`` where one came in the midst of a C function by which TensorFlow makes an op.
+
+    Python makes it the cause of a SystemError there, which no program expects of Ctrl-C.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: Optional[BaseException] = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if isinstance(cause, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
