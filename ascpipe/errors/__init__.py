@@ -45,6 +45,7 @@
     |   +-- HorovodVersionError E242 it is another version than the one that is supported
     |   `-- RanksDisagreeError E243  Horovod and the launcher do not say the same
     +-- CombinerError          E250  ids, weights or arguments of a lookup that cannot be combined
+    +-- ColumnError            E251  a feature column or an optimizer that tables cannot serve
     +-- NotBuiltYetError       E600  the reference has it, ascpipe does not yet
     +-- CheckpointError        E500  ascpipe/checkpoint/errors.py has the tree of these
     `-- RemoteError            E199  a code of the daemon that this version does not know
@@ -83,6 +84,7 @@ from ascpipe.errors.daemon import (
     WrongStateError,
 )
 from ascpipe.errors.others import (
+    ColumnError,
     CombinerError,
     ConfigError,
     ConfigFileError,
@@ -114,6 +116,7 @@ __all__ = [
     "AlreadyRunsError",
     "AscpipeError",
     "BusyError",
+    "ColumnError",
     "CombinerError",
     "ConfigError",
     "ConfigFileError",

@@ -167,6 +167,10 @@ EXPLANATIONS: Dict[str, Explanation] = {
         "Ids, weights or arguments of `lookup_sparse` cannot be combined: they are no bags, have another rank, shape "
         "or dtype, or the combiner is unknown.", "Nothing was added to the graph.",
         "The text says what was given and what to give."),
+    "E251": Explanation(
+        "A feature column has a table, or shall have one, and the program does with it what only a variable can do: "
+        "an optimizer that has no form for tables, a checkpoint to load rows from, more buckets than a size is known "
+        "for.", "Nothing was trained.", "The text says what to give instead."),
     "E301": Explanation(
         "A plan, an entry or a row number in shared memory cannot be right: a process wrote where it should not have.",
         "Nothing of the batch was trained or saved. " + _LOST, _RESTART),

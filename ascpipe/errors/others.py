@@ -152,6 +152,19 @@ class CombinerError(AscpipeError, ValueError):
     template = "lookup_sparse of table {table!r}: {reason}"
 
 
+class ColumnError(AscpipeError, ValueError):
+    """A feature column, its variable or the optimizer of a program that no table can serve; the graph is not usable.
+
+    Attributes:
+        column: name of the column, of its variable, or of the optimizer.
+        reason: what is wrong, and what to give.
+    """
+
+    code = "E251"
+    fields: ClassVar[Tuple[str, ...]] = ("column", "reason")
+    template = "tables for feature columns: {column!r}: {reason}"
+
+
 class NotBuiltYetError(AscpipeError, NotImplementedError):
     """An argument or a call asks for something that ascpipe cannot do yet: the error names it, nothing is ignored.
 

@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from ascpipe.checkpoint.reader import trained_batches
     from ascpipe.tf import optimizers
     from ascpipe.tf.api.lifecycle import StartHook, init, pipeline, reset, shutdown, start
+    from ascpipe.tf import feature_column
+    from ascpipe.tf.api.columns import use_for_feature_columns
     from ascpipe.tf.api.tables import create_table, insert_function, lookup_sparse, sparse_lookup, table_variables
     from ascpipe.tf.checkpoints.export import export_tables
     from ascpipe.tf.checkpoints.saver import Saver
     from ascpipe.tf.checkpoints.saver_hook import CheckpointSaverHook
     from ascpipe.tf.checkpoints.saving import wait_for_save
     from ascpipe.tf.checkpoints.warm_starting import warm_start
+    from ascpipe.tf.feature_column.gradients import Optimizer
     from ascpipe.tf.graph.features import FeatureSpec
     from ascpipe.tf.graph.sparse_table import Table
     from ascpipe.tf.modify.hooks import GraphModifierHook, LookupSubgraphSlicerHook, OrphanLookupKeySlicerHook
@@ -33,15 +36,17 @@ if TYPE_CHECKING:
     from ascpipe.tf.serving.served_tables import serving_tables
 
 __all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOptimizer", "EvictHook", "FeatureSpec",
-           "GraphModifierHook", "LookupSubgraphSlicerHook", "OrphanLookupKeySlicerHook", "Saver", "StartHook",
+           "GraphModifierHook", "LookupSubgraphSlicerHook", "Optimizer", "OrphanLookupKeySlicerHook", "Saver", "StartHook",
            "SummaryHook", "Table", "broadcast_global_variables", "clip_by_global_norm", "create_table", "export_tables",
+           "feature_column",
            "global_norm", "init", "insert_function", "lookup_concat", "lookup_sparse", "optimizers", "pipeline",
            "reset", "serving_tables", "set_threshold", "shutdown", "sparse_lookup", "start", "table_variables",
-           "trained_batches", "trigger_evict", "wait_for_save", "warm_start"]
+           "trained_batches", "trigger_evict", "use_for_feature_columns", "wait_for_save", "warm_start"]
 
 #: module: its names of ``__all__``
 _HOMES = {
     "ascpipe.checkpoint.reader": "trained_batches",
+    "ascpipe.tf.api.columns": "use_for_feature_columns",
     "ascpipe.tf.api.lifecycle": "StartHook init pipeline reset shutdown start",
     "ascpipe.tf.api.tables": "create_table insert_function lookup_sparse sparse_lookup table_variables",
     "ascpipe.tf.checkpoints.export": "export_tables",
@@ -49,6 +54,7 @@ _HOMES = {
     "ascpipe.tf.checkpoints.saver_hook": "CheckpointSaverHook",
     "ascpipe.tf.checkpoints.saving": "wait_for_save",
     "ascpipe.tf.checkpoints.warm_starting": "warm_start",
+    "ascpipe.tf.feature_column.gradients": "Optimizer",
     "ascpipe.tf.graph.features": "FeatureSpec",
     "ascpipe.tf.graph.sparse_table": "Table",
     "ascpipe.tf.modify.hooks": "GraphModifierHook LookupSubgraphSlicerHook OrphanLookupKeySlicerHook",

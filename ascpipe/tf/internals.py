@@ -2,12 +2,14 @@
 
 What a subclass overrides or reads of itself (``self._name``, ``super()._create_slots``) needs no door.
 """
-from typing import Any, Callable, List, Optional, Sequence, Tuple, TypeVar
+import contextlib
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.client import session as session_module
 from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.feature_column import feature_column_v2
 from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.keras.engine import base_layer_utils
@@ -140,6 +142,56 @@ def apply_repeated_as(kind: Any, optimizer: tf.compat.v1.train.Optimizer, grad: 
                       var: tf.Variable) -> Any:
     """Apply a gradient that may have rows of one index, as the optimizer class ``kind`` of TensorFlow does."""
     return kind._apply_sparse_duplicate_indices(optimizer, grad, var)
+
+
+def settings_of(optimizer: tf.compat.v1.train.Optimizer, names: Sequence[str]) -> List[Any]:
+    """What an optimizer of TensorFlow was made with, by the names of its constructor's arguments."""
+    return [getattr(optimizer, "_" + name) for name in names]
+
+
+# ---- feature columns -------------------------------------------------------------------------------------
+
+def buckets_of(column: Any) -> int:
+    """The number of buckets of a categorical column, of either version of the columns."""
+    buckets = getattr(column, "num_buckets", None)
+    return int(column._num_buckets if buckets is None else buckets)
+
+
+def parts_of_shared_embeddings(creator: Any) -> Tuple[str, int, Any]:
+    """Name, buckets and initializer of the variable of ``shared_embeddings``."""
+    return creator._name, creator._num_buckets, creator._initializer
+
+
+def parts_of_linear_column(layer: Any) -> Tuple[Any, int]:
+    """The column of a layer of ``linear_model``, and for how many outputs it has weights."""
+    return layer._feature_column, layer._units
+
+
+def sparse_input(given: Any) -> tf.SparseTensor:
+    """A feature as columns take it: a dense tensor becomes sparse, without -1."""
+    return feature_column_v2._to_sparse_input_and_drop_ignore_values(given)
+
+
+@contextlib.contextmanager
+def custom_getter_of(layer: Any, getter: Callable[..., Any]) -> Iterator[None]:
+    """Let a layer make its variables by a custom getter in the block."""
+    scope = layer._scope
+    before = scope.custom_getter
+    scope.set_custom_getter(getter)
+    try:
+        yield
+    finally:
+        scope.set_custom_getter(before)
+
+
+@contextlib.contextmanager
+def shape_shown(variable: Any, shape: Sequence[int]) -> Iterator[None]:
+    """Let a variable say another shape in the block, where TensorFlow compares it."""
+    variable.get_shape = lambda: tf.TensorShape(shape)
+    try:
+        yield
+    finally:
+        del variable.get_shape
 
 
 # ---- savers ----------------------------------------------------------------------------------------------

@@ -78,17 +78,35 @@ CREATE_SESSION = Patch(_MONITORED, "ChiefSessionCreator.create_session",
 ADD_META_GRAPH = Patch("_estimator.python.estimator.estimator", "Estimator._add_meta_graph_for_mode",
                        "an Estimator exports its tables")
 CALL_MODEL_FN = Patch("_estimator.python.estimator.estimator", "Estimator._call_model_fn",
-                      "an Estimator writes scalars of the pipeline where summary_s asks for them")
+                      "an Estimator notes the mode of its graph, and writes scalars of the pipeline")
 EXPORT_DIRECTORY = Patch("_estimator.python.estimator.export.export_lib", "get_timestamped_export_dir",
                          "ranks that export at the same time do not do it into the same directory")
 EOS_MAP = Patch(".python.data.ops.dataset_ops", "DatasetV2.eos_map", "programs of the incumbent call it")
 COMPUTE_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.compute_gradients",
                           "an optimizer merges lookups of tensors before it asks for gradients")
+APPLY_GRADIENTS = Patch(".python.training.optimizer", "Optimizer.apply_gradients",
+                        "an optimizer hands the gradients of tables behind columns to one for tables")
 GET_NEXT = Patch(_ITERATORS, "Iterator.get_next", "an iterator can be used after graph modification")
 MAKE_INITIALIZER = Patch(_ITERATORS, "Iterator.make_initializer", "an iterator can be initialised after it")
 EXTEND_GRAPH = Patch(_SESSION, "BaseSession._extend_graph", "the first run of a session starts a marked graph")
 FINALIZE = Patch(".python.framework.ops", "Graph.finalize", "a marked graph starts before it is finalized")
 SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to")
+
+_COLUMNS = ".python.feature_column.feature_column_v2"
+_OLD_COLUMNS = ".python.feature_column.feature_column"
+
+CREATE_VARIABLE = Patch(_COLUMNS, "_StateManagerImpl.create_variable", "a table stands for a column's variable")
+EMBEDDING_COLUMN = Patch(_COLUMNS, "EmbeddingColumn._old_get_dense_tensor_internal",
+                         "the same in input_layer, which makes variables by itself")
+SHARED_COLUMN = Patch(_OLD_COLUMNS, "_SharedEmbeddingColumn._get_dense_tensor_internal",
+                      "the same for shared_embedding_columns")
+SHARED_WEIGHTS = Patch(_COLUMNS, "SharedEmbeddingColumnCreator.embedding_weights",
+                       "the same for shared_embeddings of TensorFlow 2")
+LINEAR_COLUMN = Patch(_OLD_COLUMNS, "_FCLinearWrapper.build", "the same for the weights of linear_model")
+SAFE_LOOKUP = Patch(".python.ops.embedding_ops", "safe_embedding_lookup_sparse",
+                    "columns look up the table that stands for their variable")
+SDCA_STEP = Patch("_estimator.python.estimator.canned.linear", "LinearSDCA.get_train_step",
+                  "an optimizer that reads whole variables refuses tables")
 
 _sessions: "weakref.WeakSet[Any]" = weakref.WeakSet()
 

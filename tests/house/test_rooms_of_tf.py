@@ -25,7 +25,8 @@ MAY_IMPORT = {
     "modify": {"starting", "program", "graph", "running", "ground"},
     "checkpoints": {"graph", "running", "ground"},
     "serving": {"graph", "running", "ground"},
-    "api": {"modify", "starting", "serving", "checkpoints", "optimizers", "program", "graph", "running", "ground"},
+    "feature_column": {"modify", "optimizers", "starting", "program", "graph", "running", "ground"},
+    "api": {"feature_column", "modify", "starting", "serving", "checkpoints", "optimizers", "program", "graph", "running", "ground"},
     "incumbent": {"modify", "starting", "program", "graph", "running", "ground"},
 }
 

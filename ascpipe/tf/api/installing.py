@@ -1,5 +1,6 @@
 """What TensorFlow's own classes do besides, once a program uses tables: Savers, Estimators, hooks, sessions."""
 from ascpipe.tf.checkpoints import saver, warm_starting
+from ascpipe.tf.feature_column import combining, gradients, variables
 from ascpipe.tf.modify import hooks
 from ascpipe.tf.program import summary_hook
 from ascpipe.tf.serving import served_tables
@@ -15,5 +16,8 @@ def install() -> None:
     warm_starting.install()
     served_tables.install()
     hooks.install()
+    variables.install()
+    combining.install()
+    gradients.install()  # after the hooks, whose it calls
     summary_hook.install()
     start_pipeline.watch_sessions()

@@ -117,7 +117,7 @@ def pipeline(**init_arguments: Any) -> Iterator[tf.Graph]:
     with tf.Graph().as_default() as graph:
         init(**init_arguments)
         with ended_by(shutdown, "the pipeline"):
-            process.Process.current().deferred.mark_on_demand = _start_if_it_looks_up
+            process.Process.current().deferred.mark_on_demand = start_if_it_looks_up
             yield graph
 
 
@@ -135,7 +135,8 @@ class StartHook(GraphModifierHook):
         start()
 
 
-def _start_if_it_looks_up(graph: tf.Graph) -> None:
+def start_if_it_looks_up(graph: tf.Graph) -> None:
+    """``start`` for a graph that has lookups, once."""
     state = GraphState.of(graph)
     if not state.marked and state.served is None and (state.lookups or state.requests.lookups):
         with graph.as_default():

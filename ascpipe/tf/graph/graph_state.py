@@ -6,7 +6,7 @@ process: ``GraphState.of`` has one for each graph.
 import abc
 import collections
 import dataclasses
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
 import tensorflow as tf
 
@@ -44,6 +44,20 @@ class Attachment:
     is_live: tf.Tensor
 
 
+class StandIn(NamedTuple):
+    """A variable without rows that TensorFlow made in the place of a large one, and the table that has the rows.
+
+    Attributes:
+        variable: float[0, dim], under the name and in the collections where TensorFlow has the large one.
+        table: the table.
+        trains: whether its rows are trained.
+    """
+
+    variable: tf.Variable
+    table: Table
+    trains: bool
+
+
 class Served(abc.ABC):
     """Tables that a graph looks up in files, as it is made to be exported."""
 
@@ -79,6 +93,9 @@ class GraphState:
         marked: whether ``start_asc_pipeline`` was called; there are no further tables then.
         started: whether the pipeline has started, and this graph is complete.
         served: of a graph that is made to be exported, the tables that it looks up in files; else None.
+        mode: the mode in which an Estimator calls its model function for this graph; None: it is of no Estimator.
+        stand_ins: by name of a variable without rows, the table whose rows stand for its.
+        updated: names of the tables behind these that an optimizer updates.
     """
 
     def __init__(self, graph: tf.Graph, process: Process) -> None:
@@ -96,6 +113,9 @@ class GraphState:
         self.marked = False
         self.started = False
         self.served: Optional[Served] = None
+        self.mode: Optional[str] = None
+        self.stand_ins: Dict[str, StandIn] = {}
+        self.updated: Set[str] = set()
         self._stream_numbers = process.stream_numbers
         self._streams: Dict[Any, Stream] = {}
 

@@ -39,6 +39,7 @@ class TensorLookup:
         is_grad: whether it trains the rows.
         send_count: with static shapes, as given.
         rows: the Identity whose input are the rows, once they can be looked up.
+        channel_is_open: whether it is of evaluation after all, unless a gradient is asked for.
     """
 
     name: str
@@ -50,6 +51,7 @@ class TensorLookup:
     is_grad: bool
     send_count: Optional[int]
     rows: tf.Operation
+    channel_is_open: bool = False
 
 
 class Requests:
@@ -63,6 +65,7 @@ class Requests:
         initializers: per channel, one list for each iterator: the ops that initialise it.
         initializer_ops: per channel, what ``get_initializer`` gives.
         sliced: tensors that a slicer moves into the dataset, and that come out of ``get_next`` with the batch.
+        carried: tensors that are made in the dataset beside ids, and come out of ``get_next`` with the batch.
         takes_orphans: whether ids that come from no iterator are moved into a dataset.
         done: whether the datasets carry the ids.
     """
@@ -75,6 +78,7 @@ class Requests:
         self.initializers: Dict[int, List[List[tf.Operation]]] = {}
         self.initializer_ops: Dict[int, tf.Operation] = {}
         self.sliced: List[tf.Tensor] = []
+        self.carried: List[tf.Tensor] = []
         self.takes_orphans = False
         self.done = False
 

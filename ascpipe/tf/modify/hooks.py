@@ -13,6 +13,7 @@ from ascpipe.tf.modify import iterators
 from ascpipe.tf.modify.id_graph import id_graph
 from ascpipe.tf.modify.modifier import INITIALIZERS, modify_graph_and_start_emb_cache
 from ascpipe.tf.program.tensor_lookups import merge
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 from ascpipe.tf.validation import ListOf, Text, boolean, check_all
 
@@ -145,20 +146,30 @@ class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
 def install() -> None:
     """Let every optimizer of this process merge lookups before it computes gradients, let no managed session begin
     with a graph that needs modification, and let iterators be asked after it. May be called twice."""
-    patches.COMPUTE_GRADIENTS.apply(_compute_gradients)
+    patches.COMPUTE_GRADIENTS.apply(compute_gradients)
     patches.CREATE_SESSION.apply(_create_session)
     iterators.install()
 
 
-def _compute_gradients(self: Any, *args: Any, **kwargs: Any) -> Any:
-    graph = tf.compat.v1.get_default_graph()
-    if _waits(graph):
-        merge(GraphState.of(graph), TRAIN)
+def compute_gradients(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """In the place of TensorFlow's: merges lookups first."""
+    merge_lookups()
     return patches.COMPUTE_GRADIENTS.plain(self, *args, **kwargs)
 
 
+def merge_lookups() -> None:
+    """Make one op of the training lookups of each table of the default graph, where they wait for that."""
+    graph = tf.compat.v1.get_default_graph()
+    if _waits(graph):
+        merge(GraphState.of(graph), TRAIN)
+
+
 def _create_session(self: Any) -> Any:
-    if _waits(tf.compat.v1.get_default_graph()):
+    graph = tf.compat.v1.get_default_graph()
+    if _waits(graph) and GraphState.of(graph).stand_ins:
+        # Of a program that knows columns alone.
+        (Process.current().deferred.mark_on_demand or modify_graph_and_start_emb_cache)(graph)
+    if _waits(graph):
         raise RuntimeError("the graph has lookups of tensors and was not modified: add "
                            "GraphModifierHook() (mx_rec.graph.modifier) to the hooks of train, evaluate and predict, "
                            "or call modify_graph_and_start_emb_cache(); of ascpipe.tf StartHook() or start()")

@@ -3,7 +3,7 @@
 They are copied into a function of the dataset, where there are no variables, nothing that is fed, and no state. Lookup
 tables stay where they are, and the function reads them: those that never change, since batches are read ahead.
 """
-from typing import Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
+from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 from tensorflow.python.framework import function as legacy_function
@@ -15,6 +15,8 @@ _FED = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "TemporaryVariable", "AutoReloadVariable")
 #: Declared stateful so that they are not pruned; what they do is the same in a dataset.
 _HARMLESS = ("Assert", "Print", "PrintV2")
+_NO_QUEUES = ("A queue, as of numpy_input_fn and pandas_input_fn, cannot be read ahead exactly: let input_fn return a "
+              "dataset, as tf.data.Dataset.from_tensor_slices((dict(features), labels)).shuffle(...).batch(...)")
 #: Lookup tables whose content is the same from their initializer on, and the ops that read them.
 _FIXED_TABLES = ("HashTableV2",)
 _TABLE_READS = ("LookupTableFindV2", "LookupTableSizeV2")
@@ -60,9 +62,10 @@ def require_movable(graph: IdGraph, what: str) -> None:
     refused = ["{!r} ({}): {}".format(op.name, op.type, why)
                for op, why in ((op, _why_not(op)) for op in graph.ops) if why is not None]
     if refused:
-        raise ValueError("{} cannot be moved into the dataset, as {} ops that make it cannot run there:\n  {}\nMake "
-                         "the ids of the batch alone, or in dataset.map(...)".format(
-                             what, len(refused), "\n  ".join(refused)))
+        reads_queue = any(op.type.startswith("QueueDequeue") for op in graph.ops)
+        raise ValueError("{} cannot be moved into the dataset, as {} ops that make it cannot run there:\n  {}\n{}".format(
+            what, len(refused), "\n  ".join(refused), _NO_QUEUES if reads_queue else
+            "Make the ids of the batch alone, or in dataset.map(...)"))
 
 
 def _why_not(op: tf.Operation) -> Optional[str]:
@@ -105,14 +108,14 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
     given = {**given, **{table.outputs[0].name: table.outputs[0] for table in lookup_tables}}
     definition = tf.compat.v1.GraphDef()
     read: Dict[str, tf.Tensor] = {}
-    names = {op.name for op in ops}
+    copies = _Copies(ops)
     for op in ops:
-        _add_node(definition, op, names)
+        copies.add(definition, op)
         read.update({source.name: given[source.name] for source in op.inputs if source.name in given})
     if ops:
         definition.versions.CopyFrom(ops[0].graph.graph_def_versions)
         _add_functions(definition, ops[0].graph)
-    copied = [tensor.name for tensor in wanted]
+    copied = [copies.name_of(tensor) for tensor in wanted]
 
     @legacy_function.Defun(*[tensor.dtype for tensor in read.values()])
     def make(*arguments: tf.Tensor) -> List[tf.Tensor]:
@@ -127,16 +130,46 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
     return results
 
 
-def _add_node(definition: tf.compat.v1.GraphDef, op: tf.Operation, names: Collection[str]) -> None:
-    """Add an op; of its control inputs, those on ops of these names."""
-    node = definition.node.add()
-    node.CopyFrom(op.node_def)
-    node.device = ""
-    if "_class" in node.attr:
-        del node.attr["_class"]  # it may name ops that stay behind
-    inputs = [source for source in node.input if not source.startswith("^") or source[1:] in names]
-    del node.input[:]
-    node.input.extend(inputs)
+class _Copies:
+    """Copies of ops. Of ops that make the same of the same there is one: columns make the ids of a feature each.
+
+    Args:
+        ops: what is copied, in the order in which they were made.
+    """
+
+    def __init__(self, ops: Sequence[tf.Operation]) -> None:
+        self._names = {op.name for op in ops}
+        self._first: Dict[Tuple[Any, ...], str] = {}  # by type, inputs and attributes, the name of the copy
+        self._alike: Dict[str, str] = {}  # by name of an op, that of the copy which stands for it
+
+    def name_of(self, tensor: tf.Tensor) -> str:
+        """The name of the copy of a tensor."""
+        op, _, place = tensor.name.partition(":")
+        return "{}:{}".format(self._alike.get(op, op), place)
+
+    def add(self, definition: tf.compat.v1.GraphDef, op: tf.Operation) -> None:
+        """Copy an op into a graph, with the control inputs that are copied, too."""
+        node = tf.compat.v1.NodeDef()
+        node.CopyFrom(op.node_def)
+        node.device = ""
+        if "_class" in node.attr:
+            del node.attr["_class"]  # it may name ops that stay behind
+        inputs = [self._input(source) for source in node.input
+                  if not source.startswith("^") or source[1:] in self._names]
+        del node.input[:]
+        node.input.extend(inputs)
+        is_stateful = op.op_def is None or op.op_def.is_stateful  # of a function that is called by its name: None
+        attributes = sorted((key, value.SerializeToString(deterministic=True)) for key, value in node.attr.items())
+        what = (node.op, *inputs, *attributes)
+        if not is_stateful and self._first.setdefault(what, op.name) != op.name:
+            self._alike[op.name] = self._first[what]
+        else:
+            definition.node.add().CopyFrom(node)
+
+    def _input(self, source: str) -> str:
+        prefix = "^" if source.startswith("^") else ""
+        op, colon, place = source[len(prefix):].partition(":")
+        return prefix + self._alike.get(op, op) + colon + place
 
 
 def _add_functions(definition: tf.compat.v1.GraphDef, graph: tf.Graph) -> None:

@@ -54,6 +54,7 @@ class _Iterator:
         self.lookups: List[TensorLookup] = []
         self.times: List[tf.Tensor] = []
         self.sliced: List[tf.Tensor] = []
+        self.carried: List[tf.Tensor] = []
         self._streams: Dict[int, List[Tuple[FeatureSpec, tf.Tensor]]] = {}
 
     def channels(self) -> List[int]:
@@ -69,13 +70,14 @@ class _Iterator:
         return self._streams[channel]
 
     def wanted(self) -> List[tf.Tensor]:
-        """Tensors that are made in the dataset, each once."""
-        found = {tensor.name: tensor for channel in self.channels() for _, tensor in self.features(channel)}
+        """Tensors that are made in the dataset, each once: what is carried, then ids and times."""
+        found = {tensor.name: tensor for tensor in self.carried}
+        found.update({tensor.name: tensor for channel in self.channels() for _, tensor in self.features(channel)})
         return list(found.values())
 
     @tf.autograph.experimental.do_not_convert
     def extend(self, *batch: tf.Tensor) -> Tuple[tf.Tensor, ...]:
-        """The function for ``map``: the batch, what is sliced, and a ticket for each channel."""
+        """The function for ``map``: the batch, what is sliced and what is carried, and a ticket for each channel."""
         given = {output.name: tensor for output, tensor in zip(self.get_next.outputs, batch)}
         sliced = copy_into(self.sliced, given, "sliced")
         given.update({tensor.name: copy for tensor, copy in zip(self.sliced, sliced)})
@@ -83,7 +85,7 @@ class _Iterator:
         made = dict(zip((tensor.name for tensor in wanted), copy_into(wanted, given, "lookup_ids")))
         tickets = [submit((self, channel), channel, [
             (spec, made[tensor.name]) for spec, tensor in self.features(channel)]) for channel in self.channels()]
-        return (*batch, *sliced, *tickets)
+        return (*batch, *sliced, *(made[tensor.name] for tensor in self.carried), *tickets)
 
 
 @checked(full_graph=Instance(tf.Graph, optional=True), dump_graph=boolean())
@@ -145,6 +147,9 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
     if not state.requests.lookups:
         raise RuntimeError("the graph has no sparse_lookup(..., modify_graph=True), so nothing to modify; with "
                            "FeatureSpecs call start_asc_pipeline()")
+    for lookup in state.requests.unmerged(TRAIN):
+        if lookup.channel_is_open:  # no gradient was asked for
+            lookup.channel = EVAL
     unmerged = sorted({lookup.table.table_name for lookup in state.requests.unmerged(TRAIN)})
     if unmerged:
         raise RuntimeError("the training lookups of tables {} are not merged: ask an optimizer for gradients "
@@ -179,6 +184,9 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
     for tensor in state.requests.sliced:
         get_next = _source(id_graph([tensor]), "{!r} (LookupSubgraphSlicerHook)".format(tensor.name))
         found[state.datasets.iterator(get_next)].sliced.append(tensor)
+    for tensor in state.requests.carried:
+        get_next = _source(id_graph([tensor]), "{!r}, beside ids,".format(tensor.name))
+        found[state.datasets.iterator(get_next)].carried.append(tensor)
     for time in graph.get_collection(TIMESTAMP):
         get_next = _source(id_graph([time]), "{!r} in the collection {}".format(time.name, TIMESTAMP))
         iterator = found.get(state.datasets.iterator(get_next))
@@ -240,9 +248,10 @@ def _extend(state: GraphState, iterator: _Iterator) -> None:
     state.datasets = DatasetGraph(op.graph)  # read anew, as the iterator has another one now
     initializers = initializers_of(op)
     added = iterator.get_next.outputs[before:]
-    for tensor, carried in zip(iterator.sliced, added):
+    moved = [*iterator.sliced, *iterator.carried]
+    for tensor, carried in zip(moved, added):
         repoint(tensor, carried)
-    for channel, ticket in zip(iterator.channels(), added[len(iterator.sliced):]):
+    for channel, ticket in zip(iterator.channels(), added[len(moved):]):
         state.requests.initializers.setdefault(channel, []).append(initializers)
         for name in {lookup.table.table_name for lookup in iterator.lookups if lookup.channel == channel}:
             lookup = state.lookups[name, channel]

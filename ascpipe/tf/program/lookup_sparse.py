@@ -15,8 +15,14 @@ from ascpipe.tf.program.sparse_lookup import look_up
 def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Optional[SparseIds], combiner: str,
                   max_norm: Optional[float], *, batch: Any, name: Optional[str], is_train: bool,
                   send_count: Optional[int], is_grad: bool, default_value: Any,
-                  thresholds: Optional[Dict[str, Optional[int]]]) -> tf.Tensor:
+                  thresholds: Optional[Dict[str, Optional[int]]], of_column: bool = False,
+                  channel_is_open: bool = False) -> tf.Tensor:
     """One row for each bag of ids, as ``ascpipe.tf.lookup_sparse`` gives them.
+
+    Args:
+        of_column: where bags end, and weights, are made of the batch alone, too: they are made in the dataset and come
+            with the batch.
+        channel_is_open: it is of evaluation after all, unless a gradient is asked for.
 
     Raises:
         CombinerError: ids, weights or an argument that cannot be combined.
@@ -27,11 +33,15 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
     found = _ids_of(table, ids, batch) if isinstance(ids, FeatureSpec) else ids
     with tf.name_scope("lookup_sparse"):
         bags = bags_of(table.table_name, found, weights)
-    served = GraphState.of(tf.compat.v1.get_default_graph()).served is not None
+    state = GraphState.of(tf.compat.v1.get_default_graph())
+    served = state.served is not None
+    if of_column and not served:
+        state.requests.carried.extend(tensor for tensor in (bags.splits, bags.weights) if tensor is not None)
     rows = look_up(
         table, ids if is_feature and not served else bags.values, send_count, is_train, None,
         modify_graph=not is_feature or served, batch=batch, access_and_evict_config=thresholds, is_grad=is_grad,
-        serving_default_value=default_value, values_alone=True)
+        serving_default_value=default_value, values_alone=True,
+        channel_is_open=channel_is_open)
     with tf.name_scope("lookup_sparse"):
         bagged = combined(rows, bags, combiner, max_norm)
     return tf.identity(bagged, name=name or "lookup_sparse")

@@ -74,11 +74,12 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
 
 def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional[int], is_train: bool,
             name: Optional[str], *, modify_graph: bool, batch: Any, access_and_evict_config: Any, is_grad: bool,
-            serving_default_value: Any, values_alone: bool = False) -> tf.Tensor:
+            serving_default_value: Any, values_alone: bool = False, channel_is_open: bool = False) -> tf.Tensor:
     """Do what ``sparse_lookup`` says.
 
     Args:
         values_alone: of a FeatureSpec whose ids are sparse, give rows of their values instead of their dense form.
+        channel_is_open: with a tensor: it is of evaluation after all, unless a gradient is asked for.
     """
     configuration = Process.current().configuration
     ids = _only_feature(hashtable, ids)
@@ -100,7 +101,8 @@ def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional
     if modify_graph:
         return look_up_tensor(
             state, hashtable, ids, channel=channel, name=name, default_row=default_row, is_grad=is_grad,
-            send_count=send_count if configuration.use_static else None, thresholds=thresholds)
+            send_count=send_count if configuration.use_static else None, thresholds=thresholds,
+            channel_is_open=channel_is_open)
     lookup = _table_lookup(state, hashtable, ids, channel, batch)
     name = name or "sparse_lookup_{}".format(lookup.calls + 1)
     state.thresholds.note(hashtable.table_name, thresholds, "sparse_lookup {!r}".format(name))

@@ -205,13 +205,18 @@ def _summary(values: Dict[str, float]) -> tf.compat.v1.Summary:
 
 
 def install() -> None:
-    """Let Estimators write scalars where the setting ``summary_s`` asks for them. May be called twice."""
+    """Let Estimators note the mode of a graph, and write scalars where the setting ``summary_s`` asks for them.
+
+    May be called twice.
+    """
     patches.CALL_MODEL_FN.apply(_call_model_fn)
 
 
 def _call_model_fn(self: Any, features: Any, labels: Any, mode: Any, config: Any) -> Any:
-    spec = patches.CALL_MODEL_FN.plain(self, features, labels, mode, config)
     state = GraphState.known(tf.compat.v1.get_default_graph())
+    if state is not None:
+        state.mode = mode
+    spec = patches.CALL_MODEL_FN.plain(self, features, labels, mode, config)
     if mode != tf.estimator.ModeKeys.TRAIN or state is None or not state.tables:
         return spec
     seconds = load_settings().summary_s

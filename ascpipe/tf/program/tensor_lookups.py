@@ -27,7 +27,7 @@ _UNMERGED = "AscUnmergedLookup"
 
 def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int, name: Optional[str],
                    default_row: Optional[tf.Tensor], is_grad: bool, send_count: Optional[int],
-                   thresholds: Thresholds) -> tf.Tensor:
+                   thresholds: Thresholds, channel_is_open: bool = False) -> tf.Tensor:
     """The rows of a tensor of ids, as ``sparse_lookup`` returns them; of sparse ids in their dense form.
 
     Raises:
@@ -49,7 +49,7 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
     spec = _spec_of(table, ids, name)
     rows = _stand_in(table, as_keys(ids), state.requests, trains=is_grad and channel == TRAIN)
     state.requests.lookups.append(TensorLookup(
-        name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op))
+        name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op, channel_is_open))
     if ids is not given:
         rows = dense_rows(rows, given, default_row)
     if not is_grad:

@@ -8,11 +8,12 @@ import contextlib
 import itertools
 import logging
 import os
-from typing import Any, Callable, ClassVar, Iterator, List, Optional
+from typing import Any, Callable, ClassVar, Dict, Iterator, List, Optional
 
 import tensorflow as tf
 
 from ascpipe.control import trainer_link
+from ascpipe.tf.running.column_choice import ColumnChoice
 from ascpipe.tf.running.configuration import Configuration, checked_configuration, unknown_arguments
 from ascpipe.tf.running.deferred_starts import DeferredStarts
 from ascpipe.tf.running.pipeline import Pipeline
@@ -32,6 +33,10 @@ class Process:
         modified_graph: gives the graph that was modified last, if it is still there.
         last_saved: the last checkpoint that was saved, or None.
         version_is_restored: whether ``restore_model_version`` was restored.
+        columns: which feature columns of TensorFlow get tables; None: none.
+        columns_told: by name of a column's variable, why no table stands for it; empty: one does. Until it is printed.
+        columns_printed: the same, once it is.
+        norms_told: whether the program was told which norms are 0.
     """
 
     _current: ClassVar[Optional["Process"]] = None
@@ -45,6 +50,10 @@ class Process:
         self.modified_graph: Callable[[], Optional[tf.Graph]] = lambda: None
         self.last_saved: Optional[str] = None
         self.version_is_restored = False
+        self.columns: Optional[ColumnChoice] = None
+        self.columns_told: Dict[str, str] = {}
+        self.columns_printed: Dict[str, str] = {}
+        self.norms_told = False
         self._begun: Optional[trainer_link.Begun] = None
         self._expects_pipeline = False
         self._at_end: List[Callable[[], None]] = []

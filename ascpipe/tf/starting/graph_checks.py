@@ -2,6 +2,7 @@
 import logging
 from typing import Dict, Tuple
 
+from ascpipe.errors import ColumnError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Stream
 from ascpipe.tf.graph.graph_state import GraphState
@@ -38,6 +39,12 @@ def require_trained(state: GraphState) -> None:
     for (name, channel), lookup in state.lookups.items():
         if channel == TRAIN and not lookup.with_gradient:
             raise RuntimeError("table {!r} cannot be trained: all its training lookups have is_grad=False".format(name))
+    for variable, stand_in in state.stand_ins.items():
+        name = stand_in.table.table_name
+        if (name, TRAIN) in state.lookups and name not in state.updated:
+            raise ColumnError(variable, "its table {!r} is looked up in training, and no optimizer updates it: gradients "
+                              "of tables come from compute_gradients() and minimize() of tf.compat.v1.train optimizers, "
+                              "of all trainable variables or of a var_list that has this one".format(name))
 
 
 def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:

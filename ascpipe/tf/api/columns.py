@@ -1,0 +1,88 @@
+"""``use_for_feature_columns``: tables behind TensorFlow's own feature columns."""
+import logging
+import sys
+from typing import List, Optional
+
+import tensorflow as tf
+
+from ascpipe.tf.api import lifecycle
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.column_choice import ColumnChoice, TableSizes
+from ascpipe.tf.running.process import Process
+from ascpipe.tf.running.shapes import MAX_VOCABULARY
+from ascpipe.tf.validation import Integer, checked
+
+_log = logging.getLogger(__name__)
+
+MIN_BUCKETS = 10000
+
+
+@checked(min_buckets=Integer(1), device_vocabulary_size=Integer(1, MAX_VOCABULARY, optional=True),
+         host_vocabulary_size=Integer(0, MAX_VOCABULARY))
+def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary_size: Optional[int] = None,
+                            host_vocabulary_size: int = 0) -> None:
+    """Let tables stand for the large variables of TensorFlow's feature columns, from now on in this process.
+
+    Call it once, before the first graph is built. The program needs nothing else: no ``init``, which this calls where it
+    was not, and no hook; its pipelines start with the first run of a session. What is taken and what is left to
+    TensorFlow is printed once.
+
+    Args:
+        min_buckets: a column with at least so many buckets gets a table.
+        device_vocabulary_size: of each table, as of ``create_table``; None: as many rows as the column has buckets.
+        host_vocabulary_size: of each table whose column has more buckets than rows on the device.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range.
+        EnvironmentError: graphs of this process have pipelines already.
+    """
+    if not Process.is_initialised():
+        lifecycle.init()
+    process = Process.current()
+    if process.frozen:
+        raise OSError("use_for_feature_columns() comes before the first graph is built, and a pipeline runs already")
+    process.columns = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size))
+    process.deferred.mark_on_demand = _start_columns
+
+
+def _start_columns(graph: tf.Graph) -> None:
+    state = GraphState.of(graph)
+    if state.stand_ins and not state.marked:
+        _tell(Process.current())
+        _warn_of_norms(graph, state)
+    lifecycle.start_if_it_looks_up(graph)
+
+
+def _tell(process: Process) -> None:
+    """Print what was taken and what was left, once for each column."""
+    told, process.columns_told = process.columns_told, {}
+    new = {name: reason for name, reason in told.items() if name not in process.columns_printed}
+    process.columns_printed.update(new)
+    taken = [name for name, reason in new.items() if not reason]
+    left = ["{} ({})".format(name, reason) for name, reason in new.items() if reason]
+    lines: List[str] = []
+    if taken:
+        lines.append("ascpipe: tables stand for {}".format(", ".join(taken)))
+    if left:
+        lines.append("ascpipe: left to TensorFlow: {}".format(", ".join(left)))
+    if lines:
+        sys.stderr.write("\n".join(lines) + "\n")
+        sys.stderr.flush()
+
+
+def _warn_of_norms(graph: tf.Graph, state: GraphState) -> None:
+    """Say once which losses take the norm of a variable that has no rows here."""
+    normed = []
+    for op in graph.get_operations():
+        if op.type == "L2Loss":
+            source = op.inputs[0].op
+            while source.type in ("Identity", "ReadVariableOp"):
+                source = source.inputs[0].op
+            if source.name in state.stand_ins:
+                normed.append(source.name)
+    process = Process.current()
+    if normed and not process.norms_told:
+        process.norms_told = True
+        _log.warning("the loss takes tf.nn.l2_loss of %s, of which a table has the rows: it is 0 here, so they are not "
+                     "regularised (deepctr: l2_reg_linear). TensorFlow takes the norm of all rows in each step",
+                     ", ".join(sorted(set(normed))))

@@ -1,0 +1,12 @@
+"""Feature columns whose embeddings and weights are tables: ``ascpipe.tf.feature_column``.
+
+For TensorFlow's own columns as they are see ``ascpipe.tf.use_for_feature_columns``.
+"""
+from ascpipe.tf.feature_column.columns import (
+    categorical_column_with_int64,
+    embedding_column,
+    linear_weights,
+    shared_embedding_columns,
+)
+
+__all__ = ["categorical_column_with_int64", "embedding_column", "linear_weights", "shared_embedding_columns"]

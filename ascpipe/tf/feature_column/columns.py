@@ -1,0 +1,220 @@
+"""Feature columns that always have tables, of the sizes that they are given."""
+import math
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+import tensorflow as tf
+from tensorflow.python.feature_column import feature_column as columns_v1
+from tensorflow.python.feature_column import feature_column_v2 as columns_v2
+
+from ascpipe.tf import internals
+from ascpipe.tf.graph.bags import COMBINERS
+from ascpipe.tf.running.column_choice import TableSizes
+from ascpipe.tf.running.shapes import MAX_VOCABULARY
+from ascpipe.tf.validation import Choice, Instance, Integer, ListOf, Number, Rule, Text, boolean, checked
+
+_MAX_INT64 = 2 ** 63 - 1
+
+#: Sizes of the tables of linear weights, by column; columns are values, which may be made anew for each graph.
+_linear: Dict[Any, TableSizes] = {}
+
+
+class _Categorical(Rule):
+    def _check(self, name: str, value: Any) -> None:
+        Instance(columns_v2.CategoricalColumn, columns_v1._CategoricalColumn).check(name, value)
+
+
+class _Callable(Rule):
+    def _check(self, name: str, value: Any) -> None:
+        if not callable(value):
+            raise ValueError("Invalid parameter type of para {}: {!r} is no initializer".format(name, value))
+
+
+_RULES: Dict[str, Rule] = {
+    "dimension": Integer(1, 8192), "combiner": Choice(*COMBINERS), "initializer": _Callable(optional=True),
+    "max_norm": Number(0.0, float("inf"), open_low=True, optional=True), "trainable": boolean(),
+    "device_vocabulary_size": Integer(1, MAX_VOCABULARY, optional=True),
+    "host_vocabulary_size": Integer(0, MAX_VOCABULARY),
+}
+
+
+class TableEmbeddingColumn(columns_v2.EmbeddingColumn):
+    """A column of ``embedding_column`` of this module."""
+
+    table_sizes: TableSizes
+
+
+class TableSharedEmbeddingColumn(columns_v1._SharedEmbeddingColumn):
+    """A column of ``shared_embedding_columns`` of this module."""
+
+    table_sizes: TableSizes
+
+
+class Int64CategoricalColumn(columns_v2.CategoricalColumn, columns_v1._CategoricalColumn,
+                             NamedTuple("Int64CategoricalColumn", [("key", str)])):
+    """A column of ``categorical_column_with_int64``."""
+
+    @property
+    def _is_v2_column(self) -> bool:
+        return True
+
+    @property
+    def name(self) -> str:
+        """The name of the feature."""
+        return self.key
+
+    @property
+    def num_buckets(self) -> int:
+        """As many as there are integers from 0 on."""
+        return _MAX_INT64
+
+    @property
+    def parse_example_spec(self) -> Dict[str, Any]:
+        """How the feature is read from a ``tf.Example``."""
+        return {self.key: tf.io.VarLenFeature(tf.int64)}
+
+    def transform_feature(self, transformation_cache: Any, state_manager: Any) -> tf.SparseTensor:
+        """The ids of a batch; -1 in a dense tensor stands for a place without one."""
+        return _sparse_integers(self.key, transformation_cache.get(self.key, state_manager))
+
+    def get_sparse_tensors(self, transformation_cache: Any, state_manager: Any) -> Any:
+        """The ids of a batch, without weights."""
+        return self.IdWeightPair(transformation_cache.get(self, state_manager), None)
+
+    @property
+    def parents(self) -> List[str]:
+        """The feature."""
+        return [self.key]
+
+    _num_buckets = num_buckets
+    _parse_example_spec = parse_example_spec
+
+    def _transform_feature(self, inputs: Any) -> tf.SparseTensor:
+        return _sparse_integers(self.key, inputs.get(self.key))
+
+    def _get_sparse_tensors(self, inputs: Any, weight_collections: Any = None, trainable: Any = None) -> Any:
+        return self.IdWeightPair(inputs.get(self), None)
+
+    def _get_config(self) -> Dict[str, Any]:
+        return {"key": self.key}
+
+    @classmethod
+    def _from_config(cls, config: Dict[str, Any], custom_objects: Any = None, columns_by_name: Any = None) -> Any:
+        return cls(**config)
+
+
+@checked(key=Text(1, 255))
+def categorical_column_with_int64(key: str) -> Int64CategoricalColumn:
+    """Integers that are keys as they are, without hashing and without an upper end; for columns with tables.
+
+    ``categorical_column_with_hash_bucket`` would write each one as text first, which takes some 100 ns an id.
+
+    Args:
+        key: name of the feature: a tensor of integers, dense with -1 where there is none, or sparse. Integers below 0
+            are left out, as TensorFlow's columns do.
+
+    Returns:
+        A categorical column, for ``embedding_column`` and ``linear_weights`` of this module.
+    """
+    return Int64CategoricalColumn(key)
+
+
+@checked(categorical_column=_Categorical(), **_RULES)
+def embedding_column(categorical_column: Any, dimension: int, combiner: str = "mean", initializer: Any = None,
+                     max_norm: Optional[float] = None, trainable: bool = True, *,
+                     device_vocabulary_size: Optional[int] = None,
+                     host_vocabulary_size: int = 0) -> columns_v2.EmbeddingColumn:
+    """``tf.feature_column.embedding_column`` whose embeddings are a table.
+
+    The table is named after the variable that TensorFlow would make, so that one column in two towers has two tables.
+    A key that was never trained gives its initial row, as a variable would.
+
+    Args:
+        categorical_column: of TensorFlow or of this module, with as many buckets as there may be, 2^63 - 1 at most.
+        dimension: length of a row, in [1, 8192].
+        combiner: "mean", "sum" or "sqrtn": how the rows of an example's ids become one.
+        initializer: of the rows; None: truncated normal with a standard deviation of ``1 / sqrt(dimension)``.
+        max_norm: rows that are longer are scaled to this length before they are combined; above 0.
+        trainable: whether rows are trained.
+        device_vocabulary_size: rows that the table holds at a time, in [1, 1e9]; None: as many as there are buckets.
+        host_vocabulary_size: with host rows: how many keys it holds, in [0, 1e9]; see ``create_table``.
+
+    Returns:
+        A column for ``input_layer``, ``DenseFeatures``, ``SequenceFeatures`` and Estimators.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range.
+    """
+    column = TableEmbeddingColumn(categorical_column, dimension, combiner, initializer or _initial(dimension),
+                                  None, None, max_norm, trainable)
+    column.table_sizes = TableSizes(device_vocabulary_size, host_vocabulary_size)
+    return column
+
+
+@checked(categorical_columns=ListOf(_Categorical()), shared_embedding_collection_name=Text(1, 255, optional=True),
+         **_RULES)
+def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int, combiner: str = "mean",
+                             initializer: Any = None, shared_embedding_collection_name: Optional[str] = None,
+                             max_norm: Optional[float] = None, trainable: bool = True, *,
+                             device_vocabulary_size: Optional[int] = None,
+                             host_vocabulary_size: int = 0) -> List[Any]:
+    """``tf.feature_column.shared_embedding_columns`` whose embeddings are one table.
+
+    Args:
+        categorical_columns: of one kind, with the same number of buckets.
+        shared_embedding_collection_name: names the table; None: made of the names of the columns.
+        dimension, combiner, initializer, max_norm, trainable, device_vocabulary_size, host_vocabulary_size: as of
+            ``embedding_column``.
+
+    Returns:
+        A column for each one.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range; columns that cannot share.
+    """
+    theirs = tf.feature_column.shared_embedding_columns(
+        categorical_columns, dimension, combiner, initializer or _initial(dimension), shared_embedding_collection_name,
+        max_norm=max_norm, trainable=trainable)
+    columns = [TableSharedEmbeddingColumn(*each) for each in theirs]
+    for column in columns:
+        column.table_sizes = TableSizes(device_vocabulary_size, host_vocabulary_size)
+    return columns
+
+
+@checked(categorical_column=_Categorical(), device_vocabulary_size=_RULES["device_vocabulary_size"],
+         host_vocabulary_size=_RULES["host_vocabulary_size"])
+def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[int] = None,
+                   host_vocabulary_size: int = 0) -> Any:
+    """Let the weights of a categorical column in ``linear_model`` and linear Estimators be a table.
+
+    Args:
+        categorical_column: the column.
+        device_vocabulary_size, host_vocabulary_size: as of ``embedding_column``.
+
+    Returns:
+        The same column.
+
+    Raises:
+        ValueError: an argument of the wrong type or out of range.
+    """
+    _linear[categorical_column] = TableSizes(device_vocabulary_size, host_vocabulary_size)
+    return categorical_column
+
+
+def sizes_given(column: Any, name: str) -> Optional[TableSizes]:
+    """The sizes that a column was given for the table behind a variable of it; None: none."""
+    if isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn)):
+        return column.table_sizes
+    return _linear.get(column) if name == "weights" else None
+
+
+def _initial(dimension: int) -> Any:
+    """As TensorFlow's columns begin."""
+    return tf.compat.v1.truncated_normal_initializer(mean=0.0, stddev=1 / math.sqrt(dimension))
+
+
+def _sparse_integers(key: str, given: Any) -> tf.SparseTensor:
+    ids = internals.sparse_input(given)
+    if not ids.dtype.is_integer:
+        raise ValueError("feature {!r} has dtype {}, categorical_column_with_int64 takes integers".format(
+            key, ids.dtype.name))
+    return tf.SparseTensor(ids.indices, tf.cast(ids.values, tf.int64), ids.dense_shape)

@@ -1,0 +1,73 @@
+"""Looks up the table behind a column's variable where TensorFlow would call ``safe_embedding_lookup_sparse``."""
+from typing import Any, Optional, Tuple
+
+import tensorflow as tf
+
+from ascpipe.tf import patches
+from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.program.lookup_sparse import lookup_sparse
+
+
+def install() -> None:
+    """Let feature columns of this process look tables up. May be called twice."""
+    patches.SAFE_LOOKUP.apply(_safe_embedding_lookup_sparse)
+
+
+def _safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: tf.SparseTensor,
+                                  sparse_weights: Optional[tf.SparseTensor] = None, combiner: Optional[str] = "mean",
+                                  default_id: Any = None, name: Optional[str] = None, partition_strategy: str = "div",
+                                  max_norm: Optional[float] = None) -> Any:
+    stand_in = _stand_in(embedding_weights)
+    if stand_in is None:
+        return patches.SAFE_LOOKUP.plain(embedding_weights, sparse_ids, sparse_weights, combiner, default_id, name,
+                                         partition_strategy, max_norm)
+    with tf.name_scope(name or "embedding_lookup"):
+        return _combined(stand_in, sparse_ids, sparse_weights, combiner or "mean", max_norm)
+
+
+def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional[tf.SparseTensor], combiner: str,
+              max_norm: Optional[float]) -> tf.Tensor:
+    """One row for each bag, of the shape of the ids without their last dimension, followed by dim.
+
+    Ids below 0 are left out, and weights that are not above 0 but of sums, as TensorFlow does.
+    """
+    ids, weights = _pruned(given, given_weights, combiner)
+    shape, is_flat = given.dense_shape, given.shape.rank == 2
+    if not is_flat:
+        flat = tf.stack([tf.reduce_prod(shape[:-1]), shape[-1]])
+        ids = tf.sparse.reshape(ids, flat)
+        weights = None if weights is None else tf.sparse.reshape(weights, flat)
+    state = GraphState.of(tf.compat.v1.get_default_graph())
+    trains = state.mode in (None, tf.estimator.ModeKeys.TRAIN) and state.served is None and stand_in.trains
+    rows = lookup_sparse(
+        stand_in.table, ids, weights, combiner, max_norm, batch=None, name=None, is_train=trains, send_count=None,
+        is_grad=True, default_value=None, thresholds=None, of_column=True,
+        channel_is_open=trains and state.mode is None)
+    if is_flat:
+        return rows
+    outer = shape[:-1]
+    if state.served is None:
+        state.requests.carried.append(outer)
+    known = given.shape[:-1]
+    rows = tf.reshape(rows, tf.concat([outer, [stand_in.table.emb_size]], axis=0))
+    rows.set_shape(known.concatenate([stand_in.table.emb_size]))
+    return rows
+
+
+def _pruned(ids: tf.SparseTensor, weights: Optional[tf.SparseTensor],
+            combiner: str) -> Tuple[tf.SparseTensor, Optional[tf.SparseTensor]]:
+    """Ids and weights without those that TensorFlow's columns leave out."""
+    if weights is None:
+        return tf.sparse.retain(ids, ids.values >= 0), None
+    kept = ids.values >= 0
+    if combiner != "sum":
+        kept = tf.logical_and(kept, weights.values > 0)
+    return tf.sparse.retain(ids, kept), tf.sparse.retain(weights, kept)
+
+
+def _stand_in(weights: Any) -> Optional[StandIn]:
+    """The table behind a variable, if there is one."""
+    if not isinstance(weights, tf.Variable):
+        return None
+    state = GraphState.known(weights.graph)
+    return None if state is None else state.stand_ins.get(weights.op.name)

@@ -1,0 +1,257 @@
+"""Lets optimizers of TensorFlow train the tables behind columns.
+
+Heads ask for the gradient of variables, of which some stand for tables. The gradient is that of the table's rows, and
+an optimizer for tables with the same formula applies it beside the program's own, which applies the others.
+"""
+import logging
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from ascpipe.errors import ColumnError
+from ascpipe.tf import internals, patches
+from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, lookup_of
+from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.modify import hooks
+from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
+from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, unique_name
+from ascpipe.tf.running.process import Process
+
+_log = logging.getLogger(__name__)
+
+Pairs = List[Tuple[Any, Any]]
+
+
+def install() -> None:
+    """Let optimizers of this process train tables behind columns. May be called twice."""
+    patches.COMPUTE_GRADIENTS.apply(_compute_gradients)
+    patches.APPLY_GRADIENTS.apply(_apply_gradients)
+    patches.SDCA_STEP.apply(_sdca_step)
+
+
+class Optimizer(tf.compat.v1.train.Optimizer):
+    """Two optimizers: one for variables, one for tables, also those behind feature columns.
+
+    Args:
+        dense: a TensorFlow optimizer.
+        sparse: for tables: a TensorFlow optimizer that has a form for tables, whose numbers are taken over; or a function
+            without arguments that makes one of ``ascpipe.tf.optimizers``, called once for each graph.
+        name: of the op that applies gradients.
+
+    Raises:
+        ValueError: ``dense`` is no optimizer; ``sparse`` is neither.
+    """
+
+    def __init__(self, dense: tf.compat.v1.train.Optimizer, sparse: Any, name: str = "Optimizer") -> None:
+        super().__init__(use_locking=False, name=name)
+        if not isinstance(dense, tf.compat.v1.train.Optimizer):
+            raise ValueError("dense is {!r}, expected a tf.compat.v1.train.Optimizer".format(dense))
+        if not (isinstance(sparse, tf.compat.v1.train.Optimizer) or callable(sparse)):
+            raise ValueError("sparse is {!r}, expected a tf.compat.v1.train.Optimizer, or a function that makes an "
+                             "optimizer of ascpipe.tf.optimizers".format(sparse))
+        self._dense = dense
+        self._sparse = sparse
+
+    def compute_gradients(self, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
+        """As TensorFlow's; without ``var_list`` by trainable variables and tables."""
+        if var_list is None:
+            state = GraphState.of(tf.compat.v1.get_default_graph())
+            behind = {stand_in.table.table_name for stand_in in state.stand_ins.values()}
+            var_list = [*_trainable(), *(row for name, table in state.tables.items() if name not in behind
+                                         for row in _targets(state, StandIn(None, table, True)))]
+        return self._dense.compute_gradients(loss, var_list, *args, **kwargs)
+
+    def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
+                        name: Optional[str] = None) -> tf.Operation:
+        """An op that applies each gradient by the optimizer of its variable."""
+        return _apply(self._dense, self._sparse, list(grads_and_vars), global_step, name or self._name)
+
+    def get_slot(self, var: tf.Variable, name: str) -> Any:
+        """A slot variable of a variable; those of tables are the other optimizer's."""
+        return self._dense.get_slot(var, name)
+
+
+class _Form(NamedTuple):
+    """The form for tables of an optimizer of TensorFlow.
+
+    Attributes:
+        arguments: what is taken over, in the order of ``make``.
+        make: the class for tables with variables.
+        make_by_address: that for tables that grow, or None.
+    """
+
+    arguments: Sequence[str]
+    make: Callable[..., CustomizedOptimizer]
+    make_by_address: Optional[Callable[..., CustomizedOptimizer]]
+
+
+_FTRL = ("learning_rate", "learning_rate_power", "initial_accumulator_value", "l1_regularization_strength",
+         "l2_regularization_strength", "use_locking", "accum_name", "linear_name",
+         "l2_shrinkage_regularization_strength")
+_ADAM = _Form(("lr", "beta1", "beta2", "epsilon"), lazy_adam.CustomizedLazyAdam, lazy_adam.CustomizedLazyAdamByAddress)
+_FORMS: Dict[Any, _Form] = {
+    tf.compat.v1.train.GradientDescentOptimizer: _Form(
+        ("learning_rate", "use_locking"), gradient_descent.CustomizedGradientDescent,
+        gradient_descent.CustomizedGradientDescentByAddress),
+    tf.compat.v1.train.AdagradOptimizer: _Form(
+        ("learning_rate", "initial_accumulator_value", "use_locking"), adagrad.CustomizedAdagrad,
+        adagrad.CustomizedAdagradByAddress),
+    tf.compat.v1.train.AdamOptimizer: _ADAM,
+    tf.compat.v1.train.FtrlOptimizer: _Form(_FTRL, ftrl.CustomizedFtrl, None),
+}
+
+
+def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
+    """In the place of TensorFlow's: by the rows of tables instead of the variables that stand for them."""
+    state = GraphState.known(tf.compat.v1.get_default_graph())
+    if state is None or not state.stand_ins:
+        return hooks.compute_gradients(self, loss, var_list, *args, **kwargs)
+    hooks.merge_lookups()
+    wanted = _trainable() if var_list is None else tf.nest.flatten(var_list)
+    found = {id(variable): _stand_in(state, variable) for variable in wanted}
+    if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
+        # A head may ask in evaluation, too, and runs nothing of it: no rows are trained, and there is no slot.
+        none = [(tf.zeros_like(each.variable.initial_value), each.variable) for each in found.values() if each]
+        others = [variable for variable in wanted if found[id(variable)] is None]
+        return [*(hooks.compute_gradients(self, loss, others, *args, **kwargs) if others else []), *none]
+    by: List[Any] = []
+    for variable in wanted:
+        stand_in = found[id(variable)]
+        by.extend([variable] if stand_in is None else _targets(state, stand_in))
+    pairs = hooks.compute_gradients(self, loss, by, *args, **kwargs)
+    handles = _handles(tf.compat.v1.get_default_graph())
+    return [(gradient, target if isinstance(target, tf.Variable) else handles.get(id(target), target))
+            for gradient, target in pairs]
+
+
+def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
+                     name: Optional[str] = None) -> tf.Operation:
+    """In the place of TensorFlow's: gradients of tables are applied by an optimizer for tables."""
+    pairs = list(grads_and_vars)
+    state = GraphState.known(tf.compat.v1.get_default_graph())
+    if state is None or not state.stand_ins:
+        return patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
+    if isinstance(self, CustomizedOptimizer):
+        _note_updates(state, pairs)
+        return patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
+    return _apply(self, self, pairs, global_step, name or self.get_name())
+
+
+def _apply(dense: Any, sparse: Any, pairs: Pairs, global_step: Optional[tf.Variable], name: str) -> tf.Operation:
+    """One op for the gradients of variables by ``dense``, and those of tables by the form for tables of ``sparse``."""
+    state = GraphState.of(tf.compat.v1.get_default_graph())
+    pairs = [(gradient, target) for gradient, target in pairs if _stand_in(state, target) is None]
+    tables = [(gradient, target) for gradient, target in pairs if _is_of_table(target)]
+    others = [(gradient, target) for gradient, target in pairs if not _is_of_table(target)]
+    if not any(gradient is not None for gradient, _ in tables) and others:
+        return patches.APPLY_GRADIENTS.plain(dense, others, global_step, name) if _is_plain(dense) else \
+            dense.apply_gradients(others, global_step, name)
+    updates = []
+    if any(gradient is not None for gradient, _ in others):
+        updates.append(patches.APPLY_GRADIENTS.plain(dense, others, None, None) if _is_plain(dense) else
+                       dense.apply_gradients(others))
+    if tables:
+        _note_updates(state, tables)
+        updates.append(_for_tables(sparse).apply_gradients(tables))
+    with tf.control_dependencies(updates):
+        if global_step is None:
+            applied = tf.no_op(name=name)
+        else:
+            applied = tf.compat.v1.assign_add(global_step, 1, name=name)
+    applied = applied if isinstance(applied, tf.Operation) else applied.op
+    tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TRAIN_OP, applied)
+    return applied
+
+
+def _is_plain(optimizer: Any) -> bool:
+    """Whether an optimizer applies gradients as TensorFlow's base class does."""
+    return type(optimizer).apply_gradients is _apply_gradients
+
+
+def _for_tables(optimizer: Any) -> CustomizedOptimizer:
+    """The optimizer for tables that takes the place of one of a program in this graph; made once.
+
+    Raises:
+        ColumnError: it has no form for tables.
+    """
+    made: Dict[Any, CustomizedOptimizer] = internals.kept_on(
+        tf.compat.v1.get_default_graph(), "optimizers_for_tables", dict)
+    if optimizer not in made:
+        made[optimizer] = _made(optimizer)
+    return made[optimizer]
+
+
+def _made(optimizer: Any) -> CustomizedOptimizer:
+    if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        optimizer = optimizer()
+    if isinstance(optimizer, CustomizedOptimizer):
+        return optimizer
+    kind = type(optimizer)
+    form = _ADAM if kind.__name__ == "LazyAdamOptimizer" else _FORMS.get(kind)
+    if form is None:
+        raise ColumnError(optimizer.get_name(), "{} has no form for tables: GradientDescentOptimizer, AdagradOptimizer, "
+                          "FtrlOptimizer, AdamOptimizer (which moves the rows of a batch only) and LazyAdamOptimizer "
+                          "have one; keep this one for the variables by ascpipe.tf.Optimizer(dense=..., sparse=one of "
+                          "these)".format(kind.__name__))
+    expands = Process.current().configuration.use_dynamic_expansion
+    make = form.make_by_address if expands else form.make
+    if make is None:
+        raise ColumnError(optimizer.get_name(), "{} does not train tables that grow, init(use_dynamic_expansion=True); "
+                          "give another one for tables by ascpipe.tf.Optimizer(dense=..., sparse=...)".format(
+                              kind.__name__))
+    if kind is tf.compat.v1.train.AdamOptimizer:
+        _log.warning("optimizer %r: of tables it moves the rows of a batch only, as LazyAdam; Adam moves all rows in "
+                     "each step", optimizer.get_name())
+    names = form.arguments
+    values = dict(zip(names, internals.settings_of(optimizer, names)))
+    if "lr" in values:
+        values["learning_rate"] = values.pop("lr")
+    return make(name=unique_name(optimizer.get_name()), **values)
+
+
+def _targets(state: GraphState, stand_in: StandIn) -> List[Any]:
+    """What the gradient of a table is asked by: its variable, or the rows of the batch of one that grows."""
+    if not stand_in.table.shape.expands:
+        return [stand_in.table.variable]
+    local = state.requests.local.get(stand_in.table.table_name)
+    return [] if local is None else [local[0]]
+
+
+def _handles(graph: tf.Graph) -> Dict[int, tf.Tensor]:
+    """By the local rows of a table that grows, the handles of these."""
+    return {id(local): handles for local, handles in zip(
+        graph.get_collection(LOCAL_ROWS), graph.get_collection(HANDLES))}
+
+
+def _is_of_table(target: Any) -> bool:
+    """Whether the target of a gradient is a table's variable, or handles of one that grows."""
+    return not isinstance(target, tf.Variable) or is_table_variable(target)
+
+
+def _note_updates(state: GraphState, pairs: Pairs) -> None:
+    by_variable = {id(table.variable): name for name, table in state.tables.items()}
+    for gradient, target in pairs:
+        if gradient is None:
+            continue
+        if not isinstance(target, tf.Variable):
+            state.updated.add(lookup_of(target).table.table_name)
+        elif id(target) in by_variable:
+            state.updated.add(by_variable[id(target)])
+
+
+def _stand_in(state: GraphState, variable: Any) -> Optional[StandIn]:
+    return state.stand_ins.get(variable.op.name) if isinstance(variable, tf.Variable) else None
+
+
+def _trainable() -> List[Any]:
+    return [*tf.compat.v1.trainable_variables(),
+            *tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_RESOURCE_VARIABLES)]
+
+
+def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """In the place of TensorFlow's, whose op reads and writes whole variables."""
+    state = GraphState.known(tf.compat.v1.get_default_graph())
+    if state is not None and state.stand_ins:
+        raise ColumnError("LinearSDCA", "it reads whole variables, and tables stand for {}; use FtrlOptimizer, or let "
+                          "these columns be TensorFlow's".format(", ".join(sorted(map(repr, state.stand_ins)))))
+    return patches.SDCA_STEP.plain(self, *args, **kwargs)

@@ -1,0 +1,191 @@
+"""A variable of a feature column that a table stands for: TensorFlow makes it without rows, and we make the table.
+
+So the variable has the name, the scope and the collections that heads, savers and optimizers look for, and no memory.
+"""
+import contextlib
+import hashlib
+import logging
+import re
+from typing import Any, Iterator, Optional
+
+import tensorflow as tf
+from tensorflow.python.feature_column import feature_column as columns_v1
+from tensorflow.python.feature_column import feature_column_v2 as columns_v2
+from tensorflow.python.ops import init_ops
+
+from ascpipe.errors import ColumnError
+from ascpipe.tf import internals, patches
+from ascpipe.tf.feature_column.columns import sizes_given
+from ascpipe.tf.graph.graph_state import GraphState, StandIn
+from ascpipe.tf.program.create_table import create_table
+from ascpipe.tf.running.column_choice import TableSizes
+from ascpipe.tf.running.process import Process
+from ascpipe.tf.running.shapes import MAX_VOCABULARY
+
+_log = logging.getLogger(__name__)
+
+#: Most buckets whose rows a table has on the device where the program gives no size: others must give one.
+MAX_BUCKETS_WITHOUT_SIZE = 10 ** 8
+
+EMBEDDINGS, WEIGHTS = "embedding_weights", "weights"
+_READABLE = 91  # characters of a table's name, of 100, beside those of the digest
+
+
+def install() -> None:
+    """Let feature columns of this process have tables. May be called twice."""
+    patches.CREATE_VARIABLE.apply(_create_variable)
+    patches.EMBEDDING_COLUMN.apply(_embedding_column)
+    patches.SHARED_COLUMN.apply(_shared_column)
+    patches.SHARED_WEIGHTS.apply(property(_shared_weights))
+    patches.LINEAR_COLUMN.apply(_linear_column)
+
+
+def table_name(variable_name: str) -> str:
+    """The name of the table behind a variable: what can be read of it, and a digest, as different ones may read alike.
+
+    Args:
+        variable_name: with its scopes, of any length.
+    """
+    digest = hashlib.sha256(variable_name.encode()).hexdigest()[:8]
+    return "{}_{}".format(re.sub(r"\W+", "_", variable_name, flags=re.ASCII)[-_READABLE:], digest)
+
+
+def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *args: Any, **kwargs: Any) -> Any:
+    """In the place of TensorFlow's, by which ``DenseFeatures``, ``SequenceFeatures`` and ``LinearModel`` make them."""
+    if name not in (EMBEDDINGS, WEIGHTS) or not _is_categorical(feature_column, name):
+        return patches.CREATE_VARIABLE.plain(self, feature_column, name, shape, *args, **kwargs)
+    scope = tf.compat.v1.get_variable_scope()
+    plan = _Plan(feature_column, name, int(shape[0]), int(shape[1]), kwargs.get("initializer"))
+    if not plan.has_table("{}/{}".format(scope.name, name)):
+        return patches.CREATE_VARIABLE.plain(self, feature_column, name, shape, *args, **kwargs)
+    partitioner = scope.partitioner
+    scope.set_partitioner(None)
+    try:
+        kwargs["initializer"] = tf.compat.v1.zeros_initializer()
+        variable = patches.CREATE_VARIABLE.plain(self, feature_column, name, (0, plan.dim), *args, **kwargs)
+    finally:
+        scope.set_partitioner(partitioner)
+    return plan.stand_in(variable)
+
+
+def _embedding_column(self: Any, sparse_tensors: Any, weight_collections: Any, trainable: Any) -> Any:
+    """In the place of TensorFlow's for ``input_layer``, and for ``DenseFeatures`` among older columns."""
+    plan = _Plan(self, EMBEDDINGS, internals.buckets_of(self.categorical_column), self.dimension, self.initializer)
+    with plan.making():
+        return patches.EMBEDDING_COLUMN.plain(self, sparse_tensors, weight_collections, trainable)
+
+
+def _shared_column(self: Any, *args: Any, **kwargs: Any) -> Any:
+    plan = _Plan(self, EMBEDDINGS, internals.buckets_of(self.categorical_column), self.dimension, self.initializer)
+    graph = tf.compat.v1.get_default_graph()
+    made = graph.get_collection(self.shared_embedding_collection_name)
+    state = GraphState.known(graph)
+    if not made or state is None or made[0].op.name not in state.stand_ins:
+        with plan.making():
+            return patches.SHARED_COLUMN.plain(self, *args, **kwargs)
+    # TensorFlow compares the shape of what was made with that of the whole.
+    with internals.shape_shown(made[0], (plan.buckets, plan.dim)):
+        return patches.SHARED_COLUMN.plain(self, *args, **kwargs)
+
+
+def _shared_weights(self: Any) -> Any:
+    name, buckets, initializer = internals.parts_of_shared_embeddings(self)
+    with _Plan(self, name, buckets, self.dimension, initializer).making():
+        return patches.SHARED_WEIGHTS.plain.fget(self)
+
+
+def _linear_column(self: Any, inputs: Any) -> Any:
+    column, units = internals.parts_of_linear_column(self)
+    if not isinstance(column, (columns_v1._CategoricalColumn, columns_v2.CategoricalColumn)):
+        return patches.LINEAR_COLUMN.plain(self, inputs)
+    plan = _Plan(column, WEIGHTS, internals.buckets_of(column), units, None)
+    with internals.custom_getter_of(self, plan.getter):
+        return patches.LINEAR_COLUMN.plain(self, inputs)
+
+
+def _is_categorical(column: Any, name: str) -> bool:
+    """Whether a variable is that of categories: the weights of a dense column have the same name."""
+    return name == EMBEDDINGS or isinstance(column, columns_v2.CategoricalColumn)
+
+
+class _Plan:
+    """What becomes of one variable of a column.
+
+    Args:
+        column: the column, or what makes the variable of several.
+        name: of the variable, without scopes.
+        buckets: its rows.
+        dim: its columns.
+        initializer: of its rows; None: zeros.
+    """
+
+    def __init__(self, column: Any, name: str, buckets: int, dim: int, initializer: Any) -> None:
+        self.column = column
+        self.name = name
+        self.buckets = buckets
+        self.dim = dim
+        self.initializer = initializer or tf.compat.v1.zeros_initializer()
+        self._sizes: Optional[TableSizes] = None
+
+    def has_table(self, variable_name: str) -> bool:
+        """Whether a table stands for the variable; what is done with a column is told once.
+
+        Raises:
+            ColumnError: a table was asked for, and the column cannot have one.
+        """
+        self._sizes = sizes_given(self.column, self.name)
+        choice = Process.current().columns if Process.is_initialised() else None
+        if self._sizes is None and choice is None:
+            return False
+        reason = self._why_not()
+        if self._sizes is not None and reason is not None:
+            raise ColumnError(variable_name, reason)
+        if self._sizes is None and choice is not None:
+            if self.buckets < choice.min_buckets:
+                reason = "{} buckets, below {}".format(self.buckets, choice.min_buckets)
+            self._sizes = choice.sizes
+        Process.current().columns_told.setdefault(variable_name, reason or "")
+        return reason is None
+
+    @contextlib.contextmanager
+    def making(self) -> Iterator[None]:
+        """Let ``get_variable`` make the variable without rows in the block, where a table stands for it."""
+        scope = tf.compat.v1.get_variable_scope()
+        with tf.compat.v1.variable_scope(scope, custom_getter=self.getter, auxiliary_name_scope=False):
+            yield
+
+    def getter(self, make: Any, variable_name: str, *args: Any, **kwargs: Any) -> Any:
+        """The custom getter of the scope in which TensorFlow makes the variable."""
+        if variable_name.rpartition("/")[2] != self.name or not self.has_table(variable_name):
+            return make(variable_name, *args, **kwargs)
+        kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())
+        return self.stand_in(make(variable_name, *args, **kwargs))
+
+    def stand_in(self, variable: Any) -> Any:
+        """Make the table that a variable without rows stands for, once in a graph."""
+        state = GraphState.of(variable.graph)
+        name = variable.op.name
+        if name not in state.stand_ins:
+            sizes = self._sizes or TableSizes()
+            table = create_table(
+                tf.int64, self.dim, table_name(name), self.initializer,
+                device_vocabulary_size=self._device_rows(name, sizes), host_vocabulary_size=sizes.host)
+            state.stand_ins[name] = StandIn(variable, table, bool(variable.trainable))
+        return variable
+
+    def _why_not(self) -> Optional[str]:
+        """Why no table can stand for the variable, or None."""
+        if getattr(self.column, "ckpt_to_load_from", None) is not None:
+            return "its rows come from ckpt_to_load_from, and a table begins by warm_start_from or ascpipe.tf.warm_start"
+        if isinstance(self.initializer, init_ops.Constant) and tf.TensorShape([self.buckets, self.dim]) == \
+                tf.TensorShape(getattr(self.initializer.value, "shape", None)):
+            return "its initializer gives each bucket a row of its own"
+        return None
+
+    def _device_rows(self, variable_name: str, sizes: TableSizes) -> int:
+        if sizes.device is not None:
+            return min(sizes.device, self.buckets)
+        if self.buckets > MAX_BUCKETS_WITHOUT_SIZE:
+            raise ColumnError(variable_name, "it has {} buckets, and no size is given: give device_vocabulary_size, the "
+                              "rows that its table holds at a time".format(self.buckets))
+        return min(self.buckets, MAX_VOCABULARY)
