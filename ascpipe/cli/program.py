@@ -1,20 +1,24 @@
 """Runs a program as ``python PROGRAM ARGS...`` does, with a folder of stand-ins last on its path.
 
-    python program.py STANDINS PROGRAM ARGS...
+    python program.py STANDINS COLUMNS PROGRAM ARGS...
 
 ``ascpipe run`` becomes this; a program of its own, so that nothing of the command line is loaded beside the user's. The
-folder is not named in the environment, as it is for this program and not for those that it starts.
+folder is not named in the environment, as it is for this program and not for those that it starts. COLUMNS is empty,
+or JSON: what ``ascpipe.tf.use_for_feature_columns`` is given as soon as the program has imported TensorFlow.
 
 As one of several ranks (``ascpipe run --ranks``) the program finds its rank in the variables that it reads, and why
 it failed is left for the launcher.
 """
+import importlib.abc
 import importlib.machinery
+import importlib.util
+import json
 import logging
 import os
 import signal
 import sys
 import types
-from typing import Callable
+from typing import Any, Callable, Dict, Optional, Sequence, Union
 
 _PR_SET_PDEATHSIG = 1
 _INIT = 1  # the parent of orphans
@@ -27,14 +31,55 @@ class _ProgramLoader(importlib.machinery.SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
+class _AfterTensorFlow(importlib.abc.MetaPathFinder):
+    """Calls ``use_for_feature_columns`` when TensorFlow was imported: not before the program wants it, which may set
+    variables of its environment first.
+
+    Args:
+        settings: its arguments.
+    """
+
+    def __init__(self, settings: Dict[str, int]) -> None:
+        self._settings = settings
+
+    def find_spec(self, fullname: str, path: Optional[Sequence[Union[bytes, str]]],
+                  target: Optional[types.ModuleType] = None) -> Optional[importlib.machinery.ModuleSpec]:
+        """The loader that Python finds, which does this besides; once."""
+        if fullname != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _LoaderOfTensorFlow(spec.loader, self._settings)
+        return spec
+
+
+class _LoaderOfTensorFlow(importlib.abc.Loader):
+    def __init__(self, plain: Any, settings: Dict[str, int]) -> None:
+        self._plain = plain
+        self._settings = settings
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[types.ModuleType]:
+        module: Optional[types.ModuleType] = self._plain.create_module(spec)
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        self._plain.exec_module(module)
+        from ascpipe.tf.api.columns import use_for_feature_columns
+
+        use_for_feature_columns(**self._settings)
+
+
 def main() -> None:
     """Returns where the program ends; what it raises goes up."""
     shell = os.getppid()
-    standins, program = sys.argv[1:3]
-    sys.argv = sys.argv[2:]
+    standins, columns, program = sys.argv[1:4]
+    sys.argv = sys.argv[3:]
     sys.path[0] = os.path.dirname(os.path.realpath(program))
     sys.path.append(standins)
     _know_levels()
+    if columns:
+        sys.meta_path.insert(0, _AfterTensorFlow(json.loads(columns)))
     module = types.ModuleType("__main__")
     loader = _ProgramLoader("__main__", program)
     module.__dict__.update(__file__=program, __loader__=loader, __cached__=None)

@@ -1,4 +1,5 @@
 """``ascpipe run``: runs a program for an Ascend server on a machine without a card."""
+import json
 import os
 import sys
 from typing import Dict, Mapping, Optional, Tuple
@@ -36,13 +37,28 @@ _SIZE = "RANK_SIZE"  # of run scripts of Ascend servers, which say so to launche
               help="How often all ranks are started anew after one has failed.")
 @click.option("--daemon", "daemon", default=None, metavar="NAME",
               help="Daemon to use; it must run. Of several ranks on a machine each has its own: NAME-{local_rank}.")
+@click.option("--columns", is_flag=True,
+              help="Let tables stand for the large variables of TensorFlow's feature columns.")
+@click.option("--min-buckets", type=click.IntRange(min=1), default=None,
+              help="With --columns: buckets from which a column gets a table.  [default: 10000]")
+@click.option("--device-vocabulary-size", type=click.IntRange(1, 10 ** 9), default=None,
+              help="With --columns: rows that each table has at a time; as many as buckets if it is not given.")
+@click.option("--host-vocabulary-size", type=click.IntRange(0, 10 ** 9), default=None,
+              help="With --columns: rows of the host for each table, which may then have more than it has at a time.")
 @config_option
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
-def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: Optional[str], script: str,
-            args: Tuple[str, ...]) -> None:
+def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: Optional[str], columns: bool,
+            min_buckets: Optional[int], device_vocabulary_size: Optional[int], host_vocabulary_size: Optional[int],
+            script: str, args: Tuple[str, ...]) -> None:
     """One rank takes the place of this process: its exit code, output and signals are its own."""
-    program = [sys.executable, _STARTER, _STANDINS, script, *args]
+    given = {"min_buckets": min_buckets, "device_vocabulary_size": device_vocabulary_size,
+             "host_vocabulary_size": host_vocabulary_size}
+    sizes = {name: value for name, value in given.items() if value is not None}
+    if sizes and not columns:
+        raise click.UsageError("--{} is for --columns".format(next(iter(sizes)).replace("_", "-")))
+    settings = json.dumps(sizes) if columns else ""
+    program = [sys.executable, _STARTER, _STANDINS, settings, script, *args]
     if ranks > 1:
         from ascpipe.cli.several_ranks import Ranks
 

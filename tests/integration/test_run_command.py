@@ -101,7 +101,7 @@ def test_a_program_may_handle_its_signals(script):
 
 def test_a_rank_ends_with_the_shell_by_which_horovodrun_started_it(script, tmp_path):
     program = script("import signal\nprint('up', flush=True)\nsignal.pause()")
-    started = [sys.executable, os.path.join(ROOT, "ascpipe/cli/program.py"), str(tmp_path), str(program)]
+    started = [sys.executable, os.path.join(ROOT, "ascpipe/cli/program.py"), str(tmp_path), "", str(program)]
     environment = {**os.environ, "PYTHONPATH": ROOT, "ASCPIPE_RANKS_FOLDER": str(tmp_path),
                    "HOROVOD_CONTROLLER": "gloo", "HOROVOD_RANK": "0", "HOROVOD_SIZE": "1"}
     shell = subprocess.Popen(["/bin/sh", "-c", '"$@" & echo $!; wait', "sh", *started], env=environment,
