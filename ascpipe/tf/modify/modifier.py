@@ -56,6 +56,11 @@ class _Iterator:
         self.sliced: List[tf.Tensor] = []
         self._streams: Dict[int, List[Tuple[FeatureSpec, tf.Tensor]]] = {}
 
+    def slice(self, tensor: tf.Tensor) -> None:
+        """Let a tensor that the dataset makes come with the batch."""
+        if not any(tensor is other for other in self.sliced):
+            self.sliced.append(tensor)
+
     def channels(self) -> List[int]:
         """Channels that look its batches up, in their order among the tickets."""
         return sorted({lookup.channel for lookup in self.lookups})
@@ -174,11 +179,13 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
             raise ValueError("{}: the {} lookups of a table, and all lookups from one iterator, take batches of one "
                              "get_next(); here are several".format(what, CHANNEL_NAMES[lookup.channel]))
         found[op].lookups.append(lookup)
+        if lookup.reads_keys and lookup.ids.op is not get_next:
+            found[op].slice(lookup.ids)  # else the dataset and the step would make the same ids
     for lookup in orphans:
         _adopt(state, found, lookup)
     for tensor in state.requests.sliced:
         get_next = _source(id_graph([tensor]), "{!r} (LookupSubgraphSlicerHook)".format(tensor.name))
-        found[state.datasets.iterator(get_next)].sliced.append(tensor)
+        found[state.datasets.iterator(get_next)].slice(tensor)
     for time in graph.get_collection(TIMESTAMP):
         get_next = _source(id_graph([time]), "{!r} in the collection {}".format(time.name, TIMESTAMP))
         iterator = found.get(state.datasets.iterator(get_next))
