@@ -163,7 +163,12 @@ TEST(EveryKeyOfATableIsFoundAndNoOtherOne) {
       std::vector<std::int64_t> asked = keys;
       for (std::int64_t key = 1; key <= 100; ++key) asked.push_back(key * 3);
       const std::vector<float> rows = LookUp(*file, asked);
+      const std::unique_ptr<bool[]> found(new bool[asked.size()]);
+      std::vector<float> same(rows.size());
+      file->LookUp(asked.data(), 0, asked.size(), std::vector<float>(3, -9.0f).data(), same.data(), found.get());
+      CHECK(same == rows);
       for (std::size_t i = 0; i < asked.size(); ++i) {
+        CHECK_EQ(found[i], i < count);
         for (std::int64_t column = 0; column < 3; ++column) {
           CHECK_EQ(rows[i * 3 + column], i < count ? ValueOf(asked[i], column) : -9.0f);
         }

@@ -51,5 +51,5 @@ def test_every_op_is_documented():
         "AscCombineWeightsGrad", "AscCut", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows", "AscLookup",
         "AscLookupConcat", "AscLookupConcatGrad", "AscLookupGrad", "AscNameRows", "AscNextPlan",
         "AscNextPlans", "AscNothing", "AscOpenServedTable", "AscProvisionalPlan", "AscReadRows", "AscReadsLive",
-        "AscRestoreRows", "AscRestoreRowsConcat", "AscServedLookup", "AscServedTable", "AscSubmit", "AscTableInit",
-        "AscTurn", "AscWriteRows"]
+        "AscRestoreRows", "AscRestoreRowsConcat", "AscServedLookup", "AscServedLookupFound", "AscServedTable",
+        "AscSubmit", "AscTableInit", "AscTurn", "AscWithInitialRows", "AscWriteRows"]

@@ -39,6 +39,21 @@ def found(path, file, keys, default_row=-1.0, dim=DIM, session_config=None):
             return run.run(rows)
 
 
+def has_rows(path, file, keys):
+    """What the op that tells of keys without a row tells; its rows are those of the other op."""
+    with tf.Graph().as_default():
+        table = native.ops().asc_served_table(shared_name="table")
+        opened = native.ops().asc_open_served_table(table=table, path=path, seal=file.seal)
+        plain = native.ops().asc_served_lookup(table=table, keys=keys, default_row=-1.0, dim=DIM)
+        rows, known = native.ops().asc_served_lookup_found(table=table, keys=keys, default_row=-1.0, dim=DIM)
+        assert (rows.shape.as_list(), known.shape.as_list()) == ([*np.shape(keys), DIM], [*np.shape(keys)])
+        with programs.session(intra_op_parallelism_threads=2) as run:
+            run.run(opened)
+            plain, rows, known = run.run([plain, rows, known])
+            assert plain.tobytes() == rows.tobytes()
+            return known
+
+
 def shown(content):
     """key -> embedding of each key that is not hidden by the access threshold."""
     threshold = content.spec.policies.access_threshold
@@ -93,6 +108,16 @@ def test_keys_of_any_shape_and_both_types_are_looked_up_and_the_default_may_be_a
     wanted = [rows[0], default, rows[-1], rows[0]]
     assert found(path, file, keys, default).reshape(-1, DIM).tolist() == np.array(wanted).tolist()
     assert found(path, file, np.zeros([0, 3], np.int64)).shape == (0, 3, DIM)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_a_lookup_tells_which_keys_have_rows(dtype, tmp_path):
+    content = checkpoints.content(rows=3000, dim=DIM)
+    keys = np.random.RandomState(4).permutation(9000).astype(dtype)
+    content.block = content.block._replace(keys=keys[:3000].astype(np.int64), counts=np.full(3000, 3, np.int64))
+    path, file = written(tmp_path, checkpoints.save(tmp_path, 1, [content]))
+    assert has_rows(path, file, keys.reshape(30, 300)).reshape(-1).tolist() == [True] * 3000 + [False] * 6000
+    assert has_rows(path, file, keys[:0]).shape == (0,)
 
 
 def refusal(kind, path, file, **kwargs):

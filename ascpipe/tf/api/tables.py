@@ -1,6 +1,6 @@
 """Tables, features and lookups."""
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -15,6 +15,8 @@ from ascpipe.tf.program import sparse_lookup as lookups
 from ascpipe.tf.program.insert_function import get_asc_insert_func
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import AnyOf, Instance, Integer, ListOf, Text, boolean, checked
+
+INITIAL = "initial"  #: the default value that is the initial row of a key
 
 
 @checked(initializer=tables.INITIALIZER, average_gradients=boolean())
@@ -87,7 +89,8 @@ def insert_function(features: Union[FeatureSpec, Sequence[FeatureSpec]], *,
     return get_asc_insert_func(features, is_training=training)
 
 
-@checked(table=Instance(Table), training=boolean(), trainable=boolean(), max_keys=Integer(1, optional=True))
+@checked(table=Instance(Table), ids=Instance(FeatureSpec, tf.Tensor, tf.SparseTensor, tf.RaggedTensor, list, tuple),
+         training=boolean(), trainable=boolean(), max_keys=Integer(1, optional=True), name=Text(1, 255, optional=True))
 def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = None, training: bool = True,
                   trainable: bool = True, default_value: Any = None, max_keys: Optional[int] = None,
                   access_threshold: Optional[int] = None, eviction_threshold: Optional[int] = None,
@@ -102,7 +105,9 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = No
         training: False: rows are read, and no key gets one.
         trainable: False: no gradient goes through this lookup; keys get rows.
         default_value: float, scalar or [dim]: what a key without a row gives, in evaluation or because it was not
-            admitted, and a missing position of sparse ids; None: zeros.
+            admitted, and a missing position of sparse ids; None: zeros. Or "initial", where ids are a tensor: in
+            evaluation and in exported models, the row that the key would begin training with, as a variable of
+            TensorFlow would have it; in training and at a missing position zeros.
         max_keys: distinct keys of a batch at most, in [1, 2147483647]; needed with ``init(use_dynamic=False)``.
         access_threshold: of the table, where ids are a tensor, as FeatureSpec has it; else its FeatureSpecs say it.
         eviction_threshold: likewise.
@@ -122,9 +127,11 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, Ids], *, batch: Any = No
     said: Dict[str, Optional[int]] = {key: value for key, value in thresholds.items() if value is not None}
     one = ids[0] if isinstance(ids, (list, tuple)) and len(ids) == 1 else ids
     _require_max_keys(table, max_keys)
-    return lookups.sparse_lookup(
+    default_value, is_initial = _default(table, default_value)
+    return lookups.look_up(
         table, ids, max_keys, training, name, modify_graph=not isinstance(one, FeatureSpec), batch=batch,
-        access_and_evict_config=said or None, is_grad=trainable, serving_default_value=default_value)
+        access_and_evict_config=said or None, is_grad=trainable, serving_default_value=default_value,
+        unseen_initial=is_initial)
 
 
 @checked(table=Instance(Table), training=boolean(), trainable=boolean(), max_keys=Integer(1, optional=True),
@@ -152,7 +159,7 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
         training: as of ``sparse_lookup``; so are ``trainable``, ``max_keys``, ``access_threshold``,
             ``eviction_threshold`` and ``name``.
         default_value: float, scalar or [dim]: what stands for the row of a key that has none, in evaluation or because
-            it was not admitted; None: zeros.
+            it was not admitted; None: zeros. Or "initial", as of ``sparse_lookup``.
 
     Returns:
         float32[bags, dim].
@@ -165,9 +172,10 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
     thresholds = {"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}
     said: Dict[str, Optional[int]] = {key: value for key, value in thresholds.items() if value is not None}
     _require_max_keys(table, max_keys)
+    default_value, is_initial = _default(table, default_value)
     return bags.lookup_sparse(
         table, ids, weights, combiner, max_norm, batch=batch, name=name, is_train=training, send_count=max_keys,
-        is_grad=trainable, default_value=default_value, thresholds=said or None)
+        is_grad=trainable, default_value=default_value, thresholds=said or None, unseen_initial=is_initial)
 
 
 def table_variables() -> List[Any]:
@@ -182,6 +190,16 @@ def table_variables() -> List[Any]:
     if Process.current().configuration.use_dynamic_expansion:
         return list(graph.get_collection(LOCAL_ROWS))
     return [table.variable for table in GraphState.of(graph).tables.values()]
+
+
+def _default(table: Table, value: Any) -> Tuple[Any, bool]:
+    """What stands for a missing row in numbers, and whether its initial row does."""
+    if not isinstance(value, str):
+        return value, False
+    if value != INITIAL:
+        raise ValueError("table {!r}: default_value is {!r}, expected numbers or {!r}".format(
+            table.table_name, value, INITIAL))
+    return None, True
 
 
 def _require_max_keys(table: Table, max_keys: Optional[int]) -> None:

@@ -42,7 +42,7 @@ def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional
     rows = lookup_sparse(
         stand_in.table, ids, weights, combiner, max_norm, batch=None, name=None, is_train=trains, send_count=None,
         is_grad=True, default_value=None, thresholds=None, of_column=True,
-        channel_is_open=trains and state.mode is None)
+        channel_is_open=trains and state.mode is None, unseen_initial=True)
     if is_flat:
         return rows
     outer = shape[:-1]

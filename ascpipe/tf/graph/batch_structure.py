@@ -185,10 +185,19 @@ def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, defa
         restore: int32[...], -1 for a missing position.
         default_row: float, [] or [dim].
     """
+    return tf.where_v2(tf.expand_dims(have_rows(slots, restore), -1), rows, default_row)
+
+
+def have_rows(slots: tf.Tensor, restore: tf.Tensor) -> tf.Tensor:
+    """Whether there is a row at each position of a lookup, bool of the shape of ``restore``.
+
+    Args:
+        slots: int32[keys], -1 for a key without a row.
+        restore: int32[...], -1 for a missing position.
+    """
     slots = tf.concat([slots, [-1]], axis=0)  # the last one stands for missing positions
     place = tf.where_v2(restore < 0, tf.size(slots) - 1, restore)
-    missing = tf.equal(tf.gather(slots, place), -1)
-    return tf.where_v2(tf.expand_dims(missing, -1), default_row, rows)
+    return tf.not_equal(tf.gather(slots, place), -1)
 
 
 def _by_place(batch: Any, place: int, spec: FeatureSpec) -> Any:

@@ -63,8 +63,8 @@ class Served(abc.ABC):
 
     @abc.abstractmethod
     def look_up(self, table: Table, ids: Union[FeatureSpec, Ids], batch: Any, default_row: Optional[tf.Tensor],
-                name: Optional[str], *, is_train: bool) -> tf.Tensor:
-        """The rows of ids, as ``sparse_lookup`` returns them."""
+                name: Optional[str], *, is_train: bool, unseen_initial: bool = False) -> tf.Tensor:
+        """The rows of ids, as ``look_up`` returns them."""
 
     @abc.abstractmethod
     def dense_path(self, prefix: str) -> str:

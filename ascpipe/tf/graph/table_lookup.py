@@ -10,10 +10,11 @@ import tensorflow as tf
 from ascpipe.errors import CombinerError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.batch_structure import dense_restore, find_ids, with_default_row
+from ascpipe.tf.graph.batch_structure import dense_restore, find_ids, have_rows, with_default_row
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream
 from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.unseen_rows import with_initial_rows
 from ascpipe.tf.running import native
 
 MAX_LOOKUPS = 128  #: of one table in one channel
@@ -81,6 +82,17 @@ class TableLookup:
             if self.channel == TRAIN:
                 return with_default_row(self._embeddings[place], self.plan[0], self.restore[place], default_row)
             return self._look_up([self.restore[place]], default_row)[0]
+
+    def completed(self, spec: FeatureSpec, keys: tf.Tensor) -> tf.Tensor:
+        """Rows of a feature's ids in evaluation, of which a key without a row has its initial one.
+
+        Args:
+            spec: whose ids are dense.
+            keys: integers, these ids.
+        """
+        rows, place = self.embedding(spec, None, None), self.specs.index(spec)
+        with self.table.building(CHANNEL_NAMES[self.channel] + "_unseen"):
+            return with_initial_rows(self.table, rows, keys, have_rows(self.plan[0], self.restore[place]))
 
     def note_gradient(self, spec: FeatureSpec) -> None:
         """Note that a feature's rows are trained through this lookup."""

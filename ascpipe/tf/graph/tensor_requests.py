@@ -4,6 +4,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
 
+from ascpipe.layout.words import EVAL
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.sparse_table import Table
 
@@ -40,6 +41,7 @@ class TensorLookup:
         send_count: with static shapes, as given.
         rows: the Identity whose input are the rows, once they can be looked up.
         channel_is_open: whether it is of evaluation after all, unless a gradient is asked for.
+        unseen_initial: whether a key without a row gives its initial row in evaluation.
     """
 
     name: str
@@ -52,6 +54,12 @@ class TensorLookup:
     send_count: Optional[int]
     rows: tf.Operation
     channel_is_open: bool = False
+    unseen_initial: bool = False
+
+    @property
+    def reads_keys(self) -> bool:
+        """Whether the step needs the ids, too, and not their rows alone."""
+        return self.unseen_initial and self.channel == EVAL
 
 
 class Requests:

@@ -57,6 +57,11 @@ class _Iterator:
         self.carried: List[tf.Tensor] = []
         self._streams: Dict[int, List[Tuple[FeatureSpec, tf.Tensor]]] = {}
 
+    def carry(self, tensor: tf.Tensor) -> None:
+        """Let a tensor that the dataset makes beside ids come with the batch."""
+        if tensor.op is not self.get_next and not any(tensor is other for other in [*self.sliced, *self.carried]):
+            self.carried.append(tensor)
+
     def channels(self) -> List[int]:
         """Channels that look its batches up, in their order among the tickets."""
         return sorted({lookup.channel for lookup in self.lookups})
@@ -179,6 +184,8 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
             raise ValueError("{}: the {} lookups of a table, and all lookups from one iterator, take batches of one "
                              "get_next(); here are several".format(what, CHANNEL_NAMES[lookup.channel]))
         found[op].lookups.append(lookup)
+        if lookup.reads_keys:
+            found[op].carry(lookup.ids)  # else the dataset and the step would make the same ids
     for lookup in orphans:
         _adopt(state, found, lookup)
     for tensor in state.requests.sliced:
@@ -186,7 +193,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
         found[state.datasets.iterator(get_next)].sliced.append(tensor)
     for tensor in state.requests.carried:
         get_next = _source(id_graph([tensor]), "{!r}, beside ids,".format(tensor.name))
-        found[state.datasets.iterator(get_next)].carried.append(tensor)
+        found[state.datasets.iterator(get_next)].carry(tensor)
     for time in graph.get_collection(TIMESTAMP):
         get_next = _source(id_graph([time]), "{!r} in the collection {}".format(time.name, TIMESTAMP))
         iterator = found.get(state.datasets.iterator(get_next))

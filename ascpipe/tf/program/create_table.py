@@ -130,7 +130,9 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
             name, "" if name == table_name else " (as {!r})".format(table_name), ANEW))
     width = dim if isinstance(dim, int) else int(dim[0])
     if state.served is not None:
-        shape = TableShape(NO_TABLE, table_name, width, int(device_vocabulary_size), 0, 0, 0.0, 0.0, 0.0)
+        first = row_initializer(emb_initializer, table_name, width, graph.seed)
+        shape = TableShape(NO_TABLE, table_name, width, int(device_vocabulary_size), first.seed, first.kind, first.a,
+                           first.b, float(init_param), pool=first.pool)
         variable = None
     else:
         if device_vocabulary_size == 1 and not expands:

@@ -74,16 +74,21 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Op
 
 def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional[int], is_train: bool,
             name: Optional[str], *, modify_graph: bool, batch: Any, access_and_evict_config: Any, is_grad: bool,
-            serving_default_value: Any, values_alone: bool = False, channel_is_open: bool = False) -> tf.Tensor:
+            serving_default_value: Any, values_alone: bool = False, channel_is_open: bool = False,
+            unseen_initial: bool = False) -> tf.Tensor:
     """Do what ``sparse_lookup`` says.
 
     Args:
         values_alone: of a FeatureSpec whose ids are sparse, give rows of their values instead of their dense form.
         channel_is_open: with a tensor: it is of evaluation after all, unless a gradient is asked for.
+        unseen_initial: of a tensor of ids: in evaluation and in a graph that is exported, a key without a row gives
+            the row that it would begin training with.
     """
     configuration = Process.current().configuration
     ids = _only_feature(hashtable, ids)
     _require_feature(hashtable, ids, modify_graph=modify_graph)
+    if unseen_initial and isinstance(ids, FeatureSpec):
+        raise_for_feature(hashtable, ids)
     thresholds = checked_thresholds(access_and_evict_config)
     state = GraphState.of(tf.compat.v1.get_default_graph())
     if state.served is None:
@@ -97,12 +102,13 @@ def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional
     if state.tables.get(hashtable.table_name) is not hashtable:
         raise ValueError("table {!r} was created in another graph, or before init()".format(hashtable.table_name))
     if state.served is not None:
-        return state.served.look_up(hashtable, ids, batch, default_row, name, is_train=is_train)
+        return state.served.look_up(hashtable, ids, batch, default_row, name, is_train=is_train,
+                                    unseen_initial=unseen_initial)
     if modify_graph:
         return look_up_tensor(
             state, hashtable, ids, channel=channel, name=name, default_row=default_row, is_grad=is_grad,
             send_count=send_count if configuration.use_static else None, thresholds=thresholds,
-            channel_is_open=channel_is_open)
+            channel_is_open=channel_is_open, unseen_initial=unseen_initial)
     lookup = _table_lookup(state, hashtable, ids, channel, batch)
     name = name or "sparse_lookup_{}".format(lookup.calls + 1)
     state.thresholds.note(hashtable.table_name, thresholds, "sparse_lookup {!r}".format(name))
@@ -114,6 +120,12 @@ def look_up(hashtable: Table, ids: Union[FeatureSpec, Ids], send_count: Optional
         return tf.stop_gradient(embedding, name=name)
     lookup.note_gradient(ids)
     return tf.identity(embedding, name=name)
+
+
+def raise_for_feature(table: Table, spec: FeatureSpec) -> None:
+    """Raise ``ValueError``: initial rows are computed of keys, which a FeatureSpec does not give."""
+    raise ValueError("table {!r}: default_value='initial' needs the keys themselves, and FeatureSpec {!r} names them "
+                     "only; give a tensor of ids, that of the batch".format(table.table_name, spec.label))
 
 
 def _only_feature(table: Table, ids: Any) -> Any:

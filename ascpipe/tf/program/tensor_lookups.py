@@ -27,8 +27,10 @@ _UNMERGED = "AscUnmergedLookup"
 
 def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int, name: Optional[str],
                    default_row: Optional[tf.Tensor], is_grad: bool, send_count: Optional[int],
-                   thresholds: Thresholds, channel_is_open: bool = False) -> tf.Tensor:
+                   thresholds: Thresholds, channel_is_open: bool = False, unseen_initial: bool = False) -> tf.Tensor:
     """The rows of a tensor of ids, as ``sparse_lookup`` returns them; of sparse ids in their dense form.
+
+    Args: as ``look_up`` has them.
 
     Raises:
         ValueError: ids that are no integers, or with static shapes a scalar; ids of another graph; a table that is
@@ -49,7 +51,7 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
     spec = _spec_of(table, ids, name)
     rows = _stand_in(table, as_keys(ids), state.requests, trains=is_grad and channel == TRAIN)
     state.requests.lookups.append(TensorLookup(
-        name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op, channel_is_open))
+        name, table, channel, ids, spec, default_row, is_grad, send_count, rows.op, channel_is_open, unseen_initial))
     if ids is not given:
         rows = dense_rows(rows, given, default_row)
     if not is_grad:
@@ -98,7 +100,8 @@ def merge(state: GraphState, channel: int) -> None:
             merged.replace(*requests.local[name])
         for lookup in lookups:
             merged.count_call(lookup.send_count)
-            internals.rewire(lookup.rows, 0, merged.embedding(lookup.spec, lookup.default_row, None))
+            internals.rewire(lookup.rows, 0, merged.completed(lookup.spec, lookup.ids) if lookup.reads_keys else
+                             merged.embedding(lookup.spec, lookup.default_row, None))
             if lookup.is_grad:
                 merged.note_gradient(lookup.spec)
         state.lookups[name, channel] = merged

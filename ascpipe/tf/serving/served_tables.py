@@ -26,8 +26,10 @@ from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState, Served
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.unseen_rows import initial_where_missing
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
+from ascpipe.tf.running.shapes import TableShape
 
 Files = Dict[str, TableFile]  #: by the name of the table, what was written into a folder
 
@@ -55,8 +57,8 @@ class ServedTables(Served):
         self._closed = False
 
     def look_up(self, table: Table, ids: Union[FeatureSpec, tf.Tensor], batch: Any, default_row: Optional[tf.Tensor],
-                name: Optional[str], *, is_train: bool) -> tf.Tensor:
-        """The rows of ids, as ``sparse_lookup`` returns them; of a FeatureSpec those that ``batch`` has.
+                name: Optional[str], *, is_train: bool, unseen_initial: bool = False) -> tf.Tensor:
+        """The rows of ids, as ``look_up`` returns them; of a FeatureSpec those that ``batch`` has.
 
         Raises:
             RuntimeError: a FeatureSpec without ``batch``; the files were closed.
@@ -77,8 +79,11 @@ class ServedTables(Served):
         handle = self._handle(table)
         self._calls += 1
         with tf.name_scope("ascpipe/{}_serving".format(table.table_name)), tf.device("/device:CPU:0"):
-            rows = native.ops().asc_served_lookup(
-                table=handle, keys=as_keys(values), default_row=default_row, dim=table.emb_size)
+            look_up = native.ops().asc_served_lookup_found if unseen_initial else native.ops().asc_served_lookup
+            keys = as_keys(values)
+            rows = look_up(table=handle, keys=keys, default_row=default_row, dim=table.emb_size)
+            if unseen_initial:
+                rows = initial_where_missing(self._shape(table), rows.rows, keys, rows.found)
             if not isinstance(found, tf.Tensor):
                 rows = _dense(rows, found, default_row)
         return tf.identity(rows, name=name or "sparse_lookup_{}".format(self._calls))
@@ -128,18 +133,32 @@ class ServedTables(Served):
         self._handles[name] = handle
         return handle
 
+    def _shape(self, table: Table) -> TableShape:
+        """The table with the seed and pool of the checkpoint, as a restore would take them."""
+        checkpoint = self._opened()
+        initial = checkpoint.tables[table.table_name].initial
+        if initial is None:
+            return table.shape
+        pool = checkpoint.pool(table.table_name)
+        return table.shape._replace(
+            seed=initial.seed, pool=table.shape.pool if pool is None or table.shape.pool is None else pool)
+
+    def _opened(self) -> Checkpoint:
+        if self._checkpoint is None:
+            self._checkpoint = open_checkpoint(self._prefix)
+        return self._checkpoint
+
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name + SUFFIX)
 
     def _write(self, table: Table) -> TableFile:
-        if self._checkpoint is None:
-            self._checkpoint = open_checkpoint(self._prefix)
-        name, spec = table.table_name, self._checkpoint.tables.get(table.table_name)
+        checkpoint = self._opened()
+        name, spec = table.table_name, checkpoint.tables.get(table.table_name)
         if spec is None:
             raise CheckpointMismatchError(
                 self._prefix, name, "is not in it, so it cannot be exported{}; it has {}".format(
                     "" if table.is_save else " (the program says is_save=False)",
-                    ", ".join(sorted(self._checkpoint.tables)) or "no table"))
+                    ", ".join(sorted(checkpoint.tables)) or "no table"))
         if spec.dim != table.emb_size:
             raise CheckpointMismatchError(self._prefix, name, "has rows of {} floats there and of {} in this program"
                                           .format(spec.dim, table.emb_size))
@@ -147,7 +166,7 @@ class ServedTables(Served):
             os.makedirs(self._folder, exist_ok=True)
             directory = disk.open_directory(self._folder)
             try:
-                return write_table_file(self._checkpoint, name, directory, name + SUFFIX)
+                return write_table_file(checkpoint, name, directory, name + SUFFIX)
             finally:
                 disk.close(directory)
         except OSError as error:

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/initial_pool.h"
+
 namespace ascpipe {
 
 namespace {
@@ -107,6 +109,15 @@ double InverseNormal(double p) {
   return q < 0.0 ? -x : x;
 }
 
+void FillFrom(const InitialRows& initial, const float* pool, std::int64_t key, std::int64_t dim, float* row) {
+  if (initial.kind != layout::kInitialPool) {
+    initial.Fill(key, dim, row);
+    return;
+  }
+  const float* const from = pool + PoolRow(initial.seed, key, initial.pool_rows) * dim;
+  for (std::int64_t column = 0; column < dim; ++column) row[column] = static_cast<float>(from[column] * initial.scale);
+}
+
 void InitialRows::Fill(std::int64_t key, std::int64_t dim, float* row) const {
   if (kind == layout::kInitialConstant) {
     const float value = static_cast<float>(a * scale);
@@ -114,8 +125,7 @@ void InitialRows::Fill(std::int64_t key, std::int64_t dim, float* row) const {
     return;
   }
   if (kind == layout::kInitialPool) {
-    const float* const from = pool.data() + PoolRow(seed, key, pool_rows) * dim;
-    for (std::int64_t column = 0; column < dim; ++column) row[column] = static_cast<float>(from[column] * scale);
+    FillFrom(*this, pool.data(), key, dim, row);
     return;
   }
   const std::uint64_t row_bits = RowBits(seed, key);

@@ -189,7 +189,7 @@ const float* TableFile::Find(std::int64_t key, std::int64_t bucket) const {
 
 template <typename Key>
 void TableFile::LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row,
-                       float* out) const {
+                       float* out, bool* found) const {
   const std::int64_t dim = this->dim();
   const std::size_t row_bytes = static_cast<std::size_t>(dim) * sizeof(float);
   std::int64_t buckets[kTogether];
@@ -203,6 +203,7 @@ void TableFile::LookUp(const Key* keys, std::int64_t begin, std::int64_t end, co
     for (int i = 0; i < n; ++i) __builtin_prefetch(entries_ + buckets_[buckets[i]]);
     for (int i = 0; i < n; ++i) {
       rows[i] = Find(keys[at + i], buckets[i]);
+      if (found != nullptr) found[at + i] = rows[i] != nullptr;
       if (rows[i] == nullptr) rows[i] = default_row;
       __builtin_prefetch(rows[i]);
     }
@@ -210,7 +211,7 @@ void TableFile::LookUp(const Key* keys, std::int64_t begin, std::int64_t end, co
   }
 }
 
-template void TableFile::LookUp(const std::int32_t*, std::int64_t, std::int64_t, const float*, float*) const;
-template void TableFile::LookUp(const std::int64_t*, std::int64_t, std::int64_t, const float*, float*) const;
+template void TableFile::LookUp(const std::int32_t*, std::int64_t, std::int64_t, const float*, float*, bool*) const;
+template void TableFile::LookUp(const std::int64_t*, std::int64_t, std::int64_t, const float*, float*, bool*) const;
 
 }  // namespace ascpipe

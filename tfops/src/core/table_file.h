@@ -67,8 +67,10 @@ class TableFile {
 
   // out[i] = row of keys[i], or default_row where the table does not have it, for i in [begin, end).
   //   Key  int32 or int64   default_row  float[dim]   out  float[end, dim]
+  //   found  bool[end], whether the table has the key; null: not asked for
   template <typename Key>
-  void LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out) const;
+  void LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out,
+              bool* found = nullptr) const;
 
  private:
   TableFile(std::string path, int fd, std::uint8_t* base, std::int64_t bytes)

@@ -1,4 +1,4 @@
-// AscServedLookup: rows of keys from a table file.
+// AscServedLookup and AscServedLookupFound: rows of keys from a table file.
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -12,6 +12,22 @@
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/lib/core/refcount.h"
 
+namespace {
+
+tensorflow::Status ShapesOfServedLookup(tensorflow::shape_inference::InferenceContext* c) {
+  tensorflow::shape_inference::ShapeHandle scalar, fallback, out;
+  tensorflow::int64 dim;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &scalar));
+  TF_RETURN_IF_ERROR(c->WithRankAtMost(c->input(2), 1, &fallback));
+  TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
+  TF_RETURN_IF_ERROR(c->Concatenate(c->input(1), c->Vector(dim), &out));
+  c->set_output(0, out);
+  if (c->num_outputs() > 1) c->set_output(1, c->input(1));
+  return tensorflow::Status::OK();
+}
+
+}  // namespace
+
 REGISTER_OP("AscServedLookup")
     .Input("table: resource")
     .Input("keys: T")
@@ -19,16 +35,7 @@ REGISTER_OP("AscServedLookup")
     .Output("rows: float")
     .Attr("T: {int32, int64}")
     .Attr("dim: int >= 1")
-    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
-      tensorflow::shape_inference::ShapeHandle scalar, fallback, out;
-      tensorflow::int64 dim;
-      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &scalar));
-      TF_RETURN_IF_ERROR(c->WithRankAtMost(c->input(2), 1, &fallback));
-      TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
-      TF_RETURN_IF_ERROR(c->Concatenate(c->input(1), c->Vector(dim), &out));
-      c->set_output(0, out);
-      return tensorflow::Status::OK();
-    })
+    .SetShapeFn(ShapesOfServedLookup)
     .Doc(R"doc(
 Looks up the rows of keys in a table that AscOpenServedTable has opened.
 
@@ -39,8 +46,31 @@ rows: float, the shape of the keys followed by dim.
 dim: floats of a row of the table.
 )doc");
 
+// Not an output of AscServedLookup: TensorFlow loads no graph with the shapes of fewer outputs than an op has, as models
+// have that were exported before.
+REGISTER_OP("AscServedLookupFound")
+    .Input("table: resource")
+    .Input("keys: T")
+    .Input("default_row: float")
+    .Output("rows: float")
+    .Output("found: bool")
+    .Attr("T: {int32, int64}")
+    .Attr("dim: int >= 1")
+    .SetShapeFn(ShapesOfServedLookup)
+    .Doc(R"doc(
+AscServedLookup that tells of which keys the table has rows.
+
+table: of AscServedTable.
+keys: of any shape.
+default_row: float[dim], or a float scalar for all columns: what a key without a row gives.
+rows: float, the shape of the keys followed by dim.
+found: of the shape of the keys.
+dim: floats of a row of the table.
+)doc");
+
 namespace ascpipe {
 
+// Kernel of both ops.
 template <typename Key>
 class ServedLookupOp : public tensorflow::OpKernel {
  public:
@@ -65,12 +95,18 @@ class ServedLookupOp : public tensorflow::OpKernel {
     shape.AddDim(dim_);
     tensorflow::Tensor* rows;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &rows));
+    bool* found = nullptr;
+    if (ctx->num_outputs() > 1) {
+      tensorflow::Tensor* told;
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(1, keys.shape(), &told));
+      found = told->flat<bool>().data();
+    }
     // TensorFlow's int64 is another type than std::int64_t, of the same size.
     using Ours = typename std::conditional<sizeof(Key) == sizeof(std::int64_t), std::int64_t, std::int32_t>::type;
     const Ours* wanted = reinterpret_cast<const Ours*>(keys.flat<Key>().data());
     float* out = rows->flat<float>().data();
     ShareBlocks(ctx, keys.NumElements(), BlockRows(dim_), [&](std::int64_t begin, std::int64_t end) {
-      file.LookUp(wanted, begin, end, fallback.data(), out);
+      file.LookUp(wanted, begin, end, fallback.data(), out, found);
     });
   }
 
@@ -82,7 +118,13 @@ REGISTER_KERNEL_BUILDER(
     Name("AscServedLookup").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
     ServedLookupOp<tensorflow::int32>);
 REGISTER_KERNEL_BUILDER(
+    Name("AscServedLookupFound").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
+    ServedLookupOp<tensorflow::int32>);
+REGISTER_KERNEL_BUILDER(
     Name("AscServedLookup").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
+    ServedLookupOp<tensorflow::int64>);
+REGISTER_KERNEL_BUILDER(
+    Name("AscServedLookupFound").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
     ServedLookupOp<tensorflow::int64>);
 
 }  // namespace ascpipe

@@ -1,0 +1,43 @@
+"""Rows of keys that have none: those that they would begin training with, as TensorFlow's variables hold them."""
+import tensorflow as tf
+
+from ascpipe.tf.graph.batch_structure import as_keys
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.running import native
+from ascpipe.tf.running.shapes import NO_TABLE, TableShape
+
+
+def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+    """The rows of keys in evaluation, where a key without a row has its initial row; no gradient goes through.
+
+    Args:
+        table: of the rows. Where a pipeline runs, the initial rows are those that the table gives to new keys there,
+            also after a restore; else those of its initializer.
+        rows: float32, the shape of the keys followed by dim; of keys without a row, whatever it is.
+        keys: integers of any shape.
+        found: bool of the shape of the keys, whether each has a row.
+
+    Returns:
+        float32 of the shape of ``rows``.
+
+    Raises:
+        ValueError: shapes that do not fit.
+    """
+    return initial_where_missing(table.shape, rows, keys, found)
+
+
+def initial_where_missing(shape: TableShape, rows: tf.Tensor, keys: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+    """Do what ``with_initial_rows`` says, for a table that is described by ``shape``."""
+    # A table of the pipeline has its pool there, which a restore may have replaced.
+    pool = shape.pool if shape.number == NO_TABLE else None
+    with tf.name_scope("with_initial_rows"), tf.device("/device:CPU:0"):
+        return tf.stop_gradient(native.ops().asc_with_initial_rows(
+            rows=rows, keys=as_keys(keys), found=found,
+            parameters=tf.constant([shape.a, shape.b, shape.scale], tf.float64),
+            pool=tf.zeros([0, shape.dim]) if pool is None else tf.constant(pool, tf.float32), dim=shape.dim,
+            seed=_signed(shape.seed), kind=shape.kind, table=shape.number))
+
+
+def _signed(seed: int) -> int:
+    """The 64 bits of a seed as an attribute of an op holds them."""
+    return seed - (1 << 64) if seed >= 1 << 63 else seed

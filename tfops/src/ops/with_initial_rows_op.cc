@@ -1,0 +1,173 @@
+// AscWithInitialRows: rows of keys, with initial rows for keys that have none.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "bridge/parallel.h"
+#include "bridge/pipeline.h"
+#include "bridge/status.h"
+#include "core/initial_pool.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+REGISTER_OP("AscWithInitialRows")
+    .Input("rows: float")
+    .Input("keys: T")
+    .Input("found: bool")
+    .Input("parameters: double")
+    .Input("pool: float")
+    .Output("completed: float")
+    .Attr("T: {int32, int64}")
+    .Attr("dim: int >= 1")
+    .Attr("seed: int = 0")
+    .Attr("kind: int >= 0 = 0")
+    .Attr("table: int = -1")
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      tensorflow::shape_inference::ShapeHandle keys, parameters, pool, out;
+      tensorflow::int64 dim;
+      TF_RETURN_IF_ERROR(c->Merge(c->input(1), c->input(2), &keys));
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(3), 1, &parameters));
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(4), 2, &pool));
+      TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
+      TF_RETURN_IF_ERROR(c->Concatenate(keys, c->Vector(dim), &out));
+      TF_RETURN_IF_ERROR(c->Merge(c->input(0), out, &out));
+      c->set_output(0, out);
+      return tensorflow::Status::OK();
+    })
+    .Doc(R"doc(
+The rows of keys, where a key without a row has the one that it would begin training with.
+
+An initial row is a function of a seed and the key alone.
+
+rows: float, the shape of the keys followed by dim; of keys without a row, whatever it is.
+keys: of any shape.
+found: whether each key has a row, of the shape of the keys.
+parameters: double[3]: a and b of the kind of initial rows, and the scale that multiplies each value.
+pool: float[pool rows, dim], from which keys pick by hash; [0, dim] where the kind is no pool.
+completed: float, of the shape of rows.
+dim: floats of a row.
+seed: 64 bits, as a signed number.
+kind: of the initial rows, of ascpipe/layout/initial_kinds.py.
+table: number of a table of the running pipeline: its seed, kind, parameters and pool hold, which those of a checkpoint
+  may have replaced, and those that are given are without effect; -1: those that are given.
+)doc");
+
+namespace ascpipe {
+
+template <typename Key>
+class WithInitialRowsOp : public tensorflow::OpKernel {
+ public:
+  explicit WithInitialRowsOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
+    tensorflow::int64 seed;
+    int kind;
+    OP_REQUIRES_OK(construction, construction->GetAttr("dim", &dim_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("seed", &seed));
+    OP_REQUIRES_OK(construction, construction->GetAttr("kind", &kind));
+    OP_REQUIRES_OK(construction, construction->GetAttr("table", &table_));
+    OP_REQUIRES(construction, kind <= layout::kInitialPool,
+                Refuse(Code::kInvalidArgument, "AscWithInitialRows: kind of initial rows ", kind, " is outside [0, ",
+                       layout::kInitialPool, "]"));
+    given_.seed = static_cast<std::uint64_t>(seed);
+    given_.kind = static_cast<layout::InitialKind>(kind);
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    OP_REQUIRES_OK(ctx, CheckShapes(ctx));
+    std::shared_ptr<Pipeline> pipeline;  // keeps the table
+    InitialRows own;
+    const InitialRows* initial = &own;
+    const float* pool;
+    if (table_ >= 0) {
+      OP_REQUIRES_OK(ctx, FindTable(&pipeline, &initial));
+      pool = initial->pool.data();
+    } else {
+      OP_REQUIRES_OK(ctx, ReadGiven(ctx, &own, &pool));
+    }
+    tensorflow::Tensor* completed;
+    OP_REQUIRES_OK(ctx, ctx->forward_input_or_allocate_output({0}, 0, ctx->input(0).shape(), &completed));
+    const auto keys = ctx->input(1).flat<Key>();
+    const auto found = ctx->input(2).flat<bool>();
+    const float* const rows = ctx->input(0).flat<float>().data();
+    float* const out = completed->flat<float>().data();
+    ShareBlocks(ctx, keys.size(), BlockRows(dim_), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        if (!found(i)) {
+          FillFrom(*initial, pool, keys(i), dim_, out + i * dim_);
+        } else if (out != rows) {
+          std::copy_n(rows + i * dim_, dim_, out + i * dim_);
+        }
+      }
+    });
+  }
+
+ private:
+  tensorflow::Status CheckShapes(tensorflow::OpKernelContext* ctx) const {
+    const tensorflow::TensorShape& keys = ctx->input(1).shape();
+    tensorflow::TensorShape wanted = keys;
+    wanted.AddDim(dim_);
+    if (ctx->input(0).shape() != wanted) {
+      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: rows have shape ",
+                    ctx->input(0).shape().DebugString(), ", expected ", wanted.DebugString(), ", that of the keys and ",
+                    "then dim");
+    }
+    if (ctx->input(2).shape() != keys) {
+      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: found has shape ",
+                    ctx->input(2).shape().DebugString(), ", keys have ", keys.DebugString());
+    }
+    return tensorflow::Status::OK();
+  }
+
+  tensorflow::Status FindTable(std::shared_ptr<Pipeline>* pipeline, const InitialRows** initial) const {
+    TF_RETURN_IF_ERROR(ToStatus(CurrentPipeline(pipeline)));
+    const Table* const table = (*pipeline)->table(table_);
+    if (table == nullptr) {
+      return Refuse(Code::kFailedPrecondition, "AscWithInitialRows: table ", table_, " is not of this pipeline");
+    }
+    if (table->device().dim() != dim_) {
+      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: table '", table->name(), "' has rows of ",
+                    table->device().dim(), " floats, dim is ", dim_);
+    }
+    *initial = &table->initial();
+    return tensorflow::Status::OK();
+  }
+
+  tensorflow::Status ReadGiven(tensorflow::OpKernelContext* ctx, InitialRows* own, const float** pool) const {
+    const tensorflow::Tensor& parameters = ctx->input(3);
+    const tensorflow::Tensor& rows = ctx->input(4);
+    if (parameters.dims() != 1 || parameters.dim_size(0) != 3) {
+      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: parameters have shape ",
+                    parameters.shape().DebugString(), ", expected [3]: a, b and scale");
+    }
+    if (rows.dims() != 2 || rows.dim_size(1) != dim_) {
+      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: pool has shape ", rows.shape().DebugString(),
+                    ", expected [pool rows, ", dim_, "]");
+    }
+    constexpr std::int64_t kMost = std::int64_t{1} << 32;
+    if (given_.kind == layout::kInitialPool && (rows.dim_size(0) < 1 || rows.dim_size(0) > kMost)) {
+      return Refuse(Code::kInvalidArgument, "AscWithInitialRows: pool has ", rows.dim_size(0),
+                    " rows, expected 1 to 2^32");
+    }
+    const auto numbers = parameters.flat<double>();
+    *own = given_;
+    own->a = numbers(0);
+    own->b = numbers(1);
+    own->scale = numbers(2);
+    own->pool_rows = rows.dim_size(0);
+    *pool = rows.flat<float>().data();
+    return tensorflow::Status::OK();
+  }
+
+  tensorflow::int64 dim_;
+  int table_;
+  InitialRows given_;  // seed and kind
+};
+
+REGISTER_KERNEL_BUILDER(
+    Name("AscWithInitialRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int32>("T"),
+    WithInitialRowsOp<tensorflow::int32>);
+REGISTER_KERNEL_BUILDER(
+    Name("AscWithInitialRows").Device(tensorflow::DEVICE_CPU).TypeConstraint<tensorflow::int64>("T"),
+    WithInitialRowsOp<tensorflow::int64>);
+
+}  // namespace ascpipe
