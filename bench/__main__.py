@@ -48,7 +48,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
             parser.error("--pattern {!r} matches no further case; see --list".format(pattern))
         chosen += matching
     if not options.pattern:
-        chosen = [one for one in selected("*") if options.list or one[0].name not in APART]
+        chosen = [(case, variant) for case, variant in selected("*")
+                  if options.list or not {case.name, "{}/{}".format(case.name, variant)} & set(APART)]
     if options.list:
         for case, variant in chosen:
             print("{:<32} per {:<6} {}".format("{}/{}".format(case.name, variant), case.unit, case.says))

@@ -71,6 +71,7 @@ class Case(NamedTuple):
         quantity: what is counted per unit of work: "s", "CPU s", or what a clock of the case counts.
         warm_up: calls of each contender before the first round.
         repeats: rounds, where the command does not say how many.
+        repeats_of: the same, by variant, of those that need others.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Case(NamedTuple):
     quantity: str = "s"
     warm_up: int = 2
     repeats: int = LEAST_REPEATS
+    repeats_of: Mapping[str, int] = {}
 
 
 class Result(NamedTuple):
@@ -174,7 +176,7 @@ def run_variant(case: Case, variant: str, *, repeats: Optional[int] = None, warm
             raise ValueError("{}/{}: {} units of work in {} calls".format(
                 case.name, variant, contenders.units, len(contenders.calls)))
         seconds = measure(contenders, warm_up=case.warm_up if warm else 0,
-                          repeats=case.repeats if repeats is None else repeats)
+                          repeats=case.repeats_of.get(variant, case.repeats) if repeats is None else repeats)
         notes = dict(contenders.notes())
     ours = next(iter(contenders.calls))
     baselines = {name: compare(seconds[ours], times) for name, times in seconds.items() if name != ours}

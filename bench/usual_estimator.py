@@ -7,8 +7,8 @@ from bench.sessions import tf
 from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
 
 
-class _Turns(tf.estimator.SessionRunHook):  # type: ignore[misc]
-    """Between two steps, waits for the number of those to do."""
+class Turns(tf.estimator.SessionRunHook):  # type: ignore[misc]
+    """Between two steps, waits for the number of those to do, which ``steps_to_do`` says after the first one too."""
 
     def __init__(self, steps_to_do: Callable[[], int]) -> None:
         self._steps_to_do, self._left = steps_to_do, 1
@@ -88,6 +88,6 @@ def train(setting: Setting, steps_to_do: Callable[[], int]) -> None:
     model = _Model(setting)
     model_fn = {OURS: model.of_tables, PLAIN: model.of_variables, CEILING: model.of_rows_at_hand}[setting.side]
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        tf.estimator.Estimator(model_fn, model_dir=folder).train(model.input_fn, hooks=[_Turns(steps_to_do)])
+        tf.estimator.Estimator(model_fn, model_dir=folder).train(model.input_fn, hooks=[Turns(steps_to_do)])
     if setting.side == OURS:
         terminate_config_initializer()

@@ -16,20 +16,27 @@ from bench.usual_model import ON_DISK, OURS, Setting
 _OF_DISKS = (("tables", "fetches"), ("tables", "disk_waits"), ("disks", "rows_written"), ("disks", "written_bytes"))
 
 
-class _Turns:
-    """Numbers of steps that are asked for; asked for the next one, it answers that those before are done."""
+class Turns:
+    """Numbers of steps that are asked for; asked for the next one, it answers that those before are done.
 
-    def __init__(self, setting: Setting) -> None:
-        self._is_ours, self._is_on_disk = setting.side in (OURS, ON_DISK), setting.side == ON_DISK
+    Args:
+        side: of the program: OURS, ON_DISK or another, which has no process beside its own.
+    """
+
+    def __init__(self, side: str) -> None:
+        self._is_ours, self._is_on_disk = side in (OURS, ON_DISK), side == ON_DISK
+        self._made_s, self._first_step_s = time.perf_counter(), 0.0
         self._clocks: List[Callable[[], float]] = []
         self._began_s = 0.0
 
     def steps_to_do(self) -> int:
         """After the first step, and after the last one that was asked for; 0: the input has ended."""
         if not self._clocks:
+            self._first_step_s = time.perf_counter() - self._made_s
             self._clocks = self._clocks_of_processes()
             self._began_s = self._used_s()
-        print(json.dumps({"used_s": self._used_s() - self._began_s, **self._of_disks()}), flush=True)
+        print(json.dumps({"used_s": self._used_s() - self._began_s, "first_step_s": self._first_step_s,
+                          **self._of_disks()}), flush=True)
         return int(sys.stdin.readline() or 0)
 
     def _of_disks(self) -> Dict[str, int]:
@@ -56,7 +63,7 @@ def main(arguments: List[str]) -> None:
     """Train until the input ends."""
     setting = Setting(**json.loads(arguments[0]))
     directory = _disk(setting)  # it forks, so before TensorFlow is there
-    turns = _Turns(setting)
+    turns = Turns(setting.side)
     if setting.estimator:
         from bench import usual_estimator
 

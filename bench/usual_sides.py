@@ -2,7 +2,7 @@
 import contextlib
 import json
 import sys
-from typing import Callable, Dict, Iterator, List, Sequence
+from typing import Callable, Dict, Iterator, List, Optional, Sequence
 
 from bench import usual_program, workloads
 from bench.harness import median
@@ -16,16 +16,15 @@ _APART = ("unshare", "-m")  #: what mounts a disk of its own
 
 
 class Side(Program):
-    """One side.
+    """One side: a process of its own, which answers as ``bench/usual_program.py`` does.
 
     Attributes:
         counts: of each turn: ``used_s``, processor seconds of its processes; with rows on disk also ``fetches`` (rows),
             ``disk_waits`` (plans that waited for rows), ``rows_written``, ``written_bytes``.
     """
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__([*(_APART if setting.side == ON_DISK and setting.delay_ms else ()), sys.executable, "-m",
-                          usual_program.__name__, json.dumps(setting._asdict())])
+    def __init__(self, command: Sequence[str], *, environment: Optional[Dict[str, str]] = None) -> None:
+        super().__init__(command, environment=environment)
         self._now: Dict[str, float] = {}
         self.counts: List[Dict[str, float]] = []
 
@@ -33,6 +32,11 @@ class Side(Program):
     def used_s(self) -> float:
         """Processor seconds of its processes since its first step."""
         return self._now["used_s"]
+
+    @property
+    def first_step_s(self) -> float:
+        """Seconds from where its program begins to build or train its model to the end of the first step."""
+        return self._now["first_step_s"]
 
     def trained(self) -> None:
         """Wait until the steps that it was told are done, or the first one."""
@@ -61,6 +65,12 @@ class Side(Program):
         return median([counts[name] for counts in self.counts]) / steps
 
 
+def side_of(setting: Setting) -> Side:
+    """The side that a setting describes."""
+    return Side([*(_APART if setting.side == ON_DISK and setting.delay_ms else ()), sys.executable, "-m",
+                 usual_program.__name__, json.dumps(setting._asdict())])
+
+
 def sized(setting: Setting) -> Setting:
     """The setting, with small tables in a run with small sizes."""
     return setting._replace(keys=workloads.sized(setting.keys, min(setting.keys, 2 * setting.rows * setting.part)))
@@ -70,7 +80,7 @@ def sized(setting: Setting) -> Setting:
 def running(setting: Setting, sides: Sequence[str]) -> Iterator[Dict[str, Side]]:
     """By name: the sides, which begin side by side; each has trained its first step."""
     with contextlib.ExitStack() as stack:
-        programs = {NAMES[side]: stack.enter_context(Side(setting._replace(side=side))) for side in sides}
+        programs = {NAMES[side]: stack.enter_context(side_of(setting._replace(side=side))) for side in sides}
         for program in programs.values():
             program.trained()
         yield programs

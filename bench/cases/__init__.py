@@ -4,8 +4,9 @@ Importing a case loads neither TensorFlow nor numba: only preparing a variant do
 """
 
 MODULES = ("dedup", "index", "handoff", "pipeline", "worker_cpu", "embedding_ops", "combiner", "swap", "usual",
-           "usual_cpu", "cells", "ssd", "train", "train_cpu", "ranks", "ranks_cpu", "ranks_late", "exchange", "scale",
-           "startup", "idle", "status", "metrics", "checkpoint", "serving")
+           "usual_cpu", "columns", "cells", "ssd", "train", "train_cpu", "ranks", "ranks_cpu", "ranks_late", "exchange",
+           "scale", "startup", "idle", "status", "metrics", "checkpoint", "serving")
 
-#: those that take long: measured where a pattern names them, as `make bench-usual` does
-APART = ("usual", "usual_cpu", "cells", "ssd", "ranks", "ranks_cpu", "ranks_late", "exchange")
+#: cases, and variants of others, that take long: measured where a pattern names them, as `make bench-usual` does
+APART = ("usual", "usual_cpu", "columns", "startup/columns", "cells", "ssd", "ranks", "ranks_cpu", "ranks_late",
+         "exchange")

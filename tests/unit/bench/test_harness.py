@@ -171,10 +171,11 @@ def test_of_a_run_with_small_sizes_no_goal_is_judged():
 
 
 @pytest.mark.parametrize("repeats, rounds", [(None, 2), (3, 3)])
-def test_a_case_that_needs_fewer_rounds_gets_them_unless_the_command_says_how_many(repeats, rounds):
+def test_a_case_or_variant_that_needs_fewer_rounds_gets_them_unless_the_command_says_how_many(repeats, rounds):
     clock = Clock()
     contenders = harness.Contenders(1, {"a": clock.call("a", 1)}, clocks={"a": clock})
-    assert harness.run_variant(case(contenders, repeats=2), "one", repeats=repeats).timing.repeats == rounds
+    for made_up in (case(contenders, repeats=2), case(contenders, repeats=5, repeats_of={"one": 2, "two": 4})):
+        assert harness.run_variant(made_up, "one", repeats=repeats).timing.repeats == rounds
 
 
 @pytest.mark.parametrize("contenders", [harness.Contenders(0, {"a": lambda: None}), harness.Contenders(1, {})])
@@ -216,14 +217,16 @@ def test_a_pattern_picks_variants_and_one_that_picks_none_is_a_usage_error(capsy
 
 def test_what_takes_long_is_listed_and_is_measured_where_a_pattern_names_it(monkeypatch, capsys):
     chosen = []
-    monkeypatch.setattr(command, "run", lambda found, *_, **__: chosen.append({one.name for one, _ in found}) or [])
+    monkeypatch.setattr(command, "run", lambda found, *_, **__: chosen.append(
+        {name for one, variant in found for name in (one.name, "{}/{}".format(one.name, variant))}) or [])
     command.main([])
-    command.main(["--pattern", "cells", "--pattern", "idle/*"])
-    assert not chosen[0] & set(APART) and {"train", "scale"} < chosen[0]
-    assert chosen[1] == {"cells", "idle"}
+    command.main(["--pattern", "cells/1x64-dim-8-*", "--pattern", "idle/*", "--pattern", "startup"])
+    assert not chosen[0] & set(APART) and {"train", "scale", "startup/private"} < chosen[0]
+    assert {"cells/1x64-dim-8-host", "idle", "startup/private", "startup/columns"} < chosen[1]
+    assert not chosen[1] & {"train", "cells/4x64-dim-8-host"}
     assert command.main(["--list"]) == 0
-    listed = {line.split("/")[0] for line in capsys.readouterr().out.splitlines()}
-    assert set(APART) < listed
+    names = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    assert set(APART) < names | {name.split("/")[0] for name in names}
 
 
 def test_too_few_repeats_are_a_usage_error():

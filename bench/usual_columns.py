@@ -1,0 +1,81 @@
+"""A wide and deep model on TensorFlow's feature columns, as users write it: `python -m bench.usual_columns JSON`.
+
+JSON holds the fields of ``Setting``.  The sides differ in one call at the start of the program.  It answers as
+``bench/usual_program.py`` does; seconds to the first step are counted from the call of ``train``.
+"""
+import json
+import sys
+import tempfile
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+
+from bench import usual_program, workloads
+from bench.usual_model import OURS, PREFETCH
+
+DIM = 8
+HIDDEN_UNITS = (128, 64)
+LEAST_BUCKETS = 10000  #: of a column that has a table on our side
+
+
+class Setting(NamedTuple):
+    """What is trained.
+
+    Attributes:
+        side: OURS or PLAIN.
+        fields: how many; each has one id in a row, a text.
+        rows: of a batch.
+        buckets: of each field's column, and different ids of it.
+        exponent: of the Zipf distribution of the ids.
+        batches: different ones, which are repeated.
+    """
+
+    side: str
+    fields: int
+    rows: int
+    buckets: int = 10 ** 6
+    exponent: float = 1.05
+    batches: int = 16
+
+
+def names(setting: Setting) -> List[str]:
+    """Of the fields."""
+    return ["C{}".format(number + 1) for number in range(setting.fields)]
+
+
+def batches(setting: Setting) -> Tuple[Dict[str, np.ndarray], np.ndarray]:
+    """Some batches: text of up to ten digits, S10[batches, rows] by field, and the labels, int64[batches, rows, 1]."""
+    stream = workloads.Zipf(setting.buckets, setting.exponent, seed=1)
+    shape = setting.batches, setting.rows
+    # The upper half of 64 mixed bits: numbers of 32 bits, as text that a string of C++ holds without an allocation.
+    features = {name: (stream.keys(setting.batches * setting.rows).view(np.uint64) >> np.uint64(32))
+                .astype("S10").reshape(shape) for name in names(setting)}
+    return features, np.random.RandomState(1).randint(0, 2, size=(*shape, 1))
+
+
+def train(setting: Setting) -> None:
+    """Train a step, then as many as are asked for."""
+    from bench.sessions import tf
+    from bench.usual_estimator import Turns
+
+    if setting.side == OURS:
+        import ascpipe.tf as asc
+
+        asc.use_for_feature_columns(min_buckets=LEAST_BUCKETS)
+    drawn = batches(setting)
+
+    def input_fn() -> Any:
+        return tf.data.Dataset.from_tensor_slices(drawn).repeat().prefetch(PREFETCH)
+
+    wide = [tf.feature_column.categorical_column_with_hash_bucket(name, setting.buckets) for name in names(setting)]
+    deep = [tf.feature_column.embedding_column(column, DIM) for column in wide]
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        classifier = tf.estimator.DNNLinearCombinedClassifier(
+            model_dir=folder, linear_feature_columns=wide, dnn_feature_columns=deep,
+            dnn_hidden_units=list(HIDDEN_UNITS))
+        turns = usual_program.Turns(setting.side)
+        classifier.train(input_fn, hooks=[Turns(turns.steps_to_do)])
+
+
+if __name__ == "__main__":
+    train(Setting(**json.loads(sys.argv[1])))
