@@ -287,10 +287,12 @@ def require_close(found, expected, within):
 
 
 class Trained:
-    """A run of a program: its folder, its losses, and what it gave of the probes."""
+    """A run of a program, one ``train`` for each number of steps: its folder, losses, and what it gave of the probes."""
 
-    def __init__(self, make, side, folder, steps):
+    def __init__(self, make, side, folder, *steps):
         self.folder = folder
         with on(side):
-            job = Job(make, folder).train(steps)
+            job = Job(make, folder)
+            for number in steps:
+                job.train(number)
             self.losses, self.evaluated, self.predicted = job.losses, job.evaluate(), job.predict()

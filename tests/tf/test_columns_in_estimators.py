@@ -1,4 +1,4 @@
-"""Canned Estimators whose columns lie on tables have the losses, metrics and predictions of TensorFlow's own columns."""
+"""Canned Estimators on tables have the losses, metrics and predictions that they have on the columns of TensorFlow."""
 import functools
 import os
 
