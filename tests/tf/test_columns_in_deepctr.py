@@ -1,0 +1,102 @@
+"""Estimators of deepctr on tables have the losses, metrics and predictions that they have on columns of TensorFlow.
+
+They make columns into tensors by the older ``input_layer``, choose variables by scope, and compute gradients in
+evaluation, too. ``l2_reg_linear=0``: of a table there is no norm of all rows.
+"""
+import functools
+import sys
+import types
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.tf import columns
+
+STEPS, TRAINED_ON = 60, 20  #: in all, and in a second ``train``
+KINDS = {"DeepFMEstimator": {}, "xDeepFMEstimator": {"cin_layer_size": (8, 4)}, "DCNEstimator": {},
+         "AutoIntEstimator": {"att_layer_num": 2, "att_embedding_size": 4}}
+RATE = 0.01  #: of deepctr's Adagrad
+CHAOTIC = "AutoIntEstimator"
+
+pytestmark = [
+    pytest.mark.timeout_s(240), pytest.mark.filterwarnings("ignore:distutils Version classes"),
+    pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices")]  # of lookups of TensorFlow
+
+
+@functools.lru_cache(maxsize=None)
+def estimators():
+    """The module of deepctr, which asks the network for its newest version when it is imported: here it gets no answer.
+    """
+    network = types.ModuleType("requests")
+    network.get = lambda address: types.SimpleNamespace(status_code=None)
+    network.codes = types.SimpleNamespace(ok=200)
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setitem(sys.modules, "requests", network)
+        from deepctr import estimator
+    return estimator
+
+
+def program(kind, **given):
+    """Makes an Estimator, as ``columns.Job`` asks for one."""
+    def make(**more):
+        read = [*columns.embeddings(), tf.feature_column.numeric_column("age")]
+        return getattr(estimators(), kind)(columns.wide(), read, dnn_hidden_units=columns.HIDDEN, l2_reg_linear=0,
+                                           **{**KINDS[kind], **given, **more})
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Trains a kind of Estimator, once; of ascpipe by two calls of ``train``."""
+    @functools.lru_cache(maxsize=None)
+    def train(kind, side="tensorflow"):
+        steps = [STEPS] if side == "tensorflow" else [STEPS - TRAINED_ON, TRAINED_ON]
+        return columns.Trained(program(kind), side, tmp_path_factory.mktemp(side), *steps)
+
+    return train
+
+
+def differs_from_itself(folder):
+    """What an ulp in the rate of TensorFlow's optimizer changes in the losses of the model that multiplies it."""
+    losses = []
+    for number, rate in enumerate((np.float32(RATE), np.nextafter(np.float32(RATE), np.float32(1)))):
+        make = program(CHAOTIC, dnn_optimizer=tf.compat.v1.train.AdagradOptimizer(float(rate)))
+        with columns.on("tensorflow"):
+            losses.append(columns.Job(make, folder / str(number)).train(STEPS).losses)
+    assert losses[0] != losses[1]
+    return columns.difference(losses[1], losses[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_are_those_of_tensorflow_also_after_a_second_train(kind, trained, tmp_path):
+    expected = trained(kind).losses
+    assert len(expected) == STEPS and len(set(expected)) > STEPS / 2
+    allowed = max(1e-6, 4 * differs_from_itself(tmp_path)) if kind == CHAOTIC else 1e-6
+    assert columns.difference(trained(kind, "device").losses, expected) <= allowed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_metrics_and_predictions_are_those_of_tensorflow(kind, trained):
+    expected, found = trained(kind), trained(kind, "device")
+    within = 1e-3 if kind == CHAOTIC else 1e-5
+    columns.require_close(found.evaluated, expected.evaluated, within)
+    columns.require_close(found.predicted, expected.predicted, within)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_export_gives_what_predict_gives(kind, trained, tmp_path):
+    done = trained(kind, "device")
+    with columns.on("device"):
+        path = columns.Job(program(kind), done.folder).export(tmp_path)
+    columns.require_close(columns.served(path), done.predicted, 0)
+
+
+@pytest.mark.parametrize("kind", ["DeepFMEstimator", CHAOTIC])
+def test_a_device_of_a_few_batches_gives_the_same_bits_as_one_that_holds_all_rows(kind, trained):
+    device, host = trained(kind, "device"), trained(kind, "host")
+    assert (host.losses, host.evaluated) == (device.losses, device.evaluated)
+    columns.require_close(host.predicted, device.predicted, 0)

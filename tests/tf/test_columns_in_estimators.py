@@ -1,0 +1,123 @@
+"""Canned Estimators on tables have the losses, metrics and predictions that they have on the columns of TensorFlow."""
+import functools
+import os
+
+import pytest
+import tensorflow as tf
+
+from tests.tf import columns
+
+STEPS = 60
+WHOLE = "DNNLinearCombinedClassifier"  #: has columns of all kinds, in both towers
+
+pytestmark = [
+    pytest.mark.timeout_s(240), pytest.mark.filterwarnings("ignore:distutils Version classes"),
+    pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices")]  # of lookups of TensorFlow
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Trains a kind of Estimator, once."""
+    @functools.lru_cache(maxsize=None)
+    def train(kind, side="tensorflow", steps=STEPS):
+        return columns.Trained(columns.CANNED[kind], side, tmp_path_factory.mktemp(side), steps)
+
+    return train
+
+
+def largest_variable(folder):
+    """Rows of the one that has most of them in a checkpoint of TensorFlow."""
+    return max(shape[0] for _, shape in tf.train.list_variables(str(folder)) if shape)
+
+
+@pytest.mark.parametrize("kind", columns.CANNED)
+def test_losses_are_those_of_tensorflow(kind, trained):
+    expected = trained(kind).losses
+    assert len(expected) == STEPS and len(set(expected)) > STEPS / 2
+    assert columns.difference(trained(kind, "device").losses, expected) <= 1e-6
+
+
+@pytest.mark.parametrize("kind", columns.CANNED)
+def test_metrics_and_predictions_are_those_of_tensorflow_also_for_keys_that_were_never_trained(kind, trained):
+    expected, found = trained(kind), trained(kind, "device")
+    columns.require_close(found.evaluated, expected.evaluated, 1e-5)
+    columns.require_close(found.predicted, expected.predicted, 1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(400)
+@pytest.mark.parametrize("kind", columns.CANNED)
+def test_losses_of_300_steps_are_those_of_tensorflow(kind, trained):
+    assert columns.difference(trained(kind, "device", 300).losses, trained(kind, steps=300).losses) <= 1e-5
+
+
+def test_rows_lie_in_tables_and_columns_with_few_buckets_stay_with_tensorflow(trained):
+    assert largest_variable(trained(WHOLE).folder) == columns.BUCKETS["user"]
+    assert largest_variable(trained(WHOLE, "host").folder) < columns.BUCKETS["user"]
+    kept = {tuple(shape) for _, shape in tf.train.list_variables(str(trained(WHOLE, "host").folder))}
+    assert {(columns.BUCKETS["phone"], columns.DIM), (len(columns.HOURS), 1)} <= kept
+
+
+def test_after_the_end_of_the_program_columns_are_those_of_tensorflow_again(trained, tmp_path):
+    trained(WHOLE, "device")
+    with columns.on("tensorflow"):
+        losses = columns.Job(columns.CANNED[WHOLE], tmp_path).train(5).losses
+    assert losses == trained(WHOLE).losses[:5]
+    assert largest_variable(tmp_path) == columns.BUCKETS["user"]
+
+
+def test_a_device_of_a_few_batches_gives_the_same_bits_as_one_that_holds_all_rows(trained):
+    device, host = trained(WHOLE, "device"), trained(WHOLE, "host")
+    assert host.losses == device.losses
+    assert host.evaluated == device.evaluated
+    columns.require_close(host.predicted, device.predicted, 0)
+
+
+@pytest.mark.parametrize("side", ["device", "host"])
+def test_training_goes_on_from_its_checkpoint_as_if_it_had_not_ended(side, trained, tmp_path):
+    make = columns.CANNED[WHOLE]
+    with columns.on(side):
+        job = columns.Job(make, tmp_path).train(20).train(20)
+    with columns.on(side):
+        job = columns.Job(make, tmp_path, job.losses).train(20)
+        evaluated = job.evaluate()
+    assert job.losses == trained(WHOLE, side).losses
+    assert evaluated == trained(WHOLE, side).evaluated
+
+
+def test_train_and_evaluate_says_what_tensorflow_says(tmp_path):
+    found = {}
+    for side in ("tensorflow", "device"):
+        exporter = tf.estimator.LatestExporter("latest", columns.receiver())
+        with columns.on(side):
+            job = columns.Job(columns.CANNED[WHOLE], tmp_path / side, every=20)
+            found[side] = job.losses, job.train_and_evaluate(40, exporter)
+            predicted = job.predict()
+        of_steps, exported = sorted(found[side][1]), tmp_path / side / "export/latest"
+        assert of_steps == [20, 40]
+        last = str(exported / max(os.listdir(str(exported))))
+        columns.require_close(columns.served(last), predicted, 1e-6)
+    losses, evaluated = found["device"]
+    assert columns.difference(losses, found["tensorflow"][0]) <= 1e-6
+    for step, metrics in found["tensorflow"][1].items():
+        columns.require_close(evaluated[step], metrics, 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["DNNClassifier", WHOLE])
+def test_a_warm_start_takes_the_rows_of_another_program(kind, trained, tmp_path):
+    losses = {}
+    for side in ("tensorflow", "device"):
+        with columns.on(side):
+            job = columns.Job(columns.CANNED[kind], tmp_path / side, warm_start_from=str(trained(kind, side).folder))
+            losses[side] = job.train(10).losses
+    assert columns.difference(losses["tensorflow"][:1], trained(kind).losses[:1]) > 1e-3
+    assert columns.difference(losses["device"], losses["tensorflow"]) <= 1e-6
+
+
+@pytest.mark.parametrize("kind, side", [
+    (WHOLE, "device"), (WHOLE, "host"), ("DNNRegressor", "device"), ("LinearClassifier", "host")])
+def test_an_export_gives_what_predict_gives(kind, side, trained, tmp_path):
+    done = trained(kind, side)
+    with columns.on(side):
+        path = columns.Job(columns.CANNED[kind], done.folder).export(tmp_path)
+    columns.require_close(columns.served(path), done.predicted, 0)
