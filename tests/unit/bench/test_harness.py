@@ -225,7 +225,7 @@ def test_what_takes_long_is_listed_and_is_measured_where_a_pattern_names_it(monk
     assert {"cells/1x64-dim-8-host", "idle", "startup/private", "startup/columns"} < chosen[1]
     assert not chosen[1] & {"train", "cells/4x64-dim-8-host"}
     assert command.main(["--list"]) == 0
-    names = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    names = {line.split(" ")[0] for line in capsys.readouterr().out.splitlines()}
     assert set(APART) < names | {name.split("/")[0] for name in names}
 
 
