@@ -49,7 +49,7 @@ def tables_in(folder):
 
 def test_a_program_says_what_it_says_with_tensorflow_alone(whole, tmp_path):
     plain = subprocess.run([sys.executable, PROGRAM, str(tmp_path), str(STEPS)], env=environment_with(**QUIET),
-                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, universal_newlines=True)
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, text=True)
     (losses, metrics), ((found, found_metrics), folder) = said(plain.stdout), whole
     assert sorted(found) == sorted(losses) == list(range(STEPS))
     assert [found[step] for step in range(STEPS)] == pytest.approx([losses[step] for step in range(STEPS)], rel=1e-6)

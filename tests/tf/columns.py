@@ -26,7 +26,7 @@ BUCKETS = {"user": 50000, "item": 20000, "site": 1000, "phone": 50, "tags": 5000
 CITIES, HOURS = (["{}-{}".format(name, value) for value in range(VALUES[name])] for name in ("city", "hour"))
 EMPTY_SHARE = 0.05  #: of rows without an item: its bag is empty
 
-#: What the program says before its Estimator, by who holds the rows; of "host" the device has room for a few batches.
+#: What the program says before its Estimator, by where the rows lie; of "host" the device has room for a few batches.
 SIDES = {"tensorflow": None,
          "device": {"device_vocabulary_size": 60000, "host_vocabulary_size": 0},
          "host": {"device_vocabulary_size": 1024, "host_vocabulary_size": 60000}}
@@ -275,7 +275,7 @@ def difference(found, expected):
 
 
 def require_close(found, expected, within):
-    """Two dicts of arrays or numbers are the same but for ``within``, absolute below 1 and else relative.
+    """Two dicts of arrays or numbers are the same within a bound, absolute below 1 and else relative.
 
     Raises:
         AssertionError: by name, how far they are from each other.
@@ -287,7 +287,7 @@ def require_close(found, expected, within):
 
 
 class Trained:
-    """A run of a program, one ``train`` for each number of steps: its folder, losses, and what it gave of the probes."""
+    """A run of a program, a ``train`` for each number of steps: its folder, losses, and what it gave of the probes."""
 
     def __init__(self, make, side, folder, *steps):
         self.folder = folder
