@@ -20,9 +20,9 @@ FOLDERS = [build.SOURCES / name for name in build.WITHOUT_TENSORFLOW]
 FOLDER = build.OBJECTS / "tests"
 
 TESTS = sorted(path.stem for path in HERE.glob("test_*.cc"))
-WITH_THREADS = ("test_bell", "test_blocks", "test_exchange_spans", "test_peer_asks", "test_peer_failures", "test_peers",
-                "test_ring_growth", "test_row_engine", "test_row_faults", "test_stream", "test_table_file",
-                "test_waiter")
+WITH_THREADS = ("test_bags", "test_bell", "test_blocks", "test_exchange_spans", "test_peer_asks",
+                "test_peer_failures", "test_peers", "test_ring_growth", "test_row_engine", "test_row_faults",
+                "test_stream", "test_table_file", "test_waiter")
 FLAGS = ["-std=c++14", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(build.SOURCES),
          "-I", str(build.GENERATED), "-I", str(HERE)]
 SHIPPED = ["-O1", "-DNDEBUG"]  # of the tests themselves; the core is as in the library

@@ -46,8 +46,8 @@ rows: float, the shape of the keys followed by dim.
 dim: floats of a row of the table.
 )doc");
 
-// Not an output of AscServedLookup: TensorFlow loads no graph with the shapes of fewer outputs than an op has, as models
-// have that were exported before.
+// Not an output of AscServedLookup: TensorFlow loads no graph with the shapes of fewer outputs than an op has, and
+// models that were exported before have such graphs.
 REGISTER_OP("AscServedLookupFound")
     .Input("table: resource")
     .Input("keys: T")

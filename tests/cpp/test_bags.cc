@@ -1,0 +1,398 @@
+// Bags and their gradients against plain loops, which sum in the order that the headers state.
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "core/bag_gradients.h"
+#include "core/bags.h"
+
+using namespace ascpipe;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+unsigned state = 2468;
+int Random(int limit) {
+  state = state * 1664525u + 1013904223u;
+  return static_cast<int>((state >> 8) % static_cast<unsigned>(limit));
+}
+float RandomFloat() { return static_cast<float>(Random(2000001) - 1000000) / 654321.0f; }
+Floats RandomFloats(std::int64_t count) {
+  Floats made(static_cast<std::size_t>(count));
+  for (float& value : made) value = RandomFloat();
+  return made;
+}
+
+const std::int64_t kDims[] = {1, 8, 10, 16};
+const Combiner kCombiners[] = {Combiner::kSum, Combiner::kMean, Combiner::kSqrtn};
+constexpr std::int64_t kRows = 50, kHomes = 20, kHomeExtra = 3, kSlots = 40;
+
+// Bags of random ids: of every size up to 27, and empty ones at both ends and in between.
+struct Given {
+  explicit Given(std::int64_t given_dim) : dim(given_dim) {
+    splits = {0, 0};
+    for (int bag = 0; bag < 60; ++bag) splits.push_back(splits.back() + (bag % 7 == 3 ? 0 : bag % 28));
+    splits.push_back(splits.back());
+    count = static_cast<std::int64_t>(splits.size()) - 1;
+    positions = splits.back();
+    table = RandomFloats(kRows * dim);
+    homes = RandomFloats(kHomes * (dim + kHomeExtra));
+    default_row = RandomFloats(dim);
+    for (std::int64_t i = 0; i < kSlots; ++i) {
+      const std::int32_t slot = Random(kRows);
+      const int what = Random(6);
+      slots.push_back(what == 0 ? layout::kSlotNone : what == 1 ? layout::kSlotHome - Random(kHomes)
+                      : what == 2 ? slot | layout::kSlotFrozen : slot);
+    }
+    for (std::int64_t i = 0; i < positions; ++i) {
+      restore.push_back(Random(9) == 0 ? -1 : Random(kSlots));
+      weights.push_back(0.1f + 0.01f * static_cast<float>(Random(300)));
+    }
+    grads = RandomFloats(count * dim);
+    for (const std::int32_t index : restore) {
+      const float* row = default_row.data();
+      if (index >= 0) {
+        const std::int32_t slot = slots[index];
+        if (slot >= 0) row = &table[(slot & ~layout::kSlotFrozen) * dim];
+        if (slot <= layout::kSlotHome) row = &homes[(layout::kSlotHome - slot) * (dim + kHomeExtra)];
+      }
+      rows.insert(rows.end(), row, row + dim);
+    }
+  }
+
+  // Rows that lie in a table and at home.
+  BagRows InTable() const {
+    return {{table.data(), kRows, dim, slots.data(), kSlots, default_row.data(), homes.data(), kHomes,
+             dim + kHomeExtra}, restore.data()};
+  }
+  // The same rows, one for each position.
+  BagRows InPlace() const { return {{rows.data(), positions, dim, nullptr, 0, nullptr}, nullptr}; }
+
+  std::int64_t dim, count, positions;
+  std::vector<std::int64_t> splits;
+  std::vector<std::int32_t> slots, restore;
+  Floats table, homes, default_row, weights, grads, rows;
+};
+
+bool Same(const Floats& a, const Floats& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+float PlainLaneSum(const Floats& values) {
+  const std::size_t over = values.size() % 8;
+  float lanes[8] = {0}, left = 0;
+  for (std::size_t i = 0; i + over < values.size(); ++i) lanes[i % 8] += values[i];
+  for (std::size_t i = values.size() - over; i < values.size(); ++i) left += values[i];
+  if (values.size() < 8) return left;
+  const float even = (lanes[0] + lanes[4]) + (lanes[2] + lanes[6]), odd = (lanes[1] + lanes[5]) + (lanes[3] + lanes[7]);
+  return left + (even + odd);
+}
+
+Floats Product(const Floats& a, const Floats& b) {
+  Floats made;
+  for (std::size_t i = 0; i < a.size(); ++i) made.push_back(a[i] * b[i]);
+  return made;
+}
+
+Floats PlainClip(Floats row, float max_norm) {
+  if (max_norm == 0) return row;
+  const float length = std::sqrt(PlainLaneSum(Product(row, row)));
+  for (float& value : row) value = value * max_norm / (length > max_norm ? length : max_norm);
+  return row;
+}
+
+// The loops for one setting of bags.
+struct Plain {
+  const Given& given;
+  const Bags& bags;
+
+  Floats Row(std::int64_t position) const {
+    const auto first = given.rows.begin() + position * given.dim;
+    return PlainClip(Floats(first, first + given.dim), bags.max_norm);
+  }
+  Floats Grad(std::int64_t bag) const {
+    const auto first = given.grads.begin() + bag * given.dim;
+    return Floats(first, first + given.dim);
+  }
+
+  // Rows without weights are summed in groups of eight, of which the first has what is left over, too.
+  Floats Sum(std::int64_t bag) const {
+    const std::int64_t begin = bags.splits[bag], end = bags.splits[bag + 1];
+    Floats sum(static_cast<std::size_t>(given.dim), 0.0f), group;
+    if (begin == end) return sum;
+    const std::int64_t over = (end - begin) % 8, first = over == 0 ? 8 : over == 1 ? 9 : over;
+    for (std::int64_t i = begin; i < end; ++i) {
+      Floats row = Row(i);
+      if (bags.weights != nullptr) {
+        for (std::size_t c = 0; c < row.size(); ++c) {
+          const float product = row[c] * bags.weights[i];
+          sum[c] = i == begin ? product : sum[c] + product;
+        }
+        continue;
+      }
+      const bool opens = i == begin || (i - begin >= first && (i - begin - first) % 8 == 0);
+      if (opens) {
+        group = row;
+      } else {
+        for (std::size_t c = 0; c < row.size(); ++c) group[c] += row[c];
+      }
+      const bool closes = i + 1 == end || (i + 1 - begin >= first && (i + 1 - begin - first) % 8 == 0);
+      if (!closes) continue;
+      for (std::size_t c = 0; c < row.size(); ++c) sum[c] = i - begin < first ? group[c] : sum[c] + group[c];
+    }
+    return sum;
+  }
+
+  float Divisor(std::int64_t bag) const {
+    float sum = 0;
+    for (std::int64_t i = bags.splits[bag]; i < bags.splits[bag + 1]; ++i) {
+      const float weight = bags.weights == nullptr ? 1.0f : bags.weights[i];
+      sum += bags.combiner == Combiner::kSqrtn ? weight * weight : weight;
+    }
+    return bags.combiner == Combiner::kSum ? 1.0f : bags.combiner == Combiner::kMean ? sum : std::sqrt(sum);
+  }
+
+  Floats Combined() const {
+    Floats out;
+    for (std::int64_t bag = 0; bag < bags.count; ++bag) {
+      for (const float value : Sum(bag)) {
+        out.push_back(bags.splits[bag] == bags.splits[bag + 1] ? 0.0f : value / Divisor(bag));
+      }
+    }
+    return out;
+  }
+
+  Floats Scaled(std::int64_t bag) const {
+    Floats grad = Grad(bag);
+    const double ids = static_cast<double>(bags.splits[bag + 1] - bags.splits[bag]);
+    for (float& value : grad) {
+      const double divisor = bags.combiner == Combiner::kMean ? ids : std::sqrt(ids);
+      if (bags.combiner == Combiner::kSum) continue;
+      value = bags.weights != nullptr ? value / Divisor(bag) : value * static_cast<float>(1 / divisor);
+    }
+    return grad;
+  }
+
+  Floats OfWeights() const {
+    Floats out;
+    for (std::int64_t bag = 0; bag < bags.count; ++bag) {
+      if (bags.splits[bag] == bags.splits[bag + 1]) continue;
+      const float divisor = Divisor(bag);
+      Floats shares = Sum(bag);
+      for (float& value : shares) value = -value / divisor / divisor;
+      const float common = PlainLaneSum(Product(Grad(bag), shares));
+      for (std::int64_t i = bags.splits[bag]; i < bags.splits[bag + 1]; ++i) {
+        float own = PlainLaneSum(Product(Scaled(bag), Row(i)));
+        if (bags.combiner == Combiner::kMean) own += common;
+        if (bags.combiner == Combiner::kSqrtn) own += 0.5f * common / divisor * 2 * bags.weights[i];
+        out.push_back(own);
+      }
+    }
+    return out;
+  }
+
+  // Of a row as it was combined; of the row itself where it was not clipped.
+  Floats OfRow(std::int64_t bag, std::int64_t position) const {
+    Floats made = Scaled(bag);
+    for (float& value : made) {
+      if (bags.weights != nullptr) value = value * bags.weights[position];
+    }
+    return made;
+  }
+};
+
+// Calls check(bags) for every combiner, with and without weights and a limit that some rows exceed.
+void EachSetting(const Given& given, const std::function<void(const Bags&)>& check) {
+  const float some = std::sqrt(static_cast<float>(given.dim)) * 0.9f;
+  for (const Combiner combiner : kCombiners) {
+    for (const float* weights : {static_cast<const float*>(nullptr), given.weights.data()}) {
+      for (const float max_norm : {0.0f, some}) {
+        check({given.splits.data(), given.count, given.positions, weights, combiner, max_norm});
+      }
+    }
+  }
+}
+
+// Calls work(begin, end) for parts of [0, total), each in a thread of its own.
+void InThreads(std::int64_t total, std::int64_t parts, const std::function<void(std::int64_t, std::int64_t)>& work) {
+  std::vector<std::thread> threads;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    threads.emplace_back([=, &work] { work(total * part / parts, total * (part + 1) / parts); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+
+TEST(CombinedRowsAreThoseOfThePlainLoopInAnyNumberOfParts) {
+  for (const std::int64_t dim : kDims) {
+    const Given given(dim);
+    EachSetting(given, [&](const Bags& bags) {
+      const Floats wanted = Plain{given, bags}.Combined();
+      for (const std::int64_t parts : {1, 3, 64}) {
+        for (const BagRows& rows : {given.InTable(), given.InPlace()}) {
+          Floats out(wanted.size(), NAN);
+          InThreads(bags.count, parts, [&](std::int64_t begin, std::int64_t end) {
+            CHECK_EQ(CombineBags(rows, bags, begin, end, out.data()), -1);
+          });
+          CHECK(Same(out, wanted));
+        }
+      }
+    });
+  }
+}
+
+TEST(GradientsOfWeightsAreThoseOfThePlainLoop) {
+  for (const std::int64_t dim : kDims) {
+    const Given given(dim);
+    EachSetting(given, [&](const Bags& bags) {
+      if (bags.weights == nullptr) return;
+      const Floats wanted = Plain{given, bags}.OfWeights();
+      for (const std::int64_t parts : {1, 3, 64}) {
+        for (const BagRows& rows : {given.InTable(), given.InPlace()}) {
+          Floats out(wanted.size(), NAN);
+          InThreads(bags.count, parts, [&](std::int64_t begin, std::int64_t end) {
+            CHECK_EQ(WeightGradients(rows, bags, given.grads.data(), begin, end, out.data()), -1);
+          });
+          CHECK(Same(out, wanted));
+        }
+      }
+    });
+  }
+}
+
+TEST(GradientsOfRowsAreThoseOfThePlainLoopAndOfTheirClippedForm) {
+  for (const std::int64_t dim : kDims) {
+    const Given given(dim);
+    EachSetting(given, [&](const Bags& bags) {
+      Floats wanted;
+      for (std::int64_t bag = 0; bag < bags.count; ++bag) {
+        for (std::int64_t i = bags.splits[bag]; i < bags.splits[bag + 1]; ++i) {
+          Floats one = Plain{given, bags}.OfRow(bag, i);
+          if (bags.max_norm != 0) ClipGradient(&given.rows[i * dim], bags.max_norm, dim, one.data(), one.data());
+          wanted.insert(wanted.end(), one.begin(), one.end());
+        }
+      }
+      for (const std::int64_t parts : {1, 3, 64}) {
+        Floats out(wanted.size(), NAN);
+        InThreads(bags.count, parts, [&](std::int64_t begin, std::int64_t end) {
+          RowGradients(given.rows.data(), bags, given.grads.data(), dim, begin, end, out.data());
+        });
+        CHECK(Same(out, wanted));
+      }
+    });
+  }
+}
+
+TEST(TheGradientOfAClippedRowIsThatOfTheFunction) {
+  for (const std::int64_t dim : kDims) {
+    for (const float max_norm : {0.3f, 1000.0f}) {
+      const Floats row = RandomFloats(dim), grad = RandomFloats(dim);
+      Floats made(row.size());
+      ClipGradient(row.data(), max_norm, dim, grad.data(), made.data());
+      double squares = 0, along = 0;
+      for (std::int64_t i = 0; i < dim; ++i) squares += static_cast<double>(row[i]) * row[i];
+      for (std::int64_t i = 0; i < dim; ++i) along += static_cast<double>(row[i]) * grad[i];
+      const bool clips = squares > static_cast<double>(max_norm) * max_norm;
+      for (std::int64_t i = 0; i < dim; ++i) {
+        const double wanted = clips ? max_norm / std::sqrt(squares) * (grad[i] - row[i] * along / squares) : grad[i];
+        CHECK(std::fabs(made[i] - wanted) < 1e-4);
+      }
+    }
+  }
+}
+
+TEST(SumsOfGradientsAreThoseOfThePlainLoopInAnyNumberOfParts) {
+  constexpr std::int64_t kPlaces = kSlots, kValid = 23;
+  std::vector<std::int32_t> places(kPlaces);
+  for (std::int64_t i = 0; i < kPlaces; ++i) places[i] = i < kValid ? static_cast<std::int32_t>(kValid - 1 - i) : -1;
+  for (const std::int64_t dim : kDims) {
+    const Given given(dim);
+    const Floats plain_grads = RandomFloats(given.positions * dim);
+    EachSetting(given, [&](const Bags& bags) {
+      const BagGradient of_bags = {given.restore.data(), given.grads.data(), given.positions, true, bags};
+      const BagGradient of_rows = {given.restore.data(), plain_grads.data(), given.positions, false, {}};
+      Floats wanted(kValid * dim, 0.0f);
+      const auto add = [&](std::int64_t position, const Floats& grad) {
+        const std::int32_t index = given.restore[position], place = index < 0 ? -1 : places[index];
+        for (std::int64_t c = 0; place >= 0 && c < dim; ++c) wanted[place * dim + c] += grad[c];
+      };
+      for (std::int64_t bag = 0; bag < bags.count; ++bag) {
+        for (std::int64_t i = bags.splits[bag]; i < bags.splits[bag + 1]; ++i) add(i, Plain{given, bags}.OfRow(bag, i));
+      }
+      for (std::int64_t i = 0; i < given.positions; ++i) {
+        add(i, Floats(plain_grads.begin() + i * dim, plain_grads.begin() + (i + 1) * dim));
+      }
+      for (const std::int64_t parts : {1, 2, 5, 9}) {
+        Floats sums(wanted.size(), NAN);
+        InThreads(parts, parts, [&](std::int64_t number, std::int64_t) {
+          const SumPart part = {number, parts};
+          ZeroPart(part, kValid, dim, sums.data());
+          for (const BagGradient& lookup : {of_bags, of_rows}) {
+            CHECK_EQ(AddBagGradients(places.data(), kPlaces, lookup, dim, part, sums.data()), -1);
+          }
+        });
+        CHECK(Same(sums, wanted));
+      }
+    });
+  }
+}
+
+TEST(SumsForClippedRowsBecomeThoseOfTheRowsThemselves) {
+  constexpr std::int64_t kValid = 23;
+  std::vector<std::int32_t> indices(kValid);
+  for (std::int32_t& index : indices) index = Random(kRows);
+  for (const std::int64_t dim : kDims) {
+    const Given given(dim);
+    const Floats clipped = RandomFloats(kValid * dim), before = RandomFloats(kValid * dim);
+    Floats wanted = before;
+    for (std::int64_t i = 0; i < kValid; ++i) {
+      Floats one(static_cast<std::size_t>(dim));
+      ClipGradient(&given.table[indices[i] * dim], 0.7f, dim, &clipped[i * dim], one.data());
+      for (std::int64_t c = 0; c < dim; ++c) wanted[i * dim + c] += one[c];
+    }
+    for (const std::int64_t parts : {1, 2, 5, 9}) {
+      Floats sums = before;
+      InThreads(parts, parts, [&](std::int64_t number, std::int64_t) {
+        AddClipped(given.table.data(), indices.data(), 0.7f, clipped.data(), kValid, dim, {number, parts},
+                   sums.data());
+      });
+      CHECK(Same(sums, wanted));
+    }
+  }
+}
+
+TEST(AnIndexBeyondTheSlotsIsNamedByItsPosition) {
+  for (const std::int64_t dim : kDims) {
+    Given given(dim);
+    const std::int64_t bad = given.positions / 2;
+    for (const std::int32_t index : {static_cast<std::int32_t>(kSlots), -2}) {
+      given.restore[bad] = index;
+      EachSetting(given, [&](const Bags& bags) {
+        Floats out(given.rows.size() + given.grads.size()), sums(kSlots * dim);
+        std::vector<std::int32_t> places(kSlots, 0);
+        CHECK_EQ(CombineBags(given.InTable(), bags, 0, bags.count, out.data()), bad);
+        if (bags.weights != nullptr) {
+          CHECK_EQ(WeightGradients(given.InTable(), bags, given.grads.data(), 0, bags.count, out.data()), bad);
+        }
+        const BagGradient of_bags = {given.restore.data(), given.grads.data(), given.positions, true, bags};
+        CHECK_EQ(AddBagGradients(places.data(), kSlots, of_bags, dim, {0, 1}, sums.data()), bad);
+        CHECK_EQ(AddBagGradients(places.data(), kSlots, of_bags, dim, {1, 3}, sums.data()), bad);
+      });
+    }
+  }
+}
+
+TEST(SplitsThatDoNotFitAreFound) {
+  const std::int64_t good[] = {0, 0, 3, 3, 7}, late[] = {1, 1, 3, 3, 7}, falling[] = {0, 4, 3, 3, 7}, empty[] = {0};
+  CHECK_EQ(FirstBadSplit(good, 4, 7), -1);
+  CHECK_EQ(FirstBadSplit(good, 4, 8), 4);
+  CHECK_EQ(FirstBadSplit(late, 4, 7), 0);
+  CHECK_EQ(FirstBadSplit(falling, 4, 7), 2);
+  CHECK_EQ(FirstBadSplit(empty, 0, 0), -1);
+  CHECK_EQ(FirstBadSplit(empty, 0, 2), 0);
+}
