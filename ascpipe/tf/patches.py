@@ -105,6 +105,8 @@ SHARED_WEIGHTS = Patch(_COLUMNS, "SharedEmbeddingColumnCreator.embedding_weights
 LINEAR_COLUMN = Patch(_OLD_COLUMNS, "_FCLinearWrapper.build", "the same for the weights of linear_model")
 SAFE_LOOKUP = Patch(".python.ops.embedding_ops", "safe_embedding_lookup_sparse",
                     "columns look up the table that stands for their variable")
+FRACTION_OF_ZERO = Patch("_estimator.python.estimator.canned.linear", "_compute_fraction_of_zero",
+                         "a linear Estimator does not count the zeros of tables")
 SDCA_STEP = Patch("_estimator.python.estimator.canned.linear", "LinearSDCA.get_train_step",
                   "an optimizer that reads whole variables refuses tables")
 

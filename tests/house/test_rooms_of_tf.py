@@ -26,7 +26,8 @@ MAY_IMPORT = {
     "checkpoints": {"graph", "running", "ground"},
     "serving": {"graph", "running", "ground"},
     "feature_column": {"modify", "optimizers", "starting", "program", "graph", "running", "ground"},
-    "api": {"feature_column", "modify", "starting", "serving", "checkpoints", "optimizers", "program", "graph", "running", "ground"},
+    "api": {"feature_column", "modify", "starting",
+            "serving", "checkpoints", "optimizers", "program", "graph", "running", "ground"},
     "incumbent": {"modify", "starting", "program", "graph", "running", "ground"},
 }
 

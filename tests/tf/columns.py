@@ -103,6 +103,7 @@ class Clicks:
                 value = value.values[value.indices[:, 0] == row]
             else:
                 value = value[row:row + 1]
+                value = value[value != b""]  # what a dense tensor says by an empty text, an example by nothing
             field = example.features.feature[name]
             (field.float_list if value.dtype == np.float32 else field.bytes_list).value.extend(value.tolist())
         return example

@@ -23,8 +23,8 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
                             host_vocabulary_size: int = 0) -> None:
     """Let tables stand for the large variables of TensorFlow's feature columns, from now on in this process.
 
-    Call it once, before the first graph is built. The program needs nothing else: no ``init``, which this calls where it
-    was not, and no hook; its pipelines start with the first run of a session. What is taken and what is left to
+    Call it once, before the first graph is built. The program needs nothing else: no ``init``, which this calls where
+    it was not, and no hook; its pipelines start with the first run of a session. What is taken and what is left to
     TensorFlow is printed once.
 
     Args:

@@ -34,8 +34,8 @@ class Optimizer(tf.compat.v1.train.Optimizer):
 
     Args:
         dense: a TensorFlow optimizer.
-        sparse: for tables: a TensorFlow optimizer that has a form for tables, whose numbers are taken over; or a function
-            without arguments that makes one of ``ascpipe.tf.optimizers``, called once for each graph.
+        sparse: for tables: a TensorFlow optimizer that has a form for tables, whose numbers are taken over; or a
+            function without arguments that makes one of ``ascpipe.tf.optimizers``, called once for each graph.
         name: of the op that applies gradients.
 
     Raises:
@@ -189,8 +189,8 @@ def _made(optimizer: Any) -> CustomizedOptimizer:
     kind = type(optimizer)
     form = _ADAM if kind.__name__ == "LazyAdamOptimizer" else _FORMS.get(kind)
     if form is None:
-        raise ColumnError(optimizer.get_name(), "{} has no form for tables: GradientDescentOptimizer, AdagradOptimizer, "
-                          "FtrlOptimizer, AdamOptimizer (which moves the rows of a batch only) and LazyAdamOptimizer "
+        raise ColumnError(optimizer.get_name(), "{} has no form for tables: GradientDescentOptimizer, "
+                          "AdagradOptimizer, FtrlOptimizer, AdamOptimizer (which moves the rows of a batch only) and LazyAdamOptimizer "
                           "have one; keep this one for the variables by ascpipe.tf.Optimizer(dense=..., sparse=one of "
                           "these)".format(kind.__name__))
     expands = Process.current().configuration.use_dynamic_expansion

@@ -38,6 +38,7 @@ def install() -> None:
     patches.SHARED_COLUMN.apply(_shared_column)
     patches.SHARED_WEIGHTS.apply(property(_shared_weights))
     patches.LINEAR_COLUMN.apply(_linear_column)
+    patches.FRACTION_OF_ZERO.apply(_fraction_of_zero)
 
 
 def table_name(variable_name: str) -> str:
@@ -101,6 +102,16 @@ def _linear_column(self: Any, inputs: Any) -> Any:
     plan = _Plan(column, WEIGHTS, internals.buckets_of(column), units, None)
     with internals.custom_getter_of(self, plan.getter):
         return patches.LINEAR_COLUMN.plain(self, inputs)
+
+
+def _fraction_of_zero(variables: Any) -> tf.Tensor:
+    """In the place of TensorFlow's, for a summary: of variables that have rows; not a number where there is none."""
+    state = GraphState.known(tf.compat.v1.get_default_graph())
+    wanted = tf.nest.flatten(variables)
+    counted = [each for each in wanted if state is None or each.op.name not in state.stand_ins]
+    if len(counted) == len(wanted):
+        return patches.FRACTION_OF_ZERO.plain(variables)
+    return patches.FRACTION_OF_ZERO.plain(counted) if counted else tf.constant(float("nan"))
 
 
 def _is_categorical(column: Any, name: str) -> bool:
@@ -176,7 +187,7 @@ class _Plan:
     def _why_not(self) -> Optional[str]:
         """Why no table can stand for the variable, or None."""
         if getattr(self.column, "ckpt_to_load_from", None) is not None:
-            return "its rows come from ckpt_to_load_from, and a table begins by warm_start_from or ascpipe.tf.warm_start"
+            return "its rows come from ckpt_to_load_from; a table begins by warm_start_from or ascpipe.tf.warm_start"
         if isinstance(self.initializer, init_ops.Constant) and tf.TensorShape([self.buckets, self.dim]) == \
                 tf.TensorShape(getattr(self.initializer.value, "shape", None)):
             return "its initializer gives each bucket a row of its own"
@@ -186,6 +197,6 @@ class _Plan:
         if sizes.device is not None:
             return min(sizes.device, self.buckets)
         if self.buckets > MAX_BUCKETS_WITHOUT_SIZE:
-            raise ColumnError(variable_name, "it has {} buckets, and no size is given: give device_vocabulary_size, the "
-                              "rows that its table holds at a time".format(self.buckets))
+            raise ColumnError(variable_name, "it has {} buckets, and no size is given: give device_vocabulary_size, "
+                              "the rows that its table holds at a time".format(self.buckets))
         return min(self.buckets, MAX_VOCABULARY)

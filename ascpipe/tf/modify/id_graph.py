@@ -63,9 +63,9 @@ def require_movable(graph: IdGraph, what: str) -> None:
                for op, why in ((op, _why_not(op)) for op in graph.ops) if why is not None]
     if refused:
         reads_queue = any(op.type.startswith("QueueDequeue") for op in graph.ops)
-        raise ValueError("{} cannot be moved into the dataset, as {} ops that make it cannot run there:\n  {}\n{}".format(
-            what, len(refused), "\n  ".join(refused), _NO_QUEUES if reads_queue else
-            "Make the ids of the batch alone, or in dataset.map(...)"))
+        cure = _NO_QUEUES if reads_queue else "Make the ids of the batch alone, or in dataset.map(...)"
+        raise ValueError("{} cannot be moved into the dataset, as {} ops that make it cannot run there:\n  {}\n{}"
+                         .format(what, len(refused), "\n  ".join(refused), cure))
 
 
 def _why_not(op: tf.Operation) -> Optional[str]:

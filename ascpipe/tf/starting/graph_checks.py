@@ -42,9 +42,10 @@ def require_trained(state: GraphState) -> None:
     for variable, stand_in in state.stand_ins.items():
         name = stand_in.table.table_name
         if (name, TRAIN) in state.lookups and name not in state.updated:
-            raise ColumnError(variable, "its table {!r} is looked up in training, and no optimizer updates it: gradients "
-                              "of tables come from compute_gradients() and minimize() of tf.compat.v1.train optimizers, "
-                              "of all trainable variables or of a var_list that has this one".format(name))
+            raise ColumnError(variable, "its table {!r} is looked up in training, and no optimizer updates it: "
+                              "gradients of tables come from compute_gradients() and minimize() of optimizers of "
+                              "tf.compat.v1.train, of all trainable variables or of a var_list that has this one"
+                              .format(name))
 
 
 def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:
