@@ -165,12 +165,12 @@ class _Plan:
         with tf.compat.v1.variable_scope(scope, custom_getter=self.getter, auxiliary_name_scope=False):
             yield
 
-    def getter(self, make: Any, variable_name: str, *args: Any, **kwargs: Any) -> Any:
-        """The custom getter of the scope in which TensorFlow makes the variable."""
-        if variable_name.rpartition("/")[2] != self.name or not self.has_table(variable_name):
-            return make(variable_name, *args, **kwargs)
+    def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        """The custom getter of the scope in which TensorFlow makes the variable, which calls it by these words."""
+        if name.rpartition("/")[2] != self.name or not self.has_table(name):
+            return getter(name, *args, **kwargs)
         kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())
-        return self.stand_in(make(variable_name, *args, **kwargs))
+        return self.stand_in(getter(name, *args, **kwargs))
 
     def stand_in(self, variable: Any) -> Any:
         """Make the table that a variable without rows stands for, once in a graph."""
