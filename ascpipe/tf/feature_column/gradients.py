@@ -190,9 +190,9 @@ def _made(optimizer: Any) -> CustomizedOptimizer:
     form = _ADAM if kind.__name__ == "LazyAdamOptimizer" else _FORMS.get(kind)
     if form is None:
         raise ColumnError(optimizer.get_name(), "{} has no form for tables. GradientDescentOptimizer, "
-                          "AdagradOptimizer, FtrlOptimizer, LazyAdamOptimizer and AdamOptimizer (which then moves the rows of a batch "
-                          "only) have one: keep this one for variables alone by ascpipe.tf.Optimizer(dense=..., "
-                          "sparse=one of these)".format(kind.__name__))
+                          "AdagradOptimizer, FtrlOptimizer, LazyAdamOptimizer and AdamOptimizer (which then moves the "
+                          "rows of a batch only) have one: keep this one for variables alone by "
+                          "ascpipe.tf.Optimizer(dense=..., sparse=one of these)".format(kind.__name__))
     expands = Process.current().configuration.use_dynamic_expansion
     make = form.make_by_address if expands else form.make
     if make is None:
