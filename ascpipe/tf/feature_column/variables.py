@@ -9,7 +9,6 @@ import re
 from typing import Any, Iterator, Optional
 
 import tensorflow as tf
-from tensorflow.python.feature_column import feature_column as columns_v1
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
 from tensorflow.python.ops import init_ops
 
@@ -97,7 +96,7 @@ def _shared_weights(self: Any) -> Any:
 
 def _linear_column(self: Any, inputs: Any) -> Any:
     column, units = internals.parts_of_linear_column(self)
-    if not isinstance(column, (columns_v1._CategoricalColumn, columns_v2.CategoricalColumn)):
+    if not isinstance(column, (internals.OldCategoricalColumn, columns_v2.CategoricalColumn)):
         return patches.LINEAR_COLUMN.plain(self, inputs)
     plan = _Plan(column, WEIGHTS, internals.buckets_of(column), units, None)
     with internals.custom_getter_of(self, plan.getter):
