@@ -177,9 +177,9 @@ class _Plan:
         name = variable.op.name
         if name not in state.stand_ins:
             sizes = self._sizes or TableSizes()
-            table = create_table(
-                tf.int64, self.dim, table_name(name), self.initializer,
-                device_vocabulary_size=self._device_rows(name, sizes), host_vocabulary_size=sizes.host)
+            rows = self._device_rows(name, sizes)
+            table = create_table(tf.int64, self.dim, table_name(name), self.initializer, device_vocabulary_size=rows,
+                                 host_vocabulary_size=sizes.host if rows < self.buckets else 0)
             state.stand_ins[name] = StandIn(variable, table, bool(variable.trainable))
         return variable
 
