@@ -211,8 +211,8 @@ def _made(optimizer: Any) -> CustomizedOptimizer:
 def _require_trained(state: GraphState, stand_in: StandIn) -> None:
     name = stand_in.table.table_name
     if (name, TRAIN) not in state.lookups and (name, EVAL) in state.lookups and stand_in.trains:
-        raise ColumnError(stand_in.variable.op.name, "a session of this graph ran before gradients were asked for, so "
-                          "its table is looked up for evaluation; call minimize() or compute_gradients() before the first "
+        raise ColumnError(stand_in.variable.op.name, "a session of this graph ran before gradients were asked for, and "
+                          "looks its table up for evaluation; call minimize() or compute_gradients() before the first "
                           "run of a session")
 
 
