@@ -15,7 +15,7 @@ from tensorflow.python.ops import init_ops
 
 from ascpipe.errors import ColumnError
 from ascpipe.tf import internals, patches
-from ascpipe.tf.feature_column.columns import sizes_given
+from ascpipe.tf.feature_column.columns import requires_table, sizes_given
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.running.column_choice import TableSizes
@@ -145,7 +145,9 @@ class _Plan:
             ColumnError: a table was asked for, and the column cannot have one.
         """
         self._sizes = sizes_given(self.column, self.name)
-        choice = Process.current().columns if Process.is_initialised() else None
+        if not Process.is_initialised() and not requires_table(self.column):
+            return False  # after the end of a program, also with linear_weights of it: these know columns by value
+        choice = Process.current().columns
         if self._sizes is None and choice is None:
             return False
         reason = self._why_not()
@@ -165,12 +167,12 @@ class _Plan:
         with tf.compat.v1.variable_scope(scope, custom_getter=self.getter, auxiliary_name_scope=False):
             yield
 
-    def getter(self, make: Any, variable_name: str, *args: Any, **kwargs: Any) -> Any:
-        """The custom getter of the scope in which TensorFlow makes the variable."""
-        if variable_name.rpartition("/")[2] != self.name or not self.has_table(variable_name):
-            return make(variable_name, *args, **kwargs)
+    def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        """The custom getter of the scope in which TensorFlow makes the variable; the names are those it gives."""
+        if name.rpartition("/")[2] != self.name or not self.has_table(name):
+            return getter(name, *args, **kwargs)
         kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())
-        return self.stand_in(make(variable_name, *args, **kwargs))
+        return self.stand_in(getter(name, *args, **kwargs))
 
     def stand_in(self, variable: Any) -> Any:
         """Make the table that a variable without rows stands for, once in a graph."""
