@@ -146,6 +146,8 @@ def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_st
            name: str) -> tf.Operation:
     """One op for the gradients of variables, and those of tables by the form for tables of ``sparse``."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
+    if state.mode in (None, tf.estimator.ModeKeys.TRAIN):
+        _require_gradients_of_tables(state, pairs)
     pairs = [(gradient, target) for gradient, target in pairs if _stand_in(state, target) is None]
     tables = [(gradient, target) for gradient, target in pairs if _is_of_table(target)]
     others = [(gradient, target) for gradient, target in pairs if not _is_of_table(target)]
@@ -165,6 +167,15 @@ def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_st
     applied = applied if isinstance(applied, tf.Operation) else applied.op
     tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TRAIN_OP, applied)
     return applied
+
+
+def _require_gradients_of_tables(state: GraphState, pairs: Pairs) -> None:
+    """Raise ``ColumnError`` where a gradient is one of a variable without rows: the table would not be trained."""
+    for _, target in pairs:
+        if _stand_in(state, target) is not None:
+            raise ColumnError(target.op.name, "the gradient was not asked by compute_gradients() of an optimizer, and a "
+                              "table has the rows of this variable: tf.gradients() does not reach them. Take the "
+                              "gradients and what to apply them to from optimizer.compute_gradients(loss)")
 
 
 def _for_tables(optimizer: Any) -> CustomizedOptimizer:

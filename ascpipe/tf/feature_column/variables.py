@@ -14,7 +14,7 @@ from tensorflow.python.ops import init_ops
 
 from ascpipe.errors import ColumnError
 from ascpipe.tf import internals, patches
-from ascpipe.tf.feature_column.columns import sizes_given
+from ascpipe.tf.feature_column.columns import requires_table, sizes_given
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.running.column_choice import TableSizes
@@ -144,7 +144,9 @@ class _Plan:
             ColumnError: a table was asked for, and the column cannot have one.
         """
         self._sizes = sizes_given(self.column, self.name)
-        choice = Process.current().columns if Process.is_initialised() else None
+        if not Process.is_initialised() and not requires_table(self.column):
+            return False  # after the end of a program, also with linear_weights of it: these know columns by value
+        choice = Process.current().columns
         if self._sizes is None and choice is None:
             return False
         reason = self._why_not()
