@@ -47,7 +47,8 @@ def from_a_resource_variable(ids):
 
 def from_a_placeholder(ids):
     return ids + tf.compat.v1.placeholder(tf.int64, [], "shift"), [
-        r"as an op that makes it cannot run", r"'shift' \(Placeholder\): it is fed", r"What is fed .* tf\.data\.Dataset"]
+        r"as an op that makes it cannot run", r"'shift' \(Placeholder\): it is fed",
+        r"What is fed .* tf\.data\.Dataset"]
 
 
 def from_a_placeholder_with_default(ids):
@@ -78,7 +79,8 @@ def from_the_global_step(ids):
 def from_two_of_them(ids):
     variable = tf.compat.v1.get_variable("shift", [], tf.int64, use_resource=False)
     return ids + variable + tf.compat.v1.placeholder(tf.int64, [], "scale"), [
-        r"as 2 ops that make it cannot run", r"'scale' \(Placeholder\): it is fed", r"'shift' \(VariableV2\): a variable"]
+        r"as 2 ops that make it cannot run",
+        r"'scale' \(Placeholder\): it is fed", r"'shift' \(VariableV2\): a variable"]
 
 
 def from_rows_of_a_table(ids):
