@@ -173,8 +173,8 @@ def _require_gradients_of_tables(state: GraphState, pairs: Pairs) -> None:
     """Raise ``ColumnError`` where a gradient is one of a variable without rows: the table would not be trained."""
     for _, target in pairs:
         if _stand_in(state, target) is not None:
-            raise ColumnError(target.op.name, "the gradient was not asked by compute_gradients() of an optimizer, and a "
-                              "table has the rows of this variable: tf.gradients() does not reach them. Take the "
+            raise ColumnError(target.op.name, "the gradient was not asked by compute_gradients() of an optimizer, and "
+                              "a table has the rows of this variable: tf.gradients() does not reach them. Take the "
                               "gradients and what to apply them to from optimizer.compute_gradients(loss)")
 
 
