@@ -1,7 +1,8 @@
 """``use_for_feature_columns``: tables behind TensorFlow's own feature columns."""
 import logging
 import sys
-from typing import List, Optional
+import textwrap
+from typing import Optional
 
 import tensorflow as tf
 
@@ -15,6 +16,7 @@ from ascpipe.tf.validation import Integer, checked
 _log = logging.getLogger(__name__)
 
 MIN_BUCKETS = 10000
+_WIDTH = 118  #: of what is printed
 
 
 @checked(min_buckets=Integer(1), device_vocabulary_size=Integer(1, MAX_VOCABULARY, optional=True),
@@ -55,20 +57,18 @@ def _start_columns(graph: tf.Graph) -> None:
 
 
 def _tell(process: Process) -> None:
-    """Print what was taken and what was left, once for each column."""
+    """Print what was taken and what was left, once for each variable."""
     told, process.columns_told = process.columns_told, {}
     new = {name: reason for name, reason in told.items() if name not in process.columns_printed}
     process.columns_printed.update(new)
     taken = [name for name, reason in new.items() if not reason]
     left = ["{} ({})".format(name, reason) for name, reason in new.items() if reason]
-    lines: List[str] = []
-    if taken:
-        lines.append("ascpipe: tables stand for {}".format(", ".join(taken)))
-    if left:
-        lines.append("ascpipe: left to TensorFlow: {}".format(", ".join(left)))
-    if lines:
-        sys.stderr.write("\n".join(lines) + "\n")
-        sys.stderr.flush()
+    for what, names in (("tables stand for", taken), ("left to TensorFlow:", left)):
+        if names:
+            line = "ascpipe: {} {}".format(what, ", ".join(names))
+            sys.stderr.write(textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False,
+                                           break_on_hyphens=False) + "\n")
+    sys.stderr.flush()
 
 
 def _warn_of_norms(graph: tf.Graph, state: GraphState) -> None:
