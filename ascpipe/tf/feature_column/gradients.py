@@ -169,8 +169,8 @@ def _require_gradients_of_tables(state: GraphState, pairs: Pairs) -> None:
     """Raise ``ColumnError`` where a gradient is one of a variable without rows: the table would not be trained."""
     for _, target in pairs:
         if _stand_in(state, target) is not None:
-            raise ColumnError(target.op.name, "the gradient was not asked by compute_gradients() of an optimizer, and a "
-                              "table has the rows of this variable: tf.gradients() does not reach them. Take the "
+            raise ColumnError(target.op.name, "the gradient was not asked by compute_gradients() of an optimizer, and "
+                              "a table has the rows of this variable: tf.gradients() does not reach them. Take the "
                               "gradients and what to apply them to from optimizer.compute_gradients(loss)")
 
 
@@ -200,8 +200,8 @@ def _made(optimizer: Any) -> CustomizedOptimizer:
     kind = type(optimizer)
     form = _ADAM if kind.__name__ == "LazyAdamOptimizer" else _FORMS.get(kind)
     if form is None:
-        raise ColumnError(optimizer.get_name(), "{} has no form for tables. GradientDescentOptimizer, AdagradOptimizer, "
-                          "FtrlOptimizer, LazyAdamOptimizer and AdamOptimizer (which then moves the rows of a batch "
+        raise ColumnError(optimizer.get_name(), "{} has no form for tables. GradientDescentOptimizer, "
+                          "AdagradOptimizer, FtrlOptimizer, LazyAdamOptimizer and AdamOptimizer (which then moves the rows of a batch "
                           "only) have one: keep this one for variables alone by ascpipe.tf.Optimizer(dense=..., "
                           "sparse=one of these)".format(kind.__name__))
     expands = Process.current().configuration.use_dynamic_expansion
