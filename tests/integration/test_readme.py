@@ -1,4 +1,5 @@
 """Programs in the README and in the tutorial run as they are printed, and print what is printed there."""
+import os
 import re
 import subprocess
 import sys
@@ -49,3 +50,69 @@ def test_clipping_as_the_tutorial_has_it_clips(tmp_path):
     program = after.replace(train, clipping.replace("5.0", "1e-9")).replace("range(1000)", "range(3)")
     value = float(re.match(r"loss (\d\.\d+)", run(program, tmp_path).stdout).group(1))
     assert np.isclose(value, np.log(2), atol=1e-4)  # that of zeros: nothing has moved
+
+
+def other_kinds():
+    """(heading, its blocks of Python, the lines that it says are printed) of "Programs of other kinds"."""
+    part = re.search(r"^## Programs of other kinds\n(.*?)^## What stays", FROM_TENSORFLOW, re.M | re.S).group(1)
+    for section in re.split(r"^## ", part, flags=re.M)[1:]:
+        heading, text = section.split("\n", 1)
+        yield heading, programs(text), re.findall(r"^It prints `(.*?)`", text, re.M)
+
+
+BY_HEADING = {heading: blocks for heading, blocks, _ in other_kinds()}
+PRINTED = [(heading, blocks[place], line) for heading, blocks, lines in other_kinds()
+           for place, line in enumerate(lines)]
+SWITCH = "asc.use_for_feature_columns()"
+LONGEST_PROGRAM = 36
+
+
+def printed_by(program, folder, command=("-W", "ignore")):
+    """Standard output of a program in a file of its own."""
+    path = folder / "train.py"
+    path.write_text(program)
+    done = subprocess.run([sys.executable, *command, str(path)], cwd=str(folder), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=140,
+                          env={**os.environ, "PYTHONPATH": str(tree.ROOT), "TMPDIR": str(folder)})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_program_of_another_kind_is_short_and_has_a_line_that_it_prints():
+    assert list(BY_HEADING) == ["Placeholders", "Feedable iterators", "Text as ids", "Feature columns", "Combiners",
+                                "Estimators", "Keras"]
+    for heading, blocks, lines in other_kinds():
+        assert len([block for block in blocks if not block.endswith(SWITCH + "\n")]) == len(lines) > 0, heading
+        assert max(block.count("\n") for block in blocks) <= LONGEST_PROGRAM, heading
+
+
+@pytest.mark.timeout_s(150)
+@pytest.mark.parametrize("program, line", [row[1:] for row in PRINTED],
+                         ids=["{}-{}".format(number, row[0]) for number, row in enumerate(PRINTED)])
+def test_a_program_of_another_kind_prints_what_the_guide_says(program, line, tmp_path):
+    assert printed_by(program, tmp_path) == line + "\n"
+
+
+@pytest.mark.timeout_s(150)
+@pytest.mark.parametrize("command, switched", [(["-m", "ascpipe", "run", "--columns"], False), (["-W", "ignore"], True)],
+                         ids=["ascpipe run --columns train.py", "use_for_feature_columns"])
+def test_feature_columns_print_the_same_with_tables(command, switched, tmp_path):
+    program, switch = BY_HEADING["Feature columns"]
+    (line,) = [line for heading, _, line in PRINTED if heading == "Feature columns"]
+    assert printed_by(switch * switched + program, tmp_path, command) == line + "\n"
+
+
+@pytest.mark.timeout_s(150)
+def test_a_combiner_of_tensorflow_prints_the_same(tmp_path):
+    (program,) = BY_HEADING["Combiners"]
+    (line,) = [line for heading, _, line in PRINTED if heading == "Combiners"]
+    for before, after in [
+            (r"^(import ascpipe.tf as asc|asc\.\w+\(\))\n", ""),
+            (r"^table = .*\n", "table = tf.compat.v1.get_variable('tags', [50000, 8], "
+                               "initializer=tf.compat.v1.zeros_initializer())\n"),
+            (r"asc\.lookup_sparse\((.*), weights=", r"tf.nn.safe_embedding_lookup_sparse(\1, "),
+            (r"asc\.optimizers\.Adagrad", "tf.compat.v1.train.AdagradOptimizer")]:
+        program, times = re.subn(before, after, program, flags=re.M)
+        assert times
+    assert "asc" not in program.replace("ascpipe", "asc")
+    assert printed_by(program, tmp_path) == line + "\n"

@@ -3,7 +3,6 @@ import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
-from tensorflow.python.feature_column import feature_column as columns_v1
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
 
 from ascpipe.tf import internals
@@ -21,7 +20,7 @@ _linear: Dict[Any, TableSizes] = {}
 
 class _Categorical(Rule):
     def _check(self, name: str, value: Any) -> None:
-        Instance(columns_v2.CategoricalColumn, columns_v1._CategoricalColumn).check(name, value)
+        Instance(columns_v2.CategoricalColumn, internals.OldCategoricalColumn).check(name, value)
 
 
 class _Callable(Rule):
@@ -53,7 +52,7 @@ class TableEmbeddingColumn(columns_v2.EmbeddingColumn):
         return super()._old_get_dense_tensor_internal(*args, **kwargs)
 
 
-class TableSharedEmbeddingColumn(columns_v1._SharedEmbeddingColumn):
+class TableSharedEmbeddingColumn(internals.OldSharedEmbeddingColumn):
     """A column of ``shared_embedding_columns`` of this module."""
 
     table_sizes: TableSizes
@@ -63,7 +62,7 @@ class TableSharedEmbeddingColumn(columns_v1._SharedEmbeddingColumn):
         return super()._get_dense_tensor_internal(*args, **kwargs)
 
 
-class Int64CategoricalColumn(columns_v2.CategoricalColumn, columns_v1._CategoricalColumn,
+class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategoricalColumn,
                              NamedTuple("Int64CategoricalColumn", [("key", str)])):
     """A column of ``categorical_column_with_int64``."""
 

@@ -9,7 +9,6 @@ import re
 from typing import Any, Iterator, Optional
 
 import tensorflow as tf
-from tensorflow.python.feature_column import feature_column as columns_v1
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
 from tensorflow.python.ops import init_ops
 
@@ -97,7 +96,7 @@ def _shared_weights(self: Any) -> Any:
 
 def _linear_column(self: Any, inputs: Any) -> Any:
     column, units = internals.parts_of_linear_column(self)
-    if not isinstance(column, (columns_v1._CategoricalColumn, columns_v2.CategoricalColumn)):
+    if not isinstance(column, (internals.OldCategoricalColumn, columns_v2.CategoricalColumn)):
         return patches.LINEAR_COLUMN.plain(self, inputs)
     plan = _Plan(column, WEIGHTS, internals.buckets_of(column), units, None)
     with internals.custom_getter_of(self, plan.getter):
@@ -168,7 +167,7 @@ class _Plan:
             yield
 
     def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        """The custom getter of the scope in which TensorFlow makes the variable; the names are those it gives."""
+        """The custom getter of the scope in which TensorFlow makes the variable, which calls it by these words."""
         if name.rpartition("/")[2] != self.name or not self.has_table(name):
             return getter(name, *args, **kwargs)
         kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())
@@ -180,9 +179,9 @@ class _Plan:
         name = variable.op.name
         if name not in state.stand_ins:
             sizes = self._sizes or TableSizes()
-            table = create_table(
-                tf.int64, self.dim, table_name(name), self.initializer,
-                device_vocabulary_size=self._device_rows(name, sizes), host_vocabulary_size=sizes.host)
+            rows = self._device_rows(name, sizes)
+            table = create_table(tf.int64, self.dim, table_name(name), self.initializer, device_vocabulary_size=rows,
+                                 host_vocabulary_size=sizes.host if rows < self.buckets else 0)
             state.stand_ins[name] = StandIn(variable, table, bool(variable.trainable))
         return variable
 

@@ -22,6 +22,9 @@ READ_AHEAD = 32
 _PASSING = (*OPTION_STAGES, "PrefetchDataset", "TakeDataset", "SkipDataset", "RepeatDataset",
             "AssertCardinalityDataset")
 
+_ONE_EACH = ("; instead of from_string_handle, give training and evaluation an iterator each, and a lookup each "
+             "(docs/tutorial/from-tensorflow.md, Feedable iterators)")
+
 
 class _Rebuilt(NamedTuple):
     variant: tf.Tensor
@@ -38,9 +41,10 @@ def initializers_of(iterator: tf.Operation) -> List[tf.Operation]:
         return []
     found = [op for op in iterator.outputs[0].consumers() if op.type == "MakeIterator"] if iterator.outputs else []
     if not found:
+        cure = _ONE_EACH if "String" in iterator.type else ""
         raise ValueError("iterator {!r} ({}) has no dataset in this graph: graph modification needs one made by "
-                         "make_initializable_iterator() or make_one_shot_iterator(), whose initializer was made before"
-                         .format(iterator.name, iterator.type))
+                         "make_initializable_iterator() or make_one_shot_iterator(), whose initializer was made before{}"
+                         .format(iterator.name, iterator.type, cure))
     return found
 
 

@@ -17,6 +17,8 @@ _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "Tempor
 _HARMLESS = ("Assert", "Print", "PrintV2")
 _NO_QUEUES = ("A queue, as of numpy_input_fn and pandas_input_fn, cannot be read ahead exactly: let input_fn return a "
               "dataset, as tf.data.Dataset.from_tensor_slices((dict(features), labels)).shuffle(...).batch(...)")
+_NOT_FED = ("What is fed is not known before its step: give the ids by a tf.data.Dataset, such as from_generator "
+            "(docs/tutorial/from-tensorflow.md, Placeholders)")
 #: Lookup tables whose content is the same from their initializer on, and the ops that read them.
 _FIXED_TABLES = ("HashTableV2",)
 _TABLE_READS = ("LookupTableFindV2", "LookupTableSizeV2")
@@ -59,14 +61,17 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
 
 def require_movable(graph: IdGraph, what: str) -> None:
     """Raise ``ValueError`` that names each op that cannot run in a dataset; ``what`` says what needs it."""
-    refused = ["{!r} ({}): {}".format(op.name, op.type, why)
-               for op, why in ((op, _why_not(op)) for op in graph.ops) if why is not None]
-    if refused:
-        reads_queue = any(op.type.startswith("QueueDequeue") for op in graph.ops)
-        cure = _NO_QUEUES if reads_queue else "Make the ids of the batch of a tf.data.Dataset alone, or in " \
-            "dataset.map(...)"
-        raise ValueError("{} cannot be moved into the dataset, as {} ops that make it cannot run there:\n  {}\n{}"
-                         .format(what, len(refused), "\n  ".join(refused), cure))
+    refused = [op for op in graph.ops if _why_not(op) is not None]
+    if not refused:
+        return
+    cure = "Make the ids of the batch alone, or in dataset.map(...)"
+    if any(op.type.startswith("QueueDequeue") for op in graph.ops):
+        cure = _NO_QUEUES
+    elif all(op.type in _FED for op in refused):
+        cure = _NOT_FED
+    raise ValueError("{} cannot be moved into the dataset, as {} cannot run there:\n  {}\n{}".format(
+        what, "an op that makes it" if len(refused) == 1 else "{} ops that make it".format(len(refused)),
+        "\n  ".join("{!r} ({}): {}".format(op.name, op.type, _why_not(op)) for op in refused), cure))
 
 
 def _why_not(op: tf.Operation) -> Optional[str]:

@@ -39,8 +39,9 @@ def look_up_tensor(state: GraphState, table: Table, given: Ids, *, channel: int,
     """
     ids = values_of(given)
     if not are_ids(ids.dtype):
-        raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers".format(
-            table.table_name, ids.name, ids.dtype.name))
+        raise ValueError("table {!r}: ids {!r} have dtype {}, ids are integers{}".format(
+            table.table_name, ids.name, ids.dtype.name, ": give tf.strings.to_hash_bucket_fast(ids, 2 ** 63 - 1)"
+            if ids.dtype == tf.string else ""))
     if ids.graph is not table.variable.graph:
         raise ValueError("table {!r}: ids {!r} are in another graph than the table".format(table.table_name, ids.name))
     _require_open(state, table, channel)
