@@ -1,11 +1,9 @@
 """Feature columns in session programs, of each kind, beside TensorFlow: outputs and steps have the same bits."""
-import numpy as np
 import pytest
 import tensorflow as tf
 
 import ascpipe.tf as asc
 from tests.tf import column_programs as p
-from tests.tf import columns
 
 fc = tf.feature_column
 pytestmark = [

@@ -17,8 +17,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices")]
 
 
-def words(number=500):
-    return fc.categorical_column_with_hash_bucket("words", number)
+def words(number=500, key="words"):
+    return fc.categorical_column_with_hash_bucket(key, number)
 
 
 def layer(features):
@@ -50,13 +50,27 @@ def test_a_lookup_in_training_that_no_optimizer_updates_is_an_error_at_the_start
         programs.session().run(iterator.initializer)
 
 
-def test_gradients_of_variables_of_columns_by_tensorflow_itself_are_an_error_at_the_start(on_device):
+def test_gradients_that_tensorflow_itself_was_asked_are_refused_instead_of_no_training(on_device):
+    features, _ = p.batch()
+    loss = p.loss_of(with_bias(features), features["label"])
+    variables = v1.trainable_variables()
+    with pytest.raises(ColumnError, match=r"words_embedding.*optimizer\.compute_gradients\(loss\)"):
+        p.gradient_descent().apply_gradients(zip(tf.gradients(loss, variables), variables))
+
+
+def with_bias(features):
+    return layer(features) + v1.get_variable("bias", [], initializer=v1.zeros_initializer())
+
+
+@pytest.mark.parametrize("start", [asc.start, lambda: None], ids=["start()", ""])
+def test_an_optimizer_beside_columns_that_it_does_not_train_is_an_error_at_the_start(start, on_device):
     features, iterator = p.batch()
-    loss = p.loss_of(layer(features), features["label"])
-    (variable,) = v1.trainable_variables()
-    with pytest.raises((ColumnError, RuntimeError), match="compute_gradients|gradient"):
-        tf.gradients(loss, [variable])
-        asc.start()
+    loss = p.loss_of(with_bias(features), features["label"])
+    variables = v1.trainable_variables()
+    pairs = [pair for pair in zip(tf.gradients(loss, variables), variables) if pair[0] is not None]
+    p.gradient_descent().apply_gradients(pairs)
+    with pytest.raises(ColumnError, match=r"words_embedding.*no optimizer updates it.*not from tf\.gradients"):
+        start()
         programs.session().run(iterator.initializer)
 
 
@@ -107,7 +121,8 @@ def test_model_to_estimator_is_refused(tmp_path):
     with columns.on("device"), pytest.raises((ColumnError, ValueError), match="(?i)keras"):
         model = keras_model()
         model.compile(v1.train.GradientDescentOptimizer(0.1), "mse")
-        tf.keras.estimator.model_to_estimator(model, model_dir=str(tmp_path)).train(lambda: tf.data.Dataset.from_tensors(
+        estimator = tf.keras.estimator.model_to_estimator(model, model_dir=str(tmp_path))
+        estimator.train(lambda: tf.data.Dataset.from_tensors(
             ({"user": np.arange(8)[:, None]}, np.ones(8, np.float32))), steps=1)
 
 
@@ -184,13 +199,14 @@ def test_a_linear_column_that_had_a_table_is_one_of_tensorflow_after_the_end():
 @pytest.mark.parametrize("make", [tf.keras.layers.DenseFeatures, lambda wanted: lambda features:
                                   v1.feature_column.input_layer(features, wanted)])
 def test_a_column_of_ascpipe_wants_init(make):
-    column = asc.feature_column.embedding_column(words(), p.DIM)
-    both = asc.feature_column.shared_embedding_columns([words(), words()], p.DIM)
-    with tf.Graph().as_default():
-        features, _ = p.batch()
-        for wanted in (column, both[0]):
-            with pytest.raises(OSError, match=r"init\(\)"):
-                make([wanted])(features)
+    with tf.Graph().as_default(), pytest.raises(OSError, match=r"init\(\)"):
+        make([asc.feature_column.embedding_column(words(), p.DIM)])(p.batch()[0])
+
+
+def test_a_shared_column_of_ascpipe_wants_init():
+    wanted = asc.feature_column.shared_embedding_columns([words(), words(500, "hour")], p.DIM)
+    with tf.Graph().as_default(), pytest.raises(OSError, match=r"init\(\)"):
+        v1.feature_column.input_layer(p.batch()[0], wanted)
 
 
 def test_copies_of_a_column_keep_its_size():

@@ -118,6 +118,7 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
     for op in ops:
         copies.add(definition, op)
         read.update({source.name: given[source.name] for source in op.inputs if source.name in given})
+    copies.connect(definition)
     if ops:
         definition.versions.CopyFrom(ops[0].graph.graph_def_versions)
         _add_functions(definition, ops[0].graph)
@@ -171,6 +172,13 @@ class _Copies:
             self._alike[op.name] = self._first[what]
         else:
             definition.node.add().CopyFrom(node)
+
+    def connect(self, definition: tf.compat.v1.GraphDef) -> None:
+        """Let copies read those that stand for others, once all are known: a branch's op is older than its switches."""
+        for node in definition.node:
+            inputs = [self._input(source) for source in node.input]
+            del node.input[:]
+            node.input.extend(inputs)
 
     def _input(self, source: str) -> str:
         prefix = "^" if source.startswith("^") else ""

@@ -2,6 +2,8 @@
 import logging
 from typing import Dict, Tuple
 
+import tensorflow as tf
+
 from ascpipe.errors import ColumnError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Stream
@@ -41,11 +43,14 @@ def require_trained(state: GraphState) -> None:
             raise RuntimeError("table {!r} cannot be trained: all its training lookups have is_grad=False".format(name))
     for variable, stand_in in state.stand_ins.items():
         name = stand_in.table.table_name
-        if (name, TRAIN) in state.lookups and name not in state.updated:
+        # A lookup whose gradient nothing asked reads only; beside an optimizer that is a mistake of the program.
+        reads_beside = state.mode is None and stand_in.trains and stand_in.variable.graph.get_collection(
+            tf.compat.v1.GraphKeys.TRAIN_OP)
+        if ((name, TRAIN) in state.lookups or reads_beside) and name not in state.updated:
             raise ColumnError(variable, "its table {!r} is looked up in training, and no optimizer updates it: "
                               "gradients of tables come from compute_gradients() and minimize() of optimizers of "
-                              "tf.compat.v1.train, of all trainable variables or of a var_list that has this one"
-                              .format(name))
+                              "tf.compat.v1.train, of all trainable variables or of a var_list that has this one, and "
+                              "not from tf.gradients()".format(name))
 
 
 def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:

@@ -1,0 +1,142 @@
+"""Habits of session programs with feature columns: several iterators, managed sessions, what layers give back."""
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ascpipe.tf as asc
+from tests.tf import column_programs as p
+from tests.tf import columns, programs
+
+fc = tf.feature_column
+v1 = tf.compat.v1
+pytestmark = [
+    pytest.mark.timeout_s(120), pytest.mark.filterwarnings("ignore:distutils Version classes"),
+    pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices")]
+
+
+def layer(features):
+    with v1.variable_scope("tower", reuse=v1.AUTO_REUSE):
+        column = p.embedding(fc.categorical_column_with_identity("user", 300))
+        return v1.feature_column.input_layer(features, [column])
+
+
+def trained_and_evaluated(side, order):
+    """Losses, and outputs of an evaluation after all steps, which is built before or after the optimizer."""
+    with tf.Graph().as_default(), columns.on(side):
+        features, iterator = p.batch(repeat=True)
+        held, held_iterator = p.batch(p.texts(seed=9), repeat=True)
+        loss = p.loss_of(layer(features), features["label"])
+        if order == "before":
+            evaluated = layer(held)
+        train = p.gradient_descent().minimize(loss)
+        if order == "after":
+            evaluated = layer(held)
+        with programs.session() as session:
+            session.run([iterator.initializer, held_iterator.initializer, v1.global_variables_initializer()])
+            losses = [session.run([loss, train])[0] for _ in range(p.STEPS)]
+            return losses, session.run(evaluated)
+
+
+@pytest.mark.parametrize(("order", "why"), [
+    ("after", "look tables up before that"), ("before", r"take batches of one get_next\(\); here are several")])
+def test_a_tower_that_evaluates_another_iterator_beside_training_is_refused(order, why):
+    trained_and_evaluated("tensorflow", order)
+    with pytest.raises((RuntimeError, ValueError), match=why):
+        trained_and_evaluated("device", order)
+
+
+@pytest.mark.parametrize("names", [("deep", "wide"), ("wide", "deep", "wide/deep")])
+def test_a_column_whose_range_is_asserted_may_be_in_several_towers(names):
+    def build(features):
+        made = []
+        for name in names:
+            with v1.variable_scope(name):
+                made.append(layer(features))
+        return tf.concat(made, axis=1)
+
+    p.require_same(p.trained("device", build), p.trained("tensorflow", build))
+
+
+@pytest.mark.parametrize("place", ["input_layer", "linear_model"])
+def test_layers_say_which_variables_they_made(place):
+    def made(side):
+        with tf.Graph().as_default(), columns.on(side):
+            categories = fc.categorical_column_with_identity("user", 300)
+            column, found = categories if place == "linear_model" else p.embedding(categories), {}
+            getattr(v1.feature_column, place)(p.batch()[0], [column], cols_to_vars=found)
+            return {str(key): [each.name for each in value] for key, value in found.items() if value}
+
+    assert [*made("device").values()] == [*made("tensorflow").values()]
+
+
+def test_a_layer_that_is_not_trainable_trains_no_row():
+    def build(features):
+        column = p.embedding(fc.categorical_column_with_identity("user", 300))
+        with v1.variable_scope("frozen"):
+            return tf.concat([layer(features), v1.feature_column.input_layer(features, [column], trainable=False)], 1)
+
+    p.require_same(p.trained("device", build), p.trained("tensorflow", build))
+
+
+def test_a_managed_session_trains_without_a_hook():
+    def trained(side):
+        with tf.Graph().as_default(), columns.on(side):
+            step = v1.train.get_or_create_global_step()
+            features, iterator = p.batch(repeat=True)
+            loss = p.loss_of(layer(features), features["label"])
+            train = p.gradient_descent().minimize(loss, step)
+            v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+            with v1.train.MonitoredTrainingSession(config=columns.config().session_config) as session:
+                return [session.run([loss, train])[0] for _ in range(p.STEPS)]
+
+    assert trained("device") == trained("tensorflow")
+
+
+def test_a_saver_saves_and_restores_the_rows_of_columns(tmp_path):
+    def trained(first, last):
+        with tf.Graph().as_default(), columns.on("device"):
+            features, iterator = p.batch(repeat=True)
+            loss = p.loss_of(layer(features), features["label"])
+            train, saver = p.gradient_descent().minimize(loss), v1.train.Saver()
+            with programs.session() as session:
+                session.run([iterator.initializer, v1.global_variables_initializer()])
+                if first:
+                    saver.restore(session, str(tmp_path / "model"))
+                for _ in range(first):
+                    session.run(features["label"])
+                losses = [session.run([loss, train])[0] for _ in range(first, last)]
+                if not first:
+                    saver.save(session, str(tmp_path / "model"))
+                return losses
+
+    with tf.Graph().as_default():
+        whole = [loss for loss, _ in p.trained("tensorflow", layer, steps=5)]
+    assert trained(0, 3) == whole[:3]
+    assert trained(3, 5) == whole[3:]
+
+
+def test_integers_that_are_no_keys_are_left_out_and_keys_have_no_upper_end():
+    ids = np.array([[2 ** 62 + 1, -1], [-1, -1], [5, 2 ** 62 + 1], [-7, 5]] * 20, np.int64)
+    given = {"ids": ids, "label": np.random.RandomState(1).uniform(0, 1, 80).astype(np.float32)}
+
+    def ours(features):
+        column = asc.feature_column.categorical_column_with_int64("ids")
+        return v1.feature_column.input_layer(features, [asc.feature_column.embedding_column(
+            column, p.DIM, initializer=p.constant(), device_vocabulary_size=100)])
+
+    def theirs(features):
+        ids = tf.where(features["ids"] > 2 ** 62, tf.fill([p.BATCH, 2], tf.constant(77, tf.int64)), features["ids"])
+        ids = tf.where(ids < 0, tf.fill([p.BATCH, 2], tf.constant(-1, tf.int64)), ids)
+        column = fc.categorical_column_with_identity("ids", 99)
+        return v1.feature_column.input_layer({"ids": ids}, [p.embedding(column)])
+
+    with p.own():
+        found = p.run(ours, start=True, given=given)
+    p.require_same(found, p.trained("tensorflow", theirs, given=given))
+
+
+def test_text_for_integers_is_refused():
+    with p.own(), pytest.raises(ValueError, match="takes integers"):
+        column = asc.feature_column.categorical_column_with_int64("words")
+        v1.feature_column.input_layer(p.batch()[0], [asc.feature_column.embedding_column(
+            column, p.DIM, device_vocabulary_size=100)])
