@@ -1,6 +1,7 @@
 """A wide and deep model on TensorFlow's feature columns, as users write it: `python -m bench.usual_columns JSON`.
 
-JSON holds the fields of ``Setting``.  The sides differ in one call at the start of the program.  It answers as
+It reads a file of tf.Examples, which ``write_examples`` makes before, and parses them batch by batch. JSON holds
+the fields of ``Setting``.  The sides differ in one call at the start of the program.  It answers as
 ``bench/usual_program.py`` does; seconds to the first step are counted from the call of ``train``.
 """
 import json
@@ -15,6 +16,7 @@ from bench.usual_model import OURS, PREFETCH
 
 DIM = 8
 HIDDEN_UNITS = (128, 64)
+LABEL = "label"
 LEAST_BUCKETS = 10000  #: of a column that has a table on our side
 
 
@@ -28,6 +30,7 @@ class Setting(NamedTuple):
         buckets: of each field's column, and different ids of it.
         exponent: of the Zipf distribution of the ids.
         batches: different ones, which are repeated.
+        data: path of the file of tf.Examples.
     """
 
     side: str
@@ -36,6 +39,7 @@ class Setting(NamedTuple):
     buckets: int = 10 ** 6
     exponent: float = 1.05
     batches: int = 16
+    data: str = ""
 
 
 def names(setting: Setting) -> List[str]:
@@ -53,6 +57,21 @@ def batches(setting: Setting) -> Tuple[Dict[str, np.ndarray], np.ndarray]:
     return features, np.random.RandomState(1).randint(0, 2, size=(*shape, 1))
 
 
+def write_examples(setting: Setting, path: str) -> None:
+    """Write the batches into a file of tf.Examples."""
+    from bench.sessions import tf
+
+    features, labels = batches(setting)
+    texts = {name: ids.ravel() for name, ids in features.items()}
+    with tf.io.TFRecordWriter(path) as file:
+        for row, label in enumerate(labels.ravel()):
+            example = tf.train.Example()
+            for name, ids in texts.items():
+                example.features.feature[name].bytes_list.value.append(ids[row])
+            example.features.feature[LABEL].int64_list.value.append(label)
+            file.write(example.SerializeToString())
+
+
 def train(setting: Setting) -> None:
     """Train a step, then as many as are asked for."""
     from bench.sessions import tf
@@ -62,13 +81,18 @@ def train(setting: Setting) -> None:
         import ascpipe.tf as asc
 
         asc.use_for_feature_columns(min_buckets=LEAST_BUCKETS)
-    drawn = batches(setting)
-
-    def input_fn() -> Any:
-        return tf.data.Dataset.from_tensor_slices(drawn).repeat().prefetch(PREFETCH)
-
     wide = [tf.feature_column.categorical_column_with_hash_bucket(name, setting.buckets) for name in names(setting)]
     deep = [tf.feature_column.embedding_column(column, DIM) for column in wide]
+    spec = {**tf.feature_column.make_parse_example_spec([*wide, *deep]), LABEL: tf.io.FixedLenFeature([1], tf.int64)}
+
+    def parse(examples: Any) -> Any:
+        features = tf.io.parse_example(examples, spec)
+        label = features.pop(LABEL)
+        return features, label
+
+    def input_fn() -> Any:
+        return tf.data.TFRecordDataset(setting.data).repeat().batch(setting.rows).map(parse).prefetch(PREFETCH)
+
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         classifier = tf.estimator.DNNLinearCombinedClassifier(
             model_dir=folder, linear_feature_columns=wide, dnn_feature_columns=deep,

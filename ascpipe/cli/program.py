@@ -65,9 +65,8 @@ class _LoaderOfTensorFlow(importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         self._plain.exec_module(module)
-        from ascpipe.tf.api.columns import use_for_feature_columns
-
-        use_for_feature_columns(**self._settings)
+        # By its name: the command line knows nothing of TensorFlow, which is the program's.
+        importlib.import_module("ascpipe.tf").use_for_feature_columns(**self._settings)  # type: ignore[attr-defined]
 
 
 def main() -> None:

@@ -52,9 +52,9 @@ def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: 
             min_buckets: Optional[int], device_vocabulary_size: Optional[int], host_vocabulary_size: Optional[int],
             script: str, args: Tuple[str, ...]) -> None:
     """One rank takes the place of this process: its exit code, output and signals are its own."""
-    given = {"min_buckets": min_buckets, "device_vocabulary_size": device_vocabulary_size,
-             "host_vocabulary_size": host_vocabulary_size}
-    sizes = {name: value for name, value in given.items() if value is not None}
+    options = {"min_buckets": min_buckets, "device_vocabulary_size": device_vocabulary_size,
+               "host_vocabulary_size": host_vocabulary_size}
+    sizes = {name: value for name, value in options.items() if value is not None}
     if sizes and not columns:
         raise click.UsageError("--{} is for --columns".format(next(iter(sizes)).replace("_", "-")))
     settings = json.dumps(sizes) if columns else ""

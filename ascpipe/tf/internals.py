@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.client import session as session_module
 from tensorflow.python.data.ops import dataset_ops
-from tensorflow.python.feature_column import feature_column_v2
+from tensorflow.python.feature_column import feature_column, feature_column_v2
 from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.keras.engine import base_layer_utils
@@ -150,6 +150,11 @@ def settings_of(optimizer: tf.compat.v1.train.Optimizer, names: Sequence[str]) -
 
 
 # ---- feature columns -------------------------------------------------------------------------------------
+
+#: Classes of columns of TensorFlow's older version, by which it knows them.
+OldCategoricalColumn = feature_column._CategoricalColumn
+OldSharedEmbeddingColumn = feature_column._SharedEmbeddingColumn
+
 
 def buckets_of(column: Any) -> int:
     """The number of buckets of a categorical column, of either version of the columns."""

@@ -20,8 +20,9 @@ SETTINGS = {"26x512": Setting(OURS, 26, 512), "26x4096": Setting(OURS, 26, 4096)
 
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
-    setting, steps = columns_sides.sized(SETTINGS[variant]), workloads.sized(STEPS, 2)
+    steps = workloads.sized(STEPS, 2)
     with contextlib.ExitStack() as stack:
+        setting = stack.enter_context(columns_sides.with_data(columns_sides.sized(SETTINGS[variant])))
         sides: Dict[str, Side] = {}
         for side in (OURS, PLAIN):  # one after the other: each fills gigabytes when it starts
             sides[NAMES[side]] = stack.enter_context(columns_sides.side_of(setting._replace(side=side)))

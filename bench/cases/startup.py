@@ -33,8 +33,8 @@ def prepare(variant: str) -> ContextManager[Contenders]:
 
 @contextlib.contextmanager
 def _on_columns() -> Iterator[Contenders]:
-    setting = columns_sides.sized(columns.SETTINGS["26x512"])
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder, contextlib.ExitStack() as stack:
+    with columns_sides.with_data(columns_sides.sized(columns.SETTINGS["26x512"])) as setting, \
+            tempfile.TemporaryDirectory(prefix="bench-") as folder, contextlib.ExitStack() as stack:
         environment = _environment(folder)
         sides = {NAMES[side]: columns_sides.side_of(setting._replace(side=side), environment=environment)
                  for side in (OURS, PLAIN)}

@@ -103,7 +103,8 @@ class Clicks:
                 value = value.values[value.indices[:, 0] == row]
             else:
                 value = value[row:row + 1]
-                value = value[value != b""]  # what a dense tensor says by an empty text, an example by nothing
+                if value.dtype == object and value[0] == b"":
+                    continue  # what a dense tensor says by an empty text, an example says by nothing
             field = example.features.feature[name]
             (field.float_list if value.dtype == np.float32 else field.bytes_list).value.extend(value.tolist())
         return example

@@ -47,9 +47,10 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
 
 def _start_columns(graph: tf.Graph) -> None:
     state = GraphState.of(graph)
-    if state.stand_ins and not state.marked:
+    if not state.marked:
         _tell(Process.current())
-        _warn_of_norms(graph, state)
+        if state.stand_ins:
+            _warn_of_norms(graph, state)
     lifecycle.start_if_it_looks_up(graph)
 
 

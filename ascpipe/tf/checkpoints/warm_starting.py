@@ -152,10 +152,13 @@ def _checkpoint(path: Any) -> str:
 def _selected(state: GraphState, wanted: Any) -> Tuple[List[str], Any]:
     """Names of the tables that ``wanted`` names, and what remains of it for TensorFlow; ``[]``: nothing."""
     if isinstance(wanted, str):
-        return [name for name, table in state.tables.items() if table.is_save and re.match(wanted, name)], wanted
+        behind = {stand_in.table.table_name: variable for variable, stand_in in state.stand_ins.items()}
+        return [name for name, table in state.tables.items() if table.is_save
+                and (re.match(wanted, name) or re.match(wanted, behind.get(name, name)))], wanted
     if not isinstance(wanted, list):
         return [], wanted
     by_variable = {table.variable.op.name: name for name, table in state.tables.items()}
+    by_variable.update((variable, stand_in.table.table_name) for variable, stand_in in state.stand_ins.items())
     theirs = names_of_variables(state.tables.values())
     tables: List[str] = []
     dense: List[Any] = []

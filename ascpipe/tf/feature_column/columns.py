@@ -3,12 +3,12 @@ import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
-from tensorflow.python.feature_column import feature_column as columns_v1
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
 
 from ascpipe.tf import internals
 from ascpipe.tf.graph.bags import COMBINERS
 from ascpipe.tf.running.column_choice import TableSizes
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY
 from ascpipe.tf.validation import Choice, Instance, Integer, ListOf, Number, Rule, Text, boolean, checked
 
@@ -20,7 +20,7 @@ _linear: Dict[Any, TableSizes] = {}
 
 class _Categorical(Rule):
     def _check(self, name: str, value: Any) -> None:
-        Instance(columns_v2.CategoricalColumn, columns_v1._CategoricalColumn).check(name, value)
+        Instance(columns_v2.CategoricalColumn, internals.OldCategoricalColumn).check(name, value)
 
 
 class _Callable(Rule):
@@ -42,14 +42,27 @@ class TableEmbeddingColumn(columns_v2.EmbeddingColumn):
 
     table_sizes: TableSizes
 
+    def create_state(self, state_manager: Any) -> None:
+        """Make the table, for ``DenseFeatures``. Raises ``EnvironmentError`` before ``init``."""
+        Process.current()
+        super().create_state(state_manager)
 
-class TableSharedEmbeddingColumn(columns_v1._SharedEmbeddingColumn):
+    def _old_get_dense_tensor_internal(self, *args: Any, **kwargs: Any) -> Any:
+        Process.current()
+        return super()._old_get_dense_tensor_internal(*args, **kwargs)
+
+
+class TableSharedEmbeddingColumn(internals.OldSharedEmbeddingColumn):
     """A column of ``shared_embedding_columns`` of this module."""
 
     table_sizes: TableSizes
 
+    def _get_dense_tensor_internal(self, *args: Any, **kwargs: Any) -> Any:
+        Process.current()
+        return super()._get_dense_tensor_internal(*args, **kwargs)
 
-class Int64CategoricalColumn(columns_v2.CategoricalColumn, columns_v1._CategoricalColumn,
+
+class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategoricalColumn,
                              NamedTuple("Int64CategoricalColumn", [("key", str)])):
     """A column of ``categorical_column_with_int64``."""
 
@@ -205,6 +218,11 @@ def sizes_given(column: Any, name: str) -> Optional[TableSizes]:
     if isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn)):
         return column.table_sizes
     return _linear.get(column) if name == "weights" else None
+
+
+def requires_table(column: Any) -> bool:
+    """Whether nothing but a table can stand behind a column: it is one of this module, and no weights of TensorFlow."""
+    return isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn))
 
 
 def _initial(dimension: int) -> Any:

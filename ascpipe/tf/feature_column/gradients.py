@@ -3,12 +3,14 @@
 Heads ask for the gradient of variables, of which some stand for tables. The gradient is that of the table's rows, and
 an optimizer for tables with the same formula applies it beside the program's own, which applies the others.
 """
+import functools
 import logging
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from ascpipe.errors import ColumnError
+from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, lookup_of
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
@@ -64,7 +66,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
                         name: Optional[str] = None) -> tf.Operation:
         """An op that applies each gradient by the optimizer of its variable."""
-        return _apply(self._dense, self._sparse, list(grads_and_vars), global_step, name or self._name)
+        return _apply(self._dense.apply_gradients, self._sparse, list(grads_and_vars), global_step, name or self._name)
 
     def get_slot(self, var: tf.Variable, name: str) -> Any:
         """A slot variable of a variable; those of tables are the other optimizer's."""
@@ -117,6 +119,8 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
     by: List[Any] = []
     for variable in wanted:
         stand_in = found[id(variable)]
+        if stand_in is not None:
+            _require_trained(state, stand_in)
         by.extend([variable] if stand_in is None else _targets(state, stand_in))
     pairs = hooks.compute_gradients(self, loss, by, *args, **kwargs)
     handles = _handles(tf.compat.v1.get_default_graph())
@@ -134,22 +138,24 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
     if isinstance(self, CustomizedOptimizer):
         _note_updates(state, pairs)
         return patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
-    return _apply(self, self, pairs, global_step, name or self.get_name())
+    return _apply(functools.partial(patches.APPLY_GRADIENTS.plain, self), self, pairs, global_step,
+                  name or self.get_name())
 
 
-def _apply(dense: Any, sparse: Any, pairs: Pairs, global_step: Optional[tf.Variable], name: str) -> tf.Operation:
-    """One op for the gradients of variables by ``dense``, and those of tables by the form for tables of ``sparse``."""
+def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_step: Optional[tf.Variable],
+           name: str) -> tf.Operation:
+    """One op for the gradients of variables, and those of tables by the form for tables of ``sparse``."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
+    if state.mode in (None, tf.estimator.ModeKeys.TRAIN):
+        _require_gradients_of_tables(state, pairs)
     pairs = [(gradient, target) for gradient, target in pairs if _stand_in(state, target) is None]
     tables = [(gradient, target) for gradient, target in pairs if _is_of_table(target)]
     others = [(gradient, target) for gradient, target in pairs if not _is_of_table(target)]
     if not any(gradient is not None for gradient, _ in tables) and others:
-        return patches.APPLY_GRADIENTS.plain(dense, others, global_step, name) if _is_plain(dense) else \
-            dense.apply_gradients(others, global_step, name)
+        return apply_dense(others, global_step, name)
     updates = []
     if any(gradient is not None for gradient, _ in others):
-        updates.append(patches.APPLY_GRADIENTS.plain(dense, others, None, None) if _is_plain(dense) else
-                       dense.apply_gradients(others))
+        updates.append(apply_dense(others))
     if tables:
         _note_updates(state, tables)
         updates.append(_for_tables(sparse).apply_gradients(tables))
@@ -163,9 +169,13 @@ def _apply(dense: Any, sparse: Any, pairs: Pairs, global_step: Optional[tf.Varia
     return applied
 
 
-def _is_plain(optimizer: Any) -> bool:
-    """Whether an optimizer applies gradients as TensorFlow's base class does."""
-    return type(optimizer).apply_gradients is _apply_gradients
+def _require_gradients_of_tables(state: GraphState, pairs: Pairs) -> None:
+    """Raise ``ColumnError`` where a gradient is one of a variable without rows: the table would not be trained."""
+    for _, target in pairs:
+        if _stand_in(state, target) is not None:
+            raise ColumnError(target.op.name, "the gradient was not asked by compute_gradients() of an optimizer, and "
+                              "a table has the rows of this variable: tf.gradients() does not reach them. Take the "
+                              "gradients and what to apply them to from optimizer.compute_gradients(loss)")
 
 
 def _for_tables(optimizer: Any) -> CustomizedOptimizer:
@@ -189,10 +199,10 @@ def _made(optimizer: Any) -> CustomizedOptimizer:
     kind = type(optimizer)
     form = _ADAM if kind.__name__ == "LazyAdamOptimizer" else _FORMS.get(kind)
     if form is None:
-        raise ColumnError(optimizer.get_name(), "{} has no form for tables. GradientDescentOptimizer, AdagradOptimizer, "
-                          "FtrlOptimizer, LazyAdamOptimizer and AdamOptimizer (which then moves the rows of a batch "
-                          "only) have one: keep this one for variables alone by ascpipe.tf.Optimizer(dense=..., "
-                          "sparse=one of these)".format(kind.__name__))
+        raise ColumnError(optimizer.get_name(), "{} has no form for tables. GradientDescentOptimizer, "
+                          "AdagradOptimizer, FtrlOptimizer, LazyAdamOptimizer and AdamOptimizer (which then moves the "
+                          "rows of a batch only) have one: keep this one for variables alone by "
+                          "ascpipe.tf.Optimizer(dense=..., sparse=one of these)".format(kind.__name__))
     expands = Process.current().configuration.use_dynamic_expansion
     make = form.make_by_address if expands else form.make
     if make is None:
@@ -207,6 +217,14 @@ def _made(optimizer: Any) -> CustomizedOptimizer:
     if "lr" in values:
         values["learning_rate"] = values.pop("lr")
     return make(name=unique_name(optimizer.get_name()), **values)
+
+
+def _require_trained(state: GraphState, stand_in: StandIn) -> None:
+    name = stand_in.table.table_name
+    if (name, TRAIN) not in state.lookups and (name, EVAL) in state.lookups and stand_in.trains:
+        raise ColumnError(stand_in.variable.op.name, "a session of this graph ran before gradients were asked for, and "
+                          "looks its table up for evaluation; call minimize() or compute_gradients() before the first "
+                          "run of a session")
 
 
 def _targets(state: GraphState, stand_in: StandIn) -> List[Any]:

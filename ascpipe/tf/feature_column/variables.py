@@ -9,13 +9,12 @@ import re
 from typing import Any, Iterator, Optional
 
 import tensorflow as tf
-from tensorflow.python.feature_column import feature_column as columns_v1
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
 from tensorflow.python.ops import init_ops
 
 from ascpipe.errors import ColumnError
 from ascpipe.tf import internals, patches
-from ascpipe.tf.feature_column.columns import sizes_given
+from ascpipe.tf.feature_column.columns import requires_table, sizes_given
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.running.column_choice import TableSizes
@@ -97,7 +96,7 @@ def _shared_weights(self: Any) -> Any:
 
 def _linear_column(self: Any, inputs: Any) -> Any:
     column, units = internals.parts_of_linear_column(self)
-    if not isinstance(column, (columns_v1._CategoricalColumn, columns_v2.CategoricalColumn)):
+    if not isinstance(column, (internals.OldCategoricalColumn, columns_v2.CategoricalColumn)):
         return patches.LINEAR_COLUMN.plain(self, inputs)
     plan = _Plan(column, WEIGHTS, internals.buckets_of(column), units, None)
     with internals.custom_getter_of(self, plan.getter):
@@ -145,7 +144,9 @@ class _Plan:
             ColumnError: a table was asked for, and the column cannot have one.
         """
         self._sizes = sizes_given(self.column, self.name)
-        choice = Process.current().columns if Process.is_initialised() else None
+        if not Process.is_initialised() and not requires_table(self.column):
+            return False  # after the end of a program, also with linear_weights of it: these know columns by value
+        choice = Process.current().columns
         if self._sizes is None and choice is None:
             return False
         reason = self._why_not()
@@ -165,12 +166,12 @@ class _Plan:
         with tf.compat.v1.variable_scope(scope, custom_getter=self.getter, auxiliary_name_scope=False):
             yield
 
-    def getter(self, make: Any, variable_name: str, *args: Any, **kwargs: Any) -> Any:
-        """The custom getter of the scope in which TensorFlow makes the variable."""
-        if variable_name.rpartition("/")[2] != self.name or not self.has_table(variable_name):
-            return make(variable_name, *args, **kwargs)
+    def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        """The custom getter of the scope in which TensorFlow makes the variable, which calls it by these words."""
+        if name.rpartition("/")[2] != self.name or not self.has_table(name):
+            return getter(name, *args, **kwargs)
         kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())
-        return self.stand_in(make(variable_name, *args, **kwargs))
+        return self.stand_in(getter(name, *args, **kwargs))
 
     def stand_in(self, variable: Any) -> Any:
         """Make the table that a variable without rows stands for, once in a graph."""
@@ -178,9 +179,9 @@ class _Plan:
         name = variable.op.name
         if name not in state.stand_ins:
             sizes = self._sizes or TableSizes()
-            table = create_table(
-                tf.int64, self.dim, table_name(name), self.initializer,
-                device_vocabulary_size=self._device_rows(name, sizes), host_vocabulary_size=sizes.host)
+            rows = self._device_rows(name, sizes)
+            table = create_table(tf.int64, self.dim, table_name(name), self.initializer, device_vocabulary_size=rows,
+                                 host_vocabulary_size=sizes.host if rows < self.buckets else 0)
             state.stand_ins[name] = StandIn(variable, table, bool(variable.trainable))
         return variable
 

@@ -41,9 +41,10 @@ def initializers_of(iterator: tf.Operation) -> List[tf.Operation]:
         return []
     found = [op for op in iterator.outputs[0].consumers() if op.type == "MakeIterator"] if iterator.outputs else []
     if not found:
+        cure = _ONE_EACH if "String" in iterator.type else ""
         raise ValueError("iterator {!r} ({}) has no dataset in this graph: graph modification needs one made by "
-                         "make_initializable_iterator() or make_one_shot_iterator(), whose initializer was made before{}"
-                         .format(iterator.name, iterator.type, _ONE_EACH if "String" in iterator.type else ""))
+                         "make_initializable_iterator() or make_one_shot_iterator(), whose initializer was made "
+                         "before{}".format(iterator.name, iterator.type, cure))
     return found
 
 

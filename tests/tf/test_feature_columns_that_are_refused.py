@@ -1,0 +1,220 @@
+"""What no table can serve of programs with feature columns, and their ends: errors that name the way out."""
+import copy
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ascpipe.tf as asc
+from ascpipe.errors import ColumnError
+from tests.tf import column_programs as p
+from tests.tf import columns, programs
+
+fc = tf.feature_column
+v1 = tf.compat.v1
+pytestmark = [
+    pytest.mark.timeout_s(120), pytest.mark.filterwarnings("ignore:distutils Version classes"),
+    pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices")]
+
+
+def words(number=500):
+    return fc.categorical_column_with_hash_bucket("words", number)
+
+
+def layer(features):
+    return v1.feature_column.input_layer(features, [p.embedding(words())])
+
+
+@pytest.fixture
+def on_device():
+    with tf.Graph().as_default(), columns.on("device"):
+        yield
+
+
+@pytest.mark.parametrize("make", [
+    lambda: v1.train.MomentumOptimizer(0.1, 0.9), lambda: v1.train.RMSPropOptimizer(0.1),
+    lambda: v1.train.ProximalAdagradOptimizer(0.1), lambda: v1.train.AdadeltaOptimizer(0.1)])
+def test_an_optimizer_without_a_form_for_tables_is_refused(make, on_device):
+    with pytest.raises(ColumnError, match=r"has no form for tables.*ascpipe\.tf\.Optimizer\(dense="):
+        p.run(layer, make)
+
+
+def test_a_lookup_in_training_that_no_optimizer_updates_is_an_error_at_the_start(on_device):
+    features, iterator = p.batch()
+    with v1.variable_scope("other"):
+        bias = v1.get_variable("bias", [], initializer=v1.zeros_initializer())
+    loss = p.loss_of(layer(features) + bias, features["label"])
+    v1.train.GradientDescentOptimizer(0.1).minimize(loss, var_list=[bias])
+    with pytest.raises(ColumnError, match="words_embedding.*no optimizer updates it.*var_list that has this one"):
+        asc.start()
+        programs.session().run(iterator.initializer)
+
+
+def test_gradients_of_variables_of_columns_by_tensorflow_itself_are_an_error_at_the_start(on_device):
+    features, iterator = p.batch()
+    loss = p.loss_of(layer(features), features["label"])
+    (variable,) = v1.trainable_variables()
+    with pytest.raises((ColumnError, RuntimeError), match="compute_gradients|gradient"):
+        tf.gradients(loss, [variable])
+        asc.start()
+        programs.session().run(iterator.initializer)
+
+
+@pytest.mark.parametrize("dtype", ["numpy", "pandas"])
+def test_functions_that_feed_queues_are_refused(dtype, tmp_path):
+    given = {"user": np.arange(32), "label": np.ones(32, np.float32)}
+    if dtype == "numpy":
+        read = v1.estimator.inputs.numpy_input_fn({"user": given["user"]}, given["label"], 8, shuffle=False)
+    else:
+        pandas = pytest.importorskip("pandas")
+        read = v1.estimator.inputs.pandas_input_fn(
+            pandas.DataFrame({"user": given["user"]}), pandas.Series(given["label"]), 8, shuffle=False)
+    column = fc.categorical_column_with_identity("user", 300)
+    with columns.on("device"), pytest.raises(ValueError, match=r"tf\.data\.Dataset"):
+        tf.estimator.LinearRegressor([column], str(tmp_path)).train(read, steps=2)
+
+
+def test_a_placeholder_is_refused(on_device):
+    ids = v1.placeholder(tf.int64, [p.BATCH])
+    column = p.embedding(fc.categorical_column_with_identity("user", 300))
+    loss = p.loss_of(v1.feature_column.input_layer({"user": ids}, [column]), tf.ones([p.BATCH]))
+    with pytest.raises(ValueError, match=r"tf\.data\.Dataset"):
+        p.gradient_descent().minimize(loss)
+        asc.start()
+
+
+def keras_model():
+    ids = tf.keras.Input([1], dtype=tf.int64, name="user")
+    column = p.embedding(fc.categorical_column_with_identity("user", 300))
+    return tf.keras.Model(ids, tf.keras.layers.Dense(1)(tf.keras.layers.DenseFeatures([column])({"user": ids})))
+
+
+def sequential():
+    column = p.embedding(fc.categorical_column_with_identity("user", 300))
+    return tf.keras.Sequential([tf.keras.layers.DenseFeatures([column]), tf.keras.layers.Dense(1)])
+
+
+@pytest.mark.parametrize("make", [keras_model, sequential])
+def test_fit_of_keras_is_refused(make, on_device):
+    data = tf.data.Dataset.from_tensor_slices(({"user": np.arange(32)[:, None]}, np.ones(32, np.float32))).batch(8)
+    with pytest.raises((ColumnError, ValueError), match="(?i)keras"):
+        model = make()
+        model.compile("sgd", "mse")
+        model.fit(data, epochs=1)
+
+
+def test_model_to_estimator_is_refused(tmp_path):
+    with columns.on("device"), pytest.raises((ColumnError, ValueError), match="(?i)keras"):
+        model = keras_model()
+        model.compile(v1.train.GradientDescentOptimizer(0.1), "mse")
+        tf.keras.estimator.model_to_estimator(model, model_dir=str(tmp_path)).train(lambda: tf.data.Dataset.from_tensors(
+            ({"user": np.arange(8)[:, None]}, np.ones(8, np.float32))), steps=1)
+
+
+def test_rows_of_a_checkpoint_for_a_column_are_left_to_tensorflow_or_refused(on_device, tmp_path, capfd):
+    given = {"ckpt_to_load_from": str(tmp_path), "tensor_name_in_ckpt": "rows"}
+    features, _ = p.batch()
+    with pytest.raises(ValueError, match="(?i)checkpoint"):
+        v1.feature_column.input_layer(features, [p.embedding(words(), **given)])
+
+
+def test_many_buckets_without_a_size_are_refused():
+    with p.own():
+        features, _ = p.batch()
+        column = asc.feature_column.embedding_column(words(2 ** 63 - 1), 4)
+        with pytest.raises(ColumnError, match="give device_vocabulary_size"):
+            v1.feature_column.input_layer(features, [column])
+    with tf.Graph().as_default(), columns.on("tensorflow"):
+        asc.use_for_feature_columns()
+        try:
+            features, _ = p.batch()
+            with pytest.raises(ColumnError, match="give device_vocabulary_size"):
+                v1.feature_column.input_layer(features, [p.embedding(words(2 ** 63 - 1))])
+        finally:
+            asc.shutdown()
+
+
+def test_a_linear_optimizer_of_dual_coordinates_is_refused(tmp_path):
+    with columns.on("device"), pytest.raises(ColumnError, match="use FtrlOptimizer"):
+        tf.estimator.LinearClassifier([words()], str(tmp_path), optimizer=tf.estimator.experimental.LinearSDCA(
+            "hour")).train(lambda: tf.data.Dataset.from_tensors(
+                ({"words": [["a"], ["b"]], "hour": ["1", "2"]}, [[1], [0]])), steps=1)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: asc.feature_column.embedding_column(words(), 0), lambda: asc.feature_column.embedding_column("words", 4),
+    lambda: asc.feature_column.embedding_column(words(), 4, "max"),
+    lambda: asc.feature_column.embedding_column(words(), 4, max_norm=0),
+    lambda: asc.feature_column.embedding_column(words(), 4, device_vocabulary_size=0),
+    lambda: asc.feature_column.embedding_column(words(), 4, initializer=3),
+    lambda: asc.feature_column.shared_embedding_columns(words(), 4),
+    lambda: asc.feature_column.shared_embedding_columns([words(), words(501)], 4),
+    lambda: asc.feature_column.linear_weights(p.embedding(words())),
+    lambda: asc.feature_column.categorical_column_with_int64(""),
+    lambda: asc.use_for_feature_columns(min_buckets=0), lambda: asc.use_for_feature_columns(host_vocabulary_size=-1),
+    lambda: asc.use_for_feature_columns(device_vocabulary_size="many"),
+    lambda: asc.Optimizer(dense="Adagrad", sparse=p.gradient_descent()),
+    lambda: asc.Optimizer(dense=p.gradient_descent(), sparse="Adagrad")])
+def test_a_wrong_argument_is_refused(make):
+    with pytest.raises(ValueError):
+        make()
+
+
+def test_columns_are_those_of_tensorflow_again_after_the_end():
+    expected = p.trained("tensorflow", layer)
+    for _ in range(2):
+        p.require_same(p.trained("device", layer), expected)
+        with tf.Graph().as_default(), columns.on("tensorflow"):
+            p.require_same(p.run(layer), expected)
+            assert v1.trainable_variables()[0].shape == [500, p.DIM]
+
+
+def linear(features):
+    return v1.feature_column.linear_model(features, [words()])
+
+
+def test_a_linear_column_that_had_a_table_is_one_of_tensorflow_after_the_end():
+    expected = p.trained("tensorflow", linear)
+    with p.own():
+        asc.feature_column.linear_weights(words(), device_vocabulary_size=100)
+        p.require_same(p.run(linear, start=True), expected)
+    p.require_same(p.trained("tensorflow", linear), expected)
+
+
+@pytest.mark.parametrize("make", [tf.keras.layers.DenseFeatures, lambda wanted: lambda features:
+                                  v1.feature_column.input_layer(features, wanted)])
+def test_a_column_of_ascpipe_wants_init(make):
+    column = asc.feature_column.embedding_column(words(), p.DIM)
+    both = asc.feature_column.shared_embedding_columns([words(), words()], p.DIM)
+    with tf.Graph().as_default():
+        features, _ = p.batch()
+        for wanted in (column, both[0]):
+            with pytest.raises(OSError, match=r"init\(\)"):
+                make([wanted])(features)
+
+
+def test_copies_of_a_column_keep_its_size():
+    column = asc.feature_column.embedding_column(words(2 ** 62), p.DIM, device_vocabulary_size=100)
+    for one in (copy.deepcopy(column), copy.copy(column)):
+        assert one.table_sizes == column.table_sizes
+
+
+def test_a_second_choice_of_columns_takes_the_place_of_the_first_before_a_graph_is_built(on_device, capfd):
+    asc.use_for_feature_columns(min_buckets=501)
+    p.run(layer)
+    assert "500 buckets, below 501" in capfd.readouterr().err
+
+
+def test_a_choice_of_columns_after_a_pipeline_runs_is_refused(on_device):
+    p.run(layer)
+    with pytest.raises(OSError, match="before the first graph is built"):
+        asc.use_for_feature_columns()
+
+
+def test_a_program_without_large_columns_is_that_of_tensorflow(capfd):
+    def build(features):
+        return v1.feature_column.input_layer(features, [p.embedding(words(50))])
+
+    found = p.trained("device", build)
+    assert found == [] or "tables stand for" not in capfd.readouterr().err
+    p.require_same(found, p.trained("tensorflow", build))
