@@ -55,7 +55,7 @@ def test_clipping_as_the_tutorial_has_it_clips(tmp_path):
 def other_kinds():
     """(heading, its blocks of Python, the lines that it says are printed) of "Programs of other kinds"."""
     part = re.search(r"^## Programs of other kinds\n(.*?)^## What stays", FROM_TENSORFLOW, re.M | re.S).group(1)
-    for section in re.split(r"^## ", part, flags=re.M)[1:]:
+    for section in re.split(r"^### ", part, flags=re.M)[1:]:
         heading, text = section.split("\n", 1)
         yield heading, programs(text), re.findall(r"^It prints `(.*?)`", text, re.M)
 
@@ -71,8 +71,8 @@ def printed_by(program, folder, command=("-W", "ignore")):
     """Standard output of a program in a file of its own."""
     path = folder / "train.py"
     path.write_text(program)
-    done = subprocess.run([sys.executable, *command, str(path)], cwd=str(folder), stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=140,
+    done = subprocess.run([sys.executable, *command, str(path)], cwd=str(folder), capture_output=True,
+                          text=True, timeout=140,
                           env={**os.environ, "PYTHONPATH": str(tree.ROOT), "TMPDIR": str(folder)})
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -94,8 +94,8 @@ def test_a_program_of_another_kind_prints_what_the_guide_says(program, line, tmp
 
 
 @pytest.mark.timeout_s(150)
-@pytest.mark.parametrize("command, switched", [(["-m", "ascpipe", "run", "--columns"], False), (["-W", "ignore"], True)],
-                         ids=["ascpipe run --columns train.py", "use_for_feature_columns"])
+@pytest.mark.parametrize("command, switched", [
+    (["-m", "ascpipe", "run", "--columns"], False), (["-W", "ignore"], True)], ids=["command", "switch"])
 def test_feature_columns_print_the_same_with_tables(command, switched, tmp_path):
     program, switch = BY_HEADING["Feature columns"]
     (line,) = [line for heading, _, line in PRINTED if heading == "Feature columns"]
