@@ -113,7 +113,8 @@ def _load(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
         for name, (prefix, saved_name) in asked["sources"].items():
             table = pipeline.tables[name]
             loads.append(
-                loading.begun(checkpoints[prefix], table.shape, table.slots, saved_name) if asked["begins"] else
+                loading.begun(checkpoints[prefix], table.shape, table.slots, saved_name,
+                              with_slots=name in asked["with_slots"]) if asked["begins"] else
                 loading.restored(checkpoints[prefix], table.shape, table.slots, table.key_dtype.name,
                                  asked["allow_missing"]))
         with hold(alone=True) as held:

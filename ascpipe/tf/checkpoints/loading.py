@@ -61,8 +61,12 @@ def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype:
     return _checked(checkpoint, shape, slots, checkpoint.tables.get(shape.name, empty), allow_missing)
 
 
-def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: str) -> Load:
-    """The load of a table that begins another training as a table of a checkpoint is. Raises as ``restored``."""
+def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: str, *, with_slots: bool) -> Load:
+    """The load of a table that begins another training as a table of a checkpoint is. Raises as ``restored``.
+
+    Args:
+        with_slots: whether optimizer slots are taken over, where the checkpoint has them; else they begin anew.
+    """
     reason = _missing(checkpoint, saved_name)
     if reason is not None:
         raise CheckpointMismatchError(
@@ -71,6 +75,10 @@ def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: s
                 reason, ", ".join(sorted(checkpoint.tables)) or "no table"))
     spec = checkpoint.tables[saved_name]
     load = _checked(checkpoint, shape, slots, spec, ["{}/{}".format(saved_name, slot.name) for slot in slots])
+    if not with_slots:
+        anew = zip(slots, _places(spec.dim, slots).values())
+        load = load._replace(columns=[(0, 0, spec.dim)],
+                             fresh=[(column, width, slot.initial or 0.0) for slot, (column, width) in anew])
     policies = spec.policies and Policies(-1, counting=False, faae_coefficient=1, eviction_threshold=-1,
                                           time=spec.policies.time)
     return load._replace(spec=spec._replace(initial=None, policies=policies))

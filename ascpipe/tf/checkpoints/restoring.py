@@ -29,10 +29,12 @@ class Source(NamedTuple):
     Attributes:
         prefix: ``dir/base-step`` of the checkpoint.
         name: of the table there.
+        with_slots: whether its optimizer slots are taken over.
     """
 
     prefix: str
     name: str
+    with_slots: bool = True
 
 
 def restore_checkpoint(state: GraphState, pipeline: Pipeline, prefix: str, restore_dense: DenseRestore,
@@ -153,7 +155,7 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
         checkpoints = {prefix: opened.enter_context(open_checkpoint(prefix, allow_unverified=allow_unverified))
                        for prefix in sorted({source.prefix for source in sources.values()})}
         loads = {name: loading.begun(checkpoints[source.prefix], state.tables[name].shape, state.slots.get(name, ()),
-                                     source.name)
+                                     source.name, with_slots=source.with_slots)
                  for name, source in sources.items()}
         if not state.trains:
             with instance_of([_wanted(pipeline, load) for load in loads.values()]) as instance:
@@ -164,6 +166,7 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
             attach()
             what = {"sources": {name: (os.path.abspath(source.prefix), source.name)
                                 for name, source in sources.items()},
+                    "with_slots": sorted(name for name, source in sources.items() if source.with_slots),
                     "allow_unverified": allow_unverified, "allow_missing": [], "begins": True, "rings": {}}
             with hold(alone=True) as held, _other_ranks(pipeline, what) as others:
                 loading.load_tables(pipeline, held, list(loads.values()))

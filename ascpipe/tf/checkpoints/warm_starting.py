@@ -65,12 +65,14 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
     """
     state = GraphState.of(tf.compat.v1.get_default_graph())
     sources: Dict[str, Source] = {}
+    # Of a variable TensorFlow takes the rows alone, and its optimizer begins anew.
+    behind = {stand_in.table.table_name for stand_in in state.stand_ins.values()}
     for settings in _by_path(ckpt_to_initialize_from, vars_to_warm_start, var_name_to_vocab_info,
                              var_name_to_prev_var_name):
         prefix = _checkpoint(settings.path)
         tables, dense = _selected(state, settings.wanted)
         previous_names = dict(settings.previous_names or {})
-        sources.update({name: Source(prefix, previous_names.pop(name, name)) for name in tables})
+        sources.update({name: Source(prefix, previous_names.pop(name, name), name not in behind) for name in tables})
         if dense != [] or settings.vocabularies or previous_names:
             patches.WARM_START.plain(prefix, dense, settings.vocabularies, previous_names)
     if not sources:
