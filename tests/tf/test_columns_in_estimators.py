@@ -103,7 +103,7 @@ def test_train_and_evaluate_says_what_tensorflow_says(tmp_path):
         columns.require_close(evaluated[step], metrics, 1e-5)
 
 
-@pytest.mark.parametrize("kind", ["DNNClassifier", WHOLE])
+@pytest.mark.parametrize("kind", ["DNNClassifier", pytest.param(WHOLE, marks=pytest.mark.long)])
 def test_a_warm_start_takes_the_rows_of_another_program(kind, trained, tmp_path):
     losses = {}
     for side in ("tensorflow", "device"):
@@ -115,7 +115,7 @@ def test_a_warm_start_takes_the_rows_of_another_program(kind, trained, tmp_path)
 
 
 @pytest.mark.parametrize("kind, side", [
-    (WHOLE, "device"), (WHOLE, "host"), ("DNNRegressor", "device"), ("LinearClassifier", "host")])
+    (WHOLE, "device"), (WHOLE, "host"), ("DNNRegressor", "device"), ("LinearClassifier", "device")])
 def test_an_export_gives_what_predict_gives(kind, side, trained, tmp_path):
     done = trained(kind, side)
     with columns.on(side):
