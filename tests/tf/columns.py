@@ -101,6 +101,8 @@ class Clicks:
         for name, value in self.features.items():
             if isinstance(value, tf.compat.v1.SparseTensorValue):
                 value = value.values[value.indices[:, 0] == row]
+            elif value[row] == b"":  # nothing in a column of text; a list of values would have it as one
+                value = value[:0]
             else:
                 value = value[row:row + 1]
                 if value.dtype == object and value[0] == b"":
