@@ -133,6 +133,18 @@ def test_rows_of_a_checkpoint_for_a_column_are_left_to_tensorflow_or_refused(on_
         v1.feature_column.input_layer(features, [p.embedding(words(), **given)])
 
 
+def test_a_function_as_initializer_is_left_to_tensorflow_or_refused(on_device, capfd):
+    given = {"initializer": lambda shape, dtype=None, partition_info=None: tf.ones(shape, dtype)}
+    features, iterator = p.batch()
+    column = fc.embedding_column(words(), 4, **given)
+    v1.feature_column.input_layer(features, [column])
+    assert v1.trainable_variables()[0].shape == (500, 4)
+    programs.session().run(iterator.initializer)
+    assert "no instance of a class of initializers" in " ".join(capfd.readouterr().err.split())
+    with pytest.raises(ColumnError, match="no instance of a class of initializers"):
+        v1.feature_column.input_layer(features, [asc.feature_column.embedding_column(words(), 4, **given)])
+
+
 def test_many_buckets_without_a_size_are_refused():
     with p.own():
         features, _ = p.batch()

@@ -17,6 +17,7 @@ from ascpipe.tf import internals, patches
 from ascpipe.tf.feature_column.columns import requires_table, sizes_given
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
 from ascpipe.tf.program.create_table import create_table
+from ascpipe.tf.program.row_initializers import is_initializer
 from ascpipe.tf.running.column_choice import TableSizes
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY
@@ -99,6 +100,8 @@ def _linear_column(self: Any, inputs: Any) -> Any:
     if not isinstance(column, (internals.OldCategoricalColumn, columns_v2.CategoricalColumn)):
         return patches.LINEAR_COLUMN.plain(self, inputs)
     plan = _Plan(column, WEIGHTS, internals.buckets_of(column), units, None)
+    if not plan.is_asked():
+        return patches.LINEAR_COLUMN.plain(self, inputs)
     with internals.custom_getter_of(self, plan.getter):
         return patches.LINEAR_COLUMN.plain(self, inputs)
 
@@ -137,6 +140,11 @@ class _Plan:
         self.initializer = initializer or tf.compat.v1.zeros_initializer()
         self._sizes: Optional[TableSizes] = None
 
+    def is_asked(self) -> bool:
+        """Whether the program wants tables, for this column or by their size; else TensorFlow's are left alone."""
+        return sizes_given(self.column, self.name) is not None or (
+            Process.is_initialised() and Process.current().columns is not None)
+
     def has_table(self, variable_name: str) -> bool:
         """Whether a table stands for the variable; what is done with a column is told once.
 
@@ -162,6 +170,9 @@ class _Plan:
     @contextlib.contextmanager
     def making(self) -> Iterator[None]:
         """Let ``get_variable`` make the variable without rows in the block, where a table stands for it."""
+        if not self.is_asked():
+            yield
+            return
         scope = tf.compat.v1.get_variable_scope()
         with tf.compat.v1.variable_scope(scope, custom_getter=self.getter, auxiliary_name_scope=False):
             yield
@@ -192,6 +203,8 @@ class _Plan:
         if isinstance(self.initializer, init_ops.Constant) and tf.TensorShape([self.buckets, self.dim]) == \
                 tf.TensorShape(getattr(self.initializer.value, "shape", None)):
             return "its initializer gives each bucket a row of its own"
+        if not is_initializer(self.initializer):
+            return "its initializer is {!r}, no instance of a class of initializers".format(self.initializer)
         return None
 
     def _device_rows(self, variable_name: str, sizes: TableSizes) -> int:
