@@ -18,9 +18,15 @@ COLUMNS = ["--columns", "--min-buckets", str(MIN_BUCKETS)]
 pytestmark = pytest.mark.timeout_s(240)
 
 
-def began(folder):
+def began(folder, *kind):
     """The program under ascpipe."""
-    return start(PROGRAM, str(folder), str(STEPS), options=COLUMNS, **QUIET)
+    return start(PROGRAM, str(folder), str(STEPS), *kind, options=COLUMNS, **QUIET)
+
+
+def plain(folder, *kind):
+    """What the program says with TensorFlow alone."""
+    return said(subprocess.run([sys.executable, PROGRAM, str(folder), str(STEPS), *kind], env=environment_with(**QUIET),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, text=True).stdout)
 
 
 def said(out):
@@ -48,17 +54,36 @@ def tables_in(folder):
 
 
 def test_a_program_says_what_it_says_with_tensorflow_alone(whole, tmp_path):
-    plain = subprocess.run([sys.executable, PROGRAM, str(tmp_path), str(STEPS)], env=environment_with(**QUIET),
-                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, text=True)
-    (losses, metrics), ((found, found_metrics), folder) = said(plain.stdout), whole
-    assert sorted(found) == sorted(losses) == list(range(STEPS))
-    assert [found[step] for step in range(STEPS)] == pytest.approx([losses[step] for step in range(STEPS)], rel=1e-6)
-    assert found_metrics == pytest.approx(metrics, rel=1e-5)
+    expected, (found, folder) = plain(tmp_path), whole
+    require_same(found, expected, 1e-6)
     assert tables_in(folder) and not tables_in(tmp_path)
 
 
+def require_same(found, expected, within):
+    """The losses of all steps are the same within a bound, and what the evaluation said."""
+    (losses, metrics), (expected_losses, expected_metrics) = found, expected
+    assert sorted(losses) == sorted(expected_losses) == list(range(STEPS))
+    assert [losses[step] for step in range(STEPS)] == pytest.approx(
+        [expected_losses[step] for step in range(STEPS)], rel=within)
+    assert metrics == pytest.approx(expected_metrics, rel=10 * within)
+
+
 def test_a_program_that_is_killed_goes_on_from_its_last_checkpoint_with_the_same_losses(whole, tmp_path):
-    process = began(tmp_path)
+    require_resumed(tmp_path, whole[0])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["DNNClassifier", "LinearClassifier", "DeepFMEstimator", "xDeepFMEstimator",
+                                  "DCNEstimator", "AutoIntEstimator"])
+def test_each_kind_of_estimator_says_what_it_says_with_tensorflow_also_after_a_kill(kind, tmp_path):
+    of_kind = ended(began(tmp_path / "whole", kind))
+    require_same(of_kind, plain(tmp_path / "plain", kind), 1e-6)
+    require_resumed(tmp_path / "killed", of_kind, kind)
+
+
+def require_resumed(folder, expected, *kind):
+    """A program that is killed has the losses of one that is not, before and after, and the same evaluation."""
+    process = began(folder, *kind)
     lines = []
     for line in process.stdout:
         lines.append(line)
@@ -67,10 +92,10 @@ def test_a_program_that_is_killed_goes_on_from_its_last_checkpoint_with_the_same
     process.send_signal(signal.SIGKILL)
     rest, err = process.communicate()
     assert process.returncode == -signal.SIGKILL, err
-    losses, metrics = whole[0]
+    losses, metrics = expected
     for step, loss in (line.split() for line in [*lines, *rest.splitlines()]):
         assert float.fromhex(loss) == losses[int(step)]
-    again, found = ended(began(tmp_path))
+    again, found = ended(began(folder, *kind))
     first = min(again)
     assert first >= 2 * SAVED_EVERY and first % SAVED_EVERY == 0
     assert again == {step: loss for step, loss in losses.items() if step >= first}

@@ -53,20 +53,20 @@ def program(kind, **given):
 def trained(tmp_path_factory):
     """Trains a kind of Estimator, once; of ascpipe by two calls of ``train``."""
     @functools.lru_cache(maxsize=None)
-    def train(kind, side="tensorflow"):
-        steps = [STEPS] if side == "tensorflow" else [STEPS - TRAINED_ON, TRAINED_ON]
+    def train(kind, side="tensorflow", steps=STEPS):
+        steps = [steps] if side == "tensorflow" else [steps - TRAINED_ON, TRAINED_ON]
         return columns.Trained(program(kind), side, tmp_path_factory.mktemp(side), *steps)
 
     return train
 
 
-def differs_from_itself(folder):
+def differs_from_itself(folder, steps=STEPS):
     """What an ulp in the rate of TensorFlow's optimizer changes in the losses of the model that multiplies it."""
     losses = []
     for number, rate in enumerate((np.float32(RATE), np.nextafter(np.float32(RATE), np.float32(1)))):
         make = program(CHAOTIC, dnn_optimizer=tf.compat.v1.train.AdagradOptimizer(float(rate)))
         with columns.on("tensorflow"):
-            losses.append(columns.Job(make, folder / str(number)).train(STEPS).losses)
+            losses.append(columns.Job(make, folder / str(number)).train(steps).losses)
     assert losses[0] != losses[1]
     return columns.difference(losses[1], losses[0])
 
@@ -77,6 +77,14 @@ def test_losses_are_those_of_tensorflow_also_after_a_second_train(kind, trained,
     assert len(expected) == STEPS and len(set(expected)) > STEPS / 2
     allowed = max(1e-6, 4 * differs_from_itself(tmp_path)) if kind == CHAOTIC else 1e-6
     assert columns.difference(trained(kind, "device").losses, expected) <= allowed
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(600)
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_of_300_steps_are_those_of_tensorflow(kind, trained, tmp_path):
+    allowed = max(1e-5, 4 * differs_from_itself(tmp_path, 300)) if kind == CHAOTIC else 1e-5
+    assert columns.difference(trained(kind, "device", 300).losses, trained(kind, steps=300).losses) <= allowed
 
 
 @pytest.mark.parametrize("kind", KINDS)

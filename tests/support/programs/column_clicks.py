@@ -1,18 +1,20 @@
-"""A program of a user: a wide and deep Estimator of TensorFlow over clicks, which knows nothing of ascpipe.
+"""A program of a user: an Estimator over clicks, which knows nothing of ascpipe.
 
-    python column_clicks.py FOLDER STEPS
+    python column_clicks.py FOLDER STEPS [KIND]
 
-Trains from the last checkpoint in FOLDER to STEPS and prints a line for each step: its number and loss; last, as JSON,
-what an evaluation says. TensorFlow derives the seeds of initial values from the number of ops; here they are fixed.
+KIND is a class of Estimators of TensorFlow, wide and deep if it is not given, or one of deepctr. It trains from the
+last checkpoint in FOLDER to STEPS and prints a line for each step: its number and loss; last, as JSON, what an
+evaluation says. TensorFlow derives the seeds of initial values from the number of ops; here they are fixed.
 """
 import json
 import sys
+import types
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import random_seed
 
-random_seed.get_seed = lambda op_seed: (1, 2)
+random_seed.get_seed = lambda op_seed: (1, 2) if op_seed is None else (1, op_seed)
 
 BATCH, SAVED_EVERY = 32, 15
 USERS, SITES = 700, 60
@@ -50,6 +52,23 @@ class Printed(tf.estimator.SessionRunHook):
         self._number += 1
 
 
+def made(kind, wide, deep, **given):
+    if kind == "LinearClassifier":
+        return tf.estimator.LinearClassifier(wide, **given)
+    if kind == "DNNClassifier":
+        return tf.estimator.DNNClassifier([8, 4], deep, **given)
+    if kind == "DNNLinearCombinedClassifier":
+        return tf.estimator.DNNLinearCombinedClassifier(
+            linear_feature_columns=wide, dnn_feature_columns=deep, dnn_hidden_units=[8, 4], **given)
+    network = types.ModuleType("requests")  # by which deepctr asks for its newest version when it is imported
+    network.get = lambda address: types.SimpleNamespace(status_code=None)
+    network.codes = types.SimpleNamespace(ok=200)
+    sys.modules.setdefault("requests", network)
+    from deepctr import estimator
+
+    return getattr(estimator, kind)(wide, deep, dnn_hidden_units=[8, 4], l2_reg_linear=0, **given)
+
+
 def main():
     folder, steps = sys.argv[1], int(sys.argv[2])
     user = tf.feature_column.categorical_column_with_hash_bucket("user", 5000)
@@ -58,11 +77,11 @@ def main():
     both = tf.feature_column.crossed_column(["user", "site"], 20000)
     rows = [tf.feature_column.embedding_column(ids, 4, initializer=tf.constant_initializer(value))
             for ids, value in ((user, 0.1), (site, -0.1))]
-    estimator = tf.estimator.DNNLinearCombinedClassifier(
-        folder, linear_feature_columns=[user, site, both], dnn_feature_columns=[*rows, age], dnn_hidden_units=[8, 4],
-        config=tf.estimator.RunConfig(
-            save_checkpoints_steps=SAVED_EVERY, save_summary_steps=None, log_step_count_steps=None,
-            session_config=tf.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)))
+    config = tf.estimator.RunConfig(
+        save_checkpoints_steps=SAVED_EVERY, save_summary_steps=None, log_step_count_steps=None,
+        session_config=tf.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1))
+    kind = sys.argv[3] if len(sys.argv) > 3 else "DNNLinearCombinedClassifier"
+    estimator = made(kind, [user, site, both], [*rows, age], model_dir=folder, config=config)
     done = int(estimator.get_variable_value("global_step")) if estimator.latest_checkpoint() else 0
     if done < steps:
         estimator.train(lambda: training(done), hooks=[Printed()], max_steps=steps)
