@@ -172,6 +172,11 @@ def parts_of_linear_column(layer: Any) -> Tuple[Any, int]:
     return layer._feature_column, layer._units
 
 
+def makes_variables_by_itself(state_manager: Any) -> bool:
+    """Whether a layer of columns is one of TensorFlow 2, whose variables come from no scope."""
+    return isinstance(state_manager, feature_column_v2._StateManagerImplV2)
+
+
 def sparse_input(given: Any) -> tf.SparseTensor:
     """A feature as columns take it: a dense tensor becomes sparse, without -1."""
     return feature_column_v2._to_sparse_input_and_drop_ignore_values(given)

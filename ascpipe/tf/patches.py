@@ -92,6 +92,8 @@ EXTEND_GRAPH = Patch(_SESSION, "BaseSession._extend_graph", "the first run of a 
 FINALIZE = Patch(".python.framework.ops", "Graph.finalize", "a marked graph starts before it is finalized")
 SESSION_INIT = Patch(_SESSION, "BaseSession.__init__", "a session computes deterministically where it is asked to")
 
+KERAS_GRADIENTS = Patch(".python.keras.optimizer_v2.optimizer_v2", "OptimizerV2.get_gradients",
+                        "an optimizer of Keras refuses tables behind columns")
 _COLUMNS = ".python.feature_column.feature_column_v2"
 _OLD_COLUMNS = ".python.feature_column.feature_column"
 

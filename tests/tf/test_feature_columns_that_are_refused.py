@@ -161,6 +161,23 @@ def test_many_buckets_without_a_size_are_refused():
             asc.shutdown()
 
 
+def read_words():
+    return tf.data.Dataset.from_tensor_slices(({"words": [["a"], ["b"]] * 8}, [0, 1] * 8)).batch(4)
+
+
+def test_an_estimator_of_tensorflow_2_is_refused_where_it_would_train_a_table(tmp_path, on_device):
+    kinds = tf.compat.v2.estimator
+    with pytest.raises(ColumnError, match=r"linear_model/words/weights.*optimizer of Keras.*tf\.compat\.v1\.estimator"):
+        kinds.LinearClassifier([words()], model_dir=str(tmp_path / "linear")).train(read_words)
+    column = asc.feature_column.embedding_column(words(), 4)
+    # AutoGraph makes another error of it, which has its text.
+    with pytest.raises(Exception, match=r"E251.*words_embedding.*layer of TensorFlow 2.*tf\.compat\.v1\.estimator"):
+        kinds.DNNClassifier([4], [column], model_dir=str(tmp_path / "ours")).train(read_words)
+    plain = kinds.DNNClassifier([4], [p.embedding(words())], model_dir=str(tmp_path / "plain")).train(read_words)
+    weights = "dnn/input_from_feature_columns/input_layer/words_embedding/embedding_weights"
+    assert plain.get_variable_value(weights).shape == (500, 4)
+
+
 def test_a_linear_optimizer_of_dual_coordinates_is_refused(tmp_path):
     with columns.on("device"), pytest.raises(ColumnError, match="use FtrlOptimizer"):
         tf.estimator.LinearClassifier([words()], str(tmp_path), optimizer=tf.estimator.experimental.LinearSDCA(

@@ -316,7 +316,7 @@ def names(dense):
     (".*", ["user", "user_history"]), ("user$", ["user"]), ("history", []), (None, [])])
 def test_tables_are_those_whose_names_begin_as_the_regular_expression_says(wanted, tables, asked, other):
     loaded, dense = asked(wanted)
-    assert loaded == {name: (prefix(other, 3), name) for name in tables}
+    assert loaded == {name: (prefix(other, 3), name, True) for name in tables}
     assert dense == [(prefix(other, 3), wanted, None, {})]
 
 
@@ -349,7 +349,8 @@ def test_a_name_that_is_nobodys_is_a_warning(asked, caplog):
 def test_each_path_has_settings_of_its_own(asked, one, other):
     loaded, dense = asked([".*", ["user", "tower"]], [str(one), str(other)],
                           var_name_to_prev_var_name=[{"tower": "old"}, {"user": "people"}])
-    assert loaded == {"user": (prefix(other, 3), "people"), "user_history": (prefix(one, STEPS), "user_history")}
+    assert loaded == {"user": (prefix(other, 3), "people", True),
+                      "user_history": (prefix(one, STEPS), "user_history", True)}
     assert [(settings[0], settings[3]) for settings in dense] == [
         (prefix(one, STEPS), {"tower": "old"}), (prefix(other, 3), {})]
 

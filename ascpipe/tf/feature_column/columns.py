@@ -5,6 +5,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 import tensorflow as tf
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
 
+from ascpipe.errors import ColumnError
 from ascpipe.tf import internals
 from ascpipe.tf.graph.bags import COMBINERS
 from ascpipe.tf.running.column_choice import TableSizes
@@ -43,8 +44,17 @@ class TableEmbeddingColumn(columns_v2.EmbeddingColumn):
     table_sizes: TableSizes
 
     def create_state(self, state_manager: Any) -> None:
-        """Make the table, for ``DenseFeatures``. Raises ``EnvironmentError`` before ``init``."""
+        """Make the table, for ``DenseFeatures``.
+
+        Raises:
+            EnvironmentError: before ``init``.
+            ColumnError: in a layer of TensorFlow 2.
+        """
         Process.current()
+        if internals.makes_variables_by_itself(state_manager):
+            raise ColumnError(self.name, "a layer of TensorFlow 2, as in Estimators of tf.compat.v2, cannot have a "
+                              "table: use tf.compat.v1.estimator, tf.compat.v1.keras.layers.DenseFeatures or "
+                              "input_layer")
         super().create_state(state_manager)
 
     def _old_get_dense_tensor_internal(self, *args: Any, **kwargs: Any) -> Any:

@@ -29,6 +29,7 @@ def install() -> None:
     patches.COMPUTE_GRADIENTS.apply(_compute_gradients)
     patches.APPLY_GRADIENTS.apply(_apply_gradients)
     patches.SDCA_STEP.apply(_sdca_step)
+    patches.KERAS_GRADIENTS.apply(_keras_gradients)
 
 
 class Optimizer(tf.compat.v1.train.Optimizer):
@@ -273,3 +274,14 @@ def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise ColumnError("LinearSDCA", "it reads whole variables, and tables stand for {}; use FtrlOptimizer, or let "
                           "these columns be TensorFlow's".format(", ".join(sorted(map(repr, state.stand_ins)))))
     return patches.SDCA_STEP.plain(self, *args, **kwargs)
+
+
+def _keras_gradients(self: Any, loss: Any, params: Any) -> Any:
+    """In the place of TensorFlow's, by which linear Estimators of tf.compat.v2 train."""
+    state = GraphState.known(tf.compat.v1.get_default_graph())
+    for variable in tf.nest.flatten(params) if state is not None else ():
+        if _stand_in(state, variable) is not None:
+            raise ColumnError(variable.op.name, "an optimizer of Keras shall train it, as in tf.compat.v2.estimator, "
+                              "and has no form for tables: use tf.compat.v1.estimator and tf.compat.v1.train, or let "
+                              "this column be TensorFlow's by a larger min_buckets")
+    return patches.KERAS_GRADIENTS.plain(self, loss, params)
