@@ -165,6 +165,7 @@ def read_words():
     return tf.data.Dataset.from_tensor_slices(({"words": [["a"], ["b"]] * 8}, [0, 1] * 8)).batch(4)
 
 
+@pytest.mark.filterwarnings("ignore:inspect.getargspec")  # of AutoGraph
 def test_an_estimator_of_tensorflow_2_is_refused_where_it_would_train_a_table(tmp_path, on_device):
     kinds = tf.compat.v2.estimator
     with pytest.raises(ColumnError, match=r"linear_model/words/weights.*optimizer of Keras.*tf\.compat\.v1\.estimator"):

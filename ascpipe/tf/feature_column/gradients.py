@@ -279,8 +279,8 @@ def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
 def _keras_gradients(self: Any, loss: Any, params: Any) -> Any:
     """In the place of TensorFlow's, by which linear Estimators of tf.compat.v2 train."""
     state = GraphState.known(tf.compat.v1.get_default_graph())
-    for variable in tf.nest.flatten(params) if state is not None else ():
-        if _stand_in(state, variable) is not None:
+    for variable in tf.nest.flatten(params):
+        if state is not None and _stand_in(state, variable) is not None:
             raise ColumnError(variable.op.name, "an optimizer of Keras shall train it, as in tf.compat.v2.estimator, "
                               "and has no form for tables: use tf.compat.v1.estimator and tf.compat.v1.train, or let "
                               "this column be TensorFlow's by a larger min_buckets")
