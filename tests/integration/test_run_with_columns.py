@@ -2,6 +2,7 @@
 TensorFlow alone, also where it is killed and started again."""
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,8 +32,14 @@ def plain(folder, *kind):
 
 def said(out):
     """(step -> its loss, by name what the evaluation said) of a program that came to its end."""
-    *steps, metrics = out.splitlines()
-    return {int(step): float.fromhex(loss) for step, loss in map(str.split, steps)}, json.loads(metrics)
+    *lines, metrics = out.splitlines()
+    return losses_in(lines), json.loads(metrics)
+
+
+def losses_in(lines):
+    """step -> its loss; what else deepctr prints is left out."""
+    found = [re.fullmatch(r"(\d+) (\S+)", line.strip()) for line in lines]
+    return {int(match.group(1)): float.fromhex(match.group(2)) for match in found if match}
 
 
 def ended(process):
@@ -93,8 +100,8 @@ def require_resumed(folder, expected, *kind):
     rest, err = process.communicate()
     assert process.returncode == -signal.SIGKILL, err
     losses, metrics = expected
-    for step, loss in (line.split() for line in [*lines, *rest.splitlines()]):
-        assert float.fromhex(loss) == losses[int(step)]
+    before = losses_in([*lines, *rest.splitlines()])
+    assert len(before) > 2 * SAVED_EVERY and before == {step: losses[step] for step in before}
     again, found = ended(began(folder, *kind))
     first = min(again)
     assert first >= 2 * SAVED_EVERY and first % SAVED_EVERY == 0
