@@ -1,5 +1,6 @@
 """``import ascpipe.tf as asc``: its names, what loading it costs, and that it trains as the paths of Rec SDK do."""
 import inspect
+import operator
 import subprocess
 import sys
 
@@ -21,6 +22,7 @@ print(sorted(name for name in sys.modules if name.startswith(("ascpipe.tf.", "te
 #: by name of the plain optimizer, the name in the other one's tests and its arguments there
 OPTIMIZERS = {"LazyAdam": ("lazy_adam", {}), "Adagrad": ("adagrad", {"initial_accumulator_value": 0.1}),
               "GradientDescent": ("gradient_descent", {}), "Ftrl": ("ftrl", {})}
+MODULES = ("feature_column", "optimizers")  #: of the public names
 
 
 def test_dir_shows_the_public_names_and_each_is_there():
@@ -28,7 +30,7 @@ def test_dir_shows_the_public_names_and_each_is_there():
     for name in asc.__all__:
         assert getattr(asc, name) is not None
     homes = [name for names in asc._HOMES.values() for name in names.split()]
-    assert sorted([*homes, "optimizers"]) == asc.__all__
+    assert sorted([*homes, *MODULES]) == asc.__all__
 
 
 def test_loading_it_loads_neither_tensorflow_nor_its_own_rooms():
@@ -44,9 +46,11 @@ def test_a_name_that_is_not_there_is_an_error_that_names_the_nearest():
         from ascpipe.tf import nothing_of_the_kind  # noqa: F401
 
 
-@pytest.mark.parametrize("name", [name for name in asc.__all__ if name != "optimizers"])
+@pytest.mark.parametrize("name", [
+    *(name for name in asc.__all__ if name not in MODULES),
+    *("feature_column." + name for name in asc.feature_column.__all__)])
 def test_every_public_name_has_a_docstring_and_types(name):
-    thing = getattr(asc, name)
+    thing = operator.attrgetter(name)(asc)
     assert inspect.getdoc(thing)
     function = inspect.unwrap(thing) if inspect.isfunction(thing) else thing.__init__
     if not inspect.isclass(thing) or "__init__" in vars(thing):
