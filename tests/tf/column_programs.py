@@ -102,3 +102,13 @@ def own(**given):
             yield
         finally:
             asc.shutdown()
+
+
+def words(number=500, key="words"):
+    """A column of hashed texts."""
+    return tf.feature_column.categorical_column_with_hash_bucket(key, number)
+
+
+def layer(features):
+    """The embeddings of the words of a batch, by ``input_layer``."""
+    return tf.compat.v1.feature_column.input_layer(features, [embedding(words())])

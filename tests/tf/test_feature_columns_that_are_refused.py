@@ -9,20 +9,13 @@ import ascpipe.tf as asc
 from ascpipe.errors import ColumnError
 from tests.tf import column_programs as p
 from tests.tf import columns, programs
+from tests.tf.column_programs import layer, words
 
 fc = tf.feature_column
 v1 = tf.compat.v1
 pytestmark = [
     pytest.mark.timeout_s(120), pytest.mark.filterwarnings("ignore:distutils Version classes"),
     pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices")]
-
-
-def words(number=500, key="words"):
-    return fc.categorical_column_with_hash_bucket(key, number)
-
-
-def layer(features):
-    return v1.feature_column.input_layer(features, [p.embedding(words())])
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
     TensorFlow is printed once.
 
     Args:
-        min_buckets: a column with at least so many buckets gets a table.
+        min_buckets: a column with this many buckets or more gets a table.
         device_vocabulary_size: of each table, as of ``create_table``; None: as many rows as the column has buckets.
         host_vocabulary_size: of each table whose column has more buckets than rows on the device.
 

@@ -4,7 +4,6 @@ So the variable has the name, the scope and the collections that heads, savers a
 """
 import contextlib
 import hashlib
-import logging
 import re
 from typing import Any, Iterator, Optional
 
@@ -20,9 +19,6 @@ from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.program.row_initializers import is_initializer
 from ascpipe.tf.running.column_choice import TableSizes
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.running.shapes import MAX_VOCABULARY
-
-_log = logging.getLogger(__name__)
 
 #: Most buckets whose rows a table has on the device where the program gives no size: others must give one.
 MAX_BUCKETS_WITHOUT_SIZE = 10 ** 8
@@ -213,4 +209,4 @@ class _Plan:
         if self.buckets > MAX_BUCKETS_WITHOUT_SIZE:
             raise ColumnError(variable_name, "it has {} buckets, and no size is given: give device_vocabulary_size, "
                               "the rows that its table holds at a time".format(self.buckets))
-        return min(self.buckets, MAX_VOCABULARY)
+        return self.buckets

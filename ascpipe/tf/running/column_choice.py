@@ -18,7 +18,7 @@ class ColumnChoice(NamedTuple):
     """What ``use_for_feature_columns`` was given.
 
     Attributes:
-        min_buckets: a column of TensorFlow with at least so many buckets gets a table.
+        min_buckets: a column of TensorFlow with this many buckets or more gets a table.
         sizes: of these tables.
     """
 
