@@ -110,6 +110,48 @@ def test_fit_of_keras_is_refused(make, on_device):
         model.fit(data, epochs=1)
 
 
+def over_rows(rows, label, optimizer="sgd"):
+    """A model of Keras whose input are looked-up rows."""
+    given = tf.keras.Input(tensor=rows)
+    model = tf.keras.Model(given, tf.keras.layers.Dense(1)(given))
+    model.compile(optimizer, "mse", target_tensors=[label[:, tf.newaxis]])
+    return model
+
+
+@pytest.mark.parametrize("call", [
+    lambda model: model.fit(steps_per_epoch=1, verbose=0), lambda model: model.train_on_batch(None),
+    lambda model: model.evaluate(steps=1, verbose=0), lambda model: model.predict(None, steps=1)])
+@pytest.mark.parametrize("look_up", [layer, lambda features: tf.keras.layers.DenseFeatures([p.embedding(words())])(
+    features)])
+def test_a_model_of_keras_over_the_rows_of_a_column_is_refused(look_up, call, on_device):
+    features, iterator = p.batch()
+    rows = look_up(features)
+    trained = p.gradient_descent().minimize(p.loss_of(rows, features["label"]))
+    model = over_rows(rows, features["label"])
+    with pytest.raises(ColumnError, match=r"words_embedding.*Keras model has looked-up rows.*loop of session\.run"):
+        call(model)
+    with programs.session() as session:
+        session.run([iterator.initializer, v1.global_variables_initializer()])
+        session.run(trained)
+        assert session.run(model.output).shape == (p.BATCH, 1)  # as functions they work
+        with pytest.raises(ColumnError, match="Keras model has looked-up rows"):
+            call(model)
+
+
+def test_a_model_of_keras_over_rows_is_refused_before_its_optimizer_is_blamed(on_device):
+    features, _ = p.batch()
+    model = over_rows(layer(features), features["label"], p.gradient_descent())
+    with pytest.raises(ColumnError, match="Keras model has looked-up rows"):
+        model.fit(steps_per_epoch=1, verbose=0)
+
+
+def test_a_model_of_keras_beside_columns_fits_what_is_no_row(on_device):
+    features, _ = p.batch()
+    layer(features)
+    dense = tf.random.uniform([p.BATCH, 3])
+    assert np.isfinite(over_rows(dense, dense[:, 0]).fit(steps_per_epoch=2, verbose=0).history["loss"][0])
+
+
 def test_model_to_estimator_is_refused(tmp_path):
     with columns.on("device"), pytest.raises((ColumnError, ValueError), match="(?i)keras"):
         model = keras_model()
