@@ -1,6 +1,4 @@
 """What no table can serve of programs with feature columns, and their ends: errors that name the way out."""
-import copy
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -272,12 +270,6 @@ def test_a_shared_column_of_ascpipe_wants_init():
     wanted = asc.feature_column.shared_embedding_columns([words(), words(500, "hour")], p.DIM)
     with tf.Graph().as_default(), pytest.raises(OSError, match=r"init\(\)"):
         v1.feature_column.input_layer(p.batch()[0], wanted)
-
-
-def test_copies_of_a_column_keep_its_size():
-    column = asc.feature_column.embedding_column(words(2 ** 62), p.DIM, device_vocabulary_size=100)
-    for one in (copy.deepcopy(column), copy.copy(column)):
-        assert one.table_sizes == column.table_sizes
 
 
 def test_a_second_choice_of_columns_takes_the_place_of_the_first_before_a_graph_is_built(on_device, capfd):
