@@ -230,3 +230,13 @@ def test_a_tower_that_is_built_after_a_session_ran_is_refused():
         begun(iterator).close()
         with pytest.raises(ColumnError, match="user_embedding.*first run of a session.*build all towers"):
             loss_of(p.batch(p.texts(seed=9))[0])
+
+
+def test_a_tower_that_evaluates_tables_of_its_own_names_is_refused():
+    with on("device"):
+        features, iterator = p.batch()
+        p.gradient_descent().minimize(loss_of(features))
+        with v1.variable_scope("other"):
+            loss_of(p.batch(p.texts(seed=9))[0])
+        with pytest.raises(ColumnError, match="other/model.*beside an optimizer.*no optimizer updates.*AUTO_REUSE"):
+            begun(iterator)
