@@ -61,10 +61,10 @@ def test_rows_lie_in_tables_and_columns_with_few_buckets_stay_with_tensorflow(tr
 
 
 def test_after_the_end_of_the_program_columns_are_those_of_tensorflow_again(trained, tmp_path):
-    trained(WHOLE, "device")
+    trained("DNNClassifier", "device")
     with columns.on("tensorflow"):
-        losses = columns.Job(columns.CANNED[WHOLE], tmp_path).train(5).losses
-    assert losses == trained(WHOLE).losses[:5]
+        losses = columns.Job(columns.CANNED["DNNClassifier"], tmp_path).train(5).losses
+    assert losses == trained("DNNClassifier").losses[:5]
     assert largest_variable(tmp_path) == columns.BUCKETS["user"]
 
 

@@ -44,7 +44,7 @@ class _Sized:
     They are part of its value. TensorFlow sorts columns that are keys by their texts, so they are part of that, too.
     """
 
-    table_sizes = TableSizes()
+    table_sizes: TableSizes = TableSizes()
 
     def __eq__(self, other: Any) -> bool:
         # Not left to the other: a column of TensorFlow would find the fields equal.
