@@ -2,7 +2,7 @@
 from ascpipe.tf.checkpoints import saver, warm_starting
 from ascpipe.tf.feature_column import combining, gradients, variables
 from ascpipe.tf.modify import hooks
-from ascpipe.tf.program import summary_hook
+from ascpipe.tf.program import keras_models, summary_hook
 from ascpipe.tf.serving import served_tables
 from ascpipe.tf.starting import start_pipeline
 
@@ -19,5 +19,6 @@ def install() -> None:
     variables.install()
     combining.install()
     gradients.install()  # after the hooks, whose it calls
+    keras_models.install()
     summary_hook.install()
     start_pipeline.watch_sessions()
