@@ -175,6 +175,20 @@ def test_a_branch_that_is_not_taken_takes_nothing_else_with_it(flags):
     assert ops["AscCombineTables"] == 1
 
 
+def test_a_loop_that_reads_them_keeps_none_apart():
+    """As a recurrent network does."""
+    def build(program):
+        first, second, third = (program.bags(name) for name in DIMS)
+        _, summed = tf.while_loop(lambda step, state: step < 3,
+                                  lambda step, state: (step + 1, tf.tanh(state + second * third)),
+                                  [0, tf.zeros_like(third)])
+        return [first, summed, program.train(tf.reduce_sum(tf.square(first)) + tf.reduce_sum(summed))]
+
+    found, ops = steps_of(build)
+    require_same(found, apart(build)[0])
+    assert (ops["AscCombineTables"], ops["AscCombineTablesGrad"], ops["AscApplyTables"]) == (1, 1, 1)
+
+
 def test_updates_outside_of_conditionals_are_one_op_beside_them():
     """Heads of Estimators check labels in a conditional, in each step."""
     def build(program):
