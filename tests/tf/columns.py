@@ -28,10 +28,12 @@ BUCKETS = {"user": 50000, "item": 20000, "site": 1000, "phone": 50, "tags": 5000
 CITIES, HOURS = (["{}-{}".format(name, value) for value in range(VALUES[name])] for name in ("city", "hour"))
 EMPTY_SHARE = 0.05  #: of rows without an item: its bag is empty
 
-#: What the program says before its Estimator, by where the rows lie; of "host" the device has room for a few batches.
+ONE_BATCH = 180  #: different tags in the batch with most of them; other fields have one value in each of 64 rows
+
+#: What the program says before its Estimator, by where the rows lie; of "host" the device has room for one batch.
 SIDES = {"tensorflow": None,
          "device": {"device_vocabulary_size": 60000, "host_vocabulary_size": 0},
-         "host": {"device_vocabulary_size": 1024, "host_vocabulary_size": 60000}}
+         "host": {"device_vocabulary_size": ONE_BATCH, "host_vocabulary_size": 60000}}
 
 
 @contextlib.contextmanager

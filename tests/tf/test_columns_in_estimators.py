@@ -68,8 +68,10 @@ def test_after_the_end_of_the_program_columns_are_those_of_tensorflow_again(trai
     assert largest_variable(tmp_path) == columns.BUCKETS["user"]
 
 
-def test_a_device_of_a_few_batches_gives_the_same_bits_as_one_that_holds_all_rows(trained):
-    device, host = trained(WHOLE, "device"), trained(WHOLE, "host")
+@pytest.mark.parametrize("kind", [
+    WHOLE, *(pytest.param(kind, marks=pytest.mark.long) for kind in columns.CANNED if kind != WHOLE)])
+def test_a_device_of_one_batch_gives_the_same_bits_as_one_that_holds_all_rows(kind, trained):
+    device, host = trained(kind, "device", probed=True), trained(kind, "host", probed=True)
     assert host.losses == device.losses
     assert host.evaluated == device.evaluated
     columns.require_close(host.predicted, device.predicted, 0)
