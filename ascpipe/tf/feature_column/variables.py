@@ -160,6 +160,10 @@ class _Plan:
             if self.buckets < choice.min_buckets:
                 reason = "{} buckets, below {}".format(self.buckets, choice.min_buckets)
             self._sizes = choice.sizes
+        if reason is None and tf.distribute.has_strategy():
+            raise ColumnError(variable_name, "tables are no variables of tf.distribute: leave train_distribute and "
+                              "eval_distribute out of RunConfig; several processes train tables by "
+                              "ascpipe run --ranks, or let this column be TensorFlow's by a larger min_buckets")
         Process.current().columns_told.setdefault(variable_name, reason or "")
         return reason is None
 
