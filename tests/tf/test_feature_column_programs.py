@@ -188,6 +188,17 @@ def test_gradients_are_known_by_the_variables_of_tensorflow(factors_of):
     p.require_same(p.trained("device", build, make), p.trained("tensorflow", build, make), 1e-6)
 
 
+def test_a_table_that_no_gradient_reaches_stays_as_it_began():
+    def build(features):
+        with v1.variable_scope("fixed"):
+            user = p.embedding(fc.categorical_column_with_identity("user", 300))
+            fixed = tf.stop_gradient(v1.feature_column.input_layer(features, [user]))
+        return tf.concat([layer(features), fixed], axis=1)
+
+    p.require_same(p.trained("device", build), p.trained("tensorflow", build))
+    p.require_same(p.trained("host", build), p.trained("tensorflow", build))
+
+
 def test_averages_of_variables_that_have_no_rows_are_told_once(caplog):
     with tf.Graph().as_default(), columns.on("device"):
         features, iterator = p.batch(repeat=True)

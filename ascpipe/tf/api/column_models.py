@@ -24,7 +24,7 @@ class ColumnModels(Models):
     def __init__(self, restart: Callable[[], None]) -> None:
         self._restart = restart
         self._tables: Dict[str, Tables] = {}
-        self._last = ""  # whose tables the pipeline has
+        self._last = ""  # whose tables the pipeline has; empty: those of sessions, or none
 
     def begin(self, folder: str, mode: str) -> None:
         """Called before a model function: let the pipeline be that of an Estimator."""
@@ -32,7 +32,7 @@ class ColumnModels(Models):
         state = GraphState.of(tf.compat.v1.get_default_graph())
         if state.served is not None:
             return  # it reads a checkpoint
-        if pipeline is not None and not state.tables and folder != self._last:
+        if pipeline is not None and not state.tables and self._last not in ("", folder):
             known = {name: table.shape for name, table in pipeline.tables.items()}
             trains_others = mode == tf.estimator.ModeKeys.TRAIN and bool(pipeline.trained_tables())
             if trains_others or _disagree(known, self._tables.get(folder, {})):

@@ -128,6 +128,10 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
         by.extend(targets)
     pairs = hooks.compute_gradients(self, loss, by, *args, **kwargs)
     handles = _handles(tf.compat.v1.get_default_graph())
+    for gradient, target in pairs:
+        stand_in = found[id(shown[id(target)])]
+        if gradient is None and stand_in is not None:  # it stays as it is, like a variable that the loss does not reach
+            state.unreached.add(stand_in.table.table_name)
     return [(gradient, handles.get(id(target), target) if gradient is None else shown[id(target)])
             for gradient, target in pairs]
 

@@ -6,7 +6,7 @@ process: ``GraphState.of`` has one for each graph.
 import abc
 import collections
 import dataclasses
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
 import tensorflow as tf
 
@@ -96,6 +96,7 @@ class GraphState:
         mode: the mode in which an Estimator calls its model function for this graph; None: it is of no Estimator.
         stand_ins: by name of a variable without rows, the table whose rows stand for its.
         updated: by name of a table behind these that an optimizer updates, the variable scope in which it does.
+        unreached: names of those that an optimizer was asked for, and found no gradient.
         warm_starting: whether TensorFlow's part of a warm start is being made.
     """
 
@@ -117,6 +118,7 @@ class GraphState:
         self.mode: Optional[str] = None
         self.stand_ins: Dict[str, StandIn] = {}
         self.updated: Dict[str, str] = {}
+        self.unreached: Set[str] = set()
         self.warm_starting = False
         self._stream_numbers = process.stream_numbers
         self._streams: Dict[Any, Stream] = {}

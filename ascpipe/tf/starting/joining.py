@@ -84,10 +84,10 @@ def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Opti
 
 
 def _not_together(what: str) -> NotBuiltYetError:
-    return NotBuiltYetError(
-        "start_asc_pipeline() for a graph in which " + what + ",",
-        _BETWEEN if Process.current().columns is not None else "train the same tables by one get_asc_insert_func() in all graphs, or call terminate_config_initializer() and "
-        "init() between them and restore what was saved")
+    cure = ("train the same tables by one get_asc_insert_func() in all graphs, or call terminate_config_initializer() "
+            "and init() between them and restore what was saved")
+    return NotBuiltYetError("start_asc_pipeline() for a graph in which " + what + ",",
+                            cure if Process.current().columns is None else _BETWEEN)
 
 
 def _kind(shape: StreamShape) -> StreamShape:
