@@ -114,6 +114,28 @@ def test_a_strategy_of_tensorflow_is_refused_for_tables_alone(make, tmp_path):
             tf.estimator.DNNClassifier([4], [p.embedding(words())], str(tmp_path), config=config).train(read, steps=2)
 
 
+@pytest.mark.parametrize("make", [
+    lambda path: fc.categorical_column_with_vocabulary_list("hour", ["hour-{}".format(each) for each in range(120)]),
+    lambda path: fc.categorical_column_with_vocabulary_file("hour", path, num_oov_buckets=3)], ids=["list", "file"])
+def test_vocabularies_serve_an_input_function_that_returns_tensors(make, tmp_path):
+    (tmp_path / "hours").write_text("".join("hour-{}\n".format(each) for each in range(120)))
+
+    def tensors():
+        given = p.texts()
+        data = tf.data.Dataset.from_tensor_slices(({"hour": given["hour"]}, given["label"] > 0.5))
+        return v1.data.make_one_shot_iterator(data.batch(p.BATCH)).get_next()
+
+    found = {}
+    for side in ("tensorflow", "device"):
+        hook = columns.EachLoss()
+        with columns.on(side):
+            estimator = tf.estimator.DNNClassifier(
+                [4], [p.embedding(make(str(tmp_path / "hours")))], str(tmp_path / side), config=columns.config())
+            estimator.train(tensors, [hook]).train(tensors, [hook])
+            found[side] = [*hook.values, estimator.evaluate(tensors)["average_loss"]]
+    assert columns.difference(found["device"], found["tensorflow"]) <= 1e-6
+
+
 def first_of(folder):
     return classifier(model_dir=str(folder))
 
