@@ -111,8 +111,8 @@ def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump
     Raises:
         ValueError: an argument of the wrong type; ids that come from no iterator, from several, or from one of
             another kind than initializable and one-shot; ids whose ops cannot run in a dataset, each named; ids of a
-            one-shot iterator that are made by a lookup table without a shared name; a dataset that would reorder batches; a table in a
-            channel with batches of two iterators.
+            one-shot iterator that are made by a lookup table without a shared name; a dataset that would reorder
+            batches; a table in a channel with batches of two iterators.
         RuntimeError: the graph has no such lookup; training lookups that were not merged (``do_merge_lookup``); and as
             ``start_asc_pipeline``.
         EnvironmentError: ``init`` was not called; two timestamps of one iterator.
