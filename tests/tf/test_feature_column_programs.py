@@ -1,11 +1,14 @@
 """What programs of users do with columns and their variables beside training them: as TensorFlow does it, or an error.
 """
 import logging
+import types
 
 import pytest
 import tensorflow as tf
 
+import ascpipe.tf as asc
 from ascpipe.errors import ColumnError
+from ascpipe.tf.program import dense_variables
 from tests.tf import column_programs as p
 from tests.tf import columns, programs
 from tests.tf.column_programs import layer, words
@@ -208,6 +211,23 @@ def test_gradients_are_known_by_the_variables_of_tensorflow(factors_of):
                                              and factors_of is by_name else gradient, variable)
                                             for gradient, variable in pairs]))
     p.require_same(p.trained("device", build, make), p.trained("tensorflow", build, make), 1e-6)
+
+
+def test_an_optimizer_over_ranks_averages_gradients_of_variables_alone(monkeypatch):
+    averaged = []
+
+    def allreduce(gradient, op):
+        averaged.append(gradient)
+        return gradient
+
+    module = types.SimpleNamespace(Average=None, allreduce=allreduce)
+    monkeypatch.setattr(dense_variables, "joined", lambda: types.SimpleNamespace(module=module))
+    with tf.Graph().as_default(), columns.on("device"):
+        features, _ = p.batch()
+        bias = v1.get_variable("bias", [], initializer=v1.zeros_initializer())
+        loss = p.loss_of(layer(features) + bias, features["label"])
+        pairs = asc.DistributedOptimizer(p.gradient_descent()).compute_gradients(loss)
+        assert len(pairs) == 2 and [gradient for gradient, variable in pairs if variable is bias] == averaged
 
 
 def test_a_table_that_no_gradient_reaches_stays_as_it_began():
