@@ -66,6 +66,36 @@ def test_expressions_in_a_list_warm_start_rows_and_their_slots(wanted, trained, 
     assert columns.difference(losses["device"], losses["tensorflow"]) <= 1e-6
 
 
+ROWS = "dnn/input_from_feature_columns/input_layer/{}_embedding/embedding_weights"
+
+
+def test_a_warm_start_knows_variables_by_their_names_before(trained, tmp_path):
+    def renamed():
+        return read().map(lambda features, label: ({"user_id": features["user"]}, label))
+
+    losses = {}
+    for side, folder in trained.items():
+        settings = tf.estimator.WarmStartSettings(
+            folder, ".*user.*", None, {ROWS.format("user_id"): ROWS.format("user")})
+        hook = columns.EachLoss()
+        with columns.on(side):
+            other = p.embedding(fc.categorical_column_with_identity("user_id", 300))
+            tf.estimator.DNNClassifier([6], [other], str(tmp_path / side), config=columns.config(),
+                                       warm_start_from=settings).train(renamed, [hook])
+        losses[side] = hook.values
+    assert columns.difference(losses["device"], losses["tensorflow"]) <= 1e-6
+
+
+@pytest.mark.parametrize("side, vocabularies, why", [
+    ("tensorflow", None, "has 300 rows of .*user_embedding.* as TensorFlow keeps them"),
+    ("device", {ROWS.format("user"): tf.estimator.VocabInfo("new", 300, 0, "old")}, "a VocabInfo gives its rows")],
+    ids=["variables", "vocabularies"])
+def test_a_warm_start_that_no_table_can_take_is_refused(side, vocabularies, why, trained, tmp_path):
+    settings = tf.estimator.WarmStartSettings(trained[side], ".*", vocabularies)
+    with columns.on("device"), pytest.raises(ColumnError, match=why):
+        classifier(model_dir=str(tmp_path), warm_start_from=settings).train(read)
+
+
 @pytest.mark.parametrize("mapping, late", [
     ({"net/": "net/"}, False), ({"net/": "net/"}, True), ({"net/input_layer/": "net/input_layer/"}, False),
     ({"net/dense/": "net/dense/"}, False), ("by name", False), ("by variable", False)], ids=str)

@@ -6,7 +6,7 @@ import tensorflow as tf
 from ascpipe.errors import ColumnError
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints import warm_starting
-from ascpipe.tf.feature_column.variables import table_name
+from ascpipe.tf.graph.column_names import table_name
 from ascpipe.tf.graph.graph_state import GraphState
 
 

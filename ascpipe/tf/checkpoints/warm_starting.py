@@ -14,9 +14,11 @@ from tensorflow.python.training import checkpoint_management
 
 from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.tree import open_tree
+from ascpipe.errors import ColumnError
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.restoring import Source, load_tables
 from ascpipe.tf.checkpoints.tensorflow_part import op_name
+from ascpipe.tf.graph.column_names import table_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
 from ascpipe.tf.running.process import Process
@@ -70,6 +72,13 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
         prefix = _checkpoint(settings.path)
         tables, dense = _selected(state, settings.wanted)
         previous_names = dict(settings.previous_names or {})
+        for variable, stand_in in state.stand_ins.items():
+            if stand_in.table.table_name in tables:
+                before = previous_names.get(variable, variable)
+                _require_table(prefix, before, variable, settings.vocabularies)
+                previous_names.setdefault(stand_in.table.table_name, table_name(before))
+                if isinstance(dense, list) and not any(op_name(item) == variable for item in dense):
+                    previous_names.pop(variable, None)  # TensorFlow has no use for it
         sources.update({name: Source(prefix, previous_names.pop(name, name), slots)
                         for name, slots in tables.items()})
         if dense != [] or settings.vocabularies or previous_names:
@@ -196,6 +205,21 @@ def _selected(state: GraphState, wanted: Any) -> Tuple[Dict[str, bool], Any]:
         else:
             dense.append(item)
     return tables, list({id(item): item for item in dense if op_name(item) not in theirs}.values())
+
+
+def _require_table(prefix: str, before: str, variable: str, vocabularies: Any) -> None:
+    """Raise ``ColumnError`` where a checkpoint cannot have the table of a variable as it is wanted."""
+    if variable in (vocabularies or {}):
+        raise ColumnError(variable, "a VocabInfo gives its rows another order, and those of a table are found by their "
+                          "ids: leave it out where new words only follow the old ones, or let this column be "
+                          "TensorFlow's by a larger min_buckets")
+    if not checkpoint_management.checkpoint_exists_internal(prefix):
+        return  # it has tables alone
+    shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
+    if shapes.get(before, [0])[0]:
+        raise ColumnError(variable, "the checkpoint {} has {} rows of {!r} as TensorFlow keeps them, and no table: a "
+                          "warm start takes tables from a training with tables, or leave this one out of "
+                          "vars_to_warm_start".format(prefix, shapes[before][0], before))
 
 
 def _is_slot_in(expression: str, state: GraphState, variable: str) -> bool:
