@@ -72,6 +72,8 @@ HOOK_BEGIN = Patch(_HOOKS, "CheckpointSaverHook.begin", "a hook takes the interv
 HOOK_SAVE = Patch(_HOOKS, "CheckpointSaverHook._save", "a hook decides between a full checkpoint and a delta")
 HOOK_GET_SAVER = Patch(_HOOKS, "CheckpointSaverHook._get_saver", "a hook passes that on to its saver")
 WARM_START = Patch(".python.training.warm_starting_util", "warm_start", "an Estimator warm-starts tables, too")
+INIT_FROM_CHECKPOINT = Patch(".python.training.checkpoint_utils", "_init_from_checkpoint",
+                             "tables behind columns begin with the rows of a checkpoint")
 SCAFFOLD_INIT_FN = Patch(_MONITORED, "Scaffold.init_fn", "a managed session loads the tables of a warm start")
 CREATE_SESSION = Patch(_MONITORED, "ChiefSessionCreator.create_session",
                        "a managed session refuses a graph that still needs graph modification")

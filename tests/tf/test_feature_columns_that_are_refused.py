@@ -278,6 +278,15 @@ def test_a_second_choice_of_columns_takes_the_place_of_the_first_before_a_graph_
     assert "500 buckets, below 501" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("other", [
+    p.as_input_layer(fc.embedding_column(words(), 6, initializer=p.constant())),
+    p.as_input_layer(p.embedding(words()), p.embedding(fc.categorical_column_with_identity("user", 300)))])
+def test_a_session_with_other_columns_of_the_same_names_is_refused(other, on_device):
+    p.run(layer)
+    with tf.Graph().as_default(), pytest.raises((ValueError, NotImplementedError), match=r"shutdown\(\) and ascpipe"):
+        p.run(other)
+
+
 def test_a_choice_of_columns_after_a_pipeline_runs_is_refused(on_device):
     p.run(layer)
     with pytest.raises(OSError, match="before the first graph is built"):

@@ -106,11 +106,12 @@ def test_ids_that_cannot_be_made_in_a_dataset_are_refused_op_by_op(make):
         refused.match(word)
 
 
-def test_a_lookup_table_cannot_be_read_by_a_one_shot_iterator():
-    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(
-        tf.constant([1], tf.int64), tf.constant([2], tf.int64)), 0, "words")
+def test_a_lookup_table_without_a_shared_name_is_not_found_by_a_one_shot_iterator():
+    table = tf.raw_ops.HashTableV2(key_dtype=tf.int64, value_dtype=tf.int64, name="words")
+    none = tf.constant(0, tf.int64)
     with pytest.raises(ValueError, match="'OneShotIterator' is a one-shot one.*tables 'words'.*make_initializable"):
-        modify(table.lookup(taken(one_shot=True)["c"]))
+        modify(tf.raw_ops.LookupTableFindV2(
+            table_handle=table, keys=taken(one_shot=True)["c"], default_value=none))
 
 
 def test_ids_of_no_iterator_are_refused():

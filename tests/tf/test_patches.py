@@ -22,7 +22,7 @@ from tensorflow.python.keras.optimizer_v2 import optimizer_v2
 from tensorflow.python.keras.engine import training
 from tensorflow.python.ops import embedding_ops
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
-from tensorflow.python.training import warm_starting_util
+from tensorflow.python.training import checkpoint_utils, warm_starting_util
 
 OWNERS = [training.Model, optimizer_v2.OptimizerV2, feature_column_v2._StateManagerImpl,
           feature_column_v2.EmbeddingColumn, feature_column_v2.SharedEmbeddingColumnCreator,
@@ -32,7 +32,7 @@ OWNERS = [training.Model, optimizer_v2.OptimizerV2, feature_column_v2._StateMana
           tf.compat.v1.train.ChiefSessionCreator, tf.compat.v1.train.Optimizer, tf.compat.v1.train.MonitoredSession,
           tf.compat.v1.train.WorkerSessionCreator, tf.compat.v1.train.SessionManager, tf.compat.v1.Session,
           estimator.Estimator, export_lib, session.BaseSession, dataset_ops.DatasetV2, dataset_ops.DatasetV1,
-          iterator_ops.Iterator, warm_starting_util, tf.Operation, tf.Tensor, tf.Variable]
+          iterator_ops.Iterator, warm_starting_util, checkpoint_utils, tf.Operation, tf.Tensor, tf.Variable]
 
 def attributes():
     return {(owner.__name__.split(".")[-1], name): value for owner in OWNERS for name, value in vars(owner).items()

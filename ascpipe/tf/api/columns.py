@@ -2,11 +2,12 @@
 import logging
 import sys
 import textwrap
-from typing import Optional
+from typing import Dict, List, Optional, Set
 
 import tensorflow as tf
 
 from ascpipe.tf.api import lifecycle
+from ascpipe.tf.api.column_models import ColumnModels
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.column_choice import ColumnChoice, TableSizes
 from ascpipe.tf.running.process import Process
@@ -16,6 +17,10 @@ from ascpipe.tf.validation import Integer, checked
 _log = logging.getLogger(__name__)
 
 MIN_BUCKETS = 10000
+#: Ops through which a value is read, and readers that are as right without rows.
+_COPIES = ("Identity", "ReadVariableOp")
+_HARMLESS = ("Assign", "AssignVariableOp", "IsVariableInitialized", "VarIsInitializedOp", "Save", "SaveSlices",
+             "SaveV2", "Shape", "ShapeN", "Size", "VariableShape", "HistogramSummary", "Switch", "RefSwitch")
 _WIDTH = 118  #: of what is printed
 
 
@@ -38,12 +43,25 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
         ValueError: an argument of the wrong type or out of range.
         EnvironmentError: graphs of this process have pipelines already.
     """
-    if not Process.is_initialised():
+    is_alone = not Process.is_initialised()
+    if is_alone:
         lifecycle.init()
     process = Process.current()
+    if is_alone and process.configuration.rank_size == 1:
+        process.models = ColumnModels(_restart)
     if process.frozen:
         raise OSError("use_for_feature_columns() comes before the first graph is built, and a pipeline runs already")
     process.columns = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size))
+    process.deferred.mark_on_demand = _start_columns
+
+
+def _restart() -> None:
+    before = Process.current()
+    lifecycle.shutdown()
+    lifecycle.init()
+    process = Process.current()
+    process.columns, process.columns_printed, process.models = before.columns, before.columns_printed, before.models
+    process.norms_told, process.reads_told = before.norms_told, before.reads_told
     process.deferred.mark_on_demand = _start_columns
 
 
@@ -52,7 +70,7 @@ def _start_columns(graph: tf.Graph) -> None:
     if not state.marked:
         _tell(Process.current())
         if state.stand_ins:
-            _warn_of_norms(graph, state)
+            _warn_of_reads(graph, state)
     lifecycle.start_if_it_looks_up(graph)
 
 
@@ -71,19 +89,36 @@ def _tell(process: Process) -> None:
     sys.stderr.flush()
 
 
-def _warn_of_norms(graph: tf.Graph, state: GraphState) -> None:
-    """Say once which losses take the norm of a variable that has no rows here."""
-    normed = []
-    for op in graph.get_operations():
-        if op.type == "L2Loss":
-            source = op.inputs[0].op
-            while source.type in ("Identity", "ReadVariableOp"):
-                source = source.inputs[0].op
-            if source.name in state.stand_ins:
-                normed.append(source.name)
+def _warn_of_reads(graph: tf.Graph, state: GraphState) -> None:
+    """Say once which ops of the program read a variable that has no rows here: norms of it, and averages."""
+    normed: Set[str] = set()
+    others: Dict[str, Set[str]] = {}  # by type of the op, the variables
+    for name, stand_in in state.stand_ins.items():
+        for op in _readers(stand_in.variable):
+            if op.type == "L2Loss":
+                normed.add(name)
+            else:
+                others.setdefault(op.type, set()).add(name)
     process = Process.current()
     if normed and not process.norms_told:
         process.norms_told = True
         _log.warning("the loss takes tf.nn.l2_loss of %s, of which a table has the rows: it is 0 here, so they are not "
                      "regularised (deepctr: l2_reg_linear). TensorFlow takes the norm of all rows in each step",
-                     ", ".join(sorted(set(normed))))
+                     ", ".join(sorted(normed)))
+    if others and not process.reads_told:
+        process.reads_told = True
+        _log.warning("ops of the types %s read %s, of which a table has the rows, and find none: sums and averages "
+                     "(ExponentialMovingAverage) of these variables are empty, and assignments change no row",
+                     ", ".join(sorted(others)), ", ".join(sorted(set().union(*others.values()))))
+
+
+def _readers(variable: tf.Variable) -> List[tf.Operation]:
+    """The ops that take the value of a variable, but for those of which each variable has some."""
+    found, waiting = [], list(variable.op.outputs)
+    while waiting:
+        for op in waiting.pop().consumers():
+            if op.type in _COPIES:
+                waiting.extend(op.outputs)
+            elif op.type not in _HARMLESS:
+                found.append(op)
+    return found

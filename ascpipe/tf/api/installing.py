@@ -1,4 +1,5 @@
 """What TensorFlow's own classes do besides, once a program uses tables: Savers, Estimators, hooks, sessions."""
+from ascpipe.tf.api import checkpoint_values
 from ascpipe.tf.checkpoints import saver, warm_starting
 from ascpipe.tf.feature_column import combining, gradients, variables
 from ascpipe.tf.modify import hooks
@@ -17,6 +18,7 @@ def install() -> None:
     served_tables.install()
     hooks.install()
     variables.install()
+    checkpoint_values.install()
     combining.install()
     gradients.install()  # after the hooks, whose it calls
     keras_models.install()

@@ -14,9 +14,11 @@ from tensorflow.python.training import checkpoint_management
 
 from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.checkpoint.tree import open_tree
+from ascpipe.errors import ColumnError
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints.restoring import Source, load_tables
 from ascpipe.tf.checkpoints.tensorflow_part import op_name
+from ascpipe.tf.graph.column_names import table_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
 from ascpipe.tf.running.process import Process
@@ -65,20 +67,42 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
     """
     state = GraphState.of(tf.compat.v1.get_default_graph())
     sources: Dict[str, Source] = {}
-    # Of a variable TensorFlow takes the rows alone, and its optimizer begins anew.
-    behind = {stand_in.table.table_name for stand_in in state.stand_ins.values()}
     for settings in _by_path(ckpt_to_initialize_from, vars_to_warm_start, var_name_to_vocab_info,
                              var_name_to_prev_var_name):
         prefix = _checkpoint(settings.path)
         tables, dense = _selected(state, settings.wanted)
         previous_names = dict(settings.previous_names or {})
-        sources.update({name: Source(prefix, previous_names.pop(name, name), name not in behind) for name in tables})
+        for variable, stand_in in state.stand_ins.items():
+            if stand_in.table.table_name in tables:
+                before = previous_names.get(variable, variable)
+                _require_table(prefix, before, variable, settings.vocabularies)
+                previous_names.setdefault(stand_in.table.table_name, table_name(before))
+                if isinstance(dense, list) and not any(op_name(item) == variable for item in dense):
+                    previous_names.pop(variable, None)  # TensorFlow has no use for it
+        sources.update({name: Source(prefix, previous_names.pop(name, name), slots)
+                        for name, slots in tables.items()})
         if dense != [] or settings.vocabularies or previous_names:
-            patches.WARM_START.plain(prefix, dense, settings.vocabularies, previous_names)
+            state.warm_starting = True
+            try:
+                patches.WARM_START.plain(prefix, dense, settings.vocabularies, previous_names)
+            finally:
+                state.warm_starting = False
     if not sources:
         _log.warning("warm start from %s: it begins no table; this graph has %s", ckpt_to_initialize_from,
                      ", ".join(state.tables) or "none")
     return functools.partial(_load, state, sources, allow_unverified)
+
+
+def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, bool]]) -> None:
+    """Let tables begin with rows of a checkpoint when a scaffold of the graph initialises a session.
+
+    Args:
+        path: as ``ckpt_to_initialize_from`` of ``warm_start``, one.
+        sources: by name of a table, that of the one in the checkpoint, and whether its slots begin so, too.
+    """
+    prefix = _checkpoint(path)
+    state.warm_starts.append(functools.partial(
+        _load, state, {name: Source(prefix, *source) for name, source in sources.items()}, False))
 
 
 def install() -> None:
@@ -151,26 +175,61 @@ def _checkpoint(path: Any) -> str:
     return prefix
 
 
-def _selected(state: GraphState, wanted: Any) -> Tuple[List[str], Any]:
-    """Names of the tables that ``wanted`` names, and what remains of it for TensorFlow; ``[]``: nothing."""
+def _selected(state: GraphState, wanted: Any) -> Tuple[Dict[str, bool], Any]:
+    """Names of the tables that ``wanted`` names, each with whether its slots begin so, too; and what remains of it for
+    TensorFlow; ``[]``: nothing.
+
+    The slots of a variable are variables of their own to TensorFlow: an expression in a list may name them, while one
+    that stands alone, and a variable, say the rows, and the optimizer begins anew.
+    """
+    behind = {stand_in.table.table_name: variable for variable, stand_in in state.stand_ins.items()}
     if isinstance(wanted, str):
-        behind = {stand_in.table.table_name: variable for variable, stand_in in state.stand_ins.items()}
-        return [name for name, table in state.tables.items() if table.is_save
-                and (re.match(wanted, name) or re.match(wanted, behind.get(name, name)))], wanted
+        return {name: name not in behind for name, table in state.tables.items() if table.is_save
+                and (re.match(wanted, name) or re.match(wanted, behind.get(name, name)))}, wanted
     if not isinstance(wanted, list):
-        return [], wanted
+        return {}, wanted
     by_variable = {table.variable.op.name: name for name, table in state.tables.items()}
-    by_variable.update((variable, stand_in.table.table_name) for variable, stand_in in state.stand_ins.items())
+    by_variable.update((variable, name) for name, variable in behind.items())
     theirs = names_of_variables(state.tables.values())
-    tables: List[str] = []
+    tables: Dict[str, bool] = {}
     dense: List[Any] = []
     for item in wanted:
         name = by_variable.get(op_name(item), item)
         if isinstance(name, str) and name in state.tables:
-            tables.append(name)
+            tables[name] = tables.get(name, False) or name not in behind
+        elif isinstance(item, str):
+            for table, variable in behind.items():
+                if _names(item, variable):
+                    tables[table] = tables.get(table, False) or _is_slot_in(item, state, variable)
+            dense.extend(_variables_in_scope(item))
         else:
-            dense.extend(_variables_in_scope(item) if isinstance(item, str) else [item])
+            dense.append(item)
     return tables, list({id(item): item for item in dense if op_name(item) not in theirs}.values())
+
+
+def _require_table(prefix: str, before: str, variable: str, vocabularies: Any) -> None:
+    """Raise ``ColumnError`` where a checkpoint cannot have the table of a variable as it is wanted."""
+    if variable in (vocabularies or {}):
+        raise ColumnError(variable, "a VocabInfo gives its rows another order, and those of a table are found by their "
+                          "ids: leave it out where new words only follow the old ones, or let this column be "
+                          "TensorFlow's by a larger min_buckets")
+    if not checkpoint_management.checkpoint_exists_internal(prefix):
+        return  # it has tables alone
+    shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
+    if shapes.get(before, [0])[0]:
+        raise ColumnError(variable, "the checkpoint {} has {} rows of {!r} as TensorFlow keeps them, and no table: a "
+                          "warm start takes tables from a training with tables, or leave this one out of "
+                          "vars_to_warm_start".format(prefix, shapes[before][0], before))
+
+
+def _is_slot_in(expression: str, state: GraphState, variable: str) -> bool:
+    named_by = state.name_of_slot(variable)
+    return named_by is not None and _names(expression, named_by, "/slot")
+
+
+def _names(expression: str, variable: str, slot: str = "") -> bool:
+    """Whether an expression is of a variable, also by the name that it has where a partitioner makes one part of it."""
+    return any(re.match(expression, name + slot + ":0") for name in (variable, variable + "/part_0"))
 
 
 def _variables_in_scope(scope: str) -> List[tf.Variable]:

@@ -120,14 +120,21 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
         return [*(hooks.compute_gradients(self, loss, others, *args, **kwargs) if others else []), *none]
     require_none_evaluates(state, loss, [*found.values()])
     by: List[Any] = []
+    shown: Dict[int, Any] = {}  # programs choose gradients by variables and their names: those that TensorFlow has
     for variable in wanted:
         stand_in = found[id(variable)]
         if stand_in is not None:
             _require_trained(state, stand_in)
-        by.extend([variable] if stand_in is None else _targets(state, stand_in))
+        targets = [variable] if stand_in is None else _targets(state, stand_in)
+        shown.update((id(target), variable) for target in targets)
+        by.extend(targets)
     pairs = hooks.compute_gradients(self, loss, by, *args, **kwargs)
     handles = _handles(tf.compat.v1.get_default_graph())
-    return [(gradient, target if isinstance(target, tf.Variable) else handles.get(id(target), target))
+    for gradient, target in pairs:
+        stand_in = found[id(shown[id(target)])]
+        if gradient is None and stand_in is not None:  # it stays as it is, like a variable that the loss does not reach
+            state.unreached.add(stand_in.table.table_name)
+    return [(gradient, handles.get(id(target), target) if gradient is None else shown[id(target)])
             for gradient, target in pairs]
 
 
@@ -139,6 +146,7 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
     if state is None or not state.stand_ins:
         return patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
     if isinstance(self, CustomizedOptimizer):
+        pairs = _with_rows(state, pairs)
         _note_updates(state, pairs)
         return patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
     return _apply(functools.partial(patches.APPLY_GRADIENTS.plain, self), self, pairs, global_step,
@@ -149,9 +157,7 @@ def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_st
            name: str) -> tf.Operation:
     """One op for the gradients of variables, and those of tables by the form for tables of ``sparse``."""
     state = GraphState.of(tf.compat.v1.get_default_graph())
-    if state.mode in (None, tf.estimator.ModeKeys.TRAIN):
-        _require_gradients_of_tables(state, pairs)
-    pairs = [(gradient, target) for gradient, target in pairs if _stand_in(state, target) is None]
+    pairs = _with_rows(state, pairs)
     tables = [(gradient, target) for gradient, target in pairs if _is_of_table(target)]
     others = [(gradient, target) for gradient, target in pairs if not _is_of_table(target)]
     if not any(gradient is not None for gradient, _ in tables) and others:
@@ -172,13 +178,29 @@ def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_st
     return applied
 
 
-def _require_gradients_of_tables(state: GraphState, pairs: Pairs) -> None:
-    """Raise ``ColumnError`` where a gradient is one of a variable without rows: the table would not be trained."""
-    for _, target in pairs:
-        if _stand_in(state, target) is not None:
-            raise ColumnError(target.op.name, "the gradient was not asked by compute_gradients() of an optimizer, and "
-                              "a table has the rows of this variable: tf.gradients() does not reach them. Take the "
-                              "gradients and what to apply them to from optimizer.compute_gradients(loss)")
+def _with_rows(state: GraphState, pairs: Pairs) -> Pairs:
+    """The rows of a table in the place of the variable that stands for it; where nothing is trained, none of them.
+
+    Raises:
+        ColumnError: a gradient is that of the variable, which has no rows: the table would not be trained.
+    """
+    found: Pairs = []
+    for gradient, target in pairs:
+        stand_in = _stand_in(state, target)
+        if stand_in is None:
+            found.append((gradient, target))
+        elif state.mode in (None, tf.estimator.ModeKeys.TRAIN):
+            if gradient is None or _has_no_rows(gradient):
+                raise ColumnError(target.op.name, "the gradient was not asked by compute_gradients() of an optimizer, "
+                                  "and a table has the rows of this variable: tf.gradients() does not reach them. Take "
+                                  "the gradients and what to apply them to from optimizer.compute_gradients(loss)")
+            handles = _handles(target.graph)
+            found.extend((gradient, handles.get(id(rows), rows)) for rows in _targets(state, stand_in))
+    return found
+
+
+def _has_no_rows(gradient: Any) -> bool:
+    return isinstance(gradient, tf.Tensor) and tf.compat.v1.dimension_value(gradient.shape[0]) == 0
 
 
 def _for_tables(optimizer: Any) -> CustomizedOptimizer:
@@ -251,13 +273,14 @@ def _is_of_table(target: Any) -> bool:
 
 def _note_updates(state: GraphState, pairs: Pairs) -> None:
     by_variable = {id(table.variable): name for name, table in state.tables.items()}
+    scope = tf.compat.v1.get_variable_scope().name
     for gradient, target in pairs:
         if gradient is None:
             continue
         if not isinstance(target, tf.Variable):
-            state.updated.add(lookup_of(target).table.table_name)
+            state.updated[lookup_of(target).table.table_name] = scope
         elif id(target) in by_variable:
-            state.updated.add(by_variable[id(target)])
+            state.updated[by_variable[id(target)]] = scope
 
 
 def _stand_in(state: GraphState, variable: Any) -> Optional[StandIn]:

@@ -3,8 +3,6 @@
 So the variable has the name, the scope and the collections that heads, savers and optimizers look for, and no memory.
 """
 import contextlib
-import hashlib
-import re
 from typing import Any, Iterator, Optional
 
 import tensorflow as tf
@@ -14,6 +12,7 @@ from tensorflow.python.ops import init_ops
 from ascpipe.errors import ColumnError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.feature_column.columns import requires_table, sizes_given
+from ascpipe.tf.graph.column_names import table_name
 from ascpipe.tf.graph.graph_state import GraphState, StandIn
 from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.program.row_initializers import is_initializer
@@ -24,7 +23,6 @@ from ascpipe.tf.running.process import Process
 MAX_BUCKETS_WITHOUT_SIZE = 10 ** 8
 
 EMBEDDINGS, WEIGHTS = "embedding_weights", "weights"
-_READABLE = 91  # characters of a table's name, of 100, beside those of the digest
 
 
 def install() -> None:
@@ -35,16 +33,6 @@ def install() -> None:
     patches.SHARED_WEIGHTS.apply(property(_shared_weights))
     patches.LINEAR_COLUMN.apply(_linear_column)
     patches.FRACTION_OF_ZERO.apply(_fraction_of_zero)
-
-
-def table_name(variable_name: str) -> str:
-    """The name of the table behind a variable: what can be read of it, and a digest, as different ones may read alike.
-
-    Args:
-        variable_name: with its scopes, of any length.
-    """
-    digest = hashlib.sha256(variable_name.encode()).hexdigest()[:8]
-    return "{}_{}".format(re.sub(r"\W+", "_", variable_name, flags=re.ASCII)[-_READABLE:], digest)
 
 
 def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *args: Any, **kwargs: Any) -> Any:
@@ -160,6 +148,10 @@ class _Plan:
             if self.buckets < choice.min_buckets:
                 reason = "{} buckets, below {}".format(self.buckets, choice.min_buckets)
             self._sizes = choice.sizes
+        if reason is None and tf.distribute.has_strategy():
+            raise ColumnError(variable_name, "tables are no variables of tf.distribute: leave train_distribute and "
+                              "eval_distribute out of RunConfig; several processes train tables by "
+                              "ascpipe run --ranks, or let this column be TensorFlow's by a larger min_buckets")
         Process.current().columns_told.setdefault(variable_name, reason or "")
         return reason is None
 

@@ -95,7 +95,9 @@ class GraphState:
         served: of a graph that is made to be exported, the tables that it looks up in files; else None.
         mode: the mode in which an Estimator calls its model function for this graph; None: it is of no Estimator.
         stand_ins: by name of a variable without rows, the table whose rows stand for its.
-        updated: names of the tables behind these that an optimizer updates.
+        updated: by name of a table behind these that an optimizer updates, the variable scope in which it does.
+        unreached: names of those that an optimizer was asked for, and found no gradient.
+        warm_starting: whether TensorFlow's part of a warm start is being made.
     """
 
     def __init__(self, graph: tf.Graph, process: Process) -> None:
@@ -115,7 +117,9 @@ class GraphState:
         self.served: Optional[Served] = None
         self.mode: Optional[str] = None
         self.stand_ins: Dict[str, StandIn] = {}
-        self.updated: Set[str] = set()
+        self.updated: Dict[str, str] = {}
+        self.unreached: Set[str] = set()
+        self.warm_starting = False
         self._stream_numbers = process.stream_numbers
         self._streams: Dict[Any, Stream] = {}
 
@@ -139,6 +143,12 @@ class GraphState:
     def trains(self) -> bool:
         """Whether there are training lookups; else the graph only reads its tables."""
         return any(channel == TRAIN for _, channel in self.lookups)
+
+    def name_of_slot(self, variable: str) -> Optional[str]:
+        """How the names of the slots begin that TensorFlow would make of a variable that a table stands for; None: no
+        optimizer updates it."""
+        scope = self.updated.get(self.stand_ins[variable].table.table_name)
+        return None if scope is None else "/".join([*filter(None, [scope]), variable])
 
     def attach(self, session: tf.compat.v1.Session, instance: int = LIVE) -> None:
         """Let the variables of a session share the memory of the tables.

@@ -94,7 +94,8 @@ def _why_not(op: tf.Operation) -> Optional[str]:
     return None
 
 
-def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scope: str) -> List[tf.Tensor]:
+def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scope: str, *,
+              finds_tables: bool = False) -> List[tf.Tensor]:
     """Copy ops into the default graph, a function of a dataset, as one call.
 
     They are a function of their own, since TensorFlow adds control dependencies to the ops of the dataset's function
@@ -105,13 +106,16 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
         given: by name of a tensor that they are made of, what takes its place; all outputs of ``get_next`` among them.
             Lookup tables are taken from the graph around.
         scope: name scope of the copies.
+        finds_tables: lookup tables are found by the names that they share, where nothing can be taken from around: in
+            the dataset of a one-shot iterator.
 
     Returns:
         The copies of ``tensors``, with their static shapes.
     """
     wanted = [tensor for tensor in tensors if tensor.name not in given]
     _, ops, lookup_tables = id_graph(wanted, given)
-    given = {**given, **{table.outputs[0].name: table.outputs[0] for table in lookup_tables}}
+    given = {**given, **{table.outputs[0].name: _found(table) if finds_tables else table.outputs[0]
+                         for table in lookup_tables}}
     definition = tf.compat.v1.GraphDef()
     read: Dict[str, tf.Tensor] = {}
     copies = _Copies(ops)
@@ -135,6 +139,18 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
     for result, tensor in zip(results, tensors):
         result.set_shape(tensor.shape)
     return results
+
+
+def _found(table: tf.Operation) -> tf.Tensor:
+    """The same lookup table, of the session that runs the default graph: an op of its shared name finds it."""
+    attributes = {name: value for name, value in table.node_def.attr.items() if not name.startswith("_")}
+    op = tf.compat.v1.get_default_graph().create_op(table.type, [], [tf.resource], attrs=attributes, name="table")
+    return op.outputs[0]
+
+
+def is_shared(table: tf.Operation) -> bool:
+    """Whether a lookup table has a name by which others find it."""
+    return bool(table.get_attr("shared_name"))
 
 
 class _Copies:

@@ -16,7 +16,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import repoint
 from ascpipe.tf.graph.tensor_requests import TensorLookup
 from ascpipe.tf.modify.datasets import extend_iterator, initializers_of
-from ascpipe.tf.modify.id_graph import IdGraph, copy_into, id_graph, require_movable
+from ascpipe.tf.modify.id_graph import IdGraph, copy_into, id_graph, is_shared, require_movable
 from ascpipe.tf.modify.iterators import make_initializer_ops
 from ascpipe.tf.program.insert_function import DUMP_FOLDER, submit
 from ascpipe.tf.program.tensor_lookups import merge
@@ -26,6 +26,7 @@ from ascpipe.tf.validation import Instance, boolean, checked
 
 _log = logging.getLogger(__name__)
 
+ONE_SHOT = "OneShotIterator"
 #: Collections: the times of batches, and the initializers of iterators whose datasets were changed.
 TIMESTAMP = "ASCEND_TIMESTAMP"
 INITIALIZERS = "ASCEND_CUTTING_POINT_INITIALIZER"
@@ -57,6 +58,7 @@ class _Iterator:
         op = datasets.iterator(get_next)
         initializers_of(op)
         self.get_next = get_next
+        self._is_one_shot = op.type == ONE_SHOT
         self.siblings = [other for other in datasets.get_nexts() if datasets.iterator(other) is op]
         self.lookups: List[TensorLookup] = []
         self.times: List[tf.Tensor] = []
@@ -91,10 +93,11 @@ class _Iterator:
     def extend(self, *batch: tf.Tensor) -> Tuple[tf.Tensor, ...]:
         """The function for ``map``: the batch, what is sliced and what is carried, and a ticket for each channel."""
         given = {output.name: tensor for output, tensor in zip(self.get_next.outputs, batch)}
-        sliced = copy_into(self.sliced, given, "sliced")
+        sliced = copy_into(self.sliced, given, "sliced", finds_tables=self._is_one_shot)
         given.update({tensor.name: copy for tensor, copy in zip(self.sliced, sliced)})
         wanted = self.wanted()
-        made = dict(zip((tensor.name for tensor in wanted), copy_into(wanted, given, "lookup_ids")))
+        made = dict(zip((tensor.name for tensor in wanted),
+                        copy_into(wanted, given, "lookup_ids", finds_tables=self._is_one_shot)))
         tickets = [submit((self, channel), channel, [
             (spec, made[tensor.name]) for spec, tensor in self.features(channel)]) for channel in self.channels()]
         return (*batch, *sliced, *(made[tensor.name] for tensor in self.carried), *tickets)
@@ -115,8 +118,8 @@ def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump
     Raises:
         ValueError: an argument of the wrong type; ids that come from no iterator, from several, or from one of
             another kind than initializable and one-shot; ids whose ops cannot run in a dataset, each named; ids of a
-            one-shot iterator that are made by a lookup table; a dataset that would reorder batches; a table in a
-            channel with batches of two iterators.
+            one-shot iterator that are made by a lookup table without a shared name; a dataset that would reorder
+            batches; a table in a channel with batches of two iterators.
         RuntimeError: the graph has no such lookup; training lookups that were not merged (``do_merge_lookup``); and as
             ``start_asc_pipeline``.
         EnvironmentError: ``init`` was not called; two timestamps of one iterator.
@@ -217,9 +220,11 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
 
 
 def _require_reachable(iterator: tf.Operation, lookup_tables: Sequence[tf.Operation]) -> None:
-    """Refuse lookup tables with a one-shot iterator: its dataset cannot read what a session initialises."""
-    if lookup_tables and iterator.type == "OneShotIterator":
-        raise ValueError("iterator {!r} is a one-shot one, whose dataset cannot read the lookup tables {}, which make "
+    """Refuse lookup tables without a name with a one-shot iterator: its dataset finds them by their names."""
+    lookup_tables = [table for table in lookup_tables if not is_shared(table)]
+    if lookup_tables and iterator.type == ONE_SHOT:
+        raise ValueError("iterator {!r} is a one-shot one, whose dataset cannot find the lookup tables {} without "
+                         "shared_name, which make "
                          "ids of its batches: use make_initializable_iterator(), and run its initializer and "
                          "tables_initializer()".format(
                              iterator.name, ", ".join(repr(table.name) for table in lookup_tables)))

@@ -138,6 +138,6 @@ def _packs(gradients: Sequence[Any]) -> List[List[int]]:
 
 
 def _shards(graph: tf.Graph) -> Set[str]:
-    """Names of variables that hold rows of tables."""
+    """Names of variables that hold rows of tables, and of those that stand for such."""
     state = GraphState.known(graph)
-    return set() if state is None else names_of_variables(state.tables.values())
+    return set() if state is None else names_of_variables(state.tables.values()).union(state.stand_ins)

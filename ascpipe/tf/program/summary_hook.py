@@ -213,10 +213,15 @@ def install() -> None:
 
 
 def _call_model_fn(self: Any, features: Any, labels: Any, mode: Any, config: Any) -> Any:
+    models = Process.current().models if Process.is_initialised() else None
+    if models is not None:
+        models.begin(self.model_dir, mode)
     state = GraphState.known(tf.compat.v1.get_default_graph())
     if state is not None:
         state.mode = mode
     spec = patches.CALL_MODEL_FN.plain(self, features, labels, mode, config)
+    if models is not None:
+        models.end(self.model_dir)
     if mode != tf.estimator.ModeKeys.TRAIN or state is None or not state.tables:
         return spec
     seconds = load_settings().summary_s

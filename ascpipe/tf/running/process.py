@@ -3,6 +3,7 @@
 Everything that outlives a graph hangs on the ``Process``; ``terminate_config_initializer`` drops it, and the pipeline
 with it.
 """
+import abc
 import atexit
 import contextlib
 import itertools
@@ -21,6 +22,18 @@ from ascpipe.tf.running.pipeline import Pipeline
 _log = logging.getLogger(__name__)
 
 
+class Models(abc.ABC):
+    """What begins the pipeline of one Estimator and ends that of another, where each has tables of its own."""
+
+    @abc.abstractmethod
+    def begin(self, folder: str, mode: str) -> None:
+        """Called before the model function of the Estimator of a folder."""
+
+    @abc.abstractmethod
+    def end(self, folder: str) -> None:
+        """Called after it."""
+
+
 class Process:
     """The state of this process between ``init`` and ``terminate_config_initializer``.
 
@@ -36,7 +49,9 @@ class Process:
         columns: which feature columns of TensorFlow get tables; None: none.
         columns_told: by name of a column's variable, why no table stands for it; empty: one does. Until it is printed.
         columns_printed: the same, once it is.
+        models: knows the Estimators of a program that knows columns alone; else None.
         norms_told: whether the program was told which norms are 0.
+        reads_told: whether it was told what else reads variables that have no rows.
     """
 
     _current: ClassVar[Optional["Process"]] = None
@@ -53,7 +68,9 @@ class Process:
         self.columns: Optional[ColumnChoice] = None
         self.columns_told: Dict[str, str] = {}
         self.columns_printed: Dict[str, str] = {}
+        self.models: Optional[Models] = None
         self.norms_told = False
+        self.reads_told = False
         self._begun: Optional[trainer_link.Begun] = None
         self._expects_pipeline = False
         self._at_end: List[Callable[[], None]] = []

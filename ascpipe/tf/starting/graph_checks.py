@@ -50,11 +50,13 @@ def require_trained(state: GraphState) -> None:
         reads_beside = state.mode is None and stand_in.trains and stand_in.variable.graph.get_collection(
             tf.compat.v1.GraphKeys.TRAIN_OP)
         trains = (name, TRAIN) in state.lookups
-        if (trains or reads_beside) and name not in state.updated:
+        is_known = name in state.updated or name in state.unreached
+        if (trains or reads_beside) and not is_known:
             raise ColumnError(variable, "its table {!r} is looked up {}, and no optimizer updates it: gradients of "
                               "tables come from compute_gradients() and minimize() of optimizers of "
                               "tf.compat.v1.train, of all trainable variables or of a var_list that has this one, and "
-                              "not from tf.gradients(){}".format(name, *(("in training", "") if trains else (
+                              "not from tf.gradients(){}. What shall stay as it began is a column with "
+                              "trainable=False".format(name, *(("in training", "") if trains else (
                                   "beside an optimizer", _SHARED_BY_NAME))))
 
 

@@ -10,9 +10,14 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.running.hold_between_steps import hold
 from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import KnownTable, StreamShape
 from ascpipe.tf.starting.descriptions import known_tables, slot_specs, stream_shape, table_message, with_homes
 from ascpipe.tf.starting.graph_checks import warn_of_short_run_ahead
+
+#: What a program that knows columns alone may do; Estimators do it by themselves.
+_BETWEEN = ("between graphs whose columns differ call ascpipe.tf.shutdown() and ascpipe.tf.use_for_feature_columns(), "
+            "and restore what was saved")
 
 #: (what it is, as the pipeline has it, as the graph has it)
 Fact = Tuple[str, Any, Any]
@@ -79,10 +84,10 @@ def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Opti
 
 
 def _not_together(what: str) -> NotBuiltYetError:
-    return NotBuiltYetError(
-        "start_asc_pipeline() for a graph in which " + what + ",",
-        "train the same tables by one get_asc_insert_func() in all graphs, or call terminate_config_initializer() and "
-        "init() between them and restore what was saved")
+    cure = ("train the same tables by one get_asc_insert_func() in all graphs, or call terminate_config_initializer() "
+            "and init() between them and restore what was saved")
+    return NotBuiltYetError("start_asc_pipeline() for a graph in which " + what + ",",
+                            cure if Process.current().columns is None else _BETWEEN)
 
 
 def _kind(shape: StreamShape) -> StreamShape:
@@ -102,6 +107,7 @@ def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], s
         raise ValueError("the tables {} were created while start_asc_pipeline() of another graph was yet to come, and "
                          "now have numbers of its tables: start each graph before the tables of the next are created"
                          .format(", ".join(repr(name) for name in state.tables if name not in known)))
+    cure = "; " + _BETWEEN if Process.current().columns is not None else ""
     for name, table in state.tables.items():
         if name not in known:
             continue
@@ -111,7 +117,7 @@ def _require_agreement(known: Dict[str, KnownTable], trained: Collection[int], s
         for what, before, now in facts:
             if before != now:
                 raise ValueError("table {!r}: the graph whose pipeline runs has {} {}, and this one {}; a table is the "
-                                 "same in all graphs".format(name, what, before, now))
+                                 "same in all graphs{}".format(name, what, before, now, cure))
 
 
 def _facts(known: KnownTable, table: Table) -> List[Fact]:

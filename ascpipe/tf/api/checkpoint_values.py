@@ -1,0 +1,60 @@
+"""``tf.train.init_from_checkpoint`` of variables that tables stand for: the tables begin with the rows there."""
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+import tensorflow as tf
+
+from ascpipe.errors import ColumnError
+from ascpipe.tf import patches
+from ascpipe.tf.checkpoints import warm_starting
+from ascpipe.tf.graph.column_names import table_name
+from ascpipe.tf.graph.graph_state import GraphState
+
+
+def install() -> None:
+    """Let variables of columns begin as a checkpoint has them. May be called twice."""
+    patches.INIT_FROM_CHECKPOINT.apply(_init_from_checkpoint)
+
+
+def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
+    """In the place of TensorFlow's, which sets the initializers of variables.
+
+    Raises:
+        ColumnError: not in an Estimator, which calls ``Scaffold.init_fn``; a session runs initializers alone.
+    """
+    patches.INIT_FROM_CHECKPOINT.plain(path, assignment_map)
+    state = GraphState.known(tf.compat.v1.get_default_graph())
+    if state is None or state.warm_starting or state.served is not None:
+        return
+    sources: Dict[str, Tuple[str, bool]] = {}
+    for source, target in sorted(assignment_map.items()):
+        for variable, stand_in in state.stand_ins.items():
+            name = _name_there(source, target, variable, stand_in.variable)
+            if name is not None:
+                table = stand_in.table.table_name
+                slot = state.name_of_slot(variable)  # is one of the variables of a scope once an optimizer made it
+                sources[table] = table_name(name), slot is not None and _name_there(source, target, slot) is not None
+                if state.mode is None:
+                    raise ColumnError(variable, "tf.train.init_from_checkpoint() sets initializers, and a table has "
+                                      "the rows of this variable: call load = ascpipe.tf.warm_start(checkpoint, "
+                                      "[variable]), and load(session) after the initializers")
+    if sources:
+        warm_starting.begin_tables(state, path, sources)
+
+
+def _name_there(source: str, target: Any, name: str, variable: Optional[tf.Variable] = None) -> Optional[str]:
+    """The name in the checkpoint of a variable, by one entry of the map; None: the entry is of others.
+
+    Args:
+        source: a name in the checkpoint, or a scope, which ends in a slash.
+        target: a variable, or a list of its parts, or a name, or a scope.
+        name: of the variable.
+        variable: itself.
+    """
+    if not isinstance(target, str):
+        return source if any(each is variable for each in tf.nest.flatten(target)) else None
+    if target == name:
+        return source
+    scope = target[:target.rindex("/") + 1] if "/" in target else ""
+    if not source.endswith("/") or not (scope == "/" or name.startswith(scope)):
+        return None
+    return (source if source != "/" else "") + (name if scope == "/" else name[len(scope):])
